@@ -1,0 +1,118 @@
+//! Facts: questions about the world, and the answers they had.
+//!
+//! A [`Query`] can be asked at any time with [`Query`]'s path alone; an
+//! [`Answer`] is what the world said. A precondition is a query with the answer
+//! it must have. Paths are stored as the program named them (made absolute),
+//! not resolved: asking the kernel the same question about the same path is
+//! what re-running the program would do, symlinks on the way included.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// A BLAKE3 digest (32 bytes).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Digest(pub [u8; 32]);
+
+/// How much of a file's timestamps and identity its reader may depend on.
+///
+/// Ordered from weak to strong; a stronger use implies the weaker one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum TimeUse {
+    /// Not at all (compilers).
+    None,
+    /// Only by comparing them with each other (make, test -nt): the order
+    /// among all of them is a separate [`Query::Order`], and the content of
+    /// the file counts in their place.
+    Order,
+    /// The modification time exactly (Python's bytecode).
+    Modified,
+    /// Modification and change time and inode number exactly: the default.
+    Exact,
+}
+
+/// One question about the world.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Query {
+    /// What opening the path (following links) would yield: the content of a
+    /// regular file, or what else is there.
+    Content(PathBuf),
+    /// Metadata as stat (or lstat, when `follow` is false) tells it.
+    Stat { path: PathBuf, follow: bool, time: TimeUse },
+    /// The answer of faccessat with `mode`; `effective` as `AT_EACCESS`.
+    Access { path: PathBuf, mode: i32, effective: bool, follow: bool },
+    /// The target of a symbolic link.
+    Link(PathBuf),
+    /// The names in a directory.
+    List(PathBuf),
+    /// The canonical form of a directory that was reached through links or `..`.
+    RealPath(PathBuf),
+    /// What stands at a place that the program wrote without looking: nothing,
+    /// a plain writable file with one link, or something else.
+    Target(PathBuf),
+    /// The order of the modification times of these paths (following links).
+    Order(Vec<PathBuf>),
+    /// File system statistics.
+    StatFs(PathBuf),
+    /// An extended attribute; the list of them when the name is empty.
+    Xattr { path: PathBuf, follow: bool, name: Vec<u8> },
+}
+
+/// What the world said. Answers are compared for equality, and digested into
+/// the edges of the decision tree.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Answer {
+    /// The question failed with this errno (`ENOENT`: absent).
+    Error(i32),
+    /// A regular file with this content.
+    File(Digest),
+    /// A directory.
+    Directory,
+    /// A device with this number (as `st_rdev`), or FIFO or socket (0).
+    Special { kind: u32, device: u64 },
+    /// Metadata; what the query's [`TimeUse`] leaves out is zero.
+    Metadata(Metadata),
+    /// Permission granted.
+    Granted,
+    /// A link target or a canonical path.
+    Path(PathBuf),
+    /// A digest over a list, an attribute or statistics.
+    Summary(Digest),
+    /// [`Query::Target`]: nothing there, or a plain file that can be rewritten.
+    Writable,
+    /// It cannot be known (the reason says why); never equal to what was
+    /// stored, because such an answer is never stored.
+    Unknown(String),
+}
+
+/// The metadata of one file, as far as a reader may depend on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Metadata {
+    /// `st_mode`: type and permission bits.
+    pub mode: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Size in bytes (0 for directories, whose size is the file system's own).
+    pub size: u64,
+    /// Number of hard links (0 for directories).
+    pub links: u64,
+    /// Modification time in ns since the epoch, where it counts.
+    pub modified: i128,
+    /// Change time in ns since the epoch, where it counts.
+    pub changed: i128,
+    /// Inode and device number, where they count.
+    pub inode: (u64, u64),
+    /// Content, where it stands in for the timestamp ([`TimeUse::Order`]).
+    pub content: Option<Digest>,
+}
+
+/// A question with the answer it had.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Fact {
+    /// What was asked.
+    pub query: Query,
+    /// What the world said.
+    pub answer: Answer,
+}

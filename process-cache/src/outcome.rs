@@ -1,0 +1,112 @@
+//! What an exec-unit leaves behind: the postconditions a hit establishes.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::fact::{Digest, Fact};
+
+/// The result of one exec-unit (with all units below it).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// How the unit's main process ended.
+    pub ending: Ending,
+    /// What went into inherited descriptors, in order.
+    pub stream: Vec<StreamChunk>,
+    /// Final positions of inherited regular-file descriptors that the unit
+    /// read from: (descriptor number, offset relative to where it began).
+    pub positions: Vec<(i32, u64)>,
+    /// Changes of the file tree, in the order of production.
+    pub effects: Vec<Effect>,
+    /// Facts a parent inherits when this unit is skipped inside it. (They are
+    /// the facts along the path of the decision tree and are filled in on
+    /// lookup, not stored twice.)
+    #[serde(skip)]
+    pub facts: Vec<Fact>,
+    /// CPU time the run took, user and system, in µs.
+    pub cpu_us: u64,
+    /// Wall time the run took, in µs.
+    pub wall_us: u64,
+    /// The number of exec-units in the subtree, this one included.
+    pub units: u32,
+}
+
+/// How a process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Ending {
+    /// Exit status (0 to 255).
+    Exited(i32),
+    /// Killed by this signal.
+    Killed(i32),
+}
+
+/// Bytes that the unit wrote into an inherited descriptor.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StreamChunk {
+    /// The lowest inherited descriptor number of that open file description.
+    pub fd: i32,
+    /// The bytes: inline up to 4 KiB in one chunk, otherwise in the store.
+    pub data: StreamData,
+}
+
+/// Where a chunk's bytes are.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum StreamData {
+    /// In the outcome itself.
+    Inline(Vec<u8>),
+    /// In the content store (digest, length in bytes).
+    Stored(Digest, u64),
+}
+
+/// What happens to a file's modification time on a hit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Time {
+    /// It was made by writing: it becomes the present, in production order.
+    Present,
+    /// It was set explicitly: (accessed, modified) in ns since the epoch are
+    /// restored exactly; an absent one becomes the present.
+    Set(Option<i128>, Option<i128>),
+    /// It is left alone.
+    Kept,
+}
+
+/// One change of the file tree. Paths are absolute, and their directory part
+/// is canonical (no symlinks).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Effect {
+    /// The file has this content: written in place when a plain file is there
+    /// (keeping its inode), created otherwise.
+    Write {
+        /// Which file.
+        path: PathBuf,
+        /// What it holds.
+        content: Digest,
+        /// Its length in bytes.
+        length: u64,
+        /// Permission bits: `Some` sets them exactly (chmod, or a new file).
+        mode: Option<u32>,
+        /// Permission bits for the case that it has to be created.
+        create_mode: u32,
+        /// The name is a new inode even if a file is there: unlinked and
+        /// created again, or renamed over.
+        fresh: bool,
+        /// Its modification time.
+        time: Time,
+    },
+    /// Bytes were appended to the file (created with `create_mode` if absent).
+    Append { path: PathBuf, data: Digest, length: u64, create_mode: u32, time: Time },
+    /// A directory exists with these permission bits.
+    MakeDir { path: PathBuf, mode: u32, time: Time },
+    /// A symbolic link (replacing a non-directory that is there).
+    Symlink { path: PathBuf, target: PathBuf },
+    /// A hard link to a file that the unit did not write or wrote before.
+    HardLink { path: PathBuf, to: PathBuf },
+    /// The name is gone (a file, link or other non-directory).
+    Remove { path: PathBuf },
+    /// The directory is gone; by then it is empty.
+    RemoveDir { path: PathBuf },
+    /// Permission bits were set on something whose content was not written.
+    Chmod { path: PathBuf, mode: u32 },
+    /// Timestamps were set on something whose content was not written.
+    SetTimes { path: PathBuf, time: Time },
+}

@@ -1,0 +1,3 @@
+//! Tracees as async functions, one syscall model, and cheap interception.
+#![allow(missing_docs)]
+pub mod event;
