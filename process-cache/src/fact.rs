@@ -6,13 +6,25 @@
 //! not resolved: asking the kernel the same question about the same path is
 //! what re-running the program would do, symlinks on the way included.
 
-use std::path::PathBuf;
+use crate::path::FilePath;
 
 use serde::{Deserialize, Serialize};
 
 /// A BLAKE3 digest (32 bytes).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Digest(pub [u8; 32]);
+
+impl std::fmt::Display for Digest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl std::fmt::Debug for Digest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
+}
 
 /// How much of a file's timestamps and identity its reader may depend on.
 ///
@@ -36,26 +48,39 @@ pub enum TimeUse {
 pub enum Query {
     /// What opening the path (following links) would yield: the content of a
     /// regular file, or what else is there.
-    Content(PathBuf),
+    Content(FilePath),
     /// Metadata as stat (or lstat, when `follow` is false) tells it.
-    Stat { path: PathBuf, follow: bool, time: TimeUse },
+    Stat {
+        path: FilePath,
+        follow: bool,
+        time: TimeUse,
+    },
     /// The answer of faccessat with `mode`; `effective` as `AT_EACCESS`.
-    Access { path: PathBuf, mode: i32, effective: bool, follow: bool },
+    Access {
+        path: FilePath,
+        mode: i32,
+        effective: bool,
+        follow: bool,
+    },
     /// The target of a symbolic link.
-    Link(PathBuf),
+    Link(FilePath),
     /// The names in a directory.
-    List(PathBuf),
+    List(FilePath),
     /// The canonical form of a directory that was reached through links or `..`.
-    RealPath(PathBuf),
+    RealPath(FilePath),
     /// What stands at a place that the program wrote without looking: nothing,
     /// a plain writable file with one link, or something else.
-    Target(PathBuf),
+    Target(FilePath),
     /// The order of the modification times of these paths (following links).
-    Order(Vec<PathBuf>),
+    Order(Vec<FilePath>),
     /// File system statistics.
-    StatFs(PathBuf),
+    StatFs(FilePath),
     /// An extended attribute; the list of them when the name is empty.
-    Xattr { path: PathBuf, follow: bool, name: Vec<u8> },
+    Xattr {
+        path: FilePath,
+        follow: bool,
+        name: Vec<u8>,
+    },
 }
 
 /// What the world said. Answers are compared for equality, and digested into
@@ -75,7 +100,7 @@ pub enum Answer {
     /// Permission granted.
     Granted,
     /// A link target or a canonical path.
-    Path(PathBuf),
+    Path(FilePath),
     /// A digest over a list, an attribute or statistics.
     Summary(Digest),
     /// [`Query::Target`]: nothing there, or a plain file that can be rewritten.

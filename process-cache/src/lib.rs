@@ -2,3 +2,4 @@
 #![allow(missing_docs)]
 pub mod fact;
 pub mod outcome;
+pub mod path;

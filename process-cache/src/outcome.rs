@@ -1,6 +1,6 @@
 //! What an exec-unit leaves behind: the postconditions a hit establishes.
 
-use std::path::PathBuf;
+use crate::path::FilePath;
 
 use serde::{Deserialize, Serialize};
 
@@ -78,7 +78,7 @@ pub enum Effect {
     /// (keeping its inode), created otherwise.
     Write {
         /// Which file.
-        path: PathBuf,
+        path: FilePath,
         /// What it holds.
         content: Digest,
         /// Its length in bytes.
@@ -94,19 +94,29 @@ pub enum Effect {
         time: Time,
     },
     /// Bytes were appended to the file (created with `create_mode` if absent).
-    Append { path: PathBuf, data: Digest, length: u64, create_mode: u32, time: Time },
+    Append {
+        path: FilePath,
+        data: Digest,
+        length: u64,
+        create_mode: u32,
+        time: Time,
+    },
     /// A directory exists with these permission bits.
-    MakeDir { path: PathBuf, mode: u32, time: Time },
+    MakeDir {
+        path: FilePath,
+        mode: u32,
+        time: Time,
+    },
     /// A symbolic link (replacing a non-directory that is there).
-    Symlink { path: PathBuf, target: PathBuf },
+    Symlink { path: FilePath, target: FilePath },
     /// A hard link to a file that the unit did not write or wrote before.
-    HardLink { path: PathBuf, to: PathBuf },
+    HardLink { path: FilePath, to: FilePath },
     /// The name is gone (a file, link or other non-directory).
-    Remove { path: PathBuf },
+    Remove { path: FilePath },
     /// The directory is gone; by then it is empty.
-    RemoveDir { path: PathBuf },
+    RemoveDir { path: FilePath },
     /// Permission bits were set on something whose content was not written.
-    Chmod { path: PathBuf, mode: u32 },
+    Chmod { path: FilePath, mode: u32 },
     /// Timestamps were set on something whose content was not written.
-    SetTimes { path: PathBuf, time: Time },
+    SetTimes { path: FilePath, time: Time },
 }

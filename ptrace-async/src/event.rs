@@ -136,14 +136,23 @@ pub struct OpenMode {
 #[derive(Debug, Clone)]
 pub enum IoEvent {
     /// A file was opened, or an attempt failed with `error` (an errno).
-    Open { path: PathRef, mode: OpenMode, file: Option<Rc<OpenFile>>, error: Option<i32> },
+    Open {
+        path: PathRef,
+        mode: OpenMode,
+        file: Option<Rc<OpenFile>>,
+        error: Option<i32>,
+    },
     /// Metadata was asked for by path.
     Stat { path: PathRef },
     /// Metadata was asked for through a descriptor.
     StatFile { file: Rc<OpenFile> },
     /// Permission was asked for (`mode` as in access(2)); `effective` is
     /// `AT_EACCESS`.
-    Access { path: PathRef, mode: i32, effective: bool },
+    Access {
+        path: PathRef,
+        mode: i32,
+        effective: bool,
+    },
     /// A link target was asked for.
     ReadLink { path: PathRef },
     /// A directory was listed.
@@ -157,13 +166,21 @@ pub enum IoEvent {
     /// A directory was made.
     MakeDir { path: PathRef, mode: u32 },
     /// A device, FIFO or socket node (or a plain file through mknod) was made.
-    MakeNode { path: PathRef, mode: u32, device: u64 },
+    MakeNode {
+        path: PathRef,
+        mode: u32,
+        device: u64,
+    },
     /// A name that is not a directory was removed.
     Unlink { path: PathRef },
     /// A directory was removed.
     RemoveDir { path: PathRef },
     /// A name moved; `exchange` is `RENAME_EXCHANGE`.
-    Rename { from: PathRef, to: PathRef, exchange: bool },
+    Rename {
+        from: PathRef,
+        to: PathRef,
+        exchange: bool,
+    },
     /// A hard link was made.
     Link { from: Place, to: PathRef },
     /// A symbolic link was made.
@@ -175,7 +192,11 @@ pub enum IoEvent {
     /// Ownership was set.
     Chown { place: Place },
     /// Timestamps were set.
-    SetTimes { place: Place, accessed: TimeChange, modified: TimeChange },
+    SetTimes {
+        place: Place,
+        accessed: TimeChange,
+        modified: TimeChange,
+    },
     /// Bytes went into a description through `fd` (reported after; `length`
     /// is what the kernel took). `positioned` is set for pwrite and for copies
     /// with an explicit offset; `source` names where in-kernel copies
@@ -191,7 +212,11 @@ pub enum IoEvent {
         buffers: Vec<(u64, u64)>,
     },
     /// Bytes were read through `fd` (or its readiness was asked for).
-    Read { fd: i32, file: Rc<OpenFile>, positioned: bool },
+    Read {
+        fd: i32,
+        file: Rc<OpenFile>,
+        positioned: bool,
+    },
     /// A position was set or asked for with lseek.
     Seek { fd: i32, file: Rc<OpenFile> },
     /// A description was mapped shared and writable.
@@ -208,7 +233,11 @@ pub enum IoEvent {
     Umask { mask: u32 },
     /// A child task was made; `thread` shares the address space and the
     /// descriptor table, `vfork` suspends the parent.
-    Spawn { child: Tid, thread: bool, vfork: bool },
+    Spawn {
+        child: Tid,
+        thread: bool,
+        vfork: bool,
+    },
     /// A program is about to be executed (reported at entry).
     ExecAttempt { path: PathRef, argv: u64, envp: u64 },
     /// An execution failed with this errno.
@@ -228,16 +257,26 @@ pub enum IoEvent {
     /// A signal was sent to another process (`target` as given to kill).
     SignalSent { target: i32, signal: i32 },
     /// A network or local socket operation.
-    Network { what: &'static str, file: Option<Rc<OpenFile>> },
+    Network {
+        what: &'static str,
+        file: Option<Rc<OpenFile>>,
+    },
     /// A pipe or socket pair was made.
-    Channel { read: Rc<OpenFile>, write: Rc<OpenFile> },
+    Channel {
+        read: Rc<OpenFile>,
+        write: Rc<OpenFile>,
+    },
     /// A descriptor arrived through a socket or `pidfd_getfd`, and its object
     /// is not known.
     Received { fd: i32 },
     /// System V or POSIX IPC, shared memory with outsiders.
     SharedMemory { what: &'static str },
     /// A syscall nobody modelled, or one that a tool cannot follow.
-    Unsupported { number: u64, name: &'static str, reason: &'static str },
+    Unsupported {
+        number: u64,
+        name: &'static str,
+        reason: &'static str,
+    },
 }
 
 /// Facts about the machine or the process that a syscall reveals.
