@@ -3,3 +3,6 @@
 pub mod fact;
 pub mod outcome;
 pub mod path;
+pub mod restore;
+pub mod store;
+pub mod world;

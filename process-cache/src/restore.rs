@@ -1,0 +1,1 @@
+//! Establishing an outcome.
