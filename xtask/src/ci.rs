@@ -1,0 +1,121 @@
+//! Everything continuous integration runs, in the order of how much it says.
+//!
+//! Every check runs even when an earlier one failed, so one run shows all
+//! there is to mend. The tests are started by exactly the command that the
+//! README names ([`TEST_COMMAND`]).
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Instant;
+
+use anyhow::Context;
+
+use crate::deps;
+use crate::totals::Totals;
+
+/// The README's command that runs the tests.
+const TEST_COMMAND: &[&str] = &["test", "--workspace"];
+
+/// Options of `cargo xtask ci`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Leave out the tests, which the caller has run already.
+    #[arg(long)]
+    skip_tests: bool,
+}
+
+/// Runs all checks and says which of them failed.
+///
+/// # Errors
+///
+/// When a check could not be started at all.
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let mut failed = Vec::new();
+    let mut totals = Totals::default();
+    let mut step = |name: &'static str, check: &mut dyn FnMut() -> anyhow::Result<bool>| {
+        println!("== {name}");
+        let start = Instant::now();
+        let ok = check().with_context(|| format!("check `{name}`"))?;
+        println!(
+            "== {name}: {} ({:.1} s)",
+            if ok { "ok" } else { "FAILED" },
+            start.elapsed().as_secs_f64()
+        );
+        if !ok {
+            failed.push(name);
+        }
+        anyhow::Ok(())
+    };
+
+    if !args.skip_tests {
+        step("tests", &mut || cargo_counting(TEST_COMMAND, &mut totals))?;
+    }
+    step("formatting", &mut || {
+        cargo(&["fmt", "--all", "--check"], &[])
+    })?;
+    step("clippy", &mut || {
+        cargo(
+            &[
+                "clippy",
+                "--workspace",
+                "--all-targets",
+                "--",
+                "-D",
+                "warnings",
+            ],
+            &[],
+        )
+    })?;
+    step("documentation", &mut || {
+        cargo(
+            &["doc", "--workspace", "--no-deps"],
+            &[("RUSTDOCFLAGS", "-Dwarnings")],
+        )
+    })?;
+    step("dependency direction", &mut || {
+        Ok(deps::run()? == ExitCode::SUCCESS)
+    })?;
+
+    if !failed.is_empty() {
+        println!("failed checks: {}", failed.join(", "));
+    }
+    if !args.skip_tests {
+        println!("{totals}");
+    }
+    Ok(if failed.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+/// The cargo that started us, so that a chosen toolchain stays chosen.
+fn cargo_command() -> Command {
+    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}
+
+fn cargo(args: &[&str], env: &[(&str, &str)]) -> anyhow::Result<bool> {
+    let status = cargo_command()
+        .args(args)
+        .envs(env.iter().copied())
+        .status()
+        .with_context(|| format!("starting `cargo {}`", args.join(" ")))?;
+    Ok(status.success())
+}
+
+/// Runs cargo, passes its output on, and counts the tests in it.
+fn cargo_counting(args: &[&str], totals: &mut Totals) -> anyhow::Result<bool> {
+    let mut child = cargo_command()
+        .args(args)
+        .stdout(Stdio::piped())
+        .spawn()
+        .with_context(|| format!("starting `cargo {}`", args.join(" ")))?;
+    let stdout = child.stdout.take().context("the child's standard output")?;
+    for line in BufReader::new(stdout).split(b'\n') {
+        let line = line.context("reading the output of the tests")?;
+        let line = String::from_utf8_lossy(&line);
+        println!("{line}");
+        totals.add_line(&line);
+    }
+    Ok(child.wait().context("waiting for the tests")?.success())
+}

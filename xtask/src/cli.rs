@@ -1,0 +1,36 @@
+//! The command line of `cargo xtask`.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::{ci, deps};
+
+/// Development tasks of the workspace.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// Run everything that continuous integration runs.
+    Ci(ci::Args),
+    /// Check that the crates depend on each other in one direction only.
+    Deps,
+}
+
+/// Parses the command line and runs the task it names.
+///
+/// # Errors
+///
+/// Returns what stopped the task; a check that merely found something to
+/// object to has printed it, and answers with a failing exit code.
+pub fn run() -> anyhow::Result<ExitCode> {
+    match Cli::parse().task {
+        Task::Ci(args) => ci::run(&args),
+        Task::Deps => deps::run(),
+    }
+}

@@ -1,0 +1,12 @@
+//! Development tasks, run as `cargo xtask NAME`.
+//!
+//! Each task is one module with one `run` function; the command line in
+//! [`cli`] is the only place that knows them all. A task that checks something
+//! prints what is wrong, one line per finding, and fails.
+
+mod ci;
+mod cli;
+mod deps;
+mod totals;
+
+pub use cli::run;
