@@ -41,12 +41,12 @@ pub fn fisher_exact(before: Split, after: Split) -> f64 {
     if highest <= lowest {
         return 1.0;
     }
-    let mode = (((row + 1.0) * (column + 1.0)) / (total + 2.0)).floor().clamp(lowest, highest);
+    let mode = (((row + 1.0) * (column + 1.0)) / (total + 2.0))
+        .floor()
+        .clamp(lowest, highest);
 
     // weight(k + 1) / weight(k)
-    let up = |k: f64| {
-        ((row - k) * (column - k)) / ((k + 1.0) * (total - row - column + k + 1.0))
-    };
+    let up = |k: f64| ((row - k) * (column - k)) / ((k + 1.0) * (total - row - column + k + 1.0));
     let mut weights = vec![(mode, 1.0)];
     let (mut k, mut weight) = (mode, 1.0_f64);
     while k < highest && weight > 0.0 {
@@ -60,11 +60,18 @@ pub fn fisher_exact(before: Split, after: Split) -> f64 {
         weight /= up(k);
         weights.push((k, weight));
     }
-    let limit = weights.iter().find(|(k, _)| *k == observed).map_or(0.0, |(_, w)| w * TIE);
+    let limit = weights
+        .iter()
+        .find(|(k, _)| *k == observed)
+        .map_or(0.0, |(_, w)| w * TIE);
     // Smallest first, for the sums' precision.
     weights.sort_by(|a, b| a.1.total_cmp(&b.1));
     let all: f64 = weights.iter().map(|(_, w)| w).sum();
-    let unlikely: f64 = weights.iter().map(|(_, w)| w).filter(|w| **w <= limit).sum();
+    let unlikely: f64 = weights
+        .iter()
+        .map(|(_, w)| w)
+        .filter(|w| **w <= limit)
+        .sum();
     (unlikely / all).min(1.0)
 }
 
@@ -81,7 +88,10 @@ mod tests {
     #[track_caller]
     fn check(table: [u64; 4], expected: f64) {
         let got = p(table);
-        assert!((got - expected).abs() < 1e-9 * expected.max(1e-3), "{got} is not {expected}");
+        assert!(
+            (got - expected).abs() < 1e-9 * expected.max(1e-3),
+            "{got} is not {expected}"
+        );
     }
 
     #[test]

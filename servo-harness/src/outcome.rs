@@ -22,8 +22,12 @@ pub enum Outcome {
 
 impl Outcome {
     /// Every outcome, in the order in which tables show them.
-    pub const ALL: [Outcome; 4] =
-        [Outcome::Expected, Outcome::Unexpected, Outcome::Crash, Outcome::Timeout];
+    pub const ALL: [Outcome; 4] = [
+        Outcome::Expected,
+        Outcome::Unexpected,
+        Outcome::Crash,
+        Outcome::Timeout,
+    ];
 
     /// The word that [`FromStr`] reads back.
     pub const fn as_str(self) -> &'static str {
@@ -90,7 +94,10 @@ impl Counts {
     /// Expected runs against all others, for [`fisher_exact`](crate::fisher_exact).
     pub fn split(&self) -> Split {
         let yes = self.of(Outcome::Expected);
-        Split { yes, no: self.total() - yes }
+        Split {
+            yes,
+            no: self.total() - yes,
+        }
     }
 
     /// The rate of expected runs with its Wilson interval; `None` without runs.

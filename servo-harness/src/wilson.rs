@@ -58,8 +58,16 @@ pub fn wilson(successes: u64, trials: u64, confidence: Confidence) -> Option<Int
     let centre = (rate + z * z / (2.0 * n)) / scale;
     let half = z * (rate * (1.0 - rate) / n + z * z / (4.0 * n * n)).sqrt() / scale;
     // Rounding may push a bound past the rate by an ulp where they coincide.
-    let low = if successes == 0 { 0.0 } else { (centre - half).clamp(0.0, rate) };
-    let high = if successes == trials { 1.0 } else { (centre + half).clamp(rate, 1.0) };
+    let low = if successes == 0 {
+        0.0
+    } else {
+        (centre - half).clamp(0.0, rate)
+    };
+    let high = if successes == trials {
+        1.0
+    } else {
+        (centre + half).clamp(rate, 1.0)
+    };
     Some(Interval { low, rate, high })
 }
 

@@ -1,0 +1,290 @@
+//! Seccomp programs that stop a tracee only where a tool asked for it.
+//!
+//! A program is a binary search over syscall numbers (classic BPF has no
+//! tables), whose leaves allow, stop (`SECCOMP_RET_TRACE`) or test arguments
+//! first. Arguments are tested by their low 32 bits, which is what
+//! descriptors, flags and commands occupy. Foreign architectures (32-bit and
+//! x32 calls) always stop, so that nothing a program does is out of sight.
+//!
+//! See seccomp(2) and the kernel's `Documentation/userspace-api/seccomp_filter.rst`.
+
+use libc::sock_filter;
+
+/// How an argument test compares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Compare {
+    /// `(argument & mask) == value`.
+    Equal,
+    /// `(argument & mask) != value`.
+    NotEqual,
+    /// `(argument & mask) >= value`, unsigned.
+    AtLeast,
+    /// `(argument & mask) < value`, unsigned.
+    Below,
+}
+
+/// A test of the low 32 bits of one argument.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Test {
+    /// Which argument (0 to 5).
+    pub argument: u8,
+    /// Bits that take part.
+    pub mask: u32,
+    /// The comparison.
+    pub compare: Compare,
+    /// What is compared with.
+    pub value: u32,
+}
+
+impl Test {
+    /// Whether it holds for these arguments.
+    pub fn holds(&self, args: &[u64; 6]) -> bool {
+        let value = args[usize::from(self.argument)] as u32 & self.mask;
+        match self.compare {
+            Compare::Equal => value == self.value,
+            Compare::NotEqual => value != self.value,
+            Compare::AtLeast => value >= self.value,
+            Compare::Below => value < self.value,
+        }
+    }
+}
+
+/// What happens at a syscall.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Rule {
+    /// It runs unobserved.
+    Allow,
+    /// It stops at entry.
+    Trace,
+    /// It stops when, in one of the alternatives, all tests hold.
+    TraceIf(Vec<Vec<Test>>),
+}
+
+/// A finished program.
+#[derive(Clone)]
+pub struct Filter {
+    program: Vec<sock_filter>,
+    ranges: Vec<(u32, Rule)>,
+}
+
+impl std::fmt::Debug for Filter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Filter({} instructions)", self.program.len())
+    }
+}
+
+/// `SECCOMP_RET_DATA` of a stop for a foreign architecture.
+pub const FOREIGN: u32 = 1;
+
+const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
+const JUMP_EQ: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
+const JUMP_GE: u16 = (libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K) as u16;
+const JUMP: u16 = (libc::BPF_JMP | libc::BPF_JA) as u16;
+const AND: u16 = (libc::BPF_ALU | libc::BPF_AND | libc::BPF_K) as u16;
+const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
+/// `AUDIT_ARCH_X86_64` of linux/audit.h.
+pub const ARCH_X86_64: u32 = 0xc000_003e;
+
+fn op(code: u16, k: u32, jt: u8, jf: u8) -> sock_filter {
+    sock_filter { code, jt, jf, k }
+}
+
+fn ret(action: u32) -> sock_filter {
+    op(RETURN, action, 0, 0)
+}
+
+impl Filter {
+    /// Builds the program for syscalls `0..count` with `rule(nr)`; every
+    /// number from `count` up stops.
+    pub fn build(count: u32, rule: impl Fn(u32) -> Rule) -> Self {
+        let mut ranges: Vec<(u32, Rule)> = Vec::new();
+        for nr in 0..count {
+            let rule = rule(nr);
+            if ranges.last().is_none_or(|(_, last)| *last != rule) {
+                ranges.push((nr, rule));
+            }
+        }
+        ranges.push((count, Rule::Trace));
+        let mut program = vec![
+            op(LOAD, 4, 0, 0),
+            op(JUMP_EQ, ARCH_X86_64, 1, 0),
+            ret(libc::SECCOMP_RET_TRACE | FOREIGN),
+            op(LOAD, 0, 0, 0),
+            op(JUMP_GE, 0x4000_0000, 0, 1),
+            ret(libc::SECCOMP_RET_TRACE | FOREIGN),
+        ];
+        program.extend(search(&ranges));
+        Self { program, ranges }
+    }
+
+    /// Whether a call stops: what the program decides, computed here.
+    pub fn stops(&self, arch: u32, nr: u64, args: &[u64; 6]) -> bool {
+        if arch != ARCH_X86_64 || nr >= 0x4000_0000 {
+            return true;
+        }
+        let index = self
+            .ranges
+            .partition_point(|(first, _)| u64::from(*first) <= nr);
+        match index.checked_sub(1).map(|index| &self.ranges[index].1) {
+            Some(Rule::Allow) => false,
+            Some(Rule::Trace) | None => true,
+            Some(Rule::TraceIf(any)) => any.iter().any(|tests| tests.iter().all(|t| t.holds(args))),
+        }
+    }
+
+    /// The instructions, for `seccomp(SECCOMP_SET_MODE_FILTER)`.
+    pub fn program(&self) -> &[sock_filter] {
+        &self.program
+    }
+}
+
+/// Emits a binary search whose accumulator holds the syscall number.
+fn search(ranges: &[(u32, Rule)]) -> Vec<sock_filter> {
+    if let [(_, rule)] = ranges {
+        return leaf(rule);
+    }
+    let (left, right) = ranges.split_at(ranges.len() / 2);
+    let left = search(left);
+    let mut code = vec![
+        op(JUMP_GE, right[0].0, 0, 1),
+        op(JUMP, left.len() as u32, 0, 0),
+    ];
+    code.extend(left);
+    code.extend(search(right));
+    code
+}
+
+fn leaf(rule: &Rule) -> Vec<sock_filter> {
+    match rule {
+        Rule::Allow => vec![ret(libc::SECCOMP_RET_ALLOW)],
+        Rule::Trace => vec![ret(libc::SECCOMP_RET_TRACE)],
+        Rule::TraceIf(alternatives) => {
+            let mut code = Vec::new();
+            for tests in alternatives {
+                code.extend(conjunction(tests));
+            }
+            code.push(ret(libc::SECCOMP_RET_ALLOW));
+            code
+        }
+    }
+}
+
+/// Returns TRACE when all tests hold, falls through otherwise.
+fn conjunction(tests: &[Test]) -> Vec<sock_filter> {
+    let mut code = Vec::new();
+    for (index, test) in tests.iter().enumerate() {
+        // Each test is LOAD, AND, JUMP: after a failed one, what remains of
+        // this conjunction (3 instructions a test and the return) is skipped.
+        let skip = ((tests.len() - index - 1) * 3 + 1) as u8;
+        code.push(op(LOAD, 16 + 8 * u32::from(test.argument), 0, 0));
+        code.push(op(AND, test.mask, 0, 0));
+        code.push(match test.compare {
+            Compare::Equal => op(JUMP_EQ, test.value, 0, skip),
+            Compare::NotEqual => op(JUMP_EQ, test.value, skip, 0),
+            Compare::AtLeast => op(JUMP_GE, test.value, 0, skip),
+            Compare::Below => op(JUMP_GE, test.value, skip, 0),
+        });
+    }
+    code.push(ret(libc::SECCOMP_RET_TRACE));
+    code
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Interprets a program as the kernel would.
+    fn run(filter: &Filter, arch: u32, nr: u32, args: [u64; 6]) -> u32 {
+        let mut data = [0_u8; 64];
+        data[0..4].copy_from_slice(&nr.to_le_bytes());
+        data[4..8].copy_from_slice(&arch.to_le_bytes());
+        for (i, arg) in args.iter().enumerate() {
+            data[16 + 8 * i..24 + 8 * i].copy_from_slice(&arg.to_le_bytes());
+        }
+        let (mut pc, mut acc) = (0, 0_u32);
+        loop {
+            let insn = filter.program[pc];
+            pc += 1;
+            match insn.code {
+                LOAD => {
+                    let at = insn.k as usize;
+                    acc = u32::from_le_bytes(data[at..at + 4].try_into().expect("4 bytes"));
+                }
+                AND => acc &= insn.k,
+                JUMP => pc += insn.k as usize,
+                JUMP_EQ => pc += usize::from(if acc == insn.k { insn.jt } else { insn.jf }),
+                JUMP_GE => pc += usize::from(if acc >= insn.k { insn.jt } else { insn.jf }),
+                RETURN => return insn.k,
+                other => panic!("unknown code {other:#x}"),
+            }
+        }
+    }
+
+    fn rules(nr: u32) -> Rule {
+        let fd = |compare, value| Test {
+            argument: 0,
+            mask: u32::MAX,
+            compare,
+            value,
+        };
+        match nr {
+            0 => Rule::TraceIf(vec![
+                vec![fd(Compare::Below, 3)],
+                vec![fd(Compare::AtLeast, 6)],
+            ]),
+            9 => Rule::TraceIf(vec![vec![
+                Test {
+                    argument: 2,
+                    mask: 2,
+                    compare: Compare::Equal,
+                    value: 2,
+                },
+                Test {
+                    argument: 3,
+                    mask: 3,
+                    compare: Compare::NotEqual,
+                    value: 2,
+                },
+            ]]),
+            n if n % 3 == 0 => Rule::Trace,
+            _ => Rule::Allow,
+        }
+    }
+
+    #[test]
+    fn every_number_gets_its_own_rule() {
+        let filter = Filter::build(400, rules);
+        for nr in 0..400 {
+            for args in [
+                [0; 6],
+                [4, 0, 2, 1, 0, 0],
+                [7, 0, 2, 2, 0, 0],
+                [u64::MAX; 6],
+            ] {
+                let traced = filter.stops(ARCH_X86_64, u64::from(nr), &args);
+                let expected = if traced {
+                    libc::SECCOMP_RET_TRACE
+                } else {
+                    libc::SECCOMP_RET_ALLOW
+                };
+                assert_eq!(
+                    run(&filter, ARCH_X86_64, nr, args),
+                    expected,
+                    "{nr} {args:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn unknown_numbers_and_foreign_architectures_stop() {
+        let filter = Filter::build(400, |_| Rule::Allow);
+        assert_eq!(
+            run(&filter, ARCH_X86_64, 400, [0; 6]),
+            libc::SECCOMP_RET_TRACE
+        );
+        let foreign = libc::SECCOMP_RET_TRACE | FOREIGN;
+        assert_eq!(run(&filter, 0x4000_0003, 5, [0; 6]), foreign);
+        assert_eq!(run(&filter, ARCH_X86_64, 0x4000_0001, [0; 6]), foreign);
+    }
+}

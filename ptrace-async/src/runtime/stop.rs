@@ -1,0 +1,78 @@
+//! Stops: the points where a tracee waits for the tracer.
+
+use super::tracee::{
+    Exec, GroupStop, Posthook, PreExit, Prehook, Signal, Spawned, Started, Tracee,
+};
+use crate::event::Tid;
+
+/// How a task came to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SpawnKind {
+    /// fork, or clone with `SIGCHLD` and nothing shared.
+    Fork,
+    /// The parent sleeps until the child executes or exits.
+    Vfork,
+    /// Any other clone, threads included.
+    Clone,
+}
+
+/// A stop before it is given to its function.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Raw {
+    Prehook {
+        arch: u32,
+        nr: u64,
+        args: [u64; 6],
+        ip: u64,
+        sp: u64,
+    },
+    Posthook(i64),
+    Exec {
+        former: Tid,
+    },
+    Spawned {
+        kind: SpawnKind,
+        child: Tid,
+        flags: u64,
+    },
+    PreExit(i32),
+    Signal(i32),
+    GroupStop(i32),
+    Interrupted,
+    Exited(i32),
+    Killed(i32, bool),
+    Superseded,
+}
+
+/// Where a tracee stands.
+#[derive(Debug)]
+pub enum Stop {
+    /// Before a syscall that the filter names.
+    Prehook(Tracee<Prehook>),
+    /// After a syscall whose exit was asked for.
+    Posthook(Tracee<Posthook>),
+    /// After a successful execve, before the first instruction of the program.
+    Exec(Tracee<Exec>),
+    /// A child task was made; its function starts after this stop was seen.
+    Spawned(Tracee<Spawned>),
+    /// Before the task goes; memory and descriptors are still there.
+    PreExit(Tracee<PreExit>),
+    /// A signal is about to be delivered.
+    Signal(Tracee<Signal>),
+    /// The whole process is stopped by SIGSTOP, SIGTSTP, SIGTTIN or SIGTTOU.
+    GroupStop(Tracee<GroupStop>),
+    /// Stopped by the tracer's own request, or a group stop ended.
+    Interrupted(Tracee<Started>),
+    /// The task exited with this status.
+    Exited(i32),
+    /// The task was killed by this signal (and dumped core).
+    Killed {
+        /// The signal.
+        signal: i32,
+        /// Whether a core was written.
+        core: bool,
+    },
+    /// Another thread of the process executed a program; this task (the former
+    /// leader) is gone, and its id belongs to that thread now.
+    Superseded,
+}

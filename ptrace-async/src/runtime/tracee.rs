@@ -1,0 +1,496 @@
+//! A tracee as a value whose type says what may be asked of it.
+//!
+//! `Tracee<Running>` can only be waited for. Each kind of stop has its own
+//! state; methods that let the task go on consume the value and give back a
+//! running one, so that a running task's registers cannot be read by mistake.
+
+use std::future::poll_fn;
+use std::marker::PhantomData;
+use std::rc::Rc;
+use std::task::Poll;
+use std::{fmt, io};
+
+use super::stop::{Raw, SpawnKind, Stop};
+use super::{Handle, Shared, Slot};
+use crate::event::Tid;
+use crate::invocation::Invocation;
+use crate::memory::Memory;
+use crate::sys::{self, Resume};
+
+/// A state of a tracee.
+pub trait State: fmt::Debug {}
+
+/// A state in which the task waits for the tracer.
+pub trait Stopped: State {}
+
+/// Not stopped.
+#[derive(Debug)]
+pub struct Running;
+/// In its first stop, or stopped by request.
+#[derive(Debug)]
+pub struct Started;
+/// Before a syscall.
+#[derive(Debug, Clone, Copy)]
+pub struct Prehook {
+    arch: u32,
+    call: Invocation,
+    ip: u64,
+    sp: u64,
+}
+/// After a syscall.
+#[derive(Debug, Clone, Copy)]
+pub struct Posthook {
+    value: i64,
+}
+/// After a successful execve.
+#[derive(Debug, Clone, Copy)]
+pub struct Exec {
+    former: Tid,
+}
+/// After the making of a child.
+#[derive(Debug, Clone, Copy)]
+pub struct Spawned {
+    kind: SpawnKind,
+    child: Tid,
+    flags: u64,
+}
+/// Before the end.
+#[derive(Debug, Clone, Copy)]
+pub struct PreExit {
+    status: i32,
+}
+/// Before the delivery of a signal.
+#[derive(Debug, Clone, Copy)]
+pub struct Signal {
+    signal: i32,
+}
+/// In a group stop.
+#[derive(Debug, Clone, Copy)]
+pub struct GroupStop {
+    signal: i32,
+}
+
+macro_rules! states {
+    ($($name:ident)*) => { $(impl State for $name {} impl Stopped for $name {})* };
+}
+impl State for Running {}
+states!(Started Prehook Posthook Exec Spawned PreExit Signal GroupStop);
+
+/// One traced task.
+pub struct Tracee<S: State> {
+    shared: Rc<Shared>,
+    slot: Rc<Slot>,
+    state: S,
+    /// Not Send: ptrace requests are valid on the tracer's thread alone.
+    thread: PhantomData<*const ()>,
+}
+
+impl<S: State> fmt::Debug for Tracee<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Tracee({}, {:?})", self.tid(), self.state)
+    }
+}
+
+impl<S: State> Tracee<S> {
+    /// The task's id. It changes when a thread other than the leader executes
+    /// a program.
+    pub fn tid(&self) -> Tid {
+        self.slot.tid.get()
+    }
+
+    /// The id of the process the task belongs to.
+    pub fn tgid(&self) -> Tid {
+        self.slot.tgid.get()
+    }
+
+    /// The task that made this one; `None` for the first and for attached ones.
+    pub fn parent(&self) -> Option<Tid> {
+        self.slot.parent
+    }
+
+    /// The runtime.
+    pub fn handle(&self) -> Handle {
+        Handle {
+            shared: self.shared.clone(),
+        }
+    }
+
+    fn with<T: State>(self, state: T) -> Tracee<T> {
+        Tracee {
+            shared: self.shared,
+            slot: self.slot,
+            state,
+            thread: PhantomData,
+        }
+    }
+}
+
+impl Tracee<Started> {
+    pub(super) fn new(shared: Rc<Shared>, slot: Rc<Slot>) -> Self {
+        Self {
+            shared,
+            slot,
+            state: Started,
+            thread: PhantomData,
+        }
+    }
+}
+
+impl Tracee<Running> {
+    /// Waits for the next stop.
+    pub async fn stop(self) -> Stop {
+        let slot = self.slot.clone();
+        let raw = poll_fn(|_| match slot.mailbox.borrow_mut().pop_front() {
+            Some(raw) => Poll::Ready(raw),
+            // The executor polls after each delivery, so no waker is kept.
+            None => Poll::Pending,
+        })
+        .await;
+        match raw {
+            Raw::Prehook {
+                arch,
+                nr,
+                args,
+                ip,
+                sp,
+            } => Stop::Prehook(self.with(Prehook {
+                arch,
+                call: Invocation { nr, args },
+                ip,
+                sp,
+            })),
+            Raw::Posthook(value) => Stop::Posthook(self.with(Posthook { value })),
+            Raw::Exec { former } => Stop::Exec(self.with(Exec { former })),
+            Raw::Spawned { kind, child, flags } => {
+                Stop::Spawned(self.with(Spawned { kind, child, flags }))
+            }
+            Raw::PreExit(status) => Stop::PreExit(self.with(PreExit { status })),
+            Raw::Signal(signal) => Stop::Signal(self.with(Signal { signal })),
+            Raw::GroupStop(signal) => Stop::GroupStop(self.with(GroupStop { signal })),
+            Raw::Interrupted => Stop::Interrupted(self.with(Started)),
+            Raw::Exited(status) => Stop::Exited(status),
+            Raw::Killed(signal, core) => Stop::Killed { signal, core },
+            Raw::Superseded => Stop::Superseded,
+        }
+    }
+
+    /// Asks the task to stop (`PTRACE_INTERRUPT`); it reports
+    /// [`Stop::Interrupted`] unless another stop comes first.
+    ///
+    /// # Errors
+    /// `ESRCH` when it is gone.
+    pub fn interrupt(&self) -> io::Result<()> {
+        sys::interrupt(self.tid())
+    }
+}
+
+impl<S: Stopped> Tracee<S> {
+    fn go(self, how: Resume, signal: i32) -> Tracee<Running> {
+        // Something may already wait in the mailbox (a death while stopped).
+        if !self.slot.gone.get() && self.slot.mailbox.borrow().is_empty() {
+            self.slot.stopped.set(false);
+            self.slot.listening.set(how == Resume::Listen);
+            // ESRCH: the task was killed in its stop; its death is reported.
+            let _ = sys::resume(self.tid(), how, signal);
+        }
+        self.with(Running)
+    }
+
+    /// Lets the task go on to its next filtered syscall, event or signal.
+    pub fn resume(self) -> Tracee<Running> {
+        let how = self.shared.usual_resume();
+        self.go(how, 0)
+    }
+
+    /// Lets the task go on untraced, for ever.
+    ///
+    /// # Errors
+    /// `ESRCH` when it is gone.
+    pub fn detach(self) -> io::Result<()> {
+        self.slot.unattended.set(true);
+        self.slot.stopped.set(false);
+        self.shared.slots.borrow_mut().remove(&self.tid());
+        self.slot.gone.set(true);
+        sys::resume(self.tid(), Resume::Detach, 0)
+    }
+
+    /// The general registers.
+    ///
+    /// # Errors
+    /// `ESRCH` when the task was killed in its stop.
+    pub fn registers(&self) -> io::Result<libc::user_regs_struct> {
+        sys::registers(self.tid())
+    }
+
+    /// Sets the general registers.
+    ///
+    /// # Errors
+    /// `ESRCH` when the task was killed in its stop.
+    pub fn set_registers(&self, regs: &libc::user_regs_struct) -> io::Result<()> {
+        sys::set_registers(self.tid(), regs)
+    }
+
+    /// Reads a plain value of the tracee's memory.
+    ///
+    /// # Errors
+    /// [`crate::memory::Fault`] when it is not readable.
+    pub fn read_value<T: Plain>(&self, address: u64) -> Result<T, crate::memory::Fault> {
+        let mut bytes = vec![0; size_of::<T>()];
+        self.read_exact(address, &mut bytes)?;
+        Ok(T::from_bytes(&bytes))
+    }
+
+    /// Reads `count` values that lie one after the other.
+    ///
+    /// # Errors
+    /// [`crate::memory::Fault`] when part of them is not readable.
+    pub fn read_slice<T: Plain>(
+        &self,
+        address: u64,
+        count: usize,
+    ) -> Result<Vec<T>, crate::memory::Fault> {
+        let mut bytes = vec![0; size_of::<T>() * count];
+        self.read_exact(address, &mut bytes)?;
+        Ok(bytes
+            .chunks_exact(size_of::<T>())
+            .map(T::from_bytes)
+            .collect())
+    }
+
+    /// Reads many ranges with as few calls as possible, one after the other
+    /// into one buffer, which is cut at the first fault.
+    pub fn read_ranges(&self, ranges: &[(u64, u64)]) -> Vec<u8> {
+        let total: u64 = ranges.iter().map(|range| range.1).sum();
+        let mut buffer = vec![0; total as usize];
+        let got = sys::read_ranges(self.tid(), ranges, &mut buffer);
+        buffer.truncate(got);
+        buffer
+    }
+
+    /// Writes the tracee's memory, read-only pages included.
+    ///
+    /// # Errors
+    /// When the range is not mapped or the task is gone.
+    pub fn write(&self, address: u64, bytes: &[u8]) -> io::Result<()> {
+        sys::write_memory(self.tid(), address, bytes)
+    }
+}
+
+impl<S: Stopped> Memory for Tracee<S> {
+    fn read(&self, address: u64, buffer: &mut [u8]) -> usize {
+        sys::read_memory(self.tid(), address, buffer)
+    }
+}
+
+/// Values that any bytes of the right length make.
+pub trait Plain: Copy {
+    /// Makes the value from exactly `size_of::<Self>()` bytes.
+    fn from_bytes(bytes: &[u8]) -> Self;
+}
+
+macro_rules! plain {
+    ($($name:ty)*) => { $(impl Plain for $name {
+        fn from_bytes(bytes: &[u8]) -> Self {
+            let mut exact = [0; size_of::<$name>()];
+            exact.copy_from_slice(bytes);
+            <$name>::from_ne_bytes(exact)
+        }
+    })* };
+}
+plain!(u8 i8 u16 i16 u32 i32 u64 i64 usize isize u128 i128);
+
+impl Tracee<Prehook> {
+    /// The syscall and its arguments.
+    pub fn invocation(&self) -> Invocation {
+        self.state.call
+    }
+
+    /// Whether the call is of a foreign kind: a 32-bit call (`int 0x80` or a
+    /// 32-bit program) or an x32 one. Its number then has another meaning.
+    pub fn is_foreign(&self) -> bool {
+        self.state.arch != crate::filter::ARCH_X86_64 || self.state.call.nr & 0x4000_0000 != 0
+    }
+
+    /// The address after the syscall instruction.
+    pub fn instruction_pointer(&self) -> u64 {
+        self.state.ip
+    }
+
+    /// The stack pointer.
+    pub fn stack_pointer(&self) -> u64 {
+        self.state.sp
+    }
+
+    /// Lets the call run and asks for its exit stop. Events in between (exec,
+    /// fork, death) come first, as stops of their own.
+    pub fn resume_to_exit(self) -> Tracee<Running> {
+        self.slot.wants_exit.set(true);
+        self.go(Resume::ToSyscall, 0)
+    }
+
+    /// Waits for the exit of the call.
+    ///
+    /// # Errors
+    /// The stop that came instead (exec, spawn, death).
+    pub async fn posthook(self) -> Result<Tracee<Posthook>, Stop> {
+        match self.resume_to_exit().stop().await {
+            Stop::Posthook(after) => Ok(after),
+            other => Err(other),
+        }
+    }
+
+    /// Changes the call that is about to run.
+    ///
+    /// # Errors
+    /// `ESRCH` when the task was killed in its stop.
+    pub fn modify(&mut self, call: Invocation) -> io::Result<()> {
+        let mut regs = self.registers()?;
+        put_call(&mut regs, call);
+        regs.orig_rax = call.nr;
+        self.set_registers(&regs)?;
+        self.state.call = call;
+        Ok(())
+    }
+
+    /// Emulates the call: it does not run, and the tracee sees `value` (a
+    /// result or a negative errno).
+    ///
+    /// # Errors
+    /// `ESRCH` when the task was killed in its stop.
+    pub fn skip(self, value: i64) -> io::Result<Tracee<Running>> {
+        let mut regs = self.registers()?;
+        regs.orig_rax = u64::MAX;
+        regs.rax = value.cast_unsigned();
+        self.set_registers(&regs)?;
+        Ok(self.resume())
+    }
+
+    /// Runs another syscall in the tracee's place before this one, and comes
+    /// back to this stop. The original call has not run.
+    ///
+    /// # Errors
+    /// The stop that came instead (the task died).
+    pub async fn inject(self, call: Invocation) -> Result<(Self, i64), Stop> {
+        let Ok(original) = self.registers() else {
+            return Err(self.resume().stop().await);
+        };
+        let mut regs = original;
+        put_call(&mut regs, call);
+        regs.orig_rax = call.nr;
+        // Errors mean the task is gone; the next stop says so.
+        let _ = self.set_registers(&regs);
+        let after = self.posthook().await?;
+        let value = after.value();
+        let before = after.rewind(&original).await?;
+        Ok((before, value))
+    }
+}
+
+/// Puts a call's number and arguments where the kernel looks for them.
+fn put_call(regs: &mut libc::user_regs_struct, call: Invocation) {
+    let [a, b, c, d, e, f] = call.args;
+    (regs.rdi, regs.rsi, regs.rdx, regs.r10, regs.r8, regs.r9) = (a, b, c, d, e, f);
+    regs.rax = call.nr;
+}
+
+impl Tracee<Posthook> {
+    /// What the syscall returned: a result, or a negative errno.
+    pub fn value(&self) -> i64 {
+        self.state.value
+    }
+
+    /// Changes what the tracee sees as the result.
+    ///
+    /// # Errors
+    /// `ESRCH` when the task was killed in its stop.
+    pub fn set_value(&mut self, value: i64) -> io::Result<()> {
+        let mut regs = self.registers()?;
+        regs.rax = value.cast_unsigned();
+        self.set_registers(&regs)?;
+        self.state.value = value;
+        Ok(())
+    }
+
+    /// Steps back over the two-byte syscall instruction so that the call in
+    /// `entry` (registers of its entry stop) runs again, and waits for that
+    /// entry stop.
+    ///
+    /// # Errors
+    /// The stop that came instead (the task died).
+    pub async fn rewind(self, entry: &libc::user_regs_struct) -> Result<Tracee<Prehook>, Stop> {
+        let mut regs = *entry;
+        regs.rip = entry.rip - 2;
+        regs.rax = entry.orig_rax;
+        let _ = self.set_registers(&regs);
+        match self.resume().stop().await {
+            Stop::Prehook(before) => Ok(before),
+            other => Err(other),
+        }
+    }
+}
+
+impl Tracee<Exec> {
+    /// The id of the thread that executed the program, where it was another
+    /// one than the leader.
+    pub fn former(&self) -> Tid {
+        self.state.former
+    }
+}
+
+impl Tracee<Spawned> {
+    /// How.
+    pub fn kind(&self) -> SpawnKind {
+        self.state.kind
+    }
+
+    /// The new task.
+    pub fn child(&self) -> Tid {
+        self.state.child
+    }
+
+    /// The `CLONE_*` flags that made it.
+    pub fn flags(&self) -> u64 {
+        self.state.flags
+    }
+}
+
+impl Tracee<PreExit> {
+    /// The status as wait(2) will report it.
+    pub fn status(&self) -> i32 {
+        self.state.status
+    }
+}
+
+impl Tracee<Signal> {
+    /// Which signal.
+    pub fn signal(&self) -> i32 {
+        self.state.signal
+    }
+
+    /// Everything about it.
+    ///
+    /// # Errors
+    /// `ESRCH` when the task was killed in its stop.
+    pub fn info(&self) -> io::Result<libc::siginfo_t> {
+        sys::signal_info(self.tid())
+    }
+
+    /// Lets the signal through.
+    pub fn deliver(self) -> Tracee<Running> {
+        let (how, signal) = (self.shared.usual_resume(), self.state.signal);
+        self.go(how, signal)
+    }
+}
+
+impl Tracee<GroupStop> {
+    /// The stopping signal.
+    pub fn signal(&self) -> i32 {
+        self.state.signal
+    }
+
+    /// Leaves the task in its group stop, as job control wants it; SIGCONT
+    /// ends it with [`Stop::Interrupted`].
+    pub fn listen(self) -> Tracee<Running> {
+        self.go(Resume::Listen, 0)
+    }
+}
