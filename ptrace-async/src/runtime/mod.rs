@@ -15,6 +15,7 @@
 //! stuck.
 
 mod launch;
+mod placement;
 mod pool;
 mod stop;
 mod tracee;
@@ -31,6 +32,7 @@ use std::task::{Context, Poll, Waker};
 use rustc_hash::FxHashMap;
 
 pub use self::launch::{Program, SETUP_FAILED};
+use self::placement::Placement;
 use self::pool::Pool;
 use self::stop::Raw;
 pub use self::stop::{SpawnKind, Stop};
@@ -164,6 +166,7 @@ struct Shared {
     remote: Arc<Remote>,
     pool: RefCell<Option<Pool>>,
     stops: Cell<u64>,
+    placement: Placement,
 }
 
 /// The executor. It must be created and run on the same thread.
@@ -232,6 +235,7 @@ impl Runtime {
                 remote,
                 pool: RefCell::new(None),
                 stops: Cell::new(0),
+                placement: Placement::new(),
             }),
         }
     }
@@ -549,6 +553,7 @@ impl Shared {
         let tid = waited.tid;
         let (signal, event) = (waited.status & 0xff, waited.status >> 8);
         slot.stopped.set(true);
+        self.placement.stopped(tid);
         let raw = match event {
             0 if signal == libc::SIGTRAP | 0x80 => self.syscall_stop(slot, tid, false)?,
             0 => Raw::Signal(signal),

@@ -191,7 +191,8 @@ impl<S: Stopped> Tracee<S> {
             self.slot.stopped.set(false);
             self.slot.listening.set(how == Resume::Listen);
             // ESRCH: the task was killed in its stop; its death is reported.
-            let _ = sys::resume(self.tid(), how, signal);
+            let tid = self.tid();
+            let _ = self.shared.placement.wake(tid, || sys::resume(tid, how, signal));
         }
         self.with(Running)
     }
