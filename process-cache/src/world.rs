@@ -1,1 +1,321 @@
-//! Asking the world.
+//! Asking the world: from a [`Query`] to its [`Answer`].
+//!
+//! The same question is put to the kernel that the program put, by the same
+//! path, so symlinks on the way, mounts and permissions have their say. Answers
+//! are about the asking process's own rights and root directory: it is expected
+//! to share them with the program.
+//!
+//! What cannot be answered reliably (a file that keeps changing, a path such as
+//! `/proc/self` that means another thing to every process) is
+//! [`Answer::Unknown`], which equals no stored answer.
+
+mod content;
+mod listing;
+mod metadata;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::sync::Mutex;
+
+use rustc_hash::FxHashMap;
+use rustix::fs::{Access, AtFlags, CWD, FileType, Stat};
+use rustix::io::Errno;
+
+use crate::fact::{Answer, Digest, Metadata, Query, TimeUse};
+use crate::path::FilePath;
+use crate::store::{DigestTable, FileKey, Trust};
+
+pub use content::Scanner;
+
+/// Answers queries, remembering digests of files in a [`DigestTable`]. Shared
+/// by reference among threads.
+#[derive(Debug)]
+pub struct World {
+    table: DigestTable,
+    scanner: Option<Scanner>,
+    /// Whether a device's files change without their times telling.
+    volatile: Mutex<FxHashMap<u64, bool>>,
+}
+
+impl World {
+    /// A world whose known digests are in `table`.
+    pub fn new(table: DigestTable) -> Self {
+        Self {
+            table,
+            scanner: None,
+            volatile: Mutex::default(),
+        }
+    }
+
+    /// A world that also looks at the bytes it hashes: see [`Scanner`] and
+    /// [`World::digest_and_flags`].
+    pub fn with_scanner(table: DigestTable, scanner: Scanner) -> Self {
+        Self {
+            scanner: Some(scanner),
+            ..Self::new(table)
+        }
+    }
+
+    /// The table of known digests; flush it at the end of a run.
+    pub fn table(&self) -> &DigestTable {
+        &self.table
+    }
+
+    /// Asks one question.
+    pub fn ask(&self, query: &Query) -> Answer {
+        let answer = match query {
+            Query::Content(path) => self.content(path),
+            Query::Stat { path, follow, time } => self.stat(path, *follow, *time),
+            Query::Access {
+                path,
+                mode,
+                effective,
+                follow,
+            } => access(path, *mode, *effective, *follow),
+            Query::Link(path) => link(path),
+            Query::List(path) => listing::list(path, &BTreeSet::new(), &BTreeMap::new()),
+            Query::RealPath(path) => real_path(path),
+            Query::Target(path) => target(path),
+            Query::Order(paths) => Ok(metadata::order(paths)),
+            Query::StatFs(path) => metadata::file_system(path),
+            Query::Xattr { path, follow, name } => metadata::xattr(path, *follow, name),
+        };
+        answer.unwrap_or_else(|error| Answer::Error(error.raw_os_error()))
+    }
+
+    /// What [`Query::List`] would answer if a unit had not added `own_added` to
+    /// the directory nor removed `own_removed` (names with their `d_type`) from
+    /// it.
+    pub fn list_answer(
+        &self,
+        path: &Path,
+        own_added: &BTreeSet<OsString>,
+        own_removed: &BTreeMap<OsString, u8>,
+    ) -> Answer {
+        listing::list(path, own_added, own_removed)
+            .unwrap_or_else(|error| Answer::Error(error.raw_os_error()))
+    }
+
+    /// The digest of a regular file and its metadata (with [`TimeUse::Exact`]).
+    ///
+    /// # Errors
+    /// `InvalidInput` for anything but a regular file, `ResourceBusy` for one
+    /// that keeps changing, and what the system calls return.
+    pub fn digest_file(&self, path: &Path) -> io::Result<(Digest, Metadata)> {
+        let (digest, _, stat) = self.digest_path(path)?;
+        Ok((digest, metadata::of(&stat, TimeUse::Exact)))
+    }
+
+    /// As [`World::digest_file`], of an open file (readable; its position
+    /// stays).
+    ///
+    /// # Errors
+    /// As [`World::digest_file`].
+    pub fn digest_open(&self, file: &File) -> io::Result<(Digest, Metadata)> {
+        let (digest, _, stat) = self.digest_fd(file, None)?;
+        Ok((digest, metadata::of(&stat, TimeUse::Exact)))
+    }
+
+    /// The digest of a regular file and what the [`Scanner`] said about it (0
+    /// without one).
+    ///
+    /// # Errors
+    /// As [`World::digest_file`].
+    pub fn digest_and_flags(&self, path: &Path) -> io::Result<(Digest, u8)> {
+        let (digest, flags, _) = self.digest_path(path)?;
+        Ok((digest, flags))
+    }
+
+    /// Remembers, for this run only, that the file has this content now: the
+    /// caller has just written it or secured its copy, and knows that nobody
+    /// else writes it.
+    pub fn learn(&self, path: &Path, digest: Digest) {
+        if self.scanner.is_none()
+            && let Ok(stat) = rustix::fs::lstat(path)
+            && is(&stat, FileType::RegularFile)
+            && let Some(key) = FileKey::of(&stat)
+        {
+            self.table.insert(&key, digest, 0, Trust::ThisRun);
+        }
+    }
+
+    /// The digest of a file if it is known without reading it.
+    pub fn known(&self, stat: &Stat) -> Option<Digest> {
+        if self.is_volatile(stat, None) {
+            return None;
+        }
+        self.table
+            .get(&FileKey::of(stat)?)
+            .map(|(digest, _)| digest)
+    }
+
+    fn content(&self, path: &FilePath) -> Result<Answer, Errno> {
+        if let Some(reason) = private(path) {
+            return Ok(reason);
+        }
+        let stat = rustix::fs::stat(path.as_path())?;
+        Ok(match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Directory => {
+                // What an attempt to open it would say.
+                readable(path, &stat, 0o555)?;
+                Answer::Directory
+            }
+            FileType::RegularFile => match self.digest_at(path, &stat) {
+                Ok((digest, _, _)) => Answer::File(digest),
+                Err(error) => from_io(&error, path)?,
+            },
+            FileType::CharacterDevice | FileType::BlockDevice => Answer::Special {
+                kind: stat.st_mode & libc::S_IFMT,
+                device: stat.st_rdev,
+            },
+            _ => Answer::Special {
+                kind: stat.st_mode & libc::S_IFMT,
+                device: 0,
+            },
+        })
+    }
+
+    fn stat(&self, path: &FilePath, follow: bool, time: TimeUse) -> Result<Answer, Errno> {
+        if let Some(reason) = private(path) {
+            return Ok(reason);
+        }
+        let stat = if follow {
+            rustix::fs::stat(path.as_path())?
+        } else {
+            rustix::fs::lstat(path.as_path())?
+        };
+        let mut answer = metadata::of(&stat, time);
+        if time == TimeUse::Order && is(&stat, FileType::RegularFile) {
+            match self.digest_at(path, &stat) {
+                Ok((digest, _, _)) => answer.content = Some(digest),
+                // It can be looked at without being readable.
+                Err(error) if error.raw_os_error() == Some(libc::EACCES) => {}
+                Err(error) => return from_io(&error, path),
+            }
+        }
+        Ok(Answer::Metadata(answer))
+    }
+}
+
+/// Whether a file is of this type.
+fn is(stat: &Stat, kind: FileType) -> bool {
+    FileType::from_raw_mode(stat.st_mode) == kind
+}
+
+/// Checks the permission to read where the bits do not grant it to everybody
+/// (the table knows digests of files that could be read once).
+fn readable(path: &Path, stat: &Stat, everybody: u32) -> Result<(), Errno> {
+    if stat.st_mode & 0o444 == everybody & 0o444 {
+        return Ok(());
+    }
+    rustix::fs::accessat(CWD, path, Access::READ_OK, AtFlags::EACCESS)
+}
+
+fn from_io(error: &io::Error, path: &FilePath) -> Result<Answer, Errno> {
+    match Errno::from_io_error(error) {
+        Some(errno) => Err(errno),
+        None => Ok(Answer::Unknown(format!("{}: {error}", path.display()))),
+    }
+}
+
+/// The refusal to answer about a path that means another thing to every
+/// process.
+fn private(path: &FilePath) -> Option<Answer> {
+    let bytes = path.as_bytes();
+    let rest = bytes.strip_prefix(b"/proc/");
+    let of_process = rest.is_some_and(|rest| {
+        let name = rest.split(|&byte| byte == b'/').next().unwrap_or_default();
+        name == b"self"
+            || name == b"thread-self"
+            || (!name.is_empty() && name.iter().all(u8::is_ascii_digit))
+    });
+    let of_descriptor = [
+        &b"/dev/fd"[..],
+        b"/dev/stdin",
+        b"/dev/stdout",
+        b"/dev/stderr",
+    ]
+    .iter()
+    .any(|name| {
+        bytes
+            .strip_prefix(*name)
+            .is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
+    });
+    (of_process || of_descriptor)
+        .then(|| Answer::Unknown(format!("{} differs among processes", path.display())))
+}
+
+fn access(path: &FilePath, mode: i32, effective: bool, follow: bool) -> Result<Answer, Errno> {
+    if let Some(reason) = private(path) {
+        return Ok(reason);
+    }
+    let mut flags = AtFlags::empty();
+    flags.set(AtFlags::EACCESS, effective);
+    flags.set(AtFlags::SYMLINK_NOFOLLOW, !follow);
+    let mode = u32::try_from(mode).map_err(|_| Errno::INVAL)?;
+    let mode = Access::from_bits(mode).ok_or(Errno::INVAL)?;
+    rustix::fs::accessat(CWD, path.as_path(), mode, flags)?;
+    Ok(Answer::Granted)
+}
+
+fn link(path: &FilePath) -> Result<Answer, Errno> {
+    if let Some(reason) = private(path) {
+        return Ok(reason);
+    }
+    let target = rustix::fs::readlink(path.as_path(), Vec::new())?;
+    Ok(Answer::Path(FilePath::from(target.as_bytes())))
+}
+
+fn real_path(path: &FilePath) -> Result<Answer, Errno> {
+    if let Some(reason) = private(path) {
+        return Ok(reason);
+    }
+    match std::fs::canonicalize(path.as_path()) {
+        Ok(real) => Ok(Answer::Path(FilePath::from(real))),
+        Err(error) => Err(Errno::from_io_error(&error).unwrap_or(Errno::IO)),
+    }
+}
+
+/// What stands where a program wrote without looking.
+fn target(path: &FilePath) -> Result<Answer, Errno> {
+    if let Some(reason) = private(path) {
+        return Ok(reason);
+    }
+    let stat = match rustix::fs::lstat(path.as_path()) {
+        Ok(stat) => stat,
+        Err(Errno::NOENT) => {
+            let parent = path.parent().unwrap_or(path);
+            let rights = Access::WRITE_OK | Access::EXEC_OK;
+            rustix::fs::accessat(CWD, parent, rights, AtFlags::EACCESS)?;
+            if is(&rustix::fs::stat(parent)?, FileType::Directory) {
+                return Ok(Answer::Writable);
+            }
+            return Err(Errno::NOTDIR);
+        }
+        Err(error) => return Err(error),
+    };
+    Ok(match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => {
+            let writable =
+                rustix::fs::accessat(CWD, path.as_path(), Access::WRITE_OK, AtFlags::EACCESS);
+            if stat.st_nlink == 1 && writable.is_ok() {
+                Answer::Writable
+            } else {
+                Answer::Metadata(metadata::of(&stat, TimeUse::None))
+            }
+        }
+        FileType::Directory => Answer::Directory,
+        FileType::Symlink => return link(path),
+        FileType::CharacterDevice | FileType::BlockDevice => Answer::Special {
+            kind: stat.st_mode & libc::S_IFMT,
+            device: stat.st_rdev,
+        },
+        _ => Answer::Special {
+            kind: stat.st_mode & libc::S_IFMT,
+            device: 0,
+        },
+    })
+}

@@ -1,1 +1,328 @@
-//! The store.
+//! The store: contents by digest, results by weak key, digests by file.
+//!
+//! ```text
+//! <root>/format        "format 1"
+//!        blobs/ab/…    contents, named by their BLAKE3 digest
+//!        units/ab/…    one decision tree per weak key
+//!        locks/ab      serialise writers of units/ab
+//!        digests       file identity -> content digest
+//!        usage         estimate of the bytes held
+//!        tmp/          files being written; renamed into place
+//! ```
+//!
+//! **Invariants.** A name below `blobs/` and `units/` appears by rename only, so
+//! a reader never sees half a file, and a writer that is killed leaves at most
+//! something in `tmp/`. Everything read is verified (blobs against their name,
+//! trees against their checksum), so what a power failure or a bad disk leaves
+//! behind costs a miss, never a wrong result; that is why nothing here calls
+//! fsync. Any number of processes may use one store at once.
+
+mod blobs;
+mod codec;
+pub(crate) mod copy;
+mod digest_table;
+mod entries;
+mod error;
+mod maintenance;
+mod table_file;
+mod tree;
+
+use std::fs::{self, DirBuilder, File};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU64;
+
+use rustix::fs::{Access, FlockOperation, Mode, OFlags};
+
+pub use digest_table::{DigestTable, FileKey, Trust};
+pub use entries::{Lookup, Miss, WeakKey};
+#[doc(hidden)]
+pub use entries::{check_entry, check_entry_body};
+pub use error::{Result, StoreError};
+pub use maintenance::{DEFAULT_MAX_BYTES, GcReport, Stats};
+#[doc(hidden)]
+pub use table_file::check_table;
+
+/// What `format` says in a store that this version reads and writes.
+const FORMAT: &str = "format 1";
+
+/// A store in a directory. Cheap to open; shared by reference among threads.
+#[derive(Debug)]
+pub struct Store {
+    root: PathBuf,
+    read_only: bool,
+    /// Permission bits of the root, which everything inside inherits.
+    mode: u32,
+    /// Bytes this process added, for the estimate in `usage`.
+    written: AtomicU64,
+}
+
+impl Store {
+    /// `$PCACHE_DIR`, or `$XDG_CACHE_HOME/pcache`, or `~/.cache/pcache`; `None`
+    /// where none of the variables is set. A relative `XDG_CACHE_HOME` is
+    /// ignored, as its specification asks.
+    pub fn default_dir() -> Option<PathBuf> {
+        let var = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+        var("PCACHE_DIR").map(PathBuf::from).or_else(|| {
+            var("XDG_CACHE_HOME")
+                .map(PathBuf::from)
+                .filter(|dir| dir.is_absolute())
+                .or_else(|| var("HOME").map(|home| Path::new(&home).join(".cache")))
+                .map(|dir| dir.join("pcache"))
+        })
+    }
+
+    /// Opens the store in `dir`, creating it (mode 0700) if it is not there. A
+    /// store that may not be written is opened for reading only. Below a root
+    /// that others may use, what is created may be used by them too.
+    ///
+    /// # Errors
+    /// [`StoreError::UnknownFormat`] where a different version wrote it, and
+    /// [`StoreError::Io`] where it can neither be read nor made.
+    pub fn open(dir: impl Into<PathBuf>) -> Result<Self> {
+        let root = dir.into();
+        let mut store = Self::at(root, false);
+        match store.check_format() {
+            Ok(true) => {}
+            Ok(false) => store.create()?,
+            Err(error) => return Err(error),
+        }
+        let metadata = fs::metadata(&store.root).map_err(StoreError::io("read", &store.root))?;
+        store.mode = metadata.permissions().mode() & 0o777;
+        store.read_only =
+            rustix::fs::access(&store.root, Access::WRITE_OK | Access::EXEC_OK).is_err();
+        Ok(store)
+    }
+
+    /// Opens an existing store for reading only: lookups leave no trace in it,
+    /// and everything that would write returns [`StoreError::ReadOnly`].
+    ///
+    /// # Errors
+    /// As [`Store::open`]; also where there is no store.
+    pub fn open_read_only(dir: impl Into<PathBuf>) -> Result<Self> {
+        let store = Self::at(dir.into(), true);
+        if store.check_format()? {
+            Ok(store)
+        } else {
+            let missing = std::io::Error::from(std::io::ErrorKind::NotFound);
+            Err(StoreError::io("read", &store.root.join("format"))(missing))
+        }
+    }
+
+    /// The directory that holds the store.
+    pub fn dir(&self) -> &Path {
+        &self.root
+    }
+
+    /// Whether nothing can be added.
+    pub fn is_read_only(&self) -> bool {
+        self.read_only
+    }
+
+    /// The table of known digests that belongs to this store.
+    pub fn digest_table(&self) -> DigestTable {
+        DigestTable::open(self.root.join("digests"), self.read_only)
+    }
+
+    fn at(root: PathBuf, read_only: bool) -> Self {
+        Self {
+            root,
+            read_only,
+            mode: 0o700,
+            written: AtomicU64::new(0),
+        }
+    }
+
+    /// Whether a store of our format is there; `false` when none is.
+    fn check_format(&self) -> Result<bool> {
+        let path = self.root.join("format");
+        match fs::read(&path) {
+            Ok(bytes) => {
+                let text = String::from_utf8_lossy(&bytes);
+                let found = text.lines().next().unwrap_or_default();
+                // A power failure can leave the file empty.
+                if found == FORMAT || found.is_empty() {
+                    Ok(!found.is_empty())
+                } else {
+                    Err(StoreError::UnknownFormat {
+                        dir: self.root.clone(),
+                        found: found.chars().take(80).collect(),
+                    })
+                }
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(StoreError::io("read", &path)(error)),
+        }
+    }
+
+    fn create(&self) -> Result<()> {
+        let mut builder = DirBuilder::new();
+        builder.recursive(true).mode(0o700);
+        for dir in ["", "tmp", "blobs", "units", "locks"] {
+            let dir = self.root.join(dir);
+            builder
+                .create(&dir)
+                .map_err(StoreError::io("create", &dir))?;
+        }
+        let mut file = self.temporary()?;
+        let path = self.root.join("format");
+        std::io::Write::write_all(&mut file, format!("{FORMAT}\n").as_bytes())
+            .map_err(StoreError::io("write", &path))?;
+        self.publish(file.into_temp_path(), &path)
+    }
+
+    /// A new file in `tmp/`, removed when dropped.
+    fn temporary(&self) -> Result<tempfile::NamedTempFile> {
+        if self.read_only {
+            return Err(StoreError::ReadOnly);
+        }
+        let dir = self.root.join("tmp");
+        let make = || {
+            tempfile::Builder::new()
+                .prefix("")
+                .rand_bytes(16)
+                .permissions(fs::Permissions::from_mode(self.mode & 0o666 | 0o600))
+                .tempfile_in(&dir)
+        };
+        match make() {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                self.make_dir(&dir)?;
+                make()
+            }
+            made => made,
+        }
+        .map_err(StoreError::io("create a file in", &dir))
+    }
+
+    /// Renames a finished temporary file into place.
+    fn publish(&self, temporary: tempfile::TempPath, path: &Path) -> Result<()> {
+        match fs::rename(&temporary, path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                if let Some(parent) = path.parent() {
+                    self.make_dir(parent)?;
+                }
+                fs::rename(&temporary, path)
+            }
+            renamed => renamed,
+        }
+        .map_err(StoreError::io("write", path))?;
+        // The name is gone: nothing is left for the guard to remove.
+        let _ = temporary.keep();
+        Ok(())
+    }
+
+    fn make_dir(&self, dir: &Path) -> Result<()> {
+        let mut builder = DirBuilder::new();
+        builder.recursive(true).mode(self.mode);
+        builder.create(dir).map_err(StoreError::io("create", dir))
+    }
+
+    /// Waits for the lock with this name; it ends when the file is closed, by
+    /// SIGKILL too.
+    fn lock(&self, name: &str) -> Result<File> {
+        let file = self.lock_file(name)?;
+        rustix::io::retry_on_intr(|| rustix::fs::flock(&file, FlockOperation::LockExclusive))
+            .map_err(StoreError::io("lock", &self.root.join("locks").join(name)))?;
+        Ok(file)
+    }
+
+    /// Takes the lock with this name if nobody holds it.
+    fn try_lock(&self, name: &str) -> Result<Option<File>> {
+        let file = self.lock_file(name)?;
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(file)),
+            Err(_) => Ok(None),
+        }
+    }
+
+    fn lock_file(&self, name: &str) -> Result<File> {
+        if self.read_only {
+            return Err(StoreError::ReadOnly);
+        }
+        let path = self.root.join("locks").join(name);
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
+        let mode = Mode::from_raw_mode(self.mode & 0o666 | 0o600);
+        let open = || rustix::fs::open(&path, flags, mode);
+        match open() {
+            Err(rustix::io::Errno::NOENT) => {
+                self.make_dir(&self.root.join("locks"))?;
+                open()
+            }
+            opened => opened,
+        }
+        .map(File::from)
+        .map_err(StoreError::io("lock", &path))
+    }
+}
+
+/// The sharded place of a digest's file: `<dir>/ab/cdef…`.
+fn sharded(dir: &Path, digest: &crate::fact::Digest) -> PathBuf {
+    let name = digest.to_string();
+    let (shard, rest) = name.split_at(2);
+    let mut path = PathBuf::with_capacity(dir.as_os_str().len() + name.len() + 2);
+    path.push(dir);
+    path.push(shard);
+    path.push(rest);
+    path
+}
+
+/// Seconds since the epoch; 0 for a clock before it.
+fn now() -> u64 {
+    std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs())
+}
+
+/// One day in seconds: how stale a use mark may be before a hit renews it.
+const DAY: u64 = 24 * 60 * 60;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_of_an_unknown_format_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("format"), "format 99\n").unwrap();
+        let error = Store::open(dir.path()).unwrap_err();
+        assert!(
+            matches!(&error, StoreError::UnknownFormat { found, .. } if found == "format 99"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_new_store_belongs_to_its_owner_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("a/b");
+        Store::open(&root).unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&root), 0o700);
+        assert_eq!(mode(&root.join("blobs")), 0o700);
+        Store::open(&root).unwrap();
+        Store::open_read_only(&root).unwrap();
+    }
+
+    #[test]
+    fn a_missing_store_is_not_made_by_a_reader() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(Store::open_read_only(dir.path()).is_err());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_file_in_the_way_is_an_error_value() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("file");
+        fs::write(&root, "").unwrap();
+        assert!(matches!(Store::open(&root), Err(StoreError::Io { .. })));
+    }
+
+    #[test]
+    fn readers_may_not_write() {
+        let dir = tempfile::tempdir().unwrap();
+        Store::open(dir.path()).unwrap();
+        let store = Store::open_read_only(dir.path()).unwrap();
+        assert!(matches!(store.put_bytes(b"x"), Err(StoreError::ReadOnly)));
+    }
+}

@@ -1,0 +1,223 @@
+//! The tree as it will be at each step, on top of the tree that is there.
+//!
+//! Only kinds matter: preparing has to know whether a directory will exist when
+//! its turn comes, and whether a name is free, a file, or in the way.
+
+use std::path::{Path, PathBuf};
+
+use rustc_hash::FxHashMap;
+use rustix::fs::{Access, AtFlags, CWD, FileType, Stat};
+use rustix::io::Errno;
+
+use super::{RestoreError, Result};
+use crate::outcome::Effect;
+use crate::path::FilePath;
+
+/// What stands at a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Absent,
+    File,
+    Directory,
+    Symlink,
+    /// A device, FIFO or socket.
+    Special,
+}
+
+#[derive(Default)]
+pub(super) struct Sketch {
+    /// What effects have changed.
+    changed: FxHashMap<PathBuf, Kind>,
+    /// Directories that are there and can be written into.
+    writable: FxHashMap<PathBuf, bool>,
+}
+
+impl Sketch {
+    /// What will stand at a path, and its metadata if that is what stands there
+    /// now.
+    fn look(&self, path: &FilePath) -> Result<(Kind, Option<Stat>)> {
+        if let Some(&kind) = self.changed.get(path.as_path()) {
+            return Ok((kind, None));
+        }
+        match rustix::fs::lstat(path.as_path()) {
+            Ok(stat) => {
+                let kind = match FileType::from_raw_mode(stat.st_mode) {
+                    FileType::RegularFile => Kind::File,
+                    FileType::Directory => Kind::Directory,
+                    FileType::Symlink => Kind::Symlink,
+                    _ => Kind::Special,
+                };
+                Ok((kind, Some(stat)))
+            }
+            Err(Errno::NOENT | Errno::NOTDIR) => Ok((Kind::Absent, None)),
+            Err(error) => Err(RestoreError::io("look at", path)(error)),
+        }
+    }
+
+    /// Checks that the directory of `path` will be there and can be changed.
+    /// Whether it is there already is returned.
+    fn check_parent(&mut self, path: &FilePath) -> Result<bool> {
+        let Some(parent) = path.parent() else {
+            return Err(RestoreError::obstacle(path, "has no directory"));
+        };
+        if let Some(kind) = self.changed.get(parent) {
+            return match kind {
+                Kind::Directory => Ok(false),
+                _ => Err(RestoreError::obstacle(path, "has no directory by then")),
+            };
+        }
+        let writable = match self.writable.get(parent) {
+            Some(&writable) => writable,
+            None => {
+                let writable = is_writable_dir(parent);
+                self.writable.insert(parent.to_owned(), writable);
+                writable
+            }
+        };
+        if writable {
+            Ok(true)
+        } else {
+            Err(RestoreError::obstacle(
+                path,
+                "is not in a directory that can be written",
+            ))
+        }
+    }
+
+    fn set(&mut self, path: &FilePath, kind: Kind) {
+        self.changed.insert(path.to_path_buf(), kind);
+    }
+
+    /// Whether a directory will have entries.
+    fn has_entries(&self, path: &FilePath) -> Result<bool> {
+        let changed = self
+            .changed
+            .iter()
+            .any(|(name, kind)| *kind != Kind::Absent && name.parent() == Some(path.as_path()));
+        if changed {
+            return Ok(true);
+        }
+        let entries = match std::fs::read_dir(path.as_path()) {
+            Ok(entries) => entries,
+            // Made by an effect.
+            Err(_) => return Ok(false),
+        };
+        for entry in entries {
+            let entry = entry.map_err(RestoreError::io("list", path))?;
+            // Names are compared below this very path, whatever its spelling.
+            if self.changed.get(&path.join(entry.file_name())) != Some(&Kind::Absent) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Checks an effect against the sketch and changes the sketch by it.
+    /// Returns what stood there before, and whether its directory is there
+    /// already.
+    pub(super) fn step(&mut self, effect: &Effect) -> Result<Step> {
+        let path = super::path_of(effect);
+        let (before, stat) = self.look(path)?;
+        let wrong = |found| Err(RestoreError::obstacle(path, found));
+        let mut parent_there = true;
+        match (effect, before) {
+            (
+                Effect::Write { .. }
+                | Effect::Append { .. }
+                | Effect::Symlink { .. }
+                | Effect::HardLink { .. }
+                | Effect::Remove { .. },
+                Kind::Directory,
+            ) => return wrong("is a directory"),
+            (
+                Effect::Write {
+                    fresh: false, mode, ..
+                },
+                Kind::File,
+            ) => {
+                check_writable(path, stat.as_ref(), mode.is_some())?;
+            }
+            (Effect::Append { .. }, Kind::File) => check_writable(path, stat.as_ref(), false)?,
+            (
+                Effect::Write { fresh: false, .. } | Effect::Append { .. },
+                Kind::Symlink | Kind::Special,
+            ) => return wrong("is not a regular file"),
+            (Effect::Write { .. } | Effect::Append { .. }, _) => {
+                parent_there = self.check_parent(path)?;
+                self.set(path, Kind::File);
+            }
+            (Effect::MakeDir { .. }, Kind::Absent) => {
+                self.check_parent(path)?;
+                self.set(path, Kind::Directory);
+            }
+            (Effect::MakeDir { .. }, Kind::Directory) => {}
+            (Effect::MakeDir { .. }, _) => return wrong("is not a directory"),
+            (Effect::Symlink { .. }, _) => {
+                self.check_parent(path)?;
+                self.set(path, Kind::Symlink);
+            }
+            (Effect::HardLink { to, .. }, _) => {
+                self.check_parent(path)?;
+                match self.look(to)?.0 {
+                    Kind::Absent => return Err(RestoreError::obstacle(to, "is not there")),
+                    Kind::Directory => return Err(RestoreError::obstacle(to, "is a directory")),
+                    kind => self.set(path, kind),
+                }
+            }
+            (Effect::Remove { .. }, Kind::Absent) | (Effect::RemoveDir { .. }, Kind::Absent) => {}
+            (Effect::Remove { .. }, _) => {
+                self.check_parent(path)?;
+                self.set(path, Kind::Absent);
+            }
+            (Effect::RemoveDir { .. }, Kind::Directory) => {
+                if self.has_entries(path)? {
+                    return wrong("is not empty");
+                }
+                self.check_parent(path)?;
+                self.set(path, Kind::Absent);
+            }
+            (Effect::RemoveDir { .. }, _) => return wrong("is not a directory"),
+            (Effect::Chmod { .. } | Effect::SetTimes { .. }, Kind::Absent) => {
+                return wrong("is not there");
+            }
+            (Effect::Chmod { .. }, Kind::Symlink) => return wrong("is a symbolic link"),
+            (Effect::Chmod { .. } | Effect::SetTimes { .. }, _) => {}
+        }
+        Ok(Step {
+            before,
+            stat,
+            parent_there,
+        })
+    }
+}
+
+/// What an effect meets.
+pub(super) struct Step {
+    pub(super) before: Kind,
+    /// Of the file that is there, if no effect has changed it.
+    pub(super) stat: Option<Stat>,
+    /// Whether its directory exists before anything is committed.
+    pub(super) parent_there: bool,
+}
+
+fn is_writable_dir(path: &Path) -> bool {
+    let rights = Access::WRITE_OK | Access::EXEC_OK;
+    rustix::fs::lstat(path)
+        .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory)
+        && rustix::fs::accessat(CWD, path, rights, AtFlags::EACCESS).is_ok()
+}
+
+/// Checks that an existing file can be written. Its owner can give himself the
+/// right where the effect sets the permission bits anyway.
+fn check_writable(path: &FilePath, stat: Option<&Stat>, sets_mode: bool) -> Result<()> {
+    let Some(stat) = stat else {
+        return Ok(());
+    };
+    let allowed = rustix::fs::accessat(CWD, path.as_path(), Access::WRITE_OK, AtFlags::EACCESS);
+    let owned = sets_mode && stat.st_uid == rustix::process::geteuid().as_raw();
+    match allowed {
+        Ok(()) => Ok(()),
+        Err(Errno::ACCESS) if owned => Ok(()),
+        Err(error) => Err(RestoreError::io("write", path)(error)),
+    }
+}

@@ -1,0 +1,236 @@
+//! Preparing: every content verified before anything is touched.
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use rustc_hash::FxHashMap;
+use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_OMIT};
+
+use super::sketch::{Kind, Sketch, Step};
+use super::{RestoreError, Result, content_of};
+use crate::fact::Digest;
+use crate::outcome::Effect;
+use crate::path::FilePath;
+use crate::store::{Store, StoreError, copy};
+use crate::world::World;
+
+/// Contents up to this length wait in memory.
+const SMALL: u64 = 256 * 1024;
+/// As long as no more than this waits there already.
+const BUDGET: u64 = 32 << 20;
+
+/// How an effect's content waits for its turn.
+pub(super) enum Stage {
+    /// There is none.
+    Nothing,
+    /// The file has it already.
+    InPlace,
+    /// In a file next to the destination, which only has to be renamed.
+    Temporary(tempfile::TempPath),
+    /// In memory.
+    Bytes(Vec<u8>),
+    /// In the store, verified; it is opened again when its turn comes, because
+    /// a process may have few descriptors and an outcome many files.
+    Verified,
+}
+
+/// The stages of all effects. Dropped before its end, it leaves directories as
+/// they were.
+pub(super) struct Stages {
+    pub(super) list: Vec<Stage>,
+    /// Directories that got temporary files, with their times.
+    touched: FxHashMap<PathBuf, Timestamps>,
+    pub(super) committed: bool,
+}
+
+impl Drop for Stages {
+    fn drop(&mut self) {
+        if self.committed {
+            return;
+        }
+        self.list.clear();
+        for (dir, times) in &self.touched {
+            let _ = rustix::fs::utimensat(CWD, dir, times, AtFlags::empty());
+        }
+    }
+}
+
+/// Verifies everything; see the module above.
+pub(super) fn prepare(store: &Store, effects: &[Effect], world: Option<&World>) -> Result<Stages> {
+    let mut sketch = Sketch::default();
+    let mut stages = Stages {
+        list: Vec::with_capacity(effects.len()),
+        touched: FxHashMap::default(),
+        committed: false,
+    };
+    // A temporary file must not keep a directory from being removed.
+    let removed: HashSet<&Path> = effects
+        .iter()
+        .filter_map(|effect| match effect {
+            Effect::RemoveDir { path } => Some(path.as_path()),
+            _ => None,
+        })
+        .collect();
+    let mut waiting = 0;
+    for effect in effects {
+        let step = sketch.step(effect)?;
+        let Some((digest, length)) = content_of(effect) else {
+            stages.list.push(Stage::Nothing);
+            continue;
+        };
+        let path = super::path_of(effect);
+        let stage = if is_in_place(effect, &step, world) {
+            Stage::InPlace
+        } else if is_new(effect, &step)
+            && step.parent_there
+            && !path.ancestors().any(|dir| removed.contains(dir))
+        {
+            stages.remember_times(path);
+            Stage::Temporary(stage_file(store, path, digest, length)?)
+        } else if length <= SMALL && waiting + length <= BUDGET {
+            waiting += length;
+            Stage::Bytes(verified_bytes(store, digest, length)?)
+        } else {
+            verify(store, digest, length, |_| Ok(())).map_err(|error| error.at(path))?;
+            Stage::Verified
+        };
+        stages.list.push(stage);
+    }
+    Ok(stages)
+}
+
+impl Stages {
+    fn remember_times(&mut self, path: &FilePath) {
+        let Some(dir) = path.parent() else { return };
+        if !self.touched.contains_key(dir)
+            && let Ok(stat) = rustix::fs::stat(dir)
+        {
+            let times = Timestamps {
+                last_access: Timespec {
+                    tv_sec: 0,
+                    tv_nsec: UTIME_OMIT,
+                },
+                last_modification: Timespec {
+                    tv_sec: stat.st_mtime,
+                    tv_nsec: stat.st_mtime_nsec as _,
+                },
+            };
+            self.touched.insert(dir.to_owned(), times);
+        }
+    }
+}
+
+/// Whether the effect makes a new inode.
+fn is_new(effect: &Effect, step: &Step) -> bool {
+    matches!(effect, Effect::Write { fresh: true, .. }) || step.before == Kind::Absent
+}
+
+/// Whether the file that is there is known to have the content.
+fn is_in_place(effect: &Effect, step: &Step, world: Option<&World>) -> bool {
+    let (
+        Effect::Write {
+            content,
+            length,
+            fresh: false,
+            ..
+        },
+        Some(world),
+        Some(stat),
+    ) = (effect, world, &step.stat)
+    else {
+        return false;
+    };
+    step.before == Kind::File
+        && u64::try_from(stat.st_size) == Ok(*length)
+        && world.known(stat) == Some(*content)
+}
+
+/// A failure while a content is moved.
+enum Failure {
+    Store(StoreError),
+    Io(&'static str, io::Error),
+}
+
+impl Failure {
+    fn at(self, path: &FilePath) -> RestoreError {
+        match self {
+            Self::Store(StoreError::Io { what, path, source }) => RestoreError::Io {
+                what,
+                path,
+                source,
+                established: None,
+            },
+            Self::Store(error) => RestoreError::Incomplete(error),
+            Self::Io(what, source) => RestoreError::io(what, path)(source),
+        }
+    }
+}
+
+/// Reads a content, hands it to `sink`, and checks its digest.
+fn verify(
+    store: &Store,
+    digest: &Digest,
+    length: u64,
+    sink: impl FnMut(&[u8]) -> io::Result<()>,
+) -> Result<(), Failure> {
+    let file = store.open_blob(digest, length).map_err(Failure::Store)?;
+    verify_open(store, &file, digest, length, sink)
+}
+
+fn verify_open(
+    store: &Store,
+    file: &File,
+    digest: &Digest,
+    length: u64,
+    sink: impl FnMut(&[u8]) -> io::Result<()>,
+) -> Result<(), Failure> {
+    match copy::hash_range(file, 0, length, sink) {
+        Ok(Some(found)) if found == *digest => Ok(()),
+        Ok(_) => Err(Failure::Store(store.discard(digest))),
+        Err(error) => Err(Failure::Io("write", error)),
+    }
+}
+
+fn verified_bytes(store: &Store, digest: &Digest, length: u64) -> Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or_default());
+    let sink = |piece: &[u8]| {
+        bytes.extend_from_slice(piece);
+        Ok(())
+    };
+    verify(store, digest, length, sink).map_err(|error| error.at(&FilePath::from(store.dir())))?;
+    Ok(bytes)
+}
+
+/// A verified copy next to where it will be, still without its permissions.
+fn stage_file(
+    store: &Store,
+    path: &FilePath,
+    digest: &Digest,
+    length: u64,
+) -> Result<tempfile::TempPath> {
+    let mut file = temporary(path)?;
+    let blob = store
+        .open_blob(digest, length)
+        .map_err(|error| Failure::Store(error).at(path))?;
+    let cloned = length > SMALL && rustix::fs::ioctl_ficlone(file.as_file(), &blob).is_ok();
+    let verified = if cloned {
+        verify_open(store, file.as_file(), digest, length, |_| Ok(()))
+    } else {
+        let to = file.as_file_mut();
+        verify_open(store, &blob, digest, length, |piece| to.write_all(piece))
+    };
+    verified.map_err(|error| error.at(path))?;
+    Ok(file.into_temp_path())
+}
+
+/// A new file in the directory of `path`.
+pub(super) fn temporary(path: &FilePath) -> Result<tempfile::NamedTempFile> {
+    let dir = path.parent().unwrap_or(Path::new("/"));
+    tempfile::Builder::new()
+        .prefix(".pcache-")
+        .rand_bytes(8)
+        .tempfile_in(dir)
+        .map_err(RestoreError::io("create a file next to", path))
+}

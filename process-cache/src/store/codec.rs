@@ -1,0 +1,440 @@
+//! The stored form of trees and outcomes.
+//!
+//! `"pcu"`, a version byte, half a BLAKE3 digest of the rest, and the rest in
+//! postcard. Paths are a sorted table in which each names how much it shares
+//! with the one before; digests are a table as well. Both are what a tree
+//! mostly consists of.
+//!
+//! **Invariant:** whatever the bytes are, decoding returns a tree whose indices
+//! are in range and whose shape is as [`super::tree`] says, or an error.
+
+use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
+
+use super::tree::{Node, Tree};
+use crate::fact::{Answer, Digest, Metadata, Query, TimeUse};
+use crate::outcome::Outcome;
+use crate::path::FilePath;
+
+const MAGIC: &[u8; 3] = b"pcu";
+const VERSION: u8 = 1;
+const CHECKSUM: usize = 16;
+const HEADER: usize = MAGIC.len() + 1 + CHECKSUM;
+/// No more than this is decoded into, however small the encoded form is.
+const MAX_PATH_BYTES: usize = 256 << 20;
+
+/// Why bytes are not a tree or an outcome.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum DecodeError {
+    #[error("not a cache entry")]
+    Magic,
+    #[error("an entry of version {0}")]
+    Version(u8),
+    #[error("a damaged entry: {0}")]
+    Damaged(&'static str),
+    #[error("a damaged entry: {0}")]
+    Postcard(#[from] postcard::Error),
+}
+
+use DecodeError::Damaged;
+
+#[derive(Serialize, Deserialize)]
+struct TreeForm<'a> {
+    /// (bytes shared with the path before, the others).
+    #[serde(borrow)]
+    paths: Vec<(u32, &'a [u8])>,
+    /// 32 bytes each.
+    digests: &'a [u8],
+    queries: Vec<QueryForm<'a>>,
+    answers: Vec<AnswerForm>,
+    nodes: Vec<Node>,
+    serial: u64,
+}
+
+/// A [`Query`] with numbers for paths.
+#[derive(Serialize, Deserialize)]
+enum QueryForm<'a> {
+    Content(u32),
+    Stat(u32, bool, TimeUse),
+    Access(u32, i32, bool, bool),
+    Link(u32),
+    List(u32),
+    RealPath(u32),
+    Target(u32),
+    Order(Vec<u32>),
+    StatFs(u32),
+    Xattr(u32, bool, &'a [u8]),
+}
+
+/// An [`Answer`] with numbers for paths and digests.
+#[derive(Serialize, Deserialize)]
+enum AnswerForm {
+    Error(i32),
+    File(u32),
+    Directory,
+    Special(u32, u64),
+    Metadata(MetadataForm),
+    Granted,
+    Path(u32),
+    Summary(u32),
+    Writable,
+}
+
+#[derive(Serialize, Deserialize)]
+struct MetadataForm {
+    mode: u32,
+    uid: u32,
+    gid: u32,
+    size: u64,
+    links: u64,
+    modified: i128,
+    changed: i128,
+    inode: (u64, u64),
+    content: Option<u32>,
+}
+
+/// Puts the header before a body.
+fn seal(body: impl FnOnce(Vec<u8>) -> postcard::Result<Vec<u8>>) -> postcard::Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(1024);
+    bytes.extend_from_slice(MAGIC);
+    bytes.push(VERSION);
+    bytes.extend_from_slice(&[0; CHECKSUM]);
+    let mut bytes = body(bytes)?;
+    let sum = blake3::hash(&bytes[HEADER..]);
+    bytes[HEADER - CHECKSUM..HEADER].copy_from_slice(&sum.as_bytes()[..CHECKSUM]);
+    Ok(bytes)
+}
+
+/// Checks the header and returns the body.
+fn unseal(bytes: &[u8]) -> Result<&[u8], DecodeError> {
+    let (header, body) = bytes.split_at_checked(HEADER).ok_or(DecodeError::Magic)?;
+    if &header[..MAGIC.len()] != MAGIC {
+        return Err(DecodeError::Magic);
+    }
+    if header[MAGIC.len()] != VERSION {
+        return Err(DecodeError::Version(header[MAGIC.len()]));
+    }
+    if header[HEADER - CHECKSUM..] != blake3::hash(body).as_bytes()[..CHECKSUM] {
+        return Err(Damaged("its checksum differs"));
+    }
+    Ok(body)
+}
+
+pub(crate) fn encode_outcome(outcome: &Outcome) -> postcard::Result<Vec<u8>> {
+    seal(|bytes| postcard::to_extend(outcome, bytes))
+}
+
+pub(crate) fn decode_outcome(bytes: &[u8]) -> Result<Outcome, DecodeError> {
+    decode_outcome_body(unseal(bytes)?)
+}
+
+/// Decodes what follows the header: what a fuzzer can reach.
+pub(crate) fn decode_outcome_body(body: &[u8]) -> Result<Outcome, DecodeError> {
+    Ok(postcard::from_bytes(body)?)
+}
+
+pub(crate) fn encode_tree(tree: &Tree) -> postcard::Result<Vec<u8>> {
+    let tables = Tables::new(tree);
+    let mut before: &[u8] = &[];
+    let mut paths = Vec::with_capacity(tables.paths.len());
+    for &path in &tables.paths {
+        let shared = path.iter().zip(before).take_while(|(a, b)| a == b).count();
+        paths.push((shared as u32, &path[shared..]));
+        before = path;
+    }
+    let form = TreeForm {
+        paths,
+        digests: tables.digests.as_flattened(),
+        queries: tree
+            .queries
+            .iter()
+            .map(|query| tables.query(query))
+            .collect(),
+        answers: tree
+            .answers
+            .iter()
+            .filter_map(|answer| tables.answer(answer))
+            .collect(),
+        nodes: tree.nodes.clone(),
+        serial: tree.serial,
+    };
+    if form.answers.len() != tree.answers.len() {
+        // An unknown answer: it is refused where results come in.
+        return Err(postcard::Error::WontImplement);
+    }
+    seal(|bytes| postcard::to_extend(&form, bytes))
+}
+
+pub(crate) fn decode_tree(bytes: &[u8]) -> Result<Tree, DecodeError> {
+    decode_tree_body(unseal(bytes)?)
+}
+
+/// Decodes what follows the header: what a fuzzer can reach.
+pub(crate) fn decode_tree_body(body: &[u8]) -> Result<Tree, DecodeError> {
+    let form: TreeForm<'_> = postcard::from_bytes(body)?;
+    let mut paths = Vec::with_capacity(form.paths.len());
+    let mut path = Vec::new();
+    let mut total = 0;
+    for (shared, rest) in form.paths {
+        let shared = shared as usize;
+        if shared > path.len() {
+            return Err(Damaged("a path shares more than there is"));
+        }
+        path.truncate(shared);
+        path.extend_from_slice(rest);
+        total += path.len();
+        if total > MAX_PATH_BYTES {
+            return Err(Damaged("its paths are too long"));
+        }
+        paths.push(FilePath::from(path.as_slice()));
+    }
+    let (digests, []) = form.digests.as_chunks::<32>() else {
+        return Err(Damaged("half a digest"));
+    };
+    let path = |index: u32| {
+        paths
+            .get(index as usize)
+            .cloned()
+            .ok_or(Damaged("no such path"))
+    };
+    let digest = |index: u32| {
+        let found = digests.get(index as usize).copied();
+        found.map(Digest).ok_or(Damaged("no such digest"))
+    };
+    let tree = Tree {
+        queries: form
+            .queries
+            .into_iter()
+            .map(|form| form.query(&path))
+            .collect::<Result<_, _>>()?,
+        answers: form
+            .answers
+            .into_iter()
+            .map(|form| form.answer(&path, &digest))
+            .collect::<Result<_, _>>()?,
+        nodes: form.nodes,
+        serial: form.serial,
+    };
+    check_shape(&tree)?;
+    Ok(tree)
+}
+
+/// The invariants that walking a tree relies on.
+fn check_shape(tree: &Tree) -> Result<(), DecodeError> {
+    let mut parents = vec![0u32; tree.nodes.len()];
+    for (index, node) in tree.nodes.iter().enumerate() {
+        for alternative in &node.alternatives {
+            let length = alternative.batch.len();
+            let queries = alternative
+                .batch
+                .iter()
+                .all(|&query| (query as usize) < tree.queries.len());
+            let answers = alternative
+                .base
+                .iter()
+                .all(|&answer| (answer as usize) < tree.answers.len());
+            if !queries || !answers || alternative.base.len() != length {
+                return Err(Damaged("a batch is out of range"));
+            }
+            if length == 0 || alternative.edges.is_empty() {
+                return Err(Damaged("a batch is empty"));
+            }
+            for edge in &alternative.edges {
+                let child = edge.child as usize;
+                let ordered = edge.diffs.is_sorted_by(|a, b| a.0 < b.0);
+                let in_range = edge.diffs.iter().all(|&(place, answer)| {
+                    (place as usize) < length && (answer as usize) < tree.answers.len()
+                });
+                if !ordered || !in_range || child <= index || child >= tree.nodes.len() {
+                    return Err(Damaged("an edge is out of range"));
+                }
+                parents[child] += 1;
+            }
+        }
+    }
+    if parents.iter().skip(1).any(|&count| count != 1) {
+        return Err(Damaged("a node without one parent"));
+    }
+    Ok(())
+}
+
+/// The tables of paths and digests while encoding.
+struct Tables<'t> {
+    /// Sorted.
+    paths: Vec<&'t [u8]>,
+    path_numbers: FxHashMap<&'t [u8], u32>,
+    digests: Vec<[u8; 32]>,
+    digest_numbers: FxHashMap<Digest, u32>,
+}
+
+impl<'t> Tables<'t> {
+    fn new(tree: &'t Tree) -> Self {
+        let mut paths: Vec<&[u8]> = Vec::with_capacity(tree.queries.len());
+        for query in &tree.queries {
+            match query {
+                Query::Content(path)
+                | Query::Stat { path, .. }
+                | Query::Access { path, .. }
+                | Query::Link(path)
+                | Query::List(path)
+                | Query::RealPath(path)
+                | Query::Target(path)
+                | Query::StatFs(path)
+                | Query::Xattr { path, .. } => paths.push(path.as_bytes()),
+                Query::Order(several) => paths.extend(several.iter().map(FilePath::as_bytes)),
+            }
+        }
+        let mut digests = Vec::new();
+        let mut digest_numbers = FxHashMap::default();
+        for answer in &tree.answers {
+            let digest = match answer {
+                Answer::Path(path) => {
+                    paths.push(path.as_bytes());
+                    continue;
+                }
+                Answer::File(digest) | Answer::Summary(digest) => *digest,
+                Answer::Metadata(Metadata {
+                    content: Some(digest),
+                    ..
+                }) => *digest,
+                _ => continue,
+            };
+            digest_numbers.entry(digest).or_insert_with(|| {
+                digests.push(digest.0);
+                digests.len() as u32 - 1
+            });
+        }
+        paths.sort_unstable();
+        paths.dedup();
+        let path_numbers = paths.iter().copied().zip(0..).collect();
+        Self {
+            paths,
+            path_numbers,
+            digests,
+            digest_numbers,
+        }
+    }
+
+    fn path(&self, path: &FilePath) -> u32 {
+        self.path_numbers
+            .get(path.as_bytes())
+            .copied()
+            .unwrap_or(u32::MAX)
+    }
+
+    fn digest(&self, digest: &Digest) -> u32 {
+        self.digest_numbers.get(digest).copied().unwrap_or(u32::MAX)
+    }
+
+    fn query<'q>(&self, query: &'q Query) -> QueryForm<'q> {
+        match query {
+            Query::Content(path) => QueryForm::Content(self.path(path)),
+            Query::Stat { path, follow, time } => QueryForm::Stat(self.path(path), *follow, *time),
+            Query::Access {
+                path,
+                mode,
+                effective,
+                follow,
+            } => QueryForm::Access(self.path(path), *mode, *effective, *follow),
+            Query::Link(path) => QueryForm::Link(self.path(path)),
+            Query::List(path) => QueryForm::List(self.path(path)),
+            Query::RealPath(path) => QueryForm::RealPath(self.path(path)),
+            Query::Target(path) => QueryForm::Target(self.path(path)),
+            Query::Order(paths) => {
+                QueryForm::Order(paths.iter().map(|path| self.path(path)).collect())
+            }
+            Query::StatFs(path) => QueryForm::StatFs(self.path(path)),
+            Query::Xattr { path, follow, name } => QueryForm::Xattr(self.path(path), *follow, name),
+        }
+    }
+
+    /// `None` for an unknown answer, which has no stored form.
+    fn answer(&self, answer: &Answer) -> Option<AnswerForm> {
+        Some(match answer {
+            Answer::Error(errno) => AnswerForm::Error(*errno),
+            Answer::File(digest) => AnswerForm::File(self.digest(digest)),
+            Answer::Directory => AnswerForm::Directory,
+            Answer::Special { kind, device } => AnswerForm::Special(*kind, *device),
+            Answer::Metadata(metadata) => AnswerForm::Metadata(MetadataForm {
+                mode: metadata.mode,
+                uid: metadata.uid,
+                gid: metadata.gid,
+                size: metadata.size,
+                links: metadata.links,
+                modified: metadata.modified,
+                changed: metadata.changed,
+                inode: metadata.inode,
+                content: metadata.content.as_ref().map(|digest| self.digest(digest)),
+            }),
+            Answer::Granted => AnswerForm::Granted,
+            Answer::Path(path) => AnswerForm::Path(self.path(path)),
+            Answer::Summary(digest) => AnswerForm::Summary(self.digest(digest)),
+            Answer::Writable => AnswerForm::Writable,
+            Answer::Unknown(_) => return None,
+        })
+    }
+}
+
+type Find<'f, T> = &'f dyn Fn(u32) -> Result<T, DecodeError>;
+
+impl QueryForm<'_> {
+    fn query(self, path: Find<'_, FilePath>) -> Result<Query, DecodeError> {
+        Ok(match self {
+            Self::Content(at) => Query::Content(path(at)?),
+            Self::Stat(at, follow, time) => Query::Stat {
+                path: path(at)?,
+                follow,
+                time,
+            },
+            Self::Access(at, mode, effective, follow) => Query::Access {
+                path: path(at)?,
+                mode,
+                effective,
+                follow,
+            },
+            Self::Link(at) => Query::Link(path(at)?),
+            Self::List(at) => Query::List(path(at)?),
+            Self::RealPath(at) => Query::RealPath(path(at)?),
+            Self::Target(at) => Query::Target(path(at)?),
+            Self::Order(several) => {
+                Query::Order(several.into_iter().map(path).collect::<Result<_, _>>()?)
+            }
+            Self::StatFs(at) => Query::StatFs(path(at)?),
+            Self::Xattr(at, follow, name) => Query::Xattr {
+                path: path(at)?,
+                follow,
+                name: name.to_vec(),
+            },
+        })
+    }
+}
+
+impl AnswerForm {
+    fn answer(
+        self,
+        path: Find<'_, FilePath>,
+        digest: Find<'_, Digest>,
+    ) -> Result<Answer, DecodeError> {
+        Ok(match self {
+            Self::Error(errno) => Answer::Error(errno),
+            Self::File(at) => Answer::File(digest(at)?),
+            Self::Directory => Answer::Directory,
+            Self::Special(kind, device) => Answer::Special { kind, device },
+            Self::Metadata(form) => Answer::Metadata(Metadata {
+                mode: form.mode,
+                uid: form.uid,
+                gid: form.gid,
+                size: form.size,
+                links: form.links,
+                modified: form.modified,
+                changed: form.changed,
+                inode: form.inode,
+                content: form.content.map(digest).transpose()?,
+            }),
+            Self::Granted => Answer::Granted,
+            Self::Path(at) => Answer::Path(path(at)?),
+            Self::Summary(at) => Answer::Summary(digest(at)?),
+            Self::Writable => Answer::Writable,
+        })
+    }
+}

@@ -1,0 +1,140 @@
+//! Moving file contents: hashed on the way, shared with the source where the
+//! file system can.
+
+use std::cell::RefCell;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
+
+use crate::fact::Digest;
+
+/// How much is read at once: enough for BLAKE3's widest vectors, little enough
+/// to stay in the second-level cache between reading and hashing.
+const CHUNK: usize = 128 * 1024;
+
+thread_local! {
+    static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Runs `body` with this thread's buffer of [`CHUNK`] bytes.
+fn with_buffer<T>(body: impl FnOnce(&mut [u8]) -> T) -> T {
+    BUFFER.with(|cell| match cell.try_borrow_mut() {
+        Ok(mut buffer) => {
+            buffer.resize(CHUNK, 0);
+            body(&mut buffer)
+        }
+        // A sink that hashes something itself.
+        Err(_) => body(&mut vec![0; CHUNK]),
+    })
+}
+
+/// The digest of some bytes.
+pub(crate) fn digest(bytes: &[u8]) -> Digest {
+    Digest(*blake3::hash(bytes).as_bytes())
+}
+
+/// Reads `length` bytes of `source` from `offset` on (its position stays), hands
+/// each piece to `sink`, and returns their digest; `None` if the file ends
+/// before.
+pub(crate) fn hash_range(
+    source: &File,
+    offset: u64,
+    length: u64,
+    mut sink: impl FnMut(&[u8]) -> io::Result<()>,
+) -> io::Result<Option<Digest>> {
+    with_buffer(|buffer| {
+        let mut hasher = blake3::Hasher::new();
+        let mut done = 0;
+        while done < length {
+            let want = usize::try_from(length - done).map_or(CHUNK, |left| left.min(CHUNK));
+            let count = read_some(source, &mut buffer[..want], offset + done)?;
+            if count == 0 {
+                return Ok(None);
+            }
+            hasher.update(&buffer[..count]);
+            sink(&buffer[..count])?;
+            done += count as u64;
+        }
+        Ok(Some(Digest(*hasher.finalize().as_bytes())))
+    })
+}
+
+/// Reads `source` from its start to its end, hands each piece to `sink`, and
+/// returns the digest and the length; `None` if it is longer than `limit`.
+pub(crate) fn hash_whole(
+    source: &File,
+    limit: u64,
+    mut sink: impl FnMut(&[u8]),
+) -> io::Result<Option<(Digest, u64)>> {
+    with_buffer(|buffer| {
+        let mut hasher = blake3::Hasher::new();
+        let mut done = 0u64;
+        loop {
+            let count = read_some(source, buffer, done)?;
+            if count == 0 {
+                return Ok(Some((Digest(*hasher.finalize().as_bytes()), done)));
+            }
+            hasher.update(&buffer[..count]);
+            sink(&buffer[..count]);
+            done += count as u64;
+            if done > limit {
+                return Ok(None);
+            }
+        }
+    })
+}
+
+/// Copies what remains of `from` to `to`, at their positions: shared extents
+/// where possible, in the kernel where possible, through a buffer otherwise.
+pub(crate) fn copy_all(from: &File, to: &mut File, length: u64) -> io::Result<()> {
+    if rustix::fs::ioctl_ficlone(&*to, from).is_ok() {
+        return Ok(());
+    }
+    let mut done = 0;
+    while done < length {
+        let want = usize::try_from(length - done)
+            .unwrap_or(usize::MAX)
+            .min(1 << 30);
+        let mut offset = done;
+        match rustix::fs::copy_file_range(from, Some(&mut offset), &*to, None, want) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(count) => done += count as u64,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(rustix::io::Errno::NOSPC) => return Err(rustix::io::Errno::NOSPC.into()),
+            Err(_) => {
+                let rest = hash_free_copy(from, to, done, length - done)?;
+                done += rest;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn hash_free_copy(from: &File, to: &mut File, offset: u64, length: u64) -> io::Result<u64> {
+    with_buffer(|buffer| {
+        let mut done = 0;
+        while done < length {
+            let want = usize::try_from(length - done).map_or(CHUNK, |left| left.min(CHUNK));
+            let count = read_some(from, &mut buffer[..want], offset + done)?;
+            if count == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            to.write_all(&buffer[..count])?;
+            done += count as u64;
+        }
+        Ok(done)
+    })
+}
+
+fn read_some(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    loop {
+        match file.read_at(buffer, offset) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            // Pseudo files without positions can be read forwards only.
+            Err(error) if error.raw_os_error() == Some(libc::ESPIPE) => {
+                return io::Read::read(&mut &*file, buffer);
+            }
+            result => return result,
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! Known digests: an unchanged file costs one stat instead of a read.
+//!
+//! A file is known by device, inode, size, modification and change time. As in
+//! git's index, a file that was hashed within [`SETTLE`] of its last change is
+//! *racily clean*: a write that follows within the same tick of the kernel's
+//! clock leaves all five as they were, so such a digest is used once and not
+//! kept. The tick of the coarse clock that stamps files is at most 10 ms; 100 ms
+//! leave room for a busy machine. A file system whose times have whole seconds
+//! (both times end in nine zeros) has to settle for two seconds.
+//!
+//! In memory are the digests of this run; behind them is the file of
+//! [`super::table_file`], read page by page as it is asked.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use rustix::fs::Stat;
+
+use super::table_file::{Reader, Record, write};
+use super::{DAY, now};
+use crate::fact::Digest;
+
+/// How long (in ns) a file must have been left alone before it was hashed.
+const SETTLE: i64 = 100_000_000;
+/// The same for file systems that keep whole seconds.
+const SETTLE_SECONDS: i64 = 2_000_000_000;
+/// A record's use mark is renewed when it is older than this (in days).
+const RENEW: u32 = 7;
+const SHARDS: usize = 16;
+
+/// What tells one state of a file from another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct FileKey {
+    /// `st_dev`.
+    pub device: u64,
+    /// `st_ino`.
+    pub inode: u64,
+    /// Length in bytes.
+    pub size: u64,
+    /// Modification time in ns since the epoch.
+    pub modified: i64,
+    /// Change time in ns since the epoch.
+    pub changed: i64,
+}
+
+/// How far a digest may be trusted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trust {
+    /// As far as the clock allows: hashing began at this time (ns since the
+    /// epoch, real-time clock). A racily clean file's digest is not kept.
+    HashedAt(i64),
+    /// For this run, because the caller knows that nobody writes the file: it
+    /// is traced or has just been restored. Never persisted.
+    ThisRun,
+}
+
+/// Digests by [`FileKey`], with a byte of flags that the caller defines.
+#[derive(Debug)]
+pub struct DigestTable {
+    path: PathBuf,
+    read_only: bool,
+    reader: OnceLock<Option<Reader>>,
+    fresh: [Mutex<FxHashMap<(u64, u64), Fresh>>; SHARDS],
+    suspended: Mutex<FxHashSet<(u64, u64)>>,
+    any_suspended: AtomicBool,
+}
+
+/// A digest that this run found or renewed.
+#[derive(Debug, Clone, Copy)]
+struct Fresh {
+    record: Record,
+    persistent: bool,
+}
+
+impl FileKey {
+    /// The key of a file as stat tells it; `None` where a time cannot be told
+    /// in 64 bits of nanoseconds.
+    pub fn of(stat: &Stat) -> Option<Self> {
+        Some(Self {
+            device: stat.st_dev,
+            inode: stat.st_ino,
+            size: u64::try_from(stat.st_size).ok()?,
+            modified: nanoseconds(stat.st_mtime, stat.st_mtime_nsec as u64)?,
+            changed: nanoseconds(stat.st_ctime, stat.st_ctime_nsec as u64)?,
+        })
+    }
+
+    /// Whether the file had been left alone long enough at `time`.
+    fn settled(&self, time: i64) -> bool {
+        let whole_seconds = self.modified % 1_000_000_000 == 0 && self.changed % 1_000_000_000 == 0;
+        let settle = if whole_seconds {
+            SETTLE_SECONDS
+        } else {
+            SETTLE
+        };
+        let before = time.saturating_sub(settle);
+        self.modified < before && self.changed < before
+    }
+}
+
+fn nanoseconds(seconds: i64, rest: u64) -> Option<i64> {
+    seconds
+        .checked_mul(1_000_000_000)?
+        .checked_add(i64::try_from(rest).ok()?)
+}
+
+impl DigestTable {
+    /// The table in this file, which need not exist; nothing is read before it
+    /// is asked for.
+    pub fn open(path: impl Into<PathBuf>, read_only: bool) -> Self {
+        Self {
+            path: path.into(),
+            read_only,
+            reader: OnceLock::new(),
+            fresh: std::array::from_fn(|_| Mutex::default()),
+            suspended: Mutex::default(),
+            any_suspended: AtomicBool::new(false),
+        }
+    }
+
+    /// A table without a file.
+    pub fn in_memory() -> Self {
+        Self::open("", true)
+    }
+
+    /// The digest and flags of the file in this state, if known.
+    pub fn get(&self, key: &FileKey) -> Option<(Digest, u8)> {
+        let id = (key.device, key.inode);
+        if self.is_suspended(id) {
+            return None;
+        }
+        if let Some(fresh) = self.shard(id).get(&id)
+            && fresh.record.key == *key
+        {
+            return Some((fresh.record.digest, fresh.record.flags));
+        }
+        let reader = self.reader.get_or_init(|| Reader::open(&self.path));
+        let mut record = reader.as_ref()?.get(key)?;
+        let today = today();
+        if record.used.saturating_add(RENEW) <= today && !self.read_only {
+            record.used = today;
+            let fresh = Fresh {
+                record,
+                persistent: true,
+            };
+            self.shard(id).insert(id, fresh);
+        }
+        Some((record.digest, record.flags))
+    }
+
+    /// Remembers a digest as far as `trust` allows; whether it does.
+    pub fn insert(&self, key: &FileKey, digest: Digest, flags: u8, trust: Trust) -> bool {
+        let id = (key.device, key.inode);
+        let persistent = match trust {
+            Trust::HashedAt(time) if key.settled(time) => true,
+            Trust::HashedAt(_) => return false,
+            Trust::ThisRun => false,
+        };
+        if self.is_suspended(id) {
+            return false;
+        }
+        let record = Record {
+            key: *key,
+            digest,
+            flags,
+            used: today(),
+        };
+        self.shard(id).insert(id, Fresh { record, persistent });
+        true
+    }
+
+    /// Until [`DigestTable::resume`], no digest of this file is given or kept:
+    /// it is mapped writable and shared, and a store into a page that is dirty
+    /// already changes neither of its times.
+    pub fn suspend(&self, device: u64, inode: u64) {
+        let id = (device, inode);
+        self.shard(id).remove(&id);
+        lock(&self.suspended).insert(id);
+        self.any_suspended.store(true, Ordering::Release);
+    }
+
+    /// Ends [`DigestTable::suspend`]: what is hashed from now on can be kept.
+    pub fn resume(&self, device: u64, inode: u64) {
+        let mut suspended = lock(&self.suspended);
+        suspended.remove(&(device, inode));
+        self.any_suspended
+            .store(!suspended.is_empty(), Ordering::Release);
+    }
+
+    /// Writes what this run learned to the file, next to what other processes
+    /// wrote meanwhile. Cheap if there is nothing new.
+    ///
+    /// # Errors
+    /// An I/O error (a full disk); the table stays usable.
+    pub fn flush(&self) -> std::io::Result<()> {
+        if self.read_only {
+            return Ok(());
+        }
+        let mut records = Vec::new();
+        for shard in &self.fresh {
+            for fresh in lock(shard).values_mut() {
+                if std::mem::take(&mut fresh.persistent) {
+                    records.push(fresh.record);
+                }
+            }
+        }
+        if records.is_empty() {
+            return Ok(());
+        }
+        write(&self.path, &records)
+    }
+
+    fn is_suspended(&self, id: (u64, u64)) -> bool {
+        self.any_suspended.load(Ordering::Acquire) && lock(&self.suspended).contains(&id)
+    }
+
+    fn shard(&self, id: (u64, u64)) -> MutexGuard<'_, FxHashMap<(u64, u64), Fresh>> {
+        lock(&self.fresh[super::table_file::mix(id.0, id.1) as usize % SHARDS])
+    }
+}
+
+/// A map is whole between any two statements, so a panic elsewhere is no reason
+/// to refuse it.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn today() -> u32 {
+    u32::try_from(now() / DAY).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,70 @@
+//! What can go wrong with a store.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::fact::{Digest, Query};
+
+/// A failure of the store. None of them is a reason to fail the command: the
+/// caller runs it without the cache, or does not store its result.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The directory holds a store of a format that this version cannot read.
+    #[error("cache {} has the format {found:?}, which this version does not know; use another directory or remove it", dir.display())]
+    UnknownFormat {
+        /// The store's directory.
+        dir: PathBuf,
+        /// The first line of its format file.
+        found: String,
+    },
+    /// The store is open for reading only.
+    #[error("the cache is read-only")]
+    ReadOnly,
+    /// A system call failed.
+    #[error("cannot {what} {}: {source}", path.display())]
+    Io {
+        /// What was attempted.
+        what: &'static str,
+        /// On which file.
+        path: PathBuf,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// The file had another length than the caller said, or changed while it
+    /// was copied.
+    #[error("the file changed while it was stored")]
+    Changed,
+    /// No blob has this digest.
+    #[error("blob {0} is not in the cache")]
+    Missing(Digest),
+    /// The blob's bytes do not have its digest; it has been removed.
+    #[error("blob {0} was damaged and has been removed")]
+    Damaged(Digest),
+    /// The facts contain two answers to one question, so they can never hold.
+    #[error("two answers were recorded for {0:?}")]
+    Contradiction(Box<Query>),
+    /// A fact's answer is unknown, so it can never hold.
+    #[error("the answer to {0:?} is not known: {1}")]
+    UnknownAnswer(Box<Query>, String),
+    /// A value could not be put into its stored form.
+    #[error("cannot encode the result: {0}")]
+    Encode(String),
+}
+
+impl StoreError {
+    /// Wraps an I/O error with what was attempted on which file.
+    pub(crate) fn io<E: Into<io::Error>>(
+        what: &'static str,
+        path: &Path,
+    ) -> impl FnOnce(E) -> Self {
+        let path = path.to_owned();
+        move |source| Self::Io {
+            what,
+            path,
+            source: source.into(),
+        }
+    }
+}
+
+/// The store's results.
+pub type Result<T, E = StoreError> = std::result::Result<T, E>;

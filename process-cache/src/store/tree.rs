@@ -1,0 +1,495 @@
+//! The decision tree under one weak key.
+//!
+//! A node asks a canonically sorted batch of queries, and may hold several
+//! alternative batches (runs whose processes raced observed in different
+//! orders); an edge stands for one vector of answers to the batch; a leaf holds
+//! a result. Results that observed the same things first share that part.
+//!
+//! Edges of one batch differ in few answers, so they are stored as differences
+//! from one base vector: sixty results over three thousand headers cost little
+//! more than one, and matching is one comparison per query against the base. An
+//! edge named by the digest of its answers alone would force a lookup to ask
+//! the whole batch before it could know that the first answer had changed, and
+//! could not say which.
+//!
+//! **Invariant:** nodes are in a vector in which a child comes after its parent
+//! and has one parent only, so walking a tree terminates and needs no recursion
+//! (a run may have thousands of batches). This module does no I/O.
+
+use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
+
+use super::error::{Result, StoreError};
+use crate::fact::{Answer, Digest, Fact, Query};
+
+/// How many alternative batches a node keeps, newest first.
+pub(crate) const MAX_ALTERNATIVES: usize = 8;
+/// How many results a tree keeps, most recently used first.
+pub(crate) const MAX_LEAVES: usize = 64;
+
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Tree {
+    pub(crate) queries: Vec<Query>,
+    pub(crate) answers: Vec<Answer>,
+    /// The root first; empty for an empty tree.
+    pub(crate) nodes: Vec<Node>,
+    /// The serial number of the next leaf.
+    pub(crate) serial: u64,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Node {
+    pub(crate) leaf: Option<Leaf>,
+    /// Newest first.
+    pub(crate) alternatives: Vec<Alternative>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Alternative {
+    /// Indices of queries, in the order of [`Query`].
+    pub(crate) batch: Vec<u32>,
+    /// Indices of answers, one for each query.
+    pub(crate) base: Vec<u32>,
+    /// Newest first.
+    pub(crate) edges: Vec<Edge>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Edge {
+    /// Where the answers differ from the base: (place in the batch, answer), by
+    /// place.
+    pub(crate) diffs: Vec<(u32, u32)>,
+    /// Index of the node it leads to.
+    pub(crate) child: u32,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Leaf {
+    pub(crate) outcome: OutcomeRef,
+    /// The day (since the epoch) of its last use.
+    pub(crate) used: u32,
+    /// Names the leaf; later ones are larger.
+    pub(crate) serial: u64,
+}
+
+/// Where the encoded outcome is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum OutcomeRef {
+    Inline(Vec<u8>),
+    Stored(Digest),
+}
+
+/// The fact that kept the most promising path from leading to a result.
+#[derive(Debug)]
+pub(crate) struct NearMiss {
+    pub(crate) query: Query,
+    pub(crate) recorded: Answer,
+    pub(crate) found: Answer,
+}
+
+/// A place on the way down.
+struct Frame {
+    node: usize,
+    /// The alternative to try next.
+    next: usize,
+    /// The batch and edge that led here.
+    via: Option<(usize, usize)>,
+    /// Facts on the way here.
+    depth: usize,
+}
+
+impl Edge {
+    /// The edge's answer at one place of the batch.
+    fn answer(&self, base: &[u32], place: usize) -> u32 {
+        let found = self
+            .diffs
+            .binary_search_by_key(&place, |&(place, _)| place as usize);
+        found.map_or(base[place], |index| self.diffs[index].1)
+    }
+}
+
+impl Alternative {
+    /// All answers of an edge.
+    fn answers(&self, edge: &Edge) -> Vec<u32> {
+        let mut answers = self.base.clone();
+        for &(place, answer) in &edge.diffs {
+            answers[place as usize] = answer;
+        }
+        answers
+    }
+}
+
+/// Sorts each batch and takes out what is said twice.
+///
+/// # Errors
+/// A contradiction, or an unknown answer: such facts can never hold.
+pub(crate) fn canonical(batches: Vec<Vec<Fact>>) -> Result<Vec<Vec<Fact>>> {
+    let mut known: FxHashMap<Query, Answer> = FxHashMap::default();
+    let mut result = Vec::with_capacity(batches.len());
+    for mut batch in batches {
+        batch.sort_by(|a, b| a.query.cmp(&b.query));
+        let mut kept = Vec::with_capacity(batch.len());
+        for fact in batch {
+            if let Answer::Unknown(reason) = fact.answer {
+                return Err(StoreError::UnknownAnswer(Box::new(fact.query), reason));
+            }
+            match known.get(&fact.query) {
+                Some(answer) if *answer == fact.answer => {}
+                Some(_) => return Err(StoreError::Contradiction(Box::new(fact.query))),
+                None => {
+                    known.insert(fact.query.clone(), fact.answer.clone());
+                    kept.push(fact);
+                }
+            }
+        }
+        if !kept.is_empty() {
+            result.push(kept);
+        }
+    }
+    Ok(result)
+}
+
+impl Tree {
+    /// Looks for a leaf whose facts all hold, asking only what is needed and
+    /// nothing twice. `accept` may refuse a leaf (its contents are gone); the
+    /// search then goes on.
+    pub(crate) fn lookup<T>(
+        &self,
+        ask: &mut dyn FnMut(&Query) -> Answer,
+        accept: &mut dyn FnMut(&Leaf) -> Option<T>,
+    ) -> std::result::Result<(T, Vec<Fact>), Option<NearMiss>> {
+        if self.nodes.is_empty() {
+            return Err(None);
+        }
+        let mut memo: Vec<Option<Answer>> = vec![None; self.queries.len()];
+        let mut nearest: Option<(usize, NearMiss)> = None;
+        let mut path = vec![Frame {
+            node: 0,
+            next: 0,
+            via: None,
+            depth: 0,
+        }];
+        while let Some(frame) = path.last_mut() {
+            let node = &self.nodes[frame.node];
+            if frame.next == 0
+                && let Some(leaf) = &node.leaf
+                && let Some(accepted) = accept(leaf)
+            {
+                return Ok((accepted, self.facts(&path)));
+            }
+            let (index, depth) = (frame.next, frame.depth);
+            frame.next += 1;
+            let Some(alternative) = node.alternatives.get(index) else {
+                path.pop();
+                continue;
+            };
+            match self.matching(alternative, &mut memo, ask) {
+                Ok(edge) => path.push(Frame {
+                    node: alternative.edges[edge].child as usize,
+                    next: 0,
+                    via: Some((index, edge)),
+                    depth: depth + alternative.batch.len(),
+                }),
+                Err(Some((place, miss)))
+                    if nearest
+                        .as_ref()
+                        .is_none_or(|(best, _)| depth + place > *best) =>
+                {
+                    nearest = Some((depth + place, miss));
+                }
+                Err(_) => {}
+            }
+        }
+        Err(nearest.map(|(_, miss)| miss))
+    }
+
+    /// The edge whose answers hold, or the place and the fact at which the last
+    /// one was ruled out.
+    fn matching(
+        &self,
+        alternative: &Alternative,
+        memo: &mut [Option<Answer>],
+        ask: &mut dyn FnMut(&Query) -> Answer,
+    ) -> std::result::Result<usize, Option<(usize, NearMiss)>> {
+        // Edges still possible, each with its next difference from the base.
+        let mut alive: Vec<(usize, usize)> = (0..alternative.edges.len()).map(|e| (e, 0)).collect();
+        for (place, (&query, &base)) in alternative.batch.iter().zip(&alternative.base).enumerate()
+        {
+            let (query_id, query) = (query as usize, &self.queries[query as usize]);
+            let found: &Answer = memo[query_id].get_or_insert_with(|| ask(query));
+            let newest = alive.first().copied();
+            alive.retain_mut(|(edge, next)| {
+                let expected = match alternative.edges[*edge].diffs.get(*next) {
+                    Some(&(at, answer)) if at as usize == place => {
+                        *next += 1;
+                        answer
+                    }
+                    _ => base,
+                };
+                self.answers[expected as usize] == *found
+            });
+            if alive.is_empty() {
+                return Err(newest.map(|(edge, _)| {
+                    let recorded = alternative.edges[edge].answer(&alternative.base, place);
+                    let miss = NearMiss {
+                        query: query.clone(),
+                        recorded: self.answers[recorded as usize].clone(),
+                        found: found.clone(),
+                    };
+                    (place, miss)
+                }));
+            }
+        }
+        alive.first().map(|&(edge, _)| edge).ok_or(None)
+    }
+
+    /// The facts along a path.
+    fn facts(&self, path: &[Frame]) -> Vec<Fact> {
+        let mut facts = Vec::with_capacity(path.last().map_or(0, |frame| frame.depth));
+        for pair in path.windows(2) {
+            let Some((alternative, edge)) = pair[1].via else {
+                continue;
+            };
+            let alternative = &self.nodes[pair[0].node].alternatives[alternative];
+            let answers = alternative.answers(&alternative.edges[edge]);
+            facts.extend(
+                alternative
+                    .batch
+                    .iter()
+                    .zip(answers)
+                    .map(|(&query, answer)| Fact {
+                        query: self.queries[query as usize].clone(),
+                        answer: self.answers[answer as usize].clone(),
+                    }),
+            );
+        }
+        facts
+    }
+
+    /// Adds a result under its [`canonical`] batches, as the newest; one with
+    /// the same facts is replaced.
+    pub(crate) fn insert(&mut self, batches: &[Vec<Fact>], outcome: OutcomeRef, today: u32) {
+        let mut ids = Interner::new(self);
+        let batches: Vec<(Vec<u32>, Vec<u32>)> = batches
+            .iter()
+            .map(|batch| batch.iter().map(|fact| ids.add(self, fact)).unzip())
+            .collect();
+        if self.nodes.is_empty() {
+            self.nodes.push(Node::default());
+        }
+        let mut node = 0;
+        for (batch, answers) in batches {
+            node = self.descend(node, batch, answers);
+        }
+        self.nodes[node].leaf = Some(Leaf {
+            outcome,
+            used: today,
+            serial: self.serial,
+        });
+        self.serial = self.serial.wrapping_add(1);
+        self.shrink(MAX_LEAVES);
+    }
+
+    /// The child of `node` under these answers, made if necessary, and moved to
+    /// the front.
+    fn descend(&mut self, node: usize, batch: Vec<u32>, answers: Vec<u32>) -> usize {
+        let fresh = self.nodes.len();
+        let alternatives = &mut self.nodes[node].alternatives;
+        match alternatives.iter().position(|known| known.batch == batch) {
+            Some(index) => alternatives[..=index].rotate_right(1),
+            None => {
+                alternatives.insert(
+                    0,
+                    Alternative {
+                        batch,
+                        base: answers.clone(),
+                        edges: Vec::new(),
+                    },
+                );
+                alternatives.truncate(MAX_ALTERNATIVES);
+            }
+        }
+        let alternative = &mut alternatives[0];
+        let diffs: Vec<(u32, u32)> = (0u32..)
+            .zip(answers.iter().zip(&alternative.base))
+            .filter(|(_, (answer, base))| answer != base)
+            .map(|(place, (&answer, _))| (place, answer))
+            .collect();
+        let edges = &mut alternative.edges;
+        if let Some(index) = edges.iter().position(|edge| edge.diffs == diffs) {
+            edges[..=index].rotate_right(1);
+            edges[0].child as usize
+        } else {
+            let child = fresh as u32;
+            edges.insert(0, Edge { diffs, child });
+            self.nodes.push(Node::default());
+            fresh
+        }
+    }
+
+    /// Renews a leaf's use mark; whether it is there and was older.
+    pub(crate) fn touch(&mut self, serial: u64, today: u32) -> bool {
+        let leaf = self
+            .nodes
+            .iter_mut()
+            .filter_map(|node| node.leaf.as_mut())
+            .find(|leaf| leaf.serial == serial);
+        leaf.is_some_and(|leaf| std::mem::replace(&mut leaf.used, today) < today)
+    }
+
+    /// The leaves that can be reached.
+    pub(crate) fn leaves(&self) -> impl Iterator<Item = &Leaf> {
+        self.nodes.iter().filter_map(|node| node.leaf.as_ref())
+    }
+
+    /// Keeps the `limit` most recently used leaves, and nothing that leads
+    /// nowhere: branches, queries, answers.
+    pub(crate) fn shrink(&mut self, limit: usize) {
+        let order = self.reachable();
+        let mut uses: Vec<(u32, u64)> = order
+            .iter()
+            .filter_map(|&node| self.nodes[node].leaf.as_ref())
+            .map(|leaf| (leaf.used, leaf.serial))
+            .collect();
+        uses.sort_unstable_by(|a, b| b.cmp(a));
+        let oldest = uses.get(limit.max(1) - 1).copied().unwrap_or_default();
+        // Children come after their parents: backwards, they are decided first.
+        let mut useful = vec![false; self.nodes.len()];
+        for &index in order.iter().rev() {
+            let node = &mut self.nodes[index];
+            if let Some(leaf) = &node.leaf
+                && (leaf.used, leaf.serial) < oldest
+            {
+                node.leaf = None;
+            }
+            for alternative in &mut node.alternatives {
+                alternative.edges.retain(|edge| useful[edge.child as usize]);
+            }
+            node.alternatives
+                .retain(|alternative| !alternative.edges.is_empty());
+            useful[index] = node.leaf.is_some() || !node.alternatives.is_empty();
+        }
+        self.compact();
+    }
+
+    /// The nodes that can be reached, parents first.
+    fn reachable(&self) -> Vec<usize> {
+        let mut order = Vec::with_capacity(self.nodes.len());
+        if !self.nodes.is_empty() {
+            order.push(0);
+        }
+        let mut next = 0;
+        while let Some(&node) = order.get(next) {
+            next += 1;
+            let alternatives = &self.nodes[node].alternatives;
+            let edges = alternatives
+                .iter()
+                .flat_map(|alternative| &alternative.edges);
+            order.extend(edges.map(|edge| edge.child as usize));
+        }
+        order
+    }
+
+    /// Renumbers nodes, queries and answers without the unused ones; the newest
+    /// edge becomes the base of its batch.
+    fn compact(&mut self) {
+        let order = self.reachable();
+        let mut place = vec![0u32; self.nodes.len()];
+        for (new, &old) in (0u32..).zip(&order) {
+            place[old] = new;
+        }
+        let mut queries = Renumber::new(std::mem::take(&mut self.queries));
+        let mut answers = Renumber::new(std::mem::take(&mut self.answers));
+        let mut nodes = std::mem::take(&mut self.nodes);
+        for &old in &order {
+            let mut node = std::mem::take(&mut nodes[old]);
+            for alternative in &mut node.alternatives {
+                let base = alternative.answers(&alternative.edges[0]);
+                for edge in &mut alternative.edges {
+                    edge.child = place[edge.child as usize];
+                    rebase(edge, &alternative.base, &base);
+                    for (_, answer) in &mut edge.diffs {
+                        *answer = answers.number(*answer);
+                    }
+                }
+                alternative.base = base;
+                for answer in &mut alternative.base {
+                    *answer = answers.number(*answer);
+                }
+                for query in &mut alternative.batch {
+                    *query = queries.number(*query);
+                }
+            }
+            self.nodes.push(node);
+        }
+        self.queries = queries.kept;
+        self.answers = answers.kept;
+    }
+}
+
+/// Expresses an edge's answers as differences from `new` instead of `old`.
+fn rebase(edge: &mut Edge, old: &[u32], new: &[u32]) {
+    if old == new {
+        return;
+    }
+    let diffs = (0u32..)
+        .zip(new)
+        .map(|(place, &base)| (place, edge.answer(old, place as usize), base))
+        .filter(|(_, answer, base)| answer != base)
+        .map(|(place, answer, _)| (place, answer))
+        .collect();
+    edge.diffs = diffs;
+}
+
+/// Gives what is used new numbers, in the order of first use.
+struct Renumber<T> {
+    old: Vec<Option<T>>,
+    numbers: Vec<u32>,
+    kept: Vec<T>,
+}
+
+impl<T> Renumber<T> {
+    fn new(old: Vec<T>) -> Self {
+        Self {
+            numbers: vec![u32::MAX; old.len()],
+            kept: Vec::with_capacity(old.len()),
+            old: old.into_iter().map(Some).collect(),
+        }
+    }
+
+    fn number(&mut self, old: u32) -> u32 {
+        let index = old as usize;
+        if let Some(value) = self.old[index].take() {
+            self.numbers[index] = self.kept.len() as u32;
+            self.kept.push(value);
+        }
+        self.numbers[index]
+    }
+}
+
+/// Finds or makes the numbers of a fact's query and answer.
+struct Interner {
+    queries: FxHashMap<Query, u32>,
+    answers: FxHashMap<Answer, u32>,
+}
+
+impl Interner {
+    fn new(tree: &Tree) -> Self {
+        Self {
+            queries: tree.queries.iter().cloned().zip(0..).collect(),
+            answers: tree.answers.iter().cloned().zip(0..).collect(),
+        }
+    }
+
+    fn add(&mut self, tree: &mut Tree, fact: &Fact) -> (u32, u32) {
+        let query = *self.queries.entry(fact.query.clone()).or_insert_with(|| {
+            tree.queries.push(fact.query.clone());
+            tree.queries.len() as u32 - 1
+        });
+        let answer = *self.answers.entry(fact.answer.clone()).or_insert_with(|| {
+            tree.answers.push(fact.answer.clone());
+            tree.answers.len() as u32 - 1
+        });
+        (query, answer)
+    }
+}

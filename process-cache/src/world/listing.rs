@@ -1,0 +1,86 @@
+//! Directory listings.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
+use std::mem::MaybeUninit;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir};
+use rustix::io::Errno;
+
+use super::private;
+use crate::fact::{Answer, Digest};
+use crate::path::FilePath;
+
+/// Summarises a directory as it would be without `added` and with `removed`:
+/// sorted names with their types. The order in which the kernel lists them is
+/// its own affair.
+pub(super) fn list(
+    path: &Path,
+    added: &BTreeSet<OsString>,
+    removed: &BTreeMap<OsString, u8>,
+) -> Result<Answer, Errno> {
+    if let Some(reason) = private(&FilePath::from(path)) {
+        return Ok(reason);
+    }
+    let mut names = read(path)?;
+    names.retain(|(name, _)| {
+        let name = OsStr::from_bytes(name);
+        !added.contains(name) && !removed.contains_key(name)
+    });
+    let removed = removed
+        .iter()
+        .map(|(name, &kind)| (name.as_bytes().to_vec(), kind));
+    names.extend(removed);
+    names.sort_unstable();
+    let mut hasher = blake3::Hasher::new();
+    let mut bytes = Vec::with_capacity(names.len() * 24);
+    for (name, kind) in &names {
+        bytes.extend_from_slice(&(name.len() as u32).to_le_bytes());
+        bytes.extend_from_slice(name);
+        bytes.push(*kind);
+    }
+    hasher.update(&bytes);
+    Ok(Answer::Summary(Digest(*hasher.finalize().as_bytes())))
+}
+
+/// Names (without `.` and `..`) and types as in `d_type`.
+fn read(path: &Path) -> Result<Vec<(Vec<u8>, u8)>, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let dir = rustix::fs::open(path, flags, Mode::empty())?;
+    let mut buffer = [const { MaybeUninit::<u8>::uninit() }; 16 * 1024];
+    let mut entries = RawDir::new(&dir, &mut buffer);
+    let mut names = Vec::new();
+    while let Some(entry) = entries.next() {
+        let entry = entry?;
+        let name = entry.file_name();
+        if matches!(name.to_bytes(), b"." | b"..") {
+            continue;
+        }
+        let kind = match entry.file_type() {
+            FileType::Unknown => match rustix::fs::statat(&dir, name, AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(stat) => FileType::from_raw_mode(stat.st_mode),
+                Err(Errno::NOENT) => continue,
+                Err(error) => return Err(error),
+            },
+            kind => kind,
+        };
+        names.push((name.to_bytes().to_vec(), d_type(kind)));
+    }
+    Ok(names)
+}
+
+/// The type as readdir(3) tells it.
+fn d_type(kind: FileType) -> u8 {
+    match kind {
+        FileType::Fifo => libc::DT_FIFO,
+        FileType::CharacterDevice => libc::DT_CHR,
+        FileType::Directory => libc::DT_DIR,
+        FileType::BlockDevice => libc::DT_BLK,
+        FileType::RegularFile => libc::DT_REG,
+        FileType::Symlink => libc::DT_LNK,
+        FileType::Socket => libc::DT_SOCK,
+        FileType::Unknown => libc::DT_UNKNOWN,
+    }
+}
