@@ -9,9 +9,13 @@
 //! express becomes [`IoEvent::Unsupported`] with its reason; it is never
 //! dropped.
 
+#![warn(missing_docs)]
+
 use std::cell::Cell;
 use std::path::PathBuf;
 use std::rc::Rc;
+
+use smallvec::SmallVec;
 
 /// A Linux task (thread) id.
 pub type Tid = i32;
@@ -21,7 +25,10 @@ pub type Tid = i32;
 pub struct PathRef {
     /// The base directory (working directory or the descriptor's directory)
     /// joined with the given string; `//` and `/./` are collapsed, `..` is
-    /// kept because a symlink before it may matter.
+    /// kept because a symlink before it may matter. A final `/` or `/.` is
+    /// dropped too and makes `follow` true, which is what it means to the
+    /// kernel (it also asks for a directory; a tool that evaluates the path
+    /// knows whether it is one).
     pub path: PathBuf,
     /// Whether the syscall follows a symlink in the last component.
     pub follow: bool,
@@ -62,6 +69,10 @@ pub enum FileKind {
 }
 
 /// An open file description: what `dup` and `fork` share.
+///
+/// Compare `id`, not addresses: when the file (or a directory above it) is
+/// renamed, the descriptor tables get a new `OpenFile` with the same `id` and
+/// the new `path`.
 #[derive(Debug)]
 pub struct OpenFile {
     /// Its identity within the session.
@@ -132,69 +143,148 @@ pub struct OpenMode {
 /// Unless a variant says otherwise it is reported after the syscall returned
 /// and only when it succeeded; lookups (`Open`, `Stat`, `Access`, `ReadLink`,
 /// `StatFs`, `Xattr`, `Exec`) are reported also when they failed, because a
-/// failed lookup is an observation.
+/// failed lookup is an observation. `Stat`, `StatFile`, `Access`, `ReadLink`,
+/// `List`, `StatFs`, `XattrRead`, `Read`, `Seek`, `Lock`, `Ioctl`, `Clock`,
+/// `Random`, `Identity`, `SignalSent`, `SharedMemory` and `ExecAttempt` come at
+/// entry, before the kernel acts. A call that changes the file tree and fails
+/// becomes [`IoEvent::Failed`].
 #[derive(Debug, Clone)]
 pub enum IoEvent {
     /// A file was opened, or an attempt failed with `error` (an errno).
     Open {
+        /// What was asked for.
         path: PathRef,
+        /// How.
         mode: OpenMode,
+        /// The new description.
         file: Option<Rc<OpenFile>>,
+        /// Why there is none.
         error: Option<i32>,
     },
     /// Metadata was asked for by path.
-    Stat { path: PathRef },
+    Stat {
+        /// The path that was named.
+        path: PathRef,
+    },
     /// Metadata was asked for through a descriptor.
-    StatFile { file: Rc<OpenFile> },
+    StatFile {
+        /// The description.
+        file: Rc<OpenFile>,
+    },
     /// Permission was asked for (`mode` as in access(2)); `effective` is
     /// `AT_EACCESS`.
     Access {
+        /// The path that was named.
         path: PathRef,
+        /// As in access(2).
         mode: i32,
+        /// `AT_EACCESS`: checked with the effective ids.
         effective: bool,
     },
     /// A link target was asked for.
-    ReadLink { path: PathRef },
+    ReadLink {
+        /// The path that was named.
+        path: PathRef,
+    },
     /// A directory was listed.
-    List { file: Rc<OpenFile> },
+    List {
+        /// The description.
+        file: Rc<OpenFile>,
+    },
     /// File system statistics were asked for.
-    StatFs { place: Place },
+    StatFs {
+        /// The file.
+        place: Place,
+    },
     /// Extended attributes were read; no `name` means they were listed.
-    XattrRead { place: Place, name: Option<Vec<u8>> },
+    XattrRead {
+        /// The file.
+        place: Place,
+        /// The attribute.
+        name: Option<Vec<u8>>,
+    },
     /// Extended attributes were changed.
-    XattrWrite { place: Place, name: Vec<u8> },
+    XattrWrite {
+        /// The file.
+        place: Place,
+        /// The attribute.
+        name: Vec<u8>,
+    },
     /// A directory was made.
-    MakeDir { path: PathRef, mode: u32 },
+    MakeDir {
+        /// The path that was named.
+        path: PathRef,
+        /// The permission bits.
+        mode: u32,
+    },
     /// A device, FIFO or socket node (or a plain file through mknod) was made.
     MakeNode {
+        /// The path that was named.
         path: PathRef,
+        /// The permission bits.
         mode: u32,
+        /// The device number.
         device: u64,
     },
     /// A name that is not a directory was removed.
-    Unlink { path: PathRef },
+    Unlink {
+        /// The path that was named.
+        path: PathRef,
+    },
     /// A directory was removed.
-    RemoveDir { path: PathRef },
+    RemoveDir {
+        /// The path that was named.
+        path: PathRef,
+    },
     /// A name moved; `exchange` is `RENAME_EXCHANGE`.
     Rename {
+        /// The old name.
         from: PathRef,
+        /// The new name.
         to: PathRef,
+        /// `RENAME_EXCHANGE`.
         exchange: bool,
     },
     /// A hard link was made.
-    Link { from: Place, to: PathRef },
+    Link {
+        /// The old name.
+        from: Place,
+        /// The new name.
+        to: PathRef,
+    },
     /// A symbolic link was made.
-    Symlink { target: Vec<u8>, path: PathRef },
+    Symlink {
+        /// What it points to.
+        target: Vec<u8>,
+        /// The path that was named.
+        path: PathRef,
+    },
     /// A length was set (truncate, ftruncate, fallocate).
-    Truncate { place: Place, length: u64 },
+    Truncate {
+        /// The file.
+        place: Place,
+        /// The length, or for fallocate the end of the range.
+        length: u64,
+    },
     /// Permission bits were set.
-    Chmod { place: Place, mode: u32 },
+    Chmod {
+        /// The file.
+        place: Place,
+        /// The permission bits.
+        mode: u32,
+    },
     /// Ownership was set.
-    Chown { place: Place },
+    Chown {
+        /// The file.
+        place: Place,
+    },
     /// Timestamps were set.
     SetTimes {
+        /// The file.
         place: Place,
+        /// The access time.
         accessed: TimeChange,
+        /// The modification time.
         modified: TimeChange,
     },
     /// Bytes went into a description through `fd` (reported after; `length`
@@ -204,77 +294,174 @@ pub enum IoEvent {
     /// plain write and writev, `buffers` are the tracee's (address, length)
     /// pairs, cut to `length`.
     Write {
+        /// The descriptor.
         fd: i32,
+        /// The description.
         file: Rc<OpenFile>,
+        /// How many bytes.
         length: u64,
+        /// With an explicit offset; the position stays.
         positioned: bool,
+        /// Where an in-kernel copy took the bytes from.
         source: Option<Rc<OpenFile>>,
+        /// The tracee's memory, as (address, length).
         buffers: Vec<(u64, u64)>,
     },
     /// Bytes were read through `fd` (or its readiness was asked for).
     Read {
+        /// The descriptor.
         fd: i32,
+        /// The description.
         file: Rc<OpenFile>,
+        /// With an explicit offset; the position stays.
         positioned: bool,
     },
     /// A position was set or asked for with lseek.
-    Seek { fd: i32, file: Rc<OpenFile> },
+    Seek {
+        /// The descriptor.
+        fd: i32,
+        /// The description.
+        file: Rc<OpenFile>,
+    },
     /// A description was mapped shared and writable.
-    MapShared { file: Rc<OpenFile> },
+    MapShared {
+        /// The description.
+        file: Rc<OpenFile>,
+    },
     /// A lock was taken or released (flock, fcntl).
-    Lock { file: Rc<OpenFile> },
+    Lock {
+        /// The description.
+        file: Rc<OpenFile>,
+    },
     /// A device control request.
-    Ioctl { file: Rc<OpenFile>, request: u64 },
+    Ioctl {
+        /// The description.
+        file: Rc<OpenFile>,
+        /// The request number.
+        request: u64,
+    },
     /// The working directory changed to the (kernel's canonical) path.
-    ChangeDir { path: PathRef, error: Option<i32> },
+    ChangeDir {
+        /// The path that was named.
+        path: PathRef,
+        /// The errno, when it failed.
+        error: Option<i32>,
+    },
     /// The root changed.
-    ChangeRoot { path: PathRef },
+    ChangeRoot {
+        /// The path that was named.
+        path: PathRef,
+    },
     /// The file-creation mask changed.
-    Umask { mask: u32 },
+    Umask {
+        /// The new mask.
+        mask: u32,
+    },
     /// A child task was made; `thread` shares the address space and the
     /// descriptor table, `vfork` suspends the parent.
     Spawn {
+        /// The new task.
         child: Tid,
+        /// It is a thread of the same process.
         thread: bool,
+        /// The parent waits until the child has executed or ended.
         vfork: bool,
     },
     /// A program is about to be executed (reported at entry).
-    ExecAttempt { path: PathRef, argv: u64, envp: u64 },
+    ExecAttempt {
+        /// The path that was named.
+        path: PathRef,
+        /// Address of the arguments.
+        argv: u64,
+        /// Address of the environment.
+        envp: u64,
+    },
     /// An execution failed with this errno.
-    ExecFailed { path: PathRef, error: i32 },
+    ExecFailed {
+        /// The path that was named.
+        path: PathRef,
+        /// The errno, when it failed.
+        error: i32,
+    },
     /// A clock was read (`CLOCK_*`; -1 for time(2)/gettimeofday).
-    Clock { clock: i32 },
+    Clock {
+        /// `CLOCK_*`, or -1.
+        clock: i32,
+    },
     /// Random bytes were asked for.
-    Random { length: u64, flags: u32 },
+    Random {
+        /// How many bytes.
+        length: u64,
+        /// `GRND_*`.
+        flags: u32,
+    },
     /// Something that belongs to the machine or the process was asked for.
-    Identity { what: Identity },
+    Identity {
+        /// What it was.
+        what: Identity,
+    },
     /// A resource limit was changed.
-    SetLimit { resource: i32 },
+    SetLimit {
+        /// `RLIMIT_*`.
+        resource: i32,
+    },
     /// Credentials, capabilities, namespaces, mounts, priorities, or another
     /// piece of process or system state changed in a way that outlives the
     /// call.
-    StateChange { what: &'static str },
+    StateChange {
+        /// What it was.
+        what: &'static str,
+    },
     /// A signal was sent to another process (`target` as given to kill).
-    SignalSent { target: i32, signal: i32 },
+    SignalSent {
+        /// As given to kill: a process, 0, -1, or minus a group.
+        target: i32,
+        /// Which signal.
+        signal: i32,
+    },
     /// A network or local socket operation.
     Network {
+        /// What it was.
         what: &'static str,
+        /// The description.
         file: Option<Rc<OpenFile>>,
     },
     /// A pipe or socket pair was made.
     Channel {
+        /// The end that is read.
         read: Rc<OpenFile>,
+        /// The end that is written.
         write: Rc<OpenFile>,
     },
     /// A descriptor arrived through a socket or `pidfd_getfd`, and its object
     /// is not known.
-    Received { fd: i32 },
+    Received {
+        /// The descriptor.
+        fd: i32,
+    },
     /// System V or POSIX IPC, shared memory with outsiders.
-    SharedMemory { what: &'static str },
+    SharedMemory {
+        /// What it was.
+        what: &'static str,
+    },
+    /// A call that would have changed the file tree failed: that the directory
+    /// was there already (`mkdir`), the name was absent (`unlink`) or the
+    /// directory not empty (`rmdir`) is an observation.
+    Failed {
+        /// The syscall's name.
+        call: &'static str,
+        /// The paths it named.
+        paths: SmallVec<[PathRef; 2]>,
+        /// Why it failed.
+        error: i32,
+    },
     /// A syscall nobody modelled, or one that a tool cannot follow.
     Unsupported {
+        /// The syscall.
         number: u64,
+        /// Its name.
         name: &'static str,
+        /// Why it cannot be expressed.
         reason: &'static str,
     },
 }
@@ -294,4 +481,6 @@ pub enum Identity {
     Usage,
     /// A process looked at another one (ptrace, process_vm_readv, pidfd).
     OtherProcess,
+    /// Priority, scheduling policy or I/O priority.
+    Scheduling,
 }

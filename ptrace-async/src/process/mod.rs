@@ -1,1 +1,496 @@
-//! The process model.
+//! The process model: who has which files open, where everyone stands in the
+//! tree, and what each syscall means in those terms.
+//!
+//! [`Processes`] is a state machine without ptrace. A tracer tells it of new
+//! tasks, executions and ends, and shows it each syscall at its entry and, when
+//! asked to, at its exit. In return it gets [`IoEvent`]s with resolved objects.
+//! [`watch`] says which syscalls must be shown for the model to stay true.
+//!
+//! Numbers become files through descriptor tables that threads share; strings
+//! become absolute paths through the working directory and the paths by which
+//! directories were opened. `/proc` is read when a process is taken in and when
+//! something rare happens (a change of directory, a descriptor out of nowhere),
+//! never on the way of `open`, `stat` or `readlink`.
+//!
+//! Two threads that race on one descriptor number (one closes it while the
+//! other's `dup2` onto it has not returned) can leave the table with the loser's
+//! entry, because a tracer sees stops in another order than the kernel acted.
+//!
+//! **Invariants:** nothing here panics, whatever a tracee passes; for every
+//! syscall outside the documented exceptions of [`watch`] a table equals
+//! `/proc/PID/fd` between syscalls ([`Processes::verify`], held by tests); the
+//! only files read are those of `/proc` and the target of a renamed directory.
+
+#![warn(missing_docs)]
+
+mod arena;
+mod decode;
+mod decode_descriptors;
+mod decode_files;
+mod decode_io;
+mod decode_network;
+mod decode_open;
+mod decode_process;
+mod exit;
+mod nr;
+mod paths;
+mod proc;
+mod renames;
+mod table;
+mod verify;
+mod watch;
+
+use std::cell::Cell;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+use crate::event::{FileKind, IoEvent, OfdId, OpenFile, Tid};
+use crate::memory::Memory;
+
+use arena::{Arena, Key};
+use proc::Descriptor;
+use table::Table;
+
+pub use decode::{Entry, Pending};
+pub use verify::Mismatch;
+pub use watch::{Check, Condition, Test, Watch, watch};
+
+/// A syscall as seen at its stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Invocation {
+    /// The number (x86-64 table).
+    pub nr: u64,
+    /// The six argument registers.
+    pub args: [u64; 6],
+}
+
+impl Invocation {
+    /// The kernel's name of the syscall, `"unknown"` for numbers not given out.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        nr::name(self.nr)
+    }
+}
+
+/// The `CLONE_*` flags of a clone, clone3, fork or vfork, for
+/// [`Processes::spawned`]; `None` for other syscalls, or when the argument
+/// block of clone3 cannot be read.
+#[must_use]
+pub fn clone_flags(call: &Invocation, memory: &dyn Memory) -> Option<u64> {
+    match call.nr {
+        nr::fork => Some(0),
+        nr::vfork => Some((libc::CLONE_VFORK | libc::CLONE_VM) as u64),
+        nr::clone => Some(call.args[0] & 0xffff_ffff & !0xff),
+        nr::clone3 => memory.read_u64(call.args[0]).ok(),
+        _ => None,
+    }
+}
+
+/// Working directory, root and mask: what `CLONE_FS` shares.
+#[derive(Debug, Clone)]
+struct Location {
+    /// Empty where it is not known.
+    cwd: PathBuf,
+    root: PathBuf,
+    umask: u32,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Task {
+    tgid: Tid,
+    files: Key,
+    location: Key,
+}
+
+/// The model of a whole session. See the [module](self) documentation.
+#[derive(Debug)]
+pub struct Processes {
+    tasks: FxHashMap<Tid, Task>,
+    tables: Arena<Table>,
+    locations: Arena<Location>,
+    next_file: u64,
+    next_pipe: u64,
+}
+
+impl Default for Processes {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// How a new description is made; see [`Processes::create`].
+struct New {
+    kind: FileKind,
+    path: Option<PathBuf>,
+    readable: bool,
+    writable: bool,
+    path_only: bool,
+    append: bool,
+    nonblocking: bool,
+}
+
+impl New {
+    /// A description that can be read and written and has no path.
+    fn anonymous(kind: FileKind, nonblocking: bool) -> Self {
+        Self {
+            kind,
+            path: None,
+            readable: true,
+            writable: true,
+            path_only: false,
+            append: false,
+            nonblocking,
+        }
+    }
+}
+
+impl Processes {
+    /// A model without processes.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            tasks: FxHashMap::default(),
+            tables: Arena::new(),
+            locations: Arena::new(),
+            next_file: 0,
+            next_pipe: 1 << 63,
+        }
+    }
+
+    /// Takes in an existing task: the command right before its first exec, or
+    /// one that was attached to. Reads `/proc/TID/{cwd,root,fd,fdinfo,status}`
+    /// once. A further thread of a process that is known already shares what
+    /// that process has.
+    ///
+    /// Which descriptors share one description is guessed (same object, flags
+    /// and position); with `kcmp(2)` at hand use
+    /// [`adopt_comparing`](Self::adopt_comparing).
+    ///
+    /// # Errors
+    /// When `/proc` cannot be read, mostly because the task is gone. The task
+    /// is then not known.
+    pub fn adopt(&mut self, tid: Tid, tgid: Tid) -> io::Result<()> {
+        self.take_in(tid, tgid, None)
+    }
+
+    /// As [`adopt`](Self::adopt), asking `same(fd, fd)` whether two descriptors
+    /// of the task that look alike are one open file description.
+    ///
+    /// # Errors
+    /// As [`adopt`](Self::adopt).
+    pub fn adopt_comparing(
+        &mut self,
+        tid: Tid,
+        tgid: Tid,
+        same: &mut dyn FnMut(i32, i32) -> bool,
+    ) -> io::Result<()> {
+        self.take_in(tid, tgid, Some(same))
+    }
+
+    fn take_in(
+        &mut self,
+        tid: Tid,
+        tgid: Tid,
+        mut same: Option<&mut dyn FnMut(i32, i32) -> bool>,
+    ) -> io::Result<()> {
+        self.exited(tid);
+        let sibling = self.tasks.values().find(|task| task.tgid == tgid).copied();
+        if let Some(sibling) = sibling {
+            self.share(tid, tgid, sibling);
+            return Ok(());
+        }
+        let location = Location {
+            cwd: proc::cwd(tid)?,
+            root: proc::root(tid)?,
+            umask: proc::umask(tid)?,
+        };
+        let mut table = Table::default();
+        let mut seen: Vec<(i32, Descriptor, Rc<OpenFile>)> = Vec::new();
+        for fd in proc::descriptors(tid)? {
+            // A descriptor may be closed by another thread meanwhile.
+            let Ok(found) = Descriptor::read(tid, fd) else {
+                continue;
+            };
+            let shared = seen.iter().find(|(other_fd, other, _)| {
+                found.resembles(other) && same.as_mut().is_none_or(|same| same(*other_fd, fd))
+            });
+            let file = match shared {
+                Some((_, _, file)) => Rc::clone(file),
+                None => Rc::new(found.clone().into_file(self.fresh_file())),
+            };
+            table.set(fd, Rc::clone(&file), found.cloexec);
+            seen.push((fd, found, file));
+        }
+        let files = self.tables.insert(table);
+        let location = self.locations.insert(location);
+        let task = Task {
+            tgid,
+            files,
+            location,
+        };
+        self.tasks.insert(tid, task);
+        Ok(())
+    }
+
+    fn share(&mut self, tid: Tid, tgid: Tid, with: Task) {
+        let task = Task {
+            tgid,
+            files: self.tables.share(with.files),
+            location: self.locations.share(with.location),
+        };
+        self.tasks.insert(tid, task);
+    }
+
+    /// A child appeared (fork, vfork, clone, clone3), made with these `CLONE_*`
+    /// flags ([`clone_flags`]). Must be told before the child's first syscall
+    /// is shown and before the exit of the parent's call is. Returns the event
+    /// for it, for tools that want it in their stream.
+    ///
+    /// A parent that is not known makes the child adopted from `/proc`.
+    pub fn spawned(&mut self, parent: Tid, child: Tid, flags: u64) -> IoEvent {
+        let has = |flag: i32| flags & flag as u64 != 0;
+        let thread = has(libc::CLONE_THREAD);
+        self.exited(child);
+        if let Some(parent) = self.task(parent) {
+            let tgid = if thread { parent.tgid } else { child };
+            self.share(child, tgid, parent);
+            if !has(libc::CLONE_FILES) {
+                self.unshare_files(child);
+            }
+            if !has(libc::CLONE_FS) {
+                self.unshare_location(child);
+            }
+        } else {
+            // Nothing to say when this fails as well: the child's first
+            // syscall tries again and reports it.
+            let _ = self.adopt(child, proc::tgid(child).unwrap_or(child));
+        }
+        IoEvent::Spawn {
+            child,
+            thread,
+            vfork: has(libc::CLONE_VFORK),
+        }
+    }
+
+    /// A successful execve. `tid` is the task that remains (the thread group's
+    /// leader), `former` the one that called. Other threads of the process
+    /// vanish, the table becomes the process's own, and close-on-exec
+    /// descriptors close.
+    pub fn exec(&mut self, tid: Tid, former: Tid) {
+        let Some(caller) = self.task(former).or_else(|| self.task(tid)) else {
+            let _ = self.adopt(tid, tid);
+            return;
+        };
+        let gone: Vec<Tid> = self
+            .tasks
+            .iter()
+            .filter(|(other, task)| task.tgid == caller.tgid && **other != tid)
+            .map(|(other, _)| *other)
+            .collect();
+        // The caller's table and place survive under the leader's number.
+        self.tables.share(caller.files);
+        self.locations.share(caller.location);
+        self.exited(tid);
+        for other in gone {
+            self.exited(other);
+        }
+        let task = Task {
+            tgid: tid,
+            ..caller
+        };
+        self.tasks.insert(tid, task);
+        self.unshare_files(tid);
+        if let Some(table) = self.table_mut(tid) {
+            table.close_on_exec();
+        }
+    }
+
+    /// A task ended.
+    pub fn exited(&mut self, tid: Tid) {
+        if let Some(task) = self.tasks.remove(&tid) {
+            self.tables.release(task.files);
+            self.locations.release(task.location);
+        }
+    }
+
+    /// Shows a syscall at its entry stop. Pushes the events that are certain
+    /// already, and says whether the exit must be shown too.
+    pub fn entry(
+        &mut self,
+        tid: Tid,
+        call: &Invocation,
+        memory: &dyn Memory,
+        out: &mut SmallVec<[IoEvent; 2]>,
+    ) -> Entry {
+        decode::entry(self, tid, call, memory, out)
+    }
+
+    /// Shows the exit stop of a syscall whose [`Entry`] asked for it; `result`
+    /// is the return value (a negative errno on failure).
+    pub fn exit(
+        &mut self,
+        tid: Tid,
+        pending: Pending,
+        result: i64,
+        memory: &dyn Memory,
+        out: &mut SmallVec<[IoEvent; 2]>,
+    ) {
+        exit::exit(self, tid, pending, result, memory, out);
+    }
+
+    /// The working directory; `None` for an unknown task.
+    #[must_use]
+    pub fn cwd(&self, tid: Tid) -> Option<&Path> {
+        let location = self.location(tid)?;
+        (!location.cwd.as_os_str().is_empty()).then_some(&location.cwd)
+    }
+
+    /// The root directory, as seen from outside.
+    #[must_use]
+    pub fn root(&self, tid: Tid) -> Option<&Path> {
+        self.location(tid).map(|location| location.root.as_path())
+    }
+
+    /// The file-creation mask; the usual `022` for an unknown task.
+    #[must_use]
+    pub fn umask(&self, tid: Tid) -> u32 {
+        self.location(tid).map_or(0o022, |location| location.umask)
+    }
+
+    /// The open file description behind a descriptor.
+    #[must_use]
+    pub fn file(&self, tid: Tid, fd: i32) -> Option<&Rc<OpenFile>> {
+        Some(&self.table(tid)?.get(fd)?.file)
+    }
+
+    /// All descriptors in ascending order: number, description, close-on-exec.
+    pub fn descriptors(&self, tid: Tid) -> impl Iterator<Item = (i32, &Rc<OpenFile>, bool)> {
+        let slots = self.table(tid).into_iter().flat_map(Table::iter);
+        slots.map(|(fd, slot)| (fd, &slot.file, slot.cloexec))
+    }
+
+    /// The thread group (process) of a task.
+    #[must_use]
+    pub fn tgid(&self, tid: Tid) -> Option<Tid> {
+        Some(self.task(tid)?.tgid)
+    }
+
+    /// The tasks known at present, in no particular order.
+    pub fn tasks(&self) -> impl Iterator<Item = Tid> {
+        self.tasks.keys().copied()
+    }
+
+    /// Compares the model of a process with `/proc`: for tests, and as a self
+    /// check. The process must be stopped, or the caller's own. Empty when all
+    /// is well, and when the process is gone.
+    #[must_use]
+    pub fn verify(&self, tid: Tid) -> Vec<Mismatch> {
+        verify::verify(self, tid)
+    }
+}
+
+// What the decoders need.
+impl Processes {
+    fn task(&self, tid: Tid) -> Option<Task> {
+        self.tasks.get(&tid).copied()
+    }
+
+    fn table(&self, tid: Tid) -> Option<&Table> {
+        self.tables.get(self.task(tid)?.files)
+    }
+
+    fn table_mut(&mut self, tid: Tid) -> Option<&mut Table> {
+        let task = self.task(tid)?;
+        self.tables.get_mut(task.files)
+    }
+
+    fn location(&self, tid: Tid) -> Option<&Location> {
+        self.locations.get(self.task(tid)?.location)
+    }
+
+    fn location_mut(&mut self, tid: Tid) -> Option<&mut Location> {
+        let task = self.task(tid)?;
+        self.locations.get_mut(task.location)
+    }
+
+    /// Makes sure that a task is known; a stray one is adopted.
+    fn ensure(&mut self, tid: Tid) -> bool {
+        self.tasks.contains_key(&tid)
+            || proc::tgid(tid).is_some_and(|tgid| self.adopt(tid, tgid).is_ok())
+    }
+
+    fn unshare_files(&mut self, tid: Tid) {
+        if let Some(task) = self.tasks.get_mut(&tid) {
+            task.files = self.tables.unshare(task.files);
+        }
+    }
+
+    fn unshare_location(&mut self, tid: Tid) {
+        if let Some(task) = self.tasks.get_mut(&tid) {
+            task.location = self.locations.unshare(task.location);
+        }
+    }
+
+    fn fresh_file(&mut self) -> OfdId {
+        self.next_file += 1;
+        OfdId(self.next_file)
+    }
+
+    /// A number for a pipe made in the session.
+    fn fresh_pipe(&mut self) -> u64 {
+        self.next_pipe += 1;
+        self.next_pipe
+    }
+
+    /// Makes a description and puts it at `fd`.
+    fn create(&mut self, tid: Tid, fd: i32, new: New, cloexec: bool) -> Rc<OpenFile> {
+        let file = Rc::new(OpenFile {
+            id: self.fresh_file(),
+            kind: new.kind,
+            path: new.path,
+            readable: new.readable,
+            writable: new.writable,
+            path_only: new.path_only,
+            append: Cell::new(new.append),
+            nonblocking: Cell::new(new.nonblocking),
+            creator: Some(tid),
+        });
+        if let Some(table) = self.table_mut(tid) {
+            table.set(fd, Rc::clone(&file), cloexec);
+        }
+        file
+    }
+
+    /// Takes a descriptor from `/proc` that the model did not see come.
+    fn look_up(&mut self, tid: Tid, fd: i32) -> Option<Rc<OpenFile>> {
+        if fd < 0 {
+            return None;
+        }
+        let found = Descriptor::read(tid, fd).ok()?;
+        let cloexec = found.cloexec;
+        let file = Rc::new(found.into_file(self.fresh_file()));
+        self.table_mut(tid)?.set(fd, Rc::clone(&file), cloexec);
+        Some(file)
+    }
+
+    /// Reads working directory and root anew for everyone, after `pivot_root`.
+    fn refresh_locations(&mut self) {
+        let tids: Vec<Tid> = self.tasks().collect();
+        for tid in tids {
+            self.refresh_location(tid);
+        }
+    }
+
+    /// Reads working directory and root of a task anew.
+    fn refresh_location(&mut self, tid: Tid) {
+        let (cwd, root) = (proc::cwd(tid), proc::root(tid));
+        if let Some(location) = self.location_mut(tid) {
+            location.cwd = cwd.unwrap_or_else(|_| std::mem::take(&mut location.cwd));
+            location.root = root.unwrap_or_else(|_| std::mem::take(&mut location.root));
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! Bytes that go in and out: reads, writes, copies inside the kernel, polling,
+//! mappings, locks, device control.
+
+use std::rc::Rc;
+
+use super::decode::{Buffers, Context, Step, Transfer};
+use super::proc;
+use crate::event::{FileKind, IoEvent, OpenFile};
+
+/// How many entries of a poll set are looked at.
+const POLL_LIMIT: u64 = 65_536;
+const POLL_INPUT: i16 = libc::POLLIN | libc::POLLPRI | libc::POLLRDNORM | libc::POLLRDBAND;
+const EPOLL_INPUT: u32 =
+    (libc::EPOLLIN | libc::EPOLLPRI | libc::EPOLLRDNORM | libc::EPOLLRDBAND | libc::EPOLLRDHUP)
+        as u32;
+
+pub(super) const TCGETS: u32 = 0x5401;
+pub(super) const TCGETS2: u32 = 0x802c_542a;
+pub(super) const TIOCGWINSZ: u32 = 0x5413;
+pub(super) const FIONREAD: u32 = 0x541b;
+pub(super) const FIONBIO: u32 = 0x5421;
+pub(super) const FIONCLEX: u32 = 0x5450;
+pub(super) const FIOCLEX: u32 = 0x5451;
+pub(super) const FICLONE: u32 = 0x4004_9409;
+pub(super) const FICLONERANGE: u32 = 0x4020_940d;
+
+/// Whether reading from it (or asking whether one could) says something about
+/// the world outside the tree of files.
+fn is_stream(file: &OpenFile) -> bool {
+    match file.kind {
+        FileKind::Pipe { .. } => true,
+        FileKind::Socket(_) | FileKind::Terminal => file.creator.is_none(),
+        _ => false,
+    }
+}
+
+impl Context<'_> {
+    pub(super) fn read(&mut self, positioned: bool) -> Option<Step> {
+        let fd = self.int(0);
+        let file = self.file(fd)?;
+        self.push(IoEvent::Read {
+            fd,
+            file,
+            positioned,
+        });
+        None
+    }
+
+    pub(super) fn write(&mut self, buffers: Buffers, positioned: bool) -> Option<Step> {
+        let fd = self.int(0);
+        let file = self.file(fd)?;
+        Some(Step::Write(Box::new(Transfer {
+            fd,
+            file,
+            positioned,
+            source: None,
+            buffers,
+            length: None,
+        })))
+    }
+
+    /// A copy inside the kernel between two (descriptor, has an offset).
+    pub(super) fn transfer(&mut self, from: (i32, bool), to: (i32, bool)) -> Option<Step> {
+        let source = self.file(from.0)?;
+        let target = self.file(to.0)?;
+        self.copied(from, source, to, target, None)
+    }
+
+    fn copied(
+        &mut self,
+        from: (i32, bool),
+        source: Rc<OpenFile>,
+        to: (i32, bool),
+        target: Rc<OpenFile>,
+        length: Option<u64>,
+    ) -> Option<Step> {
+        self.push(IoEvent::Read {
+            fd: from.0,
+            file: Rc::clone(&source),
+            positioned: from.1,
+        });
+        Some(Step::Write(Box::new(Transfer {
+            fd: to.0,
+            file: target,
+            positioned: to.1,
+            source: Some(source),
+            buffers: Buffers::None,
+            length,
+        })))
+    }
+
+    /// Pages go into a pipe, or bytes come out of one.
+    pub(super) fn vmsplice(&mut self) -> Option<Step> {
+        let file = self.file(self.int(0))?;
+        if file.writable {
+            self.write(Buffers::None, false)
+        } else {
+            self.read(false)
+        }
+    }
+
+    pub(super) fn lseek(&mut self) -> Option<Step> {
+        let fd = self.int(0);
+        let file = self.file(fd)?;
+        self.push(IoEvent::Seek { fd, file });
+        None
+    }
+
+    fn polled(&mut self, fd: i32) {
+        if let Some(file) = self.model.file(self.tid, fd).cloned()
+            && is_stream(&file)
+        {
+            self.push(IoEvent::Read {
+                fd,
+                file,
+                positioned: false,
+            });
+        }
+    }
+
+    /// `struct pollfd { int fd; short events, revents; }[]`
+    pub(super) fn poll(&mut self) -> Option<Step> {
+        let count = u64::from(self.uint(1)).min(POLL_LIMIT);
+        let mut address = self.args[0];
+        let mut block = [0; 512];
+        let mut left = count as usize * 8;
+        while left > 0 {
+            let want = left.min(block.len());
+            let got = self.memory.read(address, &mut block[..want]);
+            for entry in block[..got].chunks_exact(8) {
+                let fd = i32::from_le_bytes([entry[0], entry[1], entry[2], entry[3]]);
+                let events = i16::from_le_bytes([entry[4], entry[5]]);
+                if events & POLL_INPUT != 0 {
+                    self.polled(fd);
+                }
+            }
+            if got < want {
+                break;
+            }
+            address = address.wrapping_add(want as u64);
+            left -= want;
+        }
+        None
+    }
+
+    /// A bit per descriptor.
+    pub(super) fn select(&mut self) -> Option<Step> {
+        let count = u64::from(self.uint(0)).min(POLL_LIMIT);
+        // In from the read set, urgent data from the exceptional one.
+        for address in [self.args[1], self.args[3]] {
+            if address == 0 || self.int(0) <= 0 {
+                continue;
+            }
+            let mut bits = vec![0; count.div_ceil(8) as usize];
+            let got = self.memory.read(address, &mut bits);
+            for (index, byte) in bits[..got].iter().enumerate() {
+                for bit in (0..8).filter(|bit| byte & (1 << bit) != 0) {
+                    let fd = index * 8 + bit;
+                    if (fd as u64) < count {
+                        self.polled(fd as i32);
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    /// What is registered for input counts as read; waiting is not watched.
+    pub(super) fn epoll_ctl(&mut self) -> Option<Step> {
+        if self.int(1) != libc::EPOLL_CTL_DEL {
+            let events = self.memory.read_i32(self.args[3]).ok()?;
+            if events as u32 & EPOLL_INPUT != 0 {
+                self.polled(self.int(2));
+            }
+        }
+        None
+    }
+
+    pub(super) fn mmap(&mut self) -> Option<Step> {
+        let (protection, flags, fd) = (self.int(2), self.int(3), self.int(4));
+        let shared = flags & libc::MAP_SHARED != 0 && flags & libc::MAP_ANONYMOUS == 0;
+        if !shared || protection & libc::PROT_WRITE == 0 {
+            return None;
+        }
+        let file = self.file(fd)?;
+        Some(Step::Report(IoEvent::MapShared { file }))
+    }
+
+    pub(super) fn lock(&mut self) -> Option<Step> {
+        let file = self.file(self.int(0))?;
+        self.push(IoEvent::Lock { file });
+        None
+    }
+
+    pub(super) fn ioctl(&mut self) -> Option<Step> {
+        let (fd, request) = (self.int(0), self.uint(1));
+        let file = self.file(fd)?;
+        match request {
+            FIOCLEX | FIONCLEX => {
+                if let Some(table) = self.model.table_mut(self.tid) {
+                    table.set_cloexec(fd, request == FIOCLEX);
+                }
+                None
+            }
+            FIONBIO => {
+                let on = self.memory.read_i32(self.args[2]).ok()? != 0;
+                Some(Step::StatusFlags {
+                    file,
+                    append: None,
+                    nonblocking: Some(on),
+                })
+            }
+            TCGETS | TCGETS2 | TIOCGWINSZ if file.kind != FileKind::Terminal => None,
+            FIONREAD if is_stream(&file) => self.read(false),
+            FIONREAD if file.kind != FileKind::Terminal => None,
+            FICLONE => {
+                let from = self.int(2);
+                let source = self.file(from)?;
+                let length = proc::size(self.tid, from).unwrap_or(0);
+                self.copied((from, true), source, (fd, true), file, Some(length))
+            }
+            FICLONERANGE => {
+                // struct file_clone_range { s64 src_fd; u64 src_offset, src_length, dest_offset; }
+                let from = self.memory.read_i32(self.args[2]).ok()?;
+                let length = self.memory.read_u64(self.args[2].wrapping_add(16)).ok()?;
+                let source = self.file(from)?;
+                // Zero means: to the end.
+                let length = match length {
+                    0 => proc::size(self.tid, from).unwrap_or(0),
+                    length => length,
+                };
+                self.copied((from, true), source, (fd, true), file, Some(length))
+            }
+            _ => {
+                self.push(IoEvent::Ioctl {
+                    file,
+                    request: u64::from(request),
+                });
+                None
+            }
+        }
+    }
+}

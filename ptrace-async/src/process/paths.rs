@@ -1,0 +1,141 @@
+//! From the strings of syscalls to absolute paths.
+//!
+//! **Invariant:** the ordinary case costs one read of the tracee's memory and
+//! one allocation (that of the result), and looks at no file system.
+
+use std::ffi::OsString;
+use std::ops::Deref;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use crate::event::PathRef;
+use crate::memory::{Fault, Memory};
+
+/// The kernel's limit of a path, its NUL included.
+const PATH_MAX: usize = 4096;
+
+/// A string of a tracee.
+#[expect(clippy::large_enum_variant, reason = "short strings stay off the heap")]
+pub(super) enum Text {
+    Short([u8; 256], usize),
+    Long(Vec<u8>),
+}
+
+impl Text {
+    /// Reads the path at `address`.
+    ///
+    /// # Errors
+    /// [`Fault`] where the kernel would answer `EFAULT` or `ENAMETOOLONG`.
+    pub(super) fn read(memory: &dyn Memory, address: u64) -> Result<Self, Fault> {
+        if address == 0 {
+            return Err(Fault { address });
+        }
+        let mut bytes = [0; 256];
+        let got = memory.read(address, &mut bytes);
+        match memchr::memchr(0, &bytes[..got]) {
+            Some(end) => Ok(Self::Short(bytes, end)),
+            None if got == 0 => Err(Fault { address }),
+            None => memory.read_c_string(address, PATH_MAX).map(Self::Long),
+        }
+    }
+}
+
+impl Deref for Text {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Short(bytes, length) => &bytes[..*length],
+            Self::Long(bytes) => bytes,
+        }
+    }
+}
+
+/// Joins `given` to the absolute `base` (for an absolute `given`, the base is
+/// the process's root). Empty and `.` components vanish, `..` stays.
+pub(super) fn join(base: &Path, given: &[u8], follow: bool) -> PathRef {
+    let base = base.as_os_str().as_bytes();
+    let mut joined = Vec::with_capacity(base.len() + given.len() + 1);
+    joined.extend_from_slice(base.strip_suffix(b"/").unwrap_or(base));
+    for part in given.split(|byte| *byte == b'/') {
+        if !part.is_empty() && part != b"." {
+            joined.push(b'/');
+            joined.extend_from_slice(part);
+        }
+    }
+    if joined.is_empty() {
+        joined.push(b'/');
+    }
+    let directory = given == b"." || given.ends_with(b"/") || given.ends_with(b"/.");
+    PathRef {
+        path: PathBuf::from(OsString::from_vec(joined)),
+        follow: follow || directory,
+    }
+}
+
+/// Moves `path` along when `from` (or a directory above it) became `to`.
+pub(super) fn moved(path: &Path, from: &Path, to: &Path) -> Option<PathBuf> {
+    let rest = path.strip_prefix(from).ok()?;
+    if rest.as_os_str().is_empty() {
+        return Some(to.to_owned());
+    }
+    Some(to.join(rest))
+}
+
+/// The descriptor that `/proc/self/fd/N` and its other spellings name.
+pub(super) fn own_descriptor(path: &Path) -> Option<i32> {
+    let text = path.to_str()?;
+    let number = ["/proc/self/fd/", "/proc/thread-self/fd/", "/dev/fd/"]
+        .iter()
+        .find_map(|prefix| text.strip_prefix(prefix))?;
+    number.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(base: &str, given: &str, expected: &str) {
+        let joined = join(Path::new(base), given.as_bytes(), false);
+        assert_eq!(joined.path.as_os_str(), expected);
+    }
+
+    #[test]
+    fn joins_collapse_slashes_and_dots_and_keep_dot_dot() {
+        check("/a", "b", "/a/b");
+        check("/a", "./b//c/./d", "/a/b/c/d");
+        check("/a", "../b/../c", "/a/../b/../c");
+        check("/a", ".", "/a");
+        check("/", ".", "/");
+        check("/", "b", "/b");
+        check("/", "//usr//lib/.", "/usr/lib");
+        check("/", "/", "/");
+        check("/jail", "/etc/passwd", "/jail/etc/passwd");
+        check("/a", ".hidden/...", "/a/.hidden/...");
+    }
+
+    #[test]
+    fn a_final_slash_follows_a_link() {
+        assert!(join(Path::new("/a"), b"link/", false).follow);
+        assert!(join(Path::new("/a"), b"link/.", false).follow);
+        assert!(!join(Path::new("/a"), b"link", false).follow);
+        assert!(join(Path::new("/a"), b"link", true).follow);
+    }
+
+    #[test]
+    fn what_lies_below_a_renamed_directory_moves_with_it() {
+        let moved = |path: &str| moved(Path::new(path), Path::new("/a/b"), Path::new("/c"));
+        assert_eq!(moved("/a/b/d/e"), Some("/c/d/e".into()));
+        assert_eq!(moved("/a/b"), Some("/c".into()));
+        assert_eq!(moved("/a/bc"), None);
+    }
+
+    #[test]
+    fn descriptor_links_are_recognised() {
+        assert_eq!(own_descriptor(Path::new("/proc/self/fd/7")), Some(7));
+        assert_eq!(own_descriptor(Path::new("/dev/fd/12")), Some(12));
+        assert_eq!(own_descriptor(Path::new("/proc/12/fd/7")), None);
+        assert_eq!(own_descriptor(Path::new("/proc/self/fd/7/x")), None);
+    }
+}

@@ -1,0 +1,190 @@
+//! What `/proc` says about a process: read once when it is taken in, and for
+//! the few descriptors that come from nowhere.
+
+use std::cell::Cell;
+use std::fs;
+use std::io;
+use std::os::linux::fs::MetadataExt as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use crate::event::{FileKind, OfdId, OpenFile, Tid};
+
+/// A descriptor as `/proc` shows it.
+#[derive(Debug, Clone)]
+pub(super) struct Descriptor {
+    pub(super) kind: FileKind,
+    pub(super) path: Option<PathBuf>,
+    pub(super) flags: i32,
+    pub(super) position: u64,
+    pub(super) cloexec: bool,
+    /// Device and inode.
+    pub(super) inode: (u64, u64),
+}
+
+impl Descriptor {
+    /// Reads `/proc/TID/fd/N` and `/proc/TID/fdinfo/N`.
+    pub(super) fn read(tid: Tid, fd: i32) -> io::Result<Self> {
+        let link = format!("/proc/{tid}/fd/{fd}");
+        let target = fs::read_link(&link)?;
+        let info = fs::read_to_string(format!("/proc/{tid}/fdinfo/{fd}"))?;
+        // Through the link: works for deleted files, pipes and sockets as well.
+        let metadata = fs::metadata(&link)?;
+        let octal = field(&info, "flags:").and_then(|text| i32::from_str_radix(text, 8).ok());
+        let flags = octal.unwrap_or(0);
+        let position = field(&info, "pos:").and_then(|text| text.parse().ok());
+        let (kind, path) = classify(target, &metadata);
+        Ok(Self {
+            kind,
+            path,
+            flags,
+            position: position.unwrap_or(0),
+            cloexec: flags & libc::O_CLOEXEC != 0,
+            inode: (metadata.st_dev(), metadata.st_ino()),
+        })
+    }
+
+    /// Whether two descriptors of one process look like the same description.
+    /// `/proc` does not say; equal objects, flags and positions are the best
+    /// guess that needs no syscall of its own (see `Processes::adopt_comparing`).
+    pub(super) fn resembles(&self, other: &Self) -> bool {
+        let status = !libc::O_CLOEXEC;
+        self.inode == other.inode
+            && self.flags & status == other.flags & status
+            && self.position == other.position
+    }
+
+    /// The description, as something older than the session.
+    pub(super) fn into_file(self, id: OfdId) -> OpenFile {
+        let access = self.flags & libc::O_ACCMODE;
+        let path_only = self.flags & libc::O_PATH != 0;
+        OpenFile {
+            id,
+            kind: self.kind,
+            path: self.path,
+            readable: !path_only && access != libc::O_WRONLY,
+            writable: !path_only && access != libc::O_RDONLY,
+            path_only,
+            append: Cell::new(self.flags & libc::O_APPEND != 0),
+            nonblocking: Cell::new(self.flags & libc::O_NONBLOCK != 0),
+            creator: None,
+        }
+    }
+}
+
+fn classify(target: PathBuf, metadata: &fs::Metadata) -> (FileKind, Option<PathBuf>) {
+    let text = target.to_string_lossy().into_owned();
+    if let Some(name) = text.strip_prefix("anon_inode:") {
+        let kind = match anonymous(name) {
+            Some(name) => FileKind::Anon(name),
+            None => FileKind::Other(text),
+        };
+        return (kind, None);
+    }
+    if text.starts_with("/memfd:") {
+        return (FileKind::MemFd, None);
+    }
+    let kind = match metadata.st_mode() & libc::S_IFMT {
+        libc::S_IFIFO => FileKind::Pipe {
+            pipe: metadata.st_ino(),
+        },
+        libc::S_IFSOCK => FileKind::Socket(-1),
+        libc::S_IFREG => FileKind::Regular,
+        libc::S_IFDIR => FileKind::Directory,
+        libc::S_IFCHR if is_terminal(metadata.st_rdev()) => FileKind::Terminal,
+        libc::S_IFCHR => FileKind::CharDevice(metadata.st_rdev()),
+        _ => FileKind::Other(text),
+    };
+    let path = target.is_absolute().then_some(target);
+    (kind, path)
+}
+
+/// The names of anonymous inodes that the model uses itself.
+fn anonymous(name: &str) -> Option<&'static str> {
+    let name = name.trim_start_matches('[').trim_end_matches(']');
+    Some(match name {
+        "eventpoll" => "epoll",
+        "eventfd" => "eventfd",
+        "timerfd" => "timerfd",
+        "signalfd" => "signalfd",
+        "inotify" => "inotify",
+        "fanotify" => "fanotify",
+        "pidfd" => "pidfd",
+        "io_uring" => "io_uring",
+        "perf_event" => "perf_event",
+        "userfaultfd" => "userfaultfd",
+        _ => return None,
+    })
+}
+
+/// Whether a character device number belongs to a terminal: virtual consoles,
+/// serial lines, `/dev/tty`, `/dev/console`, and pseudo-terminals.
+fn is_terminal(device: u64) -> bool {
+    match libc::major(device) {
+        4 | 204 | 229 | 136..=143 => true,
+        5 => libc::minor(device) <= 1,
+        _ => false,
+    }
+}
+
+fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    Some(line.trim())
+}
+
+/// The numbers of the open descriptors.
+pub(super) fn descriptors(tid: Tid) -> io::Result<Vec<i32>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(format!("/proc/{tid}/fd"))? {
+        let name = entry?.file_name();
+        found.extend(name.to_str().and_then(|name| name.parse::<i32>().ok()));
+    }
+    found.sort_unstable();
+    Ok(found)
+}
+
+/// The working directory as the kernel spells it.
+pub(super) fn cwd(tid: Tid) -> io::Result<PathBuf> {
+    fs::read_link(format!("/proc/{tid}/cwd"))
+}
+
+/// The root directory as the kernel spells it.
+pub(super) fn root(tid: Tid) -> io::Result<PathBuf> {
+    fs::read_link(format!("/proc/{tid}/root"))
+}
+
+/// Where a descriptor points to at present, if that is a path with a name.
+pub(super) fn descriptor_path(tid: Tid, fd: i32) -> Option<PathBuf> {
+    let target = fs::read_link(format!("/proc/{tid}/fd/{fd}")).ok()?;
+    (target.is_absolute() && !is_deleted(&target)).then_some(target)
+}
+
+/// Whether the kernel marks a link of `/proc` as pointing to a removed file.
+pub(super) fn is_deleted(path: &Path) -> bool {
+    path.as_os_str().as_bytes().ends_with(b" (deleted)")
+}
+
+/// The file-creation mask.
+pub(super) fn umask(tid: Tid) -> io::Result<u32> {
+    let status = fs::read_to_string(format!("/proc/{tid}/status"))?;
+    let mask = field(&status, "Umask:").and_then(|text| u32::from_str_radix(text, 8).ok());
+    Ok(mask.unwrap_or(0o022))
+}
+
+/// The thread group of a task.
+pub(super) fn tgid(tid: Tid) -> Option<Tid> {
+    let status = fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
+    field(&status, "Tgid:")?.parse().ok()
+}
+
+/// The process that a pidfd stands for.
+pub(super) fn pidfd_target(tid: Tid, fd: i32) -> Option<Tid> {
+    let info = fs::read_to_string(format!("/proc/{tid}/fdinfo/{fd}")).ok()?;
+    field(&info, "Pid:")?.parse().ok()
+}
+
+/// The size of the file behind a descriptor.
+pub(super) fn size(tid: Tid, fd: i32) -> Option<u64> {
+    let metadata = fs::metadata(format!("/proc/{tid}/fd/{fd}")).ok()?;
+    Some(metadata.len())
+}

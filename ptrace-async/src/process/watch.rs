@@ -1,0 +1,432 @@
+//! Which syscalls a tracer must stop, and when.
+//!
+//! Every stop costs ten times what the syscall does, so what says nothing new
+//! is let through. Let through although it observes something:
+//!
+//! - `read` and its kin on descriptors 3 to 5. That is where a program's own
+//!   files mostly are, and opening them was seen. An inherited pipe or terminal
+//!   at 3, 4 or 5 must therefore count as read from the start.
+//! - `pread64` and `preadv`: they fail on pipes, sockets and terminals.
+//! - `lseek` on anything but 0, 1 and 2: files opened by the process have no
+//!   position that matters to others. The positions of other inherited
+//!   descriptors are to be compared at the end.
+//! - `TCGETS`, `TCGETS2` and `TIOCGWINSZ` (isatty, window size) on descriptors
+//!   other than 0, 1 and 2: C libraries ask them of every file they open.
+//! - Mappings that are not both shared and writable. A shared mapping that
+//!   `mprotect` makes writable later needs a description opened for reading and
+//!   writing: such an open counts as a write from the start.
+//! - Waiting (`epoll_wait`, `wait4`, `futex`, `nanosleep`): what is waited for
+//!   was registered or made by a call that is watched.
+//! - CPU-time clocks, `getrusage`, `times`, `getitimer`, `mincore`: how long the
+//!   process itself took is noise to every tool.
+//! - What a child inherits and a tool knows from its start: ids, limits,
+//!   signal masks, `getcwd`, the process group.
+//! - `fsync` and the like: durability is not visible.
+
+use super::decode_descriptors::HARMLESS_FCNTL;
+use super::decode_io::{FIONREAD, TCGETS, TCGETS2, TIOCGWINSZ};
+use super::decode_process::{NEW_NAMESPACES, PR_SET_VMA};
+use super::nr;
+
+/// What a filter must do about a syscall so that the model stays true.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Watch {
+    /// Let it through.
+    Never,
+    /// Stop at its entry; the exit is not needed.
+    Entry,
+    /// Stop at its entry, and mostly at its exit ([`Entry`](super::Entry) says
+    /// whether this time).
+    Exit,
+    /// As [`Exit`](Self::Exit) when the condition holds, else let it through.
+    If(Condition),
+}
+
+impl Watch {
+    /// Whether a call with these arguments must stop.
+    #[must_use]
+    pub fn stops(&self, args: &[u64; 6]) -> bool {
+        match self {
+            Self::Never => false,
+            Self::Entry | Self::Exit => true,
+            Self::If(condition) => condition.holds(args),
+        }
+    }
+}
+
+/// A condition over arguments that a classic BPF program can test: it holds when
+/// all tests of at least one row do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Condition {
+    /// The rows.
+    pub any: &'static [&'static [Test]],
+}
+
+impl Condition {
+    /// Evaluates the condition.
+    #[must_use]
+    pub fn holds(&self, args: &[u64; 6]) -> bool {
+        let row = |row: &&[Test]| row.iter().all(|test| test.holds(args));
+        self.any.iter().any(row)
+    }
+}
+
+/// A test of one argument.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Test {
+    /// Which argument, from 0.
+    pub argument: usize,
+    /// What is tested.
+    pub check: Check,
+}
+
+impl Test {
+    /// Evaluates the test.
+    #[must_use]
+    pub fn holds(&self, args: &[u64; 6]) -> bool {
+        let word = args.get(self.argument).copied().unwrap_or(0);
+        let low = word as u32;
+        match self.check {
+            Check::Equal(value) => low == value,
+            Check::NotEqual(value) => low != value,
+            Check::Below(value) => low < value,
+            Check::AtLeast(value) => low >= value,
+            Check::AnyOf(mask) => low & mask != 0,
+            Check::NoneOf(mask) => low & mask == 0,
+            Check::NonZero => word != 0,
+        }
+    }
+}
+
+/// What is tested of an argument: its low 32 bits, unsigned, unless said
+/// otherwise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Check {
+    /// Equal to the constant.
+    Equal(u32),
+    /// Not equal to the constant.
+    NotEqual(u32),
+    /// Less than the constant.
+    Below(u32),
+    /// At least the constant.
+    AtLeast(u32),
+    /// At least one bit of the mask is set.
+    AnyOf(u32),
+    /// No bit of the mask is set.
+    NoneOf(u32),
+    /// Any of all 64 bits is set (a pointer that is not NULL).
+    NonZero,
+}
+
+const fn test(argument: usize, check: Check) -> Test {
+    Test { argument, check }
+}
+
+/// The descriptor in argument 0 is 0, 1, 2, or at least 6.
+const READS: Condition = Condition {
+    any: &[&[test(0, Check::Below(3))], &[test(0, Check::AtLeast(6))]],
+};
+const READS_AT_POSITION: Condition = Condition {
+    any: &[
+        &[test(3, Check::Equal(u32::MAX)), test(0, Check::Below(3))],
+        &[test(3, Check::Equal(u32::MAX)), test(0, Check::AtLeast(6))],
+    ],
+};
+const STANDARD_STREAMS: Condition = Condition {
+    any: &[&[test(0, Check::Below(3))]],
+};
+const MAPS: Condition = Condition {
+    any: &[&[
+        test(2, Check::AnyOf(libc::PROT_WRITE as u32)),
+        test(3, Check::AnyOf(libc::MAP_SHARED as u32)),
+        test(3, Check::NoneOf(libc::MAP_ANONYMOUS as u32)),
+        test(4, Check::Below(1 << 31)),
+    ]],
+};
+const POLLS: Condition = Condition {
+    any: &[&[test(1, Check::NotEqual(0))]],
+};
+const SELECTS: Condition = Condition {
+    any: &[
+        &[test(0, Check::NotEqual(0)), test(1, Check::NonZero)],
+        &[test(0, Check::NotEqual(0)), test(3, Check::NonZero)],
+    ],
+};
+const EPOLL_REGISTERS: Condition = Condition {
+    any: &[&[test(1, Check::NotEqual(libc::EPOLL_CTL_DEL as u32))]],
+};
+const CONTROLS: Condition = Condition {
+    any: &[
+        &[
+            test(1, Check::NotEqual(TCGETS)),
+            test(1, Check::NotEqual(TCGETS2)),
+            test(1, Check::NotEqual(TIOCGWINSZ)),
+            test(1, Check::NotEqual(FIONREAD)),
+        ],
+        &[test(0, Check::Below(3))],
+        &[test(1, Check::Equal(FIONREAD)), test(0, Check::AtLeast(6))],
+    ],
+};
+const FCNTLS: Condition = Condition {
+    any: &[&{
+        let mut row = [test(1, Check::NonZero); HARMLESS_FCNTL.len()];
+        let mut index = 0;
+        while index < row.len() {
+            row[index] = test(1, Check::NotEqual(HARMLESS_FCNTL[index] as u32));
+            index += 1;
+        }
+        row
+    }],
+};
+const CLOCKS: Condition = Condition {
+    any: &[&[
+        test(0, Check::NotEqual(libc::CLOCK_PROCESS_CPUTIME_ID as u32)),
+        test(0, Check::NotEqual(libc::CLOCK_THREAD_CPUTIME_ID as u32)),
+    ]],
+};
+const CLONES: Condition = Condition {
+    // CLONE_PIDFD, CLONE_PARENT, CLONE_UNTRACED, and namespaces.
+    any: &[&[test(
+        0,
+        Check::AnyOf(0x1000 | 0x8000 | 0x0080_0000 | NEW_NAMESPACES),
+    )]],
+};
+const SETS_LIMIT: Condition = Condition {
+    // A new limit, or somebody else's.
+    any: &[&[test(2, Check::NonZero)], &[test(0, Check::NotEqual(0))]],
+};
+const PRCTLS: Condition = Condition {
+    any: &[&[
+        test(0, Check::NotEqual(libc::PR_SET_NAME as u32)),
+        test(0, Check::NotEqual(libc::PR_GET_NAME as u32)),
+        test(0, Check::NotEqual(PR_SET_VMA)),
+    ]],
+};
+const PERSONALITIES: Condition = Condition {
+    any: &[&[test(0, Check::NotEqual(u32::MAX))]],
+};
+const OTHERS_MEMORY: Condition = Condition {
+    any: &[&[test(0, Check::NotEqual(0))]],
+};
+
+/// What must be done about a syscall; total over all numbers. A number that
+/// nobody modelled is stopped at its entry and reported as
+/// [`IoEvent::Unsupported`](crate::event::IoEvent::Unsupported).
+///
+/// The [source](self) of this function says what is let through although it
+/// observes something.
+#[must_use]
+pub fn watch(nr: u64) -> Watch {
+    match nr {
+        // Through a descriptor.
+        nr::read | nr::readv => Watch::If(READS),
+        nr::preadv2 => Watch::If(READS_AT_POSITION),
+        nr::pread64 | nr::preadv => Watch::Never,
+        nr::write | nr::writev | nr::pwrite64 | nr::pwritev | nr::pwritev2 => Watch::Exit,
+        nr::sendfile | nr::splice | nr::tee | nr::vmsplice | nr::copy_file_range => Watch::Exit,
+        nr::lseek => Watch::If(STANDARD_STREAMS),
+        nr::poll | nr::ppoll => Watch::If(POLLS),
+        nr::select | nr::pselect6 => Watch::If(SELECTS),
+        nr::epoll_ctl => Watch::If(EPOLL_REGISTERS),
+        nr::mmap => Watch::If(MAPS),
+        nr::ioctl => Watch::If(CONTROLS),
+        nr::fcntl => Watch::If(FCNTLS),
+        nr::flock => Watch::Entry,
+
+        // Lookups.
+        nr::stat | nr::lstat | nr::fstat | nr::newfstatat | nr::statx => Watch::Entry,
+        nr::access | nr::faccessat | nr::faccessat2 => Watch::Entry,
+        nr::readlink | nr::readlinkat => Watch::Entry,
+        nr::getdents | nr::getdents64 => Watch::Entry,
+        nr::statfs | nr::fstatfs => Watch::Entry,
+        nr::getxattr | nr::lgetxattr | nr::fgetxattr | nr::getxattrat => Watch::Entry,
+        nr::listxattr | nr::llistxattr | nr::flistxattr | nr::listxattrat => Watch::Entry,
+
+        // Changes of the tree.
+        nr::open | nr::creat | nr::openat | nr::openat2 | nr::open_by_handle_at => Watch::Exit,
+        nr::open_tree | nr::open_tree_attr => Watch::Exit,
+        nr::setxattr | nr::lsetxattr | nr::fsetxattr | nr::setxattrat => Watch::Exit,
+        nr::removexattr | nr::lremovexattr | nr::fremovexattr | nr::removexattrat => Watch::Exit,
+        nr::mkdir | nr::mkdirat | nr::mknod | nr::mknodat => Watch::Exit,
+        nr::unlink | nr::unlinkat | nr::rmdir => Watch::Exit,
+        nr::rename | nr::renameat | nr::renameat2 => Watch::Exit,
+        nr::link | nr::linkat | nr::symlink | nr::symlinkat => Watch::Exit,
+        nr::truncate | nr::ftruncate | nr::fallocate => Watch::Exit,
+        nr::chmod | nr::fchmod | nr::fchmodat | nr::fchmodat2 => Watch::Exit,
+        nr::chown | nr::lchown | nr::fchown | nr::fchownat => Watch::Exit,
+        nr::utime | nr::utimes | nr::futimesat | nr::utimensat => Watch::Exit,
+
+        // Descriptors.
+        nr::close | nr::close_range => Watch::Entry,
+        nr::dup | nr::dup2 | nr::dup3 => Watch::Exit,
+        nr::pipe | nr::pipe2 | nr::socketpair => Watch::Exit,
+        nr::epoll_create | nr::epoll_create1 | nr::eventfd | nr::eventfd2 => Watch::Exit,
+        nr::timerfd_create | nr::signalfd | nr::signalfd4 => Watch::Exit,
+        nr::inotify_init | nr::inotify_init1 => Watch::Exit,
+        nr::inotify_add_watch | nr::inotify_rm_watch => Watch::Never,
+        nr::memfd_create | nr::memfd_secret => Watch::Exit,
+        nr::pidfd_open | nr::pidfd_getfd => Watch::Exit,
+        nr::io_uring_setup | nr::userfaultfd | nr::perf_event_open => Watch::Exit,
+        nr::fanotify_init | nr::bpf | nr::landlock_create_ruleset => Watch::Exit,
+        nr::fsopen | nr::fspick | nr::fsmount | nr::mq_open => Watch::Exit,
+
+        // Sockets.
+        nr::socket | nr::accept | nr::accept4 | nr::connect | nr::bind => Watch::Exit,
+        nr::recvmsg | nr::recvmmsg => Watch::Exit,
+        nr::listen | nr::shutdown | nr::sendto | nr::sendmsg | nr::sendmmsg => Watch::Entry,
+        nr::recvfrom | nr::getsockname | nr::getpeername => Watch::Entry,
+        nr::setsockopt | nr::getsockopt => Watch::Entry,
+
+        // Processes and places.
+        nr::execve | nr::execveat => Watch::Exit,
+        nr::clone => Watch::If(CLONES),
+        nr::clone3 => Watch::Exit,
+        nr::unshare | nr::setns => Watch::Exit,
+        nr::chdir | nr::fchdir | nr::chroot | nr::pivot_root => Watch::Exit,
+        nr::umask => Watch::Entry,
+        nr::kill | nr::tkill | nr::tgkill | nr::pidfd_send_signal => Watch::Entry,
+        nr::rt_sigqueueinfo | nr::rt_tgsigqueueinfo => Watch::Entry,
+        nr::prctl => Watch::If(PRCTLS),
+        nr::seccomp => Watch::Exit,
+        nr::landlock_restrict_self => Watch::Exit,
+        nr::landlock_add_rule => Watch::Never,
+        nr::personality => Watch::If(PERSONALITIES),
+        nr::setrlimit => Watch::Exit,
+        nr::prlimit64 => Watch::If(SETS_LIMIT),
+
+        // Time, chance, identity.
+        nr::clock_gettime => Watch::If(CLOCKS),
+        nr::gettimeofday | nr::time | nr::getrandom => Watch::Entry,
+        nr::uname | nr::sched_getaffinity | nr::getcpu | nr::sysinfo => Watch::Entry,
+        nr::getpriority | nr::ioprio_get | nr::sched_getscheduler => Watch::Entry,
+        nr::sched_getparam | nr::sched_getattr | nr::sched_rr_get_interval => Watch::Entry,
+        nr::kcmp | nr::process_vm_readv => Watch::Entry,
+        nr::move_pages | nr::migrate_pages => Watch::If(OTHERS_MEMORY),
+
+        // State that outlives the call.
+        nr::setuid | nr::setgid | nr::setreuid | nr::setregid | nr::setresuid => Watch::Exit,
+        nr::setresgid | nr::setfsuid | nr::setfsgid | nr::setgroups | nr::capset => Watch::Exit,
+        nr::setpgid | nr::setsid | nr::setpriority | nr::ioprio_set => Watch::Exit,
+        nr::sched_setscheduler | nr::sched_setparam | nr::sched_setattr => Watch::Exit,
+        nr::sched_setaffinity => Watch::Exit,
+        nr::mount | nr::umount2 | nr::move_mount | nr::mount_setattr | nr::fsconfig => Watch::Exit,
+        nr::swapon | nr::swapoff | nr::sethostname | nr::setdomainname => Watch::Exit,
+        nr::clock_settime | nr::settimeofday | nr::adjtimex | nr::clock_adjtime => Watch::Exit,
+        nr::reboot | nr::kexec_load | nr::kexec_file_load => Watch::Exit,
+        nr::init_module | nr::finit_module | nr::delete_module => Watch::Exit,
+        nr::acct | nr::quotactl | nr::quotactl_fd => Watch::Exit,
+        nr::iopl | nr::ioperm | nr::vhangup | nr::lsm_set_self_attr => Watch::Exit,
+
+        // Memory of the process, and how it runs.
+        nr::brk | nr::munmap | nr::mremap | nr::mprotect | nr::madvise => Watch::Never,
+        nr::remap_file_pages | nr::msync | nr::mincore | nr::mseal => Watch::Never,
+        nr::mlock | nr::mlock2 | nr::munlock | nr::mlockall | nr::munlockall => Watch::Never,
+        nr::pkey_mprotect | nr::pkey_alloc | nr::pkey_free => Watch::Never,
+        nr::mbind | nr::set_mempolicy | nr::get_mempolicy => Watch::Never,
+        nr::set_mempolicy_home_node | nr::map_shadow_stack | nr::membarrier => Watch::Never,
+        nr::modify_ldt | nr::arch_prctl | nr::set_thread_area => Watch::Never,
+        nr::get_thread_area | nr::set_tid_address | nr::rseq => Watch::Never,
+        nr::set_robust_list | nr::get_robust_list => Watch::Never,
+        nr::futex | nr::futex_waitv | nr::futex_wake => Watch::Never,
+        nr::futex_wait | nr::futex_requeue | nr::sched_yield => Watch::Never,
+        nr::sched_get_priority_max | nr::sched_get_priority_min => Watch::Never,
+        nr::shmdt => Watch::Never,
+        nr::io_setup | nr::io_destroy | nr::io_getevents | nr::io_cancel => Watch::Never,
+
+        // Signals and waiting.
+        nr::rt_sigaction | nr::rt_sigprocmask | nr::rt_sigreturn | nr::rt_sigpending => {
+            Watch::Never
+        }
+        nr::rt_sigtimedwait | nr::rt_sigsuspend | nr::sigaltstack | nr::pause => Watch::Never,
+        nr::wait4 | nr::waitid | nr::exit | nr::exit_group | nr::restart_syscall => Watch::Never,
+        nr::epoll_wait | nr::epoll_pwait | nr::epoll_pwait2 => Watch::Never,
+        nr::nanosleep | nr::clock_nanosleep | nr::alarm => Watch::Never,
+        nr::getitimer | nr::setitimer => Watch::Never,
+        nr::timer_create | nr::timer_settime | nr::timer_gettime => Watch::Never,
+        nr::timer_getoverrun | nr::timer_delete => Watch::Never,
+        nr::timerfd_settime | nr::timerfd_gettime => Watch::Never,
+
+        // What is known from the start, or noise.
+        nr::fork | nr::vfork => Watch::Never,
+        nr::getpid | nr::getppid | nr::gettid | nr::getpgrp | nr::getpgid => Watch::Never,
+        nr::getsid | nr::getuid | nr::geteuid | nr::getgid | nr::getegid => Watch::Never,
+        nr::getresuid | nr::getresgid | nr::getgroups | nr::capget => Watch::Never,
+        nr::getcwd | nr::getrlimit | nr::getrusage | nr::times => Watch::Never,
+        nr::clock_getres => Watch::Never,
+
+        // Durability and hints.
+        nr::sync | nr::syncfs | nr::fsync | nr::fdatasync | nr::sync_file_range => Watch::Never,
+        nr::readahead | nr::fadvise64 => Watch::Never,
+
+        // Everything else is reported: interfaces that cannot be followed, and
+        // numbers that nobody knows.
+        _ => Watch::Entry,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(nr: u64, args: [u64; 6], expected: bool) {
+        assert_eq!(
+            watch(nr).stops(&args),
+            expected,
+            "{} {args:?}",
+            nr::name(nr)
+        );
+    }
+
+    #[test]
+    fn reads_stop_on_the_standard_streams_and_from_six_on() {
+        for (fd, stops) in [(0, true), (2, true), (3, false), (5, false), (6, true)] {
+            check(nr::read, [fd, 0, 0, 0, 0, 0], stops);
+            check(nr::readv, [fd, 0, 0, 0, 0, 0], stops);
+            check(nr::preadv2, [fd, 0, 0, u64::MAX, 0, 0], stops);
+            check(nr::preadv2, [fd, 0, 0, 8, 0, 0], false);
+        }
+        check(nr::read, [u64::MAX, 0, 0, 0, 0, 0], true);
+    }
+
+    #[test]
+    fn only_shared_writable_mappings_of_files_stop() {
+        let map = |protection: i32, flags: i32, fd: i64, stops| {
+            let args = [0, 4096, protection as u64, flags as u64, fd as u64, 0];
+            check(nr::mmap, args, stops);
+        };
+        let (read, write) = (libc::PROT_READ, libc::PROT_READ | libc::PROT_WRITE);
+        map(write, libc::MAP_SHARED, 3, true);
+        map(write, libc::MAP_SHARED_VALIDATE, 3, true);
+        map(read, libc::MAP_SHARED, 3, false);
+        map(write, libc::MAP_PRIVATE, 3, false);
+        map(write, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1, false);
+    }
+
+    #[test]
+    fn harmless_requests_pass_and_the_rest_stops() {
+        let fcntl = |command: i32, stops| check(nr::fcntl, [3, command as u64, 0, 0, 0, 0], stops);
+        fcntl(libc::F_GETFD, false);
+        fcntl(libc::F_GETFL, false);
+        fcntl(libc::F_DUPFD, true);
+        fcntl(libc::F_SETFD, true);
+        fcntl(libc::F_OFD_SETLKW, true);
+        fcntl(4711, true);
+        check(nr::ioctl, [3, u64::from(TCGETS), 0, 0, 0, 0], false);
+        check(nr::ioctl, [1, u64::from(TCGETS), 0, 0, 0, 0], true);
+        check(nr::ioctl, [3, 0x5451, 0, 0, 0, 0], true);
+        check(nr::prctl, [u64::from(PR_SET_VMA), 0, 0, 0, 0, 0], false);
+        check(nr::clock_gettime, [2, 0, 0, 0, 0, 0], false);
+        check(nr::clock_gettime, [0, 0, 0, 0, 0, 0], true);
+        check(nr::prlimit64, [0, 7, 0, 0x1000, 0, 0], false);
+        check(nr::prlimit64, [0, 7, 0x1_0000_0000, 0, 0, 0], true);
+    }
+
+    #[test]
+    fn numbers_that_nobody_gave_out_stop() {
+        for nr in [400, nr::END, 0x4000_0000, u64::MAX] {
+            assert_eq!(watch(nr), Watch::Entry);
+            assert_eq!(nr::name(nr), "unknown");
+        }
+    }
+}
