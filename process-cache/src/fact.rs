@@ -71,6 +71,15 @@ pub enum Query {
     /// What stands at a place that the program wrote without looking: nothing,
     /// a plain writable file with one link, or something else.
     Target(FilePath),
+    /// What kind of thing is there, if anything.
+    Kind {
+        /// Which file.
+        path: FilePath,
+        /// Whether a link in the last component is followed.
+        follow: bool,
+    },
+    /// Permission bits and owner of what is there (links are not followed).
+    Permissions(FilePath),
     /// The order of the modification times of these paths (following links).
     Order(Vec<FilePath>),
     /// File system statistics.

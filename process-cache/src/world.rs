@@ -79,6 +79,8 @@ impl World {
             Query::List(path) => listing::list(path, &BTreeSet::new(), &BTreeMap::new()),
             Query::RealPath(path) => real_path(path),
             Query::Target(path) => target(path),
+            Query::Kind { path, follow } => kind(path, *follow),
+            Query::Permissions(path) => permissions(path),
             Query::Order(paths) => Ok(metadata::order(paths)),
             Query::StatFs(path) => metadata::file_system(path),
             Query::Xattr { path, follow, name } => metadata::xattr(path, *follow, name),
@@ -97,6 +99,50 @@ impl World {
     ) -> Answer {
         listing::list(path, own_added, own_removed)
             .unwrap_or_else(|error| Answer::Error(error.raw_os_error()))
+    }
+
+    /// The names in a directory with their types.
+    ///
+    /// # Errors
+    /// What opening and reading it says.
+    pub fn listing(&self, path: &Path) -> Result<BTreeMap<Vec<u8>, u8>, Errno> {
+        Ok(listing::read(path)?.into_iter().collect())
+    }
+
+    /// What [`Query::List`] answers for a directory with these names.
+    pub fn listing_answer(names: &BTreeMap<Vec<u8>, u8>) -> Answer {
+        listing::summary(names.iter().map(|(name, kind)| (name.as_slice(), *kind)))
+    }
+
+    /// What [`Query::Stat`] answers for a file with this metadata (without the
+    /// content that [`TimeUse::Order`] adds).
+    pub fn metadata(stat: &Stat, time: TimeUse) -> Metadata {
+        metadata::of(stat, time)
+    }
+
+    /// What [`Query::Kind`] answers for a file with this metadata.
+    pub fn kind_of(stat: &Stat) -> Answer {
+        kind_of(stat)
+    }
+
+    /// What [`Query::Permissions`] answers for a file with this metadata.
+    pub fn permissions_of(stat: &Stat) -> Answer {
+        permissions_of(stat)
+    }
+
+    /// What [`Query::Order`] answers for these modification times (ns since
+    /// the epoch, or errno) of its paths.
+    pub fn order_answer(times: &[Result<i128, i32>]) -> Answer {
+        metadata::ranking(times)
+    }
+
+    /// The digest of a regular file and the file state it belongs to.
+    ///
+    /// # Errors
+    /// As [`World::digest_file`].
+    pub fn digest_with_key(&self, path: &Path) -> io::Result<(Digest, Option<FileKey>)> {
+        let (digest, _, stat) = self.digest_path(path)?;
+        Ok((digest, FileKey::of(&stat)))
     }
 
     /// The digest of a regular file and its metadata (with [`TimeUse::Exact`]).
@@ -277,6 +323,49 @@ fn real_path(path: &FilePath) -> Result<Answer, Errno> {
         Ok(real) => Ok(Answer::Path(FilePath::from(real))),
         Err(error) => Err(Errno::from_io_error(&error).unwrap_or(Errno::IO)),
     }
+}
+
+fn kind(path: &FilePath, follow: bool) -> Result<Answer, Errno> {
+    if let Some(reason) = private(path) {
+        return Ok(reason);
+    }
+    let stat = if follow {
+        rustix::fs::stat(path.as_path())
+    } else {
+        rustix::fs::lstat(path.as_path())
+    };
+    Ok(kind_of(&stat?))
+}
+
+fn kind_of(stat: &Stat) -> Answer {
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::Directory => Answer::Directory,
+        _ => Answer::Special {
+            kind: stat.st_mode & libc::S_IFMT,
+            device: 0,
+        },
+    }
+}
+
+fn permissions(path: &FilePath) -> Result<Answer, Errno> {
+    if let Some(reason) = private(path) {
+        return Ok(reason);
+    }
+    Ok(permissions_of(&rustix::fs::lstat(path.as_path())?))
+}
+
+fn permissions_of(stat: &Stat) -> Answer {
+    Answer::Metadata(Metadata {
+        mode: stat.st_mode,
+        uid: stat.st_uid,
+        gid: stat.st_gid,
+        size: 0,
+        links: 0,
+        modified: 0,
+        changed: 0,
+        inode: (0, 0),
+        content: None,
+    })
 }
 
 /// What stands where a program wrote without looking.

@@ -64,6 +64,8 @@ enum QueryForm<'a> {
     Order(Vec<u32>),
     StatFs(u32),
     Xattr(u32, bool, &'a [u8]),
+    Kind(u32, bool),
+    Permissions(u32),
 }
 
 /// An [`Answer`] with numbers for paths and digests.
@@ -279,6 +281,8 @@ impl<'t> Tables<'t> {
                 | Query::List(path)
                 | Query::RealPath(path)
                 | Query::Target(path)
+                | Query::Kind { path, .. }
+                | Query::Permissions(path)
                 | Query::StatFs(path)
                 | Query::Xattr { path, .. } => paths.push(path.as_bytes()),
                 Query::Order(several) => paths.extend(several.iter().map(FilePath::as_bytes)),
@@ -343,6 +347,8 @@ impl<'t> Tables<'t> {
             Query::Order(paths) => {
                 QueryForm::Order(paths.iter().map(|path| self.path(path)).collect())
             }
+            Query::Kind { path, follow } => QueryForm::Kind(self.path(path), *follow),
+            Query::Permissions(path) => QueryForm::Permissions(self.path(path)),
             Query::StatFs(path) => QueryForm::StatFs(self.path(path)),
             Query::Xattr { path, follow, name } => QueryForm::Xattr(self.path(path), *follow, name),
         }
@@ -399,6 +405,11 @@ impl QueryForm<'_> {
             Self::Order(several) => {
                 Query::Order(several.into_iter().map(path).collect::<Result<_, _>>()?)
             }
+            Self::Kind(at, follow) => Query::Kind {
+                path: path(at)?,
+                follow,
+            },
+            Self::Permissions(at) => Query::Permissions(path(at)?),
             Self::StatFs(at) => Query::StatFs(path(at)?),
             Self::Xattr(at, follow, name) => Query::Xattr {
                 path: path(at)?,

@@ -34,19 +34,24 @@ pub(super) fn list(
         .map(|(name, &kind)| (name.as_bytes().to_vec(), kind));
     names.extend(removed);
     names.sort_unstable();
-    let mut hasher = blake3::Hasher::new();
-    let mut bytes = Vec::with_capacity(names.len() * 24);
-    for (name, kind) in &names {
+    Ok(summary(
+        names.iter().map(|(name, kind)| (name.as_slice(), *kind)),
+    ))
+}
+
+/// The answer for sorted names with types.
+pub(super) fn summary<'a>(names: impl Iterator<Item = (&'a [u8], u8)>) -> Answer {
+    let mut bytes = Vec::with_capacity(1024);
+    for (name, kind) in names {
         bytes.extend_from_slice(&(name.len() as u32).to_le_bytes());
         bytes.extend_from_slice(name);
-        bytes.push(*kind);
+        bytes.push(kind);
     }
-    hasher.update(&bytes);
-    Ok(Answer::Summary(Digest(*hasher.finalize().as_bytes())))
+    Answer::Summary(Digest(*blake3::hash(&bytes).as_bytes()))
 }
 
 /// Names (without `.` and `..`) and types as in `d_type`.
-fn read(path: &Path) -> Result<Vec<(Vec<u8>, u8)>, Errno> {
+pub(super) fn read(path: &Path) -> Result<Vec<(Vec<u8>, u8)>, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let dir = rustix::fs::open(path, flags, Mode::empty())?;
     let mut buffer = [const { MaybeUninit::<u8>::uninit() }; 16 * 1024];

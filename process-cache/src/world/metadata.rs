@@ -47,28 +47,41 @@ fn modified_ns(stat: &Stat) -> i128 {
     i128::from(stat.st_mtime) * 1_000_000_000 + i128::from(stat.st_mtime_nsec)
 }
 
-/// The ranking of some paths by modification time: equal times have equal
-/// ranks; what cannot be looked at has its error instead.
+/// The ranking of some paths by modification time: see [`ranking`].
 pub(super) fn order(paths: &[FilePath]) -> Answer {
     let mut times = Vec::with_capacity(paths.len());
     for path in paths {
         if let Some(reason) = private(path) {
             return reason;
         }
-        times.push(rustix::fs::stat(path.as_path()).map(|stat| modified_ns(&stat)));
+        let time = rustix::fs::stat(path.as_path()).map(|stat| modified_ns(&stat));
+        times.push(time.map_err(Errno::raw_os_error));
+    }
+    ranking(&times)
+}
+
+/// Ranks modification times: equal times have equal ranks; what cannot be
+/// looked at has its error instead. A time in the future has no lasting place
+/// among the times of what is made now, so nothing can be said then.
+pub(super) fn ranking(times: &[Result<i128, i32>]) -> Answer {
+    let now = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .map_or(0, |since| since.as_nanos() as i128);
+    if times.iter().any(|time| time.is_ok_and(|time| time > now)) {
+        return Answer::Unknown("a modification time lies in the future".to_owned());
     }
     let mut sorted: Vec<i128> = times.iter().filter_map(|time| time.ok()).collect();
     sorted.sort_unstable();
     sorted.dedup();
-    let mut hasher = blake3::Hasher::new();
+    let mut bytes = Vec::with_capacity(times.len() * 8);
     for time in times {
         let place = match time {
-            Ok(time) => sorted.binary_search(&time).map_or(0, |rank| rank as i64),
-            Err(error) => -i64::from(error.raw_os_error()),
+            Ok(time) => sorted.binary_search(time).map_or(0, |rank| rank as i64),
+            Err(error) => -i64::from(*error),
         };
-        hasher.update(&place.to_le_bytes());
+        bytes.extend_from_slice(&place.to_le_bytes());
     }
-    Answer::Summary(Digest(*hasher.finalize().as_bytes()))
+    Answer::Summary(Digest(*blake3::hash(&bytes).as_bytes()))
 }
 
 /// All statistics, the free space included: whoever asks may print it.

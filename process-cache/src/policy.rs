@@ -1,0 +1,204 @@
+//! What is known about programs: how they use time, chance and file times.
+//!
+//! By default a program may depend on everything it could look at. The tables
+//! here list programs of which more is known, so that compilers are not held
+//! to file times they never look at, and `make` may ask for the time of day.
+//! Each entry is an assumption about that program; `--strict` empties the
+//! tables.
+
+use crate::fact::TimeUse;
+
+/// What a program may do and still be skipped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Policy {
+    /// How it depends on timestamps and inode numbers of files.
+    pub time: TimeUse,
+    /// It may read clocks: what it does with them leaves no trace in results
+    /// (names of temporary files, progress, "clock skew" warnings).
+    pub clock: bool,
+    /// It may ask for random bytes beyond a hash seed at start-up.
+    pub random: bool,
+    /// It may ask how its process or the machine is doing (usage, load).
+    pub usage: bool,
+}
+
+impl Policy {
+    const STRICT: Self = Self { time: TimeUse::Exact, clock: false, random: false, usage: false };
+
+    const fn time(time: TimeUse) -> Self {
+        Self { time, ..Self::STRICT }
+    }
+
+    const fn tool(time: TimeUse) -> Self {
+        Self { time, clock: true, random: true, usage: true }
+    }
+}
+
+/// The policy for a program, by the name of its executable (of its
+/// interpreter for a script) and its arguments.
+pub fn policy(program: &[u8], argv: &[Vec<u8>], strict: bool) -> Policy {
+    if strict {
+        return Policy::STRICT;
+    }
+    let name = plain_name(program);
+    let option = |letter: u8| {
+        argv.iter().skip(1).any(|arg| {
+            arg.first() == Some(&b'-') && arg.get(1) != Some(&b'-') && arg.contains(&letter)
+        })
+    };
+    let long = |name: &[u8]| argv.iter().any(|arg| arg.starts_with(name));
+    match name {
+        // Compilers, assemblers, linkers: names of temporary files come from
+        // the clock; file times do not matter (__TIMESTAMP__ is looked for).
+        b"gcc" | b"g++" | b"cc" | b"c++" | b"cpp" | b"c89" | b"c99" | b"clang" | b"clang++"
+        | b"cc1" | b"cc1plus" | b"as" | b"collect2" | b"ld" | b"ld.bfd" | b"ld.gold" | b"ld.lld"
+        | b"lto1" | b"lto-wrapper" | b"gfortran" | b"f951" => Policy::tool(TimeUse::None),
+        b"ar" | b"gcc-ar" | b"ranlib" | b"gcc-ranlib" => {
+            // `D` is the default of the distribution's binutils; `U` undoes it.
+            let undone = argv.get(1).is_some_and(|arg| arg.contains(&b'U'));
+            Policy::time(if undone { TimeUse::Exact } else { TimeUse::None })
+        }
+        b"nm" | b"strip" | b"objcopy" | b"objdump" | b"readelf" | b"size" | b"strings"
+        | b"pkg-config" | b"m4" | b"flex" | b"bison" | b"yacc" | b"lex" => {
+            Policy::time(TimeUse::None)
+        }
+        // Builders and shells compare times with each other.
+        b"make" | b"gmake" => Policy::tool(TimeUse::Order),
+        b"sh" | b"dash" | b"test" | b"[" => Policy::time(TimeUse::Order),
+        b"bash" => Policy { clock: false, ..Policy::time(TimeUse::Order) },
+        b"cmake" => Policy { clock: true, random: false, usage: true, time: TimeUse::Order },
+        // These record times they saw, and compare them later.
+        b"ninja" => Policy::tool(TimeUse::Modified),
+        b"cargo" => Policy::tool(TimeUse::Modified),
+        b"rustc" => Policy { time: TimeUse::None, clock: true, random: false, usage: true },
+        _ if name.starts_with(b"python") => Policy::time(TimeUse::Modified),
+        // Small tools that read contents and names only.
+        b"awk" | b"mawk" | b"gawk" | b"basename" | b"base64" | b"bzip2" | b"cat" | b"chmod"
+        | b"cksum" | b"cmp" | b"comm" | b"cut" | b"dd" | b"diff" | b"dirname" | b"echo"
+        | b"egrep" | b"env" | b"expand" | b"expr" | b"false" | b"fgrep" | b"fold" | b"grep"
+        | b"head" | b"id" | b"join" | b"ln" | b"md5sum" | b"mkdir" | b"mv" | b"nl" | b"nproc"
+        | b"od" | b"paste" | b"patch" | b"pr" | b"printf" | b"pwd" | b"readlink" | b"realpath"
+        | b"rm" | b"rmdir" | b"sed" | b"seq" | b"sha1sum" | b"sha256sum" | b"sleep" | b"split"
+        | b"tac" | b"tail" | b"tee" | b"tr" | b"true" | b"tsort" | b"uname" | b"unexpand"
+        | b"uniq" | b"unlink" | b"wc" | b"xargs" | b"xz" | b"xzcat" | b"zcat" | b"zstd"
+        | b"which" | b"hostname" | b"arch" | b"tty" => Policy::time(TimeUse::None),
+        // Temporary files of an external sort have random names.
+        b"sort" => Policy { random: true, ..Policy::time(TimeUse::None) },
+        // gzip stores the time of the file it compresses by name.
+        b"gzip" => Policy::time(if option(b'n') || option(b'd') || option(b'c') && argv.len() == 2 {
+            TimeUse::None
+        } else {
+            TimeUse::Modified
+        }),
+        b"gunzip" => Policy::time(TimeUse::Modified),
+        b"cp" | b"install" => {
+            let keeps = option(b'p') || option(b'a') || option(b'u') || long(b"--");
+            Policy::time(if keeps { TimeUse::Modified } else { TimeUse::None })
+        }
+        b"touch" => {
+            let reference = option(b'r') || long(b"--r");
+            Policy::time(if reference { TimeUse::Modified } else { TimeUse::None })
+        }
+        b"ls" | b"dir" => {
+            let shows = [b'l', b's', b'i', b'o', b'g', b'n'].into_iter().any(option) || long(b"--");
+            Policy::time(if shows { TimeUse::Exact } else { TimeUse::Order })
+        }
+        b"find" => {
+            let plain = argv.iter().all(|arg| {
+                ![&b"-printf"[..], b"-fprintf", b"-ls", b"-fls", b"-mtime", b"-mmin", b"-atime",
+                    b"-amin", b"-ctime", b"-cmin", b"-inum", b"-used", b"-newer", b"-anewer",
+                    b"-cnewer"]
+                    .iter()
+                    .any(|flag| arg.starts_with(flag))
+            });
+            Policy::time(if plain { TimeUse::None } else { TimeUse::Exact })
+        }
+        _ => Policy::STRICT,
+    }
+}
+
+/// The name without directory, target triple and version
+/// (`/usr/bin/x86_64-linux-gnu-gcc-12` is `gcc`).
+fn plain_name(program: &[u8]) -> &[u8] {
+    let mut name = program.rsplit(|&b| b == b'/').next().unwrap_or(program);
+    for prefix in [&b"x86_64-linux-gnu-"[..], b"x86_64-pc-linux-gnu-"] {
+        name = name.strip_prefix(prefix).unwrap_or(name);
+    }
+    if let Some(dash) = name.iter().rposition(|&b| b == b'-') {
+        let version = &name[dash + 1..];
+        if !version.is_empty() && version.iter().all(|b| b.is_ascii_digit() || *b == b'.') {
+            name = &name[..dash];
+        }
+    }
+    name
+}
+
+/// Environment variables that belong to the session and not to the work. A
+/// program that shows them all (`env`) is keyed by them all the same.
+pub fn ignores_variable(name: &[u8], program: &[u8]) -> bool {
+    if matches!(plain_name(program), b"env" | b"printenv") {
+        return false;
+    }
+    matches!(
+        name,
+        b"_" | b"OLDPWD"
+            | b"SSH_CLIENT"
+            | b"SSH_CONNECTION"
+            | b"SSH_TTY"
+            | b"SSH_AUTH_SOCK"
+            | b"WINDOWID"
+            | b"XDG_SESSION_ID"
+            | b"INVOCATION_ID"
+            | b"JOURNAL_STREAM"
+            | b"TMUX"
+            | b"TMUX_PANE"
+            | b"STY"
+            | b"GPG_TTY"
+            | b"MAKE_TERMOUT"
+            | b"MAKE_TERMERR"
+    )
+}
+
+/// Random bytes that seed hash tables or allocators at start-up: glibc's
+/// malloc (8 bytes, once), CPython (24 bytes), Rust's std (16 bytes,
+/// `GRND_INSECURE`). They do not reach results of programs that are
+/// deterministic otherwise.
+pub fn is_hash_seed(length: u64, flags: u32, earlier: u32) -> bool {
+    const NONBLOCK: u32 = 1;
+    const INSECURE: u32 = 4;
+    match (length, flags) {
+        (8, NONBLOCK) => earlier == 0,
+        (24, NONBLOCK) => true,
+        (16, INSECURE) => true,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args(list: &[&str]) -> Vec<Vec<u8>> {
+        list.iter().map(|s| s.as_bytes().to_vec()).collect()
+    }
+
+    #[test]
+    fn triples_and_versions_are_no_part_of_a_name() {
+        assert_eq!(plain_name(b"/usr/bin/x86_64-linux-gnu-gcc-12"), b"gcc");
+        assert_eq!(plain_name(b"gcc-ar"), b"gcc-ar");
+        assert_eq!(plain_name(b"python3.11"), b"python3.11");
+    }
+
+    #[test]
+    fn a_program_nobody_knows_is_held_to_everything() {
+        assert_eq!(policy(b"/opt/x", &args(&["x"]), false), Policy::STRICT);
+        assert_eq!(policy(b"/usr/bin/gcc", &args(&["gcc"]), true), Policy::STRICT);
+    }
+
+    #[test]
+    fn a_listing_with_times_depends_on_times() {
+        assert_eq!(policy(b"ls", &args(&["ls", "-l"]), false).time, TimeUse::Exact);
+        assert_eq!(policy(b"ls", &args(&["ls", "-t"]), false).time, TimeUse::Order);
+        assert_eq!(policy(b"cp", &args(&["cp", "-p", "a", "b"]), false).time, TimeUse::Modified);
+    }
+}
