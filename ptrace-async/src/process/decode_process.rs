@@ -152,9 +152,22 @@ impl Context<'_> {
             nr::lsm_get_self_attr | nr::lsm_list_modules => {
                 self.unsupported("security modules are not modelled")
             }
-            nr::lookup_dcookie | nr::uselib | nr::_sysctl | nr::nfsservctl => {
-                self.unsupported("an interface that kernels have removed")
-            }
+            nr::uretprobe | nr::uprobe => self.unsupported("a probe watches the program"),
+            nr::lookup_dcookie
+            | nr::uselib
+            | nr::_sysctl
+            | nr::nfsservctl
+            | nr::getpmsg
+            | nr::putpmsg
+            | nr::afs_syscall
+            | nr::tuxcall
+            | nr::security
+            | nr::vserver
+            | nr::epoll_ctl_old
+            | nr::epoll_wait_old
+            | nr::create_module
+            | nr::get_kernel_syms
+            | nr::query_module => self.unsupported("kernels have only the number"),
 
             _ => self.unclaimed(),
         }

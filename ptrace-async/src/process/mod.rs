@@ -55,26 +55,10 @@ use arena::{Arena, Key};
 use proc::Descriptor;
 use table::Table;
 
+pub use crate::invocation::Invocation;
 pub use decode::{Entry, Pending};
 pub use verify::Mismatch;
-pub use watch::{Check, Condition, Test, Watch, watch};
-
-/// A syscall as seen at its stop.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Invocation {
-    /// The number (x86-64 table).
-    pub nr: u64,
-    /// The six argument registers.
-    pub args: [u64; 6],
-}
-
-impl Invocation {
-    /// The kernel's name of the syscall, `"unknown"` for numbers not given out.
-    #[must_use]
-    pub fn name(&self) -> &'static str {
-        nr::name(self.nr)
-    }
-}
+pub use watch::{Condition, Watch, watch};
 
 /// The `CLONE_*` flags of a clone, clone3, fork or vfork, for
 /// [`Processes::spawned`]; `None` for other syscalls, or when the argument

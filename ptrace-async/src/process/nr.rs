@@ -1,27 +1,32 @@
-//! Syscall numbers of x86-64 as patterns, and their names.
+//! Syscall numbers of x86-64 as patterns.
 //!
 //! `libc` gives them as `c_long`, a stop as `u64`. The constants keep the
-//! kernel's spelling, so that `nr::openat` reads like the manual page.
+//! kernel's spelling, so that `nr::openat` reads like the manual page. Names of
+//! numbers come from the [syscall table](crate::syscall).
 
 #![expect(
     non_upper_case_globals,
     reason = "syscalls are spelt as in their manual pages"
 )]
 
-/// Makes a constant per syscall and the way back from a number to its name.
+use crate::syscall::Syscall;
+
+/// The kernel's name of a syscall; `"unknown"` for a number nobody gave out.
+pub(super) fn name(number: u64) -> &'static str {
+    Syscall::of(number).name()
+}
+
 macro_rules! numbers {
     (libc { $($known:ident = $number:ident,)* } newer { $($newer:ident = $value:literal,)* }) => {
         $(pub(crate) const $known: u64 = libc::$number as u64;)*
         $(pub(crate) const $newer: u64 = $value;)*
 
-        /// The kernel's name of a syscall; `"unknown"` for a number nobody gave out.
-        pub(crate) fn name(number: u64) -> &'static str {
-            match number {
-                $($known => stringify!($known),)*
-                $($newer => stringify!($newer),)*
-                _ => "unknown",
-            }
-        }
+        /// All constants with their names.
+        #[cfg(test)]
+        const ALL: &[(&str, u64)] = &[
+            $((stringify!($known), $known),)*
+            $((stringify!($newer), $newer),)*
+        ];
     };
 }
 
@@ -163,6 +168,7 @@ numbers! {
         create_module = 174,
         get_kernel_syms = 177,
         query_module = 178,
+        io_pgetevents = 333,
         uretprobe = 335,
         uprobe = 336,
         cachestat = 451,
@@ -183,5 +189,27 @@ numbers! {
         file_getattr = 468,
         file_setattr = 469,
         listns = 470,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_syscall_table_gives_the_same_names_to_the_same_numbers() {
+        for (spelt, number) in ALL {
+            assert_eq!(name(*number), *spelt, "{number}");
+        }
+        assert_eq!(name(END), "unknown");
+    }
+
+    #[test]
+    fn every_number_of_the_syscall_table_has_a_constant() {
+        for number in 0..END {
+            let known = Syscall::of(number).spec().is_some();
+            let here = ALL.iter().any(|(_, constant)| *constant == number);
+            assert_eq!(known, here, "{number} {}", name(number));
+        }
     }
 }

@@ -27,6 +27,7 @@ use super::decode_descriptors::HARMLESS_FCNTL;
 use super::decode_io::{FIONREAD, TCGETS, TCGETS2, TIOCGWINSZ};
 use super::decode_process::{NEW_NAMESPACES, PR_SET_VMA};
 use super::nr;
+use crate::filter::{Compare, Rule, Test};
 
 /// What a filter must do about a syscall so that the model stays true.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,10 +53,22 @@ impl Watch {
             Self::If(condition) => condition.holds(args),
         }
     }
+
+    /// The same for a [filter](crate::filter).
+    #[must_use]
+    pub fn rule(&self) -> Rule {
+        match self {
+            Self::Never => Rule::Allow,
+            Self::Entry | Self::Exit => Rule::Trace,
+            Self::If(condition) => {
+                Rule::TraceIf(condition.any.iter().map(|row| row.to_vec()).collect())
+            }
+        }
+    }
 }
 
-/// A condition over arguments that a classic BPF program can test: it holds when
-/// all tests of at least one row do.
+/// A condition over the low halves of arguments, which is what a filter can
+/// test: it holds when all tests of at least one row do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Condition {
     /// The rows.
@@ -71,108 +84,105 @@ impl Condition {
     }
 }
 
-/// A test of one argument.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Test {
-    /// Which argument, from 0.
-    pub argument: usize,
-    /// What is tested.
-    pub check: Check,
-}
-
-impl Test {
-    /// Evaluates the test.
-    #[must_use]
-    pub fn holds(&self, args: &[u64; 6]) -> bool {
-        let word = args.get(self.argument).copied().unwrap_or(0);
-        let low = word as u32;
-        match self.check {
-            Check::Equal(value) => low == value,
-            Check::NotEqual(value) => low != value,
-            Check::Below(value) => low < value,
-            Check::AtLeast(value) => low >= value,
-            Check::AnyOf(mask) => low & mask != 0,
-            Check::NoneOf(mask) => low & mask == 0,
-            Check::NonZero => word != 0,
-        }
+const fn all_bits(argument: u8, compare: Compare, value: u32) -> Test {
+    Test {
+        argument,
+        mask: u32::MAX,
+        compare,
+        value,
     }
 }
 
-/// What is tested of an argument: its low 32 bits, unsigned, unless said
-/// otherwise.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Check {
-    /// Equal to the constant.
-    Equal(u32),
-    /// Not equal to the constant.
-    NotEqual(u32),
-    /// Less than the constant.
-    Below(u32),
-    /// At least the constant.
-    AtLeast(u32),
-    /// At least one bit of the mask is set.
-    AnyOf(u32),
-    /// No bit of the mask is set.
-    NoneOf(u32),
-    /// Any of all 64 bits is set (a pointer that is not NULL).
-    NonZero,
+const fn equal(argument: u8, value: u32) -> Test {
+    all_bits(argument, Compare::Equal, value)
 }
 
-const fn test(argument: usize, check: Check) -> Test {
-    Test { argument, check }
+const fn differs(argument: u8, value: u32) -> Test {
+    all_bits(argument, Compare::NotEqual, value)
 }
+
+const fn below(argument: u8, value: u32) -> Test {
+    all_bits(argument, Compare::Below, value)
+}
+
+const fn at_least(argument: u8, value: u32) -> Test {
+    all_bits(argument, Compare::AtLeast, value)
+}
+
+/// At least one bit of the mask is set.
+const fn any_of(argument: u8, mask: u32) -> Test {
+    Test {
+        argument,
+        mask,
+        compare: Compare::NotEqual,
+        value: 0,
+    }
+}
+
+/// No bit of the mask is set.
+const fn none_of(argument: u8, mask: u32) -> Test {
+    Test {
+        argument,
+        mask,
+        compare: Compare::Equal,
+        value: 0,
+    }
+}
+
+// NULL is told from other pointers by the low half as well: what a program
+// passes does not lie at a multiple of 4 GiB.
 
 /// The descriptor in argument 0 is 0, 1, 2, or at least 6.
 const READS: Condition = Condition {
-    any: &[&[test(0, Check::Below(3))], &[test(0, Check::AtLeast(6))]],
+    any: &[&[below(0, 3)], &[at_least(0, 6)]],
 };
 const READS_AT_POSITION: Condition = Condition {
     any: &[
-        &[test(3, Check::Equal(u32::MAX)), test(0, Check::Below(3))],
-        &[test(3, Check::Equal(u32::MAX)), test(0, Check::AtLeast(6))],
+        &[equal(3, u32::MAX), below(0, 3)],
+        &[equal(3, u32::MAX), at_least(0, 6)],
     ],
 };
 const STANDARD_STREAMS: Condition = Condition {
-    any: &[&[test(0, Check::Below(3))]],
+    any: &[&[below(0, 3)]],
 };
 const MAPS: Condition = Condition {
     any: &[&[
-        test(2, Check::AnyOf(libc::PROT_WRITE as u32)),
-        test(3, Check::AnyOf(libc::MAP_SHARED as u32)),
-        test(3, Check::NoneOf(libc::MAP_ANONYMOUS as u32)),
-        test(4, Check::Below(1 << 31)),
+        any_of(2, libc::PROT_WRITE as u32),
+        any_of(3, libc::MAP_SHARED as u32),
+        none_of(3, libc::MAP_ANONYMOUS as u32),
+        below(4, 1 << 31),
     ]],
 };
 const POLLS: Condition = Condition {
-    any: &[&[test(1, Check::NotEqual(0))]],
+    any: &[&[differs(1, 0)]],
 };
 const SELECTS: Condition = Condition {
     any: &[
-        &[test(0, Check::NotEqual(0)), test(1, Check::NonZero)],
-        &[test(0, Check::NotEqual(0)), test(3, Check::NonZero)],
+        &[differs(0, 0), differs(1, 0)],
+        &[differs(0, 0), differs(3, 0)],
     ],
 };
 const EPOLL_REGISTERS: Condition = Condition {
-    any: &[&[test(1, Check::NotEqual(libc::EPOLL_CTL_DEL as u32))]],
+    any: &[&[differs(1, libc::EPOLL_CTL_DEL as u32)]],
 };
 const CONTROLS: Condition = Condition {
     any: &[
         &[
-            test(1, Check::NotEqual(TCGETS)),
-            test(1, Check::NotEqual(TCGETS2)),
-            test(1, Check::NotEqual(TIOCGWINSZ)),
-            test(1, Check::NotEqual(FIONREAD)),
+            differs(1, TCGETS),
+            differs(1, TCGETS2),
+            differs(1, TIOCGWINSZ),
+            differs(1, FIONREAD),
         ],
-        &[test(0, Check::Below(3))],
-        &[test(1, Check::Equal(FIONREAD)), test(0, Check::AtLeast(6))],
+        &[below(0, 3)],
+        &[equal(1, FIONREAD), at_least(0, 6)],
     ],
 };
 const FCNTLS: Condition = Condition {
     any: &[&{
-        let mut row = [test(1, Check::NonZero); HARMLESS_FCNTL.len()];
+        let mut row = [differs(1, 0); HARMLESS_FCNTL.len()];
         let mut index = 0;
         while index < row.len() {
-            row[index] = test(1, Check::NotEqual(HARMLESS_FCNTL[index] as u32));
+            row[index] = differs(1, HARMLESS_FCNTL[index] as u32);
             index += 1;
         }
         row
@@ -180,33 +190,30 @@ const FCNTLS: Condition = Condition {
 };
 const CLOCKS: Condition = Condition {
     any: &[&[
-        test(0, Check::NotEqual(libc::CLOCK_PROCESS_CPUTIME_ID as u32)),
-        test(0, Check::NotEqual(libc::CLOCK_THREAD_CPUTIME_ID as u32)),
+        differs(0, libc::CLOCK_PROCESS_CPUTIME_ID as u32),
+        differs(0, libc::CLOCK_THREAD_CPUTIME_ID as u32),
     ]],
 };
 const CLONES: Condition = Condition {
     // CLONE_PIDFD, CLONE_PARENT, CLONE_UNTRACED, and namespaces.
-    any: &[&[test(
-        0,
-        Check::AnyOf(0x1000 | 0x8000 | 0x0080_0000 | NEW_NAMESPACES),
-    )]],
+    any: &[&[any_of(0, 0x1000 | 0x8000 | 0x0080_0000 | NEW_NAMESPACES)]],
 };
 const SETS_LIMIT: Condition = Condition {
     // A new limit, or somebody else's.
-    any: &[&[test(2, Check::NonZero)], &[test(0, Check::NotEqual(0))]],
+    any: &[&[differs(2, 0)], &[differs(0, 0)]],
 };
 const PRCTLS: Condition = Condition {
     any: &[&[
-        test(0, Check::NotEqual(libc::PR_SET_NAME as u32)),
-        test(0, Check::NotEqual(libc::PR_GET_NAME as u32)),
-        test(0, Check::NotEqual(PR_SET_VMA)),
+        differs(0, libc::PR_SET_NAME as u32),
+        differs(0, libc::PR_GET_NAME as u32),
+        differs(0, PR_SET_VMA),
     ]],
 };
 const PERSONALITIES: Condition = Condition {
-    any: &[&[test(0, Check::NotEqual(u32::MAX))]],
+    any: &[&[differs(0, u32::MAX)]],
 };
 const OTHERS_MEMORY: Condition = Condition {
-    any: &[&[test(0, Check::NotEqual(0))]],
+    any: &[&[differs(0, 0)]],
 };
 
 /// What must be done about a syscall; total over all numbers. A number that
@@ -331,7 +338,8 @@ pub fn watch(nr: u64) -> Watch {
         nr::futex_wait | nr::futex_requeue | nr::sched_yield => Watch::Never,
         nr::sched_get_priority_max | nr::sched_get_priority_min => Watch::Never,
         nr::shmdt => Watch::Never,
-        nr::io_setup | nr::io_destroy | nr::io_getevents | nr::io_cancel => Watch::Never,
+        nr::io_setup | nr::io_destroy | nr::io_cancel => Watch::Never,
+        nr::io_getevents | nr::io_pgetevents => Watch::Never,
 
         // Signals and waiting.
         nr::rt_sigaction | nr::rt_sigprocmask | nr::rt_sigreturn | nr::rt_sigpending => {
@@ -358,8 +366,28 @@ pub fn watch(nr: u64) -> Watch {
         nr::sync | nr::syncfs | nr::fsync | nr::fdatasync | nr::sync_file_range => Watch::Never,
         nr::readahead | nr::fadvise64 => Watch::Never,
 
-        // Everything else is reported: interfaces that cannot be followed, and
-        // numbers that nobody knows.
+        // Cannot be followed, reported with its reason.
+        nr::ptrace | nr::process_vm_writev | nr::process_madvise => Watch::Entry,
+        nr::process_mrelease | nr::io_submit | nr::io_uring_enter => Watch::Entry,
+        nr::io_uring_register | nr::fanotify_mark | nr::name_to_handle_at => Watch::Entry,
+        nr::add_key | nr::request_key | nr::keyctl | nr::syslog => Watch::Entry,
+        nr::ustat | nr::sysfs | nr::statmount | nr::listmount | nr::listns => Watch::Entry,
+        nr::file_getattr | nr::file_setattr | nr::cachestat => Watch::Entry,
+        nr::lsm_get_self_attr | nr::lsm_list_modules => Watch::Entry,
+        nr::uretprobe | nr::uprobe => Watch::Entry,
+
+        // Shared with outsiders.
+        nr::shmget | nr::shmat | nr::shmctl | nr::semget | nr::semop => Watch::Entry,
+        nr::semtimedop | nr::semctl | nr::msgget | nr::msgsnd | nr::msgrcv => Watch::Entry,
+        nr::msgctl | nr::mq_unlink | nr::mq_timedsend | nr::mq_timedreceive => Watch::Entry,
+        nr::mq_notify | nr::mq_getsetattr => Watch::Entry,
+
+        // Kernels have no longer, or never had, more than the number.
+        nr::lookup_dcookie | nr::uselib | nr::_sysctl | nr::nfsservctl => Watch::Entry,
+        nr::getpmsg | nr::putpmsg | nr::afs_syscall | nr::tuxcall | nr::security => Watch::Entry,
+        nr::vserver | nr::epoll_ctl_old | nr::epoll_wait_old => Watch::Entry,
+        nr::create_module | nr::get_kernel_syms | nr::query_module => Watch::Entry,
+
         _ => Watch::Entry,
     }
 }
@@ -367,6 +395,7 @@ pub fn watch(nr: u64) -> Watch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::filter::{ARCH_X86_64, Filter};
 
     #[track_caller]
     fn check(nr: u64, args: [u64; 6], expected: bool) {
@@ -419,7 +448,22 @@ mod tests {
         check(nr::clock_gettime, [2, 0, 0, 0, 0, 0], false);
         check(nr::clock_gettime, [0, 0, 0, 0, 0, 0], true);
         check(nr::prlimit64, [0, 7, 0, 0x1000, 0, 0], false);
-        check(nr::prlimit64, [0, 7, 0x1_0000_0000, 0, 0, 0], true);
+        check(nr::prlimit64, [0, 7, 0x1000, 0, 0, 0], true);
+    }
+
+    #[test]
+    fn a_filter_stops_exactly_what_the_conditions_say() {
+        let filter = Filter::build(nr::END as u32, |number| watch(number.into()).rule());
+        let values = [0, 1, 2, 3, 5, 6, 15, 1030, 0x5401, u64::MAX, 0x1_0000_0000];
+        for number in 0..nr::END + 2 {
+            for first in values {
+                for second in values {
+                    let args = [first, second, first, second, 3, 0];
+                    let stops = watch(number).stops(&args);
+                    assert_eq!(filter.stops(ARCH_X86_64, number, &args), stops);
+                }
+            }
+        }
     }
 
     #[test]

@@ -78,7 +78,14 @@ impl Placement {
     pub(super) fn new() -> Self {
         // With a single CPU there is nothing to decide.
         let own = Cpus::of(0).filter(|cpus| cpus.count() > 1);
-        Self { inner: RefCell::new(Inner { last: 0, streak: 0, own, solo: None }) }
+        Self {
+            inner: RefCell::new(Inner {
+                last: 0,
+                streak: 0,
+                own,
+                solo: None,
+            }),
+        }
     }
 
     /// A stop of `tid` arrived.
@@ -135,5 +142,10 @@ impl Placement {
 fn cpu_of(tid: Tid) -> Option<usize> {
     let stat = std::fs::read(format!("/proc/{tid}/stat")).ok()?;
     let end = stat.iter().rposition(|&b| b == b')')?;
-    std::str::from_utf8(&stat[end..]).ok()?.split(' ').nth(37)?.parse().ok()
+    std::str::from_utf8(&stat[end..])
+        .ok()?
+        .split(' ')
+        .nth(37)?
+        .parse()
+        .ok()
 }

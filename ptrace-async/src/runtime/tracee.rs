@@ -192,7 +192,10 @@ impl<S: Stopped> Tracee<S> {
             self.slot.listening.set(how == Resume::Listen);
             // ESRCH: the task was killed in its stop; its death is reported.
             let tid = self.tid();
-            let _ = self.shared.placement.wake(tid, || sys::resume(tid, how, signal));
+            let _ = self
+                .shared
+                .placement
+                .wake(tid, || sys::resume(tid, how, signal));
         }
         self.with(Running)
     }
