@@ -8,6 +8,7 @@
 //!
 //! A new tool adds a column to [`model`], not a second list of syscalls.
 
+pub mod effects;
 pub mod flags;
 pub mod layout;
 pub mod model;

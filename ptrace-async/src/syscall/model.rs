@@ -119,7 +119,8 @@ pub enum When {
     Interrupted,
     /// With success, and when a signal ended the call (`poll`).
     SuccessOrInterrupted,
-    /// With `E2BIG`: the kernel reports the size it knows.
+    /// With `E2BIG`: the kernel stores the size it knows in the size field of an
+    /// extensible structure, and nothing else.
     TooBig,
     /// With any result.
     Always,

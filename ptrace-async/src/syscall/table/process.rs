@@ -135,11 +135,11 @@ pub(super) const CALLS: &[Spec] = &[
         .loads(&[Groups, Process(0)])
         .world(World::Pid),
     sys!(125 capget(
-        hdrp: InOutWhen(When::Always, One(CapHeader)), datap: Address
+        hdrp: In(One(CapHeader)), datap: Address
     ) -> Zero)
     .loads(&[Credentials])
     .rule(Rule::Capabilities),
-    sys!(126 capset(hdrp: InOutWhen(When::Always, One(CapHeader)), datap: Address) -> Zero)
+    sys!(126 capset(hdrp: In(One(CapHeader)), datap: Address) -> Zero)
         .stores(&[Credentials])
         .fails(&[EPERM])
         .rule(Rule::Capabilities),
