@@ -153,3 +153,168 @@ impl Context<'_> {
         self.create(new, true, Announce::Nothing)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::nr;
+    use super::super::testing::{Case, TID};
+    use crate::event::FileKind;
+
+    #[test]
+    fn duplicates_share_the_description() {
+        let mut case = Case::new();
+        case.call(nr::dup, &[1], 3);
+        case.call(nr::dup2, &[1, 10], 10);
+        case.call(nr::dup3, &[1, 11, libc::O_CLOEXEC as u64], 11);
+        case.call(nr::fcntl, &[1, libc::F_DUPFD as u64, 20], 20);
+        case.call(nr::fcntl, &[1, libc::F_DUPFD_CLOEXEC as u64, 20], 21);
+        assert_eq!(case.descriptors(TID), "0 1 2 3 10 11* 20 21*");
+        let id = case.model.file(TID, 1).unwrap().id;
+        for fd in [3, 10, 11, 20, 21] {
+            assert_eq!(case.model.file(TID, fd).unwrap().id, id);
+        }
+    }
+
+    #[test]
+    fn dup2_onto_itself_changes_nothing() {
+        let mut case = Case::new();
+        case.call(nr::fcntl, &[1, libc::F_SETFD as u64, 1], 0);
+        case.call(nr::dup2, &[1, 1], 1);
+        assert!(!case.exited);
+        assert_eq!(case.descriptors(TID), "0 1* 2");
+        case.call(nr::dup2, &[1, 5], -9);
+        assert_eq!(case.descriptors(TID), "0 1* 2");
+    }
+
+    #[test]
+    fn closing_needs_no_exit() {
+        let mut case = Case::new();
+        case.call(nr::dup2, &[1, 7], 7);
+        case.call(nr::dup2, &[1, 9], 9);
+        case.call(nr::close, &[0], 0);
+        assert!(!case.exited);
+        assert_eq!(case.descriptors(TID), "1 2 7 9");
+        case.call(nr::close_range, &[2, 7, 0], 0);
+        assert_eq!(case.descriptors(TID), "1 9");
+        case.call(nr::close_range, &[2, u64::from(u32::MAX), 4], 0);
+        assert_eq!(case.descriptors(TID), "1 9*");
+        case.call(nr::close_range, &[9, 2, 0], -22);
+        case.call(nr::close_range, &[0, 100, 64], -22);
+        case.call(nr::close, &[u64::MAX], -9);
+        assert_eq!(case.descriptors(TID), "1 9*");
+    }
+
+    #[test]
+    fn close_range_can_unshare_the_table_first() {
+        let mut case = Case::new();
+        let thread = TID + 1;
+        case.model
+            .spawned(TID, thread, (libc::CLONE_FILES | libc::CLONE_THREAD) as u64);
+        case.call_by(thread, nr::close_range, &[1, 1, 2], 0);
+        assert_eq!(case.descriptors(thread), "0 2");
+        assert_eq!(case.descriptors(TID), "0 1 2");
+    }
+
+    #[test]
+    fn pipes_and_socket_pairs_are_channels() {
+        let mut case = Case::new();
+        let pair = case.ints(&[3, 4]);
+        case.check(
+            nr::pipe2,
+            &[pair, libc::O_CLOEXEC as u64],
+            0,
+            &["channel pipe pipe"],
+        );
+        assert_eq!(case.descriptors(TID), "0 1 2 3* 4*");
+        let (read, write) = (
+            case.model.file(TID, 3).unwrap(),
+            case.model.file(TID, 4).unwrap(),
+        );
+        assert_eq!(read.kind, write.kind);
+        assert!(read.readable && !read.writable && write.writable && !write.readable);
+        assert_ne!(read.id, write.id);
+        let pair = case.ints(&[5, 6]);
+        let kind = (libc::SOCK_STREAM | libc::SOCK_NONBLOCK) as u64;
+        case.check(
+            nr::socketpair,
+            &[1, kind, 0, pair],
+            0,
+            &["channel socket socket"],
+        );
+        let socket = case.model.file(TID, 6).unwrap();
+        assert_eq!(socket.kind, FileKind::Socket(1));
+        assert!(socket.nonblocking.get());
+        case.check(nr::pipe, &[pair], -24, &[]);
+    }
+
+    #[test]
+    fn anonymous_descriptors_have_their_flags() {
+        let mut case = Case::new();
+        let flags = (libc::O_CLOEXEC | libc::O_NONBLOCK) as u64;
+        for (fd, nr, args) in [
+            (3, nr::eventfd2, [0, flags, 0, 0]),
+            (4, nr::timerfd_create, [0, flags, 0, 0]),
+            (5, nr::epoll_create1, [flags, 0, 0, 0]),
+            (6, nr::signalfd4, [u64::MAX, 0, 8, flags]),
+            (7, nr::memfd_create, [0, 1, 0, 0]),
+            (8, nr::eventfd, [0; 4]),
+        ] {
+            assert!(case.call(nr, &args, fd).is_empty());
+        }
+        assert_eq!(case.descriptors(TID), "0 1 2 3* 4* 5* 6* 7* 8");
+        assert_eq!(case.model.file(TID, 7).unwrap().kind, FileKind::MemFd);
+        assert!(case.model.file(TID, 3).unwrap().nonblocking.get());
+        assert!(!case.model.file(TID, 8).unwrap().nonblocking.get());
+        // Changing the mask of an existing signalfd makes none.
+        case.call(nr::signalfd4, &[6, 0, 8, 0], 6);
+        assert!(!case.exited);
+    }
+
+    #[test]
+    fn descriptors_that_cannot_be_followed_say_why() {
+        let mut case = Case::new();
+        for (fd, nr, prefix) in [
+            (3, nr::inotify_init1, "unsupported inotify_init1"),
+            (4, nr::io_uring_setup, "unsupported io_uring_setup"),
+            (5, nr::perf_event_open, "unsupported perf_event_open"),
+            (6, nr::bpf, "unsupported bpf"),
+            (7, nr::fsopen, "unsupported fsopen"),
+            (8, nr::mq_open, "shared POSIX message queue"),
+            (9, nr::pidfd_getfd, "received 9"),
+        ] {
+            let events = case.call(nr, &[0, 0], fd);
+            let shown: Vec<String> = events.iter().map(super::super::testing::show).collect();
+            assert!(
+                shown.len() == 1 && shown[0].starts_with(prefix),
+                "{shown:?}"
+            );
+            assert!(case.model.file(TID, fd as i32).is_some());
+        }
+    }
+
+    #[test]
+    fn a_pidfd_of_an_outsider_looks_at_another_process() {
+        let mut case = Case::new();
+        case.check(nr::pidfd_open, &[TID as u64, 0], 3, &[]);
+        case.check(nr::pidfd_open, &[1, 0], 4, &["identity OtherProcess"]);
+        assert_eq!(case.descriptors(TID), "0 1 2 3* 4*");
+    }
+
+    #[test]
+    fn status_flags_are_kept_and_inherited_ones_reported() {
+        let mut case = Case::new();
+        case.open("f", libc::O_RDWR, 3);
+        let flags = (libc::O_APPEND | libc::O_NONBLOCK) as u64;
+        let set = libc::F_SETFL as u64;
+        case.check(nr::fcntl, &[3, set, flags], 0, &[]);
+        let file = case.model.file(TID, 3).unwrap();
+        assert!(file.append.get() && file.nonblocking.get());
+        case.check(nr::fcntl, &[2, set, flags], -1, &[]);
+        assert!(!case.model.file(TID, 2).unwrap().append.get());
+        let expected = "state status flags of an inherited description";
+        case.check(nr::fcntl, &[2, set, flags], 0, &[expected]);
+        case.check(nr::fcntl, &[2, libc::F_GETFL as u64], 0, &[]);
+        let expected = "unsupported fcntl: an fcntl command that is not modelled";
+        case.check(nr::fcntl, &[2, 4711], 0, &[expected]);
+    }
+}

@@ -303,3 +303,250 @@ impl Context<'_> {
         Some(words)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::nr;
+    use super::super::testing::{CWD, Case, TID};
+
+    const EMPTY: u64 = libc::AT_EMPTY_PATH as u64;
+    const NOFOLLOW: u64 = libc::AT_SYMLINK_NOFOLLOW as u64;
+
+    #[test]
+    fn looking_is_reported_at_entry() {
+        let mut case = Case::new();
+        for (nr, expected) in [
+            (nr::stat, "stat /work/a"),
+            (nr::lstat, "stat /work/a@"),
+            (nr::access, "access /work/a 4"),
+            (nr::readlink, "readlink /work/a@"),
+            (nr::statfs, "statfs /work/a"),
+        ] {
+            case.check_path(nr, "a", &[4], &[expected]);
+            assert!(!case.exited);
+            assert!(case.about.is_empty());
+        }
+    }
+
+    #[test]
+    fn the_at_variants_know_their_flags() {
+        let mut case = Case::new();
+        case.open("/d", libc::O_PATH, 3);
+        let (path, empty) = (case.text("a"), case.text(""));
+        case.check(nr::newfstatat, &[3, path, 0, 0], 0, &["stat /d/a"]);
+        case.check(nr::newfstatat, &[3, path, 0, NOFOLLOW], 0, &["stat /d/a@"]);
+        case.check(nr::newfstatat, &[3, empty, 0, EMPTY], 0, &["stat </d>"]);
+        case.check(nr::newfstatat, &[3, 0, 0, EMPTY], 0, &["stat </d>"]);
+        case.check(nr::newfstatat, &[3, path, 0, EMPTY], 0, &["stat /d/a"]);
+        case.check(nr::newfstatat, &[CWD, empty, 0, EMPTY], 0, &["stat /work"]);
+        case.check(nr::newfstatat, &[3, empty, 0, 0], -2, &[]);
+        case.check(nr::statx, &[3, empty, EMPTY, 0xfff], 0, &["stat </d>"]);
+        case.check(nr::statx, &[CWD, path, NOFOLLOW], 0, &["stat /work/a@"]);
+        case.check(nr::fstat, &[1], 0, &["stat <Pipe { pipe: 77 }>"]);
+        case.check(nr::fstat, &[99], -9, &[]);
+        let effective = libc::AT_EACCESS as u64;
+        case.check(
+            nr::faccessat2,
+            &[3, path, 1, effective],
+            0,
+            &["access /d/a 1 effective"],
+        );
+        case.check(nr::faccessat2, &[3, empty, 1, EMPTY], 0, &["access /d 1"]);
+        case.check(nr::readlinkat, &[3, empty], 0, &["readlink /d@"]);
+        case.check(nr::fstatfs, &[3], 0, &["statfs </d>"]);
+        case.check(nr::getdents64, &[3], 0, &["list </d>"]);
+        assert!(!case.exited);
+    }
+
+    #[test]
+    fn changes_are_announced_and_reported_when_they_succeeded() {
+        let mut case = Case::new();
+        case.check_path(nr::mkdir, "d/", &[0o755], &["mkdir /work/d 755"]);
+        assert_eq!(case.about, ["/work/d"]);
+        case.check_path(nr::rmdir, "d", &[], &["rmdir /work/d@"]);
+        case.check_path(nr::unlink, "f", &[], &["unlink /work/f@"]);
+        assert_eq!(case.about, ["/work/f@"]);
+        case.check_path(nr::mknod, "p", &[0o10644, 0], &["mknod /work/p@ 10644 0"]);
+        case.check_path(nr::truncate, "f", &[7], &["truncate /work/f 7"]);
+        case.check_path(nr::chmod, "f", &[0o600], &["chmod /work/f 600"]);
+        case.check_path(nr::chown, "f", &[1, 1], &["chown /work/f"]);
+        case.check_path(nr::lchown, "f", &[1, 1], &["chown /work/f@"]);
+        let (a, b) = (case.text("a"), case.text("b"));
+        case.check(nr::rename, &[a, b], 0, &["rename /work/a@ -> /work/b@"]);
+        assert_eq!(case.about, ["/work/a@", "/work/b@"]);
+        case.check(nr::link, &[a, b], 0, &["link /work/a@ -> /work/b@"]);
+        assert_eq!(case.about, ["/work/b@"]);
+        case.check(nr::symlink, &[a, b], 0, &["symlink /work/b@ -> a"]);
+        let removedir = libc::AT_REMOVEDIR as u64;
+        case.check(nr::unlinkat, &[CWD, a, removedir], 0, &["rmdir /work/a@"]);
+        case.check(
+            nr::renameat2,
+            &[CWD, a, CWD, b, 2],
+            0,
+            &["rename /work/a@ <-> /work/b@"],
+        );
+    }
+
+    #[test]
+    fn changes_through_a_descriptor_announce_its_path() {
+        let mut case = Case::new();
+        case.open("f", libc::O_RDWR, 3);
+        case.check(nr::ftruncate, &[3, 5], 0, &["truncate </work/f> 5"]);
+        assert_eq!(case.about, ["/work/f"]);
+        case.check(
+            nr::fallocate,
+            &[3, 0, 10, 20],
+            0,
+            &["truncate </work/f> 30"],
+        );
+        case.check(
+            nr::fallocate,
+            &[3, 0, u64::MAX, 20],
+            -22,
+            &["fallocate /work/f fails 22"],
+        );
+        case.check(nr::fchmod, &[3, 0o640], 0, &["chmod </work/f> 640"]);
+        case.check(nr::fchown, &[3, 0, 0], 0, &["chown </work/f>"]);
+        let empty = case.text("");
+        case.check(
+            nr::fchownat,
+            &[3, empty, 0, 0, EMPTY],
+            0,
+            &["chown </work/f>"],
+        );
+        case.check(nr::ftruncate, &[99, 5], -9, &[]);
+    }
+
+    #[test]
+    fn a_failed_change_is_an_observation() {
+        let mut case = Case::new();
+        let (a, b) = (case.text("a"), case.text("b"));
+        case.check(nr::mkdir, &[a, 0o755], -17, &["mkdir /work/a@ fails 17"]);
+        assert_eq!(case.about, ["/work/a@"]);
+        case.check(
+            nr::rename,
+            &[a, b],
+            -2,
+            &["rename /work/a@ /work/b@ fails 2"],
+        );
+        case.check(
+            nr::unlinkat,
+            &[CWD, a, 0],
+            -2,
+            &["unlinkat /work/a@ fails 2"],
+        );
+        // It comes again after the signal.
+        case.check(nr::unlink, &[a], -513, &[]);
+    }
+
+    #[test]
+    fn timestamps_come_in_four_spellings() {
+        let mut case = Case::new();
+        let path = case.text("f");
+        case.open("g", 0, 3);
+        let two = case.words(&[1, 2]);
+        let four = case.words(&[1, 2, 3, 4]);
+        case.check(
+            nr::utime,
+            &[path, two],
+            0,
+            &["times /work/f At(1, 0) At(2, 0)"],
+        );
+        case.check(nr::utime, &[path, 0], 0, &["times /work/f Now Now"]);
+        case.check(
+            nr::utimes,
+            &[path, four],
+            0,
+            &["times /work/f At(1, 2000) At(3, 4000)"],
+        );
+        case.check(
+            nr::utimensat,
+            &[CWD, path, four, NOFOLLOW],
+            0,
+            &["times /work/f@ At(1, 2) At(3, 4)"],
+        );
+        let special = case.words(&[0, libc::UTIME_OMIT as u64, 0, libc::UTIME_NOW as u64]);
+        case.check(
+            nr::utimensat,
+            &[3, 0, special, 0],
+            0,
+            &["times </work/g> Keep Now"],
+        );
+        assert_eq!(case.about, ["/work/g"]);
+        case.check(nr::utimensat, &[CWD, path, 8, 0], -14, &[]);
+    }
+
+    #[test]
+    fn extended_attributes_have_names() {
+        let mut case = Case::new();
+        let (path, name) = (case.text("f"), case.text("user.x"));
+        case.open("g", 0, 3);
+        case.check(nr::getxattr, &[path, name], 0, &["xattr /work/f user.x"]);
+        case.check(nr::llistxattr, &[path], 0, &["xattr /work/f@ *"]);
+        case.check(nr::fgetxattr, &[3, name], 0, &["xattr </work/g> user.x"]);
+        assert!(!case.exited);
+        case.check(
+            nr::lsetxattr,
+            &[path, name],
+            0,
+            &["set xattr /work/f@ user.x"],
+        );
+        case.check(
+            nr::fremovexattr,
+            &[3, name],
+            0,
+            &["set xattr </work/g> user.x"],
+        );
+        case.check(
+            nr::setxattrat,
+            &[CWD, path, NOFOLLOW, name],
+            0,
+            &["set xattr /work/f@ user.x"],
+        );
+    }
+
+    #[test]
+    fn renames_carry_descriptors_and_directories_along() {
+        let mut case = Case::new();
+        case.open("d/sub", libc::O_DIRECTORY, 3);
+        case.open("d/sub/f", libc::O_RDWR, 4);
+        case.call(nr::dup, &[4], 5);
+        case.call(nr::fchdir, &[3], 0);
+        assert_eq!(case.model.cwd(TID), Some("/work/d/sub".as_ref()));
+        let id = case.model.file(TID, 4).unwrap().id;
+        let (d, e) = (case.text("/work/d"), case.text("/work/e"));
+        case.call(nr::rename, &[d, e], 0);
+        assert_eq!(case.path_of(3), Some("/work/e/sub".as_ref()));
+        assert_eq!(case.path_of(4), Some("/work/e/sub/f".as_ref()));
+        assert_eq!(case.model.cwd(TID), Some("/work/e/sub".as_ref()));
+        let (file, copy) = (
+            case.model.file(TID, 4).unwrap(),
+            case.model.file(TID, 5).unwrap(),
+        );
+        assert_eq!(file.id, id);
+        assert!(std::rc::Rc::ptr_eq(file, copy));
+        let (f, g) = (case.text("f"), case.text("g"));
+        case.call(nr::renameat, &[3, f, 3, g], 0);
+        assert_eq!(case.path_of(5), Some("/work/e/sub/g".as_ref()));
+    }
+
+    #[test]
+    fn an_exchange_moves_both_sides() {
+        let mut case = Case::new();
+        case.open("a/f", 0, 3);
+        case.open("b/f", 0, 4);
+        let (a, b) = (case.text("a"), case.text("b"));
+        case.call(nr::renameat2, &[CWD, a, CWD, b, 2], 0);
+        assert_eq!(case.path_of(3), Some("/work/b/f".as_ref()));
+        assert_eq!(case.path_of(4), Some("/work/a/f".as_ref()));
+    }
+
+    #[test]
+    fn a_changed_root_comes_before_absolute_paths() {
+        let mut case = Case::new();
+        case.check_path(nr::chroot, "/jail", &[], &["stat /jail", "chroot /jail"]);
+        case.check_path(nr::stat, "/etc/x", &[], &["stat /jail/etc/x"]);
+        case.check_path(nr::stat, "x", &[], &["stat /work/x"]);
+        assert_eq!(case.model.root(TID), Some("/jail".as_ref()));
+    }
+}

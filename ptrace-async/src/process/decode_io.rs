@@ -241,3 +241,166 @@ impl Context<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::nr;
+    use super::super::testing::{Case, TID};
+
+    const PIPE: &str = "<Pipe { pipe: 77 }>";
+
+    #[test]
+    fn reads_are_reported_at_entry() {
+        let mut case = Case::new();
+        case.open("f", 0, 7);
+        case.check(nr::read, &[0, 0, 10], 10, &["read 0 </dev/pts/9>"]);
+        assert!(!case.exited);
+        case.check(nr::readv, &[7, 0, 1], 10, &["read 7 </work/f>"]);
+        case.check(nr::preadv2, &[7, 0, 1, u64::MAX], 10, &["read 7 </work/f>"]);
+        case.check(nr::read, &[42, 0, 10], -9, &[]);
+        // Not shown: 3 to 5 are the process's own.
+        case.open("f", 0, 3);
+        case.check(nr::read, &[3, 0, 10], 10, &[]);
+    }
+
+    #[test]
+    fn writes_tell_what_the_kernel_took() {
+        let mut case = Case::new();
+        case.check(
+            nr::write,
+            &[1, 0x1000, 10],
+            6,
+            &[&format!("write 1 {PIPE} 6 [6]")],
+        );
+        let vector = case.words(&[0x1000, 4, 0x2000, 0, 0x3000, 10]);
+        case.check(
+            nr::writev,
+            &[1, vector, 3],
+            9,
+            &[&format!("write 1 {PIPE} 9 [4] [5]")],
+        );
+        case.check(
+            nr::pwrite64,
+            &[2, 0x1000, 3, 8],
+            3,
+            &["write 2 </log> 3 positioned"],
+        );
+        case.check(
+            nr::pwritev2,
+            &[2, vector, 3, u64::MAX],
+            4,
+            &["write 2 </log> 4 [4]"],
+        );
+        case.check(nr::write, &[1, 0x1000, 10], -32, &[]);
+        case.check(nr::write, &[1, 0x1000, 0], 0, &[]);
+        case.check(nr::write, &[42, 0x1000, 1], -9, &[]);
+    }
+
+    #[test]
+    fn copies_in_the_kernel_have_a_source() {
+        let mut case = Case::new();
+        case.open("f", 0, 3);
+        let copied = format!("write 1 {PIPE} 5 from </work/f>");
+        case.check(
+            nr::sendfile,
+            &[1, 3, 0, 9],
+            5,
+            &["read 3 </work/f>", &copied],
+        );
+        case.check(
+            nr::splice,
+            &[3, 8, 1, 0, 9],
+            5,
+            &["read 3 </work/f> positioned", &copied],
+        );
+        let copied = "write 2 </log> 5 positioned from </work/f>";
+        case.check(
+            nr::copy_file_range,
+            &[3, 0, 2, 8, 9],
+            5,
+            &["read 3 </work/f>", copied],
+        );
+        case.check(nr::vmsplice, &[1, 0, 1], 5, &[&format!("write 1 {PIPE} 5")]);
+    }
+
+    #[test]
+    fn a_clone_of_blocks_is_a_write() {
+        let mut case = Case::new();
+        case.open("f", 0, 3);
+        let range = case.words(&[3, 0, 4096, 0]);
+        let expected = [
+            "read 3 </work/f> positioned",
+            "write 2 </log> 4096 positioned from </work/f>",
+        ];
+        case.check(nr::ioctl, &[2, 0x4020_940d, range], 0, &expected);
+    }
+
+    #[test]
+    fn polling_inherited_streams_for_input_is_reading() {
+        let mut case = Case::new();
+        let terminal = "read 0 </dev/pts/9>";
+        let set = case.words(&[
+            0x0000_0001_0000_0000,
+            0x0000_0004_0000_0001,
+            0x0000_0001_0000_0002,
+        ]);
+        case.check(nr::poll, &[set, 3, 0], 1, &[terminal]);
+        assert!(!case.exited);
+        case.check(nr::poll, &[0, 0, 100], 0, &[]);
+        let many = case.words(&[0x0000_0001_0000_0000; 100]);
+        assert_eq!(case.call(nr::ppoll, &[many, 100], 1).len(), 100);
+        let bits = case.bytes(&[0b111]);
+        case.check(nr::select, &[1, bits], 1, &[terminal]);
+        case.check(
+            nr::pselect6,
+            &[3, bits],
+            1,
+            &[terminal, &format!("read 1 {PIPE}")],
+        );
+        let event = case.ints(&[1, 0, 0]);
+        case.check(nr::epoll_ctl, &[9, 1, 0, event], 0, &[terminal]);
+        case.check(nr::epoll_ctl, &[9, 2, 0, 0], 0, &[]);
+    }
+
+    #[test]
+    fn shared_writable_mappings_are_reported_when_they_exist() {
+        let mut case = Case::new();
+        case.check(nr::mmap, &[0, 4096, 3, 1, 2, 0], 0x1000, &["map </log>"]);
+        case.check(nr::mmap, &[0, 4096, 3, 1, 2, 0], -13, &[]);
+        case.check(nr::mmap, &[0, 4096, 3, 2, 2, 0], 0x1000, &[]);
+    }
+
+    #[test]
+    fn device_control_is_reported_unless_it_is_understood() {
+        let mut case = Case::new();
+        case.check(
+            nr::ioctl,
+            &[0, 0x5401, 0],
+            0,
+            &["ioctl </dev/pts/9> 0x5401"],
+        );
+        case.check(nr::ioctl, &[2, 0x5401, 0], -25, &[]);
+        case.check(nr::ioctl, &[0, 0x541b, 0], 0, &["read 0 </dev/pts/9>"]);
+        case.check(nr::ioctl, &[2, 0x6611, 0], 0, &["ioctl </log> 0x6611"]);
+        case.check(nr::ioctl, &[2, 0x5451], 0, &[]);
+        assert_eq!(case.descriptors(TID), "0 1 2*");
+        case.check(nr::ioctl, &[2, 0x5450], 0, &[]);
+        assert_eq!(case.descriptors(TID), "0 1 2");
+        let on = case.ints(&[1]);
+        let expected = "state status flags of an inherited description";
+        case.check(nr::ioctl, &[1, 0x5421, on], 0, &[expected]);
+        assert!(case.model.file(TID, 1).unwrap().nonblocking.get());
+        case.check(nr::ioctl, &[1, 0x5421, on], 0, &[]);
+    }
+
+    #[test]
+    fn positions_and_locks() {
+        let mut case = Case::new();
+        case.open("f", 0, 3);
+        case.check(nr::lseek, &[2, 0, 1], 0, &["seek 2 </log>"]);
+        case.check(nr::lseek, &[3, 0, 1], 0, &[]);
+        case.check(nr::flock, &[3, 2], 0, &["lock </work/f>"]);
+        case.check(nr::fcntl, &[3, 6, 0], 0, &["lock </work/f>"]);
+        assert!(!case.exited);
+    }
+}

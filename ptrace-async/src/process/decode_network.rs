@@ -82,3 +82,91 @@ impl Context<'_> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::nr;
+    use super::super::testing::{Case, TID};
+
+    /// `struct sockaddr_un`
+    fn address(case: &mut Case, path: &str) -> (u64, u64) {
+        let mut bytes = vec![1, 0];
+        bytes.extend_from_slice(path.as_bytes());
+        bytes.push(0);
+        (case.bytes(&bytes), bytes.len() as u64)
+    }
+
+    #[test]
+    fn sockets_are_descriptors_of_their_family() {
+        let mut case = Case::new();
+        let flags = (libc::SOCK_STREAM | libc::SOCK_CLOEXEC) as u64;
+        case.check(
+            nr::socket,
+            &[2, flags, 0],
+            3,
+            &["network socket <Socket(2)>"],
+        );
+        case.check(nr::listen, &[3, 1], 0, &["network listen <Socket(2)>"]);
+        case.check(nr::accept, &[3, 0, 0], 4, &["network accept <Socket(2)>"]);
+        case.check(nr::sendto, &[4], 0, &["network sendto <Socket(2)>"]);
+        assert_eq!(case.descriptors(TID), "0 1 2 3* 4");
+        let inet = case.bytes(&[2, 0, 0, 80, 127, 0, 0, 1]);
+        case.check(
+            nr::connect,
+            &[3, inet, 8],
+            -111,
+            &["network connect <Socket(2)>"],
+        );
+    }
+
+    #[test]
+    fn a_local_address_is_a_path() {
+        let mut case = Case::new();
+        case.call(nr::socket, &[1, 1, 0], 3);
+        let (at, length) = address(&mut case, "sock");
+        let made = "mknod /work/sock@ 140777 0";
+        case.check(
+            nr::bind,
+            &[3, at, length],
+            0,
+            &["network bind <Socket(1)>", made],
+        );
+        assert_eq!(case.about, ["/work/sock@"]);
+        let looked = ["stat /work/sock", "network connect <Socket(1)>"];
+        case.check(nr::connect, &[3, at, length], 0, &looked);
+        case.check(
+            nr::connect,
+            &[3, at, length],
+            -2,
+            &["connect /work/sock fails 2"],
+        );
+        // An abstract name is no path.
+        let (at, length) = address(&mut case, "\0name");
+        case.check(
+            nr::connect,
+            &[3, at, length],
+            -111,
+            &["network connect <Socket(1)>"],
+        );
+    }
+
+    #[test]
+    fn descriptors_in_messages_are_received() {
+        let mut case = Case::new();
+        case.call(nr::socket, &[1, 1, 0], 3);
+        // cmsghdr { 24, SOL_SOCKET, SCM_RIGHTS } 7 8, then one that is none.
+        let rights = 1 << 32 | 1;
+        let control = case.words(&[24, rights, 8 << 32 | 7, 20, 2 << 32 | 1, 9]);
+        let header = case.words(&[0, 0, 0, 0, control, 48, 0]);
+        let expected = ["network recvmsg <Socket(1)>", "received 7", "received 8"];
+        case.check(nr::recvmsg, &[3, header, 0], 1, &expected);
+        assert_eq!(case.descriptors(TID), "0 1 2 3 7 8");
+        let headers = case.words(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, control, 24, 0, 0]);
+        let expected = ["network recvmmsg <Socket(1)>", "received 7", "received 8"];
+        case.check(nr::recvmmsg, &[3, headers, 2], 2, &expected);
+        // Sizes that lie lead nowhere.
+        let control = case.words(&[u64::MAX, rights, 1]);
+        let header = case.words(&[0, 0, 0, 0, control, u64::MAX, 0]);
+        case.call(nr::recvmsg, &[3, header, 0], 1);
+    }
+}

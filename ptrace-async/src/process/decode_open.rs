@@ -113,3 +113,162 @@ impl Context<'_> {
         None
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::nr;
+    use super::super::testing::{CWD, Case, TID};
+
+    #[test]
+    fn opens_name_an_absolute_path_and_make_a_descriptor() {
+        let mut case = Case::new();
+        let path = case.text("dir//./file");
+        case.check(nr::open, &[path, 0], 3, &["open /work/dir/file read"]);
+        assert!(case.about.is_empty());
+        let file = case.model.file(TID, 3).unwrap();
+        assert_eq!(file.path.as_deref(), Some("/work/dir/file".as_ref()));
+        assert!(file.readable && !file.writable);
+        assert_eq!(file.creator, Some(TID));
+    }
+
+    #[test]
+    fn a_failed_open_tells_its_error() {
+        let mut case = Case::new();
+        let path = case.text("/no");
+        case.check(nr::openat, &[CWD, path, 0], -2, &["open /no fails 2"]);
+        assert_eq!(case.descriptors(TID), "0 1 2");
+    }
+
+    #[test]
+    fn opening_to_write_is_announced() {
+        let mut case = Case::new();
+        let path = case.text("out");
+        let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC | libc::O_CLOEXEC;
+        let expected = "open /work/out write truncate create 644";
+        case.check(
+            nr::openat,
+            &[CWD, path, flags as u64, 0o644],
+            3,
+            &[expected],
+        );
+        assert_eq!(case.about, ["/work/out"]);
+        assert_eq!(case.descriptors(TID), "0 1 2 3*");
+        case.check(
+            nr::creat,
+            &[path, 0o600],
+            4,
+            &["open /work/out write truncate create 600"],
+        );
+        assert_eq!(case.about, ["/work/out"]);
+    }
+
+    #[test]
+    fn exclusive_creation_and_nofollow_do_not_follow() {
+        let mut case = Case::new();
+        let path = case.text("l");
+        let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL;
+        let expected = "open /work/l@ read write exclusive create 644";
+        case.check(
+            nr::openat,
+            &[CWD, path, flags as u64, 0o644],
+            3,
+            &[expected],
+        );
+        let flags = libc::O_PATH | libc::O_NOFOLLOW;
+        case.check(
+            nr::openat,
+            &[CWD, path, flags as u64],
+            4,
+            &["open /work/l@ path"],
+        );
+        let file = case.model.file(TID, 4).unwrap();
+        assert!(file.path_only && !file.readable && !file.writable);
+    }
+
+    #[test]
+    fn openat_starts_at_the_directory_descriptor() {
+        let mut case = Case::new();
+        case.open("/usr/lib", libc::O_DIRECTORY, 3);
+        let (relative, absolute) = (case.text("../x"), case.text("/y"));
+        case.check(
+            nr::openat,
+            &[3, relative, 0],
+            4,
+            &["open /usr/lib/../x read"],
+        );
+        case.check(nr::openat, &[3, absolute, 0], 5, &["open /y read"]);
+        // A descriptor that does not exist: EBADF, whatever the world is like.
+        case.check(nr::openat, &[99, relative, 0], -9, &[]);
+        let expected =
+            "unsupported openat: a path relative to a descriptor whose own path is not known";
+        case.check(nr::openat, &[1, relative, 0], -20, &[expected]);
+    }
+
+    #[test]
+    fn an_unnamed_file_gets_its_path_when_it_is_linked() {
+        let mut case = Case::new();
+        let (directory, link) = (case.text("/tmp"), case.text("/proc/self/fd/3"));
+        let to = case.text("named");
+        let flags = libc::O_TMPFILE | libc::O_RDWR;
+        let expected = "open /tmp read write directory tmpfile create 600";
+        case.check(
+            nr::openat,
+            &[CWD, directory, flags as u64, 0o600],
+            3,
+            &[expected],
+        );
+        assert!(case.about.is_empty());
+        assert_eq!(case.path_of(3), None);
+        let follow = libc::AT_SYMLINK_FOLLOW as u64;
+        case.check(
+            nr::linkat,
+            &[CWD, link, CWD, to, follow],
+            0,
+            &["link <Opened> -> /work/named@"],
+        );
+        assert_eq!(case.path_of(3), Some("/work/named".as_ref()));
+    }
+
+    #[test]
+    fn openat2_reads_its_flags_from_memory() {
+        let mut case = Case::new();
+        let path = case.text("f");
+        let how = case.words(&[libc::O_RDWR as u64, 0, 0]);
+        case.check(
+            nr::openat2,
+            &[CWD, path, how, 24],
+            3,
+            &["open /work/f read write"],
+        );
+        let how = case.words(&[0, 0, 0x10]);
+        let expected = "unsupported openat2: the path resolves as if a descriptor were the root";
+        case.check(nr::openat2, &[CWD, path, how, 24], 4, &[expected]);
+        assert_eq!(case.descriptors(TID), "0 1 2 3 4*");
+    }
+
+    #[test]
+    fn unreadable_and_endless_paths_are_no_observation() {
+        let mut case = Case::new();
+        case.check(nr::openat, &[CWD, 0, 0], -14, &[]);
+        case.check(nr::openat, &[CWD, 0x5000_0000, 0], -14, &[]);
+        let long = case.text(&"x/".repeat(3000));
+        case.check(nr::openat, &[CWD, long, 0], -36, &[]);
+        let fits = format!("/{}", "x".repeat(4094));
+        let path = case.text(&fits);
+        case.check(
+            nr::openat,
+            &[CWD, path, 0],
+            3,
+            &[&format!("open {fits} read")],
+        );
+        let empty = case.text("");
+        case.check(nr::openat, &[CWD, empty, 0], -2, &[]);
+    }
+
+    #[test]
+    fn an_interrupted_open_is_no_event() {
+        let mut case = Case::new();
+        let path = case.text("fifo");
+        case.check(nr::openat, &[CWD, path, 0], -512, &[]);
+    }
+}

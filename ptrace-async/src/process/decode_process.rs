@@ -415,3 +415,208 @@ impl Context<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{CWD, Case, TID};
+    use super::*;
+
+    #[test]
+    fn executions_are_told_before_and_when_they_fail() {
+        let mut case = Case::new();
+        case.open("/bin", libc::O_PATH, 3);
+        let (path, empty) = (case.text("prog"), case.text(""));
+        let failed = ["exec /work/prog", "exec /work/prog fails 2"];
+        case.check(nr::execve, &[path, 1, 2], -2, &failed);
+        case.check(nr::execve, &[path, 1, 2], 0, &["exec /work/prog"]);
+        case.check(nr::execveat, &[3, path, 1, 2, 0], 0, &["exec /bin/prog"]);
+        let flags = libc::AT_EMPTY_PATH as u64;
+        case.check(nr::execveat, &[3, empty, 1, 2, flags], 0, &["exec /bin"]);
+        case.call(nr::memfd_create, &[0, 0], 4);
+        let expected = [
+            "unsupported execveat: the program that is executed has no path",
+            "exec /proc/self/fd/4",
+        ];
+        case.check(nr::execveat, &[4, empty, 1, 2, flags], 0, &expected);
+        case.check(nr::execve, &[0, 1, 2], -14, &[]);
+    }
+
+    #[test]
+    fn a_change_of_directory_moves_relative_paths() {
+        let mut case = Case::new();
+        case.check_path(
+            nr::chdir,
+            "sub/",
+            &[],
+            &["stat /work/sub", "chdir /work/sub"],
+        );
+        case.check_path(nr::stat, "x", &[], &["stat /work/sub/x"]);
+        let path = case.text("no");
+        let expected = ["stat /work/sub/no", "chdir /work/sub/no fails 2"];
+        case.check(nr::chdir, &[path], -2, &expected);
+        assert_eq!(case.model.cwd(TID), Some("/work/sub".as_ref()));
+        case.open("/etc", libc::O_PATH, 3);
+        case.check(nr::fchdir, &[3], 0, &["chdir /etc"]);
+    }
+
+    #[test]
+    fn who_shares_what_depends_on_the_clone_flags() {
+        let mut case = Case::new();
+        let thread =
+            (libc::CLONE_VM | libc::CLONE_FS | libc::CLONE_FILES | libc::CLONE_THREAD) as u64;
+        case.model.spawned(TID, TID + 1, thread);
+        case.model.spawned(TID, TID + 2, 0);
+        assert_eq!(case.model.tgid(TID + 1), Some(TID));
+        assert_eq!(case.model.tgid(TID + 2), Some(TID + 2));
+        case.call_by(TID + 1, nr::close, &[0], 0);
+        case.call_by(TID + 1, nr::umask, &[0o77], 0);
+        let path = case.text("/x");
+        case.call_by(TID + 1, nr::chdir, &[path], 0);
+        assert_eq!(case.descriptors(TID), "1 2");
+        assert_eq!(case.model.cwd(TID), Some("/x".as_ref()));
+        assert_eq!(case.model.umask(TID), 0o77);
+        assert_eq!(case.descriptors(TID + 2), "0 1 2");
+        assert_eq!(case.model.cwd(TID + 2), Some("/work".as_ref()));
+        assert_eq!(case.model.umask(TID + 2), 0o22);
+        // Descriptions stay common after a fork.
+        let (parent, child) = (
+            case.model.file(TID, 1).unwrap(),
+            case.model.file(TID + 2, 1).unwrap(),
+        );
+        assert_eq!(parent.id, child.id);
+        case.check(nr::unshare, &[libc::CLONE_FILES as u64], 0, &[]);
+        case.call(nr::close, &[1], 0);
+        assert_eq!(case.descriptors(TID + 1), "1 2");
+        let namespace = libc::CLONE_NEWNS as u64;
+        case.check(nr::unshare, &[namespace], 0, &["state namespaces"]);
+    }
+
+    #[test]
+    fn exec_by_any_thread_leaves_the_leader_with_the_callers_table() {
+        let mut case = Case::new();
+        let thread = (libc::CLONE_FILES | libc::CLONE_FS | libc::CLONE_THREAD) as u64;
+        case.model.spawned(TID, TID + 1, thread);
+        case.model.spawned(TID, TID + 2, thread);
+        // A process that shares the table without being a thread keeps its own.
+        case.model.spawned(TID, TID + 3, libc::CLONE_FILES as u64);
+        case.call(nr::fcntl, &[2, libc::F_SETFD as u64, 1], 0);
+        case.model.exec(TID, TID + 1);
+        assert_eq!(case.model.tasks().count(), 2);
+        assert_eq!(case.model.tgid(TID), Some(TID));
+        assert_eq!(case.descriptors(TID), "0 1");
+        assert_eq!(case.descriptors(TID + 3), "0 1 2*");
+        case.model.exited(TID + 3);
+        case.model.exited(TID);
+        assert_eq!(case.model.tables.len(), 0);
+        assert_eq!(case.model.locations.len(), 0);
+    }
+
+    #[test]
+    fn clones_report_what_they_do_besides() {
+        let mut case = Case::new();
+        case.check(nr::clone, &[0x11], 5, &[]);
+        let pidfd = case.ints(&[7]);
+        case.check(nr::clone, &[0x1011, 0, pidfd], 5, &[]);
+        assert_eq!(case.descriptors(TID), "0 1 2 7*");
+        let block = case.words(&[libc::CLONE_NEWUSER as u64, 0]);
+        case.check(nr::clone3, &[block, 88], 5, &["state namespaces"]);
+        let pidfd = case.ints(&[8]);
+        let block = case.words(&[libc::CLONE_PIDFD as u64, pidfd]);
+        case.check(nr::clone3, &[block, 88], 5, &[]);
+        assert_eq!(case.descriptors(TID), "0 1 2 7* 8*");
+        let expected = "unsupported clone: the child asks not to be traced";
+        case.check(nr::clone, &[CLONE_UNTRACED], 5, &[expected]);
+    }
+
+    #[test]
+    fn time_chance_and_identity() {
+        let mut case = Case::new();
+        case.check(nr::clock_gettime, &[0], 0, &["clock 0"]);
+        case.check(nr::clock_gettime, &[2], 0, &[]);
+        case.check(nr::gettimeofday, &[0], 0, &["clock -1"]);
+        case.check(nr::time, &[3], 0, &["clock -1"]);
+        case.check(nr::getrandom, &[0, 8, 1], 8, &["random 8 1"]);
+        case.check(nr::uname, &[0], 0, &["identity Uname"]);
+        case.check(nr::sched_getaffinity, &[0], 0, &["identity Affinity"]);
+        case.check(nr::getpriority, &[0], 0, &["identity Scheduling"]);
+        case.check(nr::process_vm_readv, &[TID as u64], 0, &[]);
+        case.check(nr::process_vm_readv, &[1], 0, &["identity OtherProcess"]);
+        assert!(!case.exited);
+    }
+
+    #[test]
+    fn a_signal_to_oneself_stays_inside() {
+        let mut case = Case::new();
+        let (own, thread) = (TID as u64, TID as u64 + 1);
+        case.model.spawned(TID, TID + 1, libc::CLONE_THREAD as u64);
+        case.check(nr::kill, &[own, 15], 0, &[]);
+        case.check(nr::tgkill, &[own, thread, 6], 0, &[]);
+        case.check(nr::tkill, &[thread, 6], 0, &[]);
+        case.check(nr::kill, &[1, 0], -1, &["signal 0 to 1"]);
+        case.check(nr::kill, &[-5_i32 as u32 as u64, 9], 0, &["signal 9 to -5"]);
+        case.check(nr::tgkill, &[1, 1, 9], 0, &["signal 9 to 1"]);
+    }
+
+    #[test]
+    fn limits_and_state() {
+        let mut case = Case::new();
+        case.check(nr::prlimit64, &[0, 7, 0, 0x1000], 0, &[]);
+        case.check(nr::prlimit64, &[0, 7, 0x1000, 0], 0, &["limit 7"]);
+        case.check(
+            nr::prlimit64,
+            &[1, 7, 0, 0x1000],
+            0,
+            &["identity OtherProcess"],
+        );
+        case.check(nr::setrlimit, &[4, 0x1000], -1, &[]);
+        case.check(nr::setuid, &[0], 0, &["state credentials"]);
+        case.check(nr::mount, &[0], 0, &["state mounts"]);
+        case.check(nr::setsid, &[], 5, &["state session"]);
+        case.check(nr::umask, &[0o1077], 0o22, &["umask 77"]);
+        case.check(nr::personality, &[0xffff_ffff], 0, &[]);
+        case.check(nr::personality, &[0x0004_0000], 0, &["state personality"]);
+        case.check(nr::shmget, &[0], 0, &["shared System V shared memory"]);
+        case.check(nr::seccomp, &[1, 0], 0, &["state seccomp filter"]);
+        case.check(nr::prctl, &[15], 0, &[]);
+        case.check(nr::prctl, &[1, 9], 0, &[]);
+        case.check(nr::prctl, &[24, 1], 0, &["state capabilities"]);
+        let expected = "unsupported prctl: a prctl option that is not modelled";
+        case.check(nr::prctl, &[12345], 0, &[expected]);
+    }
+
+    #[test]
+    fn every_syscall_is_decoded_whatever_its_arguments() {
+        let values = [0, 1, 3, 9, 0x10_000, 0xffff_ffff, u64::MAX, CWD];
+        for number in (0..nr::END + 3).chain([0x4000_0000, u64::MAX]) {
+            for value in values {
+                for result in [-512, -22, 0, 5, i64::from(i32::MAX), i64::MAX, i64::MIN] {
+                    let mut case = Case::new();
+                    case.words(&[value; 16]);
+                    let events = case.call(number, &[value; 6], result);
+                    let guessed = events.iter().any(|event| {
+                        matches!(
+                            event,
+                            IoEvent::Unsupported {
+                                reason: "not modelled",
+                                ..
+                            }
+                        )
+                    });
+                    assert_eq!(guessed, nr::name(number) == "unknown", "{number}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_unknown_task_is_reported_and_not_followed() {
+        let mut case = Case::new();
+        let events = case.call_by(TID + 9, nr::close, &[0], 0);
+        assert!(matches!(events[..], [IoEvent::Unsupported { .. }]));
+        case.model.spawned(TID + 9, TID + 10, 0);
+        case.model.exec(TID + 11, TID + 11);
+        case.model.exited(TID + 12);
+        assert_eq!(case.model.cwd(TID + 9), None);
+        assert_eq!(case.descriptors(TID + 9), "");
+    }
+}

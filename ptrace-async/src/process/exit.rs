@@ -50,7 +50,8 @@ pub(super) fn exit(
         out,
     };
     if result < 0 {
-        context.failed(pending.step, (-result) as i32);
+        let error = i32::try_from(result.unsigned_abs()).unwrap_or(i32::MAX);
+        context.failed(pending.step, error);
     } else {
         context.succeeded(pending.step);
     }

@@ -35,8 +35,12 @@ mod exit;
 mod nr;
 mod paths;
 mod proc;
+#[cfg(test)]
+mod properties;
 mod renames;
 mod table;
+#[cfg(test)]
+mod testing;
 mod verify;
 mod watch;
 
