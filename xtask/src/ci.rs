@@ -5,12 +5,14 @@
 //! README names ([`TEST_COMMAND`]).
 
 use std::io::{BufRead, BufReader};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{ExitCode, Stdio};
 use std::time::Instant;
 
 use anyhow::Context;
 
+use crate::cargo;
 use crate::deps;
+use crate::syscall_table;
 use crate::totals::Totals;
 
 /// The README's command that runs the tests.
@@ -51,10 +53,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         step("tests", &mut || cargo_counting(TEST_COMMAND, &mut totals))?;
     }
     step("formatting", &mut || {
-        cargo(&["fmt", "--all", "--check"], &[])
+        run_cargo(&["fmt", "--all", "--check"], &[])
     })?;
     step("clippy", &mut || {
-        cargo(
+        run_cargo(
             &[
                 "clippy",
                 "--workspace",
@@ -67,13 +69,19 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         )
     })?;
     step("documentation", &mut || {
-        cargo(
+        run_cargo(
             &["doc", "--workspace", "--no-deps"],
             &[("RUSTDOCFLAGS", "-Dwarnings")],
         )
     })?;
     step("dependency direction", &mut || {
         Ok(deps::run()? == ExitCode::SUCCESS)
+    })?;
+
+    step("syscall table", &mut || {
+        Ok(syscall_table::check()
+            .inspect_err(|error| println!("{error:#}"))
+            .is_ok())
     })?;
 
     if !failed.is_empty() {
@@ -89,13 +97,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// The cargo that started us, so that a chosen toolchain stays chosen.
-fn cargo_command() -> Command {
-    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-}
-
-fn cargo(args: &[&str], env: &[(&str, &str)]) -> anyhow::Result<bool> {
-    let status = cargo_command()
+fn run_cargo(args: &[&str], env: &[(&str, &str)]) -> anyhow::Result<bool> {
+    let status = cargo::command()
         .args(args)
         .envs(env.iter().copied())
         .status()
@@ -105,7 +108,7 @@ fn cargo(args: &[&str], env: &[(&str, &str)]) -> anyhow::Result<bool> {
 
 /// Runs cargo, passes its output on, and counts the tests in it.
 fn cargo_counting(args: &[&str], totals: &mut Totals) -> anyhow::Result<bool> {
-    let mut child = cargo_command()
+    let mut child = cargo::command()
         .args(args)
         .stdout(Stdio::piped())
         .spawn()

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::{ci, deps};
+use crate::{ci, deps, differential, syscall_table};
 
 /// Development tasks of the workspace.
 #[derive(Debug, Parser)]
@@ -20,6 +20,10 @@ enum Task {
     Ci(ci::Args),
     /// Check that the crates depend on each other in one direction only.
     Deps,
+    /// Compare random runs under pcache with the same runs without it.
+    Differential(Box<differential::Args>),
+    /// Compare the syscall table with the kernel's own list.
+    SyscallTable,
 }
 
 /// Parses the command line and runs the task it names.
@@ -32,5 +36,11 @@ pub fn run() -> anyhow::Result<ExitCode> {
     match Cli::parse().task {
         Task::Ci(args) => ci::run(&args),
         Task::Deps => deps::run(),
+        Task::Differential(args) => differential::run(&args),
+        Task::SyscallTable => {
+            syscall_table::check()?;
+            println!("syscall table: ok");
+            Ok(ExitCode::SUCCESS)
+        }
     }
 }

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 use anyhow::{Context, ensure};
 use serde::Deserialize;
@@ -110,8 +110,7 @@ pub(crate) fn run() -> anyhow::Result<ExitCode> {
 }
 
 fn metadata() -> anyhow::Result<Metadata> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = Command::new(cargo)
+    let output = crate::cargo::command()
         .args(["metadata", "--format-version=1", "--no-deps"])
         .output()
         .context("running `cargo metadata`")?;

@@ -4,9 +4,13 @@
 //! [`cli`] is the only place that knows them all. A task that checks something
 //! prints what is wrong, one line per finding, and fails.
 
+mod cargo;
 mod ci;
 mod cli;
 mod deps;
+mod differential;
+mod pcache;
+pub mod syscall_table;
 mod totals;
 
 pub use cli::run;

@@ -1,0 +1,112 @@
+//! Two copies of a tree that live, one at a time, at the same absolute path.
+//!
+//! Programs write their paths into their output, so both sides of a
+//! comparison must run at one path. The copy whose turn it is is renamed to
+//! that path and renamed away afterwards. This needs no privilege and no
+//! namespace, works on every file system, and changes no time in the tree (a
+//! bind mount in a user namespace would change the uids that programs see, and
+//! is forbidden in many containers). The directory around the live tree holds
+//! nothing else, so that even a listing of `..` is the same.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+
+/// One of the two copies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// Where commands run by themselves.
+    Plain,
+    /// Where commands run under pcache.
+    Cached,
+}
+
+/// The directories of one worker.
+#[derive(Debug)]
+pub(crate) struct Arena {
+    base: PathBuf,
+}
+
+impl Arena {
+    /// Makes the directories below `base`, with two empty trees and an empty
+    /// store; what was there before is removed.
+    ///
+    /// # Errors
+    ///
+    /// When the directories cannot be made.
+    pub(crate) fn new(base: PathBuf) -> anyhow::Result<Self> {
+        let arena = Self { base };
+        arena.reset()?;
+        Ok(arena)
+    }
+
+    /// Empties both trees and the store.
+    ///
+    /// # Errors
+    ///
+    /// When the old content cannot be removed.
+    pub(crate) fn reset(&self) -> anyhow::Result<()> {
+        if self.base.exists() {
+            super::edit::clear(&self.base)
+                .with_context(|| format!("emptying {}", self.base.display()))?;
+        }
+        for dir in [
+            "live",
+            "parked/plain",
+            "parked/cached",
+            "store",
+            "home",
+            "io",
+        ] {
+            fs::create_dir_all(self.base.join(dir))
+                .context("making the directories of a worker")?;
+        }
+        Ok(())
+    }
+
+    /// Where the live tree is.
+    pub(crate) fn tree(&self) -> PathBuf {
+        self.base.join("live/tree")
+    }
+
+    /// The store that pcache uses.
+    pub(crate) fn store(&self) -> PathBuf {
+        self.base.join("store")
+    }
+
+    /// The home directory of the commands, empty at first.
+    pub(crate) fn home(&self) -> PathBuf {
+        self.base.join("home")
+    }
+
+    /// Room for files that belong to neither tree.
+    pub(crate) fn io(&self) -> PathBuf {
+        self.base.join("io")
+    }
+
+    /// Where a side's tree is while it is not live.
+    pub(crate) fn parked(&self, side: Side) -> PathBuf {
+        self.base.join(match side {
+            Side::Plain => "parked/plain",
+            Side::Cached => "parked/cached",
+        })
+    }
+
+    /// Makes `side` live while `work` runs on it.
+    ///
+    /// # Errors
+    ///
+    /// Those of `work`, and of the renames.
+    pub(crate) fn live<T>(
+        &self,
+        side: Side,
+        work: impl FnOnce(&Path) -> anyhow::Result<T>,
+    ) -> anyhow::Result<T> {
+        let (parked, tree) = (self.parked(side), self.tree());
+        fs::rename(&parked, &tree).context("making a tree live")?;
+        let result = work(&tree);
+        fs::rename(&tree, &parked).context("parking a tree")?;
+        result
+    }
+}

@@ -1,0 +1,303 @@
+//! Random cases.
+
+mod chance;
+mod edits;
+mod make;
+mod ninja;
+mod python;
+mod shell;
+mod snippet;
+
+use std::path::Path;
+
+use super::case::{Case, Entry, Input, Node, Output, Run, Step};
+use super::check::SEARCH_PATH;
+use super::dice::Dice;
+
+/// Which programs the generated projects may use.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Tools {
+    gcc: bool,
+    ninja: bool,
+    python: bool,
+}
+
+impl Tools {
+    /// Looks for the optional programs where the commands will find them.
+    pub(crate) fn find() -> Self {
+        let there = |name: &str| {
+            SEARCH_PATH
+                .split(':')
+                .any(|dir| Path::new(dir).join(name).exists())
+        };
+        Self {
+            gcc: there("gcc"),
+            ninja: there("ninja"),
+            python: there("python3"),
+        }
+    }
+}
+
+/// What a generator made, for the edits to choose from.
+struct Project {
+    kind: &'static str,
+    entries: Vec<Entry>,
+    /// Files that commands only read.
+    sources: Vec<String>,
+    /// Files that commands make.
+    outputs: Vec<String>,
+    /// Files with pieces that edits may drop, exchange or double.
+    scripts: Vec<String>,
+    /// The commands that make sense here, the usual one first.
+    commands: Vec<Run>,
+    pin_times: bool,
+}
+
+/// Generates the case of `seed` with `steps` steps.
+pub(crate) fn case(seed: u64, steps: usize, tools: Tools) -> Case {
+    let mut dice = Dice::new(seed);
+    let dice = &mut dice;
+    let kind = dice.weighted(&[
+        (35, 'm'),
+        (if tools.ninja { 18 } else { 0 }, 'n'),
+        (32, 's'),
+        (if tools.python { 15 } else { 0 }, 'p'),
+        (7, 'c'),
+    ]);
+    let project = match kind {
+        'm' => make::project(dice, tools),
+        'n' => ninja::project(dice, tools),
+        's' => shell::project(dice, tools),
+        'p' => python::project(dice),
+        _ => return chance::case(dice, seed, tools),
+    };
+    let steps = (0..steps)
+        .map(|index| step(dice, &project, index))
+        .collect();
+    Case {
+        kind: project.kind.into(),
+        seed,
+        note: String::new(),
+        pin_times: project.pin_times,
+        files: project.entries,
+        steps,
+    }
+}
+
+fn step(dice: &mut Dice, project: &Project, index: usize) -> Step {
+    // Sometimes the same again, untouched: nothing to do must do nothing.
+    let edits = if index == 0 || dice.chance(15) {
+        Vec::new()
+    } else {
+        edits::edits(dice, project)
+    };
+    let mut run = if dice.chance(65) {
+        project.commands[0].clone()
+    } else {
+        dice.pick(&project.commands).clone()
+    };
+    if dice.chance(8) {
+        let inputs = [project.sources.as_slice(), &project.outputs].concat();
+        let output = dice.pick(&project.outputs).clone();
+        let one = snippet::make_file(dice, &inputs, &project.sources, &output, project.pin_times);
+        run = Run {
+            argv: words(&["sh", "-c", &format!("mkdir -p out work; {one}")]),
+            ..Run::default()
+        };
+    }
+    vary(dice, project, &mut run);
+    Step { edits, run }
+}
+
+/// Varies what surrounds a command: environment, streams, options.
+fn vary(dice: &mut Dice, project: &Project, run: &mut Run) {
+    if dice.chance(30) {
+        run.env
+            .insert("VAR_A".into(), (*dice.pick(&["one", "two", ""])).into());
+    }
+    if dice.chance(10) {
+        run.env
+            .insert("VAR_B".into(), (*dice.pick(&["x", "y z"])).into());
+    }
+    if dice.chance(4) {
+        run.env.insert("PCACHE_DISABLE".into(), "1".into());
+    }
+    if run.input == Input::Null && dice.chance(20) {
+        run.input = if dice.chance(50) {
+            Input::Pipe(snippet::text(dice).concat())
+        } else {
+            Input::File(
+                dice.pick(&project.sources).clone(),
+                if dice.chance(30) { 3 } else { 0 },
+            )
+        };
+    }
+    run.output = match dice.below(100) {
+        _ if run.unordered => Output::Pipes,
+        0..55 => Output::Pipes,
+        55..75 => Output::OnePipe,
+        75..83 => Output::Files,
+        83..91 => Output::OneFile,
+        91..96 => Output::Append,
+        _ => Output::Tree("captured.log".into()),
+    };
+    if dice.chance(6) {
+        run.prelude = (*dice.pick(&[
+            "umask 027;",
+            "umask 077;",
+            "ulimit -n 100;",
+            "exec <&-;",
+            "exec 5> extra.log;",
+            "exec 6< src/s0.txt;",
+            "trap '' PIPE;",
+        ]))
+        .into();
+    }
+    if dice.chance(5) {
+        run.options
+            .push((*dice.pick(&["--refresh", "--read-only"])).into());
+    }
+}
+
+/// Directories and files that every project has: sources, an include path of
+/// three directories, and helpers.
+fn common_files(dice: &mut Dice, pin_times: bool) -> (Vec<Entry>, Vec<String>) {
+    let mut entries = Vec::new();
+    let mut sources = Vec::new();
+    let dated = |dice: &mut Dice| {
+        (pin_times || dice.chance(40))
+            .then(|| *dice.pick(&[0, 60, 3600, 86_400, 100_000_000, 300_000_000]))
+    };
+    for index in 0..dice.range(2, 5) {
+        let path = format!("src/s{index}.txt");
+        let age = dated(dice);
+        entries.push(Entry {
+            path: path.clone(),
+            node: file(snippet::text(dice), dice),
+            age,
+        });
+        sources.push(path);
+    }
+    if dice.chance(20) {
+        let to = dice.pick(&sources).trim_start_matches("src/").to_owned();
+        entries.push(Entry {
+            path: "src/link.txt".into(),
+            node: Node::Symlink(to),
+            age: dated(dice),
+        });
+        sources.push("src/link.txt".into());
+    }
+    if dice.chance(12) {
+        let to = dice.pick(&sources[..2]).clone();
+        entries.push(Entry {
+            path: "src/hard.txt".into(),
+            node: Node::HardLink(to),
+            age: None,
+        });
+        sources.push("src/hard.txt".into());
+    }
+    for dir in ["inc/a", "inc/b", "inc/c", "opt", "out", "work"] {
+        entries.push(Entry {
+            path: dir.into(),
+            node: Node::Dir(0o755),
+            age: None,
+        });
+    }
+    for dir in ["inc/b", "inc/c"] {
+        let path = format!("{dir}/h.txt");
+        entries.push(Entry {
+            path: path.clone(),
+            node: file(vec![format!("header of {dir}\n")], dice),
+            age: dated(dice),
+        });
+        sources.push(path);
+    }
+    for (path, text, mode) in [
+        ("lib/helper.sh", "echo helped; sort \"$1\"\n", 0o644),
+        (
+            "lib/tool.sh",
+            "#!/bin/sh\necho \"tool $2\"; cat \"$1\"\n",
+            0o755,
+        ),
+        ("lib/vars.sh", "CONF=${VAR_A:-none}\n", 0o644),
+    ] {
+        let node = Node::File {
+            blocks: vec![text.into()],
+            mode,
+        };
+        entries.push(Entry {
+            path: path.into(),
+            node,
+            age: dated(dice),
+        });
+    }
+    (entries, sources)
+}
+
+fn file(blocks: Vec<String>, dice: &mut Dice) -> Node {
+    Node::File {
+        blocks,
+        mode: *dice.pick(&[0o644, 0o644, 0o644, 0o600, 0o755, 0o664]),
+    }
+}
+
+fn script(blocks: Vec<String>) -> Node {
+    Node::File {
+        blocks,
+        mode: 0o755,
+    }
+}
+
+fn entry(path: &str, node: Node) -> Entry {
+    Entry {
+        path: path.into(),
+        node,
+        age: None,
+    }
+}
+
+fn run(argv: &[&str]) -> Run {
+    Run {
+        argv: words(argv),
+        ..Run::default()
+    }
+}
+
+fn words(argv: &[&str]) -> Vec<String> {
+    argv.iter().map(|&word| word.to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_makes_one_case_that_survives_json() {
+        let tools = Tools {
+            gcc: true,
+            ninja: true,
+            python: true,
+        };
+        for seed in 0..200 {
+            let made = case(seed, 4, tools);
+            assert_eq!(made, case(seed, 4, tools));
+            let json = serde_json::to_string(&made).unwrap();
+            assert_eq!(serde_json::from_str::<Case>(&json).unwrap(), made);
+        }
+    }
+
+    #[test]
+    fn no_template_is_left_unfilled() {
+        let tools = Tools {
+            gcc: true,
+            ninja: true,
+            python: true,
+        };
+        for seed in 0..500 {
+            let json = serde_json::to_string(&case(seed, 3, tools)).unwrap();
+            for part in ["{i}", "{j}", "{o}", "{n}", "{w}", "{s}", "{r}"] {
+                assert!(!json.contains(part), "{part} in the case of seed {seed}");
+            }
+        }
+    }
+}

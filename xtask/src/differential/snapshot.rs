@@ -1,0 +1,371 @@
+//! The state of a tree, in a form that can be compared.
+//!
+//! Two trees are equal when they have the same paths, types, contents, modes,
+//! link targets and hard links, and when each file was modified at the same
+//! *point of the story*: exactly, for times outside the lifetime of the case
+//! (they were set explicitly), and otherwise in the same step or edit. Files in
+//! which programs record the times of the run itself are reduced to what they
+//! claim: see [`normalise`].
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+/// Nanoseconds since the epoch.
+pub(crate) type Nanos = i128;
+
+/// When a file was last modified.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum When {
+    /// At this very time, which someone set.
+    Exactly(Nanos),
+    /// After this many of the story's boundaries.
+    After(usize),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Item {
+    kind: &'static str,
+    mode: u32,
+    /// Content or link target.
+    content: Vec<u8>,
+    when: When,
+    /// Link count, and the first path that names the same file.
+    links: Option<(u64, PathBuf)>,
+}
+
+/// All paths below a root, with their states.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Snapshot {
+    items: BTreeMap<PathBuf, Item>,
+}
+
+/// The boundaries of a side's story: when each edit and each run began.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Story {
+    boundaries: Vec<Nanos>,
+}
+
+impl Story {
+    /// Begins the next chapter: what is written from here on is later than
+    /// `boundary`, what was written before is not.
+    pub(crate) fn begin(&mut self, boundary: Nanos) {
+        self.boundaries.push(boundary);
+    }
+
+    fn place(&self, time: Nanos, now: Nanos) -> When {
+        match self.boundaries.partition_point(|&boundary| boundary < time) {
+            0 => When::Exactly(time),
+            _ if time > now + 1_000_000_000 => When::Exactly(time),
+            n => When::After(n),
+        }
+    }
+}
+
+impl Snapshot {
+    /// Reads the tree below `root`.
+    ///
+    /// # Errors
+    ///
+    /// When something below `root` cannot be read.
+    pub(crate) fn take(root: &Path, story: &Story, now: Nanos) -> io::Result<Self> {
+        let mut snapshot = Self::default();
+        let mut names = BTreeMap::new();
+        snapshot.walk(root, Path::new(""), story, now, &mut names)?;
+        Ok(snapshot)
+    }
+
+    fn walk(
+        &mut self,
+        root: &Path,
+        relative: &Path,
+        story: &Story,
+        now: Nanos,
+        names: &mut BTreeMap<u64, PathBuf>,
+    ) -> io::Result<()> {
+        let mut children: Vec<_> = fs::read_dir(root.join(relative))?
+            .map(|entry| entry.map(|entry| relative.join(entry.file_name())))
+            .collect::<io::Result<_>>()?;
+        children.sort();
+        for path in children {
+            let full = root.join(&path);
+            let metadata = fs::symlink_metadata(&full)?;
+            let file_type = metadata.file_type();
+            let time =
+                Nanos::from(metadata.mtime()) * 1_000_000_000 + Nanos::from(metadata.mtime_nsec());
+            let (kind, content) = if file_type.is_file() {
+                ("file", normalise(&path, fs::read(&full)?, &full))
+            } else if file_type.is_symlink() {
+                (
+                    "link",
+                    fs::read_link(&full)?.into_os_string().into_encoded_bytes(),
+                )
+            } else if file_type.is_dir() {
+                ("directory", Vec::new())
+            } else if file_type.is_fifo() {
+                ("fifo", Vec::new())
+            } else {
+                ("other", Vec::new())
+            };
+            let links = (!file_type.is_dir() && metadata.nlink() > 1).then(|| {
+                let first = names.entry(metadata.ino()).or_insert_with(|| path.clone());
+                (metadata.nlink(), first.clone())
+            });
+            self.items.insert(
+                path.clone(),
+                Item {
+                    kind,
+                    mode: metadata.mode() & 0o7777,
+                    content,
+                    when: story.place(time, now),
+                    links,
+                },
+            );
+            if file_type.is_dir() {
+                self.walk(root, &path, story, now, names)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Forgets the content of `path`, which is allowed to differ.
+    pub(crate) fn forget(&mut self, path: &str) {
+        if let Some(item) = self.items.get_mut(Path::new(path)) {
+            item.content.clear();
+        }
+    }
+
+    /// Lists what `other` has differently, one line each; empty when equal.
+    pub(crate) fn differences(&self, other: &Self) -> Vec<(Aspect, String)> {
+        let mut found = Vec::new();
+        for (path, item) in &self.items {
+            match other.items.get(path) {
+                None => found.push((
+                    Aspect::Tree,
+                    format!("{}: missing under pcache", path.display()),
+                )),
+                Some(theirs) => compare(path, item, theirs, &mut found),
+            }
+        }
+        for path in other
+            .items
+            .keys()
+            .filter(|path| !self.items.contains_key(*path))
+        {
+            found.push((
+                Aspect::Tree,
+                format!("{}: exists only under pcache", path.display()),
+            ));
+        }
+        found
+    }
+}
+
+/// Which part of a result differs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Aspect {
+    /// Paths, types, contents, modes, links.
+    Tree,
+    /// When a file was modified.
+    Times,
+    /// Standard output or error.
+    Streams,
+    /// What is left of standard input, and where the streams' offsets are.
+    Offsets,
+    /// Exit status or signal.
+    Status,
+    /// What the build tool would do next.
+    Conclusion,
+    /// Something random came out the same twice.
+    Chance,
+    /// The command did not end.
+    Hang,
+}
+
+fn compare(path: &Path, ours: &Item, theirs: &Item, found: &mut Vec<(Aspect, String)>) {
+    let path = path.display();
+    if ours.kind != theirs.kind {
+        found.push((
+            Aspect::Tree,
+            format!(
+                "{path}: {} plainly, {} under pcache",
+                ours.kind, theirs.kind
+            ),
+        ));
+        return;
+    }
+    if ours.content != theirs.content {
+        let (ours, theirs) = (excerpt(&ours.content), excerpt(&theirs.content));
+        found.push((
+            Aspect::Tree,
+            format!("{path}: content {ours} plainly, {theirs} under pcache"),
+        ));
+    }
+    if ours.mode != theirs.mode {
+        found.push((
+            Aspect::Tree,
+            format!(
+                "{path}: mode {:o} plainly, {:o} under pcache",
+                ours.mode, theirs.mode
+            ),
+        ));
+    }
+    if ours.links != theirs.links {
+        found.push((
+            Aspect::Tree,
+            format!(
+                "{path}: links {:?} plainly, {:?} under pcache",
+                ours.links, theirs.links
+            ),
+        ));
+    }
+    if ours.when != theirs.when {
+        found.push((
+            Aspect::Times,
+            format!(
+                "{path} ({}): modified {:?} plainly, {:?} under pcache",
+                ours.kind, ours.when, theirs.when
+            ),
+        ));
+    }
+}
+
+/// The beginning of some output, quoted, for a message.
+pub(crate) fn excerpt(bytes: &[u8]) -> String {
+    const LONGEST: usize = 160;
+    let mut text = format!(
+        "{:?}",
+        String::from_utf8_lossy(&bytes[..bytes.len().min(LONGEST)])
+    );
+    if bytes.len() > LONGEST {
+        let _ = write!(text, "... ({} bytes)", bytes.len());
+    }
+    text
+}
+
+/// Reduces files that hold times of the run to what they claim by them.
+///
+/// - `*.pyc`: the recorded time of the source becomes whether it is the
+///   source's time;
+/// - `.ninja_log`: outputs and command hashes of the newest entries, without
+///   the times (what ninja concludes from them is compared separately);
+/// - `.ninja_deps`: nothing; `ninja -t deps` is compared instead.
+fn normalise(path: &Path, content: Vec<u8>, full: &Path) -> Vec<u8> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    if name.ends_with(".pyc") {
+        return normalise_pyc(content, full);
+    }
+    match &*name {
+        ".ninja_log" => {
+            let text = String::from_utf8_lossy(&content);
+            let newest: BTreeMap<&str, &str> = text
+                .lines()
+                .filter_map(|line| {
+                    let fields: Vec<_> = line.split('\t').collect();
+                    Some((*fields.get(3)?, *fields.get(4)?))
+                })
+                .collect();
+            format!("{newest:?}").into_bytes()
+        }
+        ".ninja_deps" => Vec::new(),
+        _ => content,
+    }
+}
+
+fn normalise_pyc(mut content: Vec<u8>, full: &Path) -> Vec<u8> {
+    let Some(recorded) = content
+        .get(8..12)
+        .and_then(|bytes| bytes.try_into().ok())
+        .map(u32::from_le_bytes)
+    else {
+        return content;
+    };
+    let source = full
+        .file_stem()
+        .and_then(|stem| stem.to_str()?.split('.').next())
+        .and_then(|module| Some(full.parent()?.parent()?.join(format!("{module}.py"))));
+    let current = source
+        .and_then(|source| fs::metadata(source).ok())
+        .map(|metadata| metadata.mtime() as u32);
+    let claim: &[u8; 4] = if current == Some(recorded) {
+        b"same"
+    } else {
+        b"old "
+    };
+    content[8..12].copy_from_slice(claim);
+    content
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn snapshot(build: impl FnOnce(&Path)) -> Snapshot {
+        let dir = tempfile::tempdir().unwrap();
+        build(dir.path());
+        let mut story = Story::default();
+        story.begin(0);
+        Snapshot::take(dir.path(), &story, Nanos::MAX / 2).unwrap()
+    }
+
+    #[test]
+    fn equal_trees_have_no_differences() {
+        let build = |root: &Path| {
+            fs::create_dir(root.join("d")).unwrap();
+            fs::write(root.join("d/f"), "x").unwrap();
+            std::os::unix::fs::symlink("d/f", root.join("l")).unwrap();
+        };
+        assert_eq!(snapshot(build).differences(&snapshot(build)), []);
+    }
+
+    #[test]
+    fn each_kind_of_difference_is_seen() {
+        let ours = snapshot(|root| {
+            for name in ["content", "gone", "kind", "linked"] {
+                fs::write(root.join(name), "x").unwrap();
+            }
+            fs::hard_link(root.join("linked"), root.join("linked2")).unwrap();
+        });
+        let theirs = snapshot(|root| {
+            for name in ["new", "linked", "linked2"] {
+                fs::write(root.join(name), "x").unwrap();
+            }
+            fs::write(root.join("content"), "y").unwrap();
+            std::os::unix::fs::symlink("content", root.join("kind")).unwrap();
+        });
+        let text: Vec<_> = ours
+            .differences(&theirs)
+            .into_iter()
+            .map(|(_, text)| text)
+            .collect();
+        assert_eq!(
+            text,
+            [
+                r#"content: content "x" plainly, "y" under pcache"#,
+                "gone: missing under pcache",
+                "kind: file plainly, link under pcache",
+                r#"linked: links Some((2, "linked")) plainly, None under pcache"#,
+                r#"linked2: links Some((2, "linked")) plainly, None under pcache"#,
+                "new: exists only under pcache",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_time_is_placed_by_the_boundaries() {
+        let mut story = Story::default();
+        story.begin(100);
+        story.begin(200);
+        let now = 300;
+        assert_eq!(story.place(100, now), When::Exactly(100));
+        assert_eq!(story.place(101, now), When::After(1));
+        assert_eq!(story.place(250, now), When::After(2));
+        assert_eq!(
+            story.place(2_000_000_000, now),
+            When::Exactly(2_000_000_000)
+        );
+    }
+}
