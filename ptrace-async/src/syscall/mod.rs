@@ -8,12 +8,16 @@
 //!
 //! A new tool adds a column to [`model`], not a second list of syscalls.
 
+pub mod decode;
 pub mod effects;
+pub mod errno;
 pub mod flags;
 pub mod layout;
 pub mod model;
+mod print;
 pub mod table;
 
+pub use decode::{Decoded, Value};
 pub use model::{
     Arg, Deterministic, Effects, Extent, Later, Length, Object, Replay, Return, Spec, Support,
     Type, When,

@@ -29,9 +29,11 @@ mod ioctl;
 mod rules;
 mod typed;
 
+pub(super) use typed::{count_of, read_vectors};
+
 use smallvec::SmallVec;
 
-use super::model::{Effects, Extent, Length, Rule, Type};
+use super::model::{Effects, Extent, Length, Rule, Type, When};
 use super::{Invocation, Syscall, error_of};
 use crate::memory::Memory;
 
@@ -199,6 +201,51 @@ pub fn reads(
         ranges: Vec::new(),
     };
     pass.run(Pass::typed_reads, rules::reads)
+}
+
+/// The size in bytes of what an argument of a call points to, before the call
+/// (`result` is `None`) or after it.
+pub(super) fn size(
+    invocation: &Invocation,
+    result: Option<i64>,
+    memory: &dyn Memory,
+    extent: Extent,
+    address: u64,
+) -> u64 {
+    let before = Before::default();
+    let pass = Pass {
+        invocation,
+        result,
+        memory,
+        before: &before,
+        ranges: Vec::new(),
+    };
+    invocation
+        .syscall()
+        .spec()
+        .map_or(0, |spec| pass.size(spec, extent, address))
+}
+
+/// Whether a call with this result has written an output of that kind.
+pub(super) fn is_written(invocation: &Invocation, result: i64, when: When) -> bool {
+    let before = Before::default();
+    let memory = &NoMemory;
+    let pass = Pass {
+        invocation,
+        result: Some(result),
+        memory,
+        before: &before,
+        ranges: Vec::new(),
+    };
+    pass.writes_when(when)
+}
+
+struct NoMemory;
+
+impl Memory for NoMemory {
+    fn read(&self, _: u64, _: &mut [u8]) -> usize {
+        0
+    }
 }
 
 /// One walk over the arguments of a call.

@@ -60,7 +60,7 @@ impl Pass<'_> {
         }
     }
 
-    fn writes_when(&self, when: When) -> bool {
+    pub(super) fn writes_when(&self, when: When) -> bool {
         let Some(result) = self.result else {
             return false;
         };
@@ -151,7 +151,7 @@ impl Pass<'_> {
     }
 
     /// The size in bytes of memory at `address`.
-    fn size(&self, spec: &Spec, extent: Extent, address: u64) -> u64 {
+    pub(super) fn size(&self, spec: &Spec, extent: Extent, address: u64) -> u64 {
         match extent {
             Extent::Bytes(length) | Extent::Sized(_, length) => self.length(spec, length, address),
             Extent::One(layout) => u64::from(layout.size()),
@@ -291,7 +291,7 @@ impl Pass<'_> {
 }
 
 /// The value of an argument that counts bytes or items, as wide as its type.
-pub(super) fn count_of(spec: &Spec, invocation: &Invocation, index: u8) -> u64 {
+pub(in crate::syscall) fn count_of(spec: &Spec, invocation: &Invocation, index: u8) -> u64 {
     let index = usize::from(index);
     let raw = invocation.args.get(index).copied().unwrap_or(0);
     match spec.args.get(index).map(|arg| arg.ty) {

@@ -51,7 +51,7 @@ pub(super) const CALLS: &[Spec] = &[
         .stores(&[Myself, AddressSpace, FdTable])
         .special(),
     sys!(61 wait4(
-        pid: Pid, wstatus: OutWhen(When::Positive, One(I32)), options: Flags(flags::WAIT),
+        pid: Pid, wstatus: OutWhen(When::Positive, One(WaitStatus)), options: Flags(flags::WAIT),
         rusage: OutWhen(When::Positive, One(Rusage))
     ) -> Pid)
     .blocks()
