@@ -81,7 +81,7 @@ fn classify(target: PathBuf, metadata: &fs::Metadata) -> (FileKind, Option<PathB
         };
         return (kind, None);
     }
-    if text.starts_with("/memfd:") {
+    if text.starts_with("/memfd:") || text.starts_with("/secretmem") {
         return (FileKind::MemFd, None);
     }
     let kind = match metadata.st_mode() & libc::S_IFMT {
@@ -95,8 +95,9 @@ fn classify(target: PathBuf, metadata: &fs::Metadata) -> (FileKind, Option<PathB
         libc::S_IFCHR => FileKind::CharDevice(metadata.st_rdev()),
         _ => FileKind::Other(text),
     };
-    let path = target.is_absolute().then_some(target);
-    (kind, path)
+    // A removed file has no name any more.
+    let named = target.is_absolute() && !is_deleted(&target);
+    (kind, named.then_some(target))
 }
 
 /// The names of anonymous inodes that the model uses itself.
