@@ -79,7 +79,8 @@ pub struct OpenFile {
     pub id: OfdId,
     /// What it refers to.
     pub kind: FileKind,
-    /// The path it was opened by (absolute), where it has one.
+    /// The path it was opened by (absolute), where it has one; for a directory
+    /// that was opened through `..`, and after renames, the kernel's.
     pub path: Option<PathBuf>,
     /// Whether reading is allowed by its access mode.
     pub readable: bool,

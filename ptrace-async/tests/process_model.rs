@@ -15,7 +15,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::ptr;
 
-use ptrace_async::event::{IoEvent, Tid};
+use ptrace_async::event::{IoEvent, PathRef, Place, Tid};
 use ptrace_async::memory::Memory;
 use ptrace_async::process::{Invocation, Pending, Processes, clone_flags, watch};
 use ptrace_async::syscall::Syscall;
@@ -74,6 +74,45 @@ fn syscall_info(tid: Tid) -> Option<SyscallInfo> {
     (got > 0).then_some(info)
 }
 
+/// Whether the tree bears out what an event claims right after it.
+fn holds(event: &IoEvent) -> bool {
+    let exists = |path: &PathRef| path.path.symlink_metadata().is_ok();
+    match event {
+        IoEvent::Open {
+            path,
+            error: None,
+            mode,
+            ..
+        } if !mode.tmpfile => {
+            let own = |place: &&str| path.path.starts_with(place);
+            ["/proc", "/dev/fd"].iter().any(own) || exists(path)
+        }
+
+        IoEvent::MakeDir { path, .. }
+        | IoEvent::MakeNode { path, .. }
+        | IoEvent::Symlink { path, .. }
+        | IoEvent::Link { to: path, .. } => exists(path),
+        IoEvent::Unlink { path } | IoEvent::RemoveDir { path } => !exists(path),
+        IoEvent::Rename { from, to, exchange } => exists(to) && exists(from) == *exchange,
+        IoEvent::Chmod {
+            place: Place::Path(path),
+            ..
+        }
+        | IoEvent::Chown {
+            place: Place::Path(path),
+        }
+        | IoEvent::Truncate {
+            place: Place::Path(path),
+            ..
+        }
+        | IoEvent::SetTimes {
+            place: Place::Path(path),
+            ..
+        } => exists(path),
+        _ => true,
+    }
+}
+
 /// What a run of a program showed.
 #[derive(Default)]
 struct Report {
@@ -120,6 +159,9 @@ impl Run {
         if let Some(pending) = self.pending.remove(&tid) {
             let mut out = SmallVec::new();
             self.model.exit(tid, pending, result, &memory, &mut out);
+            let contradicted = out.iter().filter(|event| !holds(event));
+            let contradicted = contradicted.map(|event| format!("{tid}: {event:?}"));
+            self.report.mismatches.extend(contradicted);
             self.report.events.extend(out);
         }
         let process = self.model.tgid(tid);
@@ -308,6 +350,7 @@ fn a_shell_script_with_redirections_and_pipes_is_followed() {
         exec 3>c 4<a; echo three >&3; exec 3>&- 4<&-
         for i in 1 2 3; do echo $i; done | while read n; do echo "n $n"; done > d
         ln -s a link; ln a hard; mv x z; mv z/y/ z/w; rm -r z; rm hard
+        mkdir -p t/u/v t/w/x && touch t/u/v/f t/w/g t/h && rm -r t
         cat <<END > here
 text
 END

@@ -9,10 +9,11 @@ use std::rc::Rc;
 
 use smallvec::SmallVec;
 
+use super::decode_open::Opening;
 use super::paths::{self, Text};
 use super::watch::{Watch, watch};
-use super::{Invocation, New, Processes, nr};
-use crate::event::{IoEvent, OpenFile, OpenMode, PathRef, Place, Tid};
+use super::{Invocation, New, Processes, nr, proc};
+use crate::event::{IoEvent, OpenFile, PathRef, Place, Tid};
 use crate::memory::Memory;
 
 pub(super) const AT_FDCWD: i32 = libc::AT_FDCWD;
@@ -53,11 +54,7 @@ pub(super) enum Step {
     /// Push the event if the call succeeded, else say that it failed.
     Change(IoEvent),
     /// A path was opened.
-    Open {
-        path: PathRef,
-        mode: OpenMode,
-        flags: i32,
-    },
+    Open(Box<Opening>),
     /// A program is executed; only a failure comes here with news.
     Exec { path: PathRef },
     /// The result is a copy of a descriptor.
@@ -241,20 +238,30 @@ impl Context<'_> {
         } else if dirfd == AT_FDCWD {
             self.model.cwd(self.tid)
         } else {
-            match self.file(dirfd) {
-                Some(file) => {
-                    return match &file.path {
-                        Some(base) => Named::Path(paths::join(base, &text, follow)),
-                        None => Named::NoBase,
-                    };
-                }
-                None => return Named::Hopeless,
+            let Some(mut file) = self.file(dirfd) else {
+                return Named::Hopeless;
+            };
+            if file.path.as_deref().is_some_and(paths::climbs) {
+                file = self.climbed(dirfd, file);
             }
+            return match &file.path {
+                Some(base) => Named::Path(paths::join(base, &text, follow)),
+                None => Named::NoBase,
+            };
         };
         match base {
             Some(base) => Named::Path(paths::join(base, &text, follow)),
             None => Named::NoBase,
         }
+    }
+
+    /// The same directory under the kernel's name, where that can be had.
+    fn climbed(&mut self, fd: i32, file: Rc<OpenFile>) -> Rc<OpenFile> {
+        let Some(path) = proc::descriptor_path(self.tid, fd) else {
+            return file;
+        };
+        self.model.repath(file.id, &path);
+        self.file(fd).unwrap_or(file)
     }
 
     /// The path argument at `address`, relative to `dirfd`. `None` when the call

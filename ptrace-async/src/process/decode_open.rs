@@ -1,12 +1,52 @@
 //! Opening files by path.
 
+use std::rc::Rc;
+
 use super::decode::{AT_FDCWD, Announce, Context, Step};
-use super::{New, paths};
-use crate::event::{FileKind, IoEvent, OpenMode, PathRef};
+use super::{New, paths, proc};
+use crate::event::{FileKind, IoEvent, OpenFile, OpenMode, PathRef, Tid};
 
 /// `RESOLVE_IN_ROOT` of openat2: the directory descriptor acts as the root.
 const RESOLVE_IN_ROOT: u64 = 0x10;
 const OPEN_TREE_CLONE: u32 = 1;
+
+/// An open between its entry and its exit.
+#[derive(Debug)]
+pub(super) struct Opening {
+    pub(super) path: PathRef,
+    pub(super) mode: OpenMode,
+    pub(super) flags: i32,
+    /// What the path names if it is a descriptor of the process's own: the new
+    /// description is another one of the same object.
+    pub(super) origin: Option<Rc<OpenFile>>,
+}
+
+impl Opening {
+    /// How to make the description, now that it has the number `fd`.
+    pub(super) fn describe(&self, tid: Tid, fd: i32) -> New {
+        let mode = &self.mode;
+        let (kind, mut path) = match &self.origin {
+            Some(origin) => (origin.kind.clone(), origin.path.clone()),
+            // The path of an O_TMPFILE is the directory; the file has no name.
+            None if mode.tmpfile => (FileKind::Opened, None),
+            None => (FileKind::Opened, Some(self.path.path.clone())),
+        };
+        // `rm -r` opens `..` from a directory that it then removes.
+        let lasting = mode.directory || mode.path_only || mode.write;
+        if lasting && path.as_deref().is_some_and(paths::climbs) {
+            path = proc::descriptor_path(tid, fd).or(path);
+        }
+        New {
+            kind,
+            path,
+            readable: mode.read,
+            writable: mode.write,
+            path_only: mode.path_only,
+            append: mode.append,
+            nonblocking: !mode.path_only && self.flags & libc::O_NONBLOCK != 0,
+        }
+    }
+}
 
 /// What the flags of an open mean.
 fn open_mode(flags: i32, mode: u32) -> OpenMode {
@@ -28,20 +68,6 @@ fn open_mode(flags: i32, mode: u32) -> OpenMode {
     }
 }
 
-/// How to make the description that a successful open made.
-pub(super) fn opened(path: &PathRef, mode: &OpenMode, flags: i32) -> New {
-    New {
-        kind: FileKind::Opened,
-        // The path of an O_TMPFILE is the directory; the file has no name.
-        path: (!mode.tmpfile).then(|| path.path.clone()),
-        readable: mode.read,
-        writable: mode.write,
-        path_only: mode.path_only,
-        append: mode.append,
-        nonblocking: !mode.path_only && flags & libc::O_NONBLOCK != 0,
-    }
-}
-
 impl Context<'_> {
     pub(super) fn open(&mut self, dirfd: i32, address: u64, flags: i32, mode: u32) -> Option<Step> {
         let mode = open_mode(flags, mode);
@@ -49,10 +75,20 @@ impl Context<'_> {
         let follow = flags & libc::O_NOFOLLOW == 0 && !new_only;
         let path = self.path(dirfd, address, follow)?;
         let changes = mode.write || mode.truncate || mode.create.is_some();
+        let origin = self.published(&path);
         if changes && !mode.tmpfile {
-            self.about_to_change.push(path.clone());
+            let mut changed = path.clone();
+            if let Some(path) = origin.as_ref().and_then(|origin| origin.path.clone()) {
+                changed.path = path;
+            }
+            self.about_to_change.push(changed);
         }
-        Some(Step::Open { path, mode, flags })
+        Some(Step::Open(Box::new(Opening {
+            path,
+            mode,
+            flags,
+            origin,
+        })))
     }
 
     pub(super) fn creat(&mut self) -> Option<Step> {
@@ -93,11 +129,9 @@ impl Context<'_> {
         self.open(self.int(0), self.args[1], open_flags, 0)
     }
 
-    /// A descriptor that is named in `/proc/self/fd` as the source of a link.
-    pub(super) fn published(
-        &mut self,
-        path: &PathRef,
-    ) -> Option<std::rc::Rc<crate::event::OpenFile>> {
+    /// The description behind a path that names one of the process's own
+    /// descriptors, as `/dev/stdin` and `/proc/self/fd/N` do.
+    pub(super) fn published(&mut self, path: &PathRef) -> Option<Rc<OpenFile>> {
         let fd = path.follow.then(|| paths::own_descriptor(&path.path))??;
         self.file(fd)
     }
@@ -263,6 +297,20 @@ mod tests {
         );
         let empty = case.text("");
         case.check(nr::openat, &[CWD, empty, 0], -2, &[]);
+    }
+
+    #[test]
+    fn opening_ones_own_descriptor_opens_its_object_again() {
+        let mut case = Case::new();
+        let (pipe, log) = (case.text("/dev/fd/1"), case.text("/proc/self/fd/2"));
+        let write = libc::O_WRONLY as u64;
+        case.check(nr::open, &[pipe, write], 3, &["open /dev/fd/1 write"]);
+        case.check(nr::open, &[log, write], 4, &["open /proc/self/fd/2 write"]);
+        assert_eq!(case.about, ["/log"]);
+        let file = |fd| case.model.file(TID, fd).unwrap();
+        assert_eq!(file(3).kind, file(1).kind);
+        assert_ne!(file(3).id, file(1).id);
+        assert_eq!(file(4).path, file(2).path);
     }
 
     #[test]

@@ -5,7 +5,6 @@ use std::rc::Rc;
 use smallvec::SmallVec;
 
 use super::decode::{Announce, Buffers, Pending, Step, Transfer, changed_paths};
-use super::decode_open::opened;
 use super::{New, Processes, nr, proc};
 use crate::event::{FileKind, IoEvent, OpenFile, PathRef, Place, Tid};
 use crate::memory::Memory;
@@ -60,9 +59,9 @@ pub(super) fn exit(
 impl Context<'_> {
     fn failed(self, step: Step, error: i32) {
         let event = match step {
-            Step::Open { path, mode, .. } => IoEvent::Open {
-                path,
-                mode,
+            Step::Open(opening) => IoEvent::Open {
+                path: opening.path,
+                mode: opening.mode,
                 file: None,
                 error: Some(error),
             },
@@ -94,12 +93,12 @@ impl Context<'_> {
         match step {
             Step::Report(event) => self.out.push(event),
             Step::Change(event) => self.changed(event),
-            Step::Open { path, mode, flags } => {
-                let new = opened(&path, &mode, flags);
-                let file = self.create(new, flags & libc::O_CLOEXEC != 0);
+            Step::Open(opening) => {
+                let new = opening.describe(self.tid, self.result as i32);
+                let file = self.create(new, opening.flags & libc::O_CLOEXEC != 0);
                 self.out.push(IoEvent::Open {
-                    path,
-                    mode,
+                    path: opening.path,
+                    mode: opening.mode,
                     file: Some(file),
                     error: None,
                 });

@@ -16,6 +16,21 @@
 //! other's `dup2` onto it has not returned) can leave the table with the loser's
 //! entry, because a tracer sees stops in another order than the kernel acted.
 //!
+//! ```
+//! use ptrace_async::process::{Processes, Watch, watch};
+//!
+//! let own = std::process::id() as i32;
+//! let mut processes = Processes::new();
+//! processes.adopt(own, own)?;
+//! let cwd = std::env::current_dir()?;
+//! assert_eq!(processes.cwd(own), Some(cwd.as_path()));
+//!
+//! let (openat, getpid) = (257, 39);
+//! assert_eq!(watch(openat), Watch::Exit);
+//! assert_eq!(watch(getpid), Watch::Never);
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
 //! **Invariants:** nothing here panics, whatever a tracee passes; for every
 //! syscall outside the documented exceptions of [`watch`] a table equals
 //! `/proc/PID/fd` between syscalls ([`Processes::verify`], held by tests); the
@@ -264,7 +279,9 @@ impl Processes {
         }
     }
 
-    /// A successful execve. `tid` is the task that remains (the thread group's
+    /// A successful execve, told at the exec stop; the [`Pending`] of the call
+    /// can be dropped, or passed to [`exit`](Self::exit) as usual. `tid` is the
+    /// task that remains (the thread group's
     /// leader), `former` the one that called. Other threads of the process
     /// vanish, the table becomes the process's own, and close-on-exec
     /// descriptors close.

@@ -73,6 +73,12 @@ pub(super) fn join(base: &Path, given: &[u8], follow: bool) -> PathRef {
     }
 }
 
+/// Whether the name of a directory stops leading to it when a directory before
+/// a `..` is removed. (A name that only begins with two dots counts too.)
+pub(super) fn climbs(path: &Path) -> bool {
+    memchr::memmem::find(path.as_os_str().as_bytes(), b"/..").is_some()
+}
+
 /// Moves `path` along when `from` (or a directory above it) became `to`.
 pub(super) fn moved(path: &Path, from: &Path, to: &Path) -> Option<PathBuf> {
     let rest = path.strip_prefix(from).ok()?;
@@ -85,6 +91,12 @@ pub(super) fn moved(path: &Path, from: &Path, to: &Path) -> Option<PathBuf> {
 /// The descriptor that `/proc/self/fd/N` and its other spellings name.
 pub(super) fn own_descriptor(path: &Path) -> Option<i32> {
     let text = path.to_str()?;
+    match text {
+        "/dev/stdin" => return Some(0),
+        "/dev/stdout" => return Some(1),
+        "/dev/stderr" => return Some(2),
+        _ => {}
+    }
     let number = ["/proc/self/fd/", "/proc/thread-self/fd/", "/dev/fd/"]
         .iter()
         .find_map(|prefix| text.strip_prefix(prefix))?;
@@ -135,6 +147,7 @@ mod tests {
     fn descriptor_links_are_recognised() {
         assert_eq!(own_descriptor(Path::new("/proc/self/fd/7")), Some(7));
         assert_eq!(own_descriptor(Path::new("/dev/fd/12")), Some(12));
+        assert_eq!(own_descriptor(Path::new("/dev/stdout")), Some(1));
         assert_eq!(own_descriptor(Path::new("/proc/12/fd/7")), None);
         assert_eq!(own_descriptor(Path::new("/proc/self/fd/7/x")), None);
     }
