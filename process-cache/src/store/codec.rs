@@ -449,3 +449,6 @@ impl AnswerForm {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

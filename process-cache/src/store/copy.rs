@@ -5,6 +5,9 @@ use std::cell::RefCell;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use rustix::fs::{CWD, RenameFlags};
 
 use crate::fact::Digest;
 
@@ -102,7 +105,7 @@ pub(crate) fn copy_all(from: &File, to: &mut File, length: u64) -> io::Result<()
             Err(rustix::io::Errno::INTR) => {}
             Err(rustix::io::Errno::NOSPC) => return Err(rustix::io::Errno::NOSPC.into()),
             Err(_) => {
-                let rest = hash_free_copy(from, to, done, length - done)?;
+                let rest = plain_copy(from, to, done, length - done)?;
                 done += rest;
             }
         }
@@ -110,7 +113,27 @@ pub(crate) fn copy_all(from: &File, to: &mut File, length: u64) -> io::Result<()
     Ok(())
 }
 
-fn hash_free_copy(from: &File, to: &mut File, offset: u64, length: u64) -> io::Result<u64> {
+/// Puts the file `from` in the place of the file `to`, which vanishes if it is
+/// there.
+///
+/// Exchanging the names and removing the old file is as atomic as renaming over
+/// it, and five times as fast on ext4, which writes a file out when it is
+/// renamed over another. That protects programs that rename instead of fsync;
+/// what is replaced here is verified when read, or was written by a program
+/// that did neither.
+pub(crate) fn replace(from: &Path, to: &Path) -> io::Result<()> {
+    let exchange = || rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::EXCHANGE);
+    if exchange().is_err() {
+        // Nothing to exchange with, or a file system that cannot.
+        return std::fs::rename(from, to);
+    }
+    std::fs::remove_file(from).inspect_err(|_| {
+        // A directory, say: it gets its name back.
+        let _ = exchange();
+    })
+}
+
+fn plain_copy(from: &File, to: &mut File, offset: u64, length: u64) -> io::Result<u64> {
     with_buffer(|buffer| {
         let mut done = 0;
         while done < length {

@@ -82,8 +82,8 @@ impl FileKey {
             device: stat.st_dev,
             inode: stat.st_ino,
             size: u64::try_from(stat.st_size).ok()?,
-            modified: nanoseconds(stat.st_mtime, stat.st_mtime_nsec as u64)?,
-            changed: nanoseconds(stat.st_ctime, stat.st_ctime_nsec as u64)?,
+            modified: nanoseconds(stat.st_mtime, stat.st_mtime_nsec)?,
+            changed: nanoseconds(stat.st_ctime, stat.st_ctime_nsec)?,
         })
     }
 
@@ -229,4 +229,91 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 fn today() -> u32 {
     u32::try_from(now() / DAY).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: i64 = 1_000_000_000;
+
+    fn key(modified: i64) -> FileKey {
+        FileKey {
+            device: 1,
+            inode: 2,
+            size: 3,
+            modified,
+            changed: modified,
+        }
+    }
+
+    fn table() -> (tempfile::TempDir, DigestTable) {
+        let dir = tempfile::tempdir().unwrap();
+        let table = DigestTable::open(dir.path().join("digests"), false);
+        (dir, table)
+    }
+
+    #[test]
+    fn a_digest_survives_the_run() {
+        let (dir, table) = table();
+        let (key, digest) = (key(5 * SECOND + 1), Digest([9; 32]));
+        assert!(table.insert(&key, digest, 4, Trust::HashedAt(9 * SECOND)));
+        table.flush().unwrap();
+        let next = DigestTable::open(dir.path().join("digests"), true);
+        assert_eq!(next.get(&key), Some((digest, 4)));
+        assert_eq!(next.get(&FileKey { size: 4, ..key }), None);
+    }
+
+    #[test]
+    fn a_file_that_was_just_written_is_not_trusted() {
+        let (_dir, table) = table();
+        let key = key(5 * SECOND + 1);
+        for (after, trusted) in [(0, false), (SETTLE, false), (SETTLE + 1, true)] {
+            let trust = Trust::HashedAt(key.modified + after);
+            assert_eq!(table.insert(&key, Digest([0; 32]), 0, trust), trusted);
+        }
+    }
+
+    #[test]
+    fn whole_seconds_settle_later() {
+        let key = key(5 * SECOND);
+        assert!(!key.settled(6 * SECOND));
+        assert!(key.settled(8 * SECOND));
+    }
+
+    #[test]
+    fn what_holds_for_a_run_ends_with_it() {
+        let (dir, table) = table();
+        let key = key(5 * SECOND);
+        table.insert(&key, Digest([9; 32]), 0, Trust::ThisRun);
+        assert!(table.get(&key).is_some());
+        table.flush().unwrap();
+        assert!(!dir.path().join("digests").exists());
+    }
+
+    #[test]
+    fn runs_at_the_same_time_keep_each_others_digests() {
+        let (dir, _) = table();
+        let path = dir.path().join("digests");
+        let file = |n: u64| FileKey {
+            inode: n,
+            ..key(5 * SECOND)
+        };
+        std::thread::scope(|scope| {
+            for run in 0..8 {
+                let path = &path;
+                scope.spawn(move || {
+                    for n in 0..50 {
+                        let table = DigestTable::open(path, false);
+                        let trust = Trust::HashedAt(i64::MAX);
+                        table.insert(&file(run * 50 + n), Digest([1; 32]), 0, trust);
+                        table.flush().unwrap();
+                    }
+                });
+            }
+        });
+        let table = DigestTable::open(&path, true);
+        let found = (0..400).filter(|&n| table.get(&file(n)).is_some()).count();
+        assert_eq!(found, 400);
+    }
 }

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
 use super::error::{Result, StoreError};
-use super::tree::{Leaf, MAX_LEAVES, NearMiss, OutcomeRef, Tree, canonical};
+use super::tree::{Leaf, MAX_LEAVES, OutcomeRef, Tree, canonical};
 use super::{DAY, Store, codec, now, sharded};
 use crate::fact::{Answer, Digest, Fact, Query};
 use crate::outcome::{Effect, Outcome, StreamData};
@@ -28,6 +28,10 @@ pub struct WeakKey(pub Digest);
 
 /// What a lookup found.
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one is made per process, and taken apart at once"
+)]
 pub enum Lookup {
     /// A result whose facts all hold (they are in [`Outcome::facts`], in the
     /// order of the tree) and whose contents are all in the store.
@@ -38,6 +42,10 @@ pub enum Lookup {
 
 /// Why there is no result.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one is made per process, and taken apart at once"
+)]
 pub enum Miss {
     /// The unit has not been recorded.
     NoEntry,
@@ -86,17 +94,10 @@ impl Store {
                 Lookup::Hit(Box::new(outcome))
             }
             (Err(_), Some(reason)) => Lookup::Miss(Miss::Incomplete(reason)),
-            (
-                Err(Some(NearMiss {
-                    query,
-                    recorded,
-                    found,
-                })),
-                None,
-            ) => Lookup::Miss(Miss::Changed {
-                query,
-                recorded,
-                found,
+            (Err(Some(near)), None) => Lookup::Miss(Miss::Changed {
+                query: near.query,
+                recorded: near.recorded,
+                found: near.found,
             }),
             (Err(None), None) => Lookup::Miss(Miss::NoEntry),
         })
@@ -240,3 +241,6 @@ fn today() -> u32 {
 fn encode_error(error: postcard::Error) -> StoreError {
     StoreError::Encode(error.to_string())
 }
+
+#[cfg(test)]
+mod tests;

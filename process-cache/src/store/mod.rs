@@ -196,14 +196,14 @@ impl Store {
 
     /// Renames a finished temporary file into place.
     fn publish(&self, temporary: tempfile::TempPath, path: &Path) -> Result<()> {
-        match fs::rename(&temporary, path) {
+        match copy::replace(&temporary, path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 if let Some(parent) = path.parent() {
                     self.make_dir(parent)?;
                 }
-                fs::rename(&temporary, path)
+                copy::replace(&temporary, path)
             }
-            renamed => renamed,
+            replaced => replaced,
         }
         .map_err(StoreError::io("write", path))?;
         // The name is gone: nothing is left for the guard to remove.

@@ -152,18 +152,20 @@ fn page_offset(page: u32) -> u64 {
     (u64::from(page) + 1) * PAGE as u64
 }
 
-fn read_page(file: &File, page: u32) -> Option<Box<[u8]>> {
+fn read_page(file: &File, page: u32) -> Option<Page> {
     let mut bytes = vec![0; PAGE].into_boxed_slice();
     file.read_exact_at(&mut bytes, page_offset(page)).ok()?;
     Some(bytes)
 }
+
+type Page = Box<[u8]>;
 
 /// Answers from the file as it was when it was opened, or newer.
 #[derive(Debug)]
 pub(super) struct Reader {
     file: File,
     /// What has been read; the inner `None` is a page that is damaged.
-    pages: Box<[OnceLock<Option<Box<[u8]>>>]>,
+    pages: Box<[OnceLock<Option<Page>>]>,
 }
 
 impl Reader {

@@ -157,12 +157,12 @@ impl Tree {
         &self,
         ask: &mut dyn FnMut(&Query) -> Answer,
         accept: &mut dyn FnMut(&Leaf) -> Option<T>,
-    ) -> std::result::Result<(T, Vec<Fact>), Option<NearMiss>> {
+    ) -> std::result::Result<(T, Vec<Fact>), Option<Box<NearMiss>>> {
         if self.nodes.is_empty() {
             return Err(None);
         }
         let mut memo: Vec<Option<Answer>> = vec![None; self.queries.len()];
-        let mut nearest: Option<(usize, NearMiss)> = None;
+        let mut nearest: Option<(usize, Box<NearMiss>)> = None;
         let mut path = vec![Frame {
             node: 0,
             next: 0,
@@ -210,24 +210,38 @@ impl Tree {
         alternative: &Alternative,
         memo: &mut [Option<Answer>],
         ask: &mut dyn FnMut(&Query) -> Answer,
-    ) -> std::result::Result<usize, Option<(usize, NearMiss)>> {
+    ) -> std::result::Result<usize, Option<(usize, Box<NearMiss>)>> {
         // Edges still possible, each with its next difference from the base.
         let mut alive: Vec<(usize, usize)> = (0..alternative.edges.len()).map(|e| (e, 0)).collect();
+        let upcoming = |alive: &[(usize, usize)]| {
+            let next = |&(edge, next): &(usize, usize)| alternative.edges[edge].diffs.get(next);
+            alive
+                .iter()
+                .filter_map(next)
+                .map(|&(at, _)| at as usize)
+                .min()
+        };
+        // Until this place, all of them say what the base says.
+        let mut soonest = upcoming(&alive);
         for (place, (&query, &base)) in alternative.batch.iter().zip(&alternative.base).enumerate()
         {
             let (query_id, query) = (query as usize, &self.queries[query as usize]);
             let found: &Answer = memo[query_id].get_or_insert_with(|| ask(query));
+            let as_base = self.answers[base as usize] == *found;
+            if as_base && soonest.is_none_or(|soonest| place < soonest) {
+                continue;
+            }
             let newest = alive.first().copied();
-            alive.retain_mut(|(edge, next)| {
-                let expected = match alternative.edges[*edge].diffs.get(*next) {
+            alive.retain_mut(
+                |(edge, next)| match alternative.edges[*edge].diffs.get(*next) {
                     Some(&(at, answer)) if at as usize == place => {
                         *next += 1;
-                        answer
+                        self.answers[answer as usize] == *found
                     }
-                    _ => base,
-                };
-                self.answers[expected as usize] == *found
-            });
+                    _ => as_base,
+                },
+            );
+            soonest = upcoming(&alive);
             if alive.is_empty() {
                 return Err(newest.map(|(edge, _)| {
                     let recorded = alternative.edges[edge].answer(&alternative.base, place);
@@ -236,7 +250,7 @@ impl Tree {
                         recorded: self.answers[recorded as usize].clone(),
                         found: found.clone(),
                     };
-                    (place, miss)
+                    (place, Box::new(miss))
                 }));
             }
         }
@@ -493,3 +507,6 @@ impl Interner {
         (query, answer)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,225 @@
+//! Recording and looking up through a real directory.
+
+use std::os::unix::fs::PermissionsExt;
+
+use super::*;
+use crate::outcome::{Ending, StreamChunk};
+
+fn store() -> (tempfile::TempDir, Store) {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path().join("store")).unwrap();
+    (dir, store)
+}
+
+fn key(n: u8) -> WeakKey {
+    WeakKey(Digest([n; 32]))
+}
+
+fn fact(n: u32, answer: i32) -> Fact {
+    Fact {
+        query: Query::Content(format!("/{n}").as_str().into()),
+        answer: Answer::Error(answer),
+    }
+}
+
+fn outcome(status: i32) -> Outcome {
+    Outcome {
+        ending: Ending::Exited(status),
+        stream: Vec::new(),
+        positions: Vec::new(),
+        effects: Vec::new(),
+        facts: Vec::new(),
+        cpu_us: 0,
+        wall_us: 0,
+        units: 1,
+    }
+}
+
+fn write(store: &Store, bytes: &[u8]) -> Effect {
+    Effect::Write {
+        path: "/out".into(),
+        content: store.put_bytes(bytes).unwrap(),
+        length: bytes.len() as u64,
+        mode: None,
+        create_mode: 0o644,
+        fresh: false,
+        time: crate::outcome::Time::Present,
+    }
+}
+
+/// Looks up in a world where every answer is this error.
+fn look(store: &Store, key: &WeakKey, answer: i32) -> Lookup {
+    store.lookup(key, &mut |_| Answer::Error(answer)).unwrap()
+}
+
+#[track_caller]
+fn hit(lookup: Lookup) -> Outcome {
+    match lookup {
+        Lookup::Hit(outcome) => *outcome,
+        Lookup::Miss(miss) => panic!("a miss: {miss:?}"),
+    }
+}
+
+#[track_caller]
+fn miss(lookup: Lookup) -> Miss {
+    match lookup {
+        Lookup::Hit(outcome) => panic!("a hit: {outcome:?}"),
+        Lookup::Miss(miss) => miss,
+    }
+}
+
+#[test]
+fn a_recorded_result_is_found_with_its_facts() {
+    let (_dir, store) = store();
+    assert_eq!(miss(look(&store, &key(1), 0)), Miss::NoEntry);
+    store
+        .record(&key(1), vec![vec![fact(2, 0), fact(1, 0)]], &outcome(7))
+        .unwrap();
+    let found = hit(look(&store, &key(1), 0));
+    assert_eq!(found.ending, Ending::Exited(7));
+    assert_eq!(found.facts, [fact(1, 0), fact(2, 0)]);
+    assert_eq!(miss(look(&store, &key(2), 0)), Miss::NoEntry);
+}
+
+#[test]
+fn a_miss_says_what_changed() {
+    let (_dir, store) = store();
+    store
+        .record(&key(1), vec![vec![fact(1, 0)]], &outcome(7))
+        .unwrap();
+    let expected = Miss::Changed {
+        query: fact(1, 0).query,
+        recorded: Answer::Error(0),
+        found: Answer::Error(2),
+    };
+    assert_eq!(miss(look(&store, &key(1), 2)), expected);
+}
+
+#[test]
+fn a_missing_or_shorter_content_makes_it_incomplete() {
+    let (_dir, store) = store();
+    let mut result = outcome(0);
+    result.effects.push(write(&store, b"content"));
+    result.stream.push(StreamChunk {
+        fd: 1,
+        data: StreamData::Stored(store.put_bytes(b"text").unwrap(), 4),
+    });
+    store.record(&key(1), vec![], &result).unwrap();
+    assert_eq!(hit(look(&store, &key(1), 0)), result);
+    for bytes in [&b"content"[..], b"text"] {
+        let digest = store.put_bytes(bytes).unwrap();
+        store.discard(&digest);
+        assert!(matches!(
+            miss(look(&store, &key(1), 0)),
+            Miss::Incomplete(_)
+        ));
+        store.put_bytes(bytes).unwrap();
+        hit(look(&store, &key(1), 0));
+        let path = sharded(&store.root.join("blobs"), &digest);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        fs::write(&path, b"").unwrap();
+        assert!(matches!(
+            miss(look(&store, &key(1), 0)),
+            Miss::Incomplete(_)
+        ));
+        store.put_bytes(bytes).unwrap();
+    }
+    hit(look(&store, &key(1), 0));
+}
+
+#[test]
+fn a_large_outcome_is_kept_as_a_content() {
+    let (_dir, store) = store();
+    let mut result = outcome(0);
+    result.effects = (0..200).map(|_| write(&store, b"x")).collect();
+    store.record(&key(1), vec![], &result).unwrap();
+    assert_eq!(store.stats().unwrap().blobs, 2);
+    assert_eq!(hit(look(&store, &key(1), 0)), result);
+}
+
+#[test]
+fn a_damaged_tree_is_a_miss_and_is_recorded_anew() {
+    let (_dir, store) = store();
+    let record = || {
+        store
+            .record(&key(1), vec![vec![fact(1, 0)]], &outcome(7))
+            .unwrap()
+    };
+    record();
+    let path = store.tree_path(&key(1));
+    for damage in [&b""[..], b"pcu", b"pcu\x09 from the future", &[0xff; 300]] {
+        fs::write(&path, damage).unwrap();
+        assert!(matches!(
+            miss(look(&store, &key(1), 0)),
+            Miss::Incomplete(_)
+        ));
+        record();
+        hit(look(&store, &key(1), 0));
+    }
+}
+
+#[test]
+fn recordings_at_the_same_time_are_all_kept() {
+    let (dir, store) = store();
+    std::thread::scope(|scope| {
+        for n in 0..8 {
+            let root = dir.path().join("store");
+            scope.spawn(move || {
+                // As another process would: with its own handle.
+                let store = Store::open(root).unwrap();
+                for m in 0..4 {
+                    let answer = n * 4 + m;
+                    let batch = vec![fact(1, answer), fact(2, answer)];
+                    store
+                        .record(&key(1), vec![batch], &outcome(answer))
+                        .unwrap();
+                }
+            });
+        }
+    });
+    for n in 0..32 {
+        assert_eq!(hit(look(&store, &key(1), n)).ending, Ending::Exited(n));
+    }
+}
+
+#[test]
+fn results_beyond_the_bound_are_dropped() {
+    let (_dir, store) = store();
+    let count = MAX_LEAVES as i32 + 10;
+    for n in 0..count {
+        store
+            .record(&key(1), vec![vec![fact(1, n)]], &outcome(n))
+            .unwrap();
+    }
+    assert!(matches!(
+        miss(look(&store, &key(1), 0)),
+        Miss::Changed { .. }
+    ));
+    hit(look(&store, &key(1), count - 1));
+    hit(look(&store, &key(1), 10));
+}
+
+#[test]
+fn a_reader_finds_results_and_records_none() {
+    let (_dir, store) = store();
+    store.record(&key(1), vec![], &outcome(7)).unwrap();
+    let reader = Store::open_read_only(store.dir()).unwrap();
+    hit(look(&reader, &key(1), 0));
+    let refused = reader.record(&key(2), vec![], &outcome(7));
+    assert!(matches!(refused, Err(StoreError::ReadOnly)));
+}
+
+#[test]
+fn a_hit_after_days_renews_its_use() {
+    let (_dir, store) = store();
+    store.record(&key(1), vec![], &outcome(7)).unwrap();
+    store
+        .update(&key(1), |tree| {
+            tree.nodes[0].leaf.as_mut().unwrap().used = 5;
+            true
+        })
+        .unwrap();
+    hit(look(&store, &key(1), 0));
+    let tree = store.read_tree(&key(1)).unwrap().unwrap().unwrap();
+    assert!(tree.leaves().all(|leaf| leaf.used == today()));
+}
