@@ -108,8 +108,9 @@ pub type Progress<'a> = &'a mut dyn FnMut(u64, u64);
 /// How effects are established.
 #[derive(Default)]
 pub struct Options<'a> {
-    /// Knows digests: a file that has its content already is not written again
-    /// (its time still changes), and what is written is remembered.
+    /// Knows digests: a file that is to be written in place and has its content
+    /// already is not written again (its time still changes), and what is
+    /// written is remembered.
     pub world: Option<&'a World>,
     /// Told about progress.
     pub progress: Option<Progress<'a>>,
@@ -163,3 +164,8 @@ fn content_of(effect: &Effect) -> Option<(&Digest, u64)> {
 fn is_explicit(time: Time) -> bool {
     matches!(time, Time::Set(..))
 }
+
+#[cfg(test)]
+mod model_tests;
+#[cfg(test)]
+mod tests;

@@ -28,6 +28,7 @@ use crate::fact::{Answer, Digest, Metadata, Query, TimeUse};
 use crate::path::FilePath;
 use crate::store::{DigestTable, FileKey, Trust};
 
+use content::Need;
 pub use content::Scanner;
 
 /// Answers queries, remembering digests of files in a [`DigestTable`]. Shared
@@ -141,7 +142,7 @@ impl World {
     /// # Errors
     /// As [`World::digest_file`].
     pub fn digest_with_key(&self, path: &Path) -> io::Result<(Digest, Option<FileKey>)> {
-        let (digest, _, stat) = self.digest_path(path)?;
+        let (digest, _, stat) = self.digest_path(path, Need::Digest)?;
         Ok((digest, FileKey::of(&stat)))
     }
 
@@ -151,7 +152,7 @@ impl World {
     /// `InvalidInput` for anything but a regular file, `ResourceBusy` for one
     /// that keeps changing, and what the system calls return.
     pub fn digest_file(&self, path: &Path) -> io::Result<(Digest, Metadata)> {
-        let (digest, _, stat) = self.digest_path(path)?;
+        let (digest, _, stat) = self.digest_path(path, Need::Digest)?;
         Ok((digest, metadata::of(&stat, TimeUse::Exact)))
     }
 
@@ -161,7 +162,7 @@ impl World {
     /// # Errors
     /// As [`World::digest_file`].
     pub fn digest_open(&self, file: &File) -> io::Result<(Digest, Metadata)> {
-        let (digest, _, stat) = self.digest_fd(file, None)?;
+        let (digest, _, stat) = self.digest_fd(file, Need::Digest)?;
         Ok((digest, metadata::of(&stat, TimeUse::Exact)))
     }
 
@@ -171,7 +172,7 @@ impl World {
     /// # Errors
     /// As [`World::digest_file`].
     pub fn digest_and_flags(&self, path: &Path) -> io::Result<(Digest, u8)> {
-        let (digest, flags, _) = self.digest_path(path)?;
+        let (digest, flags, _) = self.digest_path(path, Need::Flags)?;
         Ok((digest, flags))
     }
 
@@ -179,8 +180,7 @@ impl World {
     /// caller has just written it or secured its copy, and knows that nobody
     /// else writes it.
     pub fn learn(&self, path: &Path, digest: Digest) {
-        if self.scanner.is_none()
-            && let Ok(stat) = rustix::fs::lstat(path)
+        if let Ok(stat) = rustix::fs::lstat(path)
             && is(&stat, FileType::RegularFile)
             && let Some(key) = FileKey::of(&stat)
         {
@@ -188,14 +188,11 @@ impl World {
         }
     }
 
-    /// The digest of a file if it is known without reading it.
-    pub fn known(&self, stat: &Stat) -> Option<Digest> {
-        if self.is_volatile(stat, None) {
-            return None;
-        }
-        self.table
-            .get(&FileKey::of(stat)?)
-            .map(|(digest, _)| digest)
+    /// Whether the regular file at `path`, which has this metadata, has this
+    /// content.
+    pub(crate) fn has_content(&self, path: &Path, stat: &Stat, digest: &Digest) -> bool {
+        self.digest_at(path, stat, Need::Digest)
+            .is_ok_and(|(found, _, _)| found == *digest)
     }
 
     fn content(&self, path: &FilePath) -> Result<Answer, Errno> {
@@ -209,7 +206,7 @@ impl World {
                 readable(path, &stat, 0o555)?;
                 Answer::Directory
             }
-            FileType::RegularFile => match self.digest_at(path, &stat) {
+            FileType::RegularFile => match self.digest_at(path, &stat, Need::Digest) {
                 Ok((digest, _, _)) => Answer::File(digest),
                 Err(error) => from_io(&error, path)?,
             },
@@ -235,7 +232,7 @@ impl World {
         };
         let mut answer = metadata::of(&stat, time);
         if time == TimeUse::Order && is(&stat, FileType::RegularFile) {
-            match self.digest_at(path, &stat) {
+            match self.digest_at(path, &stat, Need::Digest) {
                 Ok((digest, _, _)) => answer.content = Some(digest),
                 // It can be looked at without being readable.
                 Err(error) if error.raw_os_error() == Some(libc::EACCES) => {}
@@ -408,3 +405,6 @@ fn target(path: &FilePath) -> Result<Answer, Errno> {
         },
     })
 }
+
+#[cfg(test)]
+mod tests;

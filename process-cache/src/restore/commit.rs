@@ -185,7 +185,7 @@ fn create(path: &FilePath, content: Content<'_>, mode: u32, time: Time) -> Resul
         AtFlags::SYMLINK_NOFOLLOW,
     )
     .map_err(RestoreError::io("set the times of", path))?;
-    fs::rename(&temporary, path.as_path()).map_err(RestoreError::io("create", path))?;
+    copy::replace(&temporary, path).map_err(RestoreError::io("create", path))?;
     // The name is gone: nothing is left for the guard to remove.
     let _ = temporary.keep();
     Ok(())
@@ -212,23 +212,36 @@ fn overwrite(
         }
         _ => time,
     };
+    let mut stamped = false;
     if !keeps {
         let mut file = open_for_writing(path, mode.is_some())?;
+        let length = content_of(content.effect).map_or(0, |(_, length)| length);
+        // Emptying it first would make ext4 allocate and write out anew, a
+        // hundred times the cost of writing over what is there.
+        let before = before.as_ref().map_or(0, fs::Metadata::len);
+        if before > length {
+            file.set_len(length)
+                .map_err(RestoreError::io("write", path))?;
+        }
         content.write(&mut file, path)?;
+        stamped = before > 0 || length > 0;
     }
     if let Some(mode) = mode {
         chmod(path, mode)?;
     }
-    // Writing has stamped the file, unless there was nothing to write.
-    set_times(path, kept)
+    match kept {
+        // Writing has stamped it.
+        Time::Present if stamped => Ok(()),
+        Time::Present => touch(path),
+        _ => set_times(path, kept),
+    }
 }
 
-/// Opens an existing file and empties it.
+/// Opens an existing file.
 fn open_for_writing(path: &FilePath, may_chmod: bool) -> Result<File> {
     let mut options = File::options();
     options
         .write(true)
-        .truncate(true)
         .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
     match options.open(path.as_path()) {
         Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied && may_chmod => {
@@ -309,7 +322,14 @@ fn replace(
 
 fn gone(result: std::io::Result<()>) -> std::io::Result<()> {
     match result {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(error)
+            if matches!(
+                error.kind(),
+                std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory
+            ) =>
+        {
+            Ok(())
+        }
         result => result,
     }
 }
@@ -330,6 +350,22 @@ fn set_times(path: &FilePath, time: Time) -> Result<()> {
         AtFlags::SYMLINK_NOFOLLOW,
     )
     .map_err(RestoreError::io("set the times of", path))
+}
+
+/// Makes the modification time the present, as writing would.
+fn touch(path: &FilePath) -> Result<()> {
+    let times = Timestamps {
+        last_access: Timespec {
+            tv_sec: 0,
+            tv_nsec: UTIME_OMIT,
+        },
+        last_modification: Timespec {
+            tv_sec: 0,
+            tv_nsec: UTIME_NOW,
+        },
+    };
+    rustix::fs::utimensat(CWD, path.as_path(), &times, AtFlags::SYMLINK_NOFOLLOW)
+        .map_err(RestoreError::io("set the times of", path))
 }
 
 fn timestamps(time: Time) -> Timestamps {

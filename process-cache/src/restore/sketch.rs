@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::fs::{Access, AtFlags, CWD, FileType, Stat};
 use rustix::io::Errno;
 
@@ -30,6 +30,8 @@ pub(super) struct Sketch {
     changed: FxHashMap<PathBuf, Kind>,
     /// Directories that are there and can be written into.
     writable: FxHashMap<PathBuf, bool>,
+    /// Files with several names that were written by one of them.
+    written: FxHashSet<(u64, u64)>,
 }
 
 impl Sketch {
@@ -38,6 +40,12 @@ impl Sketch {
     fn look(&self, path: &FilePath) -> Result<(Kind, Option<Stat>)> {
         if let Some(&kind) = self.changed.get(path.as_path()) {
             return Ok((kind, None));
+        }
+        // A directory that was made or removed has no entries but those above;
+        // the kernel would look through what stands there now.
+        let parent = path.parent();
+        if parent.is_some_and(|parent| self.changed.contains_key(parent)) {
+            return Ok((Kind::Absent, None));
         }
         match rustix::fs::lstat(path.as_path()) {
             Ok(stat) => {
@@ -88,6 +96,17 @@ impl Sketch {
         self.changed.insert(path.to_path_buf(), kind);
     }
 
+    /// Notes that an existing file is written, which changes it under all its
+    /// names; takes its metadata away if that has happened before.
+    fn write(&mut self, path: &FilePath, stat: &mut Option<Stat>) {
+        self.set(path, Kind::File);
+        if let Some(found) = stat
+            && !self.written.insert((found.st_dev, found.st_ino))
+        {
+            *stat = None;
+        }
+    }
+
     /// Whether a directory will have entries.
     fn has_entries(&self, path: &FilePath) -> Result<bool> {
         let changed = self
@@ -97,14 +116,12 @@ impl Sketch {
         if changed {
             return Ok(true);
         }
-        let entries = match std::fs::read_dir(path.as_path()) {
-            Ok(entries) => entries,
+        if self.changed.contains_key(path.as_path()) {
             // Made by an effect.
-            Err(_) => return Ok(false),
-        };
-        for entry in entries {
+            return Ok(false);
+        }
+        for entry in std::fs::read_dir(path.as_path()).map_err(RestoreError::io("list", path))? {
             let entry = entry.map_err(RestoreError::io("list", path))?;
-            // Names are compared below this very path, whatever its spelling.
             if self.changed.get(&path.join(entry.file_name())) != Some(&Kind::Absent) {
                 return Ok(true);
             }
@@ -117,7 +134,7 @@ impl Sketch {
     /// already.
     pub(super) fn step(&mut self, effect: &Effect) -> Result<Step> {
         let path = super::path_of(effect);
-        let (before, stat) = self.look(path)?;
+        let (before, mut stat) = self.look(path)?;
         let wrong = |found| Err(RestoreError::obstacle(path, found));
         let mut parent_there = true;
         match (effect, before) {
@@ -136,8 +153,12 @@ impl Sketch {
                 Kind::File,
             ) => {
                 check_writable(path, stat.as_ref(), mode.is_some())?;
+                self.write(path, &mut stat);
             }
-            (Effect::Append { .. }, Kind::File) => check_writable(path, stat.as_ref(), false)?,
+            (Effect::Append { .. }, Kind::File) => {
+                check_writable(path, stat.as_ref(), false)?;
+                self.write(path, &mut stat);
+            }
             (
                 Effect::Write { fresh: false, .. } | Effect::Append { .. },
                 Kind::Symlink | Kind::Special,
@@ -158,10 +179,15 @@ impl Sketch {
             }
             (Effect::HardLink { to, .. }, _) => {
                 self.check_parent(path)?;
-                match self.look(to)?.0 {
+                let (kind, mut target) = self.look(to)?;
+                match kind {
                     Kind::Absent => return Err(RestoreError::obstacle(to, "is not there")),
                     Kind::Directory => return Err(RestoreError::obstacle(to, "is a directory")),
                     kind => self.set(path, kind),
+                }
+                if kind == Kind::File {
+                    // From now on it may be written by another name.
+                    self.write(to, &mut target);
                 }
             }
             (Effect::Remove { .. }, Kind::Absent) | (Effect::RemoveDir { .. }, Kind::Absent) => {}
@@ -181,7 +207,9 @@ impl Sketch {
                 return wrong("is not there");
             }
             (Effect::Chmod { .. }, Kind::Symlink) => return wrong("is a symbolic link"),
-            (Effect::Chmod { .. } | Effect::SetTimes { .. }, _) => {}
+            // What it could be written with before says nothing any more.
+            (Effect::Chmod { .. }, _) => self.set(path, before),
+            (Effect::SetTimes { .. }, _) => {}
         }
         Ok(Step {
             before,

@@ -127,7 +127,8 @@ fn is_new(effect: &Effect, step: &Step) -> bool {
     matches!(effect, Effect::Write { fresh: true, .. }) || step.before == Kind::Absent
 }
 
-/// Whether the file that is there is known to have the content.
+/// Whether the file that is there has the content already; finding out costs at
+/// most one read, less than a copy.
 fn is_in_place(effect: &Effect, step: &Step, world: Option<&World>) -> bool {
     let (
         Effect::Write {
@@ -144,7 +145,7 @@ fn is_in_place(effect: &Effect, step: &Step, world: Option<&World>) -> bool {
     };
     step.before == Kind::File
         && u64::try_from(stat.st_size) == Ok(*length)
-        && world.known(stat) == Some(*content)
+        && world.has_content(super::path_of(effect), stat, content)
 }
 
 /// A failure while a content is moved.

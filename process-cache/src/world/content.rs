@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::PoisonError;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use rustix::fs::{FileType, Mode, OFlags, Stat};
+use rustix::fs::{FileType, Mode, OFlags, Stat, StatFs};
 
 use super::{World, is, readable};
 use crate::fact::Digest;
@@ -27,18 +27,33 @@ const MAX_PSEUDO: u64 = 4 << 20;
 /// How often a file that changes while it is hashed is tried again.
 const ATTEMPTS: usize = 3;
 
+/// What a caller wants to know.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Need {
+    Digest,
+    /// What the scanner says, too.
+    Flags,
+}
+
 impl World {
     /// The digest, flags and stat of the regular file at a path.
-    pub(super) fn digest_path(&self, path: &Path) -> io::Result<(Digest, u8, Stat)> {
-        self.digest_at(path, &rustix::fs::stat(path)?)
+    pub(super) fn digest_path(&self, path: &Path, need: Need) -> io::Result<(Digest, u8, Stat)> {
+        self.digest_at(path, &rustix::fs::stat(path)?, need)
     }
 
     /// The same for a path that has been looked at already.
-    pub(super) fn digest_at(&self, path: &Path, stat: &Stat) -> io::Result<(Digest, u8, Stat)> {
+    pub(super) fn digest_at(
+        &self,
+        path: &Path,
+        stat: &Stat,
+        need: Need,
+    ) -> io::Result<(Digest, u8, Stat)> {
         if !is(stat, FileType::RegularFile) {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        if let Some((digest, flags)) = self.lookup(stat, path) {
+        if !self.is_volatile(stat, || rustix::fs::statfs(path))
+            && let Some((digest, flags)) = self.lookup(stat, need)
+        {
             readable(path, stat, 0o444)?;
             return Ok((digest, flags, *stat));
         }
@@ -46,25 +61,21 @@ impl World {
         // never acquire a terminal.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
-        self.digest_fd(&file, Some(path))
+        self.digest_fd(&file, need)
     }
 
     /// The digest, flags and stat of an open regular file.
-    pub(super) fn digest_fd(
-        &self,
-        file: &File,
-        path: Option<&Path>,
-    ) -> io::Result<(Digest, u8, Stat)> {
+    pub(super) fn digest_fd(&self, file: &File, need: Need) -> io::Result<(Digest, u8, Stat)> {
         let mut before = rustix::fs::fstat(file)?;
         if !is(&before, FileType::RegularFile) {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        if self.is_volatile(&before, path) {
+        if self.is_volatile(&before, || rustix::fs::fstatfs(file)) {
             let (digest, flags) = self.hash(file, MAX_PSEUDO)?;
             return Ok((digest, flags, before));
         }
         for _ in 0..ATTEMPTS {
-            if let Some((digest, flags)) = self.lookup(&before, Path::new("")) {
+            if let Some((digest, flags)) = self.lookup(&before, need) {
                 return Ok((digest, flags, before));
             }
             let started = clock();
@@ -86,7 +97,11 @@ impl World {
 
     /// Whether the file's content can change without its times telling: where
     /// the kernel makes it up when it is read.
-    pub(super) fn is_volatile(&self, stat: &Stat, path: Option<&Path>) -> bool {
+    fn is_volatile(
+        &self,
+        stat: &Stat,
+        file_system: impl FnOnce() -> rustix::io::Result<StatFs>,
+    ) -> bool {
         // Such file systems have anonymous devices.
         if rustix::fs::major(stat.st_dev) != 0 {
             return false;
@@ -95,23 +110,17 @@ impl World {
         if let Some(&volatile) = known.get(&stat.st_dev) {
             return volatile;
         }
-        let Some(path) = path.filter(|path| !path.as_os_str().is_empty()) else {
+        let Ok(found) = file_system() else {
             return true;
         };
-        let volatile = match rustix::fs::statfs(path) {
-            Ok(found) => VOLATILE.contains(&(found.f_type as u32)),
-            Err(_) => return true,
-        };
+        let volatile = VOLATILE.contains(&(found.f_type as u32));
         known.insert(stat.st_dev, volatile);
         volatile
     }
 
-    fn lookup(&self, stat: &Stat, path: &Path) -> Option<(Digest, u8)> {
-        if self.is_volatile(stat, Some(path)) {
-            return None;
-        }
+    fn lookup(&self, stat: &Stat, need: Need) -> Option<(Digest, u8)> {
         let (digest, flags) = self.table.get(&FileKey::of(stat)?)?;
-        if self.scanner.is_some() && flags & SCANNED == 0 {
+        if need == Need::Flags && self.scanner.is_some() && flags & SCANNED == 0 {
             return None;
         }
         Some((digest, flags & !SCANNED))
