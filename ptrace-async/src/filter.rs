@@ -10,6 +10,12 @@
 
 use libc::sock_filter;
 
+/// The program that keeps a model of processes true: it stops what
+/// [`crate::process::watch`] asks for, and every number nobody knows.
+pub fn watching() -> Filter {
+    Filter::build(512, |nr| crate::process::watch(u64::from(nr)).rule())
+}
+
 /// How an argument test compares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Compare {
@@ -272,6 +278,28 @@ mod tests {
                     expected,
                     "{nr} {args:?}"
                 );
+            }
+        }
+    }
+
+    #[test]
+    fn the_program_stops_what_the_process_model_watches() {
+        let filter = watching();
+        let words = [0, 1, 2, 3, 5, 6, 9, u64::MAX, libc::F_SETFD as u64, 0x5401];
+        for nr in 0..512 {
+            let watch = crate::process::watch(u64::from(nr));
+            for first in words {
+                for second in words {
+                    for third in words {
+                        let args = [first, second, third, second, third, first];
+                        let expected = if watch.stops(&args) {
+                            libc::SECCOMP_RET_TRACE
+                        } else {
+                            libc::SECCOMP_RET_ALLOW
+                        };
+                        assert_eq!(run(&filter, ARCH_X86_64, nr, args), expected, "{nr} {args:?}");
+                    }
+                }
             }
         }
     }

@@ -1,0 +1,130 @@
+//! Digests in the making.
+//!
+//! A file that a program opens is part of its precondition, and digesting it
+//! must not make the program wait. A [`Content`] stands for the digest; a
+//! worker computes it, and whoever needs it (the end of the unit, or a writer
+//! that is about to destroy it) waits.
+
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+
+use rustc_hash::FxHashMap;
+use rustix::fs::Stat;
+
+use crate::fact::{Answer, Digest};
+use crate::path::FilePath;
+use crate::store::FileKey;
+use crate::world::World;
+
+/// The content of one file at one time.
+#[derive(Debug)]
+pub struct Content {
+    path: FilePath,
+    key: Option<FileKey>,
+    state: Mutex<Option<Result<Digest, String>>>,
+    done: Condvar,
+}
+
+impl Content {
+    /// Whether both stand for the same state of the same file.
+    pub fn is_same_as(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other)
+            || (self.key.is_some() && self.key == other.key)
+            || matches!((self.peek(), other.peek()), (Some(Ok(a)), Some(Ok(b))) if a == b)
+    }
+
+    /// The state of the file that it is the content of.
+    pub fn key(&self) -> Option<&FileKey> {
+        self.key.as_ref()
+    }
+
+    /// Whether the digest is still being computed.
+    pub fn is_pending(&self) -> bool {
+        self.peek().is_none()
+    }
+
+    fn peek(&self) -> Option<Result<Digest, String>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Computes the digest (on a worker).
+    pub fn compute(&self, world: &World) {
+        let result = match world.digest_with_key(&self.path) {
+            Ok((digest, key)) if key == self.key => Ok(digest),
+            Ok(_) => Err(format!("{} changed while it was read", self.path.display())),
+            Err(error) => Err(format!("{}: {error}", self.path.display())),
+        };
+        self.resolve(result);
+    }
+
+    fn resolve(&self, result: Result<Digest, String>) {
+        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+        self.done.notify_all();
+    }
+
+    /// The digest, waiting for it.
+    ///
+    /// # Errors
+    /// The reason why it is not known.
+    pub fn wait(&self) -> Result<Digest, String> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if let Some(result) = &*state {
+                return result.clone();
+            }
+            state = self.done.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// The digest as an answer, waiting for it.
+    pub fn answer(&self) -> Answer {
+        match self.wait() {
+            Ok(digest) => Answer::File(digest),
+            Err(reason) => Answer::Unknown(reason),
+        }
+    }
+}
+
+/// All contents of a session, by the file's state.
+#[derive(Debug, Default)]
+pub struct Contents {
+    by_key: FxHashMap<FileKey, Arc<Content>>,
+}
+
+impl Contents {
+    /// The content of the regular file at `path`, which `stat` describes. When
+    /// the second value is true its digest is not known and nobody computes it
+    /// yet: the caller must have [`Content::compute`] run.
+    pub fn get(&mut self, world: &World, path: &Path, stat: &Stat) -> (Arc<Content>, bool) {
+        let key = FileKey::of(stat);
+        if let Some(known) = key.as_ref().and_then(|key| self.by_key.get(key)) {
+            return (known.clone(), false);
+        }
+        let digest = world.known(stat);
+        let pending = digest.is_none();
+        let content = Arc::new(Content {
+            path: FilePath::from(path),
+            key,
+            state: Mutex::new(digest.map(Ok)),
+            done: Condvar::new(),
+        });
+        if let Some(key) = key {
+            self.by_key.insert(key, content.clone());
+        }
+        (content, pending)
+    }
+
+    /// A digest of this file state that is still being computed.
+    pub fn pending(&self, stat: &Stat) -> Option<Arc<Content>> {
+        let content = self.by_key.get(&FileKey::of(stat)?)?;
+        content.is_pending().then(|| content.clone())
+    }
+
+    /// The file is about to be written: what is known of its present state
+    /// says nothing about the next, even if the times should agree.
+    pub fn forget(&mut self, stat: &Stat) {
+        if let Some(key) = FileKey::of(stat) {
+            self.by_key.remove(&key);
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Work in the background that somebody waits for at the end.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// A queue of jobs and the threads that do them. Jobs begin in the order of
+/// submission, so that one may wait for an earlier one.
+#[derive(Debug)]
+pub struct Jobs {
+    sender: Option<Sender<Job>>,
+    receiver: Arc<Mutex<Receiver<Job>>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Default for Jobs {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Jobs {
+    /// A queue; threads start with the first job.
+    pub fn new() -> Self {
+        let (sender, receiver) = channel();
+        Self {
+            sender: Some(sender),
+            receiver: Arc::new(Mutex::new(receiver)),
+            threads: Vec::new(),
+        }
+    }
+
+    /// Has `job` done.
+    pub fn submit(&mut self, job: impl FnOnce() + Send + 'static) {
+        let wanted = std::thread::available_parallelism().map_or(2, |n| n.get().clamp(2, 8));
+        while self.threads.len() < wanted {
+            let receiver = self.receiver.clone();
+            let thread = std::thread::Builder::new().name("digest".to_owned()).spawn(move || {
+                loop {
+                    let job = receiver.lock().unwrap_or_else(PoisonError::into_inner).recv();
+                    match job {
+                        Ok(job) => job(),
+                        Err(_) => break,
+                    }
+                }
+            });
+            match thread {
+                Ok(thread) => self.threads.push(thread),
+                Err(_) => break,
+            }
+        }
+        if self.threads.is_empty() {
+            // No thread can be had: late is better than never.
+            job();
+            return;
+        }
+        if let Some(sender) = &self.sender {
+            // The receiver lives as long as `self`.
+            let _ = sender.send(Box::new(job));
+        }
+    }
+
+    /// Waits until all jobs are done.
+    pub fn finish(&mut self) {
+        self.sender = None;
+        for thread in self.threads.drain(..) {
+            // A job that panicked has already said so.
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,376 @@
+//! The weak key: what identifies a unit before it has looked at anything.
+//!
+//! It is the digest of the program's content, arguments, environment, working
+//! directory, mask, limits, ids, signal state, CPU affinity, and of what it
+//! inherits as descriptors: their kinds, access modes, flags, positions, and
+//! which of them share one open file description.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+use ptrace_async::event::{FileKind, OfdId, Tid};
+use rustix::fs::FileType;
+
+use crate::defect::{Defect, planted};
+use crate::fact::Digest;
+use crate::path::FilePath;
+use crate::policy::ignores_variable;
+use crate::recorder::position;
+use crate::store::WeakKey;
+use crate::unit::Inherited;
+use crate::world::World;
+
+/// One inherited descriptor.
+#[derive(Debug, Clone)]
+pub struct Descriptor {
+    /// Its number.
+    pub fd: i32,
+    /// Which description.
+    pub file: OfdId,
+    /// What it is.
+    pub kind: FileKind,
+    /// The path it was opened by.
+    pub path: Option<PathBuf>,
+    /// Readable, writable, append, non-blocking.
+    pub modes: [bool; 4],
+    /// One of make's tokens.
+    pub jobserver: bool,
+}
+
+/// What an execve is about to do.
+#[derive(Debug, Clone)]
+pub struct Execution {
+    /// The task (0: ourselves).
+    pub tid: Tid,
+    /// The file, as it was named, made absolute.
+    pub path: FilePath,
+    /// Arguments.
+    pub argv: Vec<Vec<u8>>,
+    /// Environment.
+    pub envp: Vec<Vec<u8>>,
+    /// Working directory.
+    pub cwd: PathBuf,
+    /// Descriptors that stay open.
+    pub descriptors: Vec<Descriptor>,
+    /// [`crate::machine::digest`].
+    pub machine: Digest,
+    /// Nothing is ignored.
+    pub strict: bool,
+}
+
+/// What kind of executable a file is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Format {
+    /// A 64-bit x86 ELF file, with its interpreter if it is dynamic.
+    Elf(Option<FilePath>),
+    /// A script with its interpreter.
+    Script(FilePath),
+    /// An ELF file for another machine or word size.
+    Foreign,
+    /// Anything else.
+    Other,
+}
+
+/// A key and what was found out on the way.
+#[derive(Debug, Clone)]
+pub struct Keyed {
+    /// The key.
+    pub key: WeakKey,
+    /// The descriptors, one for each description.
+    pub inherited: Vec<Inherited>,
+    /// Files that the kernel reads to start the program: it, its interpreter,
+    /// and so on.
+    pub images: Vec<FilePath>,
+    /// The program whose policy counts: the last interpreter.
+    pub program: FilePath,
+}
+
+/// Why a program is run without being looked up.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unkeyed {
+    /// The file cannot be read.
+    #[error("{0} cannot be read")]
+    Unreadable(String),
+    /// Set-uid, set-gid or with file capabilities.
+    #[error("{0} runs with other rights (set-uid)")]
+    Privileged(String),
+    /// A 32-bit program or one for another machine.
+    #[error("{0} is no 64-bit x86 program: its system calls cannot be followed")]
+    Foreign(String),
+    /// Nothing the kernel is known to execute.
+    #[error("{0} has no known executable format")]
+    Unknown(String),
+}
+
+/// Reads what kind of executable a file is.
+pub fn format(path: &std::path::Path) -> std::io::Result<Format> {
+    use std::io::Read;
+    let mut head = Vec::with_capacity(4096);
+    std::fs::File::open(path)?.take(4096).read_to_end(&mut head)?;
+    if let Some(line) = head.strip_prefix(b"#!") {
+        let line = line.split(|&b| b == b'\n').next().unwrap_or_default();
+        let line = line.trim_ascii();
+        let end = line.iter().position(u8::is_ascii_whitespace).unwrap_or(line.len());
+        if end == 0 {
+            return Ok(Format::Other);
+        }
+        return Ok(Format::Script(FilePath::from(std::path::Path::new(OsStr::from_bytes(
+            &line[..end],
+        )))));
+    }
+    if !head.starts_with(b"\x7fELF") || head.len() < 64 {
+        return Ok(Format::Other);
+    }
+    // Class 64 bits, machine 62 (EM_X86_64).
+    if head[4] != 2 || head[18..20] != [62, 0] {
+        return Ok(Format::Foreign);
+    }
+    let word = |at: usize, length: usize| {
+        let mut bytes = [0; 8];
+        let found = head.get(at..at + length)?;
+        bytes[..length].copy_from_slice(found);
+        Some(u64::from_le_bytes(bytes) as usize)
+    };
+    let interpreter = || {
+        let (table, size, count) = (word(32, 8)?, word(54, 2)?, word(56, 2)?);
+        for index in 0..count {
+            let at = table.checked_add(index.checked_mul(size)?)?;
+            if word(at, 4)? == 3 {
+                let (offset, length) = (word(at + 8, 8)?, word(at + 32, 8)?);
+                let name = head.get(offset..offset.checked_add(length)?)?;
+                let name = name.split(|&b| b == 0).next()?;
+                return Some(FilePath::from(std::path::Path::new(OsStr::from_bytes(name))));
+            }
+        }
+        None
+    };
+    Ok(Format::Elf(interpreter()))
+}
+
+struct Hasher(blake3::Hasher);
+
+impl Hasher {
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.0.update(&(bytes.len() as u64).to_le_bytes());
+        self.0.update(bytes);
+    }
+
+    fn number(&mut self, number: u64) {
+        self.0.update(&number.to_le_bytes());
+    }
+}
+
+/// Computes the key.
+///
+/// # Errors
+/// Why the program must simply be run.
+pub fn weak_key(execution: &Execution, world: &World) -> Result<Keyed, Unkeyed> {
+    let shown = |path: &FilePath| path.display().to_string();
+    let mut hasher = Hasher(blake3::Hasher::new_derive_key("pcache weak key 1"));
+    hasher.bytes(&execution.machine.0);
+
+    let mut images = Vec::new();
+    let mut program = execution.path.clone();
+    loop {
+        let unreadable = |_| Unkeyed::Unreadable(shown(&program));
+        let stat = rustix::fs::stat(program.as_path())
+            .map_err(|_| Unkeyed::Unreadable(shown(&program)))?;
+        if stat.st_mode & 0o6000 != 0 {
+            return Err(Unkeyed::Privileged(shown(&program)));
+        }
+        let digest = match world.known(&stat) {
+            Some(digest) => digest,
+            None => world.digest_file(&program).map_err(unreadable)?.0,
+        };
+        hasher.bytes(&digest.0);
+        images.push(program.clone());
+        match format(&program).map_err(unreadable)? {
+            Format::Elf(None) => break,
+            Format::Elf(Some(interpreter)) => {
+                let (digest, _) = world.digest_file(&interpreter).map_err(unreadable)?;
+                hasher.bytes(&digest.0);
+                images.push(interpreter);
+                break;
+            }
+            Format::Script(interpreter) if images.len() < 5 => {
+                program = if interpreter.is_absolute() {
+                    interpreter
+                } else {
+                    FilePath::from(execution.cwd.join(interpreter.as_path()))
+                };
+            }
+            Format::Foreign => return Err(Unkeyed::Foreign(shown(&program))),
+            // execvp's rule makes a shell script of it, which is another exec.
+            Format::Script(_) | Format::Other => return Err(Unkeyed::Unknown(shown(&program))),
+        }
+    }
+
+    hasher.bytes(execution.path.as_bytes());
+    hasher.number(execution.argv.len() as u64);
+    for argument in &execution.argv {
+        hasher.bytes(argument);
+    }
+    let mut environment: Vec<Vec<u8>> = execution
+        .envp
+        .iter()
+        .filter(|entry| {
+            let name = entry.split(|&b| b == b'=').next().unwrap_or_default();
+            execution.strict || !ignores_variable(name, program.as_bytes())
+        })
+        .map(|entry| without_tokens(entry))
+        .collect();
+    environment.sort_unstable();
+    if !planted(Defect::EnvironmentKey) {
+        for entry in &environment {
+            hasher.bytes(entry);
+        }
+    }
+    hasher.number(0);
+    if !planted(Defect::DirectoryKey) {
+        hasher.bytes(execution.cwd.as_os_str().as_bytes());
+    }
+    hash_process(&mut hasher, execution.tid);
+    let inherited = hash_descriptors(&mut hasher, execution);
+    let key = WeakKey(Digest(*hasher.0.finalize().as_bytes()));
+    Ok(Keyed { key, inherited, images, program })
+}
+
+/// A make variable with its jobserver's descriptors (or FIFO) left out.
+fn without_tokens(entry: &[u8]) -> Vec<u8> {
+    if !(entry.starts_with(b"MAKEFLAGS=") || entry.starts_with(b"MFLAGS=")) {
+        return entry.to_vec();
+    }
+    let words: Vec<&[u8]> = entry
+        .split(|&b| b == b' ')
+        .filter(|word| !word.starts_with(b"--jobserver-"))
+        .collect();
+    words.join(&b' ')
+}
+
+/// The descriptors of the jobserver that an environment announces.
+pub fn jobserver(envp: &[Vec<u8>]) -> Vec<i32> {
+    let flags = envp.iter().find_map(|entry| entry.strip_prefix(b"MAKEFLAGS="));
+    let Some(flags) = flags else { return Vec::new() };
+    flags
+        .split(|&b| b == b' ')
+        .filter_map(|word| {
+            word.strip_prefix(b"--jobserver-auth=")
+                .or_else(|| word.strip_prefix(b"--jobserver-fds="))
+        })
+        .flat_map(|pair| pair.split(|&b| b == b','))
+        .filter_map(|number| std::str::from_utf8(number).ok()?.parse().ok())
+        .collect()
+}
+
+/// Ids, masks, signals, affinity and limits of the process.
+fn hash_process(hasher: &mut Hasher, tid: Tid) {
+    let path = if tid == 0 { "/proc/self/status".to_owned() } else { format!("/proc/{tid}/status") };
+    let status = std::fs::read(path).unwrap_or_default();
+    for line in status.split(|&b| b == b'\n') {
+        let wanted = [
+            &b"Umask:"[..],
+            b"Uid:",
+            b"Gid:",
+            b"Groups:",
+            b"SigBlk:",
+            b"SigIgn:",
+            b"CapInh:",
+            b"CapPrm:",
+            b"CapEff:",
+            b"CapBnd:",
+            b"CapAmb:",
+            b"Cpus_allowed:",
+        ];
+        if wanted.iter().any(|name| line.starts_with(name)) {
+            hasher.bytes(line);
+        }
+    }
+    let path = if tid == 0 { "/proc/self/limits".to_owned() } else { format!("/proc/{tid}/limits") };
+    hasher.bytes(&std::fs::read(path).unwrap_or_default());
+}
+
+fn hash_descriptors(hasher: &mut Hasher, execution: &Execution) -> Vec<Inherited> {
+    let mut inherited: Vec<Inherited> = Vec::new();
+    for descriptor in &execution.descriptors {
+        hasher.number(descriptor.fd as u64);
+        if descriptor.jobserver {
+            hasher.bytes(b"jobserver");
+            continue;
+        }
+        if let Some(first) = inherited.iter().find(|other| other.file == descriptor.file) {
+            hasher.bytes(b"same");
+            hasher.number(first.fd as u64);
+            continue;
+        }
+        for mode in descriptor.modes {
+            hasher.number(u64::from(mode));
+        }
+        let own = if execution.tid == 0 { "self".to_owned() } else { execution.tid.to_string() };
+        let place = format!("/proc/{own}/fd/{}", descriptor.fd);
+        let mut entry =
+            Inherited { fd: descriptor.fd, file: descriptor.file, position: None, path: None };
+        match &descriptor.kind {
+            FileKind::Opened | FileKind::Regular | FileKind::Directory => {
+                let stat = rustix::fs::stat(place.as_str());
+                let kind = stat.map(|stat| (FileType::from_raw_mode(stat.st_mode), stat.st_rdev));
+                match kind {
+                    Ok((FileType::RegularFile, _)) => {
+                        entry.position = position_of(execution.tid, descriptor.fd);
+                        hasher.bytes(b"file");
+                        hasher.number(entry.position.unwrap_or(u64::MAX));
+                        entry.path = descriptor.path.as_deref().map(FilePath::from);
+                        // What is read is a fact about this path.
+                        if descriptor.modes[0]
+                            && let Some(path) = &entry.path
+                        {
+                            hasher.bytes(path.as_bytes());
+                        }
+                    }
+                    Ok((FileType::CharacterDevice, device)) => {
+                        hasher.bytes(b"device");
+                        hasher.number(device);
+                    }
+                    _ => {
+                        hasher.bytes(b"place");
+                        let path = descriptor.path.as_deref();
+                        hasher.bytes(path.map_or(&[], |path| path.as_os_str().as_bytes()));
+                    }
+                }
+            }
+            FileKind::Pipe { .. } => hasher.bytes(b"pipe"),
+            FileKind::Terminal => {
+                hasher.bytes(b"terminal");
+                if let Some(size) = window(&place) {
+                    hasher.number(u64::from(size.0) << 16 | u64::from(size.1));
+                }
+            }
+            FileKind::CharDevice(device) => {
+                hasher.bytes(b"device");
+                hasher.number(*device);
+            }
+            FileKind::Socket(family) => {
+                hasher.bytes(b"socket");
+                hasher.number(*family as u64);
+            }
+            FileKind::MemFd => hasher.bytes(b"memory"),
+            FileKind::Anon(what) => hasher.bytes(what.as_bytes()),
+            FileKind::Other(what) => hasher.bytes(what.as_bytes()),
+        }
+        inherited.push(entry);
+    }
+    inherited
+}
+
+fn position_of(tid: Tid, fd: i32) -> Option<u64> {
+    let tid = if tid == 0 { std::process::id() as Tid } else { tid };
+    position(tid, fd)
+}
+
+/// Rows and columns of a terminal.
+fn window(place: &str) -> Option<(u16, u16)> {
+    let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NOCTTY | rustix::fs::OFlags::NONBLOCK;
+    let file = rustix::fs::open(place, flags, rustix::fs::Mode::empty()).ok()?;
+    let size = rustix::termios::tcgetwinsize(&file).ok()?;
+    Some((size.ws_row, size.ws_col))
+}

@@ -1,0 +1,91 @@
+//! Kinds of places: ordinary files, and those that mean something else.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// What a path is to a cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Class {
+    /// A file like any other (also `/proc` and `/sys` files that say the same
+    /// to everybody and change only with the machine's configuration).
+    Ordinary,
+    /// Determined by what the weak key holds, or constant.
+    Determined,
+    /// Yields random bytes.
+    Random,
+    /// Changes all the time, or means something else to every process.
+    Volatile,
+}
+
+/// Classifies an absolute path.
+pub fn classify(path: &Path) -> Class {
+    let bytes = path.as_os_str().as_bytes();
+    if bytes == b"/proc" {
+        return Class::Determined;
+    }
+    if let Some(rest) = bytes.strip_prefix(b"/proc/") {
+        return process_file(rest);
+    }
+    if let Some(rest) = bytes.strip_prefix(b"/dev/") {
+        return match rest {
+            b"null" | b"zero" | b"full" => Class::Determined,
+            b"random" | b"urandom" => Class::Random,
+            b"stdin" | b"stdout" | b"stderr" | b"tty" | b"ptmx" | b"kmsg" => Class::Volatile,
+            _ if rest == b"fd" || rest.starts_with(b"fd/") => Class::Volatile,
+            _ if rest.starts_with(b"pts/") => Class::Volatile,
+            _ => Class::Ordinary,
+        };
+    }
+    Class::Ordinary
+}
+
+fn process_file(rest: &[u8]) -> Class {
+    let mut parts = rest.splitn(2, |&b| b == b'/');
+    let (first, rest) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    match first {
+        b"self" | b"thread-self" => match rest {
+            b"" | b"exe" | b"cmdline" | b"environ" | b"comm" | b"cgroup" | b"limits" | b"cwd"
+            | b"root" | b"auxv" | b"loginuid" | b"attr/current" | b"attr/fscreate"
+            | b"attr/exec" | b"fd" | b"fd/" | b"task" => Class::Determined,
+            _ => Class::Volatile,
+        },
+        b"sys" => match rest {
+            _ if rest.starts_with(b"kernel/random/") => Class::Random,
+            _ if rest.starts_with(b"fs/") && rest.ends_with(b"-nr") => Class::Volatile,
+            _ if rest.starts_with(b"fs/") && rest.ends_with(b"-state") => Class::Volatile,
+            _ => Class::Ordinary,
+        },
+        b"cpuinfo" | b"filesystems" | b"version" | b"cmdline" | b"devices" | b"config.gz" => {
+            Class::Ordinary
+        }
+        _ => Class::Volatile,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(path: &str, class: Class) {
+        assert_eq!(classify(Path::new(path)), class, "{path}");
+    }
+
+    #[test]
+    fn what_every_process_sees_differently_is_volatile() {
+        check("/proc/self/maps", Class::Volatile);
+        check("/proc/1234/stat", Class::Volatile);
+        check("/proc/self/fd/3", Class::Volatile);
+        check("/proc/uptime", Class::Volatile);
+        check("/dev/stdout", Class::Volatile);
+    }
+
+    #[test]
+    fn settings_are_files_and_chance_is_chance() {
+        check("/proc/sys/vm/overcommit_memory", Class::Ordinary);
+        check("/proc/sys/kernel/random/uuid", Class::Random);
+        check("/dev/urandom", Class::Random);
+        check("/dev/null", Class::Determined);
+        check("/home/proc/x", Class::Ordinary);
+        check("/processes", Class::Ordinary);
+    }
+}

@@ -1,0 +1,152 @@
+//! What is told about a run.
+
+use std::fmt::Write as _;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde::{Deserialize, Serialize};
+
+/// What became of one unit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "result")]
+pub enum Fate {
+    /// Skipped; the run it repeats took this long, and skipping this.
+    Hit {
+        /// Wall time of the recorded run, µs.
+        recorded_us: u64,
+        /// Time that checking and restoring took, µs.
+        took_us: u64,
+        /// Units in the recorded tree.
+        units: u32,
+    },
+    /// Run and stored.
+    Stored,
+    /// Run and not stored, for this reason.
+    NotStored {
+        /// In words.
+        reason: String,
+    },
+}
+
+/// One unit as it is told.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Line {
+    /// The unit's number.
+    pub unit: u32,
+    /// Depth in the tree of units.
+    pub depth: u32,
+    /// Its command.
+    pub command: String,
+    /// Why it was not skipped (empty for a hit).
+    pub miss: String,
+    /// What became of it.
+    #[serde(flatten)]
+    pub fate: Fate,
+    /// Wall time of this run, µs.
+    pub wall_us: u64,
+}
+
+/// All that is told.
+#[derive(Debug, Clone, Default)]
+pub struct Report {
+    lines: Arc<Mutex<Vec<Line>>>,
+}
+
+/// Sums over a run.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Summary {
+    /// Units that ran or were skipped at the top of a skipped tree.
+    pub units: u64,
+    /// Skipped ones.
+    pub hits: u64,
+    /// Units inside skipped trees.
+    pub skipped_units: u64,
+    /// Units that were run and stored.
+    pub stored: u64,
+    /// Units that were run and not stored.
+    pub not_stored: u64,
+    /// Time saved: recorded wall times of skipped trees minus what skipping
+    /// took, µs. Trees that ran in parallel count each.
+    pub saved_us: i64,
+}
+
+impl Report {
+    /// Adds a line.
+    pub fn add(&self, line: Line) {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+    }
+
+    /// The lines so far, by unit.
+    pub fn lines(&self) -> Vec<Line> {
+        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        lines.sort_by_key(|line| line.unit);
+        lines
+    }
+
+    /// The sums.
+    pub fn summary(&self) -> Summary {
+        let mut sum = Summary::default();
+        for line in self.lines.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            sum.units += 1;
+            match &line.fate {
+                Fate::Hit { recorded_us, took_us, units } => {
+                    sum.hits += 1;
+                    sum.skipped_units += u64::from(*units);
+                    sum.saved_us += *recorded_us as i64 - *took_us as i64;
+                }
+                Fate::Stored => sum.stored += 1,
+                Fate::NotStored { .. } => sum.not_stored += 1,
+            }
+        }
+        sum
+    }
+
+    /// One line for the end of a run.
+    pub fn one_line(&self) -> String {
+        let sum = self.summary();
+        let mut out = String::from("pcache: ");
+        if sum.units == 1 && sum.hits == 1 {
+            let _ = write!(out, "skipped ({} units unchanged)", sum.skipped_units);
+        } else {
+            let _ = write!(out, "{} units, {} skipped", sum.units, sum.hits);
+            if sum.not_stored > 0 {
+                let _ = write!(out, ", {} not cacheable", sum.not_stored);
+            }
+        }
+        if sum.hits > 0 {
+            if sum.saved_us >= 0 {
+                let _ = write!(out, ", saved {}", seconds(sum.saved_us));
+            } else {
+                let _ = write!(out, ", lost {}", seconds(-sum.saved_us));
+            }
+        }
+        out
+    }
+
+    /// What `--explain` shows.
+    pub fn explain(&self) -> String {
+        let mut out = String::new();
+        for line in self.lines() {
+            let indent = "  ".repeat(line.depth as usize);
+            let (mark, text) = match &line.fate {
+                Fate::Hit { recorded_us, units, .. } => (
+                    "hit ",
+                    format!("{units} units, {} when it ran", seconds(*recorded_us as i64)),
+                ),
+                Fate::Stored => ("miss", line.miss.clone()),
+                Fate::NotStored { reason } => ("run ", format!("not cacheable: {reason}")),
+            };
+            let _ = writeln!(out, "{mark} {indent}{}  ({text})", line.command);
+        }
+        out
+    }
+}
+
+/// A duration for people.
+pub fn seconds(us: i64) -> String {
+    match us {
+        0..=999 => format!("{us} µs"),
+        1_000..=999_999 => format!("{:.0} ms", us as f64 / 1e3),
+        1_000_000..=59_999_999 => format!("{:.2} s", us as f64 / 1e6),
+        _ => format!("{} min {} s", us / 60_000_000, us / 1_000_000 % 60),
+    }
+}

@@ -1,0 +1,214 @@
+//! One run under trace: units, who belongs to which, and who owns what.
+
+use std::collections::HashSet;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use ptrace_async::event::{OfdId, OpenFile, Tid};
+use ptrace_async::process::{Pending, Processes};
+use rustc_hash::FxHashMap;
+use rustix::fs::Stat;
+use smallvec::SmallVec;
+
+use crate::content::{Content, Contents};
+use crate::jobs::Jobs;
+use crate::locate::Locator;
+use crate::path::FilePath;
+use crate::report::Report;
+use crate::store::Store;
+use crate::unit::{Unit, UnitId};
+use crate::world::World;
+
+/// How a session behaves.
+#[derive(Debug, Clone, Default)]
+pub struct Settings {
+    /// Nothing is assumed about programs.
+    pub strict: bool,
+    /// Results are not looked up, only recorded.
+    pub refresh: bool,
+    /// Results are looked up, not recorded.
+    pub read_only: bool,
+}
+
+/// What was there before a call that is about to change it.
+pub type Before = SmallVec<[(FilePath, Option<Box<Stat>>); 2]>;
+
+/// A traced task.
+pub struct Task {
+    /// The unit it works for.
+    pub unit: UnitId,
+    /// Its process.
+    pub process: Tid,
+    /// A call between its entry and its exit, and what was there before.
+    pub pending: Option<(Pending, Before)>,
+    /// It stands in for a program that was skipped: nothing is observed.
+    pub skipped: bool,
+    /// Its last exit stop was seen.
+    pub left: bool,
+}
+
+/// A traced process.
+#[derive(Debug, Default)]
+pub struct Process {
+    /// Threads that have not ended.
+    pub threads: u32,
+    /// Units whose main process this is, outermost first.
+    pub units: Vec<UnitId>,
+}
+
+/// The state of a run.
+pub struct Session {
+    /// Settings.
+    pub settings: Settings,
+    /// The model of all processes.
+    pub model: Processes,
+    /// All units, by id.
+    pub units: Vec<Unit>,
+    /// Tasks by id.
+    pub tasks: FxHashMap<Tid, Task>,
+    /// Processes by id.
+    pub processes: FxHashMap<Tid, Process>,
+    /// Which unit made an open file description; those that are older than
+    /// the session are absent.
+    pub owners: FxHashMap<OfdId, UnitId>,
+    /// Descriptions of a jobserver.
+    pub jobserver: HashSet<OfdId>,
+    /// The resource behind a description opened for writing.
+    pub resources: FxHashMap<OfdId, FilePath>,
+    /// Directories already listed through a description.
+    pub listed: HashSet<OfdId>,
+    /// Temporary files with random names, as the program that made them
+    /// spells them.
+    pub temporary: HashSet<Vec<u8>>,
+    /// Who changed a name, and when last; by canonical path, and for the
+    /// names in a directory by the directory.
+    pub touched: FxHashMap<FilePath, SmallVec<[(u64, UnitId); 2]>>,
+    /// Paths.
+    pub locator: Locator,
+    /// Digests in the making.
+    pub contents: Contents,
+    /// Answers.
+    pub world: Arc<World>,
+    /// Results.
+    pub store: Arc<Store>,
+    /// Work in the background.
+    pub jobs: Jobs,
+    /// What is told at the end.
+    pub report: Report,
+    /// The uid and gid files are made with.
+    pub ids: (u32, u32),
+    /// The file-creation mask of the task whose event is applied.
+    pub umask: u32,
+    seq: u64,
+}
+
+impl Session {
+    /// An empty session.
+    pub fn new(settings: Settings, store: Arc<Store>, world: Arc<World>) -> Self {
+        Self {
+            settings,
+            model: Processes::new(),
+            units: Vec::new(),
+            tasks: FxHashMap::default(),
+            processes: FxHashMap::default(),
+            owners: FxHashMap::default(),
+            jobserver: HashSet::new(),
+            resources: FxHashMap::default(),
+            listed: HashSet::new(),
+            temporary: HashSet::new(),
+            touched: FxHashMap::default(),
+            locator: Locator::default(),
+            contents: Contents::default(),
+            world,
+            store,
+            jobs: Jobs::new(),
+            report: Report::default(),
+            ids: (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw()),
+            umask: 0o022,
+            seq: 1,
+        }
+    }
+
+    /// The next sequence number.
+    pub fn next(&mut self) -> u64 {
+        self.seq += 1;
+        self.seq
+    }
+
+    /// The unit with this id.
+    pub fn unit(&mut self, id: UnitId) -> &mut Unit {
+        &mut self.units[id.0 as usize]
+    }
+
+    /// The unit a task works for.
+    pub fn unit_of(&self, tid: Tid) -> Option<UnitId> {
+        self.tasks.get(&tid).map(|task| task.unit)
+    }
+
+    /// Whether `unit` is `above` or below it.
+    pub fn is_within(&self, unit: UnitId, above: UnitId) -> bool {
+        let mut at = Some(unit);
+        while let Some(id) = at {
+            if id == above {
+                return true;
+            }
+            at = self.units[id.0 as usize].parent;
+        }
+        false
+    }
+
+    /// A doubt about a unit; with `leaks`, about all above it too (once they
+    /// take the unit in).
+    pub fn doubt(&mut self, unit: UnitId, reason: impl Into<String>, leaks: bool) {
+        self.unit(unit).doubt(reason, leaks);
+    }
+
+    /// A doubt about a unit and those above it up to the one that made
+    /// `file`, for which the matter is internal.
+    pub fn doubt_outside(&mut self, unit: UnitId, file: &OpenFile, reason: &str) {
+        let owner = self.owners.get(&file.id).copied();
+        let mut at = Some(unit);
+        while let Some(id) = at {
+            if Some(id) == owner {
+                break;
+            }
+            self.unit(id).doubt(reason, false);
+            at = self.unit(id).parent;
+        }
+    }
+
+    /// Whether a description was made by the unit itself.
+    pub fn is_own(&self, unit: UnitId, file: &OpenFile) -> bool {
+        self.owners.get(&file.id) == Some(&unit)
+    }
+
+    /// The content of a regular file, being digested from now on if need be.
+    pub fn content(&mut self, path: &Path, stat: &Stat) -> Arc<Content> {
+        let (content, fresh) = self.contents.get(&self.world, path, stat);
+        if fresh {
+            let (job, world) = (content.clone(), self.world.clone());
+            self.jobs.submit(move || job.compute(&world));
+        }
+        content
+    }
+
+    /// Notes who changed a name.
+    pub fn touch(&mut self, unit: UnitId, seq: u64, path: &FilePath, shape: bool) {
+        let mut note = |path: FilePath| {
+            let list = self.touched.entry(path).or_default();
+            match list.iter_mut().find(|(_, who)| *who == unit) {
+                Some(entry) => entry.0 = seq,
+                None => list.push((seq, unit)),
+            }
+        };
+        note(path.clone());
+        if shape && let Some(parent) = path.parent() {
+            // A key of its own, so that a listing conflicts with changes of
+            // names and a file with changes of content.
+            let mut key = parent.as_os_str().as_bytes().to_vec();
+            key.extend_from_slice(b"/.");
+            note(FilePath::from(Path::new(std::ffi::OsStr::from_bytes(&key))));
+        }
+    }
+}

@@ -1,0 +1,414 @@
+//! Exec-units: what one program run observed and changed.
+//!
+//! A unit collects *observations* (a query, its answer, when) and *changes*
+//! (per file, from the first touch to the last). Both carry the session's
+//! sequence number, so that a unit's and its descendants' can be put together
+//! afterwards: an observation is a precondition exactly if no earlier change
+//! of the same tree made what was observed. That is the state machine over
+//! each resource's events, run once for what must have been true before
+//! ([`crate::finish`], preconditions) and once for what is true after
+//! (postconditions).
+//!
+//! **Invariant:** nothing is decided while the unit runs that could turn out
+//! otherwise later; parallel children may report in any order.
+
+use std::collections::BTreeMap;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use ptrace_async::event::{OfdId, Tid};
+use rustc_hash::FxHashMap;
+use rustix::fs::Stat;
+
+use crate::content::Content;
+use crate::fact::{Answer, Query};
+use crate::path::FilePath;
+use crate::policy::Policy;
+use crate::store::WeakKey;
+
+/// Identifies a unit within a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct UnitId(pub u32);
+
+/// Names and types (`d_type`) of a directory.
+pub type Listing = BTreeMap<Vec<u8>, u8>;
+
+/// An answer as it was observed; some are completed at the unit's end.
+#[derive(Debug, Clone)]
+pub enum Observed {
+    /// Complete.
+    Answer(Answer),
+    /// The content of a regular file, perhaps still being digested.
+    Content(Arc<Content>),
+    /// Metadata, with the content where that counts, and the raw modification
+    /// time for ranking.
+    Metadata { stat: Box<Stat>, content: Option<Arc<Content>> },
+    /// A directory as it was read.
+    Listing(Arc<Listing>),
+}
+
+impl Observed {
+    /// Whether two answers to one query differ for sure.
+    pub fn differs(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Answer(a), Self::Answer(b)) => a != b,
+            (Self::Content(a), Self::Content(b)) => !a.is_same_as(b),
+            (Self::Metadata { stat: a, .. }, Self::Metadata { stat: b, .. }) => {
+                a.st_ino != b.st_ino
+                    || a.st_size != b.st_size
+                    || a.st_mode != b.st_mode
+                    || (a.st_mtime, a.st_mtime_nsec) != (b.st_mtime, b.st_mtime_nsec)
+            }
+            (Self::Listing(a), Self::Listing(b)) => a != b,
+            // A hit's stored answer against a fresh one: compared when both
+            // are complete, at the end.
+            _ => false,
+        }
+    }
+}
+
+/// One observation.
+#[derive(Debug, Clone)]
+pub struct Observation {
+    /// When.
+    pub seq: u64,
+    /// What.
+    pub observed: Observed,
+    /// The canonical path of what was looked at.
+    pub resource: FilePath,
+    /// A later, different answer to the same question: (when, the same
+    /// question's answer at that time).
+    pub later: Option<(u64, Observed)>,
+}
+
+/// What a file's timestamps are after the unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TimeState {
+    /// Not touched.
+    Kept,
+    /// Made by writing.
+    Present,
+    /// Set explicitly: (accessed, modified) in ns, absent ones to the present.
+    Set(Option<i128>, Option<i128>),
+}
+
+/// Everything a tree of units did to one name.
+#[derive(Debug, Clone)]
+pub struct Change {
+    /// First change of content or existence.
+    pub content: Option<u64>,
+    /// First change of metadata alone.
+    pub meta: Option<u64>,
+    /// Last change.
+    pub last: u64,
+    /// What was there before the first change; `None`: nothing.
+    pub initial: Option<Box<Stat>>,
+    /// The content before an append, or before writing in place.
+    pub initial_content: Option<Arc<Content>>,
+    /// The name has a new inode.
+    pub fresh: bool,
+    /// Only appended to, from this length on.
+    pub appended_from: Option<u64>,
+    /// What happened to its times.
+    pub time: TimeState,
+    /// Permission bits were set.
+    pub mode_set: bool,
+    /// Permission bits it would have been made with.
+    pub create_mode: Option<u32>,
+    /// It was made as a hard link to this name.
+    pub linked_to: Option<FilePath>,
+}
+
+impl Change {
+    /// A change that begins now.
+    pub fn new(seq: u64, initial: Option<Box<Stat>>) -> Self {
+        Self {
+            content: None,
+            meta: None,
+            last: seq,
+            initial,
+            initial_content: None,
+            fresh: false,
+            appended_from: None,
+            time: TimeState::Kept,
+            mode_set: false,
+            create_mode: None,
+            linked_to: None,
+        }
+    }
+
+    /// Whether nothing was there at first.
+    pub fn was_absent(&self) -> bool {
+        self.initial.is_none()
+    }
+
+    /// Takes in a change of the same name by a unit below.
+    fn absorb(&mut self, other: &Self) {
+        let begins = |c: &Self| c.content.into_iter().chain(c.meta).min().unwrap_or(u64::MAX);
+        let (earlier, later) =
+            if begins(self) <= begins(other) { (&*self, other) } else { (other, &*self) };
+        let min = |a: Option<u64>, b: Option<u64>| a.into_iter().chain(b).min();
+        let appended_from = match (earlier.content, later.content) {
+            (Some(_), Some(_)) => earlier.appended_from.filter(|_| later.appended_from.is_some()),
+            (Some(_), None) => earlier.appended_from,
+            (None, _) => later.appended_from,
+        };
+        let time = if other.last >= self.last && other.time != TimeState::Kept {
+            other.time
+        } else if self.time == TimeState::Kept {
+            other.time
+        } else {
+            self.time
+        };
+        let linked_to = if other.last >= self.last && other.fresh {
+            other.linked_to.clone()
+        } else {
+            self.linked_to.clone()
+        };
+        *self = Self {
+            content: min(self.content, other.content),
+            meta: min(self.meta, other.meta),
+            last: self.last.max(other.last),
+            initial: earlier.initial.clone(),
+            initial_content: earlier
+                .initial_content
+                .clone()
+                .or_else(|| later.initial_content.clone().filter(|_| earlier.content.is_none())),
+            fresh: self.fresh || other.fresh,
+            appended_from,
+            time,
+            mode_set: self.mode_set || other.mode_set,
+            create_mode: earlier.create_mode.or(later.create_mode),
+            linked_to,
+        };
+    }
+}
+
+/// Why a unit cannot be skipped in future.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Doubt {
+    /// In words.
+    pub reason: String,
+    /// Whether units above are affected as well.
+    pub leaks: bool,
+}
+
+/// An inherited descriptor at the unit's beginning.
+#[derive(Debug, Clone)]
+pub struct Inherited {
+    /// The lowest descriptor number of this description.
+    pub fd: i32,
+    /// Which description.
+    pub file: OfdId,
+    /// The position of a regular file.
+    pub position: Option<u64>,
+    /// The path, for regular files.
+    pub path: Option<FilePath>,
+}
+
+/// Bytes written into an inherited description.
+#[derive(Debug, Clone)]
+pub struct Written {
+    /// When.
+    pub seq: u64,
+    /// Where to.
+    pub file: OfdId,
+    /// What.
+    pub bytes: Arc<[u8]>,
+}
+
+/// One exec-unit.
+#[derive(Debug)]
+pub struct Unit {
+    /// Its identity.
+    pub id: UnitId,
+    /// The unit that executed it.
+    pub parent: Option<UnitId>,
+    /// The process whose exit ends it.
+    pub process: Tid,
+    /// The sequence number at its beginning.
+    pub started: u64,
+    /// When it began.
+    pub clock: std::time::Instant,
+    /// Where its result is stored.
+    pub key: Option<WeakKey>,
+    /// Its arguments, for people.
+    pub argv: Vec<Vec<u8>>,
+    /// The executable.
+    pub program: FilePath,
+    /// What is known about the program.
+    pub policy: Policy,
+    /// Observations by query.
+    pub observations: FxHashMap<Query, Observation>,
+    /// Changes by canonical path.
+    pub changes: FxHashMap<FilePath, Change>,
+    /// What makes it uncacheable.
+    pub doubts: Vec<Doubt>,
+    /// Descriptors it began with.
+    pub inherited: Vec<Inherited>,
+    /// What went into them.
+    pub written: Vec<Written>,
+    /// Inherited regular files that were read: descriptions.
+    pub consumed: Vec<OfdId>,
+    /// Inherited writable files whose position was asked for or moved.
+    pub sought: Vec<OfdId>,
+    /// Bytes held in `written`.
+    pub written_bytes: u64,
+    /// Requests for random bytes so far (per process image).
+    pub random_requests: u32,
+    /// Processes of the subtree that are alive.
+    pub alive: u32,
+    /// Units in the subtree, itself included.
+    pub units: u32,
+    /// Why the lookup at its beginning failed.
+    pub miss: String,
+    /// It has ended.
+    pub ended: bool,
+}
+
+impl Unit {
+    /// An empty unit.
+    pub fn new(id: UnitId, parent: Option<UnitId>, process: Tid, started: u64) -> Self {
+        Self {
+            id,
+            parent,
+            process,
+            started,
+            clock: std::time::Instant::now(),
+            key: None,
+            argv: Vec::new(),
+            program: FilePath::from("/"),
+            policy: crate::policy::policy(b"", &[], true),
+            observations: FxHashMap::default(),
+            changes: FxHashMap::default(),
+            doubts: Vec::new(),
+            inherited: Vec::new(),
+            written: Vec::new(),
+            consumed: Vec::new(),
+            sought: Vec::new(),
+            written_bytes: 0,
+            random_requests: 0,
+            alive: 1,
+            units: 1,
+            miss: String::new(),
+            ended: false,
+        }
+    }
+
+    /// Notes an answer.
+    pub fn observe(&mut self, seq: u64, query: Query, observed: Observed, resource: FilePath) {
+        match self.observations.entry(query) {
+            std::collections::hash_map::Entry::Vacant(entry) => {
+                entry.insert(Observation { seq, observed, resource, later: None });
+            }
+            std::collections::hash_map::Entry::Occupied(mut entry) => {
+                entry.get_mut().merge(seq, observed);
+            }
+        }
+    }
+
+    /// Notes a doubt (each reason once).
+    pub fn doubt(&mut self, reason: impl Into<String>, leaks: bool) {
+        let doubt = Doubt { reason: reason.into(), leaks };
+        if !self.doubts.contains(&doubt) && self.doubts.len() < 32 {
+            self.doubts.push(doubt);
+        }
+    }
+
+    /// Whether it cannot be cached whatever happens.
+    pub fn is_doubtful(&self) -> bool {
+        !self.doubts.is_empty()
+    }
+
+    /// The change record of a name, begun if need be with what was there.
+    pub fn change(&mut self, seq: u64, path: &FilePath, initial: Option<Box<Stat>>) -> &mut Change {
+        let change =
+            self.changes.entry(path.clone()).or_insert_with(|| Change::new(seq, initial));
+        change.last = seq;
+        change
+    }
+
+    /// Takes in what a finished unit below observed and changed.
+    pub fn absorb(&mut self, child: &Self) {
+        for (query, observation) in &child.observations {
+            match self.observations.get_mut(query) {
+                None => {
+                    self.observations.insert(query.clone(), observation.clone());
+                }
+                Some(mine) => {
+                    mine.merge(observation.seq, observation.observed.clone());
+                    if let Some((seq, later)) = &observation.later {
+                        mine.merge(*seq, later.clone());
+                    }
+                }
+            }
+        }
+        for (path, change) in &child.changes {
+            match self.changes.get_mut(path) {
+                None => {
+                    self.changes.insert(path.clone(), change.clone());
+                }
+                Some(mine) => mine.absorb(change),
+            }
+        }
+        for doubt in child.doubts.iter().filter(|doubt| doubt.leaks) {
+            self.doubt(doubt.reason.clone(), true);
+        }
+        self.units += child.units;
+    }
+
+    /// Whether the name was made or given content by this tree before `seq`.
+    pub fn made_before(&self, path: &FilePath, seq: u64) -> Option<&Change> {
+        self.changes.get(path).filter(|change| change.content.is_some_and(|at| at < seq))
+    }
+
+    /// A short name for people.
+    pub fn name(&self) -> String {
+        display_argv(&self.argv, 60)
+    }
+}
+
+impl Observation {
+    fn merge(&mut self, seq: u64, observed: Observed) {
+        if seq < self.seq {
+            let former = std::mem::replace(&mut self.observed, observed);
+            let at = std::mem::replace(&mut self.seq, seq);
+            if self.observed.differs(&former) && self.later.is_none() {
+                self.later = Some((at, former));
+            }
+        } else if self.later.is_none() && self.observed.differs(&observed) {
+            self.later = Some((seq, observed));
+        }
+    }
+}
+
+/// Arguments as a person would type them, cut to about `limit` characters.
+pub fn display_argv(argv: &[Vec<u8>], limit: usize) -> String {
+    let mut out = String::new();
+    for (index, arg) in argv.iter().enumerate() {
+        let arg = String::from_utf8_lossy(arg);
+        let arg = if index == 0 { arg.rsplit('/').next().unwrap_or(&arg).into() } else { arg };
+        if index > 0 {
+            out.push(' ');
+        }
+        if arg.is_empty() || arg.contains([' ', '\n', '\t', '\'', '"', ';', '|', '&', '$']) {
+            out.push('\'');
+            out.extend(arg.chars().map(|c| if c.is_control() { ' ' } else { c }));
+            out.push('\'');
+        } else {
+            out.push_str(&arg);
+        }
+        if out.chars().count() > limit {
+            out = out.chars().take(limit).collect();
+            out.push('…');
+            break;
+        }
+    }
+    out
+}
+
+/// The parent directory and the last component.
+pub fn split(path: &Path) -> Option<(&Path, &[u8])> {
+    Some((path.parent()?, path.file_name()?.as_bytes()))
+}
