@@ -1,0 +1,259 @@
+//! Names for threads and channels that are the same in every run.
+//!
+//! A thread's deterministic id ([`Dti`], Tivo section 4.4.1) is the path of child
+//! numbers from a root, each thread numbering its own children from 1: which of
+//! two racing threads spawns first does not matter. A channel's id is its creator
+//! and the creator's count of channels. Paths are long, so a session interns each
+//! one to a small [`ThreadId`], which is what messages and logs carry; the log
+//! keeps the path, and a replay hands out the recorded numbers again.
+//!
+//! Tivo gave one shared `None` to all threads that it had not spawned itself, and
+//! could not tell their messages apart. Here such a thread is a root of its own,
+//! named by its thread name where it has one: a test under the standard harness
+//! is called after the test and not after the order in which the harness happened
+//! to start it. Several foreign threads of one name are numbered in the order in
+//! which they first used this crate, which a run decides anew; so are unnamed ones.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// Where a path of child numbers starts.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Root {
+    /// The thread that runs `main`.
+    Main,
+    /// A thread that this crate did not spawn.
+    Foreign {
+        /// Its thread name; empty if it has none.
+        name: String,
+        /// Its position, from 1, among foreign threads of this name.
+        occurrence: u32,
+    },
+}
+
+/// A deterministic thread id: the path of child numbers from a root.
+///
+/// Its text form is what logs and reports show, and [`FromStr`] reads it back:
+/// `main`, `main/2/1`, `test::name`, `worker#2/1` (the second foreign thread named
+/// `worker`, its first child). Bytes that would confuse it are percent-encoded.
+///
+/// ```
+/// use rr_channel::identity::Dti;
+///
+/// let second = Dti::main().child(2);
+/// assert_eq!(second.child(1).to_string(), "main/2/1");
+/// assert_eq!("main/2".parse(), Ok(second));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Dti {
+    root: Root,
+    path: Vec<u32>,
+}
+
+impl Dti {
+    /// The id of the thread that runs `main`.
+    pub const fn main() -> Self {
+        Dti {
+            root: Root::Main,
+            path: Vec::new(),
+        }
+    }
+
+    /// The id of the `occurrence`th foreign thread called `name`, from 1.
+    pub const fn foreign(name: String, occurrence: u32) -> Self {
+        Dti {
+            root: Root::Foreign { name, occurrence },
+            path: Vec::new(),
+        }
+    }
+
+    /// The id of this thread's `number`th child, from 1.
+    #[must_use]
+    pub fn child(&self, number: u32) -> Self {
+        let mut path = Vec::with_capacity(self.path.len() + 1);
+        path.extend_from_slice(&self.path);
+        path.push(number);
+        Dti {
+            root: self.root.clone(),
+            path,
+        }
+    }
+
+    /// Where the path starts.
+    pub const fn root(&self) -> &Root {
+        &self.root
+    }
+
+    /// The child numbers, outermost first; empty for a root.
+    pub fn path(&self) -> &[u32] {
+        &self.path
+    }
+}
+
+impl fmt::Display for Dti {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.root {
+            Root::Main => f.write_str("main")?,
+            Root::Foreign { name, occurrence } => {
+                // A foreign thread may call itself `main`: the first letter goes escaped.
+                let reserved = name == "main";
+                for (i, c) in name.char_indices() {
+                    match c {
+                        '/' | '#' | '%' => write!(f, "%{:02x}", c as u32)?,
+                        c if c.is_ascii_control() || c == ' ' => write!(f, "%{:02x}", c as u32)?,
+                        'm' if reserved && i == 0 => f.write_str("%6d")?,
+                        c => write!(f, "{c}")?,
+                    }
+                }
+                if *occurrence != 1 || name.is_empty() {
+                    write!(f, "#{occurrence}")?;
+                }
+            }
+        }
+        self.path
+            .iter()
+            .try_for_each(|number| write!(f, "/{number}"))
+    }
+}
+
+/// The text is no thread id.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("not a thread id: `{0}`")]
+pub struct ParseDtiError(String);
+
+impl FromStr for Dti {
+    type Err = ParseDtiError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        parse(text).ok_or_else(|| ParseDtiError(text.to_owned()))
+    }
+}
+
+fn parse(text: &str) -> Option<Dti> {
+    let mut parts = text.split('/');
+    let root = match parts.next()? {
+        "main" => Root::Main,
+        part => {
+            let (name, occurrence) = match part.split_once('#') {
+                Some((name, number)) => (name, number.parse().ok()?),
+                None => (part, 1),
+            };
+            if name.is_empty() && !part.contains('#') {
+                return None;
+            }
+            Root::Foreign {
+                name: unescape(name)?,
+                occurrence,
+            }
+        }
+    };
+    let path = parts
+        .map(|number| number.parse().ok())
+        .collect::<Option<_>>()?;
+    Some(Dti { root, path })
+}
+
+fn unescape(text: &str) -> Option<String> {
+    let mut pieces = text.split('%');
+    let mut out = pieces.next()?.to_owned();
+    for piece in pieces {
+        let byte = u8::from_str_radix(piece.get(..2)?, 16).ok()?;
+        out.push(char::from(byte));
+        out.push_str(&piece[2..]);
+    }
+    Some(out)
+}
+
+/// A thread's number within one session: an interned [`Dti`].
+///
+/// A recording hands numbers out as threads appear, and a replay of it reuses
+/// them; between two recordings they mean nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ThreadId(pub u32);
+
+impl ThreadId {
+    /// Numbers from here on are refused: a message's tag has room for 24 bits.
+    pub const LIMIT: u32 = 1 << 24;
+}
+
+impl fmt::Display for ThreadId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "t{}", self.0)
+    }
+}
+
+/// A deterministic channel id (the paper's DCI): the creator, and which of the
+/// creator's channels this is, from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ChannelId {
+    /// The thread that made the channel.
+    pub creator: ThreadId,
+    /// Its position among that thread's channels.
+    pub number: u32,
+}
+
+impl fmt::Display for ChannelId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.c{}", self.creator, self.number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[track_caller]
+    fn check(dti: &Dti, text: &str) {
+        assert_eq!(dti.to_string(), text);
+        assert_eq!(text.parse().as_ref(), Ok(dti));
+    }
+
+    #[test]
+    fn ids_read_as_paths() {
+        check(&Dti::main(), "main");
+        check(&Dti::main().child(1).child(1).child(2), "main/1/1/2");
+        check(
+            &Dti::foreign("tests::sends".into(), 1).child(3),
+            "tests::sends/3",
+        );
+        check(&Dti::foreign("worker".into(), 2), "worker#2");
+        check(&Dti::foreign(String::new(), 1), "#1");
+    }
+
+    #[test]
+    fn a_foreign_thread_called_main_is_not_main() {
+        check(&Dti::foreign("main".into(), 1), "%6dain");
+    }
+
+    #[test]
+    fn names_that_look_like_paths_are_escaped() {
+        check(&Dti::foreign("a/1#2 %".into(), 1), "a%2f1%232%20%25");
+    }
+
+    #[test]
+    fn what_is_no_id_is_refused() {
+        for text in [
+            "", "/1", "main/", "main/x", "main/-1", "a%", "a%zz", "a#", "a#1#2",
+        ] {
+            assert!(text.parse::<Dti>().is_err(), "{text:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_id_reads_back(
+            name in any::<String>(),
+            occurrence in 1..u32::MAX,
+            path in prop::collection::vec(any::<u32>(), 0..5),
+        ) {
+            let dti = path.iter().fold(Dti::foreign(name, occurrence), |dti, n| dti.child(*n));
+            prop_assert_eq!(dti.to_string().parse(), Ok(dti));
+        }
+
+        #[test]
+        fn any_text_is_read_or_refused(text in any::<String>()) {
+            let _ = text.parse::<Dti>();
+        }
+    }
+}
