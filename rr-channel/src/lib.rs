@@ -1,5 +1,74 @@
 //! Channels and threads that record and replay.
 //!
-//! So far: names for threads and channels that are the same in every run.
+//! A concurrent test that fails once in a while takes a different order of messages
+//! each time it runs. This crate is a drop-in for the channels and threads that such
+//! a test uses: run it with `RR_CHANNEL=record`, and the order of that run is logged;
+//! run it with `RR_CHANNEL=replay`, and every thread sees again what it saw then.
+//! Without the variable, channels are the plain ones behind one branch.
+//!
+//! ```
+//! use rr_channel::crossbeam_channel::unbounded;
+//! use rr_channel::thread;
+//!
+//! let (s, r) = unbounded();
+//! for who in ["left", "right"] {
+//!     let s = s.clone();
+//!     thread::spawn(move || s.send(who));
+//! }
+//! drop(s);
+//! // Left first or right first: recorded, and the same in replay.
+//! let order: Vec<_> = r.iter().collect();
+//! assert_eq!(order.len(), 2);
+//! ```
+//!
+//! | variable | value |
+//! |---|---|
+//! | `RR_CHANNEL` | `record`, `replay`, or `off` (the same as unset) |
+//! | `RR_CHANNEL_LOG` | the recording's directory; `rr-channel-log` if unset. A recording is never overwritten |
+//!
+//! # What a replay promises
+//!
+//! Each operation of a thread has the outcome that its log names: the same message
+//! of the same sender, the same arm, the same timeout. A thread that does something
+//! else has *desynchronised*: it goes on natively from there, the others stay in
+//! replay as long as they can, a line on standard error says what was expected and
+//! what came, and [`replay_report`] has it as a value. A replay that is stuck finds
+//! out by looking at whether anybody can still move, and lets someone go live.
+//!
+//! The method is that of Tivo (Navarro Leija 2022, chapter 4), with its gaps closed
+//! where the table says so.
+//!
+//! # Covered, and not
+//!
+//! | source of nondeterminism | |
+//! |---|---|
+//! | crossbeam-channel 0.5: all types, functions and methods; several consumers, bounded and zero capacity, timed operations, timers, `never`, `Select`, `select!`, `select_biased!` | covered |
+//! | threads from [`thread`]: spawn, `Builder`, scoped | covered: named by their place in the tree |
+//! | threads from elsewhere (`std`, pools) with distinct names | covered: named by their names |
+//! | several such threads of one name, or without one | recorded; told apart by the order of their first use of this crate, so a replay may mix them up |
+//! | crashes, `SIGKILL`, `process::exit` during recording | covered: the log holds all events but at most the last of each thread |
+//! | destructors of thread-locals | covered where the thread is from [`thread`]; else depends on the order in which the thread first used things |
+//! | fork without exec | the child's channels work, and are not recorded |
+//! | several processes | one per recording; the others run as if off |
+//! | `std::sync::mpsc`, locks, condition variables, barriers, parking | not covered |
+//! | ipc-channel, tokio, futures, rayon, parking_lot | not covered |
+//! | time, randomness, file and network order | not covered; a program that depends on them may desynchronise |
+//! | which live thread gets which message, after a desynchronisation | not reserved for threads that still replay |
+//!
+//! Linux only. A timer's message in replay is the present time, never before it is
+//! due. A replay keeps all state under one lock, and is meant for finding out, not
+//! for speed.
 
+pub mod crossbeam_channel;
 pub mod identity;
+pub mod log;
+pub mod thread;
+
+mod context;
+mod replay;
+mod session;
+mod sys;
+mod tag;
+
+pub use replay::{Attempt, Cause, Desync, Progress, Report, replay_report};
+pub use session::{Mode, mode};

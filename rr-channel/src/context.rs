@@ -1,0 +1,154 @@
+//! What a thread knows about itself: its id, its counters, its log.
+//!
+//! Registered at a thread's first use of the crate or, for threads that the crate
+//! spawns, as the first thing the thread does: thread-local destructors run in
+//! reverse order of registration, so those of the program still find it.
+//! Operations in destructors that run even later are not logged, in neither mode.
+
+use std::cell::{Cell, RefCell};
+
+use crate::identity::{ChannelId, Dti, ThreadId};
+use crate::log::{Event, Writer};
+use crate::session::{Session, Who, complain, session};
+use crate::sys;
+use crate::tag::Tag;
+
+struct Context {
+    id: ThreadId,
+    dti: Dti,
+    children: u32,
+    channels: u32,
+    writer: Option<Writer>,
+}
+
+thread_local! {
+    static CONTEXT: RefCell<Option<Context>> = const { RefCell::new(None) };
+    /// Survive the context: messages sent from late destructors still need a tag.
+    static ID: Cell<u32> = const { Cell::new(ThreadId::LIMIT - 1) };
+    static NUMBER: Cell<u64> = const { Cell::new(0) };
+}
+
+impl Context {
+    fn register(who: Who) -> Context {
+        let (id, dti, writer) = match session() {
+            Session::Record(recorder) => recorder.register(who),
+            Session::Replay(engine) => {
+                let (id, dti) = engine.register(who);
+                (id, dti, None)
+            }
+            Session::Off => (ThreadId(0), Dti::main(), None),
+        };
+        ID.set(id.0);
+        Context {
+            id,
+            dti,
+            children: 0,
+            channels: 0,
+            writer,
+        }
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        if sys::is_fork() {
+            // The mapping is the parent's log.
+            return;
+        }
+        if let Some(writer) = self.writer.take()
+            && let Err(error) = writer.seal()
+        {
+            complain(&format_args!(
+                "cannot close the log of {}: {error}",
+                self.dti
+            ));
+        }
+        if let Session::Replay(engine) = session() {
+            engine.thread_ended(self.id);
+        }
+    }
+}
+
+/// Runs `f` on the calling thread's context; `None` once the thread has torn it down.
+fn with<R>(f: impl FnOnce(&mut Context) -> R) -> Option<R> {
+    CONTEXT
+        .try_with(|context| {
+            let mut context = context.borrow_mut();
+            f(context.get_or_insert_with(|| Context::register(Who::current())))
+        })
+        .ok()
+}
+
+/// Makes the calling thread, new and not yet registered, the one called `dti`.
+pub(crate) fn adopt(dti: Dti) {
+    CONTEXT.with(|context| {
+        let context = &mut *context.borrow_mut();
+        if context.is_none() {
+            *context = Some(Context::register(Who::Known(dti)));
+        }
+    });
+}
+
+/// The calling thread's number, also in late destructors; a thread that first
+/// appears in one gets the last number there is.
+pub(crate) fn thread_or_last() -> ThreadId {
+    with(|context| context.id).unwrap_or(ThreadId(ID.get()))
+}
+
+/// Names the calling thread's next child; `None` in late destructors.
+pub(crate) fn next_child() -> Option<Dti> {
+    with(|context| {
+        context.children += 1;
+        context.dti.child(context.children)
+    })
+}
+
+/// Names the calling thread's next channel.
+pub(crate) fn next_channel() -> ChannelId {
+    with(|context| {
+        context.channels += 1;
+        ChannelId {
+            creator: context.id,
+            number: context.channels,
+        }
+    })
+    .unwrap_or(ChannelId {
+        creator: ThreadId(ID.get()),
+        number: 0,
+    })
+}
+
+/// The tag of the calling thread's next message, without using it up.
+pub(crate) fn peek_tag() -> Tag {
+    if ID.get() == ThreadId::LIMIT - 1 {
+        thread_or_last();
+    }
+    Tag::new(ThreadId(ID.get()), NUMBER.get())
+}
+
+/// The tag of the calling thread's next message.
+#[inline]
+pub(crate) fn next_tag() -> Tag {
+    let tag = peek_tag();
+    NUMBER.set(NUMBER.get() + 1);
+    tag
+}
+
+/// Logs `event` for the calling thread, where it records.
+#[inline]
+pub(crate) fn log(event: Event) {
+    if sys::is_fork() {
+        return;
+    }
+    with(|context| {
+        if let Some(writer) = &mut context.writer
+            && let Err(error) = writer.push(&event)
+        {
+            complain(&format_args!(
+                "recording of thread {} stops here, its log cannot grow: {error}",
+                context.dti
+            ));
+            context.writer = None;
+        }
+    });
+}

@@ -1,0 +1,467 @@
+//! Senders, receivers, and what makes them.
+
+use std::fmt;
+use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ::crossbeam_channel as raw;
+use raw::{RecvError, RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, TrySendError};
+
+use super::iter::{Iter, TryIter};
+use super::record::{self, NotSent, deadline_after};
+use crate::log::Op;
+use crate::replay::{self, Chan, Native};
+use crate::session::{Session, session};
+
+/// The sending side of a channel.
+pub struct Sender<T>(pub(super) SenderKind<T>);
+
+pub(super) enum SenderKind<T> {
+    Raw(raw::Sender<T>),
+    Recorded(record::Sender<T>),
+    Replayed(Arc<Chan<T>>),
+}
+
+/// The receiving side of a channel.
+pub struct Receiver<T>(pub(super) ReceiverKind<T>);
+
+pub(super) enum ReceiverKind<T> {
+    /// Also what [`never`] makes, in every mode.
+    Raw(raw::Receiver<T>),
+    Recorded(record::Receiver<T>),
+    Timer(record::Timer<T>),
+    Replayed(Arc<Chan<T>>),
+}
+
+use ReceiverKind as R;
+use SenderKind as S;
+
+/// Creates a channel of unbounded capacity.
+///
+/// ```
+/// let (s, r) = rr_channel::crossbeam_channel::unbounded();
+/// s.send(1).unwrap();
+/// assert_eq!(r.recv(), Ok(1));
+/// ```
+pub fn unbounded<T>() -> (Sender<T>, Receiver<T>) {
+    channel(None)
+}
+
+/// Creates a channel of bounded capacity; zero makes senders and receivers meet.
+///
+/// ```
+/// let (s, r) = rr_channel::crossbeam_channel::bounded(1);
+/// s.send(1).unwrap();
+/// assert!(s.try_send(2).is_err());
+/// assert_eq!(r.recv(), Ok(1));
+/// ```
+pub fn bounded<T>(cap: usize) -> (Sender<T>, Receiver<T>) {
+    channel(Some(cap))
+}
+
+fn raw_channel<M>(capacity: Option<usize>) -> (raw::Sender<M>, raw::Receiver<M>) {
+    capacity.map_or_else(raw::unbounded, raw::bounded)
+}
+
+fn channel<T>(capacity: Option<usize>) -> (Sender<T>, Receiver<T>) {
+    match session() {
+        Session::Off => {
+            let (s, r) = raw_channel(capacity);
+            (Sender(S::Raw(s)), Receiver(R::Raw(r)))
+        }
+        Session::Record(_) => {
+            let shared = record::Shared::new(capacity);
+            let (s, r) = raw_channel(capacity);
+            let s = record::Sender {
+                raw: s,
+                shared: Arc::clone(&shared),
+            };
+            (
+                Sender(S::Recorded(s)),
+                Receiver(R::Recorded(record::Receiver { raw: r, shared })),
+            )
+        }
+        Session::Replay(_) => {
+            let chan = Arc::new(Chan::queue(capacity));
+            (
+                Sender(S::Replayed(Arc::clone(&chan))),
+                Receiver(R::Replayed(chan)),
+            )
+        }
+    }
+}
+
+/// Creates a receiver that delivers one message, the time of delivery, after `duration`.
+pub fn after(duration: Duration) -> Receiver<Instant> {
+    timer(Instant::now().checked_add(duration), None, || {
+        raw::after(duration)
+    })
+}
+
+/// Creates a receiver that delivers one message, the time of delivery, at `when`.
+pub fn at(when: Instant) -> Receiver<Instant> {
+    timer(Some(when), None, || raw::at(when))
+}
+
+/// Creates a receiver that delivers messages, the time of delivery, every `duration`.
+pub fn tick(duration: Duration) -> Receiver<Instant> {
+    timer(Instant::now().checked_add(duration), Some(duration), || {
+        raw::tick(duration)
+    })
+}
+
+fn timer(
+    due: Option<Instant>,
+    period: Option<Duration>,
+    raw: impl FnOnce() -> raw::Receiver<Instant>,
+) -> Receiver<Instant> {
+    Receiver(match session() {
+        Session::Off => R::Raw(raw()),
+        Session::Record(_) => R::Timer(record::Timer {
+            raw: raw(),
+            shared: record::Shared::new(None),
+        }),
+        Session::Replay(_) => R::Replayed(Arc::new(Chan::timer(due, period, |when| when))),
+    })
+}
+
+/// Creates a receiver that never delivers messages.
+///
+/// ```
+/// use rr_channel::crossbeam_channel::{Receiver, never};
+///
+/// static NEVER: Receiver<i32> = never();
+/// assert!(NEVER.try_recv().is_err());
+/// ```
+pub const fn never<T>() -> Receiver<T> {
+    Receiver(R::Raw(raw::never()))
+}
+
+impl<T> Sender<T> {
+    /// Attempts to send a message without blocking.
+    ///
+    /// # Errors
+    /// If the channel is full or disconnected; the error holds the message.
+    #[inline]
+    pub fn try_send(&self, msg: T) -> Result<(), TrySendError<T>> {
+        match &self.0 {
+            S::Raw(raw) => raw.try_send(msg),
+            _ => self
+                .send_as(Op::TrySend, msg, Native::Try)
+                .map_err(|error| match error {
+                    NotSent::NoRoom(msg) => TrySendError::Full(msg),
+                    NotSent::Refused(msg) => TrySendError::Disconnected(msg),
+                }),
+        }
+    }
+
+    /// Blocks until the message is sent or the channel is disconnected.
+    ///
+    /// # Errors
+    /// If the channel is disconnected; the error holds the message.
+    #[inline]
+    pub fn send(&self, msg: T) -> Result<(), SendError<T>> {
+        match &self.0 {
+            S::Raw(raw) => raw.send(msg),
+            _ => self
+                .send_as(Op::Send, msg, Native::Block)
+                .map_err(|error| match error {
+                    NotSent::NoRoom(msg) | NotSent::Refused(msg) => SendError(msg),
+                }),
+        }
+    }
+
+    /// Waits for room for a limited time.
+    ///
+    /// # Errors
+    /// If the time is up or the channel is disconnected; the error holds the message.
+    pub fn send_timeout(&self, msg: T, timeout: Duration) -> Result<(), SendTimeoutError<T>> {
+        match &self.0 {
+            S::Raw(raw) => raw.send_timeout(msg, timeout),
+            _ => self.send_until(msg, deadline_after(timeout)),
+        }
+    }
+
+    /// Waits for room until an instant.
+    ///
+    /// # Errors
+    /// If the instant has passed or the channel is disconnected; the error holds the
+    /// message.
+    pub fn send_deadline(&self, msg: T, deadline: Instant) -> Result<(), SendTimeoutError<T>> {
+        match &self.0 {
+            S::Raw(raw) => raw.send_deadline(msg, deadline),
+            _ => self.send_until(msg, Native::Until(deadline)),
+        }
+    }
+
+    fn send_until(&self, msg: T, native: Native) -> Result<(), SendTimeoutError<T>> {
+        self.send_as(Op::SendDeadline, msg, native)
+            .map_err(|error| match error {
+                NotSent::NoRoom(msg) => SendTimeoutError::Timeout(msg),
+                NotSent::Refused(msg) => SendTimeoutError::Disconnected(msg),
+            })
+    }
+
+    fn send_as(&self, op: Op, msg: T, native: Native) -> Result<(), NotSent<T>> {
+        match &self.0 {
+            S::Recorded(recorded) => recorded.send(op, msg, native),
+            S::Replayed(chan) => chan.send(op, msg, native).map_err(|(why, msg)| match why {
+                replay::NotSent::NoRoom => NotSent::NoRoom(msg),
+                replay::NotSent::Refused => NotSent::Refused(msg),
+            }),
+            // Every caller has looked.
+            S::Raw(raw) => raw
+                .send(msg)
+                .map_err(|error| NotSent::Refused(error.into_inner())),
+        }
+    }
+
+    /// Returns `true` if the channel is empty; zero-capacity channels always are.
+    pub fn is_empty(&self) -> bool {
+        match &self.0 {
+            S::Raw(raw) => raw.is_empty(),
+            S::Recorded(s) => s.shared.observed(Op::IsEmpty, s.raw.is_empty().into()) != 0,
+            S::Replayed(chan) => chan.is_empty(),
+        }
+    }
+
+    /// Returns `true` if the channel is full; zero-capacity channels always are.
+    pub fn is_full(&self) -> bool {
+        match &self.0 {
+            S::Raw(raw) => raw.is_full(),
+            S::Recorded(s) => s.shared.observed(Op::IsFull, s.raw.is_full().into()) != 0,
+            S::Replayed(chan) => chan.is_full(),
+        }
+    }
+
+    /// Returns the number of messages in the channel.
+    pub fn len(&self) -> usize {
+        match &self.0 {
+            S::Raw(raw) => raw.len(),
+            S::Recorded(s) => s.shared.observed(Op::Len, s.raw.len() as u64) as usize,
+            S::Replayed(chan) => chan.len(),
+        }
+    }
+
+    /// Returns the capacity of a bounded channel.
+    pub fn capacity(&self) -> Option<usize> {
+        match &self.0 {
+            S::Raw(raw) => raw.capacity(),
+            S::Recorded(s) => s.raw.capacity(),
+            S::Replayed(chan) => chan.capacity(),
+        }
+    }
+
+    /// Returns `true` if senders belong to the same channel.
+    pub fn same_channel(&self, other: &Sender<T>) -> bool {
+        match (&self.0, &other.0) {
+            (S::Raw(a), S::Raw(b)) => a.same_channel(b),
+            (S::Recorded(a), S::Recorded(b)) => a.raw.same_channel(&b.raw),
+            (S::Replayed(a), S::Replayed(b)) => Arc::ptr_eq(a, b),
+            _ => false,
+        }
+    }
+}
+
+impl<T> Receiver<T> {
+    /// Attempts to receive a message without blocking.
+    ///
+    /// # Errors
+    /// If the channel is empty, or empty and disconnected.
+    #[inline]
+    pub fn try_recv(&self) -> Result<T, TryRecvError> {
+        match &self.0 {
+            R::Raw(raw) => raw.try_recv(),
+            _ => self.recv_as(Op::TryRecv, Native::Try),
+        }
+    }
+
+    /// Blocks until a message is received or the channel is empty and disconnected.
+    ///
+    /// # Errors
+    /// If the channel is empty and disconnected.
+    #[inline]
+    pub fn recv(&self) -> Result<T, RecvError> {
+        match &self.0 {
+            R::Raw(raw) => raw.recv(),
+            _ => self.recv_as(Op::Recv, Native::Block).map_err(|_| RecvError),
+        }
+    }
+
+    /// Waits for a message for a limited time.
+    ///
+    /// # Errors
+    /// If the time is up, or the channel is empty and disconnected.
+    pub fn recv_timeout(&self, timeout: Duration) -> Result<T, RecvTimeoutError> {
+        match &self.0 {
+            R::Raw(raw) => raw.recv_timeout(timeout),
+            _ => self.recv_until(deadline_after(timeout)),
+        }
+    }
+
+    /// Waits for a message until an instant.
+    ///
+    /// # Errors
+    /// If the instant has passed, or the channel is empty and disconnected.
+    pub fn recv_deadline(&self, deadline: Instant) -> Result<T, RecvTimeoutError> {
+        match &self.0 {
+            R::Raw(raw) => raw.recv_deadline(deadline),
+            _ => self.recv_until(Native::Until(deadline)),
+        }
+    }
+
+    fn recv_until(&self, native: Native) -> Result<T, RecvTimeoutError> {
+        self.recv_as(Op::RecvDeadline, native)
+            .map_err(|error| match error {
+                TryRecvError::Empty => RecvTimeoutError::Timeout,
+                TryRecvError::Disconnected => RecvTimeoutError::Disconnected,
+            })
+    }
+
+    #[inline]
+    fn recv_as(&self, op: Op, native: Native) -> Result<T, TryRecvError> {
+        match &self.0 {
+            R::Recorded(recorded) => recorded.recv(op, native),
+            R::Timer(timer) => timer.recv(op, native),
+            R::Replayed(chan) => match chan.recv(op, native) {
+                Some(Ok(msg)) => Ok(msg),
+                Some(Err(replay::Disconnected)) => Err(TryRecvError::Disconnected),
+                None => Err(TryRecvError::Empty),
+            },
+            // Every caller has looked.
+            R::Raw(raw) => raw.recv().map_err(|RecvError| TryRecvError::Disconnected),
+        }
+    }
+
+    /// Returns `true` if the channel is empty; zero-capacity channels always are.
+    pub fn is_empty(&self) -> bool {
+        match &self.0 {
+            R::Raw(raw) => raw.is_empty(),
+            R::Recorded(r) => r.shared.observed(Op::IsEmpty, r.raw.is_empty().into()) != 0,
+            R::Timer(r) => r.shared.observed(Op::IsEmpty, r.raw.is_empty().into()) != 0,
+            R::Replayed(chan) => chan.is_empty(),
+        }
+    }
+
+    /// Returns `true` if the channel is full; zero-capacity channels always are.
+    pub fn is_full(&self) -> bool {
+        match &self.0 {
+            R::Raw(raw) => raw.is_full(),
+            R::Recorded(r) => r.shared.observed(Op::IsFull, r.raw.is_full().into()) != 0,
+            R::Timer(r) => r.shared.observed(Op::IsFull, r.raw.is_full().into()) != 0,
+            R::Replayed(chan) => chan.is_full(),
+        }
+    }
+
+    /// Returns the number of messages in the channel.
+    pub fn len(&self) -> usize {
+        match &self.0 {
+            R::Raw(raw) => raw.len(),
+            R::Recorded(r) => r.shared.observed(Op::Len, r.raw.len() as u64) as usize,
+            R::Timer(r) => r.shared.observed(Op::Len, r.raw.len() as u64) as usize,
+            R::Replayed(chan) => chan.len(),
+        }
+    }
+
+    /// Returns the capacity of a bounded channel.
+    pub fn capacity(&self) -> Option<usize> {
+        match &self.0 {
+            R::Raw(raw) => raw.capacity(),
+            R::Recorded(r) => r.raw.capacity(),
+            R::Timer(r) => r.raw.capacity(),
+            R::Replayed(chan) => chan.capacity(),
+        }
+    }
+
+    /// A blocking iterator over messages, which ends when the channel is empty and
+    /// disconnected.
+    pub fn iter(&self) -> Iter<'_, T> {
+        Iter { receiver: self }
+    }
+
+    /// A non-blocking iterator over messages, which ends when there is none.
+    pub fn try_iter(&self) -> TryIter<'_, T> {
+        TryIter { receiver: self }
+    }
+
+    /// Returns `true` if receivers belong to the same channel.
+    pub fn same_channel(&self, other: &Receiver<T>) -> bool {
+        match (&self.0, &other.0) {
+            (R::Raw(a), R::Raw(b)) => a.same_channel(b),
+            (R::Recorded(a), R::Recorded(b)) => a.raw.same_channel(&b.raw),
+            (R::Timer(a), R::Timer(b)) => a.raw.same_channel(&b.raw),
+            (R::Replayed(a), R::Replayed(b)) => Arc::ptr_eq(a, b),
+            _ => false,
+        }
+    }
+}
+
+impl<T> Clone for Sender<T> {
+    fn clone(&self) -> Self {
+        Sender(match &self.0 {
+            S::Raw(raw) => S::Raw(raw.clone()),
+            S::Recorded(record::Sender { raw, shared }) => S::Recorded(record::Sender {
+                raw: raw.clone(),
+                shared: Arc::clone(shared),
+            }),
+            S::Replayed(chan) => {
+                chan.cloned(true);
+                S::Replayed(Arc::clone(chan))
+            }
+        })
+    }
+}
+
+impl<T> Clone for Receiver<T> {
+    fn clone(&self) -> Self {
+        Receiver(match &self.0 {
+            R::Raw(raw) => R::Raw(raw.clone()),
+            R::Recorded(record::Receiver { raw, shared }) => R::Recorded(record::Receiver {
+                raw: raw.clone(),
+                shared: Arc::clone(shared),
+            }),
+            R::Timer(record::Timer { raw, shared }) => R::Timer(record::Timer {
+                raw: raw.clone(),
+                shared: Arc::clone(shared),
+            }),
+            R::Replayed(chan) => {
+                chan.cloned(false);
+                R::Replayed(Arc::clone(chan))
+            }
+        })
+    }
+}
+
+impl<T> Drop for SenderKind<T> {
+    fn drop(&mut self) {
+        if let S::Replayed(chan) = self {
+            chan.dropped(true);
+        }
+    }
+}
+
+impl<T> Drop for ReceiverKind<T> {
+    fn drop(&mut self) {
+        if let R::Replayed(chan) = self {
+            chan.dropped(false);
+        }
+    }
+}
+
+impl<T> fmt::Debug for Sender<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad("Sender { .. }")
+    }
+}
+
+impl<T> fmt::Debug for Receiver<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad("Receiver { .. }")
+    }
+}
+
+impl<T> UnwindSafe for Sender<T> {}
+impl<T> RefUnwindSafe for Sender<T> {}
+impl<T> UnwindSafe for Receiver<T> {}
+impl<T> RefUnwindSafe for Receiver<T> {}

@@ -1,0 +1,265 @@
+//! Recording: upstream's channels, with tags on the messages and a log of outcomes.
+//!
+//! A receiver's log names the messages that it got, which for a channel without a
+//! bound, or without capacity, says all there is to know about order. In a bounded
+//! channel senders wait for room, and which of them gets it first is an outcome too
+//! (a `bounded(1)` channel makes a mutex); so a send there takes its number in the
+//! channel's order, under a lock that it holds for one attempt and never while it
+//! waits. Handing out numbers without the lock would log an order that the channel
+//! itself may not have had.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use ::crossbeam_channel as raw;
+use raw::{RecvError, RecvTimeoutError, TryRecvError};
+
+use crate::context;
+use crate::identity::ChannelId;
+use crate::log::{Event, Op, Outcome};
+use crate::replay::Native;
+use crate::tag::{Stamped, Tag};
+
+/// What the handles of a recorded channel share besides the channel.
+#[derive(Debug)]
+pub(super) struct Shared {
+    id: ChannelId,
+    /// The number of the next message, in a channel where senders wait for room.
+    slots: Option<Mutex<u64>>,
+}
+
+impl Shared {
+    pub(super) fn new(capacity: Option<usize>) -> Arc<Self> {
+        let slots = capacity
+            .filter(|capacity| *capacity > 0)
+            .map(|_| Mutex::new(0));
+        Arc::new(Shared {
+            id: context::next_channel(),
+            slots,
+        })
+    }
+
+    /// Holds off other sends while one is attempted; `None` where order is no issue.
+    pub(super) fn order(&self) -> Option<MutexGuard<'_, u64>> {
+        self.slots
+            .as_ref()
+            .map(|slots| slots.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(super) const fn is_ordered(&self) -> bool {
+        self.slots.is_some()
+    }
+
+    #[inline]
+    pub(super) fn log(&self, op: Op, outcome: Outcome) {
+        context::log(Event {
+            op,
+            channel: Some(self.id),
+            outcome,
+        });
+    }
+
+    pub(super) fn log_message(&self, op: Op, tag: Tag) {
+        self.log(
+            op,
+            Outcome::Message {
+                sender: tag.sender(),
+                number: tag.number(),
+            },
+        );
+    }
+
+    /// Logs an observation, and returns it.
+    pub(super) fn observed(&self, op: Op, value: u64) -> u64 {
+        self.log(op, Outcome::Value(value));
+        value
+    }
+}
+
+/// The sending half of a recorded channel.
+#[derive(Debug)]
+pub(super) struct Sender<T> {
+    pub(super) raw: raw::Sender<Stamped<T>>,
+    pub(super) shared: Arc<Shared>,
+}
+
+/// The receiving half of a recorded channel.
+#[derive(Debug)]
+pub(super) struct Receiver<T> {
+    pub(super) raw: raw::Receiver<Stamped<T>>,
+    pub(super) shared: Arc<Shared>,
+}
+
+/// The receiving half of a recorded timer.
+#[derive(Debug)]
+pub(super) struct Timer<T> {
+    pub(super) raw: raw::Receiver<T>,
+    pub(super) shared: Arc<Shared>,
+}
+
+/// Why a message was not sent.
+pub(super) enum NotSent<T> {
+    NoRoom(T),
+    Refused(T),
+}
+
+impl<T> Sender<T> {
+    pub(super) fn send(&self, op: Op, value: T, native: Native) -> Result<(), NotSent<T>> {
+        let tag = context::next_tag();
+        let stamped = Stamped { tag, value };
+        let sent = if self.shared.is_ordered() {
+            self.send_in_order(op, stamped, native)
+        } else {
+            self.send_plainly(op, stamped, native)
+        };
+        sent.map_err(|error| match error {
+            NotSent::NoRoom(stamped) => {
+                let nothing = if op == Op::TrySend {
+                    Outcome::Full
+                } else {
+                    Outcome::Timeout
+                };
+                self.shared.log(op, nothing);
+                NotSent::NoRoom(stamped.value)
+            }
+            NotSent::Refused(stamped) => {
+                self.shared.log(
+                    op,
+                    Outcome::Refused {
+                        number: tag.number(),
+                    },
+                );
+                NotSent::Refused(stamped.value)
+            }
+        })
+    }
+
+    fn send_plainly(
+        &self,
+        op: Op,
+        stamped: Stamped<T>,
+        native: Native,
+    ) -> Result<(), NotSent<Stamped<T>>> {
+        match native {
+            Native::Block => self
+                .raw
+                .send(stamped)
+                .map_err(|error| NotSent::Refused(error.into_inner())),
+            Native::Try => self.raw.try_send(stamped).map_err(|error| match error {
+                raw::TrySendError::Full(stamped) => NotSent::NoRoom(stamped),
+                raw::TrySendError::Disconnected(stamped) => NotSent::Refused(stamped),
+            }),
+            Native::Until(deadline) => {
+                self.raw
+                    .send_deadline(stamped, deadline)
+                    .map_err(|error| match error {
+                        raw::SendTimeoutError::Timeout(stamped) => NotSent::NoRoom(stamped),
+                        raw::SendTimeoutError::Disconnected(stamped) => NotSent::Refused(stamped),
+                    })
+            }
+        }?;
+        if self.raw.capacity() == Some(0) {
+            self.shared.log(op, Outcome::Sent { slot: 0 });
+        }
+        Ok(())
+    }
+
+    fn send_in_order(
+        &self,
+        op: Op,
+        mut stamped: Stamped<T>,
+        native: Native,
+    ) -> Result<(), NotSent<Stamped<T>>> {
+        loop {
+            let mut slot = self.shared.order();
+            stamped = match self.raw.try_send(stamped) {
+                Ok(()) => {
+                    let sent = slot.as_deref_mut().map_or(0, next);
+                    drop(slot);
+                    self.shared.log(op, Outcome::Sent { slot: sent });
+                    return Ok(());
+                }
+                Err(raw::TrySendError::Disconnected(stamped)) => {
+                    return Err(NotSent::Refused(stamped));
+                }
+                Err(raw::TrySendError::Full(stamped)) => stamped,
+            };
+            drop(slot);
+            let mut room = raw::Select::new();
+            room.send(&self.raw);
+            let waited = match native {
+                Native::Block => {
+                    room.ready();
+                    true
+                }
+                Native::Try => false,
+                Native::Until(deadline) => room.ready_deadline(deadline).is_ok(),
+            };
+            if !waited {
+                return Err(NotSent::NoRoom(stamped));
+            }
+        }
+    }
+}
+
+/// The number, counted up.
+pub(super) fn next(slot: &mut u64) -> u64 {
+    let this = *slot;
+    *slot += 1;
+    this
+}
+
+/// The three ways to receive, on upstream's receiver of `M`.
+fn receive<M>(raw: &raw::Receiver<M>, native: Native) -> Result<M, (TryRecvError, Outcome)> {
+    let disconnected = (TryRecvError::Disconnected, Outcome::Disconnected);
+    match native {
+        Native::Block => raw.recv().map_err(|RecvError| disconnected),
+        Native::Try => raw.try_recv().map_err(|error| match error {
+            TryRecvError::Empty => (TryRecvError::Empty, Outcome::Empty),
+            TryRecvError::Disconnected => disconnected,
+        }),
+        Native::Until(deadline) => raw.recv_deadline(deadline).map_err(|error| match error {
+            RecvTimeoutError::Timeout => (TryRecvError::Empty, Outcome::Timeout),
+            RecvTimeoutError::Disconnected => disconnected,
+        }),
+    }
+}
+
+impl<T> Receiver<T> {
+    #[inline]
+    pub(super) fn recv(&self, op: Op, native: Native) -> Result<T, TryRecvError> {
+        match receive(&self.raw, native) {
+            Ok(Stamped { tag, value }) => {
+                self.shared.log_message(op, tag);
+                Ok(value)
+            }
+            Err((error, outcome)) => {
+                self.shared.log(op, outcome);
+                Err(error)
+            }
+        }
+    }
+}
+
+impl<T> Timer<T> {
+    pub(super) fn recv(&self, op: Op, native: Native) -> Result<T, TryRecvError> {
+        match receive(&self.raw, native) {
+            Ok(when) => {
+                self.shared.log(op, Outcome::Tick);
+                Ok(when)
+            }
+            Err((error, outcome)) => {
+                self.shared.log(op, outcome);
+                Err(error)
+            }
+        }
+    }
+}
+
+/// The recorded form of a deadline: upstream's, which treats an instant that cannot
+/// be represented as no deadline at all.
+pub(super) fn deadline_after(timeout: std::time::Duration) -> Native {
+    Instant::now()
+        .checked_add(timeout)
+        .map_or(Native::Block, Native::Until)
+}

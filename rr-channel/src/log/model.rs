@@ -1,0 +1,228 @@
+//! Which event comes next, most of the time, and the bytes for when it does not.
+//!
+//! **Invariant:** [`Model::observe`] is the only way a model changes, and both
+//! sides call it once per event with the same arguments, so a writer's and a
+//! reader's models are equal after the same events.
+
+use rustc_hash::FxHashMap;
+
+use super::event::{Event, Op, Symbol};
+use crate::identity::{ChannelId, ThreadId};
+
+#[derive(Debug, Clone)]
+struct Entry {
+    symbol: Symbol,
+    /// The number of its last event, and by how much that had grown.
+    last: u64,
+    step: u64,
+    /// The symbol that came after it last time.
+    next: usize,
+}
+
+/// The predictor: an order-1 context over symbols, a linear one over numbers.
+#[derive(Debug, Default)]
+pub(super) struct Model {
+    entries: Vec<Entry>,
+    index: FxHashMap<Symbol, usize>,
+    /// The last event's symbol; meaningless while there are no entries.
+    current: usize,
+}
+
+impl Model {
+    /// The symbol and number that the last event foretells.
+    #[inline]
+    pub(super) fn predicted(&self) -> Option<(Symbol, u64)> {
+        let next = self.entries.get(self.current)?.next;
+        let entry = self.entries.get(next)?;
+        Some((entry.symbol, entry.last.wrapping_add(entry.step)))
+    }
+
+    /// Accounts for the predicted event having happened.
+    #[inline]
+    pub(super) fn observe_predicted(&mut self) {
+        let Some(entry) = self.entries.get(self.current) else {
+            return;
+        };
+        let next = entry.next;
+        let Some(entry) = self.entries.get_mut(next) else {
+            return;
+        };
+        entry.last = entry.last.wrapping_add(entry.step);
+        self.current = next;
+    }
+
+    /// Appends the token for an event that was not predicted, and observes it.
+    pub(super) fn encode(&mut self, event: &Event, out: &mut Vec<u8>) {
+        let (symbol, number) = Symbol::split(event);
+        let known = self.index.get(&symbol).copied();
+        let id = known.unwrap_or(self.entries.len());
+        put_varint(out, (id as u64) << 1);
+        if known.is_none() {
+            define(&symbol, out);
+            self.add(symbol);
+        }
+        if symbol.has_number() {
+            let entry = &self.entries[id];
+            let expected = entry.last.wrapping_add(entry.step);
+            put_varint(out, zigzag(number.wrapping_sub(expected) as i64));
+        }
+        self.observe(id, number);
+    }
+
+    /// Reads what [`encode`](Model::encode) wrote after the token for `id`, and observes it.
+    ///
+    /// `None` if the bytes are no such thing.
+    pub(super) fn decode(&mut self, id: u64, input: &mut &[u8]) -> Option<Event> {
+        let id = usize::try_from(id).ok()?;
+        if id == self.entries.len() {
+            let symbol = undefine(input)?;
+            if self.index.contains_key(&symbol) {
+                return None;
+            }
+            self.add(symbol);
+        }
+        let entry = self.entries.get(id)?;
+        let mut number = 0;
+        if entry.symbol.has_number() {
+            let expected = entry.last.wrapping_add(entry.step);
+            number = expected.wrapping_add(unzigzag(take_varint(input)?) as u64);
+        }
+        let event = entry.symbol.join(number);
+        self.observe(id, number);
+        Some(event)
+    }
+
+    fn add(&mut self, symbol: Symbol) {
+        let id = self.entries.len();
+        self.index.insert(symbol, id);
+        // A new symbol foretells itself, one further.
+        self.entries.push(Entry {
+            symbol,
+            last: 0,
+            step: 1,
+            next: id,
+        });
+    }
+
+    fn observe(&mut self, id: usize, number: u64) {
+        if let Some(previous) = self.entries.get_mut(self.current) {
+            previous.next = id;
+        }
+        let entry = &mut self.entries[id];
+        // Symbols without a number keep step and number at zero growth.
+        entry.step = if entry.symbol.has_number() {
+            match number.wrapping_sub(entry.last) {
+                // The first number says nothing about growth.
+                _ if entry.last == 0 => 1,
+                step => step,
+            }
+        } else {
+            0
+        };
+        entry.last = number;
+        self.current = id;
+    }
+}
+
+fn define(symbol: &Symbol, out: &mut Vec<u8>) {
+    out.extend([symbol.op as u8, symbol.kind]);
+    match symbol.channel {
+        None => put_varint(out, 0),
+        Some(channel) => {
+            put_varint(out, u64::from(channel.creator.0) + 1);
+            put_varint(out, channel.number.into());
+        }
+    }
+    if symbol.has_param() {
+        put_varint(out, symbol.param.into());
+    }
+}
+
+fn undefine(input: &mut &[u8]) -> Option<Symbol> {
+    let (&[op, kind], rest) = input.split_first_chunk::<2>()?;
+    *input = rest;
+    let op = Op::from_byte(op)?;
+    if !Symbol::is_kind(kind) {
+        return None;
+    }
+    let channel = match take_varint(input)? {
+        0 => None,
+        creator => Some(ChannelId {
+            creator: ThreadId(u32::try_from(creator - 1).ok()?),
+            number: u32::try_from(take_varint(input)?).ok()?,
+        }),
+    };
+    let mut symbol = Symbol {
+        op,
+        kind,
+        channel,
+        param: 0,
+    };
+    if symbol.has_param() {
+        symbol.param = u32::try_from(take_varint(input)?).ok()?;
+    }
+    Some(symbol)
+}
+
+/// Appends `value` as LEB128: 1 to 10 bytes.
+pub(super) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+/// Reads a LEB128 number that fits 64 bits; `None` leaves `input` anywhere.
+pub(super) fn take_varint(input: &mut &[u8]) -> Option<u64> {
+    let mut value = 0_u64;
+    for shift in (0..64).step_by(7) {
+        let (&byte, rest) = input.split_first()?;
+        *input = rest;
+        let bits = u64::from(byte & 0x7f);
+        if shift == 63 && bits > 1 {
+            return None;
+        }
+        value |= bits << shift;
+        if byte < 0x80 {
+            return Some(value);
+        }
+    }
+    None
+}
+
+const fn zigzag(value: i64) -> u64 {
+    ((value << 1) ^ (value >> 63)) as u64
+}
+
+const fn unzigzag(value: u64) -> i64 {
+    (value >> 1) as i64 ^ -((value & 1) as i64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn varints_read_back(value in any::<u64>()) {
+            let mut bytes = Vec::new();
+            put_varint(&mut bytes, value);
+            let mut input = &bytes[..];
+            prop_assert_eq!(take_varint(&mut input), Some(value));
+            prop_assert!(input.is_empty());
+        }
+
+        #[test]
+        fn zigzag_is_a_bijection(value in any::<i64>()) {
+            prop_assert_eq!(unzigzag(zigzag(value)), value);
+        }
+    }
+
+    #[test]
+    fn a_varint_beyond_64_bits_is_refused() {
+        let mut input: &[u8] = &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02];
+        assert_eq!(take_varint(&mut input), None);
+    }
+}

@@ -1,0 +1,257 @@
+//! Reads a thread's log, whatever is in the file.
+//!
+//! **Invariant:** no input makes this module panic, loop without end per byte
+//! read, or allocate more than in proportion to the file's size.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::event::Event;
+use super::model::{Model, take_varint};
+use super::{
+    CHECKSUM_AT, FLAGS_AT, FORMAT_VERSION, HEADER_LEN, INCOMPLETE, MAGIC, MAX_RUN, SEALED,
+    STATE_AT, checksum,
+};
+use crate::identity::{Dti, ThreadId};
+
+/// Why a file is no log that can be read.
+#[derive(Debug, thiserror::Error)]
+pub enum LogError {
+    /// The file could not be read at all.
+    #[error("cannot read {}: {source}", .path.display())]
+    Io {
+        /// The file or directory.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The file does not start as a log does.
+    #[error("not an rr-channel log")]
+    NotALog,
+    /// The log has another format version.
+    #[error("log has format version {found}, this build reads {FORMAT_VERSION}: record again")]
+    Version {
+        /// The version in the file.
+        found: u8,
+    },
+    /// The file ends before the data that its header promises.
+    #[error("log is truncated: {promised} bytes of events promised, {found} there")]
+    Truncated {
+        /// The length according to the header.
+        promised: u64,
+        /// The length that the file has room for.
+        found: u64,
+    },
+    /// The header's fields contradict each other.
+    #[error("log header is damaged: {0}")]
+    Header(&'static str),
+    /// The bytes do not match the checksum of a sealed log.
+    #[error("log is damaged: its checksum does not match")]
+    Checksum,
+    /// The bytes at some event are no event.
+    #[error("log is damaged at byte {at}, after {events} events")]
+    Body {
+        /// Offset within the body.
+        at: usize,
+        /// Events read before it.
+        events: u64,
+    },
+}
+
+/// One thread's log, header checked, events still packed.
+#[derive(Debug, Clone)]
+pub struct ThreadLog {
+    thread: ThreadId,
+    dti: Dti,
+    sealed: bool,
+    incomplete: bool,
+    open_run: u64,
+    body: Arc<[u8]>,
+}
+
+impl ThreadLog {
+    /// Reads the log in `path`.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or is no log of this version.
+    pub fn open(path: &Path) -> Result<Self, LogError> {
+        let bytes = fs::read(path).map_err(|source| LogError::Io {
+            path: path.to_owned(),
+            source,
+        })?;
+        ThreadLog::from_bytes(&bytes)
+    }
+
+    /// Reads a log from memory.
+    ///
+    /// # Errors
+    /// If the bytes are no log of this version.
+    ///
+    /// ```
+    /// use rr_channel::log::{LogError, ThreadLog};
+    ///
+    /// assert!(matches!(ThreadLog::from_bytes(b"hello"), Err(LogError::NotALog)));
+    /// ```
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, LogError> {
+        let (header, rest) = bytes
+            .split_first_chunk::<HEADER_LEN>()
+            .ok_or(LogError::NotALog)?;
+        if header[..7] != MAGIC {
+            return Err(LogError::NotALog);
+        }
+        if header[7] != FORMAT_VERSION {
+            return Err(LogError::Version { found: header[7] });
+        }
+        let u32_at = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|i| header[at + i]));
+        let u64_at =
+            |at: usize| u64::from_le_bytes([0, 1, 2, 3, 4, 5, 6, 7].map(|i| header[at + i]));
+
+        let thread = u32_at(8);
+        if thread >= ThreadId::LIMIT {
+            return Err(LogError::Header("impossible thread number"));
+        }
+        let name_len = u32_at(12) as usize;
+        let name = rest
+            .get(..name_len)
+            .ok_or(LogError::Header("name beyond the file"))?;
+        let dti = std::str::from_utf8(name)
+            .ok()
+            .and_then(|name| name.parse().ok())
+            .ok_or(LogError::Header("no thread name"))?;
+
+        let state = u64_at(STATE_AT);
+        let (len, open_run) = (state >> 24, state & MAX_RUN);
+        let room = &rest[name_len..];
+        let body = usize::try_from(len)
+            .ok()
+            .and_then(|len| room.get(..len))
+            .ok_or(LogError::Truncated {
+                promised: len,
+                found: room.len() as u64,
+            })?;
+        let flags = u32_at(FLAGS_AT);
+        let sealed = flags & SEALED != 0;
+        if sealed && checksum(body) != u64_at(CHECKSUM_AT) {
+            return Err(LogError::Checksum);
+        }
+        Ok(ThreadLog {
+            thread: ThreadId(thread),
+            dti,
+            sealed,
+            incomplete: flags & INCOMPLETE != 0,
+            open_run,
+            body: body.into(),
+        })
+    }
+
+    /// The thread's number within its recording.
+    pub const fn thread(&self) -> ThreadId {
+        self.thread
+    }
+
+    /// The thread's name.
+    pub const fn dti(&self) -> &Dti {
+        &self.dti
+    }
+
+    /// Whether the thread ended and closed its log. If not, it was still running,
+    /// or was cut off, when the process ended.
+    pub const fn is_sealed(&self) -> bool {
+        self.sealed
+    }
+
+    /// Whether recording stopped before the thread did, as on a full disk.
+    pub const fn is_incomplete(&self) -> bool {
+        self.incomplete
+    }
+
+    /// The size of the packed events, in bytes.
+    pub fn body_len(&self) -> usize {
+        self.body.len()
+    }
+
+    /// The events in order. After an error there are no more.
+    pub fn events(&self) -> Events {
+        Events {
+            body: Arc::clone(&self.body),
+            at: 0,
+            run: 0,
+            open_run: self.open_run,
+            read: 0,
+            failed: false,
+            model: Model::default(),
+        }
+    }
+}
+
+/// The events of a [`ThreadLog`], unpacked one by one.
+#[derive(Debug)]
+pub struct Events {
+    body: Arc<[u8]>,
+    at: usize,
+    run: u64,
+    open_run: u64,
+    read: u64,
+    failed: bool,
+    model: Model,
+}
+
+impl Iterator for Events {
+    type Item = Result<Event, LogError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.failed {
+            return None;
+        }
+        let start = self.at;
+        let event = self.step();
+        match event {
+            Some(Ok(_)) => self.read += 1,
+            Some(Err(())) => self.failed = true,
+            None => {}
+        }
+        event.map(|event| {
+            event.map_err(|()| LogError::Body {
+                at: start,
+                events: self.read,
+            })
+        })
+    }
+}
+
+impl Events {
+    fn step(&mut self) -> Option<Result<Event, ()>> {
+        if self.run == 0 {
+            let mut input = &self.body[self.at..];
+            if input.is_empty() {
+                self.run = std::mem::take(&mut self.open_run);
+                if self.run == 0 {
+                    return None;
+                }
+            } else {
+                let Some(token) = take_varint(&mut input) else {
+                    return Some(Err(()));
+                };
+                if token & 1 == 0 {
+                    let event = self.model.decode(token >> 1, &mut input);
+                    self.at = self.body.len() - input.len();
+                    return Some(event.ok_or(()));
+                }
+                self.run = token >> 1;
+                // The writer never writes an empty run, nor one beyond its counter.
+                if self.run == 0 || self.run > MAX_RUN {
+                    return Some(Err(()));
+                }
+                self.at = self.body.len() - input.len();
+            }
+        }
+        self.run -= 1;
+        let Some((symbol, number)) = self.model.predicted() else {
+            return Some(Err(()));
+        };
+        self.model.observe_predicted();
+        Some(Ok(symbol.join(number)))
+    }
+}

@@ -1,0 +1,348 @@
+//! Appends one thread's events to its log.
+//!
+//! A predicted event is a comparison and one store; any other writes its bytes
+//! first and then the state word that makes them count. A log that cannot grow
+//! (a full disk, a quota) is marked incomplete and recording of this thread stops;
+//! the program goes on.
+
+use std::io;
+use std::path::Path;
+
+use super::event::{Event, Symbol};
+use super::mapping::Mapping;
+use super::model::{Model, put_varint};
+use super::{
+    CHECKSUM_AT, FLAGS_AT, FORMAT_VERSION, HEADER_LEN, INCOMPLETE, MAGIC, MAX_BODY, MAX_RUN,
+    SEALED, STATE_AT, checksum,
+};
+use crate::identity::{Dti, ThreadId};
+
+const FIRST_LEN: usize = 4096;
+const MAX_GROWTH: usize = 1 << 20;
+
+/// The writing end of one thread's log.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    map: Mapping,
+    /// Where the body starts in the file.
+    base: usize,
+    /// Committed bytes of body, and predicted events since.
+    len: usize,
+    run: u64,
+    model: Model,
+    scratch: Vec<u8>,
+}
+
+impl Writer {
+    /// Creates the log file, which must not exist, with no events.
+    pub(crate) fn create(path: &Path, thread: ThreadId, dti: &Dti) -> io::Result<Self> {
+        let name = dti.to_string();
+        let base = HEADER_LEN + name.len();
+        let mut map = Mapping::create(path, (base + 1).next_multiple_of(FIRST_LEN))?;
+        let mut header = [0; HEADER_LEN];
+        header[..7].copy_from_slice(&MAGIC);
+        header[7] = FORMAT_VERSION;
+        header[8..12].copy_from_slice(&thread.0.to_le_bytes());
+        header[12..16].copy_from_slice(&(name.len() as u32).to_le_bytes());
+        map.write(HEADER_LEN, name.as_bytes());
+        map.write(0, &header);
+        Ok(Writer {
+            map,
+            base,
+            len: 0,
+            run: 0,
+            model: Model::default(),
+            scratch: Vec::new(),
+        })
+    }
+
+    /// Logs `event`.
+    ///
+    /// # Errors
+    /// If the file cannot grow; it is marked incomplete, and nothing more may be
+    /// logged to it.
+    #[inline]
+    pub(crate) fn push(&mut self, event: &Event) -> io::Result<()> {
+        let (symbol, number) = Symbol::split(event);
+        if self.run < MAX_RUN && self.model.predicted() == Some((symbol, number)) {
+            self.model.observe_predicted();
+            self.run += 1;
+            self.commit();
+            return Ok(());
+        }
+        self.push_unpredicted(event)
+    }
+
+    #[cold]
+    fn push_unpredicted(&mut self, event: &Event) -> io::Result<()> {
+        self.scratch.clear();
+        if self.run > 0 {
+            put_varint(&mut self.scratch, self.run << 1 | 1);
+        }
+        // Any event may be written out, also one that would have been predicted.
+        self.model.encode(event, &mut self.scratch);
+        self.append()
+    }
+
+    fn append(&mut self) -> io::Result<()> {
+        let at = self.base + self.len;
+        let end = at + self.scratch.len();
+        if end > self.map.len()
+            && let Err(error) = self.grow(end)
+        {
+            self.map.write(FLAGS_AT, &INCOMPLETE.to_le_bytes());
+            return Err(error);
+        }
+        self.map.write(at, &self.scratch);
+        self.len += self.scratch.len();
+        self.run = 0;
+        self.commit();
+        Ok(())
+    }
+
+    fn grow(&mut self, end: usize) -> io::Result<()> {
+        if (end - self.base) as u64 > MAX_BODY {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        let len = self.map.len() + self.map.len().min(MAX_GROWTH);
+        self.map.grow(len.max(end.next_multiple_of(FIRST_LEN)))
+    }
+
+    #[inline]
+    fn commit(&mut self) {
+        self.map.store(STATE_AT, (self.len as u64) << 24 | self.run);
+    }
+
+    /// Closes the log of a thread that ended: its checksum is written, and space
+    /// that it did not need is given back.
+    pub(crate) fn seal(mut self) -> io::Result<()> {
+        if self.run > 0 {
+            self.scratch.clear();
+            put_varint(&mut self.scratch, self.run << 1 | 1);
+            self.append()?;
+        }
+        let sum = checksum(&self.map.read(self.base, self.len));
+        self.map.store(CHECKSUM_AT, sum);
+        self.map.write(FLAGS_AT, &SEALED.to_le_bytes());
+        self.map.close(self.base + self.len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{LogError, Op, Outcome, ThreadLog};
+    use super::*;
+    use crate::identity::ChannelId;
+    use proptest::prelude::*;
+
+    fn channel() -> impl Strategy<Value = ChannelId> {
+        (0..3_u32, 1..3_u32).prop_map(|(t, number)| ChannelId {
+            creator: ThreadId(t),
+            number,
+        })
+    }
+
+    fn event() -> impl Strategy<Value = Event> {
+        let number = prop_oneof![4 => 0..8_u64, 1 => any::<u64>()];
+        let outcome = prop_oneof![
+            6 => (0..3_u32, number.clone())
+                .prop_map(|(t, number)| Outcome::Message { sender: ThreadId(t), number }),
+            1 => number.clone().prop_map(|slot| Outcome::Sent { slot }),
+            1 => number.clone().prop_map(|number| Outcome::Refused { number }),
+            1 => number.prop_map(Outcome::Value),
+            1 => (0..4_u32).prop_map(Outcome::Arm),
+            1 => prop::sample::select(vec![
+                Outcome::Tick,
+                Outcome::Disconnected,
+                Outcome::Empty,
+                Outcome::Full,
+                Outcome::Timeout,
+                Outcome::NoArm,
+            ]),
+        ];
+        let op = prop::sample::select(vec![Op::Recv, Op::TryRecv, Op::Select, Op::IsFull]);
+        (op, prop::option::of(channel()), outcome).prop_map(|(op, channel, outcome)| Event {
+            op,
+            channel,
+            outcome,
+        })
+    }
+
+    /// Events with stretches of regular order, as programs make them.
+    fn events() -> impl Strategy<Value = Vec<Event>> {
+        let stretch = prop_oneof![
+            prop::collection::vec(event(), 0..20),
+            (channel(), 0..1000_u64, 1..200_usize).prop_map(|(channel, first, len)| {
+                (first..)
+                    .take(len)
+                    .map(|number| message(channel, 1, number))
+                    .collect()
+            }),
+            (event(), event(), 0..50_usize).prop_map(|(a, b, len)| [a, b].repeat(len)),
+        ];
+        prop::collection::vec(stretch, 0..8).prop_map(|stretches| stretches.concat())
+    }
+
+    fn message(channel: ChannelId, sender: u32, number: u64) -> Event {
+        let outcome = Outcome::Message {
+            sender: ThreadId(sender),
+            number,
+        };
+        Event {
+            op: Op::Recv,
+            channel: Some(channel),
+            outcome,
+        }
+    }
+
+    fn written(events: &[Event], seal: bool) -> Vec<u8> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let mut writer = Writer::create(&path, ThreadId(7), &Dti::main().child(2)).unwrap();
+        for event in events {
+            writer.push(event).unwrap();
+        }
+        if seal {
+            writer.seal().unwrap();
+        }
+        std::fs::read(path).unwrap()
+    }
+
+    fn read(bytes: &[u8]) -> Vec<Event> {
+        ThreadLog::from_bytes(bytes)
+            .unwrap()
+            .events()
+            .collect::<Result<_, _>>()
+            .unwrap()
+    }
+
+    const C: ChannelId = ChannelId {
+        creator: ThreadId(0),
+        number: 1,
+    };
+
+    #[test]
+    fn a_log_names_its_thread() {
+        let log = ThreadLog::from_bytes(&written(&[], true)).unwrap();
+        assert_eq!(
+            (log.thread(), log.dti().to_string()),
+            (ThreadId(7), "main/2".to_owned())
+        );
+        assert!(log.is_sealed() && !log.is_incomplete());
+    }
+
+    #[test]
+    fn an_unsealed_log_is_readable_up_to_its_last_event() {
+        let events: Vec<_> = (0..10_000).map(|n| message(C, 1, n)).collect();
+        let bytes = written(&events, false);
+        assert!(!ThreadLog::from_bytes(&bytes).unwrap().is_sealed());
+        assert_eq!(read(&bytes), events);
+    }
+
+    #[test]
+    fn regular_order_costs_next_to_nothing() {
+        let round_robin: Vec<_> = (0..100_000)
+            .map(|n| message(C, n as u32 % 4, n / 4))
+            .collect();
+        let bytes = written(&round_robin, true);
+        assert_eq!(read(&bytes), round_robin);
+        assert!(bytes.len() < 200, "{} bytes", bytes.len());
+    }
+
+    #[test]
+    fn random_order_costs_at_most_four_bytes_a_message() {
+        let mut next = [0_u64; 4];
+        let mut state = 1_u64;
+        let events: Vec<_> = (0..10_000)
+            .map(|_| {
+                state = state
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1);
+                let sender = (state >> 62) as usize;
+                next[sender] += 1;
+                message(C, sender as u32, next[sender])
+            })
+            .collect();
+        let bytes = written(&events, true);
+        assert_eq!(read(&bytes), events);
+        assert!(bytes.len() < 4 * events.len(), "{} bytes", bytes.len());
+    }
+
+    #[test]
+    fn a_damaged_sealed_log_is_found_by_its_checksum() {
+        let mut bytes = written(&[message(C, 1, 0), message(C, 2, 0)], true);
+        *bytes.last_mut().unwrap() ^= 1;
+        assert!(matches!(
+            ThreadLog::from_bytes(&bytes),
+            Err(LogError::Checksum)
+        ));
+    }
+
+    #[test]
+    fn a_truncated_log_says_so() {
+        let bytes = written(&[message(C, 1, 0)], true);
+        let cut = &bytes[..bytes.len() - 1];
+        assert!(matches!(
+            ThreadLog::from_bytes(cut),
+            Err(LogError::Truncated { .. })
+        ));
+    }
+
+    #[test]
+    fn another_version_is_named() {
+        let mut bytes = written(&[], true);
+        bytes[7] = 99;
+        assert!(matches!(
+            ThreadLog::from_bytes(&bytes),
+            Err(LogError::Version { found: 99 })
+        ));
+    }
+
+    #[test]
+    fn a_log_is_never_overwritten() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        std::fs::write(&path, "precious").unwrap();
+        let err = Writer::create(&path, ThreadId(0), &Dti::main()).unwrap_err();
+        assert_eq!(err.kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
+    }
+
+    proptest! {
+        #[test]
+        fn every_event_reads_back(events in events(), seal in any::<bool>()) {
+            prop_assert_eq!(read(&written(&events, seal)), events);
+        }
+
+        #[test]
+        fn damage_is_an_error_or_other_events_but_no_panic(
+            events in events(),
+            damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..5),
+        ) {
+            let mut bytes = written(&events, false);
+            bytes.truncate(4096);
+            for (at, byte) in damage {
+                let at = at.index(bytes.len());
+                bytes[at] = byte;
+            }
+            if let Ok(log) = ThreadLog::from_bytes(&bytes) {
+                log.events().take(100_000).for_each(drop);
+            }
+        }
+
+        #[test]
+        fn any_body_is_read_without_panic(body in prop::collection::vec(any::<u8>(), 0..300)) {
+            let mut bytes = written(&[], false);
+            bytes.truncate(64 + "main/2".len());
+            bytes[16..24].copy_from_slice(&((body.len() as u64) << 24 | 5).to_le_bytes());
+            bytes.extend_from_slice(&body);
+            let log = ThreadLog::from_bytes(&bytes).unwrap();
+            log.events().take(100_000).for_each(drop);
+        }
+
+        #[test]
+        fn any_bytes_are_read_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            let _ = ThreadLog::from_bytes(&bytes);
+        }
+    }
+}

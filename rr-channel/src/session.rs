@@ -1,0 +1,385 @@
+//! What this process does: nothing, record, or replay. Decided once, at first use.
+//!
+//! `RR_CHANNEL` chooses (`record`, `replay`, `off`; unset means off), and
+//! `RR_CHANNEL_LOG` names the recording's directory. Trouble with either never
+//! stops the program: a line on standard error says what was wrong, and the
+//! program runs as if off.
+
+use std::env;
+use std::ffi::OsStr;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use rustc_hash::FxHashMap;
+
+use crate::identity::{Dti, ThreadId};
+use crate::log::{LogError, ThreadLog, Writer};
+use crate::replay::Engine;
+use crate::sys;
+
+/// What this process does with its nondeterminism.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// Channels are the plain ones.
+    Off,
+    /// Outcomes are logged.
+    Record,
+    /// Outcomes are made those of a log.
+    Replay,
+}
+
+/// What this process does, as decided by `RR_CHANNEL` when it was first asked.
+///
+/// [`Mode::Off`] also where recording or replay was asked for and could not start.
+///
+/// ```
+/// // Documentation examples run without `RR_CHANNEL`.
+/// assert_eq!(rr_channel::mode(), rr_channel::Mode::Off);
+/// ```
+pub fn mode() -> Mode {
+    match session() {
+        Session::Off => Mode::Off,
+        Session::Record(_) => Mode::Record,
+        Session::Replay(_) => Mode::Replay,
+    }
+}
+
+/// The process's one session.
+#[derive(Debug)]
+pub(crate) enum Session {
+    Off,
+    Record(Recorder),
+    Replay(Engine),
+}
+
+/// The session, started if this is its first use.
+#[inline]
+pub(crate) fn session() -> &'static Session {
+    static SESSION: OnceLock<Session> = OnceLock::new();
+    SESSION.get_or_init(|| {
+        Session::start(env::var_os("RR_CHANNEL").as_deref(), &log_dir()).unwrap_or_else(|error| {
+            complain(&error);
+            Session::Off
+        })
+    })
+}
+
+fn log_dir() -> PathBuf {
+    env::var_os("RR_CHANNEL_LOG").map_or_else(|| PathBuf::from("rr-channel-log"), PathBuf::from)
+}
+
+/// One line on standard error. Errors in writing it are ignored: there is nowhere
+/// left to report them.
+pub(crate) fn complain(message: &dyn std::fmt::Display) {
+    let _ = writeln!(io::stderr(), "rr-channel: {message}");
+}
+
+/// Why a session cannot start.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StartError {
+    #[error("unknown mode RR_CHANNEL={0}: use record, replay or off; running as if off")]
+    Mode(String),
+    #[error(
+        "{} already holds a recording: remove it, or name another directory in RR_CHANNEL_LOG; \
+         running as if off", .0.display()
+    )]
+    Occupied(PathBuf),
+    #[error("cannot record to {}: {source}; running as if off", .dir.display())]
+    Create { dir: PathBuf, source: io::Error },
+    #[error("cannot replay {}: {source}; running as if off", .path.display())]
+    Log { path: PathBuf, source: LogError },
+    #[error("cannot replay {}: it is no recording; running as if off", .0.display())]
+    NotARecording(PathBuf),
+    #[error(
+        "cannot replay {}: it is a recording of `{recorded}`, and this is `{running}`; \
+         running as if off", .dir.display()
+    )]
+    Program {
+        dir: PathBuf,
+        recorded: String,
+        running: String,
+    },
+}
+
+impl Session {
+    fn start(mode: Option<&OsStr>, dir: &Path) -> Result<Session, StartError> {
+        match mode.map(|mode| mode.to_string_lossy()).as_deref() {
+            None | Some("" | "off") => Ok(Session::Off),
+            Some("record") => Recorder::create(dir).map(Session::Record),
+            Some("replay") => load(dir).map(Session::Replay),
+            Some(other) => Err(StartError::Mode(other.to_owned())),
+        }
+    }
+}
+
+/// The name of this program's executable, without its directory and, for test
+/// executables, without the hash that cargo appends.
+fn program() -> String {
+    let path = env::current_exe().unwrap_or_default();
+    let name = path
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
+    match name.rsplit_once('-') {
+        Some((stem, hash)) if hash.len() == 16 && hash.bytes().all(|b| b.is_ascii_hexdigit()) => {
+            stem.to_owned()
+        }
+        _ => name,
+    }
+}
+
+const SESSION_FILE: &str = "session";
+const SESSION_TITLE: &str = "rr-channel 1";
+
+/// The recording side: where logs go, and which thread has which number.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    dir: PathBuf,
+    names: Mutex<Names>,
+}
+
+impl Recorder {
+    fn create(dir: &Path) -> Result<Self, StartError> {
+        let fail = |source| StartError::Create {
+            dir: dir.to_owned(),
+            source,
+        };
+        fs::create_dir_all(dir).map_err(fail)?;
+        let file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .open(dir.join(SESSION_FILE));
+        let mut file = match file {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                return Err(StartError::Occupied(dir.to_owned()));
+            }
+            Err(error) => return Err(fail(error)),
+        };
+        writeln!(file, "{SESSION_TITLE}\nprogram {}", program()).map_err(fail)?;
+        sys::watch_forks();
+        // The program may change its working directory before its next thread.
+        let dir = std::path::absolute(dir).map_err(fail)?;
+        Ok(Recorder {
+            dir,
+            names: Mutex::default(),
+        })
+    }
+
+    /// Numbers the calling thread and opens its log; without one if that fails.
+    pub(crate) fn register(&self, who: Who) -> (ThreadId, Dti, Option<Writer>) {
+        let (id, dti) = lock(&self.names).intern(who);
+        let writer = Writer::create(&self.dir.join(file_name(id)), id, &dti)
+            .inspect_err(|error| {
+                complain(&format_args!("cannot record thread {dti}: {error}"));
+            })
+            .ok();
+        (id, dti, writer)
+    }
+}
+
+fn file_name(id: ThreadId) -> String {
+    format!("thread-{}.rrlog", id.0)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Who registers: a thread of known path, or one that came from elsewhere.
+#[derive(Debug)]
+pub(crate) enum Who {
+    Known(Dti),
+    Foreign(String),
+}
+
+/// The interned threads of a session.
+#[derive(Debug, Default)]
+pub(crate) struct Names {
+    ids: FxHashMap<Dti, ThreadId>,
+    next: u32,
+    foreign: FxHashMap<String, u32>,
+}
+
+impl Names {
+    /// Takes over a recorded thread's number.
+    pub(crate) fn preset(&mut self, id: ThreadId, dti: Dti) {
+        self.next = self.next.max(id.0 + 1);
+        self.ids.insert(dti, id);
+    }
+
+    /// The thread's number and name, the same ones for the same path.
+    pub(crate) fn intern(&mut self, who: Who) -> (ThreadId, Dti) {
+        let dti = match who {
+            Who::Known(dti) => dti,
+            Who::Foreign(name) => {
+                let occurrence = self.foreign.entry(name.clone()).or_default();
+                *occurrence += 1;
+                Dti::foreign(name, *occurrence)
+            }
+        };
+        if let Some(id) = self.ids.get(&dti) {
+            return (*id, dti);
+        }
+        // Threads beyond the limit share the last number; their messages mix.
+        let id = ThreadId(self.next.min(ThreadId::LIMIT - 1));
+        self.next = id.0 + 1;
+        self.ids.insert(dti.clone(), id);
+        (id, dti)
+    }
+}
+
+impl Who {
+    /// The calling thread, if nobody said who it is.
+    pub(crate) fn current() -> Who {
+        if sys::is_main_thread() {
+            return Who::Known(Dti::main());
+        }
+        let thread = std::thread::current();
+        Who::Foreign(thread.name().unwrap_or_default().to_owned())
+    }
+}
+
+fn load(dir: &Path) -> Result<Engine, StartError> {
+    let io_error = |path: &Path, source| StartError::Log {
+        path: path.to_owned(),
+        source: LogError::Io {
+            path: path.to_owned(),
+            source,
+        },
+    };
+    let session_path = dir.join(SESSION_FILE);
+    let text = fs::read(&session_path).map_err(|source| io_error(&session_path, source))?;
+    let text = String::from_utf8_lossy(&text);
+    let recorded = text
+        .strip_prefix(SESSION_TITLE)
+        .and_then(|rest| rest.strip_prefix("\nprogram "))
+        .and_then(|rest| rest.strip_suffix('\n'))
+        .ok_or_else(|| StartError::NotARecording(dir.to_owned()))?;
+    let running = program();
+    if recorded != running {
+        let recorded = recorded.to_owned();
+        return Err(StartError::Program {
+            dir: dir.to_owned(),
+            recorded,
+            running,
+        });
+    }
+    let mut logs = Vec::new();
+    for entry in fs::read_dir(dir).map_err(|source| io_error(dir, source))? {
+        let path = entry.map_err(|source| io_error(dir, source))?.path();
+        if path.extension() != Some(OsStr::new("rrlog")) {
+            continue;
+        }
+        // A thread that was cut off while it created its log has logged nothing.
+        if fs::metadata(&path).is_ok_and(|meta| meta.len() == 0) {
+            continue;
+        }
+        let log = ThreadLog::open(&path)
+            .and_then(|log| {
+                let mut total = 0;
+                for event in log.events() {
+                    event?;
+                    total += 1;
+                }
+                Ok((log, total))
+            })
+            .map_err(|source| StartError::Log { path, source })?;
+        logs.push(log);
+    }
+    sys::watch_forks();
+    Ok(Engine::new(logs))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_keeps_its_number() {
+        let mut names = Names::default();
+        let main = names.intern(Who::Known(Dti::main()));
+        let child = names.intern(Who::Known(Dti::main().child(1)));
+        assert_ne!(main.0, child.0);
+        assert_eq!(names.intern(Who::Known(Dti::main())), main);
+    }
+
+    #[test]
+    fn recorded_numbers_are_handed_out_again() {
+        let mut names = Names::default();
+        names.preset(ThreadId(5), Dti::main());
+        assert_eq!(names.intern(Who::Known(Dti::main())).0, ThreadId(5));
+        assert_eq!(
+            names.intern(Who::Known(Dti::main().child(1))).0,
+            ThreadId(6)
+        );
+    }
+
+    #[test]
+    fn foreign_threads_of_one_name_are_counted() {
+        let mut names = Names::default();
+        let names: Vec<_> = ["w", "w", ""]
+            .map(|name| names.intern(Who::Foreign(name.to_owned())).1.to_string())
+            .into();
+        assert_eq!(names, ["w", "w#2", "#1"]);
+    }
+
+    #[test]
+    fn an_unknown_mode_is_named() {
+        let err = Session::start(Some(OsStr::new("rec")), Path::new("unused")).unwrap_err();
+        insta::assert_snapshot!(err, @"unknown mode RR_CHANNEL=rec: use record, replay or off; running as if off");
+    }
+
+    #[test]
+    fn a_second_recording_does_not_touch_the_first() {
+        let dir = tempfile::tempdir().unwrap();
+        Recorder::create(dir.path()).unwrap();
+        let before = fs::read(dir.path().join(SESSION_FILE)).unwrap();
+        let err = Recorder::create(dir.path()).unwrap_err();
+        assert!(matches!(err, StartError::Occupied(_)));
+        assert_eq!(fs::read(dir.path().join(SESSION_FILE)).unwrap(), before);
+    }
+
+    #[test]
+    fn what_is_no_recording_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let missing = load(dir.path()).unwrap_err();
+        assert!(matches!(
+            missing,
+            StartError::Log {
+                source: LogError::Io { .. },
+                ..
+            }
+        ));
+
+        fs::write(dir.path().join(SESSION_FILE), "shopping list").unwrap();
+        let err = load(dir.path()).unwrap_err();
+        assert!(matches!(err, StartError::NotARecording(_)));
+
+        fs::write(
+            dir.path().join(SESSION_FILE),
+            "rr-channel 1\nprogram other\n",
+        )
+        .unwrap();
+        let err = load(dir.path()).unwrap_err();
+        assert!(matches!(err, StartError::Program { recorded, .. } if recorded == "other"));
+    }
+
+    #[test]
+    fn a_damaged_thread_log_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        Recorder::create(dir.path()).unwrap();
+        fs::write(dir.path().join("thread-0.rrlog"), [0; 200]).unwrap();
+        let err = load(dir.path()).unwrap_err();
+        assert!(matches!(
+            err,
+            StartError::Log {
+                source: LogError::NotALog,
+                ..
+            }
+        ));
+    }
+}

@@ -1,0 +1,43 @@
+#![expect(
+    unsafe_code,
+    reason = "thread ids and fork handlers have no safe interface"
+)]
+//! The few things asked of the system directly.
+//!
+//! **Safety** rests on: each call takes no pointers but to a `'static` function.
+
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The kernel's id of the calling thread.
+pub(crate) fn tid() -> i32 {
+    // SAFETY: no arguments, cannot fail.
+    unsafe { libc::gettid() }
+}
+
+/// Whether the calling thread runs `main`: the kernel gives it the process's id.
+pub(crate) fn is_main_thread() -> bool {
+    u32::try_from(tid()) == Ok(std::process::id())
+}
+
+static FORKED: AtomicBool = AtomicBool::new(false);
+
+/// Whether this process is a fork of the one that called [`watch_forks`]: its
+/// log mappings are its parent's, and must be left alone.
+pub(crate) fn is_fork() -> bool {
+    FORKED.load(Ordering::Relaxed)
+}
+
+/// From here on, children made by fork(2) know that they are.
+pub(crate) fn watch_forks() {
+    extern "C" fn in_child() {
+        FORKED.store(true, Ordering::Relaxed);
+    }
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // SAFETY: the handler lives as long as the program and only stores to an
+        // atomic, which is safe after a fork in a threaded process. Failure means
+        // no memory for one list entry; a fork would then log into its parent's log.
+        unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+    });
+}

@@ -1,0 +1,42 @@
+//! What a message carries besides itself: its sender and its number, in 8 bytes.
+
+use std::fmt;
+
+use crate::identity::ThreadId;
+
+/// A message's sender (24 bits) and its position among the sender's messages (40
+/// bits, on all channels together).
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Tag(u64);
+
+impl Tag {
+    const NUMBER_BITS: u32 = 40;
+
+    #[inline]
+    pub(crate) const fn new(sender: ThreadId, number: u64) -> Tag {
+        Tag((sender.0 as u64) << Self::NUMBER_BITS | number & ((1 << Self::NUMBER_BITS) - 1))
+    }
+
+    #[inline]
+    pub(crate) const fn sender(self) -> ThreadId {
+        ThreadId((self.0 >> Self::NUMBER_BITS) as u32)
+    }
+
+    #[inline]
+    pub(crate) const fn number(self) -> u64 {
+        self.0 & ((1 << Self::NUMBER_BITS) - 1)
+    }
+}
+
+impl fmt::Debug for Tag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "message {} of {}", self.number(), self.sender())
+    }
+}
+
+/// A message on its way through a recorded channel.
+#[derive(Debug)]
+pub(crate) struct Stamped<T> {
+    pub(crate) tag: Tag,
+    pub(crate) value: T,
+}

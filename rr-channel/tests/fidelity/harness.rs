@@ -1,0 +1,115 @@
+//! Runs one program in a process of its own, in one of the modes.
+
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::path::Path;
+use std::process::{Command, ExitStatus};
+
+/// One finished run.
+pub(crate) struct Run {
+    pub(crate) status: ExitStatus,
+    pub(crate) stderr: String,
+    /// What the program's threads saw.
+    pub(crate) outcome: Vec<String>,
+    /// What the replay reports of itself.
+    pub(crate) report: Option<String>,
+}
+
+pub(crate) struct Start(Command);
+
+impl Run {
+    pub(crate) fn of(program: &str) -> Start {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        // One test and one test thread: the harness runs it on the main thread.
+        command
+            .args([
+                "--exact",
+                "programs::run",
+                "--nocapture",
+                "--test-threads=1",
+            ])
+            .env("RR_CHANNEL_TEST_PROGRAM", program)
+            .env_remove("RR_CHANNEL")
+            .env_remove("RR_CHANNEL_LOG")
+            .env_remove("DIVERGE");
+        Start(command)
+    }
+}
+
+impl Start {
+    pub(crate) fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        self.0.env(name, value);
+        self
+    }
+
+    pub(crate) fn finish(mut self) -> Run {
+        let output = self.0.output().unwrap();
+        let stdout = String::from_utf8(output.stdout).unwrap();
+        let lines = |mark: &str| -> Vec<String> {
+            stdout
+                .lines()
+                .filter_map(|line| line.split_once(mark))
+                .map(|l| l.1.to_owned())
+                .collect()
+        };
+        Run {
+            status: output.status,
+            stderr: String::from_utf8(output.stderr).unwrap(),
+            outcome: lines("outcome: "),
+            report: lines("report: ").pop(),
+        }
+    }
+}
+
+pub(crate) fn off(program: &str) -> Run {
+    Run::of(program).finish()
+}
+
+pub(crate) fn record(program: &str, dir: &Path) -> Run {
+    Run::of(program)
+        .env("RR_CHANNEL", "record")
+        .env("RR_CHANNEL_LOG", dir)
+        .finish()
+}
+
+pub(crate) fn replay(program: &str, dir: &Path) -> Run {
+    Run::of(program)
+        .env("RR_CHANNEL", "replay")
+        .env("RR_CHANNEL_LOG", dir)
+        .finish()
+}
+
+/// Several recordings of `program`, each replayed several times: every replay has
+/// its recording's outcome, and used its whole log without a desynchronisation.
+///
+/// How often is set by `RR_CHANNEL_TEST_RUNS` (recordings by replays of each).
+pub(crate) fn check(program: &str) {
+    let runs = std::env::var("RR_CHANNEL_TEST_RUNS").unwrap_or_default();
+    let (recordings, replays) = runs
+        .split_once('x')
+        .and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)))
+        .unwrap_or((2, 3));
+    let mut outcomes = HashSet::new();
+    for _ in 0..recordings {
+        let dir = tempfile::tempdir().unwrap();
+        let recorded = record(program, dir.path());
+        assert!(recorded.status.success(), "{}", recorded.stderr);
+        assert!(!recorded.outcome.is_empty());
+        for _ in 0..replays {
+            let replayed = replay(program, dir.path());
+            assert!(replayed.status.success(), "{}", replayed.stderr);
+            assert_eq!(replayed.outcome, recorded.outcome, "{}", replayed.stderr);
+            assert_eq!(
+                replayed.report.as_deref(),
+                Some("faithful"),
+                "{}",
+                replayed.stderr
+            );
+        }
+        outcomes.insert(recorded.outcome);
+    }
+    eprintln!(
+        "{program}: {} outcomes in {recordings} recordings",
+        outcomes.len()
+    );
+}
