@@ -444,7 +444,8 @@ except FileExistsError: pass
 try: os.rmdir('z')
 except OSError: pass
 shutil.copyfile('o', 'o2'); shutil.rmtree('z'); time.time(); os.urandom(4)
-os.execv(sys.executable, [sys.executable, '-S', '-c', 'import os; os.fstat(%d)' % f])
+program = [sys.executable, '-S', '-c', 'import os; os.fstat(%d); os.close(%d)' % (f, f)]
+x = threading.Thread(target=lambda: os.execv(sys.executable, program)); x.start(); x.join()
 ";
     let report = check("/usr/bin/python3", &["-c", script], &[]);
     let failed = |name: &str, errno: i32| {

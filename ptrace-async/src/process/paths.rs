@@ -90,6 +90,10 @@ pub(super) fn moved(path: &Path, from: &Path, to: &Path) -> Option<PathBuf> {
 
 /// The descriptor that `/proc/self/fd/N` and its other spellings name.
 pub(super) fn own_descriptor(path: &Path) -> Option<i32> {
+    let bytes = path.as_os_str().as_bytes();
+    if !bytes.starts_with(b"/dev/") && !bytes.starts_with(b"/proc/") {
+        return None;
+    }
     let text = path.to_str()?;
     match text {
         "/dev/stdin" => return Some(0),
