@@ -16,12 +16,16 @@
 //!   `mprotect` makes writable later needs a description opened for reading and
 //!   writing: such an open counts as a write from the start.
 //! - Waiting (`epoll_wait`, `wait4`, `futex`, `nanosleep`): what is waited for
-//!   was registered or made by a call that is watched.
+//!   was registered or made by a call that is watched. Timers likewise concern
+//!   only the process that set them.
 //! - CPU-time clocks, `getrusage`, `times`, `getitimer`, `mincore`: how long the
 //!   process itself took is noise to every tool.
 //! - What a child inherits and a tool knows from its start: ids, limits,
 //!   signal masks, `getcwd`, the process group.
 //! - `fsync` and the like: durability is not visible.
+//!
+//! A test compares this list with what the [syscall table](crate::syscall) says
+//! each call observes and changes.
 
 use super::decode_descriptors::HARMLESS_FCNTL;
 use super::decode_io::{FIONREAD, TCGETS, TCGETS2, TIOCGWINSZ};
@@ -396,6 +400,7 @@ pub fn watch(nr: u64) -> Watch {
 mod tests {
     use super::*;
     use crate::filter::{ARCH_X86_64, Filter};
+    use crate::syscall::{Object, Return, Syscall};
 
     #[track_caller]
     fn check(nr: u64, args: [u64; 6], expected: bool) {
@@ -449,6 +454,102 @@ mod tests {
         check(nr::clock_gettime, [0, 0, 0, 0, 0, 0], true);
         check(nr::prlimit64, [0, 7, 0, 0x1000, 0, 0], false);
         check(nr::prlimit64, [0, 7, 0x1000, 0, 0, 0], true);
+    }
+
+    /// What the documentation of this module gives reasons for.
+    const LET_THROUGH: &[u64] = &[
+        // Waiting.
+        nr::nanosleep,
+        nr::clock_nanosleep,
+        nr::rt_sigtimedwait,
+        nr::futex,
+        nr::futex_wait,
+        nr::futex_waitv,
+        nr::io_getevents,
+        nr::io_pgetevents,
+        nr::epoll_wait,
+        nr::epoll_pwait,
+        nr::epoll_pwait2,
+        nr::restart_syscall,
+        // Timers of the process itself.
+        nr::alarm,
+        nr::getitimer,
+        nr::setitimer,
+        nr::timer_settime,
+        nr::timer_gettime,
+        nr::timer_getoverrun,
+        nr::timerfd_settime,
+        nr::timerfd_gettime,
+        nr::times,
+        // The end is told by `Processes::exited`.
+        nr::exit,
+        nr::exit_group,
+        // Reported when their descriptor or segment was made or attached.
+        nr::inotify_add_watch,
+        nr::inotify_rm_watch,
+        nr::landlock_add_rule,
+        nr::shmdt,
+        // Constants of the machine, and the state of its caches.
+        nr::clock_getres,
+        nr::pkey_alloc,
+        nr::mincore,
+        // Known from the start.
+        nr::getcwd,
+    ];
+
+    #[test]
+    fn what_the_syscall_table_says_is_visible_is_watched() {
+        use Object as O;
+        let changes = |object: &O| {
+            matches!(
+                object,
+                O::FdTable
+                    | O::File(_)
+                    | O::Content(_)
+                    | O::Name(_)
+                    | O::Node(_)
+                    | O::Cwd
+                    | O::Root
+                    | O::Umask
+                    | O::Mounts
+                    | O::Namespaces
+                    | O::Groups
+                    | O::Credentials
+                    | O::Limits
+                    | O::Scheduling
+                    | O::Network
+                    | O::Ipc
+                    | O::Keys
+                    | O::Machine
+            )
+        };
+        let observes = |object: &O| {
+            matches!(
+                object,
+                O::Name(_)
+                    | O::Node(_)
+                    | O::Mounts
+                    | O::Clock
+                    | O::Random
+                    | O::Network
+                    | O::Ipc
+                    | O::Keys
+                    | O::Machine
+            )
+        };
+        let mut missed = Vec::new();
+        for number in 0..nr::END {
+            let Some(spec) = Syscall::of(number).spec() else {
+                continue;
+            };
+            let visible = spec.stores.iter().any(changes)
+                || spec.loads.iter().any(observes)
+                || spec.returns == Return::Fd;
+            if visible && watch(number) == Watch::Never && !LET_THROUGH.contains(&number) {
+                missed.push(format!("{} {:?} {:?}", spec.name, spec.loads, spec.stores));
+            }
+        }
+        assert_eq!(missed, Vec::<String>::new());
     }
 
     #[test]
