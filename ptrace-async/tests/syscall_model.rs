@@ -182,6 +182,16 @@ fn socket_addresses_are_readable() {
 }
 
 #[test]
+fn arguments_that_the_kernel_ignores_are_not_shown() {
+    let memory = Fake::default().words(0x1000, &[1, 0]);
+    let want = "futex(0x2000, FUTEX_WAKE|FUTEX_PRIVATE_FLAG, 1) = 0";
+    prints("futex", [0x2000, 129, 1, 7, 7, 7], 0, &memory, want);
+    let want = "futex(0x2000, FUTEX_WAIT, 1, {tv_sec=1, tv_nsec=0}) = -1 ETIMEDOUT";
+    prints("futex", [0x2000, 0, 1, 0x1000, 7, 7], -110, &memory, want);
+    prints("fcntl", [3, 1, 7], 1, &memory, "fcntl(3, F_GETFD) = 1");
+}
+
+#[test]
 fn vectors_show_each_buffer() {
     let memory = Fake::default()
         .with(0x1000, b"hello")

@@ -261,7 +261,7 @@ impl Decoder<'_> {
         }
     }
 
-    /// Whether the kernel does not look at a (last) argument, given the others.
+    /// Whether the kernel does not look at an argument, given the others.
     fn is_ignored(&self, index: usize) -> bool {
         match (self.spec.name, index) {
             // The mode counts only where a file can be created.
@@ -278,6 +278,12 @@ impl Decoder<'_> {
                     | libc::F_GETPIPE_SZ
                     | libc::F_GET_SEALS
             ),
+            ("futex", 3..) => match self.invocation.args[1] as i32 & 0x7f {
+                libc::FUTEX_WAKE | libc::FUTEX_UNLOCK_PI | libc::FUTEX_TRYLOCK_PI => true,
+                libc::FUTEX_WAIT | libc::FUTEX_LOCK_PI => index > 3,
+                libc::FUTEX_WAIT_BITSET => index == 4,
+                _ => false,
+            },
             _ => false,
         }
     }

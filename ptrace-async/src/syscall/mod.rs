@@ -17,6 +17,7 @@ pub mod model;
 mod print;
 pub mod table;
 
+pub use crate::invocation::Invocation;
 pub use decode::{Decoded, Value};
 pub use model::{
     Arg, Deterministic, Effects, Extent, Later, Length, Object, Replay, Return, Spec, Support,
@@ -82,15 +83,6 @@ impl Syscall {
             Self::Unknown(_) => Support::Unsupported("the syscall table does not know this number"),
         }
     }
-}
-
-/// One call: its number and its argument registers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Invocation {
-    /// The syscall number.
-    pub nr: u64,
-    /// `rdi`, `rsi`, `rdx`, `r10`, `r8`, `r9`.
-    pub args: [u64; 6],
 }
 
 impl Invocation {

@@ -37,10 +37,8 @@ impl Arena {
             next: GUARD,
             pattern,
         };
-        for at in 0..SIZE {
-            let byte = arena.pattern_at(at);
-            arena.set(at, &[byte]);
-        }
+        let fill: Vec<u8> = (0..SIZE).map(|at| arena.pattern_at(at)).collect();
+        arena.set(0, &fill);
         arena
     }
 
@@ -61,11 +59,13 @@ impl Arena {
 
     /// Inverts every byte for which `keep` is false.
     pub(crate) fn poison(&mut self, keep: impl Fn(u64) -> bool) {
-        for (at, byte) in self.snapshot().into_iter().enumerate() {
+        let mut bytes = self.snapshot();
+        for (at, byte) in bytes.iter_mut().enumerate() {
             if !keep(self.start() + at as u64) {
-                self.set(at, &[!byte]);
+                *byte = !*byte;
             }
         }
+        self.set(0, &bytes);
     }
 
     /// A copy of the whole arena.

@@ -10,6 +10,7 @@
 mod arena;
 mod cases;
 mod child;
+mod live;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -181,4 +182,41 @@ fn a_wrong_declaration_of_reads_is_caught() {
         Some(libc::EINVAL),
         "the poison went unnoticed"
     );
+}
+
+#[test]
+fn real_programs_show_no_undeclared_write() {
+    let script = "for f in /etc/p*; do [ -r $f ] && read line < $f; done; cd /; pwd; trap : USR1; \
+                  kill -USR1 $$; /bin/true; /bin/true | /bin/true; exit 3";
+    let programs: [(&str, &[&str]); 5] = [
+        ("ls", &["-lan", "/", "/proc/self/fd"]),
+        ("sh", &["-c", script]),
+        ("find", &["/etc", "-maxdepth", "1", "-newer", "/etc/passwd"]),
+        ("sort", &["-r", "/etc/passwd"]),
+        (
+            "perl",
+            &[
+                "-e",
+                "print time, rand; opendir D, '/'; print readdir D; print `true`",
+            ],
+        ),
+    ];
+    let (mut calls, mut changed) = (0, 0);
+    let mut syscalls = BTreeSet::new();
+    for (program, arguments) in programs {
+        // A machine need not have every one of them.
+        let Some(seen) = live::watch(program, arguments) else {
+            continue;
+        };
+        assert_eq!(seen.undeclared, [""; 0], "{program}");
+        assert_eq!(seen.unmodelled, [""; 0], "{program}");
+        calls += seen.calls;
+        changed += seen.changed;
+        syscalls.extend(seen.syscalls.into_keys());
+    }
+    println!(
+        "{calls} calls of {} syscalls changed {changed} bytes",
+        syscalls.len()
+    );
+    assert!(calls > 100, "only {calls} calls were seen");
 }
