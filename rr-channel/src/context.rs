@@ -8,6 +8,7 @@
 use std::cell::{Cell, RefCell};
 
 use crate::identity::{ChannelId, Dti, ThreadId};
+use crate::interpose::Seat;
 use crate::log::{Event, Writer};
 use crate::session::{Session, Who, complain, session};
 use crate::sys;
@@ -26,6 +27,7 @@ thread_local! {
     /// Survive the context: messages sent from late destructors still need a tag.
     static ID: Cell<u32> = const { Cell::new(ThreadId::LIMIT - 1) };
     static NUMBER: Cell<u64> = const { Cell::new(0) };
+    static FOREIGN_CHILDREN: Cell<u32> = const { Cell::new(0) };
 }
 
 impl Context {
@@ -100,6 +102,27 @@ pub(crate) fn next_child() -> Option<Dti> {
     with(|context| {
         context.children += 1;
         context.dti.child(context.children)
+    })
+}
+
+/// The place of a thread that the calling thread creates without this crate;
+/// `None` where places do not matter, or can no longer be had.
+pub(crate) fn next_seat() -> Option<Seat> {
+    if matches!(session(), Session::Off) || sys::is_fork() {
+        return None;
+    }
+    let number = FOREIGN_CHILDREN.get() + 1;
+    FOREIGN_CHILDREN.set(number);
+    let unused = CONTEXT.try_with(|context| context.try_borrow().is_ok_and(|c| c.is_none()));
+    if unused == Ok(true) && sys::is_main_thread() {
+        return Some(Seat {
+            dti: Dti::main().foreign_child(number),
+            name_wins: true,
+        });
+    }
+    with(|context| Seat {
+        dti: context.dti.foreign_child(number),
+        name_wins: false,
     })
 }
 

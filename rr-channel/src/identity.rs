@@ -8,11 +8,12 @@
 //! keeps the path, and a replay hands out the recorded numbers again.
 //!
 //! Tivo gave one shared `None` to all threads that it had not spawned itself, and
-//! could not tell their messages apart. Here such a thread is a root of its own,
-//! named by its thread name where it has one: a test under the standard harness
-//! is called after the test and not after the order in which the harness happened
-//! to start it. Several foreign threads of one name are numbered in the order in
-//! which they first used this crate, which a run decides anew; so are unnamed ones.
+//! could not tell their messages apart. Here such a thread has a place below its
+//! creator too (see [`Dti::foreign_child`]). Where its creator is a test harness,
+//! or is not known, it is a root of its own, named by its thread name: a test is
+//! called after the test and not after the order in which the harness happened to
+//! start it. Several roots of one name are numbered in the order in which they
+//! first used this crate, which a run decides anew; so are those without a name.
 
 use std::fmt;
 use std::str::FromStr;
@@ -22,7 +23,7 @@ use std::str::FromStr;
 pub enum Root {
     /// The thread that runs `main`.
     Main,
-    /// A thread that this crate did not spawn.
+    /// A thread that this crate did not spawn, and that is named by its name.
     Foreign {
         /// Its thread name; empty if it has none.
         name: String,
@@ -34,8 +35,9 @@ pub enum Root {
 /// A deterministic thread id: the path of child numbers from a root.
 ///
 /// Its text form is what logs and reports show, and [`FromStr`] reads it back:
-/// `main`, `main/2/1`, `test::name`, `worker#2/1` (the second foreign thread named
-/// `worker`, its first child). Bytes that would confuse it are percent-encoded.
+/// `main`, `main/2/1`, `main/~1` (the first thread that `main` created without this
+/// crate), `test::name`, `worker#2/1` (the second foreign root named `worker`, its
+/// first child). Bytes that would confuse it are percent-encoded.
 ///
 /// ```
 /// use rr_channel::identity::Dti;
@@ -47,7 +49,16 @@ pub enum Root {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Dti {
     root: Root,
-    path: Vec<u32>,
+    path: Vec<Step>,
+}
+
+/// One step from a thread to its child.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Step {
+    /// To the thread's child with this number, spawned through this crate.
+    Child(u32),
+    /// To the thread's child with this number, created in another way.
+    ForeignChild(u32),
 }
 
 impl Dti {
@@ -70,9 +81,21 @@ impl Dti {
     /// The id of this thread's `number`th child, from 1.
     #[must_use]
     pub fn child(&self, number: u32) -> Self {
+        self.below(Step::Child(number))
+    }
+
+    /// The id of the `number`th thread, from 1, that this thread created without
+    /// this crate: a count of its own, so that what a pool does in the background
+    /// does not shift the names of the program's own threads.
+    #[must_use]
+    pub fn foreign_child(&self, number: u32) -> Self {
+        self.below(Step::ForeignChild(number))
+    }
+
+    fn below(&self, step: Step) -> Self {
         let mut path = Vec::with_capacity(self.path.len() + 1);
         path.extend_from_slice(&self.path);
-        path.push(number);
+        path.push(step);
         Dti {
             root: self.root.clone(),
             path,
@@ -84,8 +107,8 @@ impl Dti {
         &self.root
     }
 
-    /// The child numbers, outermost first; empty for a root.
-    pub fn path(&self) -> &[u32] {
+    /// The steps from the root, outermost first; empty for a root.
+    pub fn path(&self) -> &[Step] {
         &self.path
     }
 }
@@ -110,9 +133,10 @@ impl fmt::Display for Dti {
                 }
             }
         }
-        self.path
-            .iter()
-            .try_for_each(|number| write!(f, "/{number}"))
+        self.path.iter().try_for_each(|step| match step {
+            Step::Child(number) => write!(f, "/{number}"),
+            Step::ForeignChild(number) => write!(f, "/~{number}"),
+        })
     }
 }
 
@@ -147,9 +171,11 @@ fn parse(text: &str) -> Option<Dti> {
             }
         }
     };
-    let path = parts
-        .map(|number| number.parse().ok())
-        .collect::<Option<_>>()?;
+    let step = |part: &str| match part.strip_prefix('~') {
+        Some(number) => Some(Step::ForeignChild(number.parse().ok()?)),
+        None => Some(Step::Child(part.parse().ok()?)),
+    };
+    let path = parts.map(step).collect::<Option<_>>()?;
     Some(Dti { root, path })
 }
 
@@ -218,6 +244,7 @@ mod tests {
             "tests::sends/3",
         );
         check(&Dti::foreign("worker".into(), 2), "worker#2");
+        check(&Dti::main().foreign_child(3).child(1), "main/~3/1");
         check(&Dti::foreign(String::new(), 1), "#1");
     }
 
@@ -245,9 +272,13 @@ mod tests {
         fn every_id_reads_back(
             name in any::<String>(),
             occurrence in 1..u32::MAX,
-            path in prop::collection::vec(any::<u32>(), 0..5),
+            path in prop::collection::vec(any::<(bool, u32)>(), 0..5),
         ) {
-            let dti = path.iter().fold(Dti::foreign(name, occurrence), |dti, n| dti.child(*n));
+            let root = Dti::foreign(name, occurrence);
+            let dti = path.iter().fold(root, |dti, (foreign, n)| match foreign {
+                true => dti.foreign_child(*n),
+                false => dti.child(*n),
+            });
             prop_assert_eq!(dti.to_string().parse(), Ok(dti));
         }
 

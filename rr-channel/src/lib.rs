@@ -44,8 +44,8 @@
 //! |---|---|
 //! | crossbeam-channel 0.5: all types, functions and methods; several consumers, bounded and zero capacity, timed operations, timers, `never`, `Select`, `select!`, `select_biased!` | covered |
 //! | threads from [`thread`]: spawn, `Builder`, scoped | covered: named by their place in the tree |
-//! | threads from elsewhere (`std`, pools) with distinct names | covered: named by their names |
-//! | several such threads of one name, or without one | recorded; told apart by the order of their first use of this crate, so a replay may mix them up |
+//! | threads created otherwise (`std`, scoped, pools), in a dynamically linked executable | covered: named by their creator and its count of them, tests by the test's name |
+//! | the same in a static executable, or created by libraries before they linked this crate | recorded; told apart by name, else by the order of their first use of this crate, so a replay may mix them up |
 //! | crashes, `SIGKILL`, `process::exit` during recording | covered: the log holds all events but at most the last of each thread |
 //! | destructors of thread-locals | covered where the thread is from [`thread`]; else depends on the order in which the thread first used things |
 //! | fork without exec | the child's channels work, and are not recorded |
@@ -65,6 +65,7 @@ pub mod log;
 pub mod thread;
 
 mod context;
+mod interpose;
 mod replay;
 mod session;
 mod sys;

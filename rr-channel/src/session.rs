@@ -15,6 +15,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use rustc_hash::FxHashMap;
 
 use crate::identity::{Dti, ThreadId};
+use crate::interpose;
 use crate::log::{LogError, ThreadLog, Writer};
 use crate::replay::Engine;
 use crate::sys;
@@ -59,6 +60,7 @@ pub(crate) enum Session {
 pub(crate) fn session() -> &'static Session {
     static SESSION: OnceLock<Session> = OnceLock::new();
     SESSION.get_or_init(|| {
+        interpose::link();
         Session::start(env::var_os("RR_CHANNEL").as_deref(), &log_dir()).unwrap_or_else(|error| {
             complain(&error);
             Session::Off
@@ -239,7 +241,11 @@ impl Who {
             return Who::Known(Dti::main());
         }
         let thread = std::thread::current();
-        Who::Foreign(thread.name().unwrap_or_default().to_owned())
+        let name = thread.name();
+        match interpose::seat() {
+            Some(seat) if !(seat.name_wins && name.is_some()) => Who::Known(seat.dti),
+            _ => Who::Foreign(name.unwrap_or_default().to_owned()),
+        }
     }
 }
 

@@ -29,4 +29,6 @@ pub use ::crossbeam_channel::{
 pub use self::channel::{Receiver, Sender, after, at, bounded, never, tick, unbounded};
 pub use self::iter::{IntoIter, Iter, TryIter};
 pub use self::select::{Select, SelectedOperation};
+#[doc(hidden)]
+pub use crate::crossbeam_channel_internal;
 pub use crate::{select, select_biased};

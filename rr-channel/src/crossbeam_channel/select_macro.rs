@@ -5,13 +5,14 @@
 //! one at a time into a list of cases, from which nested matches are built that
 //! keep each operand alive until its case is done.
 
-/// Crate internals; no stable interface.
+/// Crate internals; no stable interface. Has the name of upstream's, which other
+/// macros are known to use, and does as `select!` if called as upstream's is.
 #[doc(hidden)]
 #[macro_export]
-macro_rules! rr_channel_select {
+macro_rules! crossbeam_channel_internal {
     // Heads. `[constructor] [cases] [default]` and the remaining tokens.
     (@head $new:tt $cases:tt $default:tt) => {
-        $crate::rr_channel_select!(@bind $new $cases $default
+        $crate::crossbeam_channel_internal!(@bind $new $cases $default
             [(0 op0) (1 op1) (2 op2) (3 op3) (4 op4) (5 op5) (6 op6) (7 op7) (8 op8) (9 op9)
              (10 op10) (11 op11) (12 op12) (13 op13) (14 op14) (15 op15) (16 op16) (17 op17)
              (18 op18) (19 op19) (20 op20) (21 op21) (22 op22) (23 op23) (24 op24) (25 op25)
@@ -21,21 +22,21 @@ macro_rules! rr_channel_select {
     (@head $new:tt $cases:tt $default:tt
         recv($r:expr $(,)?) -> $res:pat => $($rest:tt)*
     ) => {
-        $crate::rr_channel_select!(@body $new $cases $default [recv ($r) ($res)] $($rest)*)
+        $crate::crossbeam_channel_internal!(@body $new $cases $default [recv ($r) ($res)] $($rest)*)
     };
     (@head $new:tt $cases:tt $default:tt
         send($s:expr, $m:expr $(,)?) -> $res:pat => $($rest:tt)*
     ) => {
-        $crate::rr_channel_select!(@body $new $cases $default [send ($s, $m) ($res)] $($rest)*)
+        $crate::crossbeam_channel_internal!(@body $new $cases $default [send ($s, $m) ($res)] $($rest)*)
     };
     (@head $new:tt $cases:tt [] default => $($rest:tt)*) => {
-        $crate::rr_channel_select!(@body $new $cases [] [default ()] $($rest)*)
+        $crate::crossbeam_channel_internal!(@body $new $cases [] [default ()] $($rest)*)
     };
     (@head $new:tt $cases:tt [] default() => $($rest:tt)*) => {
-        $crate::rr_channel_select!(@body $new $cases [] [default ()] $($rest)*)
+        $crate::crossbeam_channel_internal!(@body $new $cases [] [default ()] $($rest)*)
     };
     (@head $new:tt $cases:tt [] default($timeout:expr $(,)?) => $($rest:tt)*) => {
-        $crate::rr_channel_select!(@body $new $cases [] [default ($timeout)] $($rest)*)
+        $crate::crossbeam_channel_internal!(@body $new $cases [] [default ($timeout)] $($rest)*)
     };
     (@head $new:tt $cases:tt [$($default:tt)+] default $($rest:tt)*) => {
         compile_error!("there can be only one `default` case in a `select!` block")
@@ -51,16 +52,16 @@ macro_rules! rr_channel_select {
 
     // Bodies: a block, with or without a comma, or an expression up to one.
     (@body $new:tt $cases:tt $default:tt $head:tt { $($body:tt)* }, $($rest:tt)*) => {
-        $crate::rr_channel_select!(@case $new $cases $default $head ({ $($body)* }) $($rest)*)
+        $crate::crossbeam_channel_internal!(@case $new $cases $default $head ({ $($body)* }) $($rest)*)
     };
     (@body $new:tt $cases:tt $default:tt $head:tt $body:expr, $($rest:tt)*) => {
-        $crate::rr_channel_select!(@case $new $cases $default $head ($body) $($rest)*)
+        $crate::crossbeam_channel_internal!(@case $new $cases $default $head ($body) $($rest)*)
     };
     (@body $new:tt $cases:tt $default:tt $head:tt { $($body:tt)* } $($rest:tt)*) => {
-        $crate::rr_channel_select!(@case $new $cases $default $head ({ $($body)* }) $($rest)*)
+        $crate::crossbeam_channel_internal!(@case $new $cases $default $head ({ $($body)* }) $($rest)*)
     };
     (@body $new:tt $cases:tt $default:tt $head:tt $body:expr) => {
-        $crate::rr_channel_select!(@case $new $cases $default $head ($body))
+        $crate::crossbeam_channel_internal!(@case $new $cases $default $head ($body))
     };
     (@body $new:tt $cases:tt $default:tt $head:tt $($rest:tt)*) => {
         compile_error!(concat!(
@@ -72,12 +73,12 @@ macro_rules! rr_channel_select {
 
     // A finished case joins the others.
     (@case $new:tt $cases:tt [] [default $timeout:tt] $body:tt $($rest:tt)*) => {
-        $crate::rr_channel_select!(@head $new $cases [$timeout $body] $($rest)*)
+        $crate::crossbeam_channel_internal!(@head $new $cases [$timeout $body] $($rest)*)
     };
     (@case $new:tt [$($cases:tt)*] $default:tt
         [$op:ident $args:tt $res:tt] $body:tt $($rest:tt)*
     ) => {
-        $crate::rr_channel_select!(
+        $crate::crossbeam_channel_internal!(
             @head $new [$($cases)* ($op $args $res $body)] $default $($rest)*
         )
     };
@@ -89,7 +90,7 @@ macro_rules! rr_channel_select {
         match $r {
             ref handle => {
                 let $name: &$crate::crossbeam_channel::Receiver<_> = handle;
-                $crate::rr_channel_select!(@bind $new [$($cases)*] $default [$($names)*]
+                $crate::crossbeam_channel_internal!(@bind $new [$($cases)*] $default [$($names)*]
                     [$($bound)* (recv $i $name () $res $body)])
             }
         }
@@ -100,7 +101,7 @@ macro_rules! rr_channel_select {
         match $s {
             ref handle => {
                 let $name: &$crate::crossbeam_channel::Sender<_> = handle;
-                $crate::rr_channel_select!(@bind $new [$($cases)*] $default [$($names)*]
+                $crate::crossbeam_channel_internal!(@bind $new [$($cases)*] $default [$($names)*]
                     [$($bound)* (send $i $name ($m) $res $body)])
             }
         }
@@ -116,7 +117,7 @@ macro_rules! rr_channel_select {
             $(select.$op($name);)*
             select.select()
         };
-        $crate::rr_channel_select!(@run operation [$(($op $i $name $m $res $body))*])
+        $crate::crossbeam_channel_internal!(@run operation [$(($op $i $name $m $res $body))*])
     }};
     (@bind [$new:ident] [] [($($timeout:expr)?) ($default:expr)] $names:tt
         [$(($op:ident $i:tt $name:ident $m:tt $res:tt $body:tt))*]
@@ -125,9 +126,9 @@ macro_rules! rr_channel_select {
         if let ::std::result::Result::Ok(operation) = {
             let mut select = $crate::crossbeam_channel::Select::$new();
             $(select.$op($name);)*
-            $crate::rr_channel_select!(@attempt select $($timeout)?)
+            $crate::crossbeam_channel_internal!(@attempt select $($timeout)?)
         } {
-            $crate::rr_channel_select!(@run operation [$(($op $i $name $m $res $body))*])
+            $crate::crossbeam_channel_internal!(@run operation [$(($op $i $name $m $res $body))*])
         } else {
             $default
         }
@@ -143,7 +144,7 @@ macro_rules! rr_channel_select {
             let $res = result;
             $body
         } else {
-            $crate::rr_channel_select!(@run $operation [$($cases)*])
+            $crate::crossbeam_channel_internal!(@run $operation [$($cases)*])
         }
     };
     (@run $operation:ident
@@ -154,13 +155,18 @@ macro_rules! rr_channel_select {
             let $res = result;
             $body
         } else {
-            $crate::rr_channel_select!(@run $operation [$($cases)*])
+            $crate::crossbeam_channel_internal!(@run $operation [$($cases)*])
         }
     };
     (@run $operation:ident []) => {{
         let _ = $operation;
         ::std::unreachable!("the selected operation is one of those registered")
     }};
+
+    (@$($tokens:tt)*) => { compile_error!("a bug in `select!`") };
+    ($($tokens:tt)+) => {
+        $crate::crossbeam_channel_internal!(@head [new] [] [] $($tokens)+)
+    };
 }
 
 /// Waits until one of several channel operations can go ahead, and performs it; if
@@ -192,7 +198,7 @@ macro_rules! rr_channel_select {
 #[macro_export]
 macro_rules! select {
     () => { compile_error!("empty `select!` block") };
-    ($($tokens:tt)+) => { $crate::rr_channel_select!(@head [new] [] [] $($tokens)+) };
+    ($($tokens:tt)+) => { $crate::crossbeam_channel_internal!(@head [new] [] [] $($tokens)+) };
 }
 
 /// Waits until one of several channel operations can go ahead, and performs it; if
@@ -200,5 +206,5 @@ macro_rules! select {
 #[macro_export]
 macro_rules! select_biased {
     () => { compile_error!("empty `select!` block") };
-    ($($tokens:tt)+) => { $crate::rr_channel_select!(@head [new_biased] [] [] $($tokens)+) };
+    ($($tokens:tt)+) => { $crate::crossbeam_channel_internal!(@head [new_biased] [] [] $($tokens)+) };
 }

@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 
 use super::Engine;
 use super::world::{Waiting, World};
+use crate::interpose::without_seats;
 use crate::session::complain;
 use crate::sys;
 
@@ -42,11 +43,8 @@ enum Motion {
 
 /// Starts the search for stalls, in a thread of its own.
 pub(super) fn start(_: &Engine) {
-    let spawned = thread::Builder::new()
-        .name("rr-channel".to_owned())
-        .spawn(|| {
-            watch(super::engine());
-        });
+    let builder = thread::Builder::new().name("rr-channel".to_owned());
+    let spawned = without_seats(|| builder.spawn(|| watch(super::engine())));
     if let Err(error) = spawned {
         complain(&format_args!(
             "cannot look for stalls, a stuck replay will hang: {error}"

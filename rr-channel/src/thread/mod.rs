@@ -24,6 +24,7 @@ pub use std::thread::{
 pub use self::scope::{Scope, scope};
 use crate::context;
 use crate::identity::Dti;
+use crate::interpose::without_seats;
 use crate::session::{Session, session};
 
 /// The name of the calling thread's next child, where names matter.
@@ -53,7 +54,8 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    std::thread::spawn(as_child(next_child(), f))
+    let f = as_child(next_child(), f);
+    without_seats(|| std::thread::spawn(f))
 }
 
 /// Thread factory, to configure a new thread. See [`std::thread::Builder`].
@@ -98,7 +100,8 @@ impl Builder {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        self.0.spawn(as_child(next_child(), f))
+        let f = as_child(next_child(), f);
+        without_seats(|| self.0.spawn(f))
     }
 
     /// Spawns the thread in a scope. One that could not be created still counts as a

@@ -13,6 +13,7 @@
 use std::thread::ScopedJoinHandle;
 
 use super::{as_child, next_child};
+use crate::interpose::without_seats;
 
 /// A scope to spawn threads in. See [`std::thread::Scope`].
 #[derive(Debug)]
@@ -59,7 +60,8 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        self.0.spawn(as_child(next_child(), f))
+        let f = as_child(next_child(), f);
+        without_seats(|| self.0.spawn(f))
     }
 
     pub(super) const fn inner(&'scope self) -> &'scope std::thread::Scope<'scope, 'env> {

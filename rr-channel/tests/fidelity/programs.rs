@@ -440,16 +440,18 @@ fn scoped_tree() -> Outcome {
     vec![line("main", &seen)]
 }
 
-/// Threads from `std` itself, told apart by their names.
+/// Threads from `std` itself, unnamed, that spawn threads in turn.
 fn foreign_threads() -> Outcome {
     let (s, r) = unbounded();
     let handles: Vec<_> = (0..4)
         .map(|who| {
             let s = s.clone();
-            std::thread::Builder::new()
-                .name(format!("worker {who}"))
-                .spawn(move || send_all(s, who, 50))
-                .unwrap()
+            std::thread::spawn(move || {
+                std::thread::scope(|scope| {
+                    scope.spawn(|| send_all(s.clone(), who + 10, 50));
+                    send_all(s.clone(), who, 50);
+                });
+            })
         })
         .collect();
     drop(s);
