@@ -1,10 +1,10 @@
 //! Calls about processes and the system: execution, places, identity, time,
-//! signals, credentials, limits.
+//! credentials, limits.
 
 use std::path::PathBuf;
 
 use super::decode::{AT_FDCWD, Context, Step};
-use super::{nr, proc};
+use super::nr;
 use crate::event::{Identity, IoEvent, PathRef, Place};
 
 const CLONE_UNTRACED: u64 = 0x0080_0000;
@@ -12,12 +12,6 @@ const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
 /// Every `CLONE_NEW*`, `CLONE_NEWTIME` (which only clone3 and unshare know) apart.
 pub(super) const NEW_NAMESPACES: u32 = 0x7e02_0000;
 const CLONE_NEWTIME: u64 = 0x80;
-
-pub(super) const PR_SET_VMA: u32 = 0x5356_4d41;
-const PR_SET_PTRACER: i32 = 0x5961_6d61;
-const PR_CAP_AMBIENT_IS_SET: i32 = 1;
-const SECCOMP_SET_MODE_FILTER: u32 = 1;
-const SECCOMP_FILTER_FLAG_NEW_LISTENER: u32 = 8;
 
 impl Context<'_> {
     #[expect(clippy::too_many_lines, reason = "a table")]
@@ -184,7 +178,7 @@ impl Context<'_> {
     }
 
     /// A piece of state that changes if the call succeeds.
-    fn state(&mut self, what: &'static str) -> Option<Step> {
+    pub(super) fn state(&mut self, what: &'static str) -> Option<Step> {
         Some(Step::Report(IoEvent::StateChange { what }))
     }
 
@@ -218,7 +212,7 @@ impl Context<'_> {
         Some(Step::Report(IoEvent::SetLimit { resource }))
     }
 
-    fn is_own_process(&self, process: i32) -> bool {
+    pub(super) fn is_own_process(&self, process: i32) -> bool {
         self.model.tgid(self.tid) == Some(process)
     }
 }
@@ -310,109 +304,6 @@ impl Context<'_> {
         }
         self.push(IoEvent::Umask { mask });
         None
-    }
-}
-
-// Signals and the process's own state.
-impl Context<'_> {
-    /// A signal to the process itself stays inside; the attempt is what is
-    /// reported, because that a target does not exist is an observation too.
-    fn kill(&mut self, target: i32, signal: i32) -> Option<Step> {
-        if !self.is_own_process(target) {
-            self.push(IoEvent::SignalSent { target, signal });
-        }
-        None
-    }
-
-    fn tkill(&mut self) -> Option<Step> {
-        let thread = self.int(0);
-        let target = self.model.tgid(thread).unwrap_or(thread);
-        self.kill(target, self.int(1))
-    }
-
-    fn pidfd_send_signal(&mut self) -> Option<Step> {
-        let fd = self.int(0);
-        let target = proc::pidfd_target(self.tid, fd).unwrap_or(-1);
-        self.kill(target, self.int(1))
-    }
-
-    fn seccomp(&mut self) -> Option<Step> {
-        if self.uint(0) == SECCOMP_SET_MODE_FILTER {
-            if self.uint(1) & SECCOMP_FILTER_FLAG_NEW_LISTENER != 0 {
-                return self.fetch("another process answers syscalls");
-            }
-            return self.state("seccomp filter");
-        }
-        None
-    }
-
-    /// What ends with the process, concerns only how it runs, or merely asks,
-    /// is no event.
-    fn prctl(&mut self) -> Option<Step> {
-        match self.int(0) {
-            libc::PR_SET_NAME | libc::PR_GET_NAME => None,
-            option if option as u32 == PR_SET_VMA => None,
-            // Who may trace or dump the process, and how it dies: its own affair.
-            libc::PR_SET_DUMPABLE
-            | libc::PR_SET_PDEATHSIG
-            | PR_SET_PTRACER
-            | libc::PR_MCE_KILL
-            | libc::PR_SET_KEEPCAPS => None,
-            // Orphans stay below the process, where they are traced as before.
-            libc::PR_SET_CHILD_SUBREAPER => None,
-            // The tracer's filter has set it already.
-            libc::PR_SET_NO_NEW_PRIVS => None,
-            // How code and memory are executed and managed, not what it computes.
-            libc::PR_SET_TIMERSLACK
-            | libc::PR_SET_THP_DISABLE
-            | libc::PR_SET_TSC
-            | libc::PR_SET_TIMING
-            | libc::PR_SET_UNALIGN
-            | libc::PR_SET_FPEXC
-            | libc::PR_SET_FPEMU
-            | libc::PR_SET_SPECULATION_CTRL
-            | libc::PR_TASK_PERF_EVENTS_DISABLE
-            | libc::PR_TASK_PERF_EVENTS_ENABLE
-            | libc::PR_SET_MDWE
-            | 67 // PR_SET_MEMORY_MERGE
-            => None,
-            libc::PR_GET_DUMPABLE
-            | libc::PR_GET_PDEATHSIG
-            | libc::PR_GET_KEEPCAPS
-            | libc::PR_GET_SECCOMP
-            | libc::PR_CAPBSET_READ
-            | libc::PR_GET_SECUREBITS
-            | libc::PR_GET_TIMERSLACK
-            | libc::PR_MCE_KILL_GET
-            | libc::PR_GET_CHILD_SUBREAPER
-            | libc::PR_GET_NO_NEW_PRIVS
-            | libc::PR_GET_TID_ADDRESS
-            | libc::PR_GET_THP_DISABLE
-            | libc::PR_GET_TSC
-            | libc::PR_GET_TIMING
-            | libc::PR_GET_UNALIGN
-            | libc::PR_GET_FPEXC
-            | libc::PR_GET_FPEMU
-            | libc::PR_GET_ENDIAN
-            | libc::PR_GET_SPECULATION_CTRL
-            | libc::PR_GET_MDWE
-            | 56 // PR_GET_TAGGED_ADDR_CTRL
-            | 58 // PR_GET_IO_FLUSHER
-            | 68 // PR_GET_MEMORY_MERGE
-            | 0x4155_5856 // PR_GET_AUXV
-            => None,
-            libc::PR_CAP_AMBIENT if self.int(1) == PR_CAP_AMBIENT_IS_SET => None,
-            libc::PR_CAP_AMBIENT | libc::PR_CAPBSET_DROP | libc::PR_SET_SECUREBITS => {
-                self.state("capabilities")
-            }
-            libc::PR_SET_SECCOMP => self.state("seccomp filter"),
-            libc::PR_SET_MM => self.state("the process's memory layout as /proc shows it"),
-            57 /* PR_SET_IO_FLUSHER */ | 62 /* PR_SCHED_CORE */ => self.state("scheduling policy"),
-            59 /* PR_SET_SYSCALL_USER_DISPATCH */ => {
-                self.unsupported("the program dispatches its own syscalls")
-            }
-            _ => self.unsupported("a prctl option that is not modelled"),
-        }
     }
 }
 
@@ -542,19 +433,6 @@ mod tests {
         case.check(nr::process_vm_readv, &[TID as u64], 0, &[]);
         case.check(nr::process_vm_readv, &[1], 0, &["identity OtherProcess"]);
         assert!(!case.exited);
-    }
-
-    #[test]
-    fn a_signal_to_oneself_stays_inside() {
-        let mut case = Case::new();
-        let (own, thread) = (TID as u64, TID as u64 + 1);
-        case.model.spawned(TID, TID + 1, libc::CLONE_THREAD as u64);
-        case.check(nr::kill, &[own, 15], 0, &[]);
-        case.check(nr::tgkill, &[own, thread, 6], 0, &[]);
-        case.check(nr::tkill, &[thread, 6], 0, &[]);
-        case.check(nr::kill, &[1, 0], -1, &["signal 0 to 1"]);
-        case.check(nr::kill, &[-5_i32 as u32 as u64, 9], 0, &["signal 9 to -5"]);
-        case.check(nr::tgkill, &[1, 1, 9], 0, &["signal 9 to 1"]);
     }
 
     #[test]

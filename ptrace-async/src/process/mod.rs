@@ -46,6 +46,7 @@ mod decode_io;
 mod decode_network;
 mod decode_open;
 mod decode_process;
+mod decode_state;
 mod exit;
 mod nr;
 mod paths;

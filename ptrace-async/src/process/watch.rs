@@ -29,7 +29,8 @@
 
 use super::decode_descriptors::HARMLESS_FCNTL;
 use super::decode_io::{FIONREAD, TCGETS, TCGETS2, TIOCGWINSZ};
-use super::decode_process::{NEW_NAMESPACES, PR_SET_VMA};
+use super::decode_process::NEW_NAMESPACES;
+use super::decode_state::PR_SET_VMA;
 use super::nr;
 use crate::filter::{Compare, Rule, Test};
 
