@@ -100,7 +100,7 @@ impl Contents {
         if let Some(known) = key.as_ref().and_then(|key| self.by_key.get(key)) {
             return (known.clone(), false);
         }
-        let digest = world.known(stat);
+        let digest = world.known(path, stat);
         let pending = digest.is_none();
         let content = Arc::new(Content {
             path: FilePath::from(path),

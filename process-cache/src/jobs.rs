@@ -1,7 +1,7 @@
 //! Work in the background that somebody waits for at the end.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 type Job = Box<dyn FnOnce() + Send>;
@@ -13,6 +13,7 @@ pub struct Jobs {
     sender: Option<Sender<Job>>,
     receiver: Arc<Mutex<Receiver<Job>>>,
     threads: Vec<JoinHandle<()>>,
+    outstanding: Arc<(Mutex<usize>, Condvar)>,
 }
 
 impl Default for Jobs {
@@ -29,6 +30,7 @@ impl Jobs {
             sender: Some(sender),
             receiver: Arc::new(Mutex::new(receiver)),
             threads: Vec::new(),
+            outstanding: Arc::default(),
         }
     }
 
@@ -56,18 +58,47 @@ impl Jobs {
             job();
             return;
         }
+        let outstanding = self.outstanding.clone();
+        *outstanding.0.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        let job = move || {
+            // Counted down also when the job panics.
+            let _done = Done(outstanding);
+            job();
+        };
         if let Some(sender) = &self.sender {
             // The receiver lives as long as `self`.
             let _ = sender.send(Box::new(job));
         }
     }
 
-    /// Waits until all jobs are done.
+    /// Something that waits (elsewhere) until no job is left.
+    pub fn drained(&self) -> impl FnOnce() + Send + 'static {
+        let outstanding = self.outstanding.clone();
+        move || {
+            let (count, changed) = &*outstanding;
+            let mut count = count.lock().unwrap_or_else(PoisonError::into_inner);
+            while *count > 0 {
+                count = changed.wait(count).unwrap_or_else(PoisonError::into_inner);
+            }
+        }
+    }
+
+    /// Waits until all jobs are done, and ends the threads.
     pub fn finish(&mut self) {
         self.sender = None;
         for thread in self.threads.drain(..) {
             // A job that panicked has already said so.
             let _ = thread.join();
         }
+    }
+}
+
+/// Counts a job down when it is dropped.
+struct Done(Arc<(Mutex<usize>, Condvar)>);
+
+impl Drop for Done {
+    fn drop(&mut self) {
+        *self.0.0.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        self.0.1.notify_all();
     }
 }

@@ -179,7 +179,7 @@ pub fn weak_key(execution: &Execution, world: &World) -> Result<Keyed, Unkeyed> 
         if stat.st_mode & 0o6000 != 0 {
             return Err(Unkeyed::Privileged(shown(&program)));
         }
-        let digest = match world.known(&stat) {
+        let digest = match world.known(&program, &stat) {
             Some(digest) => digest,
             None => world.digest_file(&program).map_err(unreadable)?.0,
         };

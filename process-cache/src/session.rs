@@ -14,6 +14,7 @@ use smallvec::SmallVec;
 use crate::content::{Content, Contents};
 use crate::jobs::Jobs;
 use crate::locate::Locator;
+use crate::outcome::Ending;
 use crate::path::FilePath;
 use crate::report::Report;
 use crate::store::Store;
@@ -46,6 +47,13 @@ pub struct Task {
     pub skipped: bool,
     /// Its last exit stop was seen.
     pub left: bool,
+}
+
+impl Task {
+    /// A task that has done nothing yet.
+    pub fn new(unit: UnitId, process: Tid) -> Self {
+        Self { unit, process, pending: None, skipped: false, left: false }
+    }
 }
 
 /// A traced process.
@@ -98,6 +106,12 @@ pub struct Session {
     pub report: Report,
     /// The uid and gid files are made with.
     pub ids: (u32, u32),
+    /// How the command ended, once it has.
+    pub command_ended: Option<Ending>,
+    /// The first process.
+    pub first: Tid,
+    /// Units that were skipped inside the run.
+    pub skipped: u32,
     /// The file-creation mask of the task whose event is applied.
     pub umask: u32,
     seq: u64,
@@ -125,6 +139,9 @@ impl Session {
             jobs: Jobs::new(),
             report: Report::default(),
             ids: (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw()),
+            command_ended: None,
+            first: 0,
+            skipped: 0,
             umask: 0o022,
             seq: 1,
         }
@@ -139,6 +156,34 @@ impl Session {
     /// The unit with this id.
     pub fn unit(&mut self, id: UnitId) -> &mut Unit {
         &mut self.units[id.0 as usize]
+    }
+
+    /// Counts processes of a unit and of all above it.
+    pub fn count_alive(&mut self, unit: UnitId, by: i32) {
+        let mut at = Some(unit);
+        while let Some(id) = at {
+            let unit = self.unit(id);
+            unit.alive = unit.alive.saturating_add_signed(by);
+            at = unit.parent;
+        }
+    }
+
+    /// How deep a unit is below the command.
+    pub fn depth(&self, unit: UnitId) -> u32 {
+        let mut depth: u32 = 0;
+        let mut at = self.units[unit.0 as usize].parent;
+        while let Some(id) = at {
+            depth += 1;
+            at = self.units[id.0 as usize].parent;
+        }
+        depth.saturating_sub(1)
+    }
+
+    /// A number for a skipped unit in reports: it comes after the unit that
+    /// began last.
+    pub fn skipped_id(&mut self) -> u32 {
+        self.skipped += 1;
+        self.units.len() as u32
     }
 
     /// The unit a task works for.

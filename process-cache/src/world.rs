@@ -176,6 +176,15 @@ impl World {
         Ok((digest, flags))
     }
 
+    /// The digest of the regular file at `path`, which has this metadata, if
+    /// it is known without reading it.
+    pub fn known(&self, path: &Path, stat: &Stat) -> Option<Digest> {
+        if self.is_volatile(stat, || rustix::fs::statfs(path)) {
+            return None;
+        }
+        self.table.get(&FileKey::of(stat)?).map(|(digest, _)| digest)
+    }
+
     /// Remembers, for this run only, that the file has this content now: the
     /// caller has just written it or secured its copy, and knows that nobody
     /// else writes it.

@@ -97,7 +97,7 @@ impl World {
 
     /// Whether the file's content can change without its times telling: where
     /// the kernel makes it up when it is read.
-    fn is_volatile(
+    pub(super) fn is_volatile(
         &self,
         stat: &Stat,
         file_system: impl FnOnce() -> rustix::io::Result<StatFs>,

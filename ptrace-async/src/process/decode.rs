@@ -46,6 +46,17 @@ pub struct Pending {
     pub(super) step: Step,
 }
 
+impl Pending {
+    /// The description that this call writes to, if it is a write.
+    #[must_use]
+    pub fn writes_to(&self) -> Option<Rc<OpenFile>> {
+        match &self.step {
+            Step::Write(transfer) => Some(Rc::clone(&transfer.file)),
+            _ => None,
+        }
+    }
+}
+
 /// What remains to be done at the exit.
 #[derive(Debug)]
 pub(super) enum Step {

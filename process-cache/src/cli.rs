@@ -1,0 +1,221 @@
+//! The command line of `pcache`.
+
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::{Args, Parser, Subcommand};
+
+use crate::run::{self, Plan};
+use crate::session::Settings;
+use crate::store::Store;
+
+/// Exit status when pcache itself cannot do its work.
+const OWN_FAILURE: u8 = 125;
+
+/// Run a command, skipping every process whose inputs are unchanged.
+///
+/// The exit status is the command's own. pcache exits with 125 when it cannot
+/// run the command, and with 2 when its own arguments are wrong.
+#[derive(Debug, Parser)]
+#[command(name = "pcache", version, args_conflicts_with_subcommands = true)]
+struct Cli {
+    #[command(subcommand)]
+    action: Option<Action>,
+    #[command(flatten)]
+    run: RunArgs,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Show how many results the store holds and how large it is.
+    Stats(StatsArgs),
+    /// Remove everything from the store.
+    Clear(StoreArgs),
+}
+
+#[derive(Debug, Args)]
+struct StoreArgs {
+    /// Directory that holds the cached results.
+    #[arg(long, value_name = "DIR", env = "PCACHE_DIR")]
+    cache_dir: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+struct StatsArgs {
+    #[command(flatten)]
+    store: StoreArgs,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+struct RunArgs {
+    #[command(flatten)]
+    store: StoreArgs,
+    /// Tell for each unit whether it was skipped, and if not, why.
+    #[arg(long)]
+    explain: bool,
+    /// Write a report of the run to FILE.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Say nothing at the end.
+    #[arg(long, short)]
+    quiet: bool,
+    /// Run everything, and replace what is stored.
+    #[arg(long)]
+    refresh: bool,
+    /// Use what is stored, and store nothing.
+    #[arg(long)]
+    read_only: bool,
+    /// Assume nothing about programs: all times, clocks and variables count.
+    #[arg(long)]
+    strict: bool,
+    /// Do without a seccomp filter: slower, but set-uid programs keep their
+    /// rights (they run untraced).
+    #[arg(long)]
+    no_seccomp: bool,
+    /// Run the command plainly where it cannot be traced.
+    #[arg(long)]
+    fallback: bool,
+    /// Do not store single processes that take less than this (milliseconds).
+    #[arg(long, value_name = "MS", default_value_t = 3)]
+    min_time: u64,
+    /// List the planted defects (builds with that feature only).
+    #[arg(long, hide = true)]
+    list_defects: bool,
+    /// The command and its arguments.
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// Runs `pcache` with the process's own arguments.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let result = match cli.action {
+        Some(Action::Stats(args)) => stats(args),
+        Some(Action::Clear(args)) => clear(&args),
+        None => command(cli.run),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("pcache: {error:#}");
+            ExitCode::from(OWN_FAILURE)
+        }
+    }
+}
+
+fn directory(args: &StoreArgs) -> anyhow::Result<PathBuf> {
+    args.cache_dir
+        .clone()
+        .or_else(Store::default_dir)
+        .context("no place for the store: set PCACHE_DIR, XDG_CACHE_HOME or HOME")
+}
+
+fn open(args: &StoreArgs, read_only: bool) -> anyhow::Result<Store> {
+    let dir = directory(args)?;
+    let opened = if read_only { Store::open_read_only(&dir) } else { Store::open(&dir) };
+    opened.with_context(|| format!("cannot use the store in {}", dir.display()))
+}
+
+fn stats(args: StatsArgs) -> anyhow::Result<()> {
+    let stats = open(&args.store, true)?.stats()?;
+    if args.json {
+        let json = serde_json::json!({
+            "version": 1,
+            "entries": stats.entries,
+            "blobs": stats.blobs,
+            "bytes": stats.bytes,
+        });
+        println!("{json:#}");
+    } else {
+        println!("programs known  {}", stats.entries);
+        println!("contents        {}", stats.blobs);
+        println!("size            {:.1} MiB", stats.bytes as f64 / f64::from(1 << 20));
+    }
+    Ok(())
+}
+
+fn clear(args: &StoreArgs) -> anyhow::Result<()> {
+    open(args, false)?.clear()?;
+    Ok(())
+}
+
+fn command(args: RunArgs) -> anyhow::Result<()> {
+    if args.list_defects {
+        if cfg!(feature = "planted-defects") {
+            for (name, _) in crate::defect::ALL {
+                println!("{name}");
+            }
+        }
+        return Ok(());
+    }
+    anyhow::ensure!(!args.command.is_empty(), "no command: pcache [options] -- COMMAND...");
+    let disabled = std::env::var_os("PCACHE_DISABLE").is_some_and(|v| !v.is_empty() && v != "0");
+    if disabled || is_nested() {
+        return Err(plainly(&args.command));
+    }
+    let store = match open(&args.store, args.read_only) {
+        Ok(store) => store,
+        Err(error) => {
+            // Without a store there is nothing to gain, and no reason to fail.
+            eprintln!("pcache: {error:#}; the command runs without a cache");
+            return Err(plainly(&args.command));
+        }
+    };
+    if let Err(reason) = can_trace() {
+        if args.fallback {
+            eprintln!("pcache: {reason}; the command runs without a cache");
+            return Err(plainly(&args.command));
+        }
+        anyhow::bail!(
+            "{reason}\n  In a container, allow it with --cap-add=SYS_PTRACE or a seccomp profile \
+             that permits ptrace;\n  check /proc/sys/kernel/yama/ptrace_scope (it must be below \
+             3);\n  or run the command without a cache: pcache --fallback"
+        );
+    }
+    let plan = Plan {
+        argv: args.command,
+        settings: Settings {
+            strict: args.strict,
+            refresh: args.refresh,
+            read_only: args.read_only,
+        },
+        min_us: args.min_time * 1000,
+        no_seccomp: args.no_seccomp,
+        fallback: args.fallback,
+        quiet: args.quiet,
+        explain: args.explain,
+        json: args.json,
+    };
+    Err(run::run(&plan, store))
+}
+
+/// Becomes the command. Returns only when that is impossible.
+fn plainly(command: &[OsString]) -> anyhow::Error {
+    crate::os::ignore(libc::SIGPIPE, crate::os::pipe_was_ignored());
+    let (program, arguments) = (&command[0], &command[1..]);
+    let error = std::process::Command::new(program).args(arguments).exec();
+    anyhow::Error::new(error).context(format!("cannot run {}", program.display()))
+}
+
+/// Whether another pcache traces us: it sees everything the command does.
+fn is_nested() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let tracer = status.lines().find_map(|line| line.strip_prefix("TracerPid:"));
+    let Some(tracer) = tracer.map(str::trim).filter(|pid| *pid != "0") else { return false };
+    std::fs::read(format!("/proc/{tracer}/comm")).is_ok_and(|name| name.starts_with(b"pcache"))
+}
+
+/// Whether ptrace can work here.
+fn can_trace() -> Result<(), String> {
+    let scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
+    if scope.trim() == "3" {
+        return Err("ptrace is switched off on this machine (yama)".to_owned());
+    }
+    Ok(())
+}

@@ -1,0 +1,324 @@
+//! Skipping: what happens instead of running a program.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use ptrace_async::event::{PathRef, Tid};
+use ptrace_async::runtime::{Prehook, Stop, Tracee};
+use rustix::fs::Stat;
+
+use crate::fact::{Answer, Fact, Query, TimeUse};
+use crate::locate::is_regular;
+use crate::outcome::{Effect, Outcome, StreamData, Time};
+use crate::path::FilePath;
+use crate::report::{Fate, Line};
+use crate::restore;
+use crate::session::Session;
+use crate::standin::Script;
+use crate::store::Store;
+use crate::tracer::{Tracer, redirect};
+use crate::unit::{Change, Observed, TimeState, UnitId, Written, display_argv};
+
+/// What became of an attempt to skip.
+pub enum Applied {
+    /// The stand-in was executed: the stop that followed.
+    Skipped(Stop),
+    /// Nothing was changed, for this reason; the program must run.
+    Refused(Tracee<Prehook>, String),
+}
+
+/// The process that sent a signal.
+pub fn sender(info: &libc::siginfo_t) -> Tid {
+    // SI_USER, SI_QUEUE and SI_TKILL carry the sender's id in the same place.
+    crate::os::signal_sender(info)
+}
+
+/// The path an effect is about.
+pub fn effect_path(effect: &Effect) -> &FilePath {
+    match effect {
+        Effect::Write { path, .. }
+        | Effect::Append { path, .. }
+        | Effect::MakeDir { path, .. }
+        | Effect::Symlink { path, .. }
+        | Effect::HardLink { path, .. }
+        | Effect::Remove { path }
+        | Effect::RemoveDir { path }
+        | Effect::Chmod { path, .. }
+        | Effect::SetTimes { path, .. } => path,
+    }
+}
+
+/// The bytes of an outcome's stream, chunk by chunk.
+///
+/// # Errors
+/// When the store has lost some.
+pub fn stream(store: &Store, outcome: &Outcome) -> Result<Vec<(i32, Arc<[u8]>)>, String> {
+    outcome
+        .stream
+        .iter()
+        .map(|chunk| {
+            let bytes = match &chunk.data {
+                StreamData::Inline(bytes) => bytes.clone(),
+                StreamData::Stored(digest, _) => {
+                    store.get_bytes(digest).map_err(|error| error.to_string())?
+                }
+            };
+            Ok((chunk.fd, bytes.into()))
+        })
+        .collect()
+}
+
+impl Tracer {
+    /// Establishes an outcome and lets a stand-in take the program's place.
+    pub(crate) async fn skip(
+        &self,
+        mut tracee: Tracee<Prehook>,
+        unit: UnitId,
+        outcome: Outcome,
+        argv: &[Vec<u8>],
+        asked: Instant,
+    ) -> Applied {
+        let tid = tracee.tid();
+        let outcome = Arc::new(outcome);
+        let (wait, before, world, results) = {
+            let mut session = self.session.borrow_mut();
+            let paths: Vec<PathRef> = outcome
+                .effects
+                .iter()
+                .map(|effect| PathRef {
+                    path: effect_path(effect).to_path_buf(),
+                    follow: false,
+                })
+                .collect();
+            let (before, wait) = session.before(unit, &paths);
+            (wait, before, session.world.clone(), session.store.clone())
+        };
+        let job = outcome.clone();
+        let prepared = self
+            .handle
+            .blocking(move || {
+                for content in wait {
+                    let _ = content.wait();
+                }
+                let stream = stream(&results, &job)?;
+                let mut script = Script::default();
+                for (fd, bytes) in &stream {
+                    script.write(*fd, bytes);
+                }
+                for (fd, by) in &job.positions {
+                    script.advance(*fd, *by);
+                }
+                script.end(job.ending);
+                let file = script.build().map_err(|error| format!("no stand-in: {error}"))?;
+                let options = restore::Options { world: Some(&world), progress: None };
+                restore::apply_with(&results, &job.effects, options)
+                    .map_err(|error| error.to_string())?;
+                Ok::<_, String>((file, stream))
+            })
+            .await;
+        let (file, stream) = match prepared {
+            Ok(prepared) => prepared,
+            Err(reason) => return Applied::Refused(tracee, reason),
+        };
+        if let Err(error) = redirect(&mut tracee, &file) {
+            // The files are as they would be; running the program makes them
+            // again.
+            return Applied::Refused(tracee, format!("cannot be redirected: {error}"));
+        }
+        {
+            let mut session = self.session.borrow_mut();
+            session.take_in(tid, unit, &outcome, &before, &stream);
+            if let Some(task) = session.tasks.get_mut(&tid) {
+                task.skipped = true;
+            }
+            let depth = session.depth(unit) + 1;
+            let id = session.skipped_id();
+            session.report.add(Line {
+                unit: id,
+                depth,
+                command: display_argv(argv, 100),
+                miss: String::new(),
+                fate: Fate::Hit {
+                    recorded_us: outcome.wall_us,
+                    took_us: asked.elapsed().as_micros() as u64,
+                    units: outcome.units,
+                },
+                wall_us: asked.elapsed().as_micros() as u64,
+            });
+        }
+        let stop = tracee.resume_to_exit().stop().await;
+        // The image lives on in the process.
+        drop(file);
+        if let Stop::Posthook(_) = &stop {
+            // The stand-in could not be executed, and the program cannot be
+            // told why its call failed.
+            let mut session = self.session.borrow_mut();
+            if let Some(task) = session.tasks.get_mut(&tid) {
+                task.skipped = false;
+            }
+            session.doubt(unit, "a stand-in could not be executed", true);
+        }
+        Applied::Skipped(stop)
+    }
+}
+
+impl Session {
+    /// A unit takes in a child that was skipped: what it depends on and what
+    /// it did.
+    fn take_in(
+        &mut self,
+        tid: Tid,
+        unit: UnitId,
+        outcome: &Outcome,
+        before: &[(FilePath, Option<Box<Stat>>)],
+        stream: &[(i32, Arc<[u8]>)],
+    ) {
+        for Fact { query, answer } in &outcome.facts {
+            self.inherit(unit, query, answer);
+        }
+        for ((path, initial), effect) in before.iter().zip(&outcome.effects) {
+            let seq = self.next();
+            self.touch(unit, seq, path, true);
+            if matches!(effect, Effect::Symlink { .. } | Effect::RemoveDir { .. }) {
+                self.locator.forget();
+            }
+            let initial_content = match (effect, initial.as_deref()) {
+                (Effect::Append { .. }, Some(stat)) if is_regular(stat) => {
+                    Some(self.content(path, stat))
+                }
+                _ => None,
+            };
+            if let Some(stat) = initial.as_deref() {
+                self.contents.forget(stat);
+            }
+            let change = self.unit(unit).change(seq, path, initial.clone());
+            establish(change, seq, effect, initial_content);
+        }
+        self.locator.forget();
+        for (fd, bytes) in stream {
+            let Some(file) = self.model.file(tid, *fd).map(|file| file.id) else { continue };
+            if self.owners.get(&file) == Some(&unit) {
+                continue;
+            }
+            let seq = self.next();
+            let above = self.unit(unit);
+            above.written_bytes += bytes.len() as u64;
+            above.written.push(Written { seq, file, bytes: bytes.clone() });
+        }
+        for (fd, _) in &outcome.positions {
+            let Some(file) = self.model.file(tid, *fd).map(|file| file.id) else { continue };
+            if self.owners.get(&file) != Some(&unit) && !self.unit(unit).consumed.contains(&file) {
+                self.unit(unit).consumed.push(file);
+            }
+        }
+        self.unit(unit).units += outcome.units;
+    }
+
+    /// A fact of a skipped child, seen now.
+    fn inherit(&mut self, unit: UnitId, query: &Query, answer: &Answer) {
+        let (path, follow) = match query {
+            Query::Content(path)
+            | Query::StatFs(path)
+            | Query::Target(path)
+            | Query::List(path) => (path, true),
+            Query::Stat { path, follow, .. }
+            | Query::Access { path, follow, .. }
+            | Query::Kind { path, follow }
+            | Query::Xattr { path, follow, .. } => (path, *follow),
+            Query::Link(path) | Query::Permissions(path) => (path, false),
+            Query::RealPath(path) => {
+                let observed = Observed::Answer(answer.clone());
+                self.note(unit, query.clone(), observed, path.clone());
+                return;
+            }
+            // Made again from the times of the paths at the unit's end.
+            Query::Order(_) => return,
+        };
+        let located = self.look(unit, path, follow);
+        let observed = match (query, &located.stat) {
+            (Query::Stat { time, .. }, Ok(stat)) => {
+                let content = (*time == TimeUse::Order && is_regular(stat))
+                    .then(|| self.content(path, stat));
+                Observed::Metadata { stat: Box::new(*stat), content }
+            }
+            (Query::Content(_), Ok(stat)) if is_regular(stat) => {
+                Observed::Content(self.content(path, stat))
+            }
+            (Query::List(_), Ok(_)) => match self.world.listing(path) {
+                Ok(names) => Observed::Listing(Arc::new(names)),
+                Err(error) => Observed::Answer(Answer::Error(error.raw_os_error())),
+            },
+            _ => Observed::Answer(answer.clone()),
+        };
+        self.note(unit, query.clone(), observed, located.resource);
+    }
+}
+
+/// Records an effect as the change it is to the unit above.
+fn establish(
+    change: &mut Change,
+    seq: u64,
+    effect: &Effect,
+    initial_content: Option<Arc<crate::content::Content>>,
+) {
+    let time_state = |time: &Time| match time {
+        Time::Present => TimeState::Present,
+        Time::Set(a, m) => TimeState::Set(*a, *m),
+        Time::Kept => TimeState::Kept,
+    };
+    let made = |change: &mut Change| {
+        change.content.get_or_insert(seq);
+    };
+    match effect {
+        Effect::Write { fresh, mode, create_mode, time, .. } => {
+            let first = change.content.is_none();
+            made(change);
+            change.appended_from = None;
+            change.fresh |= *fresh;
+            change.mode_set |= mode.is_some();
+            if first {
+                change.create_mode = Some(*create_mode);
+            }
+            if *fresh {
+                change.linked_to = None;
+            }
+            change.time = time_state(time);
+        }
+        Effect::Append { create_mode, time, .. } => {
+            let first = change.content.is_none();
+            made(change);
+            if first {
+                change.create_mode = Some(*create_mode);
+                change.initial_content = initial_content;
+                change.appended_from =
+                    change.initial.as_deref().map(|stat| stat.st_size as u64).filter(|n| *n > 0);
+            }
+            change.time = time_state(time);
+        }
+        Effect::MakeDir { time, .. } => {
+            made(change);
+            change.fresh = true;
+            change.time = time_state(time);
+        }
+        Effect::Symlink { .. } | Effect::Remove { .. } | Effect::RemoveDir { .. } => {
+            made(change);
+            change.fresh = true;
+            change.appended_from = None;
+            change.linked_to = None;
+            change.time = TimeState::Present;
+        }
+        Effect::HardLink { to, .. } => {
+            made(change);
+            change.fresh = true;
+            change.linked_to = Some(to.clone());
+        }
+        Effect::Chmod { .. } => {
+            change.meta.get_or_insert(seq);
+            change.mode_set = true;
+        }
+        Effect::SetTimes { time, .. } => {
+            change.meta.get_or_insert(seq);
+            change.time = time_state(time);
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! The few calls of the operating system that have no safe wrapper.
+//!
+//! The safety of the module rests on this: signal handlers only store to
+//! atomics or call kill(2); fork happens while the process has one thread.
+#![expect(unsafe_code, reason = "signals, fork and siginfo; each block argues its own case")]
+
+use std::io;
+use std::sync::atomic::{AtomicI32, Ordering};
+
+use ptrace_async::event::Tid;
+
+/// The sender of a signal that a process sent.
+pub fn signal_sender(info: &libc::siginfo_t) -> Tid {
+    // SAFETY: for signals sent by processes (si_code <= 0), which the caller
+    // checked, this member is filled; reading it otherwise yields some number.
+    unsafe { info.si_pid() }
+}
+
+/// Whether SIGPIPE was ignored when the program started, before the runtime
+/// of the language set it so.
+static PIPE_WAS_IGNORED: AtomicI32 = AtomicI32::new(0);
+
+/// Runs before main, when signal dispositions are still what we inherited.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static EARLY: extern "C" fn() = {
+    extern "C" fn early() {
+        // SAFETY: sigaction with a null action only reads; zero is a valid
+        // sigaction.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            if libc::sigaction(libc::SIGPIPE, std::ptr::null(), &raw mut action) == 0 {
+                let ignored = action.sa_sigaction == libc::SIG_IGN;
+                PIPE_WAS_IGNORED.store(i32::from(ignored), Ordering::Relaxed);
+            }
+        }
+    }
+    early
+};
+
+/// Whether SIGPIPE was ignored at our start.
+pub fn pipe_was_ignored() -> bool {
+    PIPE_WAS_IGNORED.load(Ordering::Relaxed) != 0
+}
+
+/// Sets a signal to be ignored, or back to its default.
+pub fn ignore(signal: i32, ignored: bool) {
+    // SAFETY: both dispositions are always valid.
+    unsafe { libc::signal(signal, if ignored { libc::SIG_IGN } else { libc::SIG_DFL }) };
+}
+
+/// Whether a signal is ignored at present.
+pub fn is_ignored(signal: i32) -> bool {
+    // SAFETY: as in `early`.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(signal, std::ptr::null(), &raw mut action) == 0
+            && action.sa_sigaction == libc::SIG_IGN
+    }
+}
+
+static FORWARD_TO: AtomicI32 = AtomicI32::new(0);
+
+/// Passes `signals` on to a process from now on (0: nobody yet).
+pub fn forward(signals: &[i32], to: Tid) {
+    extern "C" fn handler(signal: i32) {
+        let to = FORWARD_TO.load(Ordering::Relaxed);
+        if to > 0 {
+            // SAFETY: kill takes numbers and is async-signal-safe.
+            unsafe { libc::kill(to, signal) };
+        }
+    }
+    FORWARD_TO.store(to, Ordering::Relaxed);
+    for &signal in signals {
+        if is_ignored(signal) {
+            continue;
+        }
+        // SAFETY: the action is fully initialised, and its handler is
+        // async-signal-safe.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = handler as *const () as usize;
+            libc::sigaction(signal, &raw const action, std::ptr::null_mut());
+        }
+    }
+}
+
+/// Forks. Returns the child's id, or `None` in the child.
+///
+/// # Errors
+/// As fork(2).
+///
+/// # Panics
+/// When the process has more than one thread: the child could not use the
+/// allocator.
+pub fn fork() -> io::Result<Option<Tid>> {
+    let threads = std::fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
+    assert_eq!(threads, 1, "fork in a process with threads");
+    // SAFETY: with a single thread (checked above) the child is a full copy
+    // that may do anything.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => Ok(None),
+        pid => Ok(Some(pid)),
+    }
+}
+
+/// Asks to be killed when the parent dies (or no longer so).
+pub fn die_with_parent(yes: bool) {
+    // SAFETY: PR_SET_PDEATHSIG takes a number.
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, if yes { libc::SIGKILL } else { 0 }) };
+}
+
+/// Stops ourselves as job control does.
+pub fn stop_self() {
+    // SAFETY: raise takes a number.
+    unsafe { libc::raise(libc::SIGSTOP) };
+}
+
+/// Ends ourselves by a signal, without a core; returns if that does not kill.
+pub fn kill_self(signal: i32) {
+    // SAFETY: numbers only, and an empty signal set that outlives its use.
+    unsafe {
+        libc::prctl(libc::PR_SET_DUMPABLE, 0);
+        libc::signal(signal, libc::SIG_DFL);
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        libc::sigaddset(&raw mut set, signal);
+        libc::sigprocmask(libc::SIG_UNBLOCK, &raw const set, std::ptr::null_mut());
+        libc::raise(signal);
+    }
+}
+
+/// Points descriptors 0, 1 and 2 at `/dev/null`.
+pub fn let_go_of_streams() {
+    if let Ok(null) = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null") {
+        use std::os::fd::AsRawFd;
+        for fd in 0..3 {
+            // SAFETY: dup2 over the standard streams; nothing in this process
+            // holds them as owned descriptors.
+            unsafe { libc::dup2(null.as_raw_fd(), fd) };
+        }
+    }
+}
+
+/// Writes all bytes to a descriptor, waiting where it would block.
+///
+/// # Errors
+/// What write(2) says.
+pub fn write_all(fd: i32, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        // SAFETY: the kernel reads at most `bytes.len()` bytes.
+        let put = unsafe { libc::write(fd, bytes.as_ptr().cast(), bytes.len()) };
+        if let Ok(put) = usize::try_from(put) {
+            bytes = &bytes[put..];
+            continue;
+        }
+        let error = io::Error::last_os_error();
+        match error.raw_os_error() {
+            Some(libc::EINTR) => {}
+            Some(libc::EAGAIN) => {
+                let mut poll = libc::pollfd { fd, events: libc::POLLOUT, revents: 0 };
+                // SAFETY: one pollfd, as said.
+                unsafe { libc::poll(&raw mut poll, 1, -1) };
+            }
+            _ => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Moves a descriptor's position forward.
+pub fn advance(fd: i32, by: u64) {
+    // SAFETY: lseek takes numbers.
+    unsafe { libc::lseek(fd, by as i64, libc::SEEK_CUR) };
+}
+
+/// Waits for a child; its wait status.
+pub fn wait_for(pid: Tid) -> Option<i32> {
+    let mut status = 0;
+    loop {
+        // SAFETY: `status` is writable.
+        let got = unsafe { libc::waitpid(pid, &raw mut status, 0) };
+        if got == pid {
+            return Some(status);
+        }
+        if io::Error::last_os_error().raw_os_error() != Some(libc::EINTR) {
+            return None;
+        }
+    }
+}

@@ -1,0 +1,445 @@
+//! Running a command: look it up, or trace it.
+//!
+//! Two processes serve a traced command. The *front* is the one that the
+//! user's shell started: it waits, stops and ends as the command does. The
+//! *tracer* is its child and the command's parent; it stays until the last
+//! orphan of the command has ended, while the front leaves with the command.
+
+use std::cell::RefCell;
+use std::io::{self, Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Instant;
+
+use ptrace_async::event::Tid;
+use ptrace_async::filter;
+use ptrace_async::process::Processes;
+use ptrace_async::runtime::{Interception, Options, Program, Runtime};
+use serde::{Deserialize, Serialize};
+
+use crate::hit::stream;
+use crate::key::{Descriptor, Execution, Keyed, Unkeyed, jobserver, weak_key};
+use crate::outcome::{Ending, Outcome};
+use crate::path::FilePath;
+use crate::report::{Fate, Line, Report};
+use crate::session::{Session, Settings};
+use crate::store::{Lookup, Store};
+use crate::tracer::{Notice, Tracer, describe};
+use crate::unit::display_argv;
+use crate::world::World;
+use crate::{machine, os, restore};
+
+/// How a command is run.
+#[derive(Debug, Clone, Default)]
+pub struct Plan {
+    /// The command and its arguments.
+    pub argv: Vec<std::ffi::OsString>,
+    /// Session settings.
+    pub settings: Settings,
+    /// Units that take less (µs) are not stored.
+    pub min_us: u64,
+    /// Without a seccomp filter.
+    pub no_seccomp: bool,
+    /// Run the plain command where tracing is impossible.
+    pub fallback: bool,
+    /// Say nothing at the end.
+    pub quiet: bool,
+    /// Say what became of each unit.
+    pub explain: bool,
+    /// Write a report to this file.
+    pub json: Option<PathBuf>,
+}
+
+/// What the tracer tells the front.
+#[derive(Debug, Serialize, Deserialize)]
+enum Message {
+    Started(Tid),
+    Stopped,
+    Warning(String),
+    Ended(Ending, String),
+    Failed(String),
+}
+
+/// Runs the command. Returns only when it cannot be run at all; otherwise the
+/// process ends as the command does.
+pub fn run(plan: &Plan, store: Store) -> anyhow::Error {
+    let store = Arc::new(store);
+    let world = Arc::new(World::new(store.digest_table()));
+    let asked = Instant::now();
+    let program = match Program::new(&plan.argv) {
+        Ok(program) => program,
+        Err(error) => return error.into(),
+    };
+    let execution = execution(&program, plan.settings.strict);
+    let keyed = weak_key(&execution, &world);
+    let mut miss = "not looked up".to_owned();
+    if let Ok(keyed) = &keyed
+        && !plan.settings.refresh
+    {
+        match store.lookup(&keyed.key, &mut |query| world.ask(query)) {
+            Ok(Lookup::Hit(outcome)) => match skip(plan, &store, &world, &outcome, asked) {
+                Ok(never) => match never {},
+                Err(reason) => miss = reason,
+            },
+            Ok(Lookup::Miss(reason)) => miss = describe(&reason),
+            Err(error) => miss = error.to_string(),
+        }
+    }
+    trace(plan, program, store, world, (keyed, miss), execution.machine)
+}
+
+enum Never {}
+
+/// Establishes the outcome of the whole command, and ends as it did.
+fn skip(
+    plan: &Plan,
+    store: &Store,
+    world: &World,
+    outcome: &Outcome,
+    asked: Instant,
+) -> Result<Never, String> {
+    let stream = stream(store, outcome)?;
+    let total: u64 = outcome.effects.iter().map(effect_length).sum();
+    let mut bar = Progress::new(total, plan.quiet);
+    let mut progress = |done: u64, all: u64| bar.show(done, all);
+    let options = restore::Options { world: Some(world), progress: Some(&mut progress) };
+    restore::apply_with(store, &outcome.effects, options).map_err(|error| error.to_string())?;
+    bar.clear();
+    // From here on it is done.
+    let report = Report::default();
+    let took_us = asked.elapsed().as_micros() as u64;
+    let argv: Vec<Vec<u8>> = plan.argv.iter().map(|arg| arg.as_bytes().to_vec()).collect();
+    report.add(Line {
+        unit: 1,
+        depth: 0,
+        command: display_argv(&argv, 100),
+        miss: String::new(),
+        fate: Fate::Hit { recorded_us: outcome.wall_us, took_us, units: outcome.units },
+        wall_us: took_us,
+    });
+    os::ignore(libc::SIGPIPE, os::pipe_was_ignored());
+    for (fd, bytes) in stream {
+        // An error strikes here as it would have struck the command.
+        let _ = os::write_all(fd, &bytes);
+    }
+    for &(fd, by) in &outcome.positions {
+        os::advance(fd, by);
+    }
+    // Losing digests costs time, nothing else.
+    let _ = world.table().flush();
+    tell(plan, &report, None);
+    end(outcome.ending)
+}
+
+fn effect_length(effect: &crate::outcome::Effect) -> u64 {
+    use crate::outcome::Effect;
+    match effect {
+        Effect::Write { length, .. } | Effect::Append { length, .. } => *length,
+        _ => 0,
+    }
+}
+
+/// A progress bar for restores that take long, on terminals only.
+struct Progress {
+    bar: Option<indicatif::ProgressBar>,
+}
+
+impl Progress {
+    fn new(total: u64, quiet: bool) -> Self {
+        use std::io::IsTerminal;
+        let shown = !quiet && total > 64 << 20 && io::stderr().is_terminal();
+        let bar = shown.then(|| {
+            let bar = indicatif::ProgressBar::new(total);
+            let style = "pcache: restoring {bytes}/{total_bytes} {bar:30} {eta}";
+            if let Ok(style) = indicatif::ProgressStyle::with_template(style) {
+                bar.set_style(style);
+            }
+            bar
+        });
+        Self { bar }
+    }
+
+    fn show(&mut self, done: u64, total: u64) {
+        if let Some(bar) = &self.bar {
+            bar.set_length(total);
+            bar.set_position(done);
+        }
+    }
+
+    fn clear(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// The end of a run: lines on stderr, and the report file.
+fn tell(plan: &Plan, report: &Report, text: Option<&str>) {
+    let mut out = String::new();
+    match text {
+        Some(text) => out.push_str(text),
+        None => out = told(plan, report),
+    }
+    // Nobody may be listening; that is no reason to fail.
+    let _ = io::stderr().write_all(out.as_bytes());
+}
+
+/// What is said at the end, and the report file written.
+fn told(plan: &Plan, report: &Report) -> String {
+    let mut out = String::new();
+    if plan.explain {
+        out.push_str(&report.explain());
+    }
+    if !plan.quiet {
+        out.push_str(&report.one_line());
+        out.push('\n');
+    }
+    if let Some(path) = &plan.json {
+        #[derive(Serialize)]
+        struct Json {
+            version: u32,
+            summary: crate::report::Summary,
+            units: Vec<Line>,
+        }
+        let json = Json { version: 1, summary: report.summary(), units: report.lines() };
+        let written = serde_json::to_vec_pretty(&json)
+            .map_err(io::Error::from)
+            .and_then(|bytes| std::fs::write(path, bytes));
+        if let Err(error) = written {
+            out.push_str(&format!("pcache: cannot write {}: {error}\n", path.display()));
+        }
+    }
+    out
+}
+
+/// Ends this process the way a command ended.
+fn end(ending: Ending) -> ! {
+    match ending {
+        Ending::Exited(status) => std::process::exit(status),
+        Ending::Killed(signal) => {
+            os::kill_self(signal);
+            std::process::exit(128 + signal)
+        }
+    }
+}
+
+/// What the command's execve is going to be.
+fn execution(program: &Program, strict: bool) -> Execution {
+    let cwd = std::env::current_dir().unwrap_or_default();
+    let chosen = program.candidates.iter().find(|candidate| {
+        let path = Path::new(std::ffi::OsStr::from_bytes(candidate.as_bytes()));
+        let access = rustix::fs::Access::EXEC_OK;
+        path.is_file() && rustix::fs::access(path, access).is_ok()
+    });
+    let chosen = chosen.or(program.candidates.first()).map(|c| c.as_bytes()).unwrap_or_default();
+    let chosen = Path::new(std::ffi::OsStr::from_bytes(chosen));
+    let mut path = cwd.clone();
+    for part in chosen.components() {
+        match part {
+            std::path::Component::CurDir => {}
+            other => path.push(other),
+        }
+    }
+    let bytes = |list: &[std::ffi::CString]| list.iter().map(|s| s.as_bytes().to_vec()).collect();
+    let argv: Vec<Vec<u8>> = bytes(&program.argv);
+    let envp: Vec<Vec<u8>> = bytes(&program.envp);
+    let tokens = jobserver(&envp);
+    let mut model = Processes::new();
+    let own = std::process::id() as Tid;
+    let mut descriptors = Vec::new();
+    if model.adopt(own, own).is_ok() {
+        for (fd, file, cloexec) in model.descriptors(own) {
+            if !cloexec {
+                descriptors.push(Descriptor {
+                    fd,
+                    file: file.id,
+                    kind: file.kind.clone(),
+                    path: file.path.clone(),
+                    modes: [
+                        file.readable,
+                        file.writable,
+                        file.append.get(),
+                        file.nonblocking.get(),
+                    ],
+                    jobserver: tokens.contains(&fd),
+                });
+            }
+        }
+    }
+    Execution {
+        tid: 0,
+        path: FilePath::from(path),
+        argv,
+        envp,
+        cwd,
+        descriptors,
+        machine: machine::digest(),
+        strict,
+    }
+}
+
+/// Runs the command under trace.
+fn trace(
+    plan: &Plan,
+    mut program: Program,
+    store: Arc<Store>,
+    world: Arc<World>,
+    root: (Result<Keyed, Unkeyed>, String),
+    machine: crate::fact::Digest,
+) -> anyhow::Error {
+    let (from_tracer, to_front) = match io::pipe() {
+        Ok(pipe) => pipe,
+        Err(error) => return error.into(),
+    };
+    program.default_signals.clear();
+    program.ignored_signals.clear();
+    let quiet = [libc::SIGINT, libc::SIGQUIT, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
+    for signal in quiet {
+        if os::is_ignored(signal) {
+            program.ignored_signals.push(signal);
+        } else {
+            program.default_signals.push(signal);
+        }
+    }
+    if os::pipe_was_ignored() {
+        program.ignored_signals.push(libc::SIGPIPE);
+    } else {
+        program.default_signals.push(libc::SIGPIPE);
+    }
+    for signal in quiet {
+        os::ignore(signal, true);
+    }
+    let forwarded = [libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2];
+    for signal in forwarded {
+        if os::is_ignored(signal) {
+            program.ignored_signals.push(signal);
+        } else {
+            program.default_signals.push(signal);
+        }
+    }
+    os::forward(&forwarded, 0);
+    let front = std::process::id();
+    match os::fork() {
+        Err(error) => error.into(),
+        Ok(Some(tracer)) => {
+            drop(to_front);
+            wait_as_front(plan, from_tracer, tracer, &forwarded)
+        }
+        Ok(None) => {
+            drop(from_tracer);
+            os::die_with_parent(true);
+            if std::os::unix::process::parent_id() != front {
+                std::process::exit(1);
+            }
+            let tell = Rc::new(RefCell::new(to_front));
+            let result = serve(plan, &program, store, world, root, machine, tell.clone());
+            if let Err(error) = result {
+                send(&tell, &Message::Failed(error.to_string()));
+            }
+            std::process::exit(0)
+        }
+    }
+}
+
+fn send(to_front: &RefCell<io::PipeWriter>, message: &Message) {
+    // A front that is gone needs no news.
+    if let Ok(bytes) = postcard::to_stdvec(message) {
+        let mut framed = (bytes.len() as u32).to_le_bytes().to_vec();
+        framed.extend_from_slice(&bytes);
+        let _ = to_front.borrow_mut().write_all(&framed);
+    }
+}
+
+fn receive(from_tracer: &mut io::PipeReader) -> Option<Message> {
+    let mut length = [0; 4];
+    from_tracer.read_exact(&mut length).ok()?;
+    let mut bytes = vec![0; u32::from_le_bytes(length) as usize];
+    from_tracer.read_exact(&mut bytes).ok()?;
+    postcard::from_bytes(&bytes).ok()
+}
+
+/// The front's life.
+fn wait_as_front(
+    plan: &Plan,
+    mut from_tracer: io::PipeReader,
+    tracer: Tid,
+    forwarded: &[i32],
+) -> anyhow::Error {
+    loop {
+        match receive(&mut from_tracer) {
+            Some(Message::Started(pid)) => os::forward(forwarded, pid),
+            Some(Message::Stopped) => os::stop_self(),
+            Some(Message::Warning(text)) => {
+                let _ = writeln!(io::stderr(), "pcache: {text}");
+            }
+            Some(Message::Ended(ending, text)) => {
+                tell(plan, &Report::default(), Some(&text));
+                end(ending)
+            }
+            Some(Message::Failed(text)) => {
+                os::wait_for(tracer);
+                return anyhow::Error::msg(text);
+            }
+            None => {
+                os::wait_for(tracer);
+                return anyhow::Error::msg("the tracer has died; the command was killed with it");
+            }
+        }
+    }
+}
+
+/// The tracer's life.
+fn serve(
+    plan: &Plan,
+    program: &Program,
+    store: Arc<Store>,
+    world: Arc<World>,
+    root: (Result<Keyed, Unkeyed>, String),
+    machine: crate::fact::Digest,
+    to_front: Rc<RefCell<io::PipeWriter>>,
+) -> io::Result<()> {
+    let filter = filter::watching();
+    let interception = if plan.no_seccomp {
+        Interception::Ptrace(filter)
+    } else {
+        Interception::Seccomp(filter)
+    };
+    let runtime = Runtime::new(Options { interception, exit_kill: true });
+    runtime.spawn(program)?;
+    os::let_go_of_streams();
+    let session = Session::new(plan.settings.clone(), store.clone(), world.clone());
+    let report = session.report.clone();
+    let session = Rc::new(RefCell::new(session));
+    let told_plan = plan.clone();
+    let (table, results) = (world.clone(), store.clone());
+    let notify = move |notice: Notice| {
+        let message = match notice {
+            Notice::Started(pid) => Message::Started(pid),
+            Notice::Stopped => Message::Stopped,
+            Notice::Warning(text) => Message::Warning(text),
+            Notice::Ended(ending) => {
+                // Losing digests, or not tidying up, costs nothing but time.
+                let _ = table.table().flush();
+                let _ = results.maintain(crate::store::DEFAULT_MAX_BYTES);
+                let text = told(&told_plan, &report);
+                os::die_with_parent(false);
+                Message::Ended(ending, text)
+            }
+        };
+        send(&to_front, &message);
+    };
+    let tracer = Tracer {
+        session: session.clone(),
+        handle: runtime.handle(),
+        machine,
+        root: Rc::new(root),
+        min_us: plan.min_us,
+        notify: Rc::new(notify),
+        filtered: !plan.no_seccomp,
+    };
+    runtime.run(move |tracee| tracer.clone().follow(tracee))?;
+    session.borrow_mut().jobs.finish();
+    Ok(())
+}
