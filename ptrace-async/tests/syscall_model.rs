@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use ptrace_async::memory::Memory;
 use ptrace_async::syscall::decode::{Limits, Value};
 use ptrace_async::syscall::effects::{self, Before};
+use ptrace_async::syscall::spans::{Span, Start, spans};
 use ptrace_async::syscall::{Decoded, Invocation, Support, Syscall, table};
 
 /// Memory with content at a few addresses.
@@ -254,6 +255,55 @@ fn lengths_at_entry_bound_what_was_written() {
 }
 
 #[test]
+fn spans_say_which_bytes_of_a_file_are_touched() {
+    let span = |arg, store, from, len| Span {
+        arg,
+        store,
+        from,
+        len,
+    };
+    let check = |call: Invocation, result, memory: &Fake, want: &[Span]| {
+        assert_eq!(spans(&call, result, memory).as_slice(), want);
+    };
+    let none = Fake::default();
+    let read = call("read", [3, 0x1000, 512]);
+    check(
+        read,
+        None,
+        &none,
+        &[span(0, false, Start::Position, Some(512))],
+    );
+    check(
+        read,
+        Some(100),
+        &none,
+        &[span(0, false, Start::Position, Some(100))],
+    );
+    check(read, Some(-9), &none, &[]);
+    let pwrite = call("pwrite64", [3, 0x1000, 10, 4096]);
+    check(
+        pwrite,
+        Some(10),
+        &none,
+        &[span(0, true, Start::Offset(4096), Some(10))],
+    );
+    let truncate = call("ftruncate", [3, 7]);
+    check(
+        truncate,
+        Some(0),
+        &none,
+        &[span(0, true, Start::Offset(7), None)],
+    );
+    // The offset behind the pointer has moved by what was sent.
+    let sent = Fake::default().words(0x1000, &[106]);
+    let want = [
+        span(1, false, Start::Offset(100), Some(6)),
+        span(0, true, Start::Position, Some(6)),
+    ];
+    check(call("sendfile", [4, 3, 0x1000, 50]), Some(6), &sent, &want);
+}
+
+#[test]
 fn an_unknown_ioctl_has_unknown_effects_unless_nobody_knows_it() {
     let ioctl = call("ioctl", [3, 0xdead_beef, 0x1000]);
     assert!(effects::writes(&ioctl, 0, &Fake::default()).is_err());
@@ -342,6 +392,10 @@ fn exercise(invocation: Invocation, result: i64, memory: &Fake) {
         effects::reads(&invocation, None, memory),
         effects::reads(&invocation, Some(result), memory),
     ];
+    let _ = (
+        spans(&invocation, None, memory),
+        spans(&invocation, Some(result), memory),
+    );
     for range in ranges.into_iter().flatten().flatten() {
         assert!(range.len > 0 && range.start.checked_add(range.len).is_some());
     }

@@ -15,6 +15,7 @@ pub mod flags;
 pub mod layout;
 pub mod model;
 mod print;
+pub mod spans;
 pub mod table;
 
 pub use crate::invocation::Invocation;
