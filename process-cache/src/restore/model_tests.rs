@@ -123,7 +123,7 @@ fn reference(store: &Store, effect: &Effect) -> Option<()> {
     let is_dir = found.as_ref().is_some_and(fs::Metadata::is_dir);
     let is_file = found.as_ref().is_some_and(fs::Metadata::is_file);
     let removing = matches!(effect, Effect::Remove { .. } | Effect::RemoveDir { .. });
-    if !parent && !(removing && found.is_none()) {
+    if !(parent || removing && found.is_none()) {
         return None;
     }
     let chmod = |mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).ok();

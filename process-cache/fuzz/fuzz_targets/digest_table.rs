@@ -1,0 +1,8 @@
+//! Pages of a digest table.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    let _ = process_cache::store::check_table(bytes);
+});

@@ -1,0 +1,7 @@
+//! What stands behind the checksum of a tree or outcome: decoded, walked, made
+//! smaller, encoded again.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| process_cache::store::check_entry_body(bytes));
