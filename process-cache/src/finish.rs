@@ -383,6 +383,9 @@ impl Session {
             let read = unit.consumed.contains(&inherited.file);
             let wrote = unit.written.iter().any(|written| written.file == inherited.file);
             let sought = unit.sought.contains(&inherited.file);
+            if sought && start != 0 {
+                return Err("asks for its position in an inherited file".to_owned());
+            }
             if !read && !wrote && !sought {
                 continue;
             }

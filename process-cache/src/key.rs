@@ -318,7 +318,11 @@ fn hash_descriptors(hasher: &mut Hasher, execution: &Execution) -> Vec<Inherited
                     Ok((FileType::RegularFile, _)) => {
                         entry.position = position_of(execution.tid, descriptor.fd);
                         hasher.bytes(b"file");
-                        hasher.number(entry.position.unwrap_or(u64::MAX));
+                        // Where output goes matters only to those who ask,
+                        // which is seen on 0, 1 and 2.
+                        let position = entry.position.unwrap_or(u64::MAX);
+                        let unseen = !descriptor.modes[0] && descriptor.fd <= 2;
+                        hasher.number(if unseen { position.min(1) } else { position });
                         entry.path = descriptor.path.as_deref().map(FilePath::from);
                         // What is read is a fact about this path.
                         if descriptor.modes[0]
