@@ -232,6 +232,7 @@ pub enum Rule {
     Futex,
     FutexWaitV,
     Ioctl,
+    Kcmp,
     ModifyLdt,
     Madvise,
     MessageQueue,

@@ -14,7 +14,7 @@ use ptrace_async::syscall::effects::{Before, Range, reads, writes, writes_since}
 use ptrace_async::syscall::{Invocation, table};
 
 use super::arena::{Arena, Own};
-use super::cases::{self, Case};
+use super::cases::{self, Case, SetupFailed};
 
 /// What the child saw.
 pub(crate) struct Report {
@@ -26,6 +26,22 @@ pub(crate) struct Report {
     pub(crate) declared: usize,
     /// Offsets in the arena of changed bytes that were not declared.
     pub(crate) undeclared: Vec<usize>,
+}
+
+/// Why there is no report.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Trouble {
+    /// A syscall of the set-up failed.
+    #[error("{name} in the set-up failed with errno {error}")]
+    Setup {
+        /// With this error.
+        error: i32,
+        /// Its name.
+        name: String,
+    },
+    /// Anything else.
+    #[error("{0}")]
+    Other(String),
 }
 
 /// What to do to the child's world before the call, to see that it matters.
@@ -40,8 +56,8 @@ pub(crate) struct Tampering {
 }
 
 /// Runs `case` with some tampering.
-pub(crate) fn run_with(case: &Case, pattern: u8, tampering: &Tampering) -> Result<Report, String> {
-    let directory = tempfile::tempdir().map_err(|error| error.to_string())?;
+pub(crate) fn run_with(case: &Case, pattern: u8, tampering: &Tampering) -> Result<Report, Trouble> {
+    let directory = tempfile::tempdir().map_err(|error| Trouble::Other(error.to_string()))?;
     let mut ends = [0; 2];
     // SAFETY: `ends` has room for the two descriptors.
     let made = unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) };
@@ -62,7 +78,10 @@ pub(crate) fn run_with(case: &Case, pattern: u8, tampering: &Tampering) -> Resul
         let line = match line {
             Ok(Ok(line)) => line,
             Ok(Err(trouble)) => format!("!{trouble}"),
-            Err(_) => "!the set-up panicked".to_owned(),
+            Err(payload) => match payload.downcast::<SetupFailed>() {
+                Ok(failed) => format!("?{} {}", failed.error, failed.name),
+                Err(_) => "!the set-up panicked".to_owned(),
+            },
         };
         let _ = writer.write_all(line.as_bytes());
         // SAFETY: ends the process without running anything else of it.
@@ -83,14 +102,26 @@ pub(crate) fn run_with(case: &Case, pattern: u8, tampering: &Tampering) -> Resul
     let mut line = String::new();
     reader
         .read_to_string(&mut line)
-        .map_err(|error| error.to_string())?;
+        .map_err(|error| Trouble::Other(error.to_string()))?;
     let mut status = 0;
     // SAFETY: `status` outlives the call, and the child is this process's.
     unsafe { libc::waitpid(pid, &raw mut status, 0) };
-    if let Some(trouble) = line.strip_prefix('!') {
-        return Err(trouble.to_owned());
+    if let Some(failed) = line.strip_prefix('?') {
+        let (error, name) = failed.split_once(' ').unwrap_or((failed, ""));
+        let error = error.parse().unwrap_or(0);
+        return Err(Trouble::Setup {
+            error,
+            name: name.to_owned(),
+        });
     }
-    parse(&line).ok_or_else(|| format!("no report (status {status:#x}, answered {answered})"))
+    if let Some(trouble) = line.strip_prefix('!') {
+        return Err(Trouble::Other(trouble.to_owned()));
+    }
+    parse(&line).ok_or_else(|| {
+        Trouble::Other(format!(
+            "no report (status {status:#x}, answered {answered})"
+        ))
+    })
 }
 
 fn parse(line: &str) -> Option<Report> {

@@ -15,8 +15,11 @@ mod live;
 use std::collections::{BTreeMap, BTreeSet};
 
 use cases::{Case, Expect};
-use child::{Report, Tampering};
+use child::{Report, Tampering, Trouble};
 use ptrace_async::syscall::{Return, error_of, table};
+
+/// Errors with which a kernel says that it cannot, or that this user may not.
+const REFUSALS: [i32; 4] = [libc::ENOSYS, libc::EPERM, libc::EACCES, libc::EOPNOTSUPP];
 
 /// How one case ended.
 enum Verdict {
@@ -44,6 +47,9 @@ fn run(case: &Case) -> Verdict {
         let how = if tampering.poison { ", poisoned," } else { "" };
         let report = match child::run_with(case, pattern, tampering) {
             Ok(report) => report,
+            Err(Trouble::Setup { error, .. }) if REFUSALS.contains(&error) => {
+                return Verdict::Refused(error);
+            }
             Err(trouble) => return Verdict::Failed(format!("{}{how}: {trouble}", case.label())),
         };
         let ended = format!("{}{how} = {}", case.label(), report.result);
@@ -58,9 +64,8 @@ fn run(case: &Case) -> Verdict {
             Expect::Anything => error != Some(libc::ENOSYS),
         };
         if !expected {
-            let refusals = [libc::ENOSYS, libc::EPERM, libc::EACCES, libc::EOPNOTSUPP];
             return match error {
-                Some(number) if refusals.contains(&number) => Verdict::Refused(number),
+                Some(number) if REFUSALS.contains(&number) => Verdict::Refused(number),
                 _ => Verdict::Failed(ended),
             };
         }

@@ -59,7 +59,7 @@ pub(super) fn writes(pass: &mut Pass<'_>, rule: Rule) -> Known {
                 pass.push(value, result(pass).min(u64::from(size)));
             }
         }
-        Rule::FsConfig | Rule::FutexWaitV | Rule::Pselect => {}
+        Rule::FsConfig | Rule::FutexWaitV | Rule::Kcmp | Rule::Pselect => {}
     }
     Ok(())
 }
@@ -107,6 +107,12 @@ pub(super) fn reads(pass: &mut Pass<'_>, rule: Rule) -> Known {
             }
         }
         Rule::Ioctl => return ioctl_effects(pass, Transfer::In),
+        Rule::Kcmp => {
+            // KCMP_EPOLL_TFD names its target by a struct kcmp_epoll_slot.
+            if pass.arg(2) as u32 == 7 {
+                pass.push(pass.arg(4), 12);
+            }
+        }
         Rule::ModifyLdt => {
             if matches!(pass.arg(0) as u32, 1 | 0x11) {
                 pass.push(pass.arg(1), 16);

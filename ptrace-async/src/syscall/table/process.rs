@@ -260,7 +260,7 @@ pub(super) const CALLS: &[Spec] = &[
         pid1: Pid, pid2: Pid, kind: Flags(flags::KCMP), idx1: Word, idx2: Word
     ) -> Value)
     .loads(&[Process(0), Process(1)])
-    .unmodelled("one kind of comparison reads a structure"),
+    .rule(Rule::Kcmp),
     sys!(314 sched_setattr(
         pid: Pid, attr: InOutWhen(When::TooBig, Sized(SchedAttr, Head(0))),
         flags: Flags(flags::PLAIN)

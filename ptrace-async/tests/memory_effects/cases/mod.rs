@@ -133,6 +133,14 @@ fn args<const N: usize>(given: [u64; N]) -> [u64; 6] {
     all
 }
 
+/// Unwinds from a set-up that could not be made.
+pub(crate) struct SetupFailed {
+    /// The syscall that failed.
+    pub(crate) name: String,
+    /// How.
+    pub(crate) error: i32,
+}
+
 /// Makes a call that a set-up needs; the result.
 fn sys<const N: usize>(name: &str, given: [u64; N]) -> u64 {
     let number = table::by_name(name).expect("a syscall's name").number;
@@ -140,7 +148,12 @@ fn sys<const N: usize>(name: &str, given: [u64; N]) -> u64 {
         nr: u64::from(number),
         args: args(given),
     });
-    assert!(error_of(result).is_none(), "{name} = {result}");
+    if let Some(error) = error_of(result) {
+        std::panic::resume_unwind(Box::new(SetupFailed {
+            name: name.to_owned(),
+            error,
+        }));
+    }
     made(name, args(given), result);
     result.cast_unsigned()
 }

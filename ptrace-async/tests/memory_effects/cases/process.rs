@@ -249,6 +249,18 @@ fn identity() -> Vec<Case> {
             sys("getrlimit", [7, limit]);
             args([7, limit])
         }),
+        case("kcmp", |_| {
+            args([sys("getpid", []), sys("getpid", []), 1, 0, 0])
+        }),
+        case("kcmp", |a| {
+            let (reader, _) = super::pipe(a, b"");
+            let epoll = sys("epoll_create1", [0]);
+            sys("epoll_ctl", [epoll, 1, reader, a.ints(&[1, 7, 7])]);
+            let slot = a.ints(&[epoll as u32, reader as u32, 0]);
+            let me = sys("getpid", []);
+            args([me, me, 7, reader, slot])
+        })
+        .note("KCMP_EPOLL_TFD"),
         case("prlimit64", |a| args([0, 7, 0, a.out(16)])),
         case("getrusage", |a| args([0, a.out(144)])),
     ]
