@@ -7,6 +7,19 @@
 //! guessing.
 //!
 //! A new tool adds a column to [`model`], not a second list of syscalls.
+//!
+//! | question | answer |
+//! |---|---|
+//! | what is number 257? | [`Syscall::of`] |
+//! | what does it touch, wait for, answer? | the columns of [`Spec`] |
+//! | which memory did it read and write? | [`effects::reads`], [`effects::writes`] |
+//! | which bytes of which file? | [`spans::spans`] |
+//! | what was it given, how is it printed? | [`Decoded`] |
+//!
+//! A new syscall of the kernel is one row in a file of [`table`], and a case in
+//! the `memory_effects` test, which fails for a row without one. A row whose
+//! effects nobody has worked out says so ([`Effects::Unmodelled`]), and tools
+//! refuse to guess ([`Syscall::support`]).
 
 pub mod decode;
 pub mod effects;

@@ -18,8 +18,16 @@ use cases::{Case, Expect};
 use child::{Report, Tampering, Trouble};
 use ptrace_async::syscall::{Return, error_of, table};
 
-/// Errors with which a kernel says that it cannot, or that this user may not.
-const REFUSALS: [i32; 4] = [libc::ENOSYS, libc::EPERM, libc::EACCES, libc::EOPNOTSUPP];
+/// Errors with which a kernel says that it cannot, that this user may not, or
+/// that others have used up what there is.
+const REFUSALS: [i32; 6] = [
+    libc::ENOSYS,
+    libc::EPERM,
+    libc::EACCES,
+    libc::EOPNOTSUPP,
+    libc::EMFILE,
+    libc::ENOSPC,
+];
 
 /// How one case ended.
 enum Verdict {

@@ -462,6 +462,10 @@ fn prctl(pass: &mut Pass<'_>, direction: Transfer) -> Known {
                 pass.read_string(pass.arg(4), 256);
             }
         }
+        // PR_SET_SYSCALL_USER_DISPATCH, unless it is switched off.
+        59 if pass.arg(1) != 0 => {
+            return Err("a byte that the program changes turns its syscalls into signals");
+        }
         libc::PR_SET_MM => return Err("it rewrites the kernel's idea of the address space"),
         0x5961_6d61 | 1..=34 | 36..=39 | 41..=73 | 75..=78 => {}
         _ if direction == Transfer::Out && !pass.succeeded() => {}
