@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::{ci, deps, differential, syscall_table};
+use crate::{ci, deps, differential, syscall_table, workloads};
 
 /// Development tasks of the workspace.
 #[derive(Debug, Parser)]
@@ -24,6 +24,8 @@ enum Task {
     Differential(Box<differential::Args>),
     /// Compare the syscall table with the kernel's own list.
     SyscallTable,
+    /// Build real projects plainly and under pcache, compare and measure.
+    Workloads(workloads::Args),
 }
 
 /// Parses the command line and runs the task it names.
@@ -37,6 +39,7 @@ pub fn run() -> anyhow::Result<ExitCode> {
         Task::Ci(args) => ci::run(&args),
         Task::Deps => deps::run(),
         Task::Differential(args) => differential::run(&args),
+        Task::Workloads(args) => workloads::run(&args),
         Task::SyscallTable => {
             syscall_table::check()?;
             println!("syscall table: ok");

@@ -12,5 +12,7 @@ mod differential;
 mod pcache;
 pub mod syscall_table;
 mod totals;
+mod tree;
+mod workloads;
 
 pub use cli::run;

@@ -1,9 +1,30 @@
-//! The workspace's own `pcache`, built when a task needs it.
+//! The workspace's own `pcache`: building it, reading its report.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use anyhow::{Context, ensure};
+use serde::Deserialize;
+
+/// The part of pcache's report that is counted, as far as it is there.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Report {
+    /// Exec-units seen.
+    pub(crate) units: u64,
+    /// Of them, those skipped.
+    pub(crate) hits: u64,
+}
+
+impl Report {
+    /// Reads what `--json` wrote; nothing there counts as nothing seen.
+    pub(crate) fn read(path: &Path) -> Self {
+        std::fs::read(path)
+            .ok()
+            .and_then(|json| serde_json::from_slice(&json).ok())
+            .unwrap_or_default()
+    }
+}
 
 /// Builds pcache with optimisations and returns the program's path.
 ///

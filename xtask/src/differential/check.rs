@@ -7,15 +7,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use serde::Deserialize;
-
-use super::arena::{Arena, Side};
 use super::case::{Case, Edit, Run, Step};
-use super::clock::FileClock;
 use super::conclude;
 use super::edit::Target;
 use super::execute::{End, Outcome, Patience, execute};
-use super::snapshot::{Aspect, Nanos, Snapshot, Story, excerpt};
+use crate::pcache::Report;
+use crate::tree::arena::{Arena, Side};
+use crate::tree::clock::{FileClock, Nanos};
+use crate::tree::snapshot::{Aspect, Snapshot, Story, excerpt};
 
 /// The pcache to test.
 #[derive(Debug, Clone)]
@@ -69,14 +68,6 @@ impl Tally {
         self.units += other.units;
         self.hits += other.hits;
     }
-}
-
-/// The part of pcache's report that is counted, as far as it is there.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Report {
-    units: u64,
-    hits: u64,
 }
 
 /// Takes all steps of `case` and stops at the first difference.
@@ -267,14 +258,10 @@ impl Play<'_> {
             &self.story[side as usize],
             self.clock.advance()?.before,
         )?;
-        if let Some(report) = std::fs::read(&report)
-            .ok()
-            .and_then(|json| serde_json::from_slice::<Report>(&json).ok())
-        {
-            tally.units += report.units;
-            tally.hits += report.hits;
-            tally.steps_with_hits += u64::from(report.hits > 0);
-        }
+        let report = Report::read(&report);
+        tally.units += report.units;
+        tally.hits += report.hits;
+        tally.steps_with_hits += u64::from(report.hits > 0);
         Ok((snapshot, outcome))
     }
 

@@ -9,7 +9,7 @@ use std::process::Command;
 use anyhow::Context;
 
 use super::check::SEARCH_PATH;
-use super::snapshot::{Aspect, excerpt};
+use crate::tree::snapshot::{Aspect, excerpt};
 
 /// What each asked tool answered.
 pub(crate) type Conclusions = Vec<(&'static str, Vec<u8>)>;

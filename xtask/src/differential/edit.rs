@@ -2,14 +2,14 @@
 
 use std::fs;
 use std::io::{Seek, Write};
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 
 use super::case::{Case, Edit, Entry, Node};
-use super::clock;
-use super::snapshot::Nanos;
+use crate::tree::clock::{self, Nanos};
+use crate::tree::{clear, remove};
 
 /// The tree that edits apply to, and what they need to know about its case.
 pub(crate) struct Target<'a> {
@@ -197,41 +197,4 @@ fn sneak(path: &Path) -> std::io::Result<()> {
         file.set_modified(metadata.modified()?)?;
     }
     Ok(())
-}
-
-fn remove(path: &Path) -> std::io::Result<()> {
-    match path.symlink_metadata() {
-        Err(_) => Ok(()),
-        Ok(metadata) if metadata.is_dir() => {
-            unlock(path);
-            fs::remove_dir_all(path)
-        }
-        Ok(_) => fs::remove_file(path),
-    }
-}
-
-/// Removes all that is below `root`, whatever its modes.
-///
-/// # Errors
-///
-/// When something cannot be removed.
-pub(crate) fn clear(root: &Path) -> anyhow::Result<()> {
-    for entry in fs::read_dir(root)? {
-        remove(&entry?.path())?;
-    }
-    Ok(())
-}
-
-/// Makes directories writable again, so that they can be emptied.
-fn unlock(dir: &Path) {
-    if let Ok(metadata) = dir.metadata()
-        && metadata.mode() & 0o700 != 0o700
-    {
-        let _ = fs::set_permissions(dir, fs::Permissions::from_mode(0o755));
-    }
-    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            unlock(&entry.path());
-        }
-    }
 }

@@ -3,19 +3,17 @@
 //!
 //! A [`Case`] is a starting tree and a list of steps; [`generate`] makes one
 //! from a seed, [`check`] takes its steps on both sides and compares the trees
-//! ([`snapshot`]), the streams, the exit status and what the build tool
+//! ([`crate::tree`]), the streams, the exit status and what the build tool
 //! concludes ([`conclude`]) after each. Both sides run at one absolute path
-//! ([`arena`]). A case that fails is [shrunk](shrink) and stored in the
+//! ([`crate::tree::arena`]). A case that fails is [shrunk](shrink) and stored in the
 //! [`corpus`], which is replayed first in each run.
 //!
 //! **Invariant:** a difference is reported only when the same case, run
 //! plainly on both sides, shows none; a case that does is the generator's
 //! fault, counted and named as *unsound*, and fails the run as well.
 
-mod arena;
 mod case;
 mod check;
-mod clock;
 mod conclude;
 mod corpus;
 mod dice;
@@ -24,7 +22,6 @@ mod execute;
 mod generate;
 mod plant;
 mod shrink;
-mod snapshot;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -34,7 +31,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, bail};
 
-use arena::Arena;
+use crate::tree::arena::{Arena, Side};
 use case::Case;
 use check::{Difference, Pcache, Subject, Tally, check};
 use generate::Tools;
@@ -381,7 +378,7 @@ fn keep_case(
         println!("{name} did not fail again when it was to be kept");
     }
     corpus::store(keep, name, case)?;
-    for side in [arena::Side::Plain, arena::Side::Cached] {
+    for side in [Side::Plain, Side::Cached] {
         let parked = arena.parked(side);
         let to = keep.join(format!("{name}-{side:?}").to_lowercase());
         copy(&parked, &to)?;

@@ -7,9 +7,9 @@
 
 use std::time::{Duration, Instant};
 
-use super::arena::Arena;
 use super::case::{Case, Input, Node, Output, Run};
 use super::check::{Difference, Pcache, Subject, Tally, check};
+use crate::tree::arena::Arena;
 
 /// Shrinks `case`, which failed with `difference`.
 ///

@@ -1,6 +1,6 @@
-//! Two copies of a tree that live, one at a time, at the same absolute path.
+//! Copies of a tree that live, one at a time, at the same absolute path.
 //!
-//! Programs write their paths into their output, so both sides of a
+//! Programs write their paths into their output, so all sides of a
 //! comparison must run at one path. The copy whose turn it is is renamed to
 //! that path and renamed away afterwards. This needs no privilege and no
 //! namespace, works on every file system, and changes no time in the tree (a
@@ -13,13 +13,15 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-/// One of the two copies.
+/// One of the copies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {
     /// Where commands run by themselves.
     Plain,
     /// Where commands run under pcache.
     Cached,
+    /// Where commands run under another cache, for comparison.
+    Other,
 }
 
 /// The directories of one worker.
@@ -48,7 +50,7 @@ impl Arena {
     /// When the old content cannot be removed.
     pub(crate) fn reset(&self) -> anyhow::Result<()> {
         if self.base.exists() {
-            super::edit::clear(&self.base)
+            super::clear(&self.base)
                 .with_context(|| format!("emptying {}", self.base.display()))?;
         }
         for dir in [
@@ -90,6 +92,7 @@ impl Arena {
         self.base.join(match side {
             Side::Plain => "parked/plain",
             Side::Cached => "parked/cached",
+            Side::Other => "parked/other",
         })
     }
 

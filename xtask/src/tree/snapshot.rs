@@ -7,15 +7,14 @@
 //! which programs record the times of the run itself are reduced to what they
 //! claim: see [`normalise`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// Nanoseconds since the epoch.
-pub(crate) type Nanos = i128;
+use super::clock::{self, Nanos};
 
 /// When a file was last modified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,8 +93,7 @@ impl Snapshot {
             let full = root.join(&path);
             let metadata = fs::symlink_metadata(&full)?;
             let file_type = metadata.file_type();
-            let time =
-                Nanos::from(metadata.mtime()) * 1_000_000_000 + Nanos::from(metadata.mtime_nsec());
+            let time = clock::modified(&metadata);
             let (kind, content) = if file_type.is_file() {
                 ("file", normalise(&path, fs::read(&full)?, &full))
             } else if file_type.is_symlink() {
@@ -136,6 +134,24 @@ impl Snapshot {
         if let Some(item) = self.items.get_mut(Path::new(path)) {
             item.content.clear();
         }
+    }
+
+    /// The paths whose state, but for the time, is not the same in `other`.
+    pub(crate) fn differing_paths(&self, other: &Self) -> BTreeSet<PathBuf> {
+        let same = |path: &PathBuf| match (self.items.get(path), other.items.get(path)) {
+            (Some(ours), Some(theirs)) => {
+                (ours.kind, ours.mode, &ours.content, &ours.links)
+                    == (theirs.kind, theirs.mode, &theirs.content, &theirs.links)
+            }
+            _ => false,
+        };
+        let paths = self.items.keys().chain(other.items.keys());
+        paths.filter(|path| !same(path)).cloned().collect()
+    }
+
+    /// Forgets `paths` altogether.
+    pub(crate) fn leave_out(&mut self, paths: &BTreeSet<PathBuf>) {
+        self.items.retain(|path, _| !paths.contains(path));
     }
 
     /// Lists what `other` has differently, one line each; empty when equal.

@@ -9,7 +9,8 @@ use anyhow::Context;
 use rustix::fs::{AtFlags, CWD, Timestamps};
 use rustix::time::Timespec;
 
-use super::snapshot::Nanos;
+/// Nanoseconds since the epoch.
+pub(crate) type Nanos = i128;
 
 /// The clock that stamps files, read by writing one.
 ///

@@ -1,0 +1,86 @@
+//! Wall and CPU time of a command and everything it starts.
+//!
+//! CPU time is that of all descendants, those that outlive the command
+//! included: this process makes itself their reaper, and waits for them after
+//! the clock for the wall time has stopped. It must therefore have no other
+//! children meanwhile.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeValLike;
+use rustix::process::WaitOptions;
+use serde::Serialize;
+
+/// What one run cost, in seconds.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(super) struct Cost {
+    /// From start to the end of the command.
+    pub(super) wall: f64,
+    /// User and system time of the command and all its descendants.
+    pub(super) cpu: f64,
+}
+
+/// Longest time to wait for what a command left behind.
+const STRAGGLERS: Duration = Duration::from_secs(30);
+
+/// Runs `command`; also says whether it succeeded.
+///
+/// # Errors
+///
+/// When it cannot be started.
+pub(super) fn measure(command: &mut Command) -> anyhow::Result<(Cost, bool)> {
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
+        .context("becoming a reaper")?;
+    let before = children_cpu()?;
+    let start = Instant::now();
+    let status = command
+        .status()
+        .with_context(|| format!("starting {:?}", command.get_program()))?;
+    let wall = start.elapsed();
+    while start.elapsed() < wall + STRAGGLERS {
+        match rustix::process::wait(WaitOptions::NOHANG) {
+            Ok(Some(_)) => {}
+            Ok(None) => std::thread::sleep(Duration::from_millis(1)),
+            Err(_) => break,
+        }
+    }
+    Ok((
+        Cost {
+            wall: wall.as_secs_f64(),
+            cpu: children_cpu()? - before,
+        },
+        status.success(),
+    ))
+}
+
+fn children_cpu() -> anyhow::Result<f64> {
+    let usage =
+        getrusage(UsageWho::RUSAGE_CHILDREN).context("asking for the time children took")?;
+    let microseconds =
+        usage.user_time().num_microseconds() + usage.system_time().num_microseconds();
+    Ok(microseconds as f64 / 1e6)
+}
+
+/// The middle value; 0 for none.
+pub(super) fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    match values.len() {
+        0 => 0.0,
+        n if n % 2 == 1 => values[n / 2],
+        n => f64::midpoint(values[n / 2 - 1], values[n / 2]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_the_middle() {
+        assert_eq!(median(vec![3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]), 2.5);
+    }
+}

@@ -1,0 +1,415 @@
+//! Real projects, built plainly and under pcache, compared and measured.
+//!
+//! For each workload of the [`catalog`], a round takes all [scenarios](scenario)
+//! on every side: plainly, under pcache, and, for C and C++, with ccache. The
+//! sides take turns within a scenario, so a change of the machine's speed
+//! touches them alike. After each scenario the tree that pcache left is compared with the one
+//! the plain run left, and so is what the build tool concludes.
+//!
+//! Sources come from the registries into a directory outside the repository.
+
+mod catalog;
+mod fetch;
+mod measure;
+mod report;
+mod scenario;
+
+use std::collections::BTreeSet;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+
+use anyhow::{Context, bail};
+
+use crate::tree::arena::{Arena, Side};
+use crate::tree::snapshot::{Aspect, Snapshot, Story};
+use catalog::{CATALOG, Workload};
+use fetch::Yard;
+use report::{Measurement, Report, Runner, Verdict};
+use scenario::{ALL, Scenario};
+
+/// Options of `cargo xtask workloads`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Run these workloads only.
+    #[arg(long, value_name = "NAME")]
+    only: Vec<String>,
+    /// Take these scenarios only; `cold` always comes first.
+    #[arg(long, value_name = "NAME")]
+    scenario: Vec<Scenario>,
+    /// How many rounds.
+    #[arg(long, default_value_t = 1)]
+    repeat: usize,
+    /// Write all measurements to this file.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// The pcache to test; built from the workspace when absent.
+    #[arg(long, value_name = "PATH")]
+    pcache: Option<PathBuf>,
+    /// Where sources, trees and caches live.
+    #[arg(long, value_name = "DIR")]
+    work: Option<PathBuf>,
+    /// Run everything as this user, with a work directory of its own.
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
+    /// Leave ccache out.
+    #[arg(long)]
+    no_ccache: bool,
+    /// Fetch the sources and stop.
+    #[arg(long)]
+    fetch: bool,
+    /// List the workloads and stop.
+    #[arg(long)]
+    list: bool,
+}
+
+/// Runs the workloads and prints the tables.
+///
+/// # Errors
+///
+/// When a source cannot be had or a plain build fails; a tree that differs is
+/// printed and answered with a failing exit code.
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    if args.list {
+        CATALOG
+            .iter()
+            .for_each(|workload| println!("{}: {}", workload.name, workload.build));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let pcache = match &args.pcache {
+        Some(path) => path
+            .canonicalize()
+            .with_context(|| format!("looking for {}", path.display()))?,
+        None if args.fetch => PathBuf::new(),
+        None => crate::pcache::build(false)?,
+    };
+    let work = args
+        .work
+        .clone()
+        .unwrap_or_else(|| std::env::temp_dir().join("reprise-workloads"));
+    if let Some(user) = &args.user {
+        return as_user(user, args, &pcache, &work);
+    }
+    std::fs::create_dir_all(&work).with_context(|| format!("making {}", work.display()))?;
+    let yard = Yard {
+        work: work.canonicalize()?,
+    };
+    let mut report = Report::new(args.repeat);
+    for workload in selected(args)? {
+        if let Some(missing) = workload.needs.iter().find(|program| !installed(program)) {
+            report
+                .skipped
+                .push((workload.name.into(), format!("{missing} is not installed")));
+            continue;
+        }
+        let pristine = yard
+            .pristine(workload)
+            .with_context(|| format!("fetching {}", workload.name))?;
+        if args.fetch {
+            continue;
+        }
+        let bench = Bench {
+            args,
+            yard: &yard,
+            pcache: &pcache,
+            workload,
+            pristine,
+        };
+        for round in 1..=args.repeat {
+            bench
+                .round(round, &mut report)
+                .with_context(|| format!("building {}", workload.name))?;
+        }
+    }
+    if args.fetch {
+        return Ok(ExitCode::SUCCESS);
+    }
+    print!("{}", report.markdown());
+    if let Some(path) = &args.json {
+        let json = serde_json::to_string_pretty(&report)?;
+        std::fs::write(path, json).with_context(|| format!("writing {}", path.display()))?;
+    }
+    Ok(if report.all_equal() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+fn selected(args: &Args) -> anyhow::Result<Vec<&'static Workload>> {
+    if let Some(unknown) = args
+        .only
+        .iter()
+        .find(|name| CATALOG.iter().all(|workload| workload.name != **name))
+    {
+        bail!("no workload is called `{unknown}`; `--list` names them");
+    }
+    Ok(CATALOG
+        .iter()
+        .filter(|workload| {
+            args.only.is_empty() || args.only.iter().any(|name| name == workload.name)
+        })
+        .collect())
+}
+
+/// Becomes `xtask workloads` again as another user, with a work directory that
+/// belongs to them.
+fn as_user(user: &str, args: &Args, pcache: &Path, work: &Path) -> anyhow::Result<ExitCode> {
+    let work = work.with_file_name(format!(
+        "{}-{user}",
+        work.file_name().unwrap_or_default().to_string_lossy()
+    ));
+    std::fs::create_dir_all(&work)?;
+    fetch::run(Command::new("chown").arg(user).arg(&work))?;
+    let mut command = Command::new("setpriv");
+    command.args([
+        &format!("--reuid={user}"),
+        "--regid=nogroup",
+        "--clear-groups",
+        "--bounding-set=-all",
+        "--",
+    ]);
+    command
+        .arg(std::env::current_exe()?)
+        .arg("workloads")
+        .arg("--pcache")
+        .arg(pcache)
+        .arg("--work")
+        .arg(&work);
+    command.args(["--repeat", &args.repeat.to_string()]);
+    for name in &args.only {
+        command.args(["--only", name]);
+    }
+    for scenario in &args.scenario {
+        if let Some(value) = clap::ValueEnum::to_possible_value(scenario) {
+            command.args(["--scenario", value.get_name()]);
+        }
+    }
+    if let Some(json) = &args.json {
+        command.arg("--json").arg(json);
+    }
+    if args.no_ccache {
+        command.arg("--no-ccache");
+    }
+    command
+        .env("HOME", &work)
+        .env_remove("XDG_CACHE_HOME")
+        .current_dir(&work);
+    Err(command.exec()).context("starting setpriv")
+}
+
+fn installed(program: &str) -> bool {
+    std::env::var_os("PATH")
+        .is_some_and(|path| std::env::split_paths(&path).any(|dir| dir.join(program).is_file()))
+}
+
+/// One workload with all it needs.
+struct Bench<'a> {
+    args: &'a Args,
+    yard: &'a Yard,
+    pcache: &'a Path,
+    workload: &'static Workload,
+    pristine: PathBuf,
+}
+
+impl Bench<'_> {
+    /// Takes all scenarios on all sides once.
+    fn round(&self, round: usize, report: &mut Report) -> anyhow::Result<()> {
+        let arena = Arena::new(self.yard.work.join("trees").join(self.workload.name))?;
+        let mut sides = vec![(Side::Plain, Runner::Plain), (Side::Cached, Runner::Pcache)];
+        if self.workload.compiles && !self.args.no_ccache && Path::new(CCACHE_LINKS).is_dir() {
+            sides.push((Side::Other, Runner::Ccache));
+            std::fs::create_dir_all(arena.parked(Side::Other))?;
+        }
+        let mut unstable = None;
+        for scenario in ALL {
+            let wanted = scenario == Scenario::Cold
+                || self.args.scenario.is_empty()
+                || self.args.scenario.contains(&scenario);
+            if !wanted || !scenario.applies(self.workload) {
+                continue;
+            }
+            // Another side goes first in each round.
+            for turn in 0..sides.len() {
+                let (side, runner) = sides[(turn + round) % sides.len()];
+                let measurement = self.take(&arena, scenario, round, side, runner)?;
+                eprintln!(
+                    "{} {scenario:?} {runner:?}: {:.2} s wall, {:.2} s CPU, {} of {} units skipped",
+                    self.workload.name,
+                    measurement.cost.wall,
+                    measurement.cost.cpu,
+                    measurement.hits,
+                    measurement.units
+                );
+                report.measurements.push(measurement);
+            }
+            let differences = self.compare(&arena, &mut unstable)?;
+            report.verdicts.push(Verdict {
+                workload: self.workload.name,
+                scenario,
+                round,
+                differences,
+            });
+        }
+        Ok(())
+    }
+
+    fn take(
+        &self,
+        arena: &Arena,
+        scenario: Scenario,
+        round: usize,
+        side: Side,
+        runner: Runner,
+    ) -> anyhow::Result<Measurement> {
+        let json = arena.io().join("report.json");
+        let _ = std::fs::remove_file(&json);
+        let (cost, succeeded) = arena.live(side, |tree| {
+            let shell = |script: &str| self.shell(arena, tree, runner, script);
+            scenario.apply(self.workload, &self.pristine, tree, &shell)?;
+            let log = std::fs::File::create(arena.io().join("log"))?;
+            let mut command = match runner {
+                Runner::Pcache => {
+                    let mut command = Command::new(self.pcache);
+                    command.args(["--quiet", "--json"]).arg(&json).args([
+                        "--",
+                        "sh",
+                        "-c",
+                        self.workload.build,
+                    ]);
+                    self.surround(&mut command, arena, tree, runner);
+                    command
+                }
+                Runner::Plain | Runner::Ccache => shell(self.workload.build),
+            };
+            measure::measure(
+                command
+                    .stdin(Stdio::null())
+                    .stdout(log.try_clone()?)
+                    .stderr(log),
+            )
+        })?;
+        if !succeeded {
+            let log = std::fs::read_to_string(arena.io().join("log")).unwrap_or_default();
+            let end: Vec<_> = log.lines().rev().take(15).collect();
+            bail!(
+                "{scenario:?} {runner:?}: the build failed:\n{}",
+                end.into_iter().rev().collect::<Vec<_>>().join("\n")
+            );
+        }
+        let counts = crate::pcache::Report::read(&json);
+        Ok(Measurement {
+            workload: self.workload.name,
+            scenario,
+            round,
+            runner,
+            cost,
+            units: counts.units,
+            hits: counts.hits,
+        })
+    }
+
+    fn shell(&self, arena: &Arena, tree: &Path, runner: Runner, script: &str) -> Command {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", script]);
+        self.surround(&mut command, arena, tree, runner);
+        command
+    }
+
+    /// The directory and environment of every command, the same on all sides
+    /// but for what ccache needs.
+    fn surround(&self, command: &mut Command, arena: &Arena, tree: &Path, runner: Runner) {
+        let inherited = std::env::var("PATH").unwrap_or_default();
+        let path = if runner == Runner::Ccache {
+            format!("{CCACHE_LINKS}:{inherited}")
+        } else {
+            inherited
+        };
+        command.current_dir(tree).env_clear();
+        command
+            .env("PATH", path)
+            .env("HOME", arena.home())
+            .env("LC_ALL", "C.UTF-8");
+        command.env("TOOLS", self.yard.tools());
+        command
+            .env("PCACHE_DIR", arena.store())
+            .env("CCACHE_DIR", arena.io().join("ccache"));
+        if self.workload.compiles {
+            command.env("CPATH", tree.join("early"));
+        }
+        // Where a toolchain manager keeps its toolchains.
+        for name in ["RUSTUP_HOME", "RUSTUP_TOOLCHAIN"] {
+            if let Some(value) = std::env::var_os(name) {
+                command.env(name, value);
+            }
+        }
+        if std::env::var_os("RUSTUP_HOME").is_none()
+            && let Some(home) = std::env::var_os("HOME")
+        {
+            command.env("RUSTUP_HOME", Path::new(&home).join(".rustup"));
+        }
+    }
+
+    /// Lists what differs between the plain tree and pcache's.
+    fn compare(
+        &self,
+        arena: &Arena,
+        unstable: &mut Option<BTreeSet<PathBuf>>,
+    ) -> anyhow::Result<Vec<String>> {
+        let snapshot = |side| Snapshot::take(&arena.parked(side), &Story::default(), 0);
+        let (mut ours, mut theirs) = (snapshot(Side::Plain)?, snapshot(Side::Cached)?);
+        if !ours.differing_paths(&theirs).is_empty() {
+            let unstable = match unstable {
+                Some(unstable) => unstable,
+                None => unstable.insert(self.unstable(arena)?),
+            };
+            ours.leave_out(unstable);
+            theirs.leave_out(unstable);
+        }
+        let mut differences: Vec<String> = ours
+            .differences(&theirs)
+            .into_iter()
+            .filter_map(|(aspect, line)| (aspect != Aspect::Times).then_some(line))
+            .collect();
+        let ask = |side| {
+            arena.live(side, |tree| {
+                let output = self
+                    .shell(arena, tree, Runner::Plain, self.workload.ask)
+                    .stdin(Stdio::null())
+                    .output()?;
+                Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+            })
+        };
+        let (plain, cached) = (ask(Side::Plain)?, ask(Side::Cached)?);
+        if plain != cached {
+            differences.push(format!(
+                "`{}` says {plain:?} plainly, {cached:?} under pcache",
+                self.workload.ask
+            ));
+        }
+        Ok(differences)
+    }
+
+    /// The paths whose content two plain builds do not agree on.
+    fn unstable(&self, arena: &Arena) -> anyhow::Result<BTreeSet<PathBuf>> {
+        let mut paths = BTreeSet::new();
+        let mut first: Option<Snapshot> = None;
+        for _ in 0..2 {
+            let aside = arena.parked(Side::Plain).with_file_name("kept");
+            std::fs::rename(arena.parked(Side::Plain), &aside)?;
+            std::fs::create_dir(arena.parked(Side::Plain))?;
+            self.take(arena, Scenario::Cold, 0, Side::Plain, Runner::Plain)?;
+            let snapshot = Snapshot::take(&arena.parked(Side::Plain), &Story::default(), 0)?;
+            crate::tree::remove(&arena.parked(Side::Plain))?;
+            std::fs::rename(&aside, arena.parked(Side::Plain))?;
+            match &first {
+                None => first = Some(snapshot),
+                Some(first) => paths = first.differing_paths(&snapshot),
+            }
+        }
+        Ok(paths)
+    }
+}
+
+/// Where distributions keep links from compiler names to ccache.
+const CCACHE_LINKS: &str = "/usr/lib/ccache";

@@ -1,0 +1,272 @@
+//! The measurements, as JSON and as tables.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::process::Command;
+
+use serde::Serialize;
+
+use super::measure::{Cost, median};
+use super::scenario::{ALL, Scenario};
+
+/// What a measurement ran under.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Runner {
+    /// Nothing.
+    Plain,
+    /// The thing under test.
+    Pcache,
+    /// The compiler cache that people use today.
+    Ccache,
+}
+
+/// One run.
+#[derive(Debug, Serialize)]
+pub(super) struct Measurement {
+    /// Name of the workload.
+    pub(super) workload: &'static str,
+    /// What changed before the run.
+    pub(super) scenario: Scenario,
+    /// Which repetition.
+    pub(super) round: usize,
+    /// What it ran under.
+    pub(super) runner: Runner,
+    /// What it cost.
+    #[serde(flatten)]
+    pub(super) cost: Cost,
+    /// Exec-units that pcache reported.
+    pub(super) units: u64,
+    /// Of them, those it skipped.
+    pub(super) hits: u64,
+}
+
+/// Whether a run under pcache left what the plain one left.
+#[derive(Debug, Serialize)]
+pub(super) struct Verdict {
+    /// Name of the workload.
+    pub(super) workload: &'static str,
+    /// What changed before the run.
+    pub(super) scenario: Scenario,
+    /// Which repetition.
+    pub(super) round: usize,
+    /// What differs; nothing when all is well.
+    pub(super) differences: Vec<String>,
+}
+
+/// Where and on what the numbers were made.
+#[derive(Debug, Serialize)]
+struct Machine {
+    processor: String,
+    processors: usize,
+    kernel: String,
+    commit: String,
+}
+
+/// Everything a run of the workloads found.
+#[derive(Debug, Serialize)]
+pub(super) struct Report {
+    machine: Machine,
+    rounds: usize,
+    pub(super) measurements: Vec<Measurement>,
+    pub(super) verdicts: Vec<Verdict>,
+    /// Workloads that could not run here, and why.
+    pub(super) skipped: Vec<(String, String)>,
+}
+
+impl Report {
+    /// An empty report about this machine and the checked-out commit.
+    pub(super) fn new(rounds: usize) -> Self {
+        let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let processor = cpuinfo
+            .lines()
+            .find_map(|line| line.strip_prefix("model name")?.split_once(": "))
+            .map_or_else(String::new, |(_, name)| name.to_owned());
+        let machine = Machine {
+            processor,
+            processors: std::thread::available_parallelism().map_or(0, usize::from),
+            kernel: fs::read_to_string("/proc/sys/kernel/osrelease")
+                .unwrap_or_default()
+                .trim()
+                .to_owned(),
+            commit: commit(),
+        };
+        Self {
+            machine,
+            rounds,
+            measurements: Vec::new(),
+            verdicts: Vec::new(),
+            skipped: Vec::new(),
+        }
+    }
+
+    /// Whether every tree was equal.
+    pub(super) fn all_equal(&self) -> bool {
+        self.verdicts
+            .iter()
+            .all(|verdict| verdict.differences.is_empty())
+    }
+
+    /// The tables, as Markdown.
+    pub(super) fn markdown(&self) -> String {
+        let mut text = format!(
+            "{} x {}, Linux {}, commit {}; medians of {} rounds, wall and CPU seconds plainly, ratios to that otherwise\n\n",
+            self.machine.processors,
+            self.machine.processor,
+            self.machine.kernel,
+            self.machine.commit,
+            self.rounds
+        );
+        self.overview(&mut text);
+        self.scenarios(&mut text);
+        for (name, why) in &self.skipped {
+            let _ = writeln!(text, "skipped {name}: {why}");
+        }
+        text
+    }
+
+    fn overview(&self, text: &mut String) {
+        text.push_str("| workload | plain wall | plain CPU | cold wall | cold CPU | warm | nothing to do | ccache cold wall | ccache cold CPU | ccache warm |\n");
+        text.push_str("|---|---|---|---|---|---|---|---|---|---|\n");
+        for workload in self.workloads() {
+            let plain = self.cost(workload, Scenario::Cold, Runner::Plain);
+            let _ = write!(
+                text,
+                "| {workload} | {} | {} |",
+                seconds(plain.map(|c| c.wall)),
+                seconds(plain.map(|c| c.cpu))
+            );
+            for runner in [Runner::Pcache, Runner::Ccache] {
+                let cold = self.cost(workload, Scenario::Cold, runner);
+                let warm = self.cost(workload, Scenario::Warm, runner);
+                let plain_warm = self.cost(workload, Scenario::Warm, Runner::Plain);
+                let _ = write!(
+                    text,
+                    " {} | {} | {} |",
+                    ratio(cold.map(|c| c.wall), plain.map(|c| c.wall)),
+                    ratio(cold.map(|c| c.cpu), plain.map(|c| c.cpu)),
+                    speedup(plain_warm.map(|c| c.wall), warm.map(|c| c.wall)),
+                );
+                if runner == Runner::Pcache {
+                    let nothing = self.cost(workload, Scenario::Nothing, runner);
+                    let plain = self.cost(workload, Scenario::Nothing, Runner::Plain);
+                    let _ = write!(
+                        text,
+                        " {} |",
+                        ratio(nothing.map(|c| c.wall), plain.map(|c| c.wall))
+                    );
+                }
+            }
+            text.push('\n');
+        }
+        text.push('\n');
+    }
+
+    fn scenarios(&self, text: &mut String) {
+        text.push_str(
+            "| workload | scenario | plain wall | pcache wall | ratio | hits of units | tree |\n",
+        );
+        text.push_str("|---|---|---|---|---|---|---|\n");
+        for workload in self.workloads() {
+            for scenario in ALL {
+                let plain = self.cost(workload, scenario, Runner::Plain);
+                let cached = self.cost(workload, scenario, Runner::Pcache);
+                if plain.is_none() && cached.is_none() {
+                    continue;
+                }
+                let last = self.runs(workload, scenario, Runner::Pcache).last();
+                let different = self
+                    .verdicts
+                    .iter()
+                    .filter(|v| v.workload == workload && v.scenario == scenario)
+                    .any(|v| !v.differences.is_empty());
+                let name = clap::ValueEnum::to_possible_value(&scenario)
+                    .map_or_else(String::new, |v| v.get_name().to_owned());
+                let _ = writeln!(
+                    text,
+                    "| {workload} | {name} | {} | {} | {} | {} | {} |",
+                    seconds(plain.map(|c| c.wall)),
+                    seconds(cached.map(|c| c.wall)),
+                    ratio(cached.map(|c| c.wall), plain.map(|c| c.wall)),
+                    last.map_or_else(String::new, |run| format!("{} of {}", run.hits, run.units)),
+                    if different { "DIFFERS" } else { "equal" },
+                );
+            }
+        }
+        text.push('\n');
+        for verdict in self
+            .verdicts
+            .iter()
+            .filter(|verdict| !verdict.differences.is_empty())
+        {
+            let _ = writeln!(
+                text,
+                "{} {:?}, round {}:",
+                verdict.workload, verdict.scenario, verdict.round
+            );
+            for line in verdict.differences.iter().take(10) {
+                let _ = writeln!(text, "    {line}");
+            }
+        }
+    }
+
+    fn workloads(&self) -> Vec<&'static str> {
+        let mut names: Vec<_> = self.measurements.iter().map(|run| run.workload).collect();
+        names.dedup();
+        names
+    }
+
+    fn runs(
+        &self,
+        workload: &str,
+        scenario: Scenario,
+        runner: Runner,
+    ) -> impl Iterator<Item = &Measurement> {
+        self.measurements.iter().filter(move |run| {
+            run.workload == workload && run.scenario == scenario && run.runner == runner
+        })
+    }
+
+    fn cost(&self, workload: &str, scenario: Scenario, runner: Runner) -> Option<Cost> {
+        self.runs(workload, scenario, runner).next()?;
+        let of = |part: fn(&Cost) -> f64| {
+            median(
+                self.runs(workload, scenario, runner)
+                    .map(|run| part(&run.cost))
+                    .collect(),
+            )
+        };
+        Some(Cost {
+            wall: of(|cost| cost.wall),
+            cpu: of(|cost| cost.cpu),
+        })
+    }
+}
+
+fn seconds(value: Option<f64>) -> String {
+    value.map_or_else(|| "-".into(), |value| format!("{value:.3}"))
+}
+
+fn ratio(value: Option<f64>, to: Option<f64>) -> String {
+    match (value, to) {
+        (Some(value), Some(to)) if to > 0.0 => format!("{:.2}", value / to),
+        _ => "-".into(),
+    }
+}
+
+fn speedup(plain: Option<f64>, value: Option<f64>) -> String {
+    match (plain, value) {
+        (Some(plain), Some(value)) if value > 0.0 => format!("{:.1}x faster", plain / value),
+        _ => "-".into(),
+    }
+}
+
+fn commit() -> String {
+    let output = Command::new("git")
+        .args(["describe", "--always", "--dirty"])
+        .output();
+    output.map_or_else(
+        |_| String::new(),
+        |output| String::from_utf8_lossy(&output.stdout).trim().to_owned(),
+    )
+}

@@ -1,0 +1,132 @@
+//! What happens to a tree before the next build.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, ensure};
+
+use super::catalog::Workload;
+use crate::tree;
+
+/// One change, in the order in which a round makes them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Scenario {
+    /// A fresh tree and an empty cache.
+    Cold,
+    /// `clean`, then build.
+    Warm,
+    /// Build again, nothing changed.
+    Nothing,
+    /// A line added to one source.
+    SourceEdited,
+    /// A line added to one header.
+    HeaderEdited,
+    /// `clean`, and a header added earlier in the search path.
+    HeaderAdded,
+    /// A source with a new time and the same content.
+    Touched,
+    /// One output deleted.
+    OutputDeleted,
+    /// One output modified by hand.
+    OutputModified,
+    /// A fresh tree with other times.
+    Elsewhere,
+}
+
+/// All of them, in order.
+pub(super) const ALL: [Scenario; 10] = [
+    Scenario::Cold,
+    Scenario::Warm,
+    Scenario::Nothing,
+    Scenario::SourceEdited,
+    Scenario::HeaderEdited,
+    Scenario::HeaderAdded,
+    Scenario::Touched,
+    Scenario::OutputDeleted,
+    Scenario::OutputModified,
+    Scenario::Elsewhere,
+];
+
+impl Scenario {
+    /// Whether `workload` has what the scenario changes.
+    pub(super) fn applies(self, workload: &Workload) -> bool {
+        self != Self::HeaderAdded || workload.added.is_some()
+    }
+
+    /// Makes the change in `tree`; `shell` prepares a shell for the
+    /// workload's own commands.
+    ///
+    /// # Errors
+    ///
+    /// When a file to change is not there.
+    pub(super) fn apply(
+        self,
+        workload: &Workload,
+        pristine: &Path,
+        tree: &Path,
+        shell: &dyn Fn(&str) -> Command,
+    ) -> anyhow::Result<()> {
+        match self {
+            Self::Cold => {
+                tree::clear(tree)?;
+                copy(pristine, tree, "-a")
+            }
+            Self::Elsewhere => {
+                tree::clear(tree)?;
+                copy(pristine, tree, "-dR")
+            }
+            Self::Warm => clean(workload, shell),
+            Self::Nothing => Ok(()),
+            Self::SourceEdited => append(tree, workload.source_edit),
+            Self::HeaderEdited => append(tree, workload.header_edit),
+            Self::HeaderAdded => {
+                if let Some((path, text)) = workload.added {
+                    fs::write(tree.join(path), text).with_context(|| format!("adding {path}"))?;
+                }
+                clean(workload, shell)
+            }
+            Self::Touched => {
+                let path = tree.join(workload.source_edit.0);
+                let file = fs::File::options().append(true).open(&path);
+                file.and_then(|file| file.set_modified(std::time::SystemTime::now()))
+                    .with_context(|| format!("touching {}", path.display()))
+            }
+            Self::OutputDeleted => tree::remove(&tree.join(workload.output))
+                .with_context(|| format!("deleting {}", workload.output)),
+            Self::OutputModified => {
+                let path = tree.join(workload.output);
+                if path.is_dir() {
+                    return fs::write(path.join("stray"), "x")
+                        .context("adding a stray file to an output");
+                }
+                append(tree, (workload.output, "by hand\n"))
+            }
+        }
+    }
+}
+
+fn clean(workload: &Workload, shell: &dyn Fn(&str) -> Command) -> anyhow::Result<()> {
+    let status = shell(workload.clean)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()?;
+    ensure!(status.success(), "`{}` failed", workload.clean);
+    Ok(())
+}
+
+fn append(tree: &Path, (path, line): (&str, &str)) -> anyhow::Result<()> {
+    use std::io::Write;
+    let mut file = fs::File::options()
+        .append(true)
+        .open(tree.join(path))
+        .with_context(|| format!("opening {path}"))?;
+    file.write_all(line.as_bytes())
+        .with_context(|| format!("editing {path}"))
+}
+
+/// Copies a tree into an empty one.
+fn copy(from: &Path, to: &Path, how: &str) -> anyhow::Result<()> {
+    super::fetch::run(Command::new("cp").arg(how).arg(from.join(".")).arg(to))
+}
