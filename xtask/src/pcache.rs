@@ -6,7 +6,7 @@ use std::process::Stdio;
 use anyhow::{Context, ensure};
 use serde::Deserialize;
 
-/// The part of pcache's report that is counted, as far as it is there.
+/// The part of pcache's report that is counted.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Report {
@@ -19,9 +19,14 @@ pub(crate) struct Report {
 impl Report {
     /// Reads what `--json` wrote; nothing there counts as nothing seen.
     pub(crate) fn read(path: &Path) -> Self {
+        #[derive(Deserialize)]
+        struct Whole {
+            summary: Report,
+        }
         std::fs::read(path)
             .ok()
-            .and_then(|json| serde_json::from_slice(&json).ok())
+            .and_then(|json| serde_json::from_slice::<Whole>(&json).ok())
+            .map(|whole| whole.summary)
             .unwrap_or_default()
     }
 }
