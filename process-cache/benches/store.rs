@@ -43,6 +43,7 @@ fn outcome(effects: Vec<Effect>) -> Outcome {
         ending: Ending::Exited(0),
         stream: Vec::new(),
         positions: Vec::new(),
+        flags: Vec::new(),
         effects,
         facts: Vec::new(),
         cpu_us: 0,

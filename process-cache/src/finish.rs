@@ -12,6 +12,7 @@ use rustc_hash::FxHashMap;
 use rustix::fs::{FileType, Stat};
 
 use crate::defect::{Defect, planted};
+use crate::key::status_flags;
 use crate::fact::{Answer, Fact, Query, TimeUse};
 use crate::locate::{is_directory, is_link};
 use crate::outcome::{Effect, Ending, Outcome, StreamChunk, StreamData, Time};
@@ -39,6 +40,8 @@ pub struct Finished {
     pub stream: Vec<(i32, Arc<[u8]>)>,
     /// Positions of inherited files it read from.
     pub positions: Vec<(i32, u64)>,
+    /// Status flags of inherited descriptions that changed.
+    pub flags: Vec<(i32, i32)>,
     /// How it ended.
     pub ending: Ending,
     /// CPU and wall time in µs.
@@ -312,10 +315,11 @@ impl Session {
         let facts = preconditions(unit)?;
         let stream = self.stream(unit)?;
         let positions = self.positions(unit, tid)?;
+        let flags = self.flags(unit);
         let mut changes: Vec<(FilePath, Change)> =
             unit.changes.iter().map(|(path, change)| (path.clone(), change.clone())).collect();
         changes.sort_by(|a, b| (a.1.last, &a.0).cmp(&(b.1.last, &b.0)));
-        Ok(Finished { key, facts, changes, stream, positions, ending, spent, units: unit.units })
+        Ok(Finished { key, facts, changes, stream, positions, flags, ending, spent, units: unit.units })
     }
 
     /// Whether somebody outside the unit changed what it saw or made, while it
@@ -419,6 +423,21 @@ impl Session {
         Ok(positions)
     }
 
+    /// Status flags that the unit leaves changed in what it inherited.
+    fn flags(&self, unit: &Unit) -> Vec<(i32, i32)> {
+        let mut changed = Vec::new();
+        for inherited in &unit.inherited {
+            let now = self.model.tasks().find_map(|task| {
+                let found = self.model.descriptors(task).find(|(_, file, _)| file.id == inherited.file);
+                found.map(|(_, file, _)| status_flags(file.append.get(), file.nonblocking.get()))
+            });
+            if let Some(now) = now.filter(|now| *now != inherited.flags) {
+                changed.push((inherited.fd, now));
+            }
+        }
+        changed
+    }
+
     /// The unit above takes in what this one saw, did and wrote.
     fn give_to_parent(&mut self, id: UnitId) {
         let Some(parent) = self.unit(id).parent else { return };
@@ -495,6 +514,7 @@ pub fn store(
         ending: finished.ending,
         stream,
         positions: finished.positions.clone(),
+        flags: finished.flags.clone(),
         effects,
         facts: Vec::new(),
         cpu_us: finished.spent.0,

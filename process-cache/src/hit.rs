@@ -108,6 +108,9 @@ impl Tracer {
                 for (fd, by) in &job.positions {
                     script.advance(*fd, *by);
                 }
+                for (fd, flags) in &job.flags {
+                    script.set_flags(*fd, *flags);
+                }
                 script.end(job.ending);
                 let file = script.build().map_err(|error| format!("no stand-in: {error}"))?;
                 let options = restore::Options { world: Some(&world), progress: None };
@@ -209,6 +212,12 @@ impl Session {
             let Some(file) = self.model.file(tid, *fd).map(|file| file.id) else { continue };
             if self.owners.get(&file) != Some(&unit) && !self.unit(unit).consumed.contains(&file) {
                 self.unit(unit).consumed.push(file);
+            }
+        }
+        for &(fd, flags) in &outcome.flags {
+            if let Some(file) = self.model.file(tid, fd) {
+                file.append.set(flags & libc::O_APPEND != 0);
+                file.nonblocking.set(flags & libc::O_NONBLOCK != 0);
             }
         }
         self.unit(unit).units += outcome.units;

@@ -263,6 +263,19 @@ pub fn jobserver(envp: &[Vec<u8>]) -> Vec<i32> {
         .collect()
 }
 
+/// Ids and capabilities of a process (0: our own), as the kernel tells them.
+pub fn rights(tid: Tid) -> Vec<u8> {
+    let path = if tid == 0 { "/proc/self/status".to_owned() } else { format!("/proc/{tid}/status") };
+    let status = std::fs::read(path).unwrap_or_default();
+    let wanted = [&b"Uid:"[..], b"Gid:", b"Groups:", b"CapPrm:", b"CapEff:"];
+    status
+        .split(|&b| b == b'\n')
+        .filter(|line| wanted.iter().any(|name| line.starts_with(name)))
+        .flatten()
+        .copied()
+        .collect()
+}
+
 /// Ids, masks, signals, affinity and limits of the process.
 fn hash_process(hasher: &mut Hasher, tid: Tid) {
     let path = if tid == 0 { "/proc/self/status".to_owned() } else { format!("/proc/{tid}/status") };
@@ -309,7 +322,13 @@ fn hash_descriptors(hasher: &mut Hasher, execution: &Execution) -> Vec<Inherited
         let own = if execution.tid == 0 { "self".to_owned() } else { execution.tid.to_string() };
         let place = format!("/proc/{own}/fd/{}", descriptor.fd);
         let mut entry =
-            Inherited { fd: descriptor.fd, file: descriptor.file, position: None, path: None };
+            Inherited {
+                fd: descriptor.fd,
+                file: descriptor.file,
+                position: None,
+                path: None,
+                flags: status_flags(descriptor.modes[2], descriptor.modes[3]),
+            };
         match &descriptor.kind {
             FileKind::Opened | FileKind::Regular | FileKind::Directory => {
                 let stat = rustix::fs::stat(place.as_str());
@@ -364,6 +383,11 @@ fn hash_descriptors(hasher: &mut Hasher, execution: &Execution) -> Vec<Inherited
         inherited.push(entry);
     }
     inherited
+}
+
+/// `O_APPEND` and `O_NONBLOCK`.
+pub fn status_flags(append: bool, nonblocking: bool) -> i32 {
+    (if append { libc::O_APPEND } else { 0 }) | (if nonblocking { libc::O_NONBLOCK } else { 0 })
 }
 
 fn position_of(tid: Tid, fd: i32) -> Option<u64> {

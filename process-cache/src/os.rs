@@ -175,6 +175,12 @@ pub fn advance(fd: i32, by: u64) {
     unsafe { libc::lseek(fd, by as i64, libc::SEEK_CUR) };
 }
 
+/// Sets the status flags of a descriptor.
+pub fn set_flags(fd: i32, flags: i32) {
+    // SAFETY: fcntl takes numbers.
+    unsafe { libc::fcntl(fd, libc::F_SETFL, flags) };
+}
+
 /// Waits for a child; its wait status.
 pub fn wait_for(pid: Tid) -> Option<i32> {
     let mut status = 0;

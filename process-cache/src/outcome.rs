@@ -16,6 +16,9 @@ pub struct Outcome {
     /// Final positions of inherited regular-file descriptors that the unit
     /// read from: (descriptor number, offset relative to where it began).
     pub positions: Vec<(i32, u64)>,
+    /// Status flags (`O_APPEND`, `O_NONBLOCK`) that inherited descriptors are
+    /// left with, where they changed: (descriptor number, flags).
+    pub flags: Vec<(i32, i32)>,
     /// Changes of the file tree, in the order of production.
     pub effects: Vec<Effect>,
     /// Facts a parent inherits when this unit is skipped inside it. (They are

@@ -56,11 +56,11 @@ pub fn policy(program: &[u8], argv: &[Vec<u8>], strict: bool) -> Policy {
         b"ar" | b"gcc-ar" | b"ranlib" | b"gcc-ranlib" => {
             // `D` is the default of the distribution's binutils; `U` undoes it.
             let undone = argv.get(1).is_some_and(|arg| arg.contains(&b'U'));
-            Policy::time(if undone { TimeUse::Exact } else { TimeUse::None })
+            Policy::tool(if undone { TimeUse::Exact } else { TimeUse::None })
         }
         b"nm" | b"strip" | b"objcopy" | b"objdump" | b"readelf" | b"size" | b"strings"
         | b"pkg-config" | b"m4" | b"flex" | b"bison" | b"yacc" | b"lex" => {
-            Policy::time(TimeUse::None)
+            Policy::tool(TimeUse::None)
         }
         // Builders and shells compare times with each other.
         b"make" | b"gmake" => Policy::tool(TimeUse::Order),
@@ -72,20 +72,31 @@ pub fn policy(program: &[u8], argv: &[Vec<u8>], strict: bool) -> Policy {
         b"cargo" => Policy::tool(TimeUse::Modified),
         b"rustc" => Policy { time: TimeUse::None, clock: true, random: false, usage: true },
         _ if name.starts_with(b"python") => Policy::time(TimeUse::Modified),
-        // Small tools that read contents and names only.
+        // Small tools that read contents and names only; where they make
+        // temporary files, clock and chance give those their names.
         b"awk" | b"mawk" | b"gawk" | b"basename" | b"base64" | b"bzip2" | b"cat" | b"chmod"
-        | b"cksum" | b"cmp" | b"comm" | b"cut" | b"dd" | b"diff" | b"dirname" | b"echo"
+        | b"cksum" | b"cmp" | b"comm" | b"cut" | b"dirname" | b"echo"
         | b"egrep" | b"env" | b"expand" | b"expr" | b"false" | b"fgrep" | b"fold" | b"grep"
         | b"head" | b"id" | b"join" | b"ln" | b"md5sum" | b"mkdir" | b"mv" | b"nl" | b"nproc"
-        | b"od" | b"paste" | b"patch" | b"pr" | b"printf" | b"pwd" | b"readlink" | b"realpath"
+        | b"od" | b"paste" | b"patch" | b"printf" | b"pwd" | b"readlink" | b"realpath"
         | b"rm" | b"rmdir" | b"sed" | b"seq" | b"sha1sum" | b"sha256sum" | b"sleep" | b"split"
         | b"tac" | b"tail" | b"tee" | b"tr" | b"true" | b"tsort" | b"uname" | b"unexpand"
         | b"uniq" | b"unlink" | b"wc" | b"xargs" | b"xz" | b"xzcat" | b"zcat" | b"zstd"
-        | b"which" | b"hostname" | b"arch" | b"tty" => Policy::time(TimeUse::None),
-        // Temporary files of an external sort have random names.
-        b"sort" => Policy { random: true, ..Policy::time(TimeUse::None) },
+        | b"which" | b"hostname" | b"arch" | b"tty" | b"mkfifo" => Policy::tool(TimeUse::None),
+        b"sort" => Policy {
+            // A random order is the point of -R.
+            random: !option(b'R') && !long(b"--r"),
+            ..Policy::tool(TimeUse::None)
+        },
+        b"dd" => Policy::time(TimeUse::None),
+        // The head of a unified or context diff shows the files' times.
+        b"diff" => {
+            let shows = option(b'u') || option(b'c') || option(b'U') || option(b'C') || long(b"--");
+            Policy::time(if shows { TimeUse::Modified } else { TimeUse::None })
+        }
+        b"tar" => Policy::tool(TimeUse::Modified),
         // gzip stores the time of the file it compresses by name.
-        b"gzip" => Policy::time(if option(b'n') || option(b'd') || option(b'c') && argv.len() == 2 {
+        b"gzip" => Policy::time(if option(b'n') || option(b'd') {
             TimeUse::None
         } else {
             TimeUse::Modified
@@ -93,7 +104,7 @@ pub fn policy(program: &[u8], argv: &[Vec<u8>], strict: bool) -> Policy {
         b"gunzip" => Policy::time(TimeUse::Modified),
         b"cp" | b"install" => {
             let keeps = option(b'p') || option(b'a') || option(b'u') || long(b"--");
-            Policy::time(if keeps { TimeUse::Modified } else { TimeUse::None })
+            Policy::tool(if keeps { TimeUse::Modified } else { TimeUse::None })
         }
         b"touch" => {
             let reference = option(b'r') || long(b"--r");

@@ -84,8 +84,16 @@ impl Session {
             }
             IoEvent::Stat { path } => self.stat(unit, &path.path, path.follow),
             IoEvent::StatFile { file } => {
-                // Opening noted the metadata; an inherited file is in the key.
-                let _ = file;
+                // Opening noted the metadata. Of what is inherited for writing
+                // only the kind matters to C libraries, and that is in the key.
+                if !self.is_own(unit, &file)
+                    && file.readable
+                    && matches!(file.kind, FileKind::Opened | FileKind::Regular)
+                    && let Some(path) = &file.path
+                    && self.unit(unit).policy.time != TimeUse::None
+                {
+                    self.stat(unit, path, true);
+                }
             }
             IoEvent::Access { path, mode, effective } => {
                 if classify(&path.path) == Class::Ordinary {
@@ -265,7 +273,12 @@ impl Session {
                 Identity::OtherProcess => self.doubt(unit, "looks at another process", true),
             },
             IoEvent::SetLimit { .. } => {}
-            IoEvent::StateChange { what } => self.state_changed(unit, what),
+            IoEvent::StateChange { what } => {
+                let harmless = what == "credentials" && crate::key::rights(tid) == self.rights;
+                if !harmless {
+                    self.state_changed(unit, what);
+                }
+            }
             IoEvent::SignalSent { target, .. } => self.signalled(unit, target),
             IoEvent::Network { what, file } => {
                 // Making a local socket reaches nobody yet.
@@ -408,7 +421,11 @@ impl Session {
             Class::Ordinary => {}
             Class::Determined => return,
             Class::Random => {
-                if error.is_none() && !self.unit(unit).policy.random {
+                // Perl seeds its hashes once at its start.
+                let seed = self.unit(unit).random_requests <= 1
+                    && self.unit(unit).program.ends_with("perl");
+                self.unit(unit).random_requests += 2;
+                if error.is_none() && !self.unit(unit).policy.random && !seed {
                     self.doubt(unit, format!("reads {}", path.path.display()), true);
                 }
                 return;
@@ -1071,7 +1088,9 @@ impl Session {
     fn state_changed(&mut self, unit: UnitId, what: &'static str) {
         // State of the process itself ends with it; children are keyed by what
         // they inherit of it.
-        const OWN: [&str; 7] = [
+        const OWN: [&str; 8] = [
+            // Compared at the end.
+            "status flags of an inherited description",
             "session",
             "process group",
             "scheduling policy",

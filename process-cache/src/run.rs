@@ -127,6 +127,9 @@ fn skip(
     for &(fd, by) in &outcome.positions {
         os::advance(fd, by);
     }
+    for &(fd, flags) in &outcome.flags {
+        os::set_flags(fd, flags);
+    }
     // Losing digests costs time, nothing else.
     let _ = world.table().flush();
     tell(plan, &report, None);

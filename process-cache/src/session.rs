@@ -106,6 +106,8 @@ pub struct Session {
     pub report: Report,
     /// The uid and gid files are made with.
     pub ids: (u32, u32),
+    /// The rights that all processes have.
+    pub rights: Vec<u8>,
     /// How the command ended, once it has.
     pub command_ended: Option<Ending>,
     /// The first process.
@@ -139,6 +141,7 @@ impl Session {
             jobs: Jobs::new(),
             report: Report::default(),
             ids: (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw()),
+            rights: crate::key::rights(0),
             command_ended: None,
             first: 0,
             skipped: 0,

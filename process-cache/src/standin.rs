@@ -131,6 +131,12 @@ impl Script {
         self.operations.push([libc::SYS_lseek as u64, fd as u64, by, libc::SEEK_CUR as u64]);
     }
 
+    /// Sets the status flags of a descriptor.
+    pub fn set_flags(&mut self, fd: i32, flags: i32) {
+        let request = libc::F_SETFL as u64;
+        self.operations.push([libc::SYS_fcntl as u64, fd as u64, request, flags as u64]);
+    }
+
     /// Ends the process.
     pub fn end(&mut self, ending: Ending) {
         match ending {

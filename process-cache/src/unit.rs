@@ -205,6 +205,8 @@ pub struct Inherited {
     pub position: Option<u64>,
     /// The path, for regular files.
     pub path: Option<FilePath>,
+    /// `O_APPEND` and `O_NONBLOCK` as they were.
+    pub flags: i32,
 }
 
 /// Bytes written into an inherited description.

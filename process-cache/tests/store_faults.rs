@@ -44,6 +44,7 @@ fn outcome(n: u32, content: Digest, length: u64) -> Outcome {
             data: StreamData::Stored(content, length),
         }],
         positions: Vec::new(),
+        flags: Vec::new(),
         effects: vec![Effect::Write {
             path: format!("/nowhere/{n}").as_str().into(),
             content,

@@ -430,6 +430,9 @@ impl Runtime {
         make: &dyn Fn(Tracee<Started>) -> Function,
     ) {
         let shared = &self.shared;
+        if parent != 0 {
+            shared.placement.started(parent, first.tid);
+        }
         let thread = flags & libc::CLONE_THREAD as u64 != 0;
         let tgid = if thread {
             shared

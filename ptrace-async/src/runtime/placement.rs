@@ -12,6 +12,10 @@
 //! another task stops, the tracer is free again and the scheduler decides, so
 //! that parallel builds stay parallel.
 //!
+//! The woken task may run before it is widened again. It cannot look at its
+//! affinity without stopping first, and by then it is widened; but it can fork,
+//! so each child's affinity is compared with its parent's at its first stop.
+//!
 //! What lost: always pinning the tracer (55 µs a stop), narrowing in parallel
 //! phases too (serialises two busy tracees on one CPU until the next balance).
 #![expect(unsafe_code, reason = "sched_getaffinity and sched_setaffinity")]
@@ -44,6 +48,11 @@ impl Cpus {
             unsafe { libc::CPU_SET(cpu, &mut set) };
         }
         Self(set)
+    }
+
+    fn equals(&self, other: &Self) -> bool {
+        // SAFETY: compares the sets' bits.
+        unsafe { libc::CPU_EQUAL(&self.0, &other.0) }
     }
 
     fn count(&self) -> i32 {
@@ -128,12 +137,17 @@ impl Placement {
         }
     }
 
-    /// The affinity of `tid` may have been changed by somebody else.
-    pub(super) fn forget(&self) {
-        let mut inner = self.inner.borrow_mut();
-        inner.last = 0;
-        if let (Some(own), true) = (inner.own, inner.solo.take().is_some()) {
-            own.apply(0);
+    /// A child made its first stop. If its parent was woken narrowed and made
+    /// it before we could widen the parent again, it has inherited that: it
+    /// gets what the parent has.
+    pub(super) fn started(&self, parent: Tid, child: Tid) {
+        if self.inner.borrow().own.is_none() {
+            return;
+        }
+        if let (Some(theirs), Some(its)) = (Cpus::of(parent), Cpus::of(child))
+            && !its.equals(&theirs)
+        {
+            theirs.apply(child);
         }
     }
 }

@@ -107,6 +107,7 @@ fn outcome() -> Outcome {
             data: StreamData::Inline(b"text".to_vec()),
         }],
         positions: vec![(0, 9)],
+        flags: vec![(1, libc::O_APPEND)],
         effects: vec![
             Effect::Write {
                 path: path.clone(),

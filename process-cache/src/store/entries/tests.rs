@@ -27,6 +27,7 @@ fn outcome(status: i32) -> Outcome {
         ending: Ending::Exited(status),
         stream: Vec::new(),
         positions: Vec::new(),
+        flags: Vec::new(),
         effects: Vec::new(),
         facts: Vec::new(),
         cpu_us: 0,
