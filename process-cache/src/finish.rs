@@ -44,6 +44,8 @@ pub struct Finished {
     pub flags: Vec<(i32, i32)>,
     /// How it ended.
     pub ending: Ending,
+    /// Random names made in the tree.
+    pub names: Vec<FilePath>,
     /// CPU and wall time in µs.
     pub spent: (u64, u64),
     /// Units in the tree.
@@ -306,6 +308,14 @@ impl Session {
             let wall = unit.clock.elapsed().as_micros() as u64;
             (wall, wall)
         };
+        let unit = self.unit(id);
+        if unit.policy.names {
+            let made: Vec<FilePath> =
+                unit.changes.iter().filter(|(_, c)| c.was_absent()).map(|(p, _)| p.clone()).collect();
+            let reason = "makes a random name";
+            unit.doubt(reason, made.is_empty());
+            unit.names.extend(made);
+        }
         let unit = &self.units[id.0 as usize];
         if let Some(doubt) = unit.doubts.first() {
             return Err(doubt.reason.clone());
@@ -319,7 +329,7 @@ impl Session {
         let mut changes: Vec<(FilePath, Change)> =
             unit.changes.iter().map(|(path, change)| (path.clone(), change.clone())).collect();
         changes.sort_by(|a, b| (a.1.last, &a.0).cmp(&(b.1.last, &b.0)));
-        Ok(Finished { key, facts, changes, stream, positions, flags, ending, spent, units: unit.units })
+        Ok(Finished { key, facts, changes, stream, positions, flags, ending, names: unit.names.clone(), spent, units: unit.units })
     }
 
     /// Whether somebody outside the unit changed what it saw or made, while it
@@ -444,6 +454,7 @@ impl Session {
         let child = std::mem::replace(&mut self.units[id.0 as usize], placeholder(id, parent));
         let above = &mut self.units[parent.0 as usize];
         above.absorb(&child);
+        above.names.extend(child.names.iter().cloned());
         for written in &child.written {
             if self.owners.get(&written.file) != Some(&parent) {
                 above.written_bytes += written.bytes.len() as u64;
@@ -490,6 +501,7 @@ pub fn store(
     });
     secured();
     let (effects, stream) = result?;
+    check_names(store, finished, &effects)?;
     let mut batches: Vec<Vec<Fact>> = Vec::new();
     let mut batch = Vec::new();
     let mut size = 32;
@@ -522,6 +534,30 @@ pub fn store(
         units: finished.units,
     };
     store.record(&finished.key, batches, &outcome).map_err(|error| error.to_string())
+}
+
+/// A random name must be gone, and must not be left in what the tree made.
+fn check_names(store: &Store, finished: &Finished, effects: &[Effect]) -> Result<(), String> {
+    for path in &finished.names {
+        if rustix::fs::lstat(path.as_path()).is_ok() {
+            return Err(format!("leaves {}, which has a random name", path.display()));
+        }
+        let Some(name) = path.file_name() else { continue };
+        let finder = memchr::memmem::Finder::new(name.as_bytes());
+        let in_stream = finished.stream.iter().any(|(_, bytes)| finder.find(bytes).is_some());
+        let in_files = effects.iter().any(|effect| match effect {
+            Effect::Write { content, .. } | Effect::Append { data: content, .. } => {
+                // What cannot be looked at might hold it.
+                store.get_bytes(content).map_or(true, |bytes| finder.find(&bytes).is_some())
+            }
+            Effect::Symlink { target, .. } => finder.find(target.as_bytes()).is_some(),
+            _ => false,
+        });
+        if in_stream || in_files {
+            return Err(format!("shows the random name {}", path.display()));
+        }
+    }
+    Ok(())
 }
 
 /// A file that somebody outside changed after it was looked at says nothing
@@ -592,6 +628,9 @@ fn capture(
             }
             continue;
         };
+        if change.attributes {
+            return Err(format!("sets extended attributes of {}", path.display()));
+        }
         if change.content.is_none() {
             metadata_effects(path, change, &stat, &mut effects);
             continue;

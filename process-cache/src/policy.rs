@@ -18,19 +18,32 @@ pub struct Policy {
     pub clock: bool,
     /// It may ask for random bytes beyond a hash seed at start-up.
     pub random: bool,
-    /// It may ask how its process or the machine is doing (usage, load).
+    /// It may ask how its process or the machine is doing (usage, load, the
+    /// bounds of its stack).
     pub usage: bool,
+    /// Clock reads that belong to its start-up.
+    pub start_clock: u32,
+    /// What it makes is a random name (mktemp): the name may be used, but not
+    /// be left anywhere.
+    pub names: bool,
 }
 
 impl Policy {
-    const STRICT: Self = Self { time: TimeUse::Exact, clock: false, random: false, usage: false };
+    const STRICT: Self = Self {
+        time: TimeUse::Exact,
+        clock: false,
+        random: false,
+        usage: false,
+        start_clock: 0,
+        names: false,
+    };
 
     const fn time(time: TimeUse) -> Self {
         Self { time, ..Self::STRICT }
     }
 
     const fn tool(time: TimeUse) -> Self {
-        Self { time, clock: true, random: true, usage: true }
+        Self { time, clock: true, random: true, usage: true, ..Self::STRICT }
     }
 }
 
@@ -65,12 +78,17 @@ pub fn policy(program: &[u8], argv: &[Vec<u8>], strict: bool) -> Policy {
         // Builders and shells compare times with each other.
         b"make" | b"gmake" => Policy::tool(TimeUse::Order),
         b"sh" | b"dash" | b"test" | b"[" => Policy::time(TimeUse::Order),
-        b"bash" => Policy { clock: false, ..Policy::time(TimeUse::Order) },
-        b"cmake" => Policy { clock: true, random: false, usage: true, time: TimeUse::Order },
+        // bash notes the time and seeds $RANDOM when it starts; scripts that use
+        // $RANDOM are looked for (see `uses_chance`).
+        b"bash" => Policy { start_clock: 3, ..Policy::time(TimeUse::Order) },
+        b"mktemp" => Policy { names: true, ..Policy::tool(TimeUse::None) },
+        // Without a header there is no date in it.
+        b"xgettext" if long(b"--omit-header") => Policy::tool(TimeUse::None),
+        b"cmake" => Policy { random: false, ..Policy::tool(TimeUse::Order) },
         // These record times they saw, and compare them later.
         b"ninja" => Policy::tool(TimeUse::Modified),
         b"cargo" => Policy::tool(TimeUse::Modified),
-        b"rustc" => Policy { time: TimeUse::None, clock: true, random: false, usage: true },
+        b"rustc" => Policy { random: false, ..Policy::tool(TimeUse::None) },
         _ if name.starts_with(b"python") => Policy::time(TimeUse::Modified),
         // Small tools that read contents and names only; where they make
         // temporary files, clock and chance give those their names.
@@ -144,6 +162,23 @@ fn plain_name(program: &[u8]) -> &[u8] {
     name
 }
 
+/// Whether a bash script (or `-c` string) may use `$RANDOM` for more than a
+/// temporary name (`conf$$-$RANDOM`, where the process id stands beside it).
+pub fn uses_chance(script: &[u8]) -> bool {
+    script.split(|&b| b == b'\n').any(|line| {
+        if line.trim_ascii_start().starts_with(b"#") {
+            return false;
+        }
+        memchr::memmem::find_iter(line, b"RANDOM").any(|at| {
+            let (before, after) = (&line[..at], &line[at + 6..]);
+            let beside_pid = before.ends_with(b"$$-$") || after.starts_with(b"-$$");
+            let in_name = before.ends_with(b"{") && after.starts_with(b"-0}$$");
+            let only_asked = before.ends_with(b"-n \"$") || before.ends_with(b"-z \"$");
+            !(beside_pid || in_name || only_asked)
+        })
+    })
+}
+
 /// Environment variables that belong to the session and not to the work. A
 /// program that shows them all (`env`) is keyed by them all the same.
 pub fn ignores_variable(name: &[u8], program: &[u8]) -> bool {
@@ -198,6 +233,14 @@ mod tests {
         assert_eq!(plain_name(b"/usr/bin/x86_64-linux-gnu-gcc-12"), b"gcc");
         assert_eq!(plain_name(b"gcc-ar"), b"gcc-ar");
         assert_eq!(plain_name(b"python3.11"), b"python3.11");
+    }
+
+    #[test]
+    fn a_random_number_beside_the_process_id_is_a_name() {
+        assert!(!uses_chance(b"tmp=./conf$$-$RANDOM\n  # echo $RANDOM\n"));
+        assert!(!uses_chance(b"{ test -n \"$RANDOM\" && tmp=$TMPDIR/cg$$-$RANDOM; }"));
+        assert!(uses_chance(b"echo $RANDOM > x"));
+        assert!(uses_chance(b"x=${RANDOM}"));
     }
 
     #[test]

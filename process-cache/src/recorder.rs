@@ -22,7 +22,7 @@ use crate::fact::{Answer, Query, TimeUse};
 use crate::locate::{Located, is_directory, is_link, is_regular};
 use crate::path::FilePath;
 use crate::place::{Class, classify};
-use crate::policy::is_hash_seed;
+use crate::policy::{is_hash_seed, uses_chance};
 use crate::session::{Before, Session};
 use crate::unit::{Change, Observed, TimeState, UnitId, Written};
 use crate::world::World;
@@ -131,9 +131,9 @@ impl Session {
                 None => self.doubt(unit, "reads attributes of a nameless file", true),
             },
             IoEvent::XattrWrite { place, .. } => {
-                let path = place_path(&place).map(|p| p.display().to_string());
-                let path = path.unwrap_or_else(|| "a file".to_owned());
-                self.doubt(unit, format!("sets extended attributes of {path}"), true);
+                if let Some(change) = self.meta_change(unit, before, &place) {
+                    change.attributes = true;
+                }
             }
             IoEvent::MakeDir { .. } | IoEvent::Symlink { .. } => {
                 if matches!(event, IoEvent::Symlink { .. }) {
@@ -241,7 +241,10 @@ impl Session {
                 }
             }
             IoEvent::Clock { clock } => {
-                if !self.unit(unit).policy.clock && !planted(Defect::ClockDoubt) {
+                let policy = self.unit(unit).policy;
+                self.unit(unit).clock_reads += 1;
+                let starting = self.unit(unit).clock_reads <= policy.start_clock;
+                if !policy.clock && !starting && !planted(Defect::ClockDoubt) {
                     let which = match clock {
                         libc::CLOCK_MONOTONIC
                         | libc::CLOCK_MONOTONIC_RAW
@@ -431,7 +434,9 @@ impl Session {
                 return;
             }
             Class::Volatile => {
-                if error.is_none() {
+                let stack = self.unit(unit).policy.usage
+                    && path.path.as_os_str() == "/proc/self/maps";
+                if error.is_none() && !stack {
                     self.doubt(unit, format!("opens {}", path.path.display()), true);
                 }
                 return;
@@ -482,6 +487,12 @@ impl Session {
             self.doubt(unit, format!("opens {}, which is no plain file", given.display()), true);
             return;
         };
+        if self.unit(unit).policy.start_clock > 0 && stat.st_size < 4 << 20 {
+            let chance = std::fs::read(&given).is_ok_and(|script| uses_chance(&script));
+            if chance {
+                self.doubt(unit, "uses $RANDOM", true);
+            }
+        }
         self.note(unit, Query::Content(given), observed, located.resource.clone());
         // fstat on it is not seen.
         if self.unit(unit).policy.time != TimeUse::None {

@@ -25,7 +25,7 @@ use crate::key::{Descriptor, Execution, Keyed, Unkeyed, jobserver, weak_key};
 use crate::outcome::Ending;
 use crate::path::FilePath;
 use crate::place::{Class, classify};
-use crate::policy::policy;
+use crate::policy::{policy, uses_chance};
 use crate::report::{Fate, Line};
 use crate::session::{Before, Process, Session, Task};
 use crate::store::{Lookup, Miss};
@@ -419,6 +419,20 @@ impl Tracer {
                     Ok(keyed) => {
                         unit.policy =
                             policy(keyed.program.as_bytes(), &unit.argv, session.settings.strict);
+                        let script = unit.argv.get(2).filter(|_| {
+                            unit.policy.start_clock > 0 && unit.argv[1].as_slice() == b"-c"
+                        });
+                        if script.is_some_and(|script| uses_chance(script)) {
+                            unit.doubt("uses $RANDOM", true);
+                        }
+                        // dd tells its speed on descriptor 2, if anybody listens.
+                        let unheard = session.model.file(now, 2).is_none_or(|file| {
+                            matches!(file.kind, FileKind::CharDevice(0x103))
+                                || file.path.as_deref().is_some_and(|p| p.as_os_str() == "/dev/null")
+                        });
+                        if unheard && keyed.program.ends_with("dd") {
+                            unit.policy.clock = true;
+                        }
                         unit.program = keyed.program;
                         unit.key = Some(keyed.key);
                         unit.inherited = keyed.inherited;

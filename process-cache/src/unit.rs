@@ -114,6 +114,8 @@ pub struct Change {
     pub time: TimeState,
     /// Permission bits were set.
     pub mode_set: bool,
+    /// It got extended attributes.
+    pub attributes: bool,
     /// Permission bits it would have been made with.
     pub create_mode: Option<u32>,
     /// It was made as a hard link to this name.
@@ -133,6 +135,7 @@ impl Change {
             appended_from: None,
             time: TimeState::Kept,
             mode_set: false,
+            attributes: false,
             create_mode: None,
             linked_to: None,
         }
@@ -179,6 +182,7 @@ impl Change {
             appended_from,
             time,
             mode_set: self.mode_set || other.mode_set,
+            attributes: self.attributes || other.attributes,
             create_mode: earlier.create_mode.or(later.create_mode),
             linked_to,
         };
@@ -259,6 +263,10 @@ pub struct Unit {
     pub written_bytes: u64,
     /// Requests for random bytes so far (per process image).
     pub random_requests: u32,
+    /// Clock reads so far.
+    pub clock_reads: u32,
+    /// Random names that were made in the tree: (path, last component).
+    pub names: Vec<FilePath>,
     /// Processes of the subtree that are alive.
     pub alive: u32,
     /// Units in the subtree, itself included.
@@ -291,6 +299,8 @@ impl Unit {
             sought: Vec::new(),
             written_bytes: 0,
             random_requests: 0,
+            clock_reads: 0,
+            names: Vec::new(),
             alive: 1,
             units: 1,
             miss: String::new(),
