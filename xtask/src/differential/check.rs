@@ -14,7 +14,7 @@ use super::execute::{End, Outcome, Patience, execute};
 use crate::pcache::Report;
 use crate::tree::arena::{Arena, Side};
 use crate::tree::clock::{FileClock, Nanos};
-use crate::tree::snapshot::{Aspect, Snapshot, Story, excerpt};
+use crate::tree::snapshot::{Aspect, Snapshot, Story, excerpt, excerpts};
 
 /// The pcache to test.
 #[derive(Debug, Clone)]
@@ -217,7 +217,7 @@ impl Play<'_> {
             if !seen.insert(value.clone()) {
                 found.push((
                     Aspect::Chance,
-                    format!("{path}: {} again in run {round}", excerpt(&value)),
+                    format!("{path}: {} again in run {round}", excerpt(&value, 0)),
                 ));
             }
             if !found.is_empty() {
@@ -345,24 +345,18 @@ fn compare_outcomes(ours: &Outcome, theirs: &Outcome, run: &Run, found: &mut Fin
             ours == theirs
         };
         if !same {
+            let (ours, theirs) = excerpts(ours, theirs);
             found.push((
                 Aspect::Streams,
-                format!(
-                    "standard {name}: {} plainly, {} under pcache",
-                    excerpt(ours),
-                    excerpt(theirs)
-                ),
+                format!("standard {name}: {ours} plainly, {theirs} under pcache"),
             ));
         }
     }
     if ours.left != theirs.left {
+        let (ours, theirs) = excerpts(&ours.left, &theirs.left);
         found.push((
             Aspect::Offsets,
-            format!(
-                "left of standard input: {} plainly, {} under pcache",
-                excerpt(&ours.left),
-                excerpt(&theirs.left)
-            ),
+            format!("left of standard input: {ours} plainly, {theirs} under pcache"),
         ));
     }
     if ours.offset != theirs.offset {

@@ -9,7 +9,7 @@ use std::process::Command;
 use anyhow::Context;
 
 use super::check::SEARCH_PATH;
-use crate::tree::snapshot::{Aspect, excerpt};
+use crate::tree::snapshot::{Aspect, excerpts};
 
 /// What each asked tool answered.
 pub(crate) type Conclusions = Vec<(&'static str, Vec<u8>)>;
@@ -53,13 +53,10 @@ pub(crate) fn conclude(tree: &Path, kind: &str, home: &Path) -> anyhow::Result<C
 pub(crate) fn compare(ours: &Conclusions, theirs: &Conclusions, found: &mut Vec<(Aspect, String)>) {
     for ((question, ours), (_, theirs)) in ours.iter().zip(theirs) {
         if ours != theirs {
+            let (ours, theirs) = excerpts(ours, theirs);
             found.push((
                 Aspect::Conclusion,
-                format!(
-                    "`{question}` says {} plainly, {} under pcache",
-                    excerpt(ours),
-                    excerpt(theirs)
-                ),
+                format!("`{question}` says {ours} plainly, {theirs} under pcache"),
             ));
         }
     }

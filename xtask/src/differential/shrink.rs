@@ -131,22 +131,28 @@ impl Shrinking<'_> {
         Ok(changed)
     }
 
-    /// Tries to remove each of `count` parts, from the last to the first.
+    /// Tries to remove `count` parts, half of them at once at first, then
+    /// smaller runs, from the last to the first.
     fn each(
         &mut self,
         count: impl Fn(&Case) -> usize,
         remove: impl Fn(&mut Case, usize),
     ) -> anyhow::Result<bool> {
         let mut changed = false;
-        let mut at = count(&self.best);
-        while at > 0 {
-            at = (at - 1).min(count(&self.best).saturating_sub(1));
-            if count(&self.best) == 0 {
-                break;
+        let mut size = count(&self.best).div_ceil(2);
+        while size > 0 {
+            let mut end = count(&self.best);
+            while end > 0 {
+                let start = end.saturating_sub(size);
+                let mut candidate = self.best.clone();
+                for at in (start..end).rev() {
+                    remove(&mut candidate, at);
+                }
+                changed |= self.attempt(candidate)?;
+                // A success may have dropped more than was asked for.
+                end = start.min(count(&self.best));
             }
-            let mut candidate = self.best.clone();
-            remove(&mut candidate, at);
-            changed |= self.attempt(candidate)?;
+            size /= 2;
         }
         Ok(changed)
     }

@@ -214,7 +214,7 @@ fn compare(path: &Path, ours: &Item, theirs: &Item, found: &mut Vec<(Aspect, Str
         return;
     }
     if ours.content != theirs.content {
-        let (ours, theirs) = (excerpt(&ours.content), excerpt(&theirs.content));
+        let (ours, theirs) = excerpts(&ours.content, &theirs.content);
         found.push((
             Aspect::Tree,
             format!("{path}: content {ours} plainly, {theirs} under pcache"),
@@ -249,14 +249,28 @@ fn compare(path: &Path, ours: &Item, theirs: &Item, found: &mut Vec<(Aspect, Str
     }
 }
 
-/// The beginning of some output, quoted, for a message.
-pub(crate) fn excerpt(bytes: &[u8]) -> String {
-    const LONGEST: usize = 160;
-    let mut text = format!(
-        "{:?}",
-        String::from_utf8_lossy(&bytes[..bytes.len().min(LONGEST)])
-    );
-    if bytes.len() > LONGEST {
+/// Two byte strings, quoted, from a little before where they part.
+pub(crate) fn excerpts(ours: &[u8], theirs: &[u8]) -> (String, String) {
+    const BEFORE: usize = 40;
+    let equal = ours.iter().zip(theirs).take_while(|(a, b)| a == b).count();
+    let start = if equal > 2 * BEFORE {
+        equal - BEFORE
+    } else {
+        0
+    };
+    (excerpt(ours, start), excerpt(theirs, start))
+}
+
+/// Some output from `start` on, quoted, for a message.
+pub(crate) fn excerpt(bytes: &[u8], start: usize) -> String {
+    const LONGEST: usize = 200;
+    let end = bytes.len().min(start + LONGEST);
+    let mut text = String::new();
+    if start > 0 {
+        text.push_str("...");
+    }
+    let _ = write!(text, "{:?}", String::from_utf8_lossy(&bytes[start..end]));
+    if bytes.len() > end {
         let _ = write!(text, "... ({} bytes)", bytes.len());
     }
     text

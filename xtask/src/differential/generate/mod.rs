@@ -71,8 +71,12 @@ pub(crate) fn case(seed: u64, steps: usize, tools: Tools) -> Case {
         'p' => python::project(dice),
         _ => return chance::case(dice, seed, tools),
     };
+    // Most steps have the same surroundings, or nothing would ever be a hit.
+    let mut usual = Run::default();
+    vary(dice, &project, &mut usual);
+    usual.options.clear();
     let steps = (0..steps)
-        .map(|index| step(dice, &project, index))
+        .map(|index| step(dice, &project, &usual, index))
         .collect();
     Case {
         kind: project.kind.into(),
@@ -84,7 +88,7 @@ pub(crate) fn case(seed: u64, steps: usize, tools: Tools) -> Case {
     }
 }
 
-fn step(dice: &mut Dice, project: &Project, index: usize) -> Step {
+fn step(dice: &mut Dice, project: &Project, usual: &Run, index: usize) -> Step {
     // Sometimes the same again, untouched: nothing to do must do nothing.
     let edits = if index == 0 || dice.chance(15) {
         Vec::new()
@@ -105,7 +109,18 @@ fn step(dice: &mut Dice, project: &Project, index: usize) -> Step {
             ..Run::default()
         };
     }
-    vary(dice, project, &mut run);
+    if dice.chance(30) {
+        vary(dice, project, &mut run);
+    } else {
+        run.env.extend(usual.env.clone());
+        run.prelude.clone_from(&usual.prelude);
+        if run.input == Input::Null {
+            run.input = usual.input.clone();
+        }
+        if !run.unordered {
+            run.output = usual.output.clone();
+        }
+    }
     Step { edits, run }
 }
 
