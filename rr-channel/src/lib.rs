@@ -50,7 +50,8 @@
 //! | destructors of thread-locals | covered where the thread is from [`thread`]; else depends on the order in which the thread first used things |
 //! | fork without exec | the child's channels work, and are not recorded |
 //! | several processes | one per recording; the others run as if off |
-//! | `std::sync::mpsc`, locks, condition variables, barriers, parking | not covered |
+//! | `std::sync::mpsc`, as [`mpsc`] | covered |
+//! | locks, condition variables, barriers, `Once`, parking | not covered |
 //! | ipc-channel, tokio, futures, rayon, parking_lot | not covered |
 //! | time, randomness, file and network order | not covered; a program that depends on them may desynchronise |
 //! | which live thread gets which message, after a desynchronisation | not reserved for threads that still replay |
@@ -62,6 +63,7 @@
 pub mod crossbeam_channel;
 pub mod identity;
 pub mod log;
+pub mod mpsc;
 pub mod thread;
 
 mod context;

@@ -114,6 +114,11 @@ fn threads_that_panic() {
 }
 
 #[test]
+fn channels_with_the_face_of_stds() {
+    check("mpsc");
+}
+
+#[test]
 fn an_unknown_mode_runs_as_if_off() {
     let run = Run::of("many_senders").env("RR_CHANNEL", "on").finish();
     assert!(run.status.success());

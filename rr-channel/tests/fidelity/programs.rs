@@ -38,6 +38,7 @@ fn run() {
         "foreign_threads" => foreign_threads(),
         "destructors" => destructors(),
         "panics" => panics(),
+        "mpsc" => mpsc(),
         "killed" => killed(),
         "diverging" => diverging(),
         "withheld" => withheld(),
@@ -514,6 +515,37 @@ fn panics() -> Outcome {
         .map(|handle| handle.join().is_ok())
         .collect();
     vec![line("main", &seen), line("ends", &ends)]
+}
+
+/// `std`'s face: both kinds of channels, polled and waited for.
+fn mpsc() -> Outcome {
+    use rr_channel::mpsc::{channel, sync_channel};
+    let (tx, rx) = channel();
+    let (sync_tx, sync_rx) = sync_channel(2);
+    let handles: Vec<_> = (0..3)
+        .map(|who| {
+            let (tx, sync_tx) = (tx.clone(), sync_tx.clone());
+            thread::spawn(move || {
+                let mut full = 0;
+                for n in 0..60 {
+                    tx.send((who, n)).unwrap();
+                    if sync_tx.try_send((who, n)).is_err() {
+                        full += 1;
+                        sync_tx.send((who, n)).unwrap();
+                    }
+                }
+                line(&format!("thread {who}"), &full)
+            })
+        })
+        .collect();
+    drop((tx, sync_tx));
+    let seen: Vec<_> = sync_rx
+        .iter()
+        .map(|message| (message, rx.try_recv()))
+        .collect();
+    let mut outcome = joined(handles);
+    outcome.push(line("main", &seen));
+    outcome
 }
 
 /// Kills itself in the midst of things, once the main thread has seen enough.

@@ -1,0 +1,208 @@
+//! Upstream's own test suite, run through the drop-in.
+//!
+//! The tests are those of the published crossbeam-channel of the version in use,
+//! taken from where cargo keeps it, copied to a scratch package next to a crate that
+//! carries upstream's name and re-exports ours, and run in each mode. Nothing of
+//! them is kept in this repository.
+//!
+//! It takes some minutes and a crates registry, so it is asked for explicitly:
+//!
+//! ```text
+//! cargo test -p rr-channel --test conformance -- --ignored --nocapture
+//! ```
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What the published tests use besides the crate itself.
+const MANIFEST: &str = r#"
+[package]
+name = "conformance"
+version = "0.0.0"
+edition = "2021"
+
+[lib]
+path = "lib.rs"
+
+[dev-dependencies]
+crossbeam-channel = { path = "shim" }
+crossbeam-utils = "0.8"
+num_cpus = "1"
+rand = "0.8"
+signal-hook = "0.3"
+
+[workspace]
+members = ["shim"]
+
+[profile.dev]
+opt-level = 1
+"#;
+
+/// The suite whose tests count the whole process's allocations: run alone, each.
+const COUNTS_ALLOCATIONS: &str = "golang";
+
+fn json_lines(output: &[u8]) -> impl Iterator<Item = serde_json::Value> {
+    output
+        .split(|byte| *byte == b'\n')
+        .filter_map(|line| serde_json::from_slice(line).ok())
+}
+
+fn cargo() -> Command {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .env_remove("RR_CHANNEL");
+    cargo
+}
+
+/// Where cargo keeps the published crate, and its version.
+fn published() -> (PathBuf, String) {
+    let output = cargo()
+        .args(["metadata", "--format-version=1"])
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let metadata = json_lines(&output.stdout).next().unwrap();
+    let package = metadata["packages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|package| package["name"] == "crossbeam-channel")
+        .unwrap();
+    let manifest = Path::new(package["manifest_path"].as_str().unwrap());
+    (
+        manifest.parent().unwrap().to_owned(),
+        package["version"].as_str().unwrap().to_owned(),
+    )
+}
+
+/// A package with the published tests, below `dir`.
+fn lay_out(dir: &Path) {
+    let (source, version) = published();
+    fs::create_dir_all(dir.join("shim/src")).unwrap();
+    fs::create_dir_all(dir.join("tests")).unwrap();
+    fs::write(dir.join("Cargo.toml"), MANIFEST).unwrap();
+    fs::write(dir.join("lib.rs"), "").unwrap();
+    let shim = format!(
+        "[package]\nname = \"crossbeam-channel\"\nversion = \"{version}\"\nedition = \"2021\"\n\n\
+         [dependencies]\nrr-channel = {{ path = {:?} }}\n",
+        env!("CARGO_MANIFEST_DIR")
+    );
+    fs::write(dir.join("shim/Cargo.toml"), shim).unwrap();
+    fs::write(
+        dir.join("shim/src/lib.rs"),
+        "pub use rr_channel::crossbeam_channel::*;\n",
+    )
+    .unwrap();
+    for entry in fs::read_dir(source.join("tests")).unwrap() {
+        let path = entry.unwrap().path();
+        fs::copy(&path, dir.join("tests").join(path.file_name().unwrap())).unwrap();
+    }
+}
+
+/// Builds the tests: each suite's name and executable.
+fn build(dir: &Path) -> Vec<(String, PathBuf)> {
+    let output = cargo()
+        .current_dir(dir)
+        .env(
+            "CARGO_TARGET_DIR",
+            Path::new(env!("CARGO_TARGET_TMPDIR")).join("conformance"),
+        )
+        .args(["test", "--tests", "--no-run", "--message-format=json"])
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let mut suites: Vec<_> = json_lines(&output.stdout)
+        .filter(|message| message["target"]["kind"][0] == "test")
+        .filter_map(|message| {
+            let name = message["target"]["name"].as_str()?.to_owned();
+            Some((name, PathBuf::from(message["executable"].as_str()?)))
+        })
+        .collect();
+    suites.sort();
+    suites
+}
+
+/// One suite in one mode.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Counts {
+    passed: u64,
+    failed: u64,
+    desyncs: usize,
+}
+
+fn run(executable: &Path, name: &str, mode: &str, log: &Path) -> Counts {
+    let mut command = Command::new(executable);
+    command
+        .env("RR_CHANNEL", mode)
+        .env("RR_CHANNEL_LOG", log)
+        .env("RUST_BACKTRACE", "0");
+    if name == COUNTS_ALLOCATIONS {
+        command.arg("--test-threads=1");
+    }
+    let output = command.output().unwrap();
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let number_before = |word: &str| {
+        let summary = stdout.rsplit("test result:").next()?;
+        summary
+            .split(word)
+            .next()?
+            .split_whitespace()
+            .next_back()?
+            .parse()
+            .ok()
+    };
+    if !output.status.success() {
+        println!("{name}, {mode}: {stdout}{stderr}");
+    }
+    let said = |text: &str| text.matches(" desynchronised at event ").count();
+    Counts {
+        passed: number_before(" passed").unwrap_or(0),
+        failed: number_before(" failed").unwrap_or(u64::MAX),
+        desyncs: said(&stdout) + said(&stderr),
+    }
+}
+
+#[test]
+#[ignore = "takes minutes, and a crates registry"]
+fn upstreams_tests_pass_in_every_mode() {
+    let dir = tempfile::tempdir().unwrap();
+    lay_out(dir.path());
+    let mut total = [0; 3];
+    let mut failed = 0;
+    let mut desyncs = 0;
+    println!(
+        "{:16} {:>8} {:>8} {:>8} {:>8}",
+        "suite", "off", "record", "replay", "desyncs"
+    );
+    for (name, executable) in build(dir.path()) {
+        let log = dir.path().join(format!("{name}.log"));
+        let counts = ["off", "record", "replay"].map(|mode| run(&executable, &name, mode, &log));
+        let [off, record, replay] = &counts;
+        println!(
+            "{name:16} {:>8} {:>8} {:>8} {:>8}",
+            off.passed, record.passed, replay.passed, replay.desyncs
+        );
+        for (total, counts) in total.iter_mut().zip(&counts) {
+            *total += counts.passed;
+            failed += counts.failed;
+            desyncs += counts.desyncs;
+        }
+    }
+    let [off, record, replay] = total;
+    println!("{:16} {off:>8} {record:>8} {replay:>8} {desyncs:>8}", "all");
+    assert_eq!(
+        (failed, off > 0, off == record, off == replay),
+        (0, true, true, true)
+    );
+}
