@@ -48,7 +48,7 @@
 //! | the same in a static executable, or created by libraries before they linked this crate | recorded; told apart by name, else by the order of their first use of this crate, so a replay may mix them up |
 //! | crashes, `SIGKILL`, `process::exit` during recording | covered: the log holds all events but at most the last of each thread |
 //! | destructors of thread-locals | covered where the thread is from [`thread`]; else depends on the order in which the thread first used things |
-//! | fork without exec | the child's channels work, and are not recorded |
+//! | fork without exec | the child's channels work, and are not recorded; in a replay, do not |
 //! | several processes | one per recording; the others run as if off |
 //! | `std::sync::mpsc`, as [`mpsc`] | covered |
 //! | locks, condition variables, barriers, `Once`, parking | not covered |

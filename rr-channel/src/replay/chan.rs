@@ -1,5 +1,6 @@
 //! A replayed channel's messages, which the world knows only by their tags.
 
+use std::mem::ManuallyDrop;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -86,8 +87,12 @@ impl<T> Chan<T> {
                 .filter_map(|tag| messages.remove(tag))
                 .collect()
         };
-        // Outside of every lock: a message's destructor may use channels.
-        drop(messages);
+        // Outside of every lock: a message's destructor may use channels. If one
+        // panics, the messages after it leak, as upstream's do: a second panic
+        // would end the process.
+        let mut messages = ManuallyDrop::new(messages.into_iter());
+        messages.by_ref().for_each(drop);
+        drop(ManuallyDrop::into_inner(messages));
     }
 
     /// This channel as an arm of a selection.
@@ -116,6 +121,10 @@ impl<T> Chan<T> {
         let mut messages = self.lock();
         loop {
             if let Some(message) = messages.remove(&tag) {
+                if messages.capacity() > 1024 && messages.len() < messages.capacity() / 8 {
+                    let len = messages.len();
+                    messages.shrink_to(len * 2);
+                }
                 return message;
             }
             messages = self

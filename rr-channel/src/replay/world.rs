@@ -122,6 +122,8 @@ struct Chan {
     queues: FxHashMap<ThreadId, VecDeque<(Tag, u64)>>,
     len: usize,
     arrivals: u64,
+    /// Whether anything was ever received from it.
+    taken: bool,
     senders: usize,
     receivers: usize,
     waiters: Vec<ThreadId>,
@@ -145,7 +147,9 @@ impl Chan {
             return false;
         };
         queue.remove(at);
+        shrink(queue);
         self.len -= 1;
+        self.taken = true;
         true
     }
 
@@ -156,8 +160,18 @@ impl Chan {
             .filter(|queue| !queue.is_empty())
             .min_by_key(|queue| queue.front().map(|(_, arrival)| *arrival))?;
         let (tag, _) = queue.pop_front()?;
+        shrink(queue);
         self.len -= 1;
+        self.taken = true;
         Some(tag)
+    }
+
+    /// Takes all messages, oldest first.
+    fn take_all(&mut self) -> Vec<Tag> {
+        let mut all: Vec<_> = self.queues.drain().flat_map(|(_, queue)| queue).collect();
+        all.sort_unstable_by_key(|(_, arrival)| *arrival);
+        self.len = 0;
+        all.into_iter().map(|(tag, _)| tag).collect()
     }
 
     fn has_room(&self) -> bool {
@@ -479,12 +493,7 @@ impl World {
         if *side > 0 {
             return Vec::new();
         }
-        let mut discarded = Vec::new();
-        if !sends {
-            discarded.extend(chan.queues.values().flatten().map(|(tag, _)| *tag));
-            chan.queues.clear();
-            chan.len = 0;
-        }
+        let discarded = if sends { Vec::new() } else { chan.take_all() };
         self.changed(key, None);
         discarded
     }
@@ -607,7 +616,9 @@ impl World {
                 (in_turn && chan.has_room()).then(|| self.put(arm.chan, tag))
             }
             (Need::Refused, Some(_)) => (chan.receivers == 0).then_some(Got::Refused),
-            (Need::Ready, _) => self.is_ready(id, arm, now).then_some(Got::Ready),
+            // What the recorded thread saw may by now be taken: readiness reserves
+            // nothing, and the program must reckon with that.
+            (Need::Ready, _) => (chan.taken || self.is_ready(id, arm, now)).then_some(Got::Ready),
             _ => None,
         }
     }
@@ -626,6 +637,7 @@ impl World {
         if !chan.is_due(now) {
             return None;
         }
+        chan.taken = true;
         let timer = chan.timer.as_mut()?;
         let due = timer.due?;
         timer.due = timer.period.and_then(|period| now.checked_add(period));
@@ -701,6 +713,7 @@ impl World {
     /// Hands a message to a receiver that waits for it.
     fn offer(&mut self, id: ThreadId, arm: &Arm, tag: Tag) -> Option<Got> {
         let (other, position) = self.partner(id, arm, Some(tag))?;
+        self.chans[arm.chan.0].taken = true;
         self.settle(other, position, Got::Message(tag));
         Some(Got::Sent)
     }
@@ -709,6 +722,7 @@ impl World {
     fn accept(&mut self, id: ThreadId, arm: &Arm, tag: Option<Tag>) -> Option<Tag> {
         let (other, position) = self.partner(id, arm, tag)?;
         let tag = self.threads.get(&other)?.wait.as_ref()?.arms[position].send?;
+        self.chans[arm.chan.0].taken = true;
         self.settle(other, position, Got::Sent);
         Some(tag)
     }
@@ -921,6 +935,13 @@ impl World {
             desyncs: self.desyncs.clone(),
             threads,
         }
+    }
+}
+
+/// Gives memory back that a burst of messages needed.
+fn shrink<T>(queue: &mut VecDeque<T>) {
+    if queue.capacity() > 1024 && queue.len() < queue.capacity() / 8 {
+        queue.shrink_to(queue.len() * 2);
     }
 }
 

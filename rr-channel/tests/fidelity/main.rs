@@ -5,6 +5,7 @@
 
 mod harness;
 mod programs;
+mod random;
 
 use harness::{Run, check, off, record, replay};
 
@@ -116,6 +117,17 @@ fn threads_that_panic() {
 #[test]
 fn channels_with_the_face_of_stds() {
     check("mpsc");
+}
+
+/// `RR_CHANNEL_TEST_SEEDS` says how many.
+#[test]
+fn random_programs() {
+    let count = std::env::var("RR_CHANNEL_TEST_SEEDS")
+        .ok()
+        .and_then(|n| n.parse().ok());
+    for seed in 0..count.unwrap_or(16_u64) {
+        check(&format!("random {seed}"));
+    }
 }
 
 #[test]

@@ -42,7 +42,13 @@ fn run() {
         "killed" => killed(),
         "diverging" => diverging(),
         "withheld" => withheld(),
-        other => panic!("no program called {other}"),
+        other => match other
+            .strip_prefix("random ")
+            .and_then(|seed| seed.parse().ok())
+        {
+            Some(seed) => crate::random::run(seed),
+            None => panic!("no program called {other}"),
+        },
     };
     for line in outcome {
         println!("outcome: {line}");
