@@ -10,7 +10,10 @@
 //! Each iteration sends [`MESSAGES`] messages through a new channel, with threads of
 //! its own; divide by that.
 
-#![expect(missing_docs, reason = "criterion_group! makes an undocumented function")]
+#![expect(
+    missing_docs,
+    reason = "criterion_group! makes an undocumented function"
+)]
 
 use std::hint::black_box;
 

@@ -41,7 +41,7 @@ opt-level = 1
 
 /// Tests that choose random numbers, which is no order of messages: upstream calls
 /// each of them `drops`. They pass, and need not replay.
-const RANDOM: &str = " thread drops/";
+const RANDOM: &str = " thread drops";
 
 /// The suite whose tests count the whole process's allocations: run alone, each.
 const COUNTS_ALLOCATIONS: &str = "golang";
