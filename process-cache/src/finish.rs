@@ -162,6 +162,7 @@ fn precondition(
         if let (Query::Stat { time, .. }, Observed::Metadata { .. }) = (query, &observation.observed)
             && *time >= TimeUse::Modified
             && change.time == TimeState::Present
+            && !observation.carried
         {
             return Err(format!("looks at the time of {}, which it made", resource.display()));
         }

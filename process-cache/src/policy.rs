@@ -110,7 +110,8 @@ pub fn policy(program: &[u8], argv: &[Vec<u8>], strict: bool) -> Policy {
         // The head of a unified or context diff shows the files' times.
         b"diff" => {
             let shows = option(b'u') || option(b'c') || option(b'U') || option(b'C') || long(b"--");
-            Policy::time(if shows { TimeUse::Modified } else { TimeUse::None })
+            let time = if shows { TimeUse::Modified } else { TimeUse::None };
+            Policy { usage: true, ..Policy::time(time) }
         }
         b"tar" => Policy::tool(TimeUse::Modified),
         // gzip stores the time of the file it compresses by name.

@@ -284,6 +284,11 @@ impl Session {
             }
             IoEvent::SignalSent { target, .. } => self.signalled(unit, target),
             IoEvent::Network { what, file } => {
+                // What is no socket says so, and what it is is known.
+                let asks = matches!(what, "getpeername" | "getsockname" | "getsockopt");
+                if asks && file.as_ref().is_some_and(|f| !matches!(f.kind, FileKind::Socket(_))) {
+                    return;
+                }
                 // Making a local socket reaches nobody yet.
                 let local = file.as_ref().is_some_and(|f| {
                     matches!(f.kind, FileKind::Socket(libc::AF_UNIX | libc::AF_NETLINK))
@@ -615,6 +620,7 @@ impl Session {
         change.fresh = true;
         change.appended_from = None;
         change.linked_to = None;
+        change.moved_from = None;
         change.mode_set = false;
         change.time = time;
         change
@@ -782,7 +788,11 @@ impl Session {
                 let query = Query::Stat { path: from.clone(), follow: false, time: TimeUse::Modified };
                 let observed =
                     Observed::Metadata { stat: Box::new(*stat), content: None };
-                self.note(unit, query, observed, from.clone());
+                let seen = self.unit(unit).observations.contains_key(&query);
+                self.note(unit, query.clone(), observed, from.clone());
+                if let Some(noted) = self.unit(unit).observations.get_mut(&query) {
+                    noted.carried = !seen;
+                }
                 if stat.st_nlink > 1 {
                     self.doubt(unit, format!("moves {}, which has several names", from.display()), true);
                 }
@@ -800,10 +810,15 @@ impl Session {
             }
         };
         let linked = made.as_ref().and_then(|change| change.linked_to.clone());
+        let moved = match &made {
+            Some(change) => change.moved_from.clone(),
+            None => Some(from.clone()),
+        };
         self.remade(unit, from, source.clone(), TimeState::Present);
         let change = self.remade(unit, to, target.clone(), time);
         change.mode_set = true;
         change.linked_to = linked;
+        change.moved_from = moved;
     }
 
     /// Everything in a directory that the unit made gets its new name.

@@ -77,6 +77,9 @@ pub struct Observation {
     pub observed: Observed,
     /// The canonical path of what was looked at.
     pub resource: FilePath,
+    /// Noted because a moved file keeps its time, not because the program
+    /// looked at it.
+    pub carried: bool,
     /// A later, different answer to the same question: (when, the same
     /// question's answer at that time).
     pub later: Option<(u64, Observed)>,
@@ -120,6 +123,8 @@ pub struct Change {
     pub create_mode: Option<u32>,
     /// It was made as a hard link to this name.
     pub linked_to: Option<FilePath>,
+    /// It came from this name, with the time it had there.
+    pub moved_from: Option<FilePath>,
 }
 
 impl Change {
@@ -138,6 +143,7 @@ impl Change {
             attributes: false,
             create_mode: None,
             linked_to: None,
+            moved_from: None,
         }
     }
 
@@ -169,7 +175,13 @@ impl Change {
         } else {
             self.linked_to.clone()
         };
+        let moved_from = if other.last >= self.last && other.time != TimeState::Kept {
+            other.moved_from.clone()
+        } else {
+            self.moved_from.clone()
+        };
         *self = Self {
+            moved_from,
             content: min(self.content, other.content),
             meta: min(self.meta, other.meta),
             last: self.last.max(other.last),
@@ -312,9 +324,11 @@ impl Unit {
     pub fn observe(&mut self, seq: u64, query: Query, observed: Observed, resource: FilePath) {
         match self.observations.entry(query) {
             std::collections::hash_map::Entry::Vacant(entry) => {
-                entry.insert(Observation { seq, observed, resource, later: None });
+                let carried = false;
+                entry.insert(Observation { seq, observed, resource, carried, later: None });
             }
             std::collections::hash_map::Entry::Occupied(mut entry) => {
+                entry.get_mut().carried = false;
                 entry.get_mut().merge(seq, observed);
             }
         }
@@ -349,6 +363,7 @@ impl Unit {
                     self.observations.insert(query.clone(), observation.clone());
                 }
                 Some(mine) => {
+                    mine.carried &= observation.carried;
                     mine.merge(observation.seq, observation.observed.clone());
                     if let Some((seq, later)) = &observation.later {
                         mine.merge(*seq, later.clone());
@@ -356,7 +371,21 @@ impl Unit {
                 }
             }
         }
+        // What was moved has the time it was given here, if it was made here.
+        let mut moved: FxHashMap<&FilePath, Change> = FxHashMap::default();
         for (path, change) in &child.changes {
+            if let Some(from) = &change.moved_from
+                && let Some(made) = self.changes.get(from)
+                && made.content.is_some()
+            {
+                let mut change = change.clone();
+                change.time = made.time;
+                change.moved_from = made.moved_from.clone();
+                moved.insert(path, change);
+            }
+        }
+        for (path, change) in &child.changes {
+            let change = moved.get(path).unwrap_or(change);
             match self.changes.get_mut(path) {
                 None => {
                     self.changes.insert(path.clone(), change.clone());
