@@ -45,7 +45,7 @@
 //! | crossbeam-channel 0.5: all types, functions and methods; several consumers, bounded and zero capacity, timed operations, timers, `never`, `Select`, `select!`, `select_biased!` | covered |
 //! | threads from [`thread`]: spawn, `Builder`, scoped | covered: named by their place in the tree |
 //! | threads created otherwise (`std`, scoped, pools), in a dynamically linked executable | covered: named by their creator and its count of them, tests by the test's name |
-//! | the same in a static executable, or created by libraries before they linked this crate | recorded; told apart by name, else by the order of their first use of this crate, so a replay may mix them up |
+//! | the same in a static executable, or without the feature `interpose` (on by default; to be turned off where a sanitizer defines `pthread_create`) | recorded; told apart by name, else by the order of their first use of this crate, so a replay may mix them up |
 //! | crashes, `SIGKILL`, `process::exit` during recording | covered: the log holds all events but at most the last of each thread |
 //! | destructors of thread-locals | covered where the thread is from [`thread`]; else depends on the order in which the thread first used things |
 //! | fork without exec | the child's channels work, and are not recorded; in a replay, do not |
@@ -67,6 +67,18 @@ pub mod mpsc;
 pub mod thread;
 
 mod context;
+#[cfg(all(
+    feature = "interpose",
+    target_env = "gnu",
+    not(target_feature = "crt-static")
+))]
+mod interpose;
+#[cfg(not(all(
+    feature = "interpose",
+    target_env = "gnu",
+    not(target_feature = "crt-static")
+)))]
+#[path = "not_interposed.rs"]
 mod interpose;
 mod replay;
 mod session;

@@ -99,6 +99,7 @@ fn a_tree_of_scoped_threads() {
     check("scoped_tree");
 }
 
+#[cfg(feature = "interpose")]
 #[test]
 fn threads_that_others_spawned() {
     check("foreign_threads");

@@ -1,0 +1,28 @@
+//! Stands in for `interpose.rs` where `pthread_create` cannot be, or is not to be,
+//! defined: threads that nobody wrapped have no place, and go by their names.
+
+use crate::context;
+use crate::identity::Dti;
+
+/// A new thread's place.
+#[derive(Debug, Clone)]
+pub(crate) struct Seat {
+    pub(crate) dti: Dti,
+    /// A thread name says more than the place.
+    pub(crate) name_wins: bool,
+}
+
+/// The calling thread's place: there is none.
+pub(crate) const fn seat() -> Option<Seat> {
+    None
+}
+
+/// Runs `f`.
+pub(crate) fn without_seats<T>(f: impl FnOnce() -> T) -> T {
+    f()
+}
+
+/// Places are worked out and given to nobody.
+pub(crate) const fn link() {
+    let _: fn() -> Option<Seat> = context::next_seat;
+}
