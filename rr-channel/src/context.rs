@@ -142,6 +142,7 @@ pub(crate) fn next_channel() -> ChannelId {
 }
 
 /// The tag of the calling thread's next message, without using it up.
+#[inline]
 pub(crate) fn peek_tag() -> Tag {
     if ID.get() == ThreadId::LIMIT - 1 {
         thread_or_last();
