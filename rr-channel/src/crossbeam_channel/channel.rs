@@ -27,7 +27,7 @@ pub(super) enum SenderKind<T> {
 pub struct Receiver<T>(pub(super) ReceiverKind<T>);
 
 pub(super) enum ReceiverKind<T> {
-    /// Also what [`never`] makes, in every mode.
+    /// Also what [`never()`] makes, in every mode.
     Raw(raw::Receiver<T>),
     Recorded(record::Receiver<T>),
     Timer(record::Timer<T>),

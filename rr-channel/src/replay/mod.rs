@@ -3,7 +3,8 @@
 //! Nothing is invented. A logged message is waited for until it is really there,
 //! a logged disconnection until the last handle is really gone, a logged tick until
 //! it is due; messages that arrive early stay where they are, in the channel. Only
-//! "nothing there" is returned at once, and a timeout at its deadline.
+//! "nothing there" is returned at once, and a timeout at its deadline; and readiness,
+//! which reserves nothing, also after others have used it up.
 //!
 //! A wait that cannot end is told from one that is only slow by looking at whether
 //! anybody can still move ([`progress`]), not by a timeout: a machine under load is
@@ -11,10 +12,15 @@
 //! A thread that leaves its log is *live*: it goes on natively, while the others
 //! stay in replay as long as their logs hold. Each leaving is a [`Desync`], a value.
 
+mod attempt;
 mod chan;
 mod cursor;
+mod operation;
+mod plan;
 mod progress;
+mod queue;
 mod report;
+mod stall;
 mod world;
 
 use std::sync::{Condvar, Mutex, MutexGuard, Once, PoisonError};
@@ -22,10 +28,12 @@ use std::time::{Duration, Instant};
 
 pub(crate) use chan::{Chan, Disconnected, NotSent};
 use cursor::Cursor;
+pub(crate) use operation::{Arm, Got, Native, Pick};
+use operation::{Plan, Want};
 pub use report::{Attempt, Cause, Desync, Progress, Report};
 use rustc_hash::FxHashMap;
-pub(crate) use world::{Arm, ChanKey, Got, Native, Pick};
-use world::{Plan, Want, World};
+pub(crate) use world::ChanKey;
+use world::World;
 
 use crate::context;
 use crate::identity::{ChannelId, Dti, ThreadId};

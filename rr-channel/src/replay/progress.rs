@@ -18,7 +18,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::Engine;
-use super::world::{Waiting, World};
+use super::stall::Waiting;
+use super::world::World;
 use crate::interpose::without_seats;
 use crate::session::complain;
 use crate::sys;

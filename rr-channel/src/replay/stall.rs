@@ -1,0 +1,134 @@
+//! Who waits, who may leave the log when nobody can move, and the report.
+
+use super::operation::{Need, Want};
+use super::report::{Cause, Desync, Progress, Report};
+use super::world::{Thread, Wait, World};
+
+/// A thread that waits in the world, as the search for stalls sees it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Waiting {
+    pub(super) tid: i32,
+    /// It will go on by itself: it was told to, or it has a deadline.
+    pub(super) will_move: bool,
+}
+
+impl World {
+    /// Counts everything that happens: if it stands still, so does the replay.
+    pub(super) const fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    /// The threads that wait here.
+    pub(super) fn waiting(&self) -> Vec<Waiting> {
+        let waiting = |thread: &Thread| {
+            let wait = thread.wait.as_ref()?;
+            Some(Waiting {
+                tid: thread.tid,
+                will_move: wait.notified || wait.timed,
+            })
+        };
+        self.threads.values().filter_map(waiting).collect()
+    }
+
+    /// Whether any thread waits here.
+    pub(super) const fn has_waiting(&self) -> bool {
+        self.waiting > 0
+    }
+
+    /// Whether the thread with this kernel id has used a channel.
+    pub(super) fn knows(&self, tid: i32) -> bool {
+        self.threads
+            .values()
+            .any(|thread| thread.tid == tid && !thread.ended)
+    }
+
+    /// Nobody can move: lets someone leave the log. `false` if nobody is left who
+    /// follows one.
+    ///
+    /// Threads at the end of a log that a crash cut short go first: the recorded
+    /// run went on there, unseen. Of the others one is chosen, preferably one that
+    /// waits for a thread that has ended or has itself left its log.
+    pub(super) fn resolve_stall(&mut self) -> bool {
+        self.steps += 1;
+        let mut at_end: Vec<_> = self
+            .threads
+            .iter()
+            .filter(|(_, t)| !t.live && t.wait.as_ref().is_some_and(|wait| wait.end_of_log))
+            .map(|(id, _)| *id)
+            .collect();
+        if at_end.is_empty() {
+            let mut stuck: Vec<_> = self
+                .threads
+                .iter()
+                .filter(|(_, thread)| !thread.live && thread.wait.is_some())
+                .map(|(id, thread)| (!self.is_hopeless(thread), &thread.dti, *id))
+                .collect();
+            stuck.sort();
+            let Some((_, _, id)) = stuck.first() else {
+                return false;
+            };
+            let id = *id;
+            if let Some(expected) = self.thread(id).cursor.as_mut().and_then(|c| c.peek(0)) {
+                self.desync(id, Cause::Stalled { expected });
+            }
+            at_end.push(id);
+        }
+        for id in at_end {
+            let thread = self.thread(id);
+            thread.live = true;
+            if let Some(wait) = &mut thread.wait {
+                wait.notified = true;
+            }
+            thread.wake.notify_one();
+        }
+        true
+    }
+
+    fn is_hopeless(&self, thread: &Thread) -> bool {
+        let Some(Wait {
+            want: Want::Exactly(_, Need::Message(tag)),
+            ..
+        }) = thread.wait
+        else {
+            return false;
+        };
+        self.threads
+            .get(&tag.sender())
+            .is_some_and(|sender| sender.ended || sender.live)
+    }
+
+    // Reports.
+
+    /// The desynchronisations found so far.
+    pub(super) fn desyncs(&self) -> &[Desync] {
+        &self.desyncs
+    }
+
+    /// The state of the replay.
+    pub(super) fn report(&self) -> Report {
+        let seen = self.threads.values().map(|thread| {
+            let (consumed, total) = thread
+                .cursor
+                .as_ref()
+                .map_or((0, 0), |c| (c.consumed(), c.total()));
+            Progress {
+                thread: thread.dti.clone(),
+                consumed,
+                total,
+                live: thread.live,
+            }
+        });
+        let absent = self.absent.values().map(|(dti, cursor)| Progress {
+            thread: dti.clone(),
+            consumed: 0,
+            total: cursor.total(),
+            live: false,
+        });
+        let mut threads: Vec<_> = seen.chain(absent).collect();
+        threads.sort_by(|a, b| a.thread.cmp(&b.thread));
+        Report {
+            desyncs: self.desyncs.clone(),
+            threads,
+        }
+    }
+}
