@@ -94,6 +94,7 @@ struct RunArgs {
 
 /// Runs `pcache` with the process's own arguments.
 pub fn main() -> ExitCode {
+    crate::os::keep_closed();
     let cli = Cli::parse();
     let result = match cli.action {
         Some(Action::Stats(args)) => stats(args),
@@ -157,6 +158,10 @@ fn command(args: RunArgs) -> anyhow::Result<()> {
     anyhow::ensure!(!args.command.is_empty(), "no command: pcache [options] -- COMMAND...");
     let disabled = std::env::var_os("PCACHE_DISABLE").is_some_and(|v| !v.is_empty() && v != "0");
     if disabled || is_nested() {
+        return Err(plainly(&args.command));
+    }
+    if args.read_only && !directory(&args.store)?.join("format").exists() {
+        // An empty store has nothing to offer and takes nothing.
         return Err(plainly(&args.command));
     }
     let store = match open(&args.store, args.read_only) {

@@ -11,6 +11,7 @@ use ptrace_async::event::Tid;
 use rustc_hash::FxHashMap;
 use rustix::fs::{FileType, Stat};
 
+use crate::hit::effect_path;
 use crate::defect::{Defect, planted};
 use crate::key::status_flags;
 use crate::fact::{Answer, Fact, Query, TimeUse};
@@ -178,7 +179,24 @@ fn precondition(
                 promoted.push((Query::Permissions(resource.clone()), answer));
             }
         }
+        // Made without looking whether something stood there: what was seen of
+        // it afterwards would have been different then.
+        let soft = change.was_absent() && !change.fresh && !removed;
+        if soft && (change.appended_from.is_some() || !matches!(query, Query::Content(_))) {
+            let absent = Observed::Answer(Answer::Error(libc::ENOENT));
+            promoted.push((Query::Kind { path: resource.clone(), follow: false }, absent));
+        }
         return Ok(Precondition::Made(promoted));
+    }
+    // In a directory that the tree made nothing stood before.
+    if matches!(query, Query::Target(_)) {
+        let made_above = resource.parent().is_some_and(|parent| {
+            let above = unit.changes.get(&FilePath::from(parent));
+            above.is_some_and(|c| c.was_absent() && c.content.is_some_and(|at| at < observation.seq))
+        });
+        if made_above {
+            return Ok(Precondition::Made(Vec::new()));
+        }
     }
     let before = |seq: u64, observed: &Observed| match (query, observed) {
         (Query::List(_), Observed::Listing(names)) => {
@@ -607,6 +625,7 @@ fn capture(
 ) -> Result<Vec<Effect>, String> {
     let mut effects: Vec<(u64, Effect)> = Vec::new();
     let mut links: Vec<Effect> = Vec::new();
+    let mut passing: Vec<(u64, FilePath)> = Vec::new();
     for (path, change) in changes {
         let now = match rustix::fs::lstat(path.as_path()) {
             Ok(stat) => Some(stat),
@@ -625,11 +644,20 @@ fn capture(
                         effects.push((change.last, Effect::Remove { path: path.clone() }));
                     }
                 }
-                None => {}
+                None => {
+                    // It came and went: that is seen in its directory's time.
+                    if let Some(parent) = path.parent() {
+                        passing.push((change.last, FilePath::from(parent)));
+                    }
+                }
             }
             continue;
         };
-        if change.attributes {
+        let attributes = || {
+            let mut buffer = [0_u8; 64];
+            !matches!(rustix::fs::llistxattr(path.as_path(), &mut buffer), Ok(0))
+        };
+        if change.attributes && attributes() {
             return Err(format!("sets extended attributes of {}", path.display()));
         }
         if change.content.is_none() {
@@ -683,6 +711,22 @@ fn capture(
             }
             _ => return Err(format!("{} is no plain file", path.display())),
         }
+    }
+    let shaped = |directory: &FilePath| {
+        effects.iter().any(|(_, effect)| {
+            effect_path(effect).parent() == Some(directory.as_path())
+                && !matches!(effect, Effect::Chmod { .. } | Effect::SetTimes { .. })
+        })
+    };
+    passing.sort_by(|a, b| (&a.1, b.0).cmp(&(&b.1, a.0)));
+    passing.dedup_by(|a, b| a.1 == b.1);
+    passing.retain(|(_, directory)| {
+        !shaped(directory)
+            && rustix::fs::lstat(directory.as_path())
+                .is_ok_and(|stat| stat.st_uid == rustix::process::geteuid().as_raw())
+    });
+    for (seq, path) in passing {
+        effects.push((seq, Effect::SetTimes { path, time: Time::Present }));
     }
     effects.sort_by_key(|(seq, _)| *seq);
     let mut effects: Vec<Effect> = effects.into_iter().map(|(_, effect)| effect).collect();

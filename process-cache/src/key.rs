@@ -341,7 +341,12 @@ fn hash_descriptors(hasher: &mut Hasher, execution: &Execution) -> Vec<Inherited
                         // which is seen on 0, 1 and 2.
                         let position = entry.position.unwrap_or(u64::MAX);
                         let unseen = !descriptor.modes[0] && descriptor.fd <= 2;
-                        hasher.number(if unseen { position.min(1) } else { position });
+                        let appends = descriptor.modes[2];
+                        hasher.number(match (unseen, appends) {
+                            (true, true) => 0,
+                            (true, false) => position.min(1),
+                            _ => position,
+                        });
                         entry.path = descriptor.path.as_deref().map(FilePath::from);
                         // What is read is a fact about this path.
                         if descriptor.modes[0]

@@ -20,6 +20,22 @@ pub fn signal_sender(info: &libc::siginfo_t) -> Tid {
 /// of the language set it so.
 static PIPE_WAS_IGNORED: AtomicI32 = AtomicI32::new(0);
 
+/// Which of the standard descriptors were closed when the program started,
+/// before the runtime of the language opened `/dev/null` there (bits).
+static CLOSED: AtomicI32 = AtomicI32::new(0);
+
+/// Makes descriptors that were closed at our start stay closed in programs we
+/// execute.
+pub fn keep_closed() {
+    let closed = CLOSED.load(Ordering::Relaxed);
+    for fd in 0..3 {
+        if closed & (1 << fd) != 0 {
+            // SAFETY: fcntl takes numbers.
+            unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) };
+        }
+    }
+}
+
 /// Runs before main, when signal dispositions are still what we inherited.
 #[used]
 #[unsafe(link_section = ".init_array")]
@@ -33,6 +49,13 @@ static EARLY: extern "C" fn() = {
                 let ignored = action.sa_sigaction == libc::SIG_IGN;
                 PIPE_WAS_IGNORED.store(i32::from(ignored), Ordering::Relaxed);
             }
+            let mut closed = 0;
+            for fd in 0..3 {
+                if libc::fcntl(fd, libc::F_GETFD) == -1 {
+                    closed |= 1 << fd;
+                }
+            }
+            CLOSED.store(closed, Ordering::Relaxed);
         }
     }
     early

@@ -23,6 +23,8 @@ pub struct Policy {
     pub usage: bool,
     /// Clock reads that belong to its start-up.
     pub start_clock: u32,
+    /// It is bash: its scripts are looked through for `$RANDOM`.
+    pub scripts: bool,
     /// What it makes is a random name (mktemp): the name may be used, but not
     /// be left anywhere.
     pub names: bool,
@@ -35,6 +37,7 @@ impl Policy {
         random: false,
         usage: false,
         start_clock: 0,
+        scripts: false,
         names: false,
     };
 
@@ -80,7 +83,7 @@ pub fn policy(program: &[u8], argv: &[Vec<u8>], strict: bool) -> Policy {
         b"sh" | b"dash" | b"test" | b"[" => Policy::time(TimeUse::Order),
         // bash notes the time and seeds $RANDOM when it starts; scripts that use
         // $RANDOM are looked for (see `uses_chance`).
-        b"bash" => Policy { start_clock: 3, ..Policy::time(TimeUse::Order) },
+        b"bash" => Policy { start_clock: 3, scripts: true, ..Policy::time(TimeUse::Order) },
         b"mktemp" => Policy { names: true, ..Policy::tool(TimeUse::None) },
         // Without a header there is no date in it.
         b"xgettext" if long(b"--omit-header") => Policy::tool(TimeUse::None),
@@ -89,6 +92,8 @@ pub fn policy(program: &[u8], argv: &[Vec<u8>], strict: bool) -> Policy {
         b"ninja" => Policy::tool(TimeUse::Modified),
         b"cargo" => Policy::tool(TimeUse::Modified),
         b"rustc" => Policy { random: false, ..Policy::tool(TimeUse::None) },
+        // This version reads the running clock once before anything else.
+        b"python3.11" => Policy { start_clock: 1, ..Policy::time(TimeUse::Modified) },
         _ if name.starts_with(b"python") => Policy::time(TimeUse::Modified),
         // Small tools that read contents and names only; where they make
         // temporary files, clock and chance give those their names.
@@ -127,7 +132,17 @@ pub fn policy(program: &[u8], argv: &[Vec<u8>], strict: bool) -> Policy {
         }
         b"touch" => {
             let reference = option(b'r') || long(b"--r");
-            Policy::time(if reference { TimeUse::Modified } else { TimeUse::None })
+            let time = if reference { TimeUse::Modified } else { TimeUse::None };
+            // A complete date does not depend on the present.
+            let complete = |arg: &Vec<u8>| {
+                let date = arg.strip_prefix(b"--date=").unwrap_or(arg);
+                let date = date.strip_prefix(b"-d").unwrap_or(date);
+                date.starts_with(b"@")
+                    || date.len() >= 10
+                        && date[..4].iter().all(u8::is_ascii_digit)
+                        && date[4] == b'-'
+            };
+            Policy { clock: argv.iter().any(complete), ..Policy::time(time) }
         }
         b"ls" | b"dir" => {
             let shows = [b'l', b's', b'i', b'o', b'g', b'n'].into_iter().any(option) || long(b"--");

@@ -86,14 +86,7 @@ impl Session {
             IoEvent::StatFile { file } => {
                 // Opening noted the metadata. Of what is inherited for writing
                 // only the kind matters to C libraries, and that is in the key.
-                if !self.is_own(unit, &file)
-                    && file.readable
-                    && matches!(file.kind, FileKind::Opened | FileKind::Regular)
-                    && let Some(path) = &file.path
-                    && self.unit(unit).policy.time != TimeUse::None
-                {
-                    self.stat(unit, path, true);
-                }
+                self.stat_inherited(unit, &file);
             }
             IoEvent::Access { path, mode, effective } => {
                 if classify(&path.path) == Class::Ordinary {
@@ -112,6 +105,8 @@ impl Session {
             }
             IoEvent::ReadLink { path } => self.read_link(unit, &path.path),
             IoEvent::List { file } => self.list(unit, &file),
+            // Tools look at the kind of file system to choose their ways.
+            IoEvent::StatFs { .. } if self.unit(unit).policy.usage => {}
             IoEvent::StatFs { place } => match place_path(&place) {
                 Some(path) if classify(path) == Class::Ordinary => {
                     let path = FilePath::from(path);
@@ -191,6 +186,8 @@ impl Session {
             }
             IoEvent::Read { file, .. } => self.read_from(unit, &file),
             IoEvent::Seek { file, .. } => {
+                // A position counted from the end tells the length.
+                self.stat_inherited(unit, &file);
                 if !self.is_own(unit, &file) && file.writable {
                     self.unit(unit).sought.push(file.id);
                 }
@@ -243,7 +240,8 @@ impl Session {
             IoEvent::Clock { clock } => {
                 let policy = self.unit(unit).policy;
                 self.unit(unit).clock_reads += 1;
-                let starting = self.unit(unit).clock_reads <= policy.start_clock;
+                let starting = self.unit(unit).clock_reads <= policy.start_clock
+                    && (policy.scripts || clock == libc::CLOCK_MONOTONIC);
                 if !policy.clock && !starting && !planted(Defect::ClockDoubt) {
                     let which = match clock {
                         libc::CLOCK_MONOTONIC
@@ -366,6 +364,17 @@ impl Session {
         }
         let located = self.look(unit, path, follow);
         self.metadata(unit, path, follow, &located);
+    }
+
+    /// Metadata of a file that was inherited for reading.
+    fn stat_inherited(&mut self, unit: UnitId, file: &OpenFile) {
+        if !self.is_own(unit, file)
+            && file.readable
+            && matches!(file.kind, FileKind::Opened | FileKind::Regular)
+            && let Some(path) = &file.path
+        {
+            self.stat(unit, path, true);
+        }
     }
 
     /// Notes metadata as the program's policy wants it.
@@ -492,7 +501,7 @@ impl Session {
             self.doubt(unit, format!("opens {}, which is no plain file", given.display()), true);
             return;
         };
-        if self.unit(unit).policy.start_clock > 0 && stat.st_size < 4 << 20 {
+        if self.unit(unit).policy.scripts && stat.st_size < 4 << 20 {
             let chance = std::fs::read(&given).is_ok_and(|script| uses_chance(&script));
             if chance {
                 self.doubt(unit, "uses $RANDOM", true);
@@ -529,8 +538,12 @@ impl Session {
             } else {
                 // What stands there at another time is written in place.
                 self.expect_target(unit, &resource, None);
+                let known = self.unit(unit).changes.get(&resource).is_some_and(|c| c.content.is_some());
                 let change = self.remade(unit, &resource, None, TimeState::Present);
                 change.fresh = was_fresh;
+                if mode.append && !mode.read && !mode.truncate && !known {
+                    change.appended_from = Some(0);
+                }
             }
             return;
         };
@@ -579,7 +592,7 @@ impl Session {
         if change.content.is_none() {
             change.content = Some(seq);
             change.initial_content = content;
-            change.appended_from = (appends && size > 0).then_some(size);
+            change.appended_from = appends.then_some(size);
             change.create_mode = mode.create.map(|mode| mode & !umask & 0o7777);
         } else if !appends {
             change.appended_from = None;

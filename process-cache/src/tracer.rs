@@ -417,10 +417,12 @@ impl Tracer {
                 }
                 match next.keyed {
                     Ok(keyed) => {
+                        let real = std::fs::canonicalize(&keyed.program)
+                            .map_or_else(|_| keyed.program.clone(), FilePath::from);
                         unit.policy =
-                            policy(keyed.program.as_bytes(), &unit.argv, session.settings.strict);
+                            policy(real.as_bytes(), &unit.argv, session.settings.strict);
                         let script = unit.argv.get(2).filter(|_| {
-                            unit.policy.start_clock > 0 && unit.argv[1].as_slice() == b"-c"
+                            unit.policy.scripts && unit.argv[1].as_slice() == b"-c"
                         });
                         if script.is_some_and(|script| uses_chance(script)) {
                             unit.doubt("uses $RANDOM", true);
