@@ -51,15 +51,22 @@ pub enum Query {
     Content(FilePath),
     /// Metadata as stat (or lstat, when `follow` is false) tells it.
     Stat {
+        /// Which file.
         path: FilePath,
+        /// Whether a link in the last component is followed (stat, not lstat).
         follow: bool,
+        /// How much of its times counts.
         time: TimeUse,
     },
     /// The answer of faccessat with `mode`; `effective` as `AT_EACCESS`.
     Access {
+        /// Which file.
         path: FilePath,
+        /// `R_OK`, `W_OK`, `X_OK`, or `F_OK`.
         mode: i32,
+        /// By effective ids (`AT_EACCESS`) instead of real ones.
         effective: bool,
+        /// Whether a link in the last component is followed.
         follow: bool,
     },
     /// The target of a symbolic link.
@@ -86,8 +93,11 @@ pub enum Query {
     StatFs(FilePath),
     /// An extended attribute; the list of them when the name is empty.
     Xattr {
+        /// Which file.
         path: FilePath,
+        /// Whether a link in the last component is followed.
         follow: bool,
+        /// The attribute's name with its namespace (`user.x`), or nothing.
         name: Vec<u8>,
     },
 }
@@ -103,7 +113,12 @@ pub enum Answer {
     /// A directory.
     Directory,
     /// A device with this number (as `st_rdev`), or FIFO or socket (0).
-    Special { kind: u32, device: u64 },
+    Special {
+        /// The type bits of `st_mode` (`S_IFMT`).
+        kind: u32,
+        /// `st_rdev`.
+        device: u64,
+    },
     /// Metadata; what the query's [`TimeUse`] leaves out is zero.
     Metadata(Metadata),
     /// Permission granted.

@@ -1,5 +1,37 @@
-//! Skips processes whose inputs are unchanged.
-#![allow(missing_docs)]
+//! Skips processes whose inputs are unchanged: the library behind `pcache`.
+//!
+//! A program run under pcache is a tree of *exec-units*: a unit lasts from a
+//! successful execve to the exit of all it started that did not execute
+//! something else. Each unit is stored as what it *observed* (facts) and what it
+//! *left behind* (an outcome), and is skipped when the same facts hold again.
+//!
+//! | step | modules |
+//! |---|---|
+//! | what identifies a unit before it runs | [`key`], [`machine`] |
+//! | looking it up: questions, answers, the store | [`fact`], [`world`], [`store`] |
+//! | a hit: files restored, a stand-in executed | [`restore`], [`hit`], [`standin`] |
+//! | a miss: stops of tasks, events, observations, changes | [`tracer`], [`recorder`], [`unit`], [`session`] |
+//! | the end of a unit: preconditions, effects | [`finish`], [`outcome`] |
+//! | what is assumed about programs and places | [`policy`], [`place`] |
+//! | the command line, and what is told | [`cli`], [`run`], [`report`] |
+//!
+//! **Invariant:** what is not understood is a [`unit::Doubt`], and a unit in
+//! doubt is run and not stored. Doubt never changes what a command does.
+//!
+//! The modules are public so that the binary, the tests, the benchmarks and the
+//! fuzz targets can use them; there is no promise of stability. A fact can be
+//! asked without any of the rest:
+//!
+//! ```
+//! use process_cache::fact::{Answer, Query};
+//! use process_cache::store::DigestTable;
+//! use process_cache::world::World;
+//!
+//! let world = World::new(DigestTable::in_memory());
+//! let answer = world.ask(&Query::Content("/there/is/no/such/file".into()));
+//! assert_eq!(answer, Answer::Error(2)); // ENOENT
+//! ```
+
 pub mod cli;
 pub mod content;
 pub mod defect;

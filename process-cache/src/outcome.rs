@@ -98,28 +98,62 @@ pub enum Effect {
     },
     /// Bytes were appended to the file (created with `create_mode` if absent).
     Append {
+        /// Which file.
         path: FilePath,
+        /// What is appended.
         data: Digest,
+        /// The number of bytes appended.
         length: u64,
+        /// Permission bits for the case that it has to be created.
         create_mode: u32,
+        /// Its modification time.
         time: Time,
     },
     /// A directory exists with these permission bits.
     MakeDir {
+        /// Which directory.
         path: FilePath,
+        /// Its permission bits.
         mode: u32,
+        /// Its modification time, set after all its entries are made.
         time: Time,
     },
     /// A symbolic link (replacing a non-directory that is there).
-    Symlink { path: FilePath, target: FilePath },
+    Symlink {
+        /// Where the link is.
+        path: FilePath,
+        /// What it holds, as it was written.
+        target: FilePath,
+    },
     /// A hard link to a file that the unit did not write or wrote before.
-    HardLink { path: FilePath, to: FilePath },
+    HardLink {
+        /// The new name.
+        path: FilePath,
+        /// The name of the file that is linked.
+        to: FilePath,
+    },
     /// The name is gone (a file, link or other non-directory).
-    Remove { path: FilePath },
+    Remove {
+        /// Which name.
+        path: FilePath,
+    },
     /// The directory is gone; by then it is empty.
-    RemoveDir { path: FilePath },
+    RemoveDir {
+        /// Which directory.
+        path: FilePath,
+    },
     /// Permission bits were set on something whose content was not written.
-    Chmod { path: FilePath, mode: u32 },
+    Chmod {
+        /// Which file or directory.
+        path: FilePath,
+        /// Its permission bits.
+        mode: u32,
+    },
     /// Timestamps were set on something whose content was not written.
-    SetTimes { path: FilePath, time: Time },
+    SetTimes {
+        /// Which file or directory.
+        path: FilePath,
+        /// Its times.
+        time: Time,
+    },
 }

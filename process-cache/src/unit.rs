@@ -43,7 +43,12 @@ pub enum Observed {
     Content(Arc<Content>),
     /// Metadata, with the content where that counts, and the raw modification
     /// time for ranking.
-    Metadata { stat: Box<Stat>, content: Option<Arc<Content>> },
+    Metadata {
+        /// What stat said.
+        stat: Box<Stat>,
+        /// The content, where it stands in for the time.
+        content: Option<Arc<Content>>,
+    },
     /// A directory as it was read.
     Listing(Arc<Listing>),
 }
