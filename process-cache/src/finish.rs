@@ -682,6 +682,9 @@ fn capture(
                     && let Ok(other) = rustix::fs::lstat(target.as_path())
                     && (other.st_ino, other.st_dev) == (stat.st_ino, stat.st_dev)
                 {
+                    if let Some(parent) = path.parent() {
+                        passing.push((change.last, FilePath::from(parent)));
+                    }
                     links.push(Effect::HardLink { path: path.clone(), to: target.clone() });
                     continue;
                 }
@@ -698,6 +701,14 @@ fn capture(
             }
             FileType::Directory => {
                 if !planted(Defect::DirectoryEffect) {
+                    // Removed and made again, it is another directory.
+                    let again = change.initial.as_deref().is_some_and(|initial| {
+                        is_directory(initial) && change.fresh
+                    });
+                    if again {
+                        let first = change.content.unwrap_or(change.last);
+                        effects.push((first, Effect::RemoveDir { path: path.clone() }));
+                    }
                     let effect = Effect::MakeDir {
                         path: path.clone(),
                         mode: stat.st_mode & 0o7777,

@@ -442,7 +442,7 @@ impl Session {
                 let seed = self.unit(unit).random_requests <= 1
                     && self.unit(unit).program.ends_with("perl");
                 self.unit(unit).random_requests += 2;
-                if error.is_none() && !self.unit(unit).policy.random && !seed {
+                if error.is_none() && !seed {
                     self.doubt(unit, format!("reads {}", path.path.display()), true);
                 }
                 return;
@@ -532,9 +532,12 @@ impl Session {
                 self.temporary.insert(path.path.as_os_str().as_bytes().to_vec());
             }
             let was_fresh = self.unit(unit).changes.get(&resource).is_some_and(|c| c.fresh);
-            if mode.exclusive {
+            if mode.exclusive || !(mode.truncate || mode.append) {
+                // Had something stood there, it would have failed, or kept
+                // what it held.
                 self.expect_kind(unit, &resource, None);
-                self.remade(unit, &resource, None, TimeState::Present);
+                let change = self.remade(unit, &resource, None, TimeState::Present);
+                change.fresh = was_fresh || mode.exclusive;
             } else {
                 // What stands there at another time is written in place.
                 self.expect_target(unit, &resource, None);
