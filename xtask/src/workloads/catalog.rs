@@ -205,7 +205,14 @@ pub fn render(source: &str) -> String {
     out
 }
 END
-cargo vendor --quiet > .cargo/config.toml
+cargo vendor --quiet > /dev/null
+cat > .cargo/config.toml <<'END'
+[source.crates-io]
+replace-with = "vendored-sources"
+
+[source.vendored-sources]
+directory = "vendor"
+END
 "##;
 
 const PYTHON_PROJECT: &str = r#"

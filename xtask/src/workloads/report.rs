@@ -148,8 +148,8 @@ impl Report {
                     speedup(plain_warm.map(|c| c.wall), warm.map(|c| c.wall)),
                 );
                 if runner == Runner::Pcache {
-                    let nothing = self.cost(workload, Scenario::Nothing, runner);
-                    let plain = self.cost(workload, Scenario::Nothing, Runner::Plain);
+                    let nothing = self.cost(workload, Scenario::NothingAgain, runner);
+                    let plain = self.cost(workload, Scenario::NothingAgain, Runner::Plain);
                     let _ = write!(
                         text,
                         " {} |",

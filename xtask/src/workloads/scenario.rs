@@ -19,6 +19,8 @@ pub(super) enum Scenario {
     Warm,
     /// Build again, nothing changed.
     Nothing,
+    /// And once more: the first time pcache had not seen the finished tree.
+    NothingAgain,
     /// A line added to one source.
     SourceEdited,
     /// A line added to one header.
@@ -36,10 +38,11 @@ pub(super) enum Scenario {
 }
 
 /// All of them, in order.
-pub(super) const ALL: [Scenario; 10] = [
+pub(super) const ALL: [Scenario; 11] = [
     Scenario::Cold,
     Scenario::Warm,
     Scenario::Nothing,
+    Scenario::NothingAgain,
     Scenario::SourceEdited,
     Scenario::HeaderEdited,
     Scenario::HeaderAdded,
@@ -78,7 +81,7 @@ impl Scenario {
                 copy(pristine, tree, "-dR")
             }
             Self::Warm => clean(workload, shell),
-            Self::Nothing => Ok(()),
+            Self::Nothing | Self::NothingAgain => Ok(()),
             Self::SourceEdited => append(tree, workload.source_edit),
             Self::HeaderEdited => append(tree, workload.header_edit),
             Self::HeaderAdded => {
