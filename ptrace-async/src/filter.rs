@@ -297,7 +297,11 @@ mod tests {
                         } else {
                             libc::SECCOMP_RET_ALLOW
                         };
-                        assert_eq!(run(&filter, ARCH_X86_64, nr, args), expected, "{nr} {args:?}");
+                        assert_eq!(
+                            run(&filter, ARCH_X86_64, nr, args),
+                            expected,
+                            "{nr} {args:?}"
+                        );
                     }
                 }
             }

@@ -1,5 +1,79 @@
 //! Tracees as async functions, one syscall model, and cheap interception.
-#![allow(missing_docs)]
+//!
+//! Under ptrace(2) the stops of all tracees arrive in any order, so that a
+//! tracer becomes a state machine that keeps each tracee's place in whatever
+//! was being done with it. Here every task is followed by an async function of
+//! its own instead, which reads like what it does: wait for a stop, look, let
+//! go on, wait for the next. The design is that of libptrace (Navarro Leija,
+//! 2022, section 5.2.2).
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`runtime`] | starting, attaching, stops, and what can be asked of a stopped task |
+//! | [`filter`] | seccomp programs, so that only what a tool asks for stops |
+//! | [`syscall`] | one table of all x86-64 syscalls; decoding and printing |
+//! | [`event`], [`process`] | the same events whichever syscall caused them, with resolved objects |
+//! | [`memory`], [`invocation`] | a tracee's memory, a call as its registers have it |
+//!
+//! # Example
+//!
+//! The errors that a command meets when it opens files. Only `openat` stops,
+//! and its exit is asked for each time.
+//!
+//! ```
+//! use std::cell::RefCell;
+//! use std::rc::Rc;
+//!
+//! use ptrace_async::filter::{Filter, Rule};
+//! use ptrace_async::memory::Memory;
+//! use ptrace_async::runtime::{Interception, Options, Program, Runtime, Started, Stop, Tracee};
+//! use ptrace_async::syscall::error_of;
+//!
+//! async fn follow(tracee: Tracee<Started>, missing: Rc<RefCell<Vec<Vec<u8>>>>) {
+//!     let mut running = tracee.resume();
+//!     loop {
+//!         let mut stop = running.stop().await;
+//!         if let Stop::Prehook(call) = stop {
+//!             let path = call.read_c_string(call.invocation().args[1], 4096);
+//!             // Other tasks go on while this one is inside its call.
+//!             stop = match call.posthook().await {
+//!                 Ok(done) => {
+//!                     if error_of(done.value()) == Some(libc::ENOENT) {
+//!                         missing.borrow_mut().extend(path);
+//!                     }
+//!                     Stop::Posthook(done)
+//!                 }
+//!                 Err(other) => other,
+//!             };
+//!         }
+//!         match stop.go_on() {
+//!             Some(next) => running = next,
+//!             None => return,
+//!         }
+//!     }
+//! }
+//!
+//! # fn main() -> std::io::Result<()> {
+//! let filter = Filter::build(512, |nr| match i64::from(nr) {
+//!     libc::SYS_openat => Rule::Trace,
+//!     _ => Rule::Allow,
+//! });
+//! let runtime = Runtime::new(Options {
+//!     interception: Interception::Seccomp(filter),
+//!     exit_kill: true,
+//! });
+//! runtime.spawn(&Program::new(&["cat", "/no/such/file"])?)?;
+//! let missing = Rc::new(RefCell::new(Vec::new()));
+//! let found = missing.clone();
+//! runtime.run(move |tracee| follow(tracee, found.clone()))?;
+//! assert!(missing.borrow().contains(&b"/no/such/file".to_vec()));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! `examples/strace.rs` prints every call of a command and its children,
+//! `examples/handle_unlink.rs` injects a call into a tracee before its own.
+
 pub mod event;
 pub mod filter;
 pub mod invocation;

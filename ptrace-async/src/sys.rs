@@ -49,8 +49,6 @@ pub(crate) enum Resume {
     Continue,
     /// Until the next syscall entry or exit as well.
     ToSyscall,
-    /// One instruction.
-    Step,
     /// Stays in its group stop and reports when that ends.
     Listen,
     /// Goes on untraced.
@@ -62,7 +60,6 @@ pub(crate) fn resume(tid: Tid, how: Resume, signal: i32) -> io::Result<()> {
     let which = match how {
         Resume::Continue => libc::PTRACE_CONT,
         Resume::ToSyscall => libc::PTRACE_SYSCALL,
-        Resume::Step => libc::PTRACE_SINGLESTEP,
         Resume::Listen => libc::PTRACE_LISTEN,
         Resume::Detach => libc::PTRACE_DETACH,
     };
@@ -99,6 +96,22 @@ pub(crate) fn signal_info(tid: Tid) -> io::Result<libc::siginfo_t> {
     check(unsafe { libc::ptrace(libc::PTRACE_GETSIGINFO, tid, 0, info.as_mut_ptr()) })?;
     // SAFETY: zeroed before, and the kernel filled it.
     Ok(unsafe { info.assume_init() })
+}
+
+/// The signals a stopped task blocks (`PTRACE_GETSIGMASK`).
+pub(crate) fn signal_mask(tid: Tid) -> io::Result<u64> {
+    const GETSIGMASK: u32 = 0x420a;
+    let mut mask = 0_u64;
+    // SAFETY: the kernel writes the eight bytes that the size announces.
+    check(unsafe { libc::ptrace(GETSIGMASK, tid, size_of::<u64>(), &raw mut mask) })?;
+    Ok(mask)
+}
+
+/// Sets the signals a stopped task blocks (`PTRACE_SETSIGMASK`).
+pub(crate) fn set_signal_mask(tid: Tid, mask: u64) -> io::Result<()> {
+    const SETSIGMASK: u32 = 0x420b;
+    // SAFETY: the kernel reads the eight bytes that the size announces.
+    check(unsafe { libc::ptrace(SETSIGMASK, tid, size_of::<u64>(), &raw const mask) }).map(drop)
 }
 
 /// What kind of syscall stop a task is in.
@@ -216,6 +229,9 @@ pub(crate) fn read_ranges(tid: Tid, ranges: &[(u64, u64)], buffer: &mut [u8]) ->
         };
         let Ok(got) = usize::try_from(got) else { break };
         total += got;
+        if (got as u64) < chunk.iter().map(|range| range.1).sum() {
+            break;
+        }
     }
     total
 }
@@ -257,6 +273,16 @@ pub(crate) struct Waited {
     pub(crate) code: i32,
     /// Exit status, or signal with the event in bits 8 and above.
     pub(crate) status: i32,
+}
+
+impl Waited {
+    /// Whether the task has ended, rather than stopped.
+    pub(crate) fn is_end(&self) -> bool {
+        matches!(
+            self.code,
+            libc::CLD_EXITED | libc::CLD_KILLED | libc::CLD_DUMPED
+        )
+    }
 }
 
 std::arch::global_asm!(
@@ -330,14 +356,31 @@ pub(crate) fn install_wake_handler() {
     }
 }
 
+/// Lets the wake signal reach the calling thread, whatever its host blocked.
+pub(crate) fn unblock_wake_signal() {
+    // SAFETY: the set is initialised by sigemptyset and outlives the calls.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        libc::sigaddset(&raw mut set, wake_signal());
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const set, std::ptr::null_mut());
+    }
+}
+
+/// Kills a task's process.
+pub(crate) fn kill(tid: Tid) {
+    // SAFETY: kill takes numbers; a vanished process yields ESRCH.
+    unsafe { libc::kill(tid, libc::SIGKILL) };
+}
+
 /// Waits for a change of any child or tracee **of this thread**. `Ok(None)`
 /// when `flag` became non-zero (see [`wake`]) or a signal came.
 ///
 /// # Errors
 /// `ECHILD` when the thread has none.
 pub(crate) fn wait(flag: &AtomicU32, block: bool) -> io::Result<Option<Waited>> {
-    let mut options =
-        libc::WEXITED | libc::WSTOPPED | libc::WCONTINUED | libc::__WALL | libc::__WNOTHREAD;
+    // Not WCONTINUED: it would take the report away from the real parent.
+    let mut options = libc::WEXITED | libc::WSTOPPED | libc::__WALL | libc::__WNOTHREAD;
     if !block {
         options |= libc::WNOHANG;
     }

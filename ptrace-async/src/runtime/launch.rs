@@ -11,7 +11,8 @@ use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::AsRawFd;
 
-use super::{Interception, Options, trace_options};
+use super::events::trace_options;
+use super::{Interception, Options};
 use crate::event::Tid;
 use crate::sys;
 
@@ -146,35 +147,4 @@ pub(super) fn launch(program: &Program, options: &Options) -> io::Result<Tid> {
     use std::io::Write;
     (&go_write).write_all(&[1])?;
     Ok(tid)
-}
-
-/// The `CLONE_*` flags of the call a task is in, at its fork event.
-pub(super) fn clone_flags(tid: Tid, event: i32) -> u64 {
-    match event {
-        libc::PTRACE_EVENT_FORK => libc::SIGCHLD as u64,
-        libc::PTRACE_EVENT_VFORK => (libc::CLONE_VFORK | libc::CLONE_VM | libc::SIGCHLD) as u64,
-        _ => 0,
-    }
-    .max(match sys::registers(tid) {
-        Ok(regs) if regs.orig_rax == libc::SYS_clone as u64 => regs.rdi,
-        Ok(regs) if regs.orig_rax == libc::SYS_clone3 as u64 => {
-            let mut flags = [0; 8];
-            sys::read_memory(tid, regs.rdi, &mut flags);
-            u64::from_ne_bytes(flags)
-        }
-        _ => 0,
-    })
-}
-
-/// The process a task belongs to and that one's parent, from `/proc`; the task
-/// itself and 0 when it is gone.
-pub(super) fn family(tid: Tid) -> (Tid, Tid) {
-    let status = std::fs::read_to_string(format!("/proc/{tid}/status")).unwrap_or_default();
-    let field = |name: &str| {
-        status
-            .lines()
-            .find_map(|line| line.strip_prefix(name))
-            .and_then(|value| value.trim().parse().ok())
-    };
-    (field("Tgid:").unwrap_or(tid), field("PPid:").unwrap_or(0))
 }

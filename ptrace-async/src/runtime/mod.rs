@@ -12,16 +12,21 @@
 //! arrival. A task starts only after its parent's function has seen the fork
 //! event that made it, whichever of the two the kernel reported first. A
 //! function that ends early leaves its task running, unobserved but never
-//! stuck.
+//! stuck. A request about a task that has gone, or whose id another thread took
+//! over, is refused with `ESRCH`, never sent to whoever has that id now.
 
+mod births;
+mod events;
 mod launch;
 mod placement;
 mod pool;
+mod remote;
+mod scratch;
+mod slot;
 mod stop;
 mod tracee;
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
@@ -31,18 +36,23 @@ use std::task::{Context, Poll, Waker};
 
 use rustc_hash::FxHashMap;
 
+use self::births::{Birth, Births};
+use self::events::trace_options;
 pub use self::launch::{Program, SETUP_FAILED};
 use self::placement::Placement;
 use self::pool::Pool;
+use self::remote::{Remote, TaskWaker};
+pub use self::scratch::Scratch;
+use self::slot::{At, Slot};
 use self::stop::Raw;
 pub use self::stop::{SpawnKind, Stop};
 pub use self::tracee::{
-    Exec, GroupStop, Posthook, PreExit, Prehook, Running, Signal, Spawned, Started, State, Stopped,
-    Tracee,
+    Exec, GroupStop, Plain, Posthook, PreExit, Prehook, Running, Signal, Spawned, Started, State,
+    Stopped, Tracee,
 };
 use crate::event::Tid;
 use crate::filter::Filter;
-use crate::sys::{self, Resume, SyscallInfo, Waited};
+use crate::sys::{self, Resume, Waited};
 
 /// How syscalls are made to stop.
 #[derive(Debug, Clone)]
@@ -74,94 +84,17 @@ pub struct Options {
     pub exit_kill: bool,
 }
 
-/// One traced task as the runtime knows it.
-#[derive(Debug)]
-struct Slot {
-    key: u64,
-    tid: Cell<Tid>,
-    tgid: Cell<Tid>,
-    parent: Option<Tid>,
-    mailbox: RefCell<VecDeque<Raw>>,
-    /// Reaped or replaced: no ptrace request makes sense any more.
-    gone: Cell<bool>,
-    /// In a stop that nobody resumed yet.
-    stopped: Cell<bool>,
-    /// The function asked for the exit stop of the current syscall.
-    wants_exit: Cell<bool>,
-    /// Its function has ended: stops are resumed at once.
-    unattended: Cell<bool>,
-    /// In a group stop entered with `PTRACE_LISTEN`.
-    listening: Cell<bool>,
-}
-
-/// What other threads may touch.
-struct Remote {
-    tracer: Tid,
-    flag: std::sync::atomic::AtomicU32,
-    woken: std::sync::Mutex<Vec<u64>>,
-    ready: std::sync::Condvar,
-}
-
-impl Remote {
-    fn push(&self, key: u64) {
-        let mut woken = self
-            .woken
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
-        woken.push(key);
-        self.flag.store(1, std::sync::atomic::Ordering::SeqCst);
-        drop(woken);
-        self.ready.notify_one();
-        if sys::own_tid() != self.tracer {
-            sys::wake(self.tracer);
-        }
-    }
-
-    fn take(&self) -> Vec<u64> {
-        let mut woken = self
-            .woken
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
-        self.flag.store(0, std::sync::atomic::Ordering::SeqCst);
-        std::mem::take(&mut *woken)
-    }
-
-    fn wait(&self) {
-        let mut woken = self
-            .woken
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
-        while woken.is_empty() {
-            woken = self
-                .ready
-                .wait(woken)
-                .unwrap_or_else(std::sync::PoisonError::into_inner);
-        }
-    }
-}
-
-struct TaskWaker {
-    key: u64,
-    remote: Arc<Remote>,
-}
-
-impl std::task::Wake for TaskWaker {
-    fn wake(self: Arc<Self>) {
-        self.remote.push(self.key);
-    }
-}
-
 type Function = Pin<Box<dyn Future<Output = ()>>>;
+
+/// A function, its task, and what wakes it.
+type Followed = (Function, Rc<Slot>, Waker);
 
 /// Shared between the runtime and the tracees it handed out.
 struct Shared {
     options: Options,
     slots: RefCell<FxHashMap<Tid, Rc<Slot>>>,
-    functions: RefCell<FxHashMap<u64, (Function, Rc<Slot>, Waker)>>,
-    /// Children announced by their parent's event, not yet seen.
-    expected: RefCell<FxHashMap<Tid, (Tid, u64)>>,
-    /// First stops of children whose parent has not reported yet.
-    held: RefCell<FxHashMap<Tid, Waited>>,
+    functions: RefCell<FxHashMap<u64, Followed>>,
+    births: Births,
     next_key: Cell<u64>,
     remote: Arc<Remote>,
     pool: RefCell<Option<Pool>>,
@@ -218,24 +151,18 @@ impl Runtime {
     /// Makes a runtime for the calling thread.
     pub fn new(options: Options) -> Self {
         sys::install_wake_handler();
-        let remote = Arc::new(Remote {
-            tracer: sys::own_tid(),
-            flag: std::sync::atomic::AtomicU32::new(0),
-            woken: std::sync::Mutex::default(),
-            ready: std::sync::Condvar::new(),
-        });
+        let placement = Placement::new(options.interception.filter());
         Self {
             shared: Rc::new(Shared {
                 options,
                 slots: RefCell::default(),
                 functions: RefCell::default(),
-                expected: RefCell::default(),
-                held: RefCell::default(),
+                births: Births::default(),
                 next_key: Cell::new(1),
-                remote,
+                remote: Arc::new(Remote::new()),
                 pool: RefCell::new(None),
                 stops: Cell::new(0),
-                placement: Placement::new(),
+                placement,
             }),
         }
     }
@@ -254,7 +181,7 @@ impl Runtime {
     /// When forking or `PTRACE_SEIZE` fails (`EPERM` where ptrace is forbidden).
     pub fn spawn(&self, program: &Program) -> io::Result<Tid> {
         let tid = launch::launch(program, &self.shared.options)?;
-        self.shared.expected.borrow_mut().insert(tid, (0, 0));
+        self.shared.births.expect(tid, Birth::default());
         Ok(tid)
     }
 
@@ -276,18 +203,20 @@ impl Runtime {
                 else {
                     continue;
                 };
-                if self.shared.expected.borrow().contains_key(&tid) {
+                if self.shared.births.is_expected(tid) {
                     continue;
                 }
                 match sys::seize(tid, trace_options(&self.shared.options)) {
                     Ok(()) => {
-                        sys::interrupt(tid)?;
-                        let flags = if tid == pid {
-                            0
-                        } else {
-                            libc::CLONE_THREAD as u64
+                        let flags = if tid == pid { 0 } else { libc::CLONE_THREAD };
+                        let birth = Birth {
+                            parent: None,
+                            tgid: Some(pid),
+                            flags: flags as u64,
                         };
-                        self.shared.expected.borrow_mut().insert(tid, (pid, flags));
+                        self.shared.births.expect(tid, birth);
+                        // ESRCH: it is ending, which it will report.
+                        let _ = sys::interrupt(tid);
                         found = true;
                     }
                     Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
@@ -313,6 +242,7 @@ impl Runtime {
         F: Future<Output = ()> + 'static,
     {
         let make = |tracee: Tracee<Started>| -> Function { Box::pin(handler(tracee)) };
+        sys::unblock_wake_signal();
         loop {
             for key in self.shared.remote.take() {
                 self.poll(key);
@@ -358,57 +288,58 @@ impl Runtime {
 
     /// Lets a task go on whose function does not care any more.
     fn release(&self, slot: &Rc<Slot>) {
-        let pending: Vec<Raw> = slot.mailbox.borrow_mut().drain(..).collect();
+        slot.mailbox.borrow_mut().clear();
         if slot.gone.get() || !slot.stopped.get() {
             return;
         }
-        let (how, signal) = match pending.last() {
-            Some(Raw::Signal(signal)) => (self.shared.usual_resume(), *signal),
-            Some(Raw::GroupStop(_)) => (Resume::Listen, 0),
-            _ => (self.shared.usual_resume(), 0),
+        let (how, signal) = match slot.at.get() {
+            At::Signal(signal) => (Resume::Continue, signal),
+            At::GroupStop => (Resume::Listen, 0),
+            At::Elsewhere => (Resume::Continue, 0),
         };
-        slot.stopped.set(false);
-        // A task that died meanwhile reports its death by itself.
-        let _ = sys::resume(slot.tid.get(), how, signal);
+        self.shared.resume(slot, how, signal);
     }
 
     fn dispatch(&self, waited: Waited, make: &dyn Fn(Tracee<Started>) -> Function) {
         let shared = &self.shared;
-        if matches!(
-            waited.code,
-            libc::CLD_EXITED | libc::CLD_KILLED | libc::CLD_DUMPED
-        ) {
-            self.died(waited, make);
-            return;
-        }
         let slot = shared.slots.borrow().get(&waited.tid).cloned();
-        let Some(slot) = slot else {
-            let announced = shared.expected.borrow_mut().remove(&waited.tid);
-            match announced {
-                Some((parent, flags)) => self.start(waited, parent, flags, make),
-                None => {
-                    shared.held.borrow_mut().insert(waited.tid, waited);
-                }
+        match slot {
+            Some(slot) if waited.is_end() => {
+                shared.slots.borrow_mut().remove(&waited.tid);
+                slot.gone.set(true);
+                self.deliver(&slot, Raw::end(waited));
             }
-            return;
-        };
-        if let Some(raw) = shared.interpret(&slot, waited) {
-            let spawned = match raw {
-                Raw::Spawned { child, flags, .. } => Some((child, flags)),
-                _ => None,
-            };
-            self.deliver(&slot, raw);
-            if let Some((child, flags)) = spawned {
-                let held = shared.held.borrow_mut().remove(&child);
-                match held {
-                    Some(first) => self.start(first, slot.tid.get(), flags, make),
-                    None => {
-                        shared
-                            .expected
-                            .borrow_mut()
-                            .insert(child, (slot.tid.get(), flags));
+            Some(slot) => {
+                if let Some(raw) = shared.interpret(&slot, waited) {
+                    self.deliver(&slot, raw);
+                    if let Raw::Spawned { child, flags, .. } = raw {
+                        let birth = Birth {
+                            parent: Some(waited.tid),
+                            tgid: None,
+                            flags,
+                        };
+                        if let Some(first) = shared.births.announced(child, birth) {
+                            self.start(first, birth, make);
+                        }
                     }
                 }
+            }
+            None => {
+                if let Some(birth) = shared.births.reported(waited) {
+                    self.start(waited, birth, make);
+                }
+            }
+        }
+        if !shared.births.nobody_waits() {
+            let running: Vec<(Tid, Tid)> = shared
+                .slots
+                .borrow()
+                .values()
+                .filter(|slot| !slot.stopped.get())
+                .map(|slot| (slot.tid.get(), slot.tgid.get()))
+                .collect();
+            for (first, birth) in shared.births.lost(&running) {
+                self.start(first, birth, make);
             }
         }
     }
@@ -422,55 +353,27 @@ impl Runtime {
         }
     }
 
-    fn start(
-        &self,
-        first: Waited,
-        parent: Tid,
-        flags: u64,
-        make: &dyn Fn(Tracee<Started>) -> Function,
-    ) {
+    /// Makes the function of a new task, whose first stop (or end) came.
+    fn start(&self, first: Waited, birth: Birth, make: &dyn Fn(Tracee<Started>) -> Function) {
         let shared = &self.shared;
-        if parent != 0 {
+        if let Some(parent) = birth.parent {
             shared.placement.started(parent, first.tid);
         }
-        let thread = flags & libc::CLONE_THREAD as u64 != 0;
-        let tgid = if thread {
-            shared
-                .slots
-                .borrow()
-                .get(&parent)
-                .map_or(parent, |slot| slot.tgid.get())
+        let slot = shared.new_slot(first.tid, birth);
+        if first.is_end() {
+            slot.gone.set(true);
+            slot.mailbox.borrow_mut().push_back(Raw::end(first));
         } else {
-            first.tid
-        };
-        let key = shared.next_key.get();
-        shared.next_key.set(key + 1);
-        let slot = Rc::new(Slot {
-            key,
-            tid: Cell::new(first.tid),
-            tgid: Cell::new(tgid),
-            parent: (parent != 0).then_some(parent),
-            mailbox: RefCell::default(),
-            gone: Cell::new(false),
-            stopped: Cell::new(true),
-            wants_exit: Cell::new(false),
-            unattended: Cell::new(false),
-            listening: Cell::new(false),
-        });
-        shared.slots.borrow_mut().insert(first.tid, slot.clone());
-        // The first stop of a seized task is PTRACE_EVENT_STOP; anything else
-        // (a signal, an exit) is kept as the stop that follows the start.
-        let event = first.status >> 8;
-        if event != libc::PTRACE_EVENT_STOP {
+            shared.slots.borrow_mut().insert(first.tid, slot.clone());
+            // The first stop of a seized task is PTRACE_EVENT_STOP; anything
+            // else (a signal, an exit) is kept as the stop that follows.
             match shared.interpret(&slot, first) {
+                Some(Raw::Interrupted) => {}
                 Some(raw) => slot.mailbox.borrow_mut().push_back(raw),
-                None => slot.stopped.set(false),
+                None => {}
             }
-        } else if first.status & 0xff != libc::SIGTRAP {
-            slot.mailbox
-                .borrow_mut()
-                .push_back(Raw::GroupStop(first.status & 0xff));
         }
+        let key = slot.key;
         let function = make(Tracee::new(shared.clone(), slot.clone()));
         let waker = Waker::from(Arc::new(TaskWaker {
             key,
@@ -482,180 +385,42 @@ impl Runtime {
             .insert(key, (function, slot, waker));
         self.poll(key);
     }
+}
 
-    fn died(&self, waited: Waited, make: &dyn Fn(Tracee<Started>) -> Function) {
+impl Drop for Runtime {
+    /// Ends what is still traced, so that nothing hangs in a stop for ever: it
+    /// is killed under [`Options::exit_kill`], otherwise what is stopped is
+    /// detached, and the kernel detaches the rest when the thread ends.
+    fn drop(&mut self) {
         let shared = &self.shared;
-        shared.held.borrow_mut().remove(&waited.tid);
-        let slot = shared.slots.borrow_mut().remove(&waited.tid);
-        if let Some(slot) = slot {
-            slot.gone.set(true);
-            let raw = match waited.code {
-                libc::CLD_EXITED => Raw::Exited(waited.status),
-                code => Raw::Killed(waited.status, code == libc::CLD_DUMPED),
-            };
-            self.deliver(&slot, raw);
-        } else {
-            shared.expected.borrow_mut().remove(&waited.tid);
+        // Functions hold the tracees, which hold what is shared.
+        let functions = std::mem::take(&mut *shared.functions.borrow_mut());
+        drop(functions);
+        let slots: Vec<Rc<Slot>> = shared.slots.borrow_mut().drain().map(|(_, s)| s).collect();
+        let mut left: Vec<Tid> = shared.births.unseen();
+        left.extend(slots.iter().map(|slot| slot.tid.get()));
+        if !shared.options.exit_kill {
+            for slot in slots.iter().filter(|slot| slot.stopped.get()) {
+                let signal = slot.at.get().signal();
+                // ESRCH: it is gone.
+                let _ = sys::resume(slot.tid.get(), Resume::Detach, signal);
+            }
+            return;
         }
-        // A parent that was killed in its fork event never announces the
-        // child; the child's first stop would be held forever.
-        let held: Vec<(Tid, Waited)> = shared
-            .held
-            .borrow()
-            .iter()
-            .map(|(&tid, &first)| (tid, first))
-            .collect();
-        for (tid, first) in held {
-            let (tgid, ppid) = launch::family(tid);
-            let known = |id: Tid| shared.slots.borrow().values().any(|s| s.tgid.get() == id);
-            let announced_later = if tgid == tid {
-                known(ppid)
-            } else {
-                known(tgid)
-            };
-            if !announced_later {
-                shared.held.borrow_mut().remove(&tid);
-                let flags = if tgid == tid {
-                    0
-                } else {
-                    libc::CLONE_THREAD as u64
-                };
-                self.start(first, waited.tid, flags, make);
-            }
+        for &tid in &left {
+            sys::kill(tid);
         }
-    }
-}
-
-/// The ptrace options of every tracee.
-fn trace_options(options: &Options) -> i32 {
-    libc::PTRACE_O_TRACESYSGOOD
-        | libc::PTRACE_O_TRACEFORK
-        | libc::PTRACE_O_TRACEVFORK
-        | libc::PTRACE_O_TRACECLONE
-        | libc::PTRACE_O_TRACEEXEC
-        | libc::PTRACE_O_TRACEEXIT
-        | libc::PTRACE_O_TRACESECCOMP
-        | if options.exit_kill {
-            libc::PTRACE_O_EXITKILL
-        } else {
-            0
-        }
-}
-
-impl Shared {
-    /// How a task is resumed when nobody asked for more.
-    fn usual_resume(&self) -> Resume {
-        match self.options.interception {
-            Interception::Seccomp(_) => Resume::Continue,
-            Interception::Ptrace(_) => Resume::ToSyscall,
-        }
-    }
-
-    /// What a wait status means; `None` when it was dealt with here.
-    fn interpret(&self, slot: &Rc<Slot>, waited: Waited) -> Option<Raw> {
-        let tid = waited.tid;
-        let (signal, event) = (waited.status & 0xff, waited.status >> 8);
-        slot.stopped.set(true);
-        self.placement.stopped(tid);
-        let raw = match event {
-            0 if signal == libc::SIGTRAP | 0x80 => self.syscall_stop(slot, tid, false)?,
-            0 => Raw::Signal(signal),
-            libc::PTRACE_EVENT_SECCOMP => self.syscall_stop(slot, tid, true)?,
-            libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK | libc::PTRACE_EVENT_CLONE => {
-                let child = sys::event_message(tid).unwrap_or(0) as Tid;
-                Raw::Spawned {
-                    kind: match event {
-                        libc::PTRACE_EVENT_FORK => SpawnKind::Fork,
-                        libc::PTRACE_EVENT_VFORK => SpawnKind::Vfork,
-                        _ => SpawnKind::Clone,
-                    },
-                    child,
-                    flags: launch::clone_flags(tid, event),
+        // Until they are, or nothing is left to wait for.
+        while !left.is_empty() {
+            match sys::wait(&shared.remote.flag, true) {
+                Ok(Some(waited)) if waited.is_end() => left.retain(|&tid| tid != waited.tid),
+                Ok(Some(waited)) => {
+                    // A stop on the way out, or of a child made meanwhile.
+                    sys::kill(waited.tid);
+                    let _ = sys::resume(waited.tid, Resume::Continue, 0);
                 }
-            }
-            libc::PTRACE_EVENT_EXEC => {
-                let former = sys::event_message(tid).unwrap_or(0) as Tid;
-                if former != 0 && former != tid {
-                    return self.exec_from_thread(slot, former);
-                }
-                slot.wants_exit.set(false);
-                Raw::Exec { former: tid }
-            }
-            libc::PTRACE_EVENT_EXIT => Raw::PreExit(sys::event_message(tid).unwrap_or(0) as i32),
-            libc::PTRACE_EVENT_STOP if signal == libc::SIGTRAP => Raw::Interrupted,
-            libc::PTRACE_EVENT_STOP => Raw::GroupStop(signal),
-            _ => Raw::Interrupted,
-        };
-        Some(raw)
-    }
-
-    /// A thread other than the leader executed a program: it takes over the
-    /// leader's id, and the leader is gone without a report (ptrace(2),
-    /// "execve(2) under ptrace").
-    fn exec_from_thread(&self, leader: &Rc<Slot>, former: Tid) -> Option<Raw> {
-        let tid = leader.tid.get();
-        let caller = self.slots.borrow_mut().remove(&former);
-        let Some(caller) = caller else {
-            return Some(Raw::Exec { former });
-        };
-        leader.gone.set(true);
-        leader.mailbox.borrow_mut().push_back(Raw::Superseded);
-        self.remote.push(leader.key);
-        caller.tid.set(tid);
-        caller.stopped.set(true);
-        caller.wants_exit.set(false);
-        caller.mailbox.borrow_mut().push_back(Raw::Exec { former });
-        self.remote.push(caller.key);
-        self.slots.borrow_mut().insert(tid, caller);
-        None
-    }
-
-    fn syscall_stop(&self, slot: &Rc<Slot>, tid: Tid, seccomp: bool) -> Option<Raw> {
-        match sys::syscall_info(tid) {
-            Ok(SyscallInfo::Entry {
-                arch,
-                nr,
-                args,
-                ip,
-                sp,
-            }) => {
-                if !seccomp {
-                    let filtered = matches!(self.options.interception, Interception::Seccomp(_));
-                    // An entry stop that ToSyscall brought, of a call whose
-                    // filter stop follows or that nobody asked for.
-                    if filtered || !self.options.interception.filter().stops(arch, nr, &args) {
-                        let how = if filtered {
-                            Resume::Continue
-                        } else {
-                            Resume::ToSyscall
-                        };
-                        slot.stopped.set(false);
-                        let _ = sys::resume(tid, how, 0);
-                        return None;
-                    }
-                }
-                Some(Raw::Prehook {
-                    arch,
-                    nr,
-                    args,
-                    ip,
-                    sp,
-                })
-            }
-            Ok(SyscallInfo::Exit { value }) => {
-                if slot.wants_exit.replace(false) {
-                    Some(Raw::Posthook(value))
-                } else {
-                    slot.stopped.set(false);
-                    let _ = sys::resume(tid, self.usual_resume(), 0);
-                    None
-                }
-            }
-            // ESRCH: it died in the stop; the death is reported next.
-            Ok(SyscallInfo::None) | Err(_) => {
-                slot.stopped.set(false);
-                let _ = sys::resume(tid, self.usual_resume(), 0);
-                None
+                Ok(None) => drop(shared.remote.take()),
+                Err(_) => break,
             }
         }
     }

@@ -13,8 +13,11 @@
 //! that parallel builds stay parallel.
 //!
 //! The woken task may run before it is widened again. It cannot look at its
-//! affinity without stopping first, and by then it is widened; but it can fork,
-//! so each child's affinity is compared with its parent's at its first stop.
+//! affinity without stopping first (the policy is off unless the filter names
+//! sched_getaffinity and sched_setaffinity), and by then it is widened; but it
+//! can fork, so a child's affinity is compared with its parent's at its first
+//! stop. A task that sets an affinity ends the phase, so that nothing but what
+//! it set is ever restored.
 //!
 //! What lost: always pinning the tracer (55 µs a stop), narrowing in parallel
 //! phases too (serialises two busy tracees on one CPU until the next balance).
@@ -23,6 +26,7 @@
 use std::cell::RefCell;
 
 use crate::event::Tid;
+use crate::filter::{ARCH_X86_64, Filter};
 
 /// Stops in a row from one task before it counts as alone.
 const SOLO_AFTER: u32 = 4;
@@ -76,6 +80,8 @@ struct Inner {
     streak: u32,
     own: Option<Cpus>,
     solo: Option<Solo>,
+    /// The task that was narrowed last.
+    narrowed: Tid,
 }
 
 /// The placement policy of one runtime.
@@ -84,15 +90,18 @@ pub(super) struct Placement {
 }
 
 impl Placement {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(filter: &Filter) -> Self {
+        let seen = |nr: i64| filter.stops(ARCH_X86_64, nr.cast_unsigned(), &[0; 6]);
+        let hidden = seen(libc::SYS_sched_getaffinity) && seen(libc::SYS_sched_setaffinity);
         // With a single CPU there is nothing to decide.
-        let own = Cpus::of(0).filter(|cpus| cpus.count() > 1);
+        let own = Cpus::of(0).filter(|cpus| hidden && cpus.count() > 1);
         Self {
             inner: RefCell::new(Inner {
                 last: 0,
                 streak: 0,
                 own,
                 solo: None,
+                narrowed: 0,
             }),
         }
     }
@@ -123,9 +132,11 @@ impl Placement {
 
     /// Runs `resume`, which wakes `tid`, so that it wakes on our CPU if alone.
     pub(super) fn wake<T>(&self, tid: Tid, resume: impl FnOnce() -> T) -> T {
-        let inner = self.inner.borrow();
+        let mut inner = self.inner.borrow_mut();
+        let inner = &mut *inner;
         match &inner.solo {
             Some(solo) if inner.last == tid && solo.wide.count() > 1 => {
+                inner.narrowed = tid;
                 let narrowed = solo.narrow.apply(tid);
                 let result = resume();
                 if narrowed {
@@ -137,11 +148,20 @@ impl Placement {
         }
     }
 
+    /// A task is about to choose an affinity: what we know of any is stale.
+    pub(super) fn disturbed(&self) {
+        let mut inner = self.inner.borrow_mut();
+        inner.last = 0;
+        if let (Some(_), Some(own)) = (inner.solo.take(), inner.own) {
+            own.apply(0);
+        }
+    }
+
     /// A child made its first stop. If its parent was woken narrowed and made
     /// it before we could widen the parent again, it has inherited that: it
     /// gets what the parent has.
     pub(super) fn started(&self, parent: Tid, child: Tid) {
-        if self.inner.borrow().own.is_none() {
+        if self.inner.borrow().narrowed != parent {
             return;
         }
         if let (Some(theirs), Some(its)) = (Cpus::of(parent), Cpus::of(child))

@@ -1,7 +1,12 @@
 //! Worker threads for work that blocks.
+//!
+//! **Invariant:** every job answers exactly once, a job that panics with its
+//! panic, so that nobody waits for ever and no worker is lost.
 
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
+
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -50,7 +55,8 @@ impl Pool {
         }));
         let shared = state.clone();
         let job = Box::new(move || {
-            let value = work();
+            // What the job captured is gone with it, whether it panicked or not.
+            let value = catch_unwind(AssertUnwindSafe(work));
             let mut state = shared.lock().unwrap_or_else(PoisonError::into_inner);
             state.value = Some(value);
             if let Some(waker) = state.waker.take() {
@@ -65,11 +71,11 @@ impl Pool {
 }
 
 struct AnswerState<T> {
-    value: Option<T>,
+    value: Option<std::thread::Result<T>>,
     waker: Option<Waker>,
 }
 
-/// Resolves to what a job returned.
+/// Resolves to what a job returned, or goes on with its panic.
 pub(super) struct Answer<T> {
     state: Arc<Mutex<AnswerState<T>>>,
 }
@@ -80,7 +86,11 @@ impl<T> Future for Answer<T> {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         match state.value.take() {
-            Some(value) => Poll::Ready(value),
+            Some(Ok(value)) => Poll::Ready(value),
+            Some(Err(panic)) => {
+                drop(state);
+                resume_unwind(panic)
+            }
             None => {
                 state.waker = Some(context.waker().clone());
                 Poll::Pending

@@ -1,9 +1,10 @@
 //! Stops: the points where a tracee waits for the tracer.
 
 use super::tracee::{
-    Exec, GroupStop, Posthook, PreExit, Prehook, Signal, Spawned, Started, Tracee,
+    Exec, GroupStop, Posthook, PreExit, Prehook, Running, Signal, Spawned, Started, Tracee,
 };
 use crate::event::Tid;
+use crate::sys::Waited;
 
 /// How a task came to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,6 +45,16 @@ pub(super) enum Raw {
     Superseded,
 }
 
+impl Raw {
+    /// The end that was waited for.
+    pub(super) fn end(waited: Waited) -> Self {
+        match waited.code {
+            libc::CLD_EXITED => Self::Exited(waited.status),
+            code => Self::Killed(waited.status, code == libc::CLD_DUMPED),
+        }
+    }
+}
+
 /// Where a tracee stands.
 #[derive(Debug)]
 pub enum Stop {
@@ -75,4 +86,24 @@ pub enum Stop {
     /// Another thread of the process executed a program; this task (the former
     /// leader) is gone, and its id belongs to that thread now.
     Superseded,
+}
+
+impl Stop {
+    /// Lets the task go on as if nobody had looked: a syscall runs, a signal is
+    /// delivered, a group stop lasts. `None` when the task is gone.
+    ///
+    /// What a tool does with stops that it does not care about.
+    pub fn go_on(self) -> Option<Tracee<Running>> {
+        Some(match self {
+            Self::Prehook(tracee) => tracee.resume(),
+            Self::Posthook(tracee) => tracee.resume(),
+            Self::Exec(tracee) => tracee.resume(),
+            Self::Spawned(tracee) => tracee.resume(),
+            Self::PreExit(tracee) => tracee.resume(),
+            Self::Interrupted(tracee) => tracee.resume(),
+            Self::Signal(tracee) => tracee.deliver(),
+            Self::GroupStop(tracee) => tracee.listen(),
+            Self::Exited(_) | Self::Killed { .. } | Self::Superseded => return None,
+        })
+    }
 }

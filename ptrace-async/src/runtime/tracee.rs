@@ -10,6 +10,7 @@ use std::rc::Rc;
 use std::task::Poll;
 use std::{fmt, io};
 
+use super::scratch::Space;
 use super::stop::{Raw, SpawnKind, Stop};
 use super::{Handle, Shared, Slot};
 use crate::event::Tid;
@@ -115,6 +116,19 @@ impl<S: State> Tracee<S> {
         }
     }
 
+    /// Its id, for a request of ptrace.
+    fn living(&self) -> io::Result<Tid> {
+        if self.slot.gone.get() {
+            Err(io::Error::from_raw_os_error(libc::ESRCH))
+        } else {
+            Ok(self.tid())
+        }
+    }
+
+    pub(super) fn space(&self) -> Rc<Space> {
+        self.slot.space.borrow().clone()
+    }
+
     fn with<T: State>(self, state: T) -> Tracee<T> {
         Tracee {
             shared: self.shared,
@@ -180,7 +194,7 @@ impl Tracee<Running> {
     /// # Errors
     /// `ESRCH` when it is gone.
     pub fn interrupt(&self) -> io::Result<()> {
-        sys::interrupt(self.tid())
+        sys::interrupt(self.living()?)
     }
 }
 
@@ -188,14 +202,12 @@ impl<S: Stopped> Tracee<S> {
     fn go(self, how: Resume, signal: i32) -> Tracee<Running> {
         // Something may already wait in the mailbox (a death while stopped).
         if !self.slot.gone.get() && self.slot.mailbox.borrow().is_empty() {
-            self.slot.stopped.set(false);
-            self.slot.listening.set(how == Resume::Listen);
-            // ESRCH: the task was killed in its stop; its death is reported.
-            let tid = self.tid();
-            let _ = self
-                .shared
-                .placement
-                .wake(tid, || sys::resume(tid, how, signal));
+            let how = match how {
+                // The exit that was asked for is still to come.
+                Resume::Continue if self.slot.wants_exit.get() => Resume::ToSyscall,
+                how => how,
+            };
+            self.shared.resume(&self.slot, how, signal);
         }
         self.with(Running)
     }
@@ -206,16 +218,18 @@ impl<S: Stopped> Tracee<S> {
         self.go(how, 0)
     }
 
-    /// Lets the task go on untraced, for ever.
+    /// Lets the task go on untraced, for ever. A signal that it is stopped for
+    /// is delivered, a group stop lasts.
     ///
     /// # Errors
     /// `ESRCH` when it is gone.
     pub fn detach(self) -> io::Result<()> {
+        let tid = self.living()?;
+        self.shared.slots.borrow_mut().remove(&tid);
         self.slot.unattended.set(true);
         self.slot.stopped.set(false);
-        self.shared.slots.borrow_mut().remove(&self.tid());
         self.slot.gone.set(true);
-        sys::resume(self.tid(), Resume::Detach, 0)
+        sys::resume(tid, Resume::Detach, self.slot.at.get().signal())
     }
 
     /// The general registers.
@@ -223,7 +237,7 @@ impl<S: Stopped> Tracee<S> {
     /// # Errors
     /// `ESRCH` when the task was killed in its stop.
     pub fn registers(&self) -> io::Result<libc::user_regs_struct> {
-        sys::registers(self.tid())
+        sys::registers(self.living()?)
     }
 
     /// Sets the general registers.
@@ -231,7 +245,7 @@ impl<S: Stopped> Tracee<S> {
     /// # Errors
     /// `ESRCH` when the task was killed in its stop.
     pub fn set_registers(&self, regs: &libc::user_regs_struct) -> io::Result<()> {
-        sys::set_registers(self.tid(), regs)
+        sys::set_registers(self.living()?, regs)
     }
 
     /// Reads a plain value of the tracee's memory.
@@ -253,7 +267,12 @@ impl<S: Stopped> Tracee<S> {
         address: u64,
         count: usize,
     ) -> Result<Vec<T>, crate::memory::Fault> {
-        let mut bytes = vec![0; size_of::<T>() * count];
+        let fault = crate::memory::Fault { address };
+        let len = size_of::<T>().checked_mul(count).ok_or(fault)?;
+        let mut bytes = Vec::new();
+        // A length that the tracee made up.
+        bytes.try_reserve_exact(len).map_err(|_| fault)?;
+        bytes.resize(len, 0);
         self.read_exact(address, &mut bytes)?;
         Ok(bytes
             .chunks_exact(size_of::<T>())
@@ -264,9 +283,13 @@ impl<S: Stopped> Tracee<S> {
     /// Reads many ranges with as few calls as possible, one after the other
     /// into one buffer, which is cut at the first fault.
     pub fn read_ranges(&self, ranges: &[(u64, u64)]) -> Vec<u8> {
-        let total: u64 = ranges.iter().map(|range| range.1).sum();
+        let total = ranges
+            .iter()
+            .fold(0_u64, |sum, range| sum.saturating_add(range.1));
         let mut buffer = vec![0; total as usize];
-        let got = sys::read_ranges(self.tid(), ranges, &mut buffer);
+        let got = self
+            .living()
+            .map_or(0, |tid| sys::read_ranges(tid, ranges, &mut buffer));
         buffer.truncate(got);
         buffer
     }
@@ -276,13 +299,14 @@ impl<S: Stopped> Tracee<S> {
     /// # Errors
     /// When the range is not mapped or the task is gone.
     pub fn write(&self, address: u64, bytes: &[u8]) -> io::Result<()> {
-        sys::write_memory(self.tid(), address, bytes)
+        sys::write_memory(self.living()?, address, bytes)
     }
 }
 
 impl<S: Stopped> Memory for Tracee<S> {
     fn read(&self, address: u64, buffer: &mut [u8]) -> usize {
-        sys::read_memory(self.tid(), address, buffer)
+        self.living()
+            .map_or(0, |tid| sys::read_memory(tid, address, buffer))
     }
 }
 
@@ -372,21 +396,47 @@ impl Tracee<Prehook> {
     /// Runs another syscall in the tracee's place before this one, and comes
     /// back to this stop. The original call has not run.
     ///
+    /// Signals wait meanwhile (they are blocked), so that the tracee cannot tell
+    /// it from one long stop; SIGSTOP alone may stop it in between. Not for
+    /// calls that make a task or execute a program.
+    ///
     /// # Errors
-    /// The stop that came instead (the task died).
+    /// The stop that came instead: the task was killed, or another thread
+    /// executed a program.
     pub async fn inject(self, call: Invocation) -> Result<(Self, i64), Stop> {
-        let Ok(original) = self.registers() else {
+        let (slot, state) = (self.slot.clone(), self.state);
+        let (Ok(original), Ok(mask)) = (self.registers(), self.living().and_then(sys::signal_mask))
+        else {
             return Err(self.resume().stop().await);
         };
         let mut regs = original;
         put_call(&mut regs, call);
         regs.orig_rax = call.nr;
         // Errors mean the task is gone; the next stop says so.
+        let _ = sys::set_signal_mask(slot.tid.get(), u64::MAX);
         let _ = self.set_registers(&regs);
         let after = self.posthook().await?;
         let value = after.value();
-        let before = after.rewind(&original).await?;
-        Ok((before, value))
+        let mut stop = match after.rewind(&original).await {
+            Ok(before) => Stop::Prehook(before),
+            Err(stop) => stop,
+        };
+        loop {
+            stop = match stop {
+                Stop::Prehook(mut before) => {
+                    let _ = before
+                        .living()
+                        .and_then(|tid| sys::set_signal_mask(tid, mask));
+                    // What the registers say, and not the rewound call's echo.
+                    before.state = state;
+                    return Ok((before, value));
+                }
+                Stop::Signal(t) => t.deliver().stop().await,
+                Stop::GroupStop(t) => t.listen().stop().await,
+                Stop::Interrupted(t) => t.resume().stop().await,
+                other => return Err(other),
+            };
+        }
     }
 }
 
@@ -476,7 +526,7 @@ impl Tracee<Signal> {
     /// # Errors
     /// `ESRCH` when the task was killed in its stop.
     pub fn info(&self) -> io::Result<libc::siginfo_t> {
-        sys::signal_info(self.tid())
+        sys::signal_info(self.living()?)
     }
 
     /// Lets the signal through.

@@ -1,0 +1,252 @@
+//! From wait statuses to stops (ptrace(2), "Stopped states").
+
+use std::rc::Rc;
+
+use super::births::Birth;
+use super::slot::{At, Slot};
+use super::stop::{Raw, SpawnKind};
+use super::{Interception, Options, Shared};
+use crate::event::Tid;
+use crate::sys::{self, Resume, SyscallInfo, Waited};
+
+/// The ptrace options of every tracee.
+pub(super) fn trace_options(options: &Options) -> i32 {
+    let seccomp = match options.interception {
+        Interception::Seccomp(_) => libc::PTRACE_O_TRACESECCOMP,
+        // Whatever filter the tracee has then, it is not ours.
+        Interception::Ptrace(_) => 0,
+    };
+    libc::PTRACE_O_TRACESYSGOOD
+        | libc::PTRACE_O_TRACEFORK
+        | libc::PTRACE_O_TRACEVFORK
+        | libc::PTRACE_O_TRACECLONE
+        | libc::PTRACE_O_TRACEEXEC
+        | libc::PTRACE_O_TRACEEXIT
+        | seccomp
+        | if options.exit_kill {
+            libc::PTRACE_O_EXITKILL
+        } else {
+            0
+        }
+}
+
+/// The `CLONE_*` flags of the call a task is in, at its fork event.
+fn clone_flags(tid: Tid, event: i32) -> u64 {
+    let implied = match event {
+        libc::PTRACE_EVENT_FORK => libc::SIGCHLD as u64,
+        libc::PTRACE_EVENT_VFORK => (libc::CLONE_VFORK | libc::CLONE_VM | libc::SIGCHLD) as u64,
+        _ => 0,
+    };
+    match sys::registers(tid) {
+        Ok(regs) if regs.orig_rax == libc::SYS_clone as u64 => regs.rdi,
+        Ok(regs) if regs.orig_rax == libc::SYS_clone3 as u64 => {
+            let mut words = [0; 40];
+            if sys::read_memory(tid, regs.rdi, &mut words) < words.len() {
+                return implied;
+            }
+            // struct clone_args: the flags are its first word, the signal at
+            // the child's end, which clone has among the flags, its fifth.
+            let word = |index: usize| {
+                let mut bytes = [0; 8];
+                bytes.copy_from_slice(&words[8 * index..8 * index + 8]);
+                u64::from_ne_bytes(bytes)
+            };
+            word(0) | word(4)
+        }
+        _ => implied,
+    }
+}
+
+impl Shared {
+    /// How a task is resumed when nobody asked for more.
+    pub(super) fn usual_resume(&self) -> Resume {
+        match self.options.interception {
+            Interception::Seccomp(_) => Resume::Continue,
+            Interception::Ptrace(_) => Resume::ToSyscall,
+        }
+    }
+
+    /// Resumes a task that is in a stop.
+    pub(super) fn resume(&self, slot: &Slot, how: Resume, signal: i32) {
+        slot.stopped.set(false);
+        slot.at.set(At::Elsewhere);
+        let tid = slot.tid.get();
+        // ESRCH: the task was killed in its stop; its death is reported.
+        let _ = self.placement.wake(tid, || sys::resume(tid, how, signal));
+    }
+
+    /// What a wait status means; `None` when it was dealt with here.
+    pub(super) fn interpret(&self, slot: &Rc<Slot>, waited: Waited) -> Option<Raw> {
+        let tid = waited.tid;
+        let (signal, event) = (waited.status & 0xff, waited.status >> 8);
+        slot.stopped.set(true);
+        slot.at.set(At::Elsewhere);
+        self.placement.stopped(tid);
+        let raw = match event {
+            0 if signal == libc::SIGTRAP | 0x80 => self.syscall_stop(slot, tid, false)?,
+            0 => {
+                slot.at.set(At::Signal(signal));
+                Raw::Signal(signal)
+            }
+            libc::PTRACE_EVENT_SECCOMP => self.syscall_stop(slot, tid, true)?,
+            libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK | libc::PTRACE_EVENT_CLONE => {
+                let child = sys::event_message(tid).unwrap_or(0) as Tid;
+                Raw::Spawned {
+                    kind: match event {
+                        libc::PTRACE_EVENT_FORK => SpawnKind::Fork,
+                        libc::PTRACE_EVENT_VFORK => SpawnKind::Vfork,
+                        _ => SpawnKind::Clone,
+                    },
+                    child,
+                    flags: clone_flags(tid, event),
+                }
+            }
+            libc::PTRACE_EVENT_EXEC => {
+                let former = sys::event_message(tid).unwrap_or(0) as Tid;
+                if former != 0 && former != tid {
+                    return self.exec_from_thread(slot, former);
+                }
+                slot.executed();
+                Raw::Exec { former: tid }
+            }
+            libc::PTRACE_EVENT_EXIT => Raw::PreExit(sys::event_message(tid).unwrap_or(0) as i32),
+            libc::PTRACE_EVENT_STOP if signal == libc::SIGTRAP => Raw::Interrupted,
+            libc::PTRACE_EVENT_STOP => {
+                slot.at.set(At::GroupStop);
+                Raw::GroupStop(signal)
+            }
+            _ => Raw::Interrupted,
+        };
+        Some(raw)
+    }
+
+    /// A thread other than the leader executed a program: it takes over the
+    /// leader's id, and the leader is gone without a report (ptrace(2),
+    /// "execve(2) under ptrace").
+    fn exec_from_thread(&self, leader: &Rc<Slot>, former: Tid) -> Option<Raw> {
+        let tid = leader.tid.get();
+        let caller = self.slots.borrow_mut().remove(&former);
+        let Some(caller) = caller else {
+            leader.executed();
+            return Some(Raw::Exec { former });
+        };
+        leader.gone.set(true);
+        leader.mailbox.borrow_mut().push_back(Raw::Superseded);
+        self.remote.push(leader.key);
+        caller.tid.set(tid);
+        caller.stopped.set(true);
+        caller.at.set(At::Elsewhere);
+        caller.executed();
+        self.slots.borrow_mut().insert(tid, caller.clone());
+        if caller.unattended.get() {
+            self.resume(&caller, Resume::Continue, 0);
+        } else {
+            caller.mailbox.borrow_mut().push_back(Raw::Exec { former });
+            self.remote.push(caller.key);
+        }
+        None
+    }
+
+    fn syscall_stop(&self, slot: &Rc<Slot>, tid: Tid, seccomp: bool) -> Option<Raw> {
+        let filter = self.options.interception.filter();
+        match sys::syscall_info(tid) {
+            Ok(SyscallInfo::Entry {
+                arch,
+                nr,
+                args,
+                ip,
+                sp,
+            }) => {
+                let filtered = matches!(self.options.interception, Interception::Seccomp(_));
+                // An entry stop that ToSyscall brought: the filter's stop
+                // follows if there is to be one.
+                if filtered && !seccomp {
+                    self.resume(slot, Resume::Continue, 0);
+                    return None;
+                }
+                if !filter.stops(arch, nr, &args) {
+                    if seccomp {
+                        // Asked for by a filter of the tracee's own, whose
+                        // tracer we are not: as without any (seccomp(2)).
+                        if let Ok(mut regs) = sys::registers(tid) {
+                            regs.orig_rax = u64::MAX;
+                            regs.rax = i64::from(-libc::ENOSYS).cast_unsigned();
+                            let _ = sys::set_registers(tid, &regs);
+                        }
+                    }
+                    self.resume(slot, self.usual_resume(), 0);
+                    return None;
+                }
+                if nr == libc::SYS_sched_setaffinity as u64 {
+                    self.placement.disturbed();
+                }
+                Some(Raw::Prehook {
+                    arch,
+                    nr,
+                    args,
+                    ip,
+                    sp,
+                })
+            }
+            Ok(SyscallInfo::Exit { value }) => {
+                if slot.wants_exit.replace(false) {
+                    Some(Raw::Posthook(value))
+                } else {
+                    self.resume(slot, self.usual_resume(), 0);
+                    None
+                }
+            }
+            // ESRCH: it died in the stop; the death is reported next.
+            Ok(SyscallInfo::None) | Err(_) => {
+                self.resume(slot, self.usual_resume(), 0);
+                None
+            }
+        }
+    }
+
+    /// The slot of a task that has just appeared.
+    pub(super) fn new_slot(&self, tid: Tid, birth: Birth) -> Rc<Slot> {
+        let thread = birth.flags & libc::CLONE_THREAD as u64 != 0;
+        let slots = self.slots.borrow();
+        let parent = birth.parent.and_then(|parent| slots.get(&parent));
+        let tgid = birth.tgid.unwrap_or_else(|| match parent {
+            Some(parent) if thread => parent.tgid.get(),
+            _ if thread => birth.parent.unwrap_or(tid),
+            _ => tid,
+        });
+        let shares = birth.flags & libc::CLONE_VM as u64 != 0;
+        let space = match parent {
+            Some(parent) if shares => parent.space.borrow().clone(),
+            Some(parent) => Rc::new(parent.space.borrow().copy()),
+            // Threads attached to one by one.
+            None => slots
+                .values()
+                .find(|other| other.tgid.get() == tgid)
+                .map(|other| other.space.borrow().clone())
+                .unwrap_or_default(),
+        };
+        let key = self.next_key.get();
+        self.next_key.set(key + 1);
+        Rc::new(Slot {
+            key,
+            tid: tid.into(),
+            tgid: tgid.into(),
+            parent: birth.parent,
+            mailbox: Default::default(),
+            gone: false.into(),
+            stopped: true.into(),
+            at: At::Elsewhere.into(),
+            wants_exit: false.into(),
+            unattended: false.into(),
+            space: space.into(),
+        })
+    }
+}
+
+impl Slot {
+    /// It runs another program now.
+    fn executed(&self) {
+        self.wants_exit.set(false);
+        *self.space.borrow_mut() = Rc::default();
+    }
+}

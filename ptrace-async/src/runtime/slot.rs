@@ -1,0 +1,51 @@
+//! What the runtime knows of one task, and of one address space.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use super::scratch::Space;
+use super::stop::Raw;
+use crate::event::Tid;
+
+/// What a task that nobody resumes must be resumed with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum At {
+    /// Anywhere.
+    Elsewhere,
+    /// Before the delivery of this signal.
+    Signal(i32),
+    /// In a group stop.
+    GroupStop,
+}
+
+impl At {
+    /// The signal that a task resumed from here is to get.
+    pub(super) fn signal(self) -> i32 {
+        match self {
+            Self::Signal(signal) => signal,
+            Self::Elsewhere | Self::GroupStop => 0,
+        }
+    }
+}
+
+/// One traced task as the runtime knows it.
+#[derive(Debug)]
+pub(super) struct Slot {
+    pub(super) key: u64,
+    pub(super) tid: Cell<Tid>,
+    pub(super) tgid: Cell<Tid>,
+    pub(super) parent: Option<Tid>,
+    pub(super) mailbox: RefCell<VecDeque<Raw>>,
+    /// Reaped or replaced: no ptrace request makes sense any more.
+    pub(super) gone: Cell<bool>,
+    /// In a stop that nobody resumed yet.
+    pub(super) stopped: Cell<bool>,
+    pub(super) at: Cell<At>,
+    /// The function asked for the exit stop of the current syscall.
+    pub(super) wants_exit: Cell<bool>,
+    /// Its function has ended: stops are resumed at once.
+    pub(super) unattended: Cell<bool>,
+    /// Whom it shares its memory with.
+    pub(super) space: RefCell<Rc<Space>>,
+}
