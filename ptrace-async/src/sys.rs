@@ -369,6 +369,7 @@ pub(crate) fn unblock_wake_signal() {
 
 /// Kills a task's process.
 pub(crate) fn kill(tid: Tid) {
+    assert!(tid > 0, "zero and below are groups");
     // SAFETY: kill takes numbers; a vanished process yields ESRCH.
     unsafe { libc::kill(tid, libc::SIGKILL) };
 }

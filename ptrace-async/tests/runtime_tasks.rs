@@ -135,6 +135,7 @@ fn a_parent_killed_while_it_forks_leaves_no_child_behind_in_a_stop() {
                 int ready[2];
                 pipe(ready);
                 pid_t forker = fork();
+                if (forker < 0) return 1;
                 if (forker == 0) {
                     write(ready[1], "x", 1);
                     for (;;) { if (fork() == 0) _exit(0); waitpid(-1, 0, WNOHANG); }
@@ -224,14 +225,17 @@ fn orphans_and_daemons_are_followed_to_their_end() {
 fn job_control_looks_to_the_parent_as_without_a_tracer() {
     let program = c(
         r#"int main() {
-            int status;
+            int status, go[2];
+            char byte;
+            pipe(go);
             pid_t child = fork();
-            if (child == 0) { raise(SIGSTOP); _exit(5); }
+            if (child == 0) { raise(SIGSTOP); read(go[0], &byte, 1); _exit(5); }
             if (waitpid(child, &status, WUNTRACED) != child) return 1;
             if (!WIFSTOPPED(status) || WSTOPSIG(status) != SIGSTOP) return 2;
             kill(child, SIGCONT);
             if (waitpid(child, &status, WCONTINUED) != child) return 3;
             if (!WIFCONTINUED(status)) return 4;
+            write(go[1], "x", 1);
             if (waitpid(child, &status, 0) != child) return 5;
             return WIFEXITED(status) && WEXITSTATUS(status) == 5 ? 0 : 6;
         }"#,

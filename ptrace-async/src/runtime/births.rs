@@ -56,6 +56,12 @@ impl Births {
             .collect()
     }
 
+    /// None of them will come any more.
+    pub(super) fn forget(&self) {
+        self.expected.borrow_mut().clear();
+        self.held.borrow_mut().clear();
+    }
+
     /// A task was announced; what it has reported already.
     pub(super) fn announced(&self, tid: Tid, birth: Birth) -> Option<Waited> {
         let held = self.held.borrow_mut().remove(&tid);

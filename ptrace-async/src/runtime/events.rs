@@ -90,7 +90,12 @@ impl Shared {
             }
             libc::PTRACE_EVENT_SECCOMP => self.syscall_stop(slot, tid, true)?,
             libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK | libc::PTRACE_EVENT_CLONE => {
-                let child = sys::event_message(tid).unwrap_or(0) as Tid;
+                let Ok(child) = sys::event_message(tid) else {
+                    // Killed in the stop: nobody will ever know (see `births`).
+                    slot.stopped.set(false);
+                    return None;
+                };
+                let child = child as Tid;
                 Raw::Spawned {
                     kind: match event {
                         libc::PTRACE_EVENT_FORK => SpawnKind::Fork,

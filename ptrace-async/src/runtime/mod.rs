@@ -254,6 +254,9 @@ impl Runtime {
                 }
                 Ok(None) => {}
                 Err(error) if error.raw_os_error() == Some(libc::ECHILD) => {
+                    // Nobody is traced any more, whatever was announced.
+                    self.shared.slots.borrow_mut().clear();
+                    self.shared.births.forget();
                     if self.shared.functions.borrow().is_empty() {
                         return Ok(());
                     }

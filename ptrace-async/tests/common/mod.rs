@@ -130,6 +130,7 @@ pub(crate) fn count(log: &[(Tid, Seen)], test: impl Fn(&Seen) -> bool) -> usize 
 /// The tool is started on another thread: the calling one may be a tracer,
 /// whose wait would take the tool's end for a tracee's.
 pub(crate) fn kill(tid: Tid, signal: &str) {
+    assert!(tid > 0, "zero and below are groups");
     let arguments = [format!("-{signal}"), tid.to_string()];
     let status = std::thread::spawn(move || Command::new("kill").args(arguments).status())
         .join()

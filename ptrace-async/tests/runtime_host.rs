@@ -1,0 +1,174 @@
+//! The runtime in its host process: other threads, other children, attaching.
+
+mod common;
+
+use std::cell::Cell;
+use std::io::{BufRead, BufReader};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::{Command, Stdio};
+use std::rc::Rc;
+
+use common::{Seen, c, count, record, seccomp};
+use ptrace_async::runtime::{Interception, Options, Program, Runtime, Started, Stop, Tracee};
+
+#[test]
+fn several_runtimes_and_the_hosts_own_children_do_not_disturb_each_other() {
+    let traced = |status: i32| {
+        move || {
+            let script = format!("for i in 1 2 3 4 5; do cat /dev/null; done; exit {status}");
+            let (first, log) = record(&["sh", "-c", &script], seccomp(&[libc::SYS_openat]));
+            assert_eq!(log.last(), Some(&(first, Seen::Exited(status))));
+            assert_eq!(count(&log, |seen| matches!(seen, Seen::Started(_))), 6);
+        }
+    };
+    let threads: Vec<_> = (1..5).map(|n| std::thread::spawn(traced(n))).collect();
+    for status in 0..20 {
+        let script = format!("exit {status}");
+        let ended = Command::new("sh").args(["-c", &script]).status();
+        assert_eq!(ended.expect("ours to wait for").code(), Some(status));
+    }
+    for thread in threads {
+        thread.join().expect("traced its own");
+    }
+}
+
+#[test]
+fn no_wake_up_of_a_blocking_job_is_lost() {
+    let program = c(
+        "int main() {
+            for (int i = 0; i < 3; i++) fork();
+            for (int i = 0; i < 250; i++) syscall(SYS_getppid);
+            while (wait(0) > 0) {}
+            return 0;
+        }",
+        &[],
+    );
+    let runtime = Runtime::new(seccomp(&[libc::SYS_getppid]));
+    let argv = [program.path()];
+    let command = Program::new(&argv).expect("no NUL");
+    runtime.spawn(&command).expect("ptrace is allowed");
+    let handle = runtime.handle();
+    let total = Rc::new(Cell::new(0));
+    let sum = total.clone();
+    runtime
+        .run(move |tracee: Tracee<Started>| {
+            let (handle, sum) = (handle.clone(), sum.clone());
+            async move {
+                let mut running = tracee.resume();
+                loop {
+                    let stop = running.stop().await;
+                    if matches!(stop, Stop::Prehook(_)) {
+                        let one = handle.blocking(|| 1).await;
+                        sum.set(sum.get() + one);
+                    }
+                    match stop.go_on() {
+                        Some(next) => running = next,
+                        None => return,
+                    }
+                }
+            }
+        })
+        .expect("waiting works");
+    assert_eq!(total.get(), 8 * 250);
+}
+
+#[test]
+fn a_panic_in_a_blocking_job_is_the_functions_and_ends_the_tracees() {
+    let runtime = Runtime::new(seccomp(&[libc::SYS_openat]));
+    let program = Program::new(&["cat", "/dev/null"]).expect("no NUL");
+    let tid = runtime.spawn(&program).expect("ptrace is allowed");
+    let handle = runtime.handle();
+    let run = AssertUnwindSafe(|| {
+        runtime.run(move |tracee: Tracee<Started>| {
+            let handle = handle.clone();
+            async move {
+                let stop = tracee.resume().stop().await;
+                handle.blocking(|| panic!("a job's own panic")).await;
+                drop(stop);
+            }
+        })
+    });
+    let panic = catch_unwind(run).expect_err("the panic comes through");
+    assert_eq!(panic.downcast_ref(), Some(&"a job's own panic"));
+    assert!(!std::fs::exists(format!("/proc/{tid}")).expect("readable"));
+}
+
+#[test]
+fn a_runtime_that_never_runs_leaves_no_process() {
+    let runtime = Runtime::new(seccomp(&[]));
+    let program = Program::new(&["cat"]).expect("no NUL");
+    let tid = runtime.spawn(&program).expect("ptrace is allowed");
+    drop(runtime);
+    assert!(!std::fs::exists(format!("/proc/{tid}")).expect("readable"));
+}
+
+#[test]
+fn a_running_process_is_attached_to_and_left_with_all_its_threads() {
+    let program = c(
+        r#"volatile int over;
+        void *one(void *_) { while (!over) syscall(SYS_getppid); return 0; }
+        int main() {
+            pthread_t threads[4];
+            for (int i = 0; i < 4; i++) pthread_create(&threads[i], 0, one, 0);
+            puts("ready"); fflush(stdout);
+            char byte;
+            read(0, &byte, 1);
+            over = 1;
+            for (int i = 0; i < 4; i++) pthread_join(threads[i], 0);
+            return 6;
+        }"#,
+        &[],
+    );
+    let mut child = Command::new(program.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("started");
+    let mut line = String::new();
+    let output = child.stdout.take().expect("a pipe");
+    BufReader::new(output).read_line(&mut line).expect("ready");
+    let pid = child.id() as i32;
+    // The process is this process's child: its end is told to whoever waits,
+    // and not to the tracer alone.
+    let seen = std::thread::spawn(move || {
+        let runtime = Runtime::new(Options {
+            interception: Interception::Ptrace(common::filter(&[libc::SYS_getppid])),
+            exit_kill: false,
+        });
+        runtime.attach(pid).expect("attached");
+        let tasks = Rc::new(Cell::new((0, 0)));
+        let counter = tasks.clone();
+        runtime
+            .run(move |tracee: Tracee<Started>| {
+                let tasks = counter.clone();
+                async move {
+                    assert_eq!((tracee.parent(), tracee.tgid()), (None, pid));
+                    tasks.set((tasks.get().0 + 1, tasks.get().1));
+                    if tracee.tid() == pid {
+                        // The leader sleeps in its read.
+                        tracee.detach().expect("alive");
+                        return;
+                    }
+                    let mut running = tracee.resume();
+                    for _ in 0..5 {
+                        match running.stop().await {
+                            Stop::Prehook(call) => running = call.resume(),
+                            other => running = other.go_on().expect("alive"),
+                        }
+                        tasks.set((tasks.get().0, tasks.get().1 + 1));
+                    }
+                    match running.stop().await {
+                        Stop::Prehook(call) => call.detach().expect("alive"),
+                        other => panic!("{other:?}"),
+                    }
+                }
+            })
+            .expect("waiting works");
+        tasks.get()
+    })
+    .join()
+    .expect("no panic");
+    assert_eq!(seen, (5, 20));
+    drop(child.stdin.take());
+    assert_eq!(child.wait().expect("ours").code(), Some(6));
+}
