@@ -89,6 +89,20 @@ pub(crate) fn set_registers(tid: Tid, regs: &libc::user_regs_struct) -> io::Resu
     check(unsafe { libc::ptrace(libc::PTRACE_SETREGS, tid, 0, std::ptr::from_ref(regs)) }).map(drop)
 }
 
+/// A register set of a stopped task (`PTRACE_GETREGSET`), at most `len` bytes.
+pub(crate) fn register_set(tid: Tid, set: u32, len: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0_u8; len];
+    let mut vector = libc::iovec {
+        iov_base: bytes.as_mut_ptr().cast(),
+        iov_len: len,
+    };
+    // SAFETY: `vector` describes `bytes`, and the kernel writes at most its
+    // length there and the length written into `vector`.
+    check(unsafe { libc::ptrace(libc::PTRACE_GETREGSET, tid, set as usize, &raw mut vector) })?;
+    bytes.truncate(vector.iov_len);
+    Ok(bytes)
+}
+
 /// The signal a task is stopped for.
 pub(crate) fn signal_info(tid: Tid) -> io::Result<libc::siginfo_t> {
     let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use super::births::Birth;
+use super::nested::Nested;
 use super::slot::{At, Slot};
 use super::stop::{Raw, SpawnKind};
 use super::{Interception, Options, Shared};
@@ -136,6 +137,7 @@ impl Shared {
             return Some(Raw::Exec { former });
         };
         leader.gone.set(true);
+        self.end_nested(leader);
         leader.mailbox.borrow_mut().push_back(Raw::Superseded);
         self.remote.push(leader.key);
         caller.tid.set(tid);
@@ -243,6 +245,7 @@ impl Shared {
             at: At::Elsewhere.into(),
             wants_exit: false.into(),
             unattended: false.into(),
+            nested: Nested::default(),
             space: space.into(),
         })
     }

@@ -18,6 +18,7 @@
 mod births;
 mod events;
 mod launch;
+mod nested;
 mod placement;
 mod pool;
 mod remote;
@@ -39,6 +40,7 @@ use rustc_hash::FxHashMap;
 use self::births::{Birth, Births};
 use self::events::trace_options;
 pub use self::launch::{Program, SETUP_FAILED};
+pub use self::nested::Emulation;
 use self::placement::Placement;
 use self::pool::Pool;
 use self::remote::{Remote, TaskWaker};
@@ -310,8 +312,10 @@ impl Runtime {
             Some(slot) if waited.is_end() => {
                 shared.slots.borrow_mut().remove(&waited.tid);
                 slot.gone.set(true);
+                shared.end_nested(&slot);
                 self.deliver(&slot, Raw::end(waited));
             }
+            Some(slot) if shared.is_nested_stop(&slot, waited) => {}
             Some(slot) => {
                 if let Some(raw) = shared.interpret(&slot, waited) {
                     self.deliver(&slot, raw);

@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
+use super::nested::Nested;
 use super::scratch::Space;
 use super::stop::Raw;
 use crate::event::Tid;
@@ -46,6 +47,7 @@ pub(super) struct Slot {
     pub(super) wants_exit: Cell<bool>,
     /// Its function has ended: stops are resumed at once.
     pub(super) unattended: Cell<bool>,
+    pub(super) nested: Nested,
     /// Whom it shares its memory with.
     pub(super) space: RefCell<Rc<Space>>,
 }

@@ -125,6 +125,14 @@ impl<S: State> Tracee<S> {
         }
     }
 
+    pub(super) fn slot(&self) -> &Rc<Slot> {
+        &self.slot
+    }
+
+    pub(super) fn shared(&self) -> &Rc<Shared> {
+        &self.shared
+    }
+
     pub(super) fn space(&self) -> Rc<Space> {
         self.slot.space.borrow().clone()
     }
@@ -386,11 +394,16 @@ impl Tracee<Prehook> {
     /// # Errors
     /// `ESRCH` when the task was killed in its stop.
     pub fn skip(self, value: i64) -> io::Result<Tracee<Running>> {
+        self.put_result(value)?;
+        Ok(self.resume())
+    }
+
+    /// Has the call not run, and return `value`.
+    pub(super) fn put_result(&self, value: i64) -> io::Result<()> {
         let mut regs = self.registers()?;
         regs.orig_rax = u64::MAX;
         regs.rax = value.cast_unsigned();
-        self.set_registers(&regs)?;
-        Ok(self.resume())
+        self.set_registers(&regs)
     }
 
     /// Runs another syscall in the tracee's place before this one, and comes
