@@ -12,6 +12,12 @@ use crate::run::{self, Plan};
 use crate::session::Settings;
 use crate::store::Store;
 
+/// What to do where ptrace is forbidden.
+const ADVICE: &str = "  \
+  In a container, allow it with --cap-add=SYS_PTRACE or a seccomp profile that permits ptrace;
+  check that /proc/sys/kernel/yama/ptrace_scope is below 3;
+  or run the command without a cache: pcache --fallback";
+
 /// Exit status when pcache itself cannot do its work.
 const OWN_FAILURE: u8 = 125;
 
@@ -177,11 +183,7 @@ fn command(args: RunArgs) -> anyhow::Result<()> {
             eprintln!("pcache: {reason}; the command runs without a cache");
             return Err(plainly(&args.command));
         }
-        anyhow::bail!(
-            "{reason}\n  In a container, allow it with --cap-add=SYS_PTRACE or a seccomp profile \
-             that permits ptrace;\n  check /proc/sys/kernel/yama/ptrace_scope (it must be below \
-             3);\n  or run the command without a cache: pcache --fallback"
-        );
+        anyhow::bail!("{reason}\n{ADVICE}");
     }
     let plan = Plan {
         argv: args.command,
@@ -197,7 +199,15 @@ fn command(args: RunArgs) -> anyhow::Result<()> {
         explain: args.explain,
         json: args.json,
     };
-    Err(run::run(&plan, store))
+    let error = run::run(&plan, store);
+    if !error.is::<run::CannotTrace>() {
+        return Err(error);
+    }
+    if args.fallback {
+        eprintln!("pcache: {error}; it runs without a cache");
+        return Err(plainly(&plan.argv));
+    }
+    anyhow::bail!("{error}\n{ADVICE}")
 }
 
 /// Becomes the command. Returns only when that is impossible.

@@ -90,6 +90,10 @@ impl Tracer {
                     follow: false,
                 })
                 .collect();
+            // What it depends on is what was there before it did anything.
+            for Fact { query, answer } in &outcome.facts {
+                session.inherit(unit, query, answer);
+            }
             let (before, wait) = session.before(unit, &paths);
             (wait, before, session.world.clone(), session.store.clone())
         };
@@ -176,9 +180,6 @@ impl Session {
         before: &[(FilePath, Option<Box<Stat>>)],
         stream: &[(i32, Arc<[u8]>)],
     ) {
-        for Fact { query, answer } in &outcome.facts {
-            self.inherit(unit, query, answer);
-        }
         for ((path, initial), effect) in before.iter().zip(&outcome.effects) {
             let seq = self.next();
             self.touch(unit, seq, path, true);

@@ -23,8 +23,11 @@ pub struct Policy {
     pub usage: bool,
     /// Clock reads that belong to its start-up.
     pub start_clock: u32,
-    /// It is bash: its scripts are looked through for `$RANDOM`.
-    pub scripts: bool,
+    /// Its scripts are looked through for uses of time and chance that its
+    /// system calls do not tell from its own.
+    pub scripts: Scripts,
+    /// It looks at directories without comparing their times.
+    pub plain_directories: bool,
     /// What it makes is a random name (mktemp): the name may be used, but not
     /// be left anywhere.
     pub names: bool,
@@ -37,7 +40,8 @@ impl Policy {
         random: false,
         usage: false,
         start_clock: 0,
-        scripts: false,
+        scripts: Scripts::Any,
+        plain_directories: false,
         names: false,
     };
 
@@ -80,10 +84,17 @@ pub fn policy(program: &[u8], argv: &[Vec<u8>], strict: bool) -> Policy {
         }
         // Builders and shells compare times with each other.
         b"make" | b"gmake" => Policy::tool(TimeUse::Order),
-        b"sh" | b"dash" | b"test" | b"[" => Policy::time(TimeUse::Order),
+        b"sh" | b"dash" | b"test" | b"[" => {
+            Policy { plain_directories: true, ..Policy::time(TimeUse::Order) }
+        }
         // bash notes the time and seeds $RANDOM when it starts; scripts that use
         // $RANDOM are looked for (see `uses_chance`).
-        b"bash" => Policy { start_clock: 3, scripts: true, ..Policy::time(TimeUse::Order) },
+        b"bash" => Policy {
+            start_clock: 3,
+            scripts: Scripts::Bash,
+            plain_directories: true,
+            ..Policy::time(TimeUse::Order)
+        },
         b"mktemp" => Policy { names: true, ..Policy::tool(TimeUse::None) },
         // Without a header there is no date in it.
         b"xgettext" if long(b"--omit-header") => Policy::tool(TimeUse::None),
@@ -92,9 +103,13 @@ pub fn policy(program: &[u8], argv: &[Vec<u8>], strict: bool) -> Policy {
         b"ninja" => Policy::tool(TimeUse::Modified),
         b"cargo" => Policy::tool(TimeUse::Modified),
         b"rustc" => Policy { random: false, ..Policy::tool(TimeUse::None) },
-        // This version reads the running clock twice before anything else.
-        b"python3.11" => Policy { start_clock: 2, ..Policy::time(TimeUse::Modified) },
-        _ if name.starts_with(b"python") => Policy::time(TimeUse::Modified),
+        // Python's locks read the running clock all the time; scripts that read
+        // it themselves are looked for.
+        _ if name.starts_with(b"python") => {
+            let has_script = argv.get(1).is_some_and(|arg| arg.as_slice() != b"-");
+            let policy = Policy::time(TimeUse::Modified);
+            Policy { scripts: if has_script { Scripts::Python } else { Scripts::Any }, ..policy }
+        }
         // Small tools that read contents and names only; where they make
         // temporary files, clock and chance give those their names.
         b"awk" | b"mawk" | b"gawk" | b"basename" | b"base64" | b"bzip2" | b"cat" | b"chmod"
@@ -179,6 +194,40 @@ fn plain_name(program: &[u8]) -> &[u8] {
         }
     }
     name
+}
+
+/// Which scripts are looked through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scripts {
+    /// None.
+    Any,
+    /// Those of bash, for `$RANDOM`.
+    Bash,
+    /// Those of Python outside its own library, for clocks.
+    Python,
+}
+
+impl Scripts {
+    /// Why a script (or an argument that may be one) makes results depend on
+    /// time or chance, if it does.
+    pub fn doubt(self, path: Option<&std::path::Path>, script: &[u8]) -> Option<&'static str> {
+        if script.starts_with(b"\x7fELF") {
+            return None;
+        }
+        match self {
+            Self::Any => None,
+            Self::Bash => uses_chance(script).then_some("uses $RANDOM"),
+            Self::Python => {
+                let library = path.is_some_and(|path| {
+                    let text = path.to_string_lossy();
+                    text.contains("/lib/python3") && !text.contains("-packages/")
+                });
+                let words = [&b"monotonic"[..], b"perf_counter", b"timeit", b"clock_gettime"];
+                let found = |word: &&[u8]| memchr::memmem::find(script, word).is_some();
+                (!library && words.iter().any(found)).then_some("reads a running clock")
+            }
+        }
+    }
 }
 
 /// Whether a bash script (or `-c` string) may use `$RANDOM` for more than a

@@ -22,7 +22,7 @@ use crate::fact::{Answer, Query, TimeUse};
 use crate::locate::{Located, is_directory, is_link, is_regular};
 use crate::path::FilePath;
 use crate::place::{Class, classify};
-use crate::policy::{is_hash_seed, uses_chance};
+use crate::policy::{Scripts, is_hash_seed};
 use crate::session::{Before, Session};
 use crate::unit::{Change, Observed, TimeState, UnitId, Written};
 use crate::world::World;
@@ -80,9 +80,28 @@ impl Session {
         self.umask = self.model.umask(tid);
         match event {
             IoEvent::Open { path, mode, file, error } => {
+                if let Some((who, what, since)) = self.looked_at.take()
+                    && who == tid
+                    && what == path.path
+                    && mode.directory
+                {
+                    self.unit(unit).forget_time(&path.path, since);
+                }
                 self.opened(unit, before, &path, &mode, file.as_deref(), error);
             }
-            IoEvent::Stat { path } => self.stat(unit, &path.path, path.follow),
+            IoEvent::Stat { path } => {
+                // A shell makes sure of its working directory when it starts.
+                let own = self.unit(unit).policy.time == TimeUse::Order
+                    && self.model.cwd(tid).is_some_and(|cwd| *cwd == path.path);
+                if own {
+                    self.stat_as(unit, &path.path, path.follow, TimeUse::None);
+                } else {
+                    let before = self.now();
+                    self.stat(unit, &path.path, path.follow);
+                    self.looked_at = Some((tid, path.path, before));
+                    return;
+                }
+            }
             IoEvent::StatFile { file } => {
                 // Opening noted the metadata. Of what is inherited for writing
                 // only the kind matters to C libraries, and that is in the key.
@@ -241,7 +260,7 @@ impl Session {
                 let policy = self.unit(unit).policy;
                 self.unit(unit).clock_reads += 1;
                 let starting = self.unit(unit).clock_reads <= policy.start_clock
-                    && (policy.scripts || clock == libc::CLOCK_MONOTONIC);
+                    || policy.scripts == Scripts::Python && clock == libc::CLOCK_MONOTONIC;
                 if !policy.clock && !starting && !planted(Defect::ClockDoubt) {
                     let which = match clock {
                         libc::CLOCK_MONOTONIC
@@ -359,11 +378,16 @@ impl Session {
     }
 
     fn stat(&mut self, unit: UnitId, path: &Path, follow: bool) {
+        let time = self.unit(unit).policy.time;
+        self.stat_as(unit, path, follow, time);
+    }
+
+    fn stat_as(&mut self, unit: UnitId, path: &Path, follow: bool, time: TimeUse) {
         if classify(path) != Class::Ordinary {
             return;
         }
         let located = self.look(unit, path, follow);
-        self.metadata(unit, path, follow, &located);
+        self.metadata_as(unit, path, follow, &located, time);
     }
 
     /// Metadata of a file that was inherited for reading.
@@ -379,8 +403,21 @@ impl Session {
 
     /// Notes metadata as the program's policy wants it.
     fn metadata(&mut self, unit: UnitId, path: &Path, follow: bool, located: &Located) {
-        let mut time = self.unit(unit).policy.time;
-        if path.starts_with("/dev") {
+        let time = self.unit(unit).policy.time;
+        self.metadata_as(unit, path, follow, located, time);
+    }
+
+    fn metadata_as(
+        &mut self,
+        unit: UnitId,
+        path: &Path,
+        follow: bool,
+        located: &Located,
+        mut time: TimeUse,
+    ) {
+        let plain = self.unit(unit).policy.plain_directories
+            && located.stat.as_ref().is_ok_and(is_directory);
+        if path.starts_with("/dev") || time == TimeUse::Order && plain {
             time = TimeUse::None;
         }
         let query = Query::Stat { path: path.into(), follow, time };
@@ -501,15 +538,18 @@ impl Session {
             self.doubt(unit, format!("opens {}, which is no plain file", given.display()), true);
             return;
         };
-        if self.unit(unit).policy.scripts && stat.st_size < 4 << 20 {
-            let chance = std::fs::read(&given).is_ok_and(|script| uses_chance(&script));
-            if chance {
-                self.doubt(unit, "uses $RANDOM", true);
+        let scripts = self.unit(unit).policy.scripts;
+        if scripts != Scripts::Any && is_regular(&stat) && stat.st_size < 4 << 20 {
+            let script = std::fs::read(&given).unwrap_or_default();
+            if let Some(reason) = scripts.doubt(Some(&given), &script) {
+                self.doubt(unit, reason, true);
             }
         }
         self.note(unit, Query::Content(given), observed, located.resource.clone());
-        // fstat on it is not seen.
-        if self.unit(unit).policy.time != TimeUse::None {
+        // fstat on it is not seen. Who lists a directory does not compare its
+        // time with those of files.
+        let time = self.unit(unit).policy.time;
+        if time != TimeUse::None && !(time == TimeUse::Order && is_directory(&stat)) {
             self.metadata(unit, &path.path, path.follow, &located);
         }
     }

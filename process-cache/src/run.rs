@@ -60,6 +60,7 @@ enum Message {
     Warning(String),
     Ended(Ending, String),
     Failed(String),
+    CannotTrace(String),
 }
 
 /// Runs the command. Returns only when it cannot be run at all; otherwise the
@@ -73,6 +74,13 @@ pub fn run(plan: &Plan, store: Store) -> anyhow::Error {
         Err(error) => return error.into(),
     };
     let execution = execution(&program, plan.settings.strict);
+    if let Err(error) = can_execute(&execution.path) {
+        // As shells say it: 127 for what is not there, 126 for what is no
+        // program.
+        let missing = error.kind() == io::ErrorKind::NotFound;
+        let _ = writeln!(io::stderr(), "pcache: cannot run {}: {error}", plan.argv[0].display());
+        std::process::exit(if missing { 127 } else { 126 });
+    }
     let keyed = weak_key(&execution, &world);
     let mut miss = "not looked up".to_owned();
     if let Ok(keyed) = &keyed
@@ -89,6 +97,18 @@ pub fn run(plan: &Plan, store: Store) -> anyhow::Error {
     }
     trace(plan, program, store, world, (keyed, miss), execution.machine)
 }
+
+/// Whether a file can be executed at all.
+fn can_execute(path: &FilePath) -> io::Result<()> {
+    let found = std::fs::metadata(path)?;
+    rustix::fs::access(path.as_path(), rustix::fs::Access::EXEC_OK)?;
+    if found.is_file() { Ok(()) } else { Err(io::ErrorKind::PermissionDenied.into()) }
+}
+
+/// The kernel does not let us trace.
+#[derive(Debug, thiserror::Error)]
+#[error("the command cannot be traced: {0}")]
+pub struct CannotTrace(String);
 
 enum Never {}
 
@@ -381,6 +401,10 @@ fn wait_as_front(
                 tell(plan, &Report::default(), Some(&text));
                 end(ending)
             }
+            Some(Message::CannotTrace(text)) => {
+                os::wait_for(tracer);
+                return CannotTrace(text).into();
+            }
             Some(Message::Failed(text)) => {
                 os::wait_for(tracer);
                 return anyhow::Error::msg(text);
@@ -410,7 +434,10 @@ fn serve(
         Interception::Seccomp(filter)
     };
     let runtime = Runtime::new(Options { interception, exit_kill: true });
-    runtime.spawn(program)?;
+    if let Err(error) = runtime.spawn(program) {
+        send(&to_front, &Message::CannotTrace(error.to_string()));
+        return Ok(());
+    }
     os::let_go_of_streams();
     let session = Session::new(plan.settings.clone(), store.clone(), world.clone());
     let report = session.report.clone();

@@ -106,6 +106,9 @@ pub struct Session {
     pub report: Report,
     /// The uid and gid files are made with.
     pub ids: (u32, u32),
+    /// The last path that a task asked metadata of, and the sequence number
+    /// before.
+    pub looked_at: Option<(Tid, std::path::PathBuf, u64)>,
     /// The rights that all processes have.
     pub rights: Vec<u8>,
     /// How the command ended, once it has.
@@ -141,6 +144,7 @@ impl Session {
             jobs: Jobs::new(),
             report: Report::default(),
             ids: (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw()),
+            looked_at: None,
             rights: crate::key::rights(0),
             command_ended: None,
             first: 0,
@@ -153,6 +157,11 @@ impl Session {
     /// The next sequence number.
     pub fn next(&mut self) -> u64 {
         self.seq += 1;
+        self.seq
+    }
+
+    /// The last sequence number.
+    pub fn now(&self) -> u64 {
         self.seq
     }
 

@@ -25,7 +25,7 @@ use crate::key::{Descriptor, Execution, Keyed, Unkeyed, jobserver, weak_key};
 use crate::outcome::Ending;
 use crate::path::FilePath;
 use crate::place::{Class, classify};
-use crate::policy::{policy, uses_chance};
+use crate::policy::policy;
 use crate::report::{Fate, Line};
 use crate::session::{Before, Process, Session, Task};
 use crate::store::{Lookup, Miss};
@@ -135,6 +135,7 @@ impl Tracer {
         // The child is ours and stopped, so this can only fail if it was
         // killed; then nothing follows.
         let _ = session.model.adopt(tid, tid);
+        session.first = tid;
         let outside = Unit::new(OUTSIDE, None, 0, 0);
         session.units.push(outside);
         session.tasks.insert(tid, Task::new(OUTSIDE, tid));
@@ -421,11 +422,10 @@ impl Tracer {
                             .map_or_else(|_| keyed.program.clone(), FilePath::from);
                         unit.policy =
                             policy(real.as_bytes(), &unit.argv, session.settings.strict);
-                        let script = unit.argv.get(2).filter(|_| {
-                            unit.policy.scripts && unit.argv[1].as_slice() == b"-c"
-                        });
-                        if script.is_some_and(|script| uses_chance(script)) {
-                            unit.doubt("uses $RANDOM", true);
+                        let scripts = unit.policy.scripts;
+                        let reason = unit.argv.iter().skip(1).find_map(|arg| scripts.doubt(None, arg));
+                        if let Some(reason) = reason {
+                            unit.doubt(reason, true);
                         }
                         // dd tells its speed on descriptor 2, if anybody listens.
                         let unheard = session.model.file(now, 2).is_none_or(|file| {

@@ -22,7 +22,7 @@ use rustc_hash::FxHashMap;
 use rustix::fs::Stat;
 
 use crate::content::Content;
-use crate::fact::{Answer, Query};
+use crate::fact::{Answer, Query, TimeUse};
 use crate::path::FilePath;
 use crate::policy::Policy;
 use crate::store::WeakKey;
@@ -335,6 +335,22 @@ impl Unit {
             std::collections::hash_map::Entry::Occupied(mut entry) => {
                 entry.get_mut().carried = false;
                 entry.get_mut().merge(seq, observed);
+            }
+        }
+    }
+
+    /// The metadata of a directory was asked for (after `since`, for the first
+    /// time) only to list it: its time does not count.
+    pub fn forget_time(&mut self, path: &Path, since: u64) {
+        for follow in [true, false] {
+            let ask = |time| Query::Stat { path: path.into(), follow, time };
+            let compared = ask(TimeUse::Order);
+            let first = self
+                .observations
+                .get(&compared)
+                .is_some_and(|seen| seen.seq > since && seen.later.is_none());
+            if first && let Some(seen) = self.observations.remove(&compared) {
+                self.observations.entry(ask(TimeUse::None)).or_insert(seen);
             }
         }
     }
