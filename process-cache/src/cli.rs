@@ -125,7 +125,11 @@ fn directory(args: &StoreArgs) -> anyhow::Result<PathBuf> {
 
 fn open(args: &StoreArgs, read_only: bool) -> anyhow::Result<Store> {
     let dir = directory(args)?;
-    let opened = if read_only { Store::open_read_only(&dir) } else { Store::open(&dir) };
+    let opened = if read_only {
+        Store::open_read_only(&dir)
+    } else {
+        Store::open(&dir)
+    };
     opened.with_context(|| format!("cannot use the store in {}", dir.display()))
 }
 
@@ -142,7 +146,10 @@ fn stats(args: StatsArgs) -> anyhow::Result<()> {
     } else {
         println!("programs known  {}", stats.entries);
         println!("contents        {}", stats.blobs);
-        println!("size            {:.1} MiB", stats.bytes as f64 / f64::from(1 << 20));
+        println!(
+            "size            {:.1} MiB",
+            stats.bytes as f64 / f64::from(1 << 20)
+        );
     }
     Ok(())
 }
@@ -161,7 +168,10 @@ fn command(args: RunArgs) -> anyhow::Result<()> {
         }
         return Ok(());
     }
-    anyhow::ensure!(!args.command.is_empty(), "no command: pcache [options] -- COMMAND...");
+    anyhow::ensure!(
+        !args.command.is_empty(),
+        "no command: pcache [options] -- COMMAND..."
+    );
     let disabled = std::env::var_os("PCACHE_DISABLE").is_some_and(|v| !v.is_empty() && v != "0");
     if disabled || is_nested() {
         return Err(plainly(&args.command));
@@ -221,8 +231,12 @@ fn plainly(command: &[OsString]) -> anyhow::Error {
 /// Whether another pcache traces us: it sees everything the command does.
 fn is_nested() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let tracer = status.lines().find_map(|line| line.strip_prefix("TracerPid:"));
-    let Some(tracer) = tracer.map(str::trim).filter(|pid| *pid != "0") else { return false };
+    let tracer = status
+        .lines()
+        .find_map(|line| line.strip_prefix("TracerPid:"));
+    let Some(tracer) = tracer.map(str::trim).filter(|pid| *pid != "0") else {
+        return false;
+    };
     std::fs::read(format!("/proc/{tracer}/comm")).is_ok_and(|name| name.starts_with(b"pcache"))
 }
 

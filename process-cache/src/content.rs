@@ -44,7 +44,10 @@ impl Content {
     }
 
     fn peek(&self) -> Option<Result<Digest, String>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.state
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     /// Computes the digest (on a worker).
@@ -72,7 +75,10 @@ impl Content {
             if let Some(result) = &*state {
                 return result.clone();
             }
-            state = self.done.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self
+                .done
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
         }
     }
 

@@ -47,7 +47,9 @@ pub fn planted(defect: Defect) -> bool {
     static ACTIVE: std::sync::OnceLock<Option<Defect>> = std::sync::OnceLock::new();
     *ACTIVE.get_or_init(|| {
         let name = std::env::var("PCACHE_DEFECT").ok()?;
-        ALL.iter().find(|(known, _)| *known == name).map(|(_, defect)| *defect)
+        ALL.iter()
+            .find(|(known, _)| *known == name)
+            .map(|(_, defect)| *defect)
     }) == Some(defect)
 }
 

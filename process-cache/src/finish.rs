@@ -11,10 +11,10 @@ use ptrace_async::event::Tid;
 use rustc_hash::FxHashMap;
 use rustix::fs::{FileType, Stat};
 
-use crate::hit::effect_path;
 use crate::defect::{Defect, planted};
-use crate::key::status_flags;
 use crate::fact::{Answer, Fact, Query, TimeUse};
+use crate::hit::effect_path;
+use crate::key::status_flags;
 use crate::locate::{is_directory, is_link};
 use crate::outcome::{Effect, Ending, Outcome, StreamChunk, StreamData, Time};
 use crate::path::FilePath;
@@ -112,7 +112,11 @@ fn directory_type(stat: &Stat) -> u8 {
 /// # Errors
 /// Why that cannot be said.
 pub fn preconditions(unit: &Unit) -> Result<Vec<(Query, Observed)>, String> {
-    let shape = if unit.observations.keys().any(|query| matches!(query, Query::List(_))) {
+    let shape = if unit
+        .observations
+        .keys()
+        .any(|query| matches!(query, Query::List(_)))
+    {
         Shape::of(&unit.changes)
     } else {
         Shape::default()
@@ -127,15 +131,21 @@ pub fn preconditions(unit: &Unit) -> Result<Vec<(Query, Observed)>, String> {
                 facts.push((observation.seq, query.clone(), observed));
             }
             Precondition::Made(promoted) => {
-                facts.extend(promoted.into_iter().map(|(query, o)| (observation.seq, query, o)));
+                facts.extend(
+                    promoted
+                        .into_iter()
+                        .map(|(query, o)| (observation.seq, query, o)),
+                );
             }
         }
     }
     facts.sort_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
     let mut seen = std::collections::HashSet::with_capacity(facts.len());
     facts.retain(|(_, query, _)| seen.insert(query.clone()));
-    let mut facts: Vec<(Query, Observed)> =
-        facts.into_iter().map(|(_, query, observed)| (query, observed)).collect();
+    let mut facts: Vec<(Query, Observed)> = facts
+        .into_iter()
+        .map(|(_, query, observed)| (query, observed))
+        .collect();
     if let Some(order) = order(&facts)? {
         facts.push(order);
     }
@@ -160,12 +170,16 @@ fn precondition(
     let change = unit.changes.get(resource);
     let made = |seq: u64| change.is_some_and(|c| c.content.is_some_and(|at| at < seq));
     if let Some(change) = change.filter(|_| made(observation.seq)) {
-        if let (Query::Stat { time, .. }, Observed::Metadata { .. }) = (query, &observation.observed)
+        if let (Query::Stat { time, .. }, Observed::Metadata { .. }) =
+            (query, &observation.observed)
             && *time >= TimeUse::Modified
             && change.time == TimeState::Present
             && !observation.carried
         {
-            return Err(format!("looks at the time of {}, which it made", resource.display()));
+            return Err(format!(
+                "looks at the time of {}, which it made",
+                resource.display()
+            ));
         }
         let mut promoted = Vec::new();
         let removed = matches!(observation.observed, Observed::Answer(Answer::Error(_)));
@@ -184,7 +198,13 @@ fn precondition(
         let soft = change.was_absent() && !change.fresh && !removed;
         if soft && (change.appended_from.is_some() || !matches!(query, Query::Content(_))) {
             let absent = Observed::Answer(Answer::Error(libc::ENOENT));
-            promoted.push((Query::Kind { path: resource.clone(), follow: false }, absent));
+            promoted.push((
+                Query::Kind {
+                    path: resource.clone(),
+                    follow: false,
+                },
+                absent,
+            ));
         }
         return Ok(Precondition::Made(promoted));
     }
@@ -192,7 +212,8 @@ fn precondition(
     if matches!(query, Query::Target(_)) {
         let made_above = resource.parent().is_some_and(|parent| {
             let above = unit.changes.get(&FilePath::from(parent));
-            above.is_some_and(|c| c.was_absent() && c.content.is_some_and(|at| at < observation.seq))
+            above
+                .is_some_and(|c| c.was_absent() && c.content.is_some_and(|at| at < observation.seq))
         });
         if made_above {
             return Ok(Precondition::Made(Vec::new()));
@@ -205,7 +226,10 @@ fn precondition(
         (Query::Stat { .. }, Observed::Metadata { content, .. }) => {
             let touched = change.filter(|c| c.meta.is_some_and(|at| at < seq));
             match touched.and_then(|c| c.initial.clone()) {
-                Some(stat) => Observed::Metadata { stat, content: content.clone() },
+                Some(stat) => Observed::Metadata {
+                    stat,
+                    content: content.clone(),
+                },
                 None => observed.clone(),
             }
         }
@@ -233,7 +257,11 @@ fn order(facts: &[(Query, Observed)]) -> Result<Option<(Query, Observed)>, Strin
         .iter()
         .filter_map(|(query, observed)| match (query, observed) {
             (
-                Query::Stat { path, time: TimeUse::Order, .. },
+                Query::Stat {
+                    path,
+                    time: TimeUse::Order,
+                    ..
+                },
                 Observed::Metadata { stat, .. },
             ) if !is_link(stat) => Some((path.clone(), modified(stat))),
             _ => None,
@@ -304,7 +332,11 @@ impl Session {
     /// Why it cannot be stored.
     pub fn conclude(&mut self, id: UnitId, status: i32, tid: Tid) -> Result<Finished, String> {
         let ending = if status & 0x7f == 0 {
-            Ending::Exited(if planted(Defect::ExitStatus) { 0 } else { (status >> 8) & 0xff })
+            Ending::Exited(if planted(Defect::ExitStatus) {
+                0
+            } else {
+                (status >> 8) & 0xff
+            })
         } else {
             Ending::Killed(status & 0x7f)
         };
@@ -329,8 +361,12 @@ impl Session {
         };
         let unit = self.unit(id);
         if unit.policy.names {
-            let made: Vec<FilePath> =
-                unit.changes.iter().filter(|(_, c)| c.was_absent()).map(|(p, _)| p.clone()).collect();
+            let made: Vec<FilePath> = unit
+                .changes
+                .iter()
+                .filter(|(_, c)| c.was_absent())
+                .map(|(p, _)| p.clone())
+                .collect();
             let reason = "makes a random name";
             unit.doubt(reason, made.is_empty());
             unit.names.extend(made);
@@ -339,16 +375,32 @@ impl Session {
         if let Some(doubt) = unit.doubts.first() {
             return Err(doubt.reason.clone());
         }
-        let Some(key) = unit.key else { return Err("has no key".to_owned()) };
+        let Some(key) = unit.key else {
+            return Err("has no key".to_owned());
+        };
         self.check_conflicts(unit)?;
         let facts = preconditions(unit)?;
         let stream = self.stream(unit)?;
         let positions = self.positions(unit, tid)?;
         let flags = self.flags(unit);
-        let mut changes: Vec<(FilePath, Change)> =
-            unit.changes.iter().map(|(path, change)| (path.clone(), change.clone())).collect();
+        let mut changes: Vec<(FilePath, Change)> = unit
+            .changes
+            .iter()
+            .map(|(path, change)| (path.clone(), change.clone()))
+            .collect();
         changes.sort_by(|a, b| (a.1.last, &a.0).cmp(&(b.1.last, &b.0)));
-        Ok(Finished { key, facts, changes, stream, positions, flags, ending, names: unit.names.clone(), spent, units: unit.units })
+        Ok(Finished {
+            key,
+            facts,
+            changes,
+            stream,
+            positions,
+            flags,
+            ending,
+            names: unit.names.clone(),
+            spent,
+            units: unit.units,
+        })
     }
 
     /// Whether somebody outside the unit changed what it saw or made, while it
@@ -359,7 +411,8 @@ impl Session {
         }
         let outsider = |path: &FilePath| {
             self.touched.get(path).is_some_and(|list| {
-                list.iter().any(|&(seq, who)| seq > unit.started && !self.is_within(who, unit.id))
+                list.iter()
+                    .any(|&(seq, who)| seq > unit.started && !self.is_within(who, unit.id))
             })
         };
         for (query, observation) in &unit.observations {
@@ -404,7 +457,10 @@ impl Session {
                 _ => stream.push((inherited.fd, written.bytes.to_vec())),
             }
         }
-        Ok(stream.into_iter().map(|(fd, bytes)| (fd, bytes.into())).collect())
+        Ok(stream
+            .into_iter()
+            .map(|(fd, bytes)| (fd, bytes.into()))
+            .collect())
     }
 
     /// How far inherited regular files were read; and a check that positions
@@ -412,9 +468,14 @@ impl Session {
     fn positions(&self, unit: &Unit, tid: Tid) -> Result<Vec<(i32, u64)>, String> {
         let mut positions = Vec::new();
         for inherited in &unit.inherited {
-            let Some(start) = inherited.position else { continue };
+            let Some(start) = inherited.position else {
+                continue;
+            };
             let read = unit.consumed.contains(&inherited.file);
-            let wrote = unit.written.iter().any(|written| written.file == inherited.file);
+            let wrote = unit
+                .written
+                .iter()
+                .any(|written| written.file == inherited.file);
             let sought = unit.sought.contains(&inherited.file);
             if sought && start != 0 {
                 return Err("asks for its position in an inherited file".to_owned());
@@ -425,12 +486,19 @@ impl Session {
             // Whoever still holds the description can tell; if nobody does,
             // nobody can notice.
             let holder = self.model.tasks().find_map(|task| {
-                let found = self.model.descriptors(task).find(|(_, file, _)| file.id == inherited.file);
+                let found = self
+                    .model
+                    .descriptors(task)
+                    .find(|(_, file, _)| file.id == inherited.file);
                 found.map(|(fd, file, _)| (task, fd, file.append.get()))
             });
             let _ = tid;
-            let Some((task, fd, append)) = holder else { continue };
-            let Some(end) = position(task, fd) else { continue };
+            let Some((task, fd, append)) = holder else {
+                continue;
+            };
+            let Some(end) = position(task, fd) else {
+                continue;
+            };
             if read {
                 if wrote {
                     return Err("reads and writes one inherited file".to_owned());
@@ -457,7 +525,10 @@ impl Session {
         let mut changed = Vec::new();
         for inherited in &unit.inherited {
             let now = self.model.tasks().find_map(|task| {
-                let found = self.model.descriptors(task).find(|(_, file, _)| file.id == inherited.file);
+                let found = self
+                    .model
+                    .descriptors(task)
+                    .find(|(_, file, _)| file.id == inherited.file);
                 found.map(|(_, file, _)| status_flags(file.append.get(), file.nonblocking.get()))
             });
             if let Some(now) = now.filter(|now| *now != inherited.flags) {
@@ -469,7 +540,9 @@ impl Session {
 
     /// The unit above takes in what this one saw, did and wrote.
     fn give_to_parent(&mut self, id: UnitId) {
-        let Some(parent) = self.unit(id).parent else { return };
+        let Some(parent) = self.unit(id).parent else {
+            return;
+        };
         let child = std::mem::replace(&mut self.units[id.0 as usize], placeholder(id, parent));
         let above = &mut self.units[parent.0 as usize];
         above.absorb(&child);
@@ -480,9 +553,10 @@ impl Session {
                 above.written.push(written.clone());
             }
         }
-        for (mine, theirs) in
-            [(&mut above.consumed, &child.consumed), (&mut above.sought, &child.sought)]
-        {
+        for (mine, theirs) in [
+            (&mut above.consumed, &child.consumed),
+            (&mut above.sought, &child.sought),
+        ] {
             for file in theirs {
                 if self.owners.get(file) != Some(&parent) && !mine.contains(file) {
                     mine.push(*file);
@@ -532,7 +606,10 @@ pub fn store(
             return Err(reason);
         }
         unchanged(query, observed, &changed)?;
-        batch.push(Fact { query: query.clone(), answer });
+        batch.push(Fact {
+            query: query.clone(),
+            answer,
+        });
         if batch.len() == size {
             batches.push(std::mem::take(&mut batch));
             size *= 2;
@@ -552,22 +629,34 @@ pub fn store(
         wall_us: finished.spent.1,
         units: finished.units,
     };
-    store.record(&finished.key, batches, &outcome).map_err(|error| error.to_string())
+    store
+        .record(&finished.key, batches, &outcome)
+        .map_err(|error| error.to_string())
 }
 
 /// A random name must be gone, and must not be left in what the tree made.
 fn check_names(store: &Store, finished: &Finished, effects: &[Effect]) -> Result<(), String> {
     for path in &finished.names {
         if rustix::fs::lstat(path.as_path()).is_ok() {
-            return Err(format!("leaves {}, which has a random name", path.display()));
+            return Err(format!(
+                "leaves {}, which has a random name",
+                path.display()
+            ));
         }
-        let Some(name) = path.file_name() else { continue };
+        let Some(name) = path.file_name() else {
+            continue;
+        };
         let finder = memchr::memmem::Finder::new(name.as_bytes());
-        let in_stream = finished.stream.iter().any(|(_, bytes)| finder.find(bytes).is_some());
+        let in_stream = finished
+            .stream
+            .iter()
+            .any(|(_, bytes)| finder.find(bytes).is_some());
         let in_files = effects.iter().any(|effect| match effect {
             Effect::Write { content, .. } | Effect::Append { data: content, .. } => {
                 // What cannot be looked at might hold it.
-                store.get_bytes(content).map_or(true, |bytes| finder.find(&bytes).is_some())
+                store
+                    .get_bytes(content)
+                    .map_or(true, |bytes| finder.find(&bytes).is_some())
             }
             Effect::Symlink { target, .. } => finder.find(target.as_bytes()).is_some(),
             _ => false,
@@ -592,13 +681,18 @@ fn unchanged(
     if changed.contains(path) {
         return Ok(());
     }
-    let Ok(canonical) = std::fs::canonicalize(path) else { return Ok(()) };
+    let Ok(canonical) = std::fs::canonicalize(path) else {
+        return Ok(());
+    };
     if changed.contains(&FilePath::from(canonical)) {
         return Ok(());
     }
     match rustix::fs::stat(path.as_path()) {
         Ok(stat) if FileKey::of(&stat).as_ref() == content.key() => Ok(()),
-        _ => Err(format!("{} was changed by somebody else meanwhile", path.display())),
+        _ => Err(format!(
+            "{} was changed by somebody else meanwhile",
+            path.display()
+        )),
     }
 }
 
@@ -685,7 +779,10 @@ fn capture(
                     if let Some(parent) = path.parent() {
                         passing.push((change.last, FilePath::from(parent)));
                     }
-                    links.push(Effect::HardLink { path: path.clone(), to: target.clone() });
+                    links.push(Effect::HardLink {
+                        path: path.clone(),
+                        to: target.clone(),
+                    });
                     continue;
                 }
                 if let Some(effect) = file_effect(store, world, path, change, &stat)? {
@@ -693,18 +790,26 @@ fn capture(
                 }
             }
             FileType::Symlink => {
-                let target = std::fs::read_link(path).map_err(|e| format!("{}: {e}", path.display()))?;
+                let target =
+                    std::fs::read_link(path).map_err(|e| format!("{}: {e}", path.display()))?;
                 if !planted(Defect::SymlinkEffect) {
                     let target = FilePath::from(target);
-                    effects.push((change.last, Effect::Symlink { path: path.clone(), target }));
+                    effects.push((
+                        change.last,
+                        Effect::Symlink {
+                            path: path.clone(),
+                            target,
+                        },
+                    ));
                 }
             }
             FileType::Directory => {
                 if !planted(Defect::DirectoryEffect) {
                     // Removed and made again, it is another directory.
-                    let again = change.initial.as_deref().is_some_and(|initial| {
-                        is_directory(initial) && change.fresh
-                    });
+                    let again = change
+                        .initial
+                        .as_deref()
+                        .is_some_and(|initial| is_directory(initial) && change.fresh);
                     if again {
                         let first = change.content.unwrap_or(change.last);
                         effects.push((first, Effect::RemoveDir { path: path.clone() }));
@@ -737,7 +842,13 @@ fn capture(
                 .is_ok_and(|stat| stat.st_uid == rustix::process::geteuid().as_raw())
     });
     for (seq, path) in passing {
-        effects.push((seq, Effect::SetTimes { path, time: Time::Present }));
+        effects.push((
+            seq,
+            Effect::SetTimes {
+                path,
+                time: Time::Present,
+            },
+        ));
     }
     effects.sort_by_key(|(seq, _)| *seq);
     let mut effects: Vec<Effect> = effects.into_iter().map(|(_, effect)| effect).collect();
@@ -765,11 +876,23 @@ fn metadata_effects(
 ) {
     if change.mode_set && !is_link(stat) && !planted(Defect::ModeEffect) {
         let mode = stat.st_mode & 0o7777;
-        effects.push((change.last, Effect::Chmod { path: path.clone(), mode }));
+        effects.push((
+            change.last,
+            Effect::Chmod {
+                path: path.clone(),
+                mode,
+            },
+        ));
     }
     if change.time != TimeState::Kept {
         let time = time_of(change);
-        effects.push((change.last, Effect::SetTimes { path: path.clone(), time }));
+        effects.push((
+            change.last,
+            Effect::SetTimes {
+                path: path.clone(),
+                time,
+            },
+        ));
     }
 }
 
@@ -806,12 +929,22 @@ fn file_effect(
     if let Some(from) = change.appended_from.filter(|from| *from <= length)
         && !planted(Defect::AppendEffect)
     {
-        let data = store.put_range(&file, from, length - from).map_err(|error| shown(&error))?;
+        let data = store
+            .put_range(&file, from, length - from)
+            .map_err(|error| shown(&error))?;
         let (length, time) = (length - from, time_of(change));
         let path = path.clone();
-        return Ok(Some(Effect::Append { path, data, length, create_mode, time }));
+        return Ok(Some(Effect::Append {
+            path,
+            data,
+            length,
+            create_mode,
+            time,
+        }));
     }
-    let content = store.put_file(&file, length).map_err(|error| shown(&error))?;
+    let content = store
+        .put_file(&file, length)
+        .map_err(|error| shown(&error))?;
     world.table().resume(stat.st_dev, stat.st_ino);
     world.learn(path, content);
     let mode = (change.fresh || change.mode_set).then_some(permissions);
@@ -819,8 +952,16 @@ fn file_effect(
         path: path.clone(),
         content,
         length,
-        mode: if planted(Defect::ModeEffect) { None } else { mode },
-        create_mode: if planted(Defect::ModeEffect) { 0o644 } else { create_mode },
+        mode: if planted(Defect::ModeEffect) {
+            None
+        } else {
+            mode
+        },
+        create_mode: if planted(Defect::ModeEffect) {
+            0o644
+        } else {
+            create_mode
+        },
         fresh: change.fresh,
         time: time_of(change),
     }))
@@ -843,7 +984,11 @@ mod tests {
     }
 
     fn queries(unit: &Unit) -> Vec<Query> {
-        preconditions(unit).expect("preconditions").into_iter().map(|(query, _)| query).collect()
+        preconditions(unit)
+            .expect("preconditions")
+            .into_iter()
+            .map(|(query, _)| query)
+            .collect()
     }
 
     #[test]
@@ -892,14 +1037,25 @@ mod tests {
         change.content = Some(1);
         let change = unit.change(2, &gone, Some(regular("/w/gone")));
         change.content = Some(2);
-        let names = Listing::from([(b"made".to_vec(), libc::DT_REG), (b"old".to_vec(), libc::DT_REG)]);
+        let names = Listing::from([
+            (b"made".to_vec(), libc::DT_REG),
+            (b"old".to_vec(), libc::DT_REG),
+        ]);
         let directory = FilePath::from("/w");
-        unit.observe(3, Query::List(directory.clone()), Observed::Listing(Arc::new(names)), directory);
+        unit.observe(
+            3,
+            Query::List(directory.clone()),
+            Observed::Listing(Arc::new(names)),
+            directory,
+        );
         let facts = preconditions(&unit).expect("preconditions");
         let [(_, Observed::Listing(names))] = facts.as_slice() else {
             panic!("one listing, not {facts:?}")
         };
-        let names: Vec<_> = names.keys().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
+        let names: Vec<_> = names
+            .keys()
+            .map(|name| String::from_utf8_lossy(name).into_owned())
+            .collect();
         assert_eq!(names, ["gone", "old"]);
     }
 
@@ -908,9 +1064,13 @@ mod tests {
         let mut unit = unit();
         let path = FilePath::from("/w/x");
         let query = Query::Link(path.clone());
-        unit.observe(1, query.clone(), Observed::Answer(Answer::Path("a".into())), path.clone());
+        unit.observe(
+            1,
+            query.clone(),
+            Observed::Answer(Answer::Path("a".into())),
+            path.clone(),
+        );
         unit.observe(2, query, Observed::Answer(Answer::Path("b".into())), path);
         assert!(preconditions(&unit).is_err());
     }
-
 }

@@ -116,8 +116,13 @@ impl Tracer {
                     script.set_flags(*fd, *flags);
                 }
                 script.end(job.ending);
-                let file = script.build().map_err(|error| format!("no stand-in: {error}"))?;
-                let options = restore::Options { world: Some(&world), progress: None };
+                let file = script
+                    .build()
+                    .map_err(|error| format!("no stand-in: {error}"))?;
+                let options = restore::Options {
+                    world: Some(&world),
+                    progress: None,
+                };
                 restore::apply_with(&results, &job.effects, options)
                     .map_err(|error| error.to_string())?;
                 Ok::<_, String>((file, stream))
@@ -200,17 +205,25 @@ impl Session {
         }
         self.locator.forget();
         for (fd, bytes) in stream {
-            let Some(file) = self.model.file(tid, *fd).map(|file| file.id) else { continue };
+            let Some(file) = self.model.file(tid, *fd).map(|file| file.id) else {
+                continue;
+            };
             if self.owners.get(&file) == Some(&unit) {
                 continue;
             }
             let seq = self.next();
             let above = self.unit(unit);
             above.written_bytes += bytes.len() as u64;
-            above.written.push(Written { seq, file, bytes: bytes.clone() });
+            above.written.push(Written {
+                seq,
+                file,
+                bytes: bytes.clone(),
+            });
         }
         for (fd, _) in &outcome.positions {
-            let Some(file) = self.model.file(tid, *fd).map(|file| file.id) else { continue };
+            let Some(file) = self.model.file(tid, *fd).map(|file| file.id) else {
+                continue;
+            };
             if self.owners.get(&file) != Some(&unit) && !self.unit(unit).consumed.contains(&file) {
                 self.unit(unit).consumed.push(file);
             }
@@ -247,9 +260,12 @@ impl Session {
         let located = self.look(unit, path, follow);
         let observed = match (query, &located.stat) {
             (Query::Stat { time, .. }, Ok(stat)) => {
-                let content = (*time == TimeUse::Order && is_regular(stat))
-                    .then(|| self.content(path, stat));
-                Observed::Metadata { stat: Box::new(*stat), content }
+                let content =
+                    (*time == TimeUse::Order && is_regular(stat)).then(|| self.content(path, stat));
+                Observed::Metadata {
+                    stat: Box::new(*stat),
+                    content,
+                }
             }
             (Query::Content(_), Ok(stat)) if is_regular(stat) => {
                 Observed::Content(self.content(path, stat))
@@ -280,7 +296,13 @@ fn establish(
         change.content.get_or_insert(seq);
     };
     match effect {
-        Effect::Write { fresh, mode, create_mode, time, .. } => {
+        Effect::Write {
+            fresh,
+            mode,
+            create_mode,
+            time,
+            ..
+        } => {
             let first = change.content.is_none();
             made(change);
             change.appended_from = None;
@@ -294,14 +316,19 @@ fn establish(
             }
             change.time = time_state(time);
         }
-        Effect::Append { create_mode, time, .. } => {
+        Effect::Append {
+            create_mode, time, ..
+        } => {
             let first = change.content.is_none();
             made(change);
             if first {
                 change.create_mode = Some(*create_mode);
                 change.initial_content = initial_content;
-                change.appended_from =
-                    change.initial.as_deref().map(|stat| stat.st_size as u64).filter(|n| *n > 0);
+                change.appended_from = change
+                    .initial
+                    .as_deref()
+                    .map(|stat| stat.st_size as u64)
+                    .filter(|n| *n > 0);
             }
             change.time = time_state(time);
         }

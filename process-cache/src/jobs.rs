@@ -14,6 +14,8 @@ pub struct Jobs {
     receiver: Arc<Mutex<Receiver<Job>>>,
     threads: Vec<JoinHandle<()>>,
     outstanding: Arc<(Mutex<usize>, Condvar)>,
+    /// What threads are allowed; the one that starts them may be pinned.
+    cpus: Option<rustix::thread::CpuSet>,
 }
 
 impl Default for Jobs {
@@ -31,6 +33,7 @@ impl Jobs {
             receiver: Arc::new(Mutex::new(receiver)),
             threads: Vec::new(),
             outstanding: Arc::default(),
+            cpus: rustix::thread::sched_getaffinity(None).ok(),
         }
     }
 
@@ -39,15 +42,25 @@ impl Jobs {
         let wanted = std::thread::available_parallelism().map_or(2, |n| n.get().clamp(2, 8));
         while self.threads.len() < wanted {
             let receiver = self.receiver.clone();
-            let thread = std::thread::Builder::new().name("digest".to_owned()).spawn(move || {
-                loop {
-                    let job = receiver.lock().unwrap_or_else(PoisonError::into_inner).recv();
-                    match job {
-                        Ok(job) => job(),
-                        Err(_) => break,
+            let cpus = self.cpus;
+            let thread = std::thread::Builder::new()
+                .name("digest".to_owned())
+                .spawn(move || {
+                    if let Some(cpus) = cpus {
+                        // Being slower is no reason to fail.
+                        let _ = rustix::thread::sched_setaffinity(None, &cpus);
                     }
-                }
-            });
+                    loop {
+                        let job = receiver
+                            .lock()
+                            .unwrap_or_else(PoisonError::into_inner)
+                            .recv();
+                        match job {
+                            Ok(job) => job(),
+                            Err(_) => break,
+                        }
+                    }
+                });
             match thread {
                 Ok(thread) => self.threads.push(thread),
                 Err(_) => break,

@@ -107,17 +107,22 @@ pub enum Unkeyed {
 pub fn format(path: &std::path::Path) -> std::io::Result<Format> {
     use std::io::Read;
     let mut head = Vec::with_capacity(4096);
-    std::fs::File::open(path)?.take(4096).read_to_end(&mut head)?;
+    std::fs::File::open(path)?
+        .take(4096)
+        .read_to_end(&mut head)?;
     if let Some(line) = head.strip_prefix(b"#!") {
         let line = line.split(|&b| b == b'\n').next().unwrap_or_default();
         let line = line.trim_ascii();
-        let end = line.iter().position(u8::is_ascii_whitespace).unwrap_or(line.len());
+        let end = line
+            .iter()
+            .position(u8::is_ascii_whitespace)
+            .unwrap_or(line.len());
         if end == 0 {
             return Ok(Format::Other);
         }
-        return Ok(Format::Script(FilePath::from(std::path::Path::new(OsStr::from_bytes(
-            &line[..end],
-        )))));
+        return Ok(Format::Script(FilePath::from(std::path::Path::new(
+            OsStr::from_bytes(&line[..end]),
+        ))));
     }
     if !head.starts_with(b"\x7fELF") || head.len() < 64 {
         return Ok(Format::Other);
@@ -140,7 +145,9 @@ pub fn format(path: &std::path::Path) -> std::io::Result<Format> {
                 let (offset, length) = (word(at + 8, 8)?, word(at + 32, 8)?);
                 let name = head.get(offset..offset.checked_add(length)?)?;
                 let name = name.split(|&b| b == 0).next()?;
-                return Some(FilePath::from(std::path::Path::new(OsStr::from_bytes(name))));
+                return Some(FilePath::from(std::path::Path::new(OsStr::from_bytes(
+                    name,
+                ))));
             }
         }
         None
@@ -233,7 +240,12 @@ pub fn weak_key(execution: &Execution, world: &World) -> Result<Keyed, Unkeyed> 
     hash_process(&mut hasher, execution.tid);
     let inherited = hash_descriptors(&mut hasher, execution);
     let key = WeakKey(Digest(*hasher.0.finalize().as_bytes()));
-    Ok(Keyed { key, inherited, images, program })
+    Ok(Keyed {
+        key,
+        inherited,
+        images,
+        program,
+    })
 }
 
 /// A make variable with its jobserver's descriptors (or FIFO) left out.
@@ -250,8 +262,12 @@ fn without_tokens(entry: &[u8]) -> Vec<u8> {
 
 /// The descriptors of the jobserver that an environment announces.
 pub fn jobserver(envp: &[Vec<u8>]) -> Vec<i32> {
-    let flags = envp.iter().find_map(|entry| entry.strip_prefix(b"MAKEFLAGS="));
-    let Some(flags) = flags else { return Vec::new() };
+    let flags = envp
+        .iter()
+        .find_map(|entry| entry.strip_prefix(b"MAKEFLAGS="));
+    let Some(flags) = flags else {
+        return Vec::new();
+    };
     flags
         .split(|&b| b == b' ')
         .filter_map(|word| {
@@ -265,7 +281,11 @@ pub fn jobserver(envp: &[Vec<u8>]) -> Vec<i32> {
 
 /// Ids and capabilities of a process (0: our own), as the kernel tells them.
 pub fn rights(tid: Tid) -> Vec<u8> {
-    let path = if tid == 0 { "/proc/self/status".to_owned() } else { format!("/proc/{tid}/status") };
+    let path = if tid == 0 {
+        "/proc/self/status".to_owned()
+    } else {
+        format!("/proc/{tid}/status")
+    };
     let status = std::fs::read(path).unwrap_or_default();
     let wanted = [&b"Uid:"[..], b"Gid:", b"Groups:", b"CapPrm:", b"CapEff:"];
     status
@@ -278,7 +298,11 @@ pub fn rights(tid: Tid) -> Vec<u8> {
 
 /// Ids, masks, signals, affinity and limits of the process.
 fn hash_process(hasher: &mut Hasher, tid: Tid) {
-    let path = if tid == 0 { "/proc/self/status".to_owned() } else { format!("/proc/{tid}/status") };
+    let path = if tid == 0 {
+        "/proc/self/status".to_owned()
+    } else {
+        format!("/proc/{tid}/status")
+    };
     let status = std::fs::read(path).unwrap_or_default();
     for line in status.split(|&b| b == b'\n') {
         let wanted = [
@@ -299,7 +323,11 @@ fn hash_process(hasher: &mut Hasher, tid: Tid) {
             hasher.bytes(line);
         }
     }
-    let path = if tid == 0 { "/proc/self/limits".to_owned() } else { format!("/proc/{tid}/limits") };
+    let path = if tid == 0 {
+        "/proc/self/limits".to_owned()
+    } else {
+        format!("/proc/{tid}/limits")
+    };
     hasher.bytes(&std::fs::read(path).unwrap_or_default());
 }
 
@@ -319,16 +347,19 @@ fn hash_descriptors(hasher: &mut Hasher, execution: &Execution) -> Vec<Inherited
         for mode in descriptor.modes {
             hasher.number(u64::from(mode));
         }
-        let own = if execution.tid == 0 { "self".to_owned() } else { execution.tid.to_string() };
+        let own = if execution.tid == 0 {
+            "self".to_owned()
+        } else {
+            execution.tid.to_string()
+        };
         let place = format!("/proc/{own}/fd/{}", descriptor.fd);
-        let mut entry =
-            Inherited {
-                fd: descriptor.fd,
-                file: descriptor.file,
-                position: None,
-                path: None,
-                flags: status_flags(descriptor.modes[2], descriptor.modes[3]),
-            };
+        let mut entry = Inherited {
+            fd: descriptor.fd,
+            file: descriptor.file,
+            position: None,
+            path: None,
+            flags: status_flags(descriptor.modes[2], descriptor.modes[3]),
+        };
         match &descriptor.kind {
             FileKind::Opened | FileKind::Regular | FileKind::Directory => {
                 let stat = rustix::fs::stat(place.as_str());
@@ -396,13 +427,18 @@ pub fn status_flags(append: bool, nonblocking: bool) -> i32 {
 }
 
 fn position_of(tid: Tid, fd: i32) -> Option<u64> {
-    let tid = if tid == 0 { std::process::id() as Tid } else { tid };
+    let tid = if tid == 0 {
+        std::process::id() as Tid
+    } else {
+        tid
+    };
     position(tid, fd)
 }
 
 /// Rows and columns of a terminal.
 fn window(place: &str) -> Option<(u16, u16)> {
-    let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NOCTTY | rustix::fs::OFlags::NONBLOCK;
+    let flags =
+        rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NOCTTY | rustix::fs::OFlags::NONBLOCK;
     let file = rustix::fs::open(place, flags, rustix::fs::Mode::empty()).ok()?;
     let size = rustix::termios::tcgetwinsize(&file).ok()?;
     Some((size.ws_row, size.ws_col))

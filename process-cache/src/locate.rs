@@ -91,7 +91,11 @@ impl Locator {
             }
             _ => self.name(path),
         };
-        Located { resource, stat, indirect }
+        Located {
+            resource,
+            stat,
+            indirect,
+        }
     }
 
     /// Where a link leads in the end, also when nothing is there.

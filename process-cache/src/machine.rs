@@ -12,7 +12,12 @@ pub fn digest() -> Digest {
         hasher.update(bytes);
     };
     let uname = rustix::system::uname();
-    for part in [uname.sysname(), uname.nodename(), uname.release(), uname.version()] {
+    for part in [
+        uname.sysname(),
+        uname.nodename(),
+        uname.release(),
+        uname.version(),
+    ] {
         text(part.to_bytes());
     }
     text(&std::fs::read("/proc/self/uid_map").unwrap_or_default());

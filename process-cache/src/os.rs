@@ -2,7 +2,10 @@
 //!
 //! The safety of the module rests on this: signal handlers only store to
 //! atomics or call kill(2); fork happens while the process has one thread.
-#![expect(unsafe_code, reason = "signals, fork and siginfo; each block argues its own case")]
+#![expect(
+    unsafe_code,
+    reason = "signals, fork and siginfo; each block argues its own case"
+)]
 
 use std::io;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -69,7 +72,16 @@ pub fn pipe_was_ignored() -> bool {
 /// Sets a signal to be ignored, or back to its default.
 pub fn ignore(signal: i32, ignored: bool) {
     // SAFETY: both dispositions are always valid.
-    unsafe { libc::signal(signal, if ignored { libc::SIG_IGN } else { libc::SIG_DFL }) };
+    unsafe {
+        libc::signal(
+            signal,
+            if ignored {
+                libc::SIG_IGN
+            } else {
+                libc::SIG_DFL
+            },
+        )
+    };
 }
 
 /// Whether a signal is ignored at present.
@@ -156,7 +168,11 @@ pub fn kill_self(signal: i32) {
 
 /// Points descriptors 0, 1 and 2 at `/dev/null`.
 pub fn let_go_of_streams() {
-    if let Ok(null) = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null") {
+    if let Ok(null) = std::fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open("/dev/null")
+    {
         use std::os::fd::AsRawFd;
         for fd in 0..3 {
             // SAFETY: dup2 over the standard streams; nothing in this process
@@ -182,7 +198,11 @@ pub fn write_all(fd: i32, mut bytes: &[u8]) -> io::Result<()> {
         match error.raw_os_error() {
             Some(libc::EINTR) => {}
             Some(libc::EAGAIN) => {
-                let mut poll = libc::pollfd { fd, events: libc::POLLOUT, revents: 0 };
+                let mut poll = libc::pollfd {
+                    fd,
+                    events: libc::POLLOUT,
+                    revents: 0,
+                };
                 // SAFETY: one pollfd, as said.
                 unsafe { libc::poll(&raw mut poll, 1, -1) };
             }

@@ -41,7 +41,10 @@ pub fn classify(path: &Path) -> Class {
 
 fn process_file(rest: &[u8]) -> Class {
     let mut parts = rest.splitn(2, |&b| b == b'/');
-    let (first, rest) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    let (first, rest) = (
+        parts.next().unwrap_or_default(),
+        parts.next().unwrap_or_default(),
+    );
     match first {
         b"self" | b"thread-self" => match rest {
             b"" | b"exe" | b"cmdline" | b"environ" | b"comm" | b"cgroup" | b"limits" | b"cwd"

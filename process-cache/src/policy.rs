@@ -46,11 +46,20 @@ impl Policy {
     };
 
     const fn time(time: TimeUse) -> Self {
-        Self { time, ..Self::STRICT }
+        Self {
+            time,
+            ..Self::STRICT
+        }
     }
 
     const fn tool(time: TimeUse) -> Self {
-        Self { time, clock: true, random: true, usage: true, ..Self::STRICT }
+        Self {
+            time,
+            clock: true,
+            random: true,
+            usage: true,
+            ..Self::STRICT
+        }
     }
 }
 
@@ -71,12 +80,18 @@ pub fn policy(program: &[u8], argv: &[Vec<u8>], strict: bool) -> Policy {
         // Compilers, assemblers, linkers: names of temporary files come from
         // the clock; file times do not matter (__TIMESTAMP__ is looked for).
         b"gcc" | b"g++" | b"cc" | b"c++" | b"cpp" | b"c89" | b"c99" | b"clang" | b"clang++"
-        | b"cc1" | b"cc1plus" | b"as" | b"collect2" | b"ld" | b"ld.bfd" | b"ld.gold" | b"ld.lld"
-        | b"lto1" | b"lto-wrapper" | b"gfortran" | b"f951" => Policy::tool(TimeUse::None),
+        | b"cc1" | b"cc1plus" | b"as" | b"collect2" | b"ld" | b"ld.bfd" | b"ld.gold"
+        | b"ld.lld" | b"lto1" | b"lto-wrapper" | b"gfortran" | b"f951" => {
+            Policy::tool(TimeUse::None)
+        }
         b"ar" | b"gcc-ar" | b"ranlib" | b"gcc-ranlib" => {
             // `D` is the default of the distribution's binutils; `U` undoes it.
             let undone = argv.get(1).is_some_and(|arg| arg.contains(&b'U'));
-            Policy::tool(if undone { TimeUse::Exact } else { TimeUse::None })
+            Policy::tool(if undone {
+                TimeUse::Exact
+            } else {
+                TimeUse::None
+            })
         }
         b"nm" | b"strip" | b"objcopy" | b"objdump" | b"readelf" | b"size" | b"strings"
         | b"pkg-config" | b"m4" | b"flex" | b"bison" | b"yacc" | b"lex" => {
@@ -84,9 +99,10 @@ pub fn policy(program: &[u8], argv: &[Vec<u8>], strict: bool) -> Policy {
         }
         // Builders and shells compare times with each other.
         b"make" | b"gmake" => Policy::tool(TimeUse::Order),
-        b"sh" | b"dash" | b"test" | b"[" => {
-            Policy { plain_directories: true, ..Policy::time(TimeUse::Order) }
-        }
+        b"sh" | b"dash" | b"test" | b"[" => Policy {
+            plain_directories: true,
+            ..Policy::time(TimeUse::Order)
+        },
         // bash notes the time and seeds $RANDOM when it starts; scripts that use
         // $RANDOM are looked for (see `uses_chance`).
         b"bash" => Policy {
@@ -95,35 +111,53 @@ pub fn policy(program: &[u8], argv: &[Vec<u8>], strict: bool) -> Policy {
             plain_directories: true,
             ..Policy::time(TimeUse::Order)
         },
-        b"mktemp" => Policy { names: true, ..Policy::tool(TimeUse::None) },
+        b"mktemp" => Policy {
+            names: true,
+            ..Policy::tool(TimeUse::None)
+        },
         // Without a header there is no date in it.
         b"xgettext" if long(b"--omit-header") => Policy::tool(TimeUse::None),
-        b"cmake" => Policy { random: false, ..Policy::tool(TimeUse::Order) },
+        b"cmake" => Policy {
+            random: false,
+            ..Policy::tool(TimeUse::Order)
+        },
         // These record times they saw, and compare them later.
         b"ninja" => Policy::tool(TimeUse::Modified),
         b"cargo" => Policy::tool(TimeUse::Modified),
-        b"rustc" => Policy { random: false, ..Policy::tool(TimeUse::None) },
+        b"rustc" => Policy {
+            random: false,
+            ..Policy::tool(TimeUse::None)
+        },
         // Python's locks read the running clock all the time; scripts that read
         // it themselves are looked for.
         _ if name.starts_with(b"python") => {
             let has_script = argv.get(1).is_some_and(|arg| arg.as_slice() != b"-");
             let policy = Policy::time(TimeUse::Modified);
-            Policy { scripts: if has_script { Scripts::Python } else { Scripts::Any }, ..policy }
+            Policy {
+                scripts: if has_script {
+                    Scripts::Python
+                } else {
+                    Scripts::Any
+                },
+                ..policy
+            }
         }
         // Small tools that read contents and names only; where they make
         // temporary files, clock and chance give those their names.
         b"awk" | b"mawk" | b"gawk" | b"basename" | b"base64" | b"bzip2" | b"cat" | b"chmod"
-        | b"cksum" | b"cmp" | b"comm" | b"cut" | b"dirname" | b"echo"
-        | b"egrep" | b"env" | b"expand" | b"expr" | b"false" | b"fgrep" | b"fold" | b"grep"
-        | b"head" | b"id" | b"join" | b"ln" | b"md5sum" | b"mkdir" | b"mv" | b"nl" | b"nproc" | b"file" | b"sha224sum" | b"sha384sum" | b"sha512sum" | b"b2sum"
-        | b"sum" | b"truncate" | b"fmt" | b"factor" | b"numfmt" | b"csplit" | b"bc" | b"dc"
-        | b"ed" | b"getconf" | b"getopt" | b"gettext" | b"msgfmt" | b"msgmerge" | b"locale"
-        | b"nice" | b"nohup" | b"stdbuf" | b"tput" | b"sync" | b"chgrp" | b"chown"
-        | b"od" | b"paste" | b"patch" | b"printf" | b"pwd" | b"readlink" | b"realpath"
-        | b"rm" | b"rmdir" | b"sed" | b"seq" | b"sha1sum" | b"sha256sum" | b"sleep" | b"split"
-        | b"tac" | b"tail" | b"tee" | b"tr" | b"true" | b"tsort" | b"uname" | b"unexpand"
-        | b"uniq" | b"unlink" | b"wc" | b"xargs" | b"xz" | b"xzcat" | b"zcat" | b"zstd"
-        | b"which" | b"hostname" | b"arch" | b"tty" | b"mkfifo" => Policy::tool(TimeUse::None),
+        | b"cksum" | b"cmp" | b"comm" | b"cut" | b"dirname" | b"echo" | b"egrep" | b"env"
+        | b"expand" | b"expr" | b"false" | b"fgrep" | b"fold" | b"grep" | b"head" | b"id"
+        | b"join" | b"ln" | b"md5sum" | b"mkdir" | b"mv" | b"nl" | b"nproc" | b"file"
+        | b"sha224sum" | b"sha384sum" | b"sha512sum" | b"b2sum" | b"sum" | b"truncate" | b"fmt"
+        | b"factor" | b"numfmt" | b"csplit" | b"bc" | b"dc" | b"ed" | b"getconf" | b"getopt"
+        | b"gettext" | b"msgfmt" | b"msgmerge" | b"locale" | b"nice" | b"nohup" | b"stdbuf"
+        | b"tput" | b"sync" | b"chgrp" | b"chown" | b"od" | b"paste" | b"patch" | b"printf"
+        | b"pwd" | b"readlink" | b"realpath" | b"rm" | b"rmdir" | b"sed" | b"seq" | b"sha1sum"
+        | b"sha256sum" | b"sleep" | b"split" | b"tac" | b"tail" | b"tee" | b"tr" | b"true"
+        | b"tsort" | b"uname" | b"unexpand" | b"uniq" | b"unlink" | b"wc" | b"xargs" | b"xz"
+        | b"xzcat" | b"zcat" | b"zstd" | b"which" | b"hostname" | b"arch" | b"tty" | b"mkfifo" => {
+            Policy::tool(TimeUse::None)
+        }
         b"sort" => Policy {
             // A random order is the point of -R.
             random: !option(b'R') && !long(b"--r"),
@@ -133,8 +167,15 @@ pub fn policy(program: &[u8], argv: &[Vec<u8>], strict: bool) -> Policy {
         // The head of a unified or context diff shows the files' times.
         b"diff" => {
             let shows = option(b'u') || option(b'c') || option(b'U') || option(b'C') || long(b"--");
-            let time = if shows { TimeUse::Modified } else { TimeUse::None };
-            Policy { usage: true, ..Policy::time(time) }
+            let time = if shows {
+                TimeUse::Modified
+            } else {
+                TimeUse::None
+            };
+            Policy {
+                usage: true,
+                ..Policy::time(time)
+            }
         }
         b"tar" => Policy::tool(TimeUse::Modified),
         // gzip stores the time of the file it compresses by name.
@@ -146,11 +187,19 @@ pub fn policy(program: &[u8], argv: &[Vec<u8>], strict: bool) -> Policy {
         b"gunzip" => Policy::time(TimeUse::Modified),
         b"cp" | b"install" => {
             let keeps = option(b'p') || option(b'a') || option(b'u') || long(b"--");
-            Policy::tool(if keeps { TimeUse::Modified } else { TimeUse::None })
+            Policy::tool(if keeps {
+                TimeUse::Modified
+            } else {
+                TimeUse::None
+            })
         }
         b"touch" => {
             let reference = option(b'r') || long(b"--r");
-            let time = if reference { TimeUse::Modified } else { TimeUse::None };
+            let time = if reference {
+                TimeUse::Modified
+            } else {
+                TimeUse::None
+            };
             // A complete date does not depend on the present.
             let complete = |arg: &Vec<u8>| {
                 let date = arg.strip_prefix(b"--date=").unwrap_or(arg);
@@ -160,19 +209,40 @@ pub fn policy(program: &[u8], argv: &[Vec<u8>], strict: bool) -> Policy {
                         && date[..4].iter().all(u8::is_ascii_digit)
                         && date[4] == b'-'
             };
-            Policy { clock: argv.iter().any(complete), ..Policy::time(time) }
+            Policy {
+                clock: argv.iter().any(complete),
+                ..Policy::time(time)
+            }
         }
         b"ls" | b"dir" => {
             let shows = [b'l', b's', b'i', b'o', b'g', b'n'].into_iter().any(option) || long(b"--");
-            Policy::time(if shows { TimeUse::Exact } else { TimeUse::Order })
+            Policy::time(if shows {
+                TimeUse::Exact
+            } else {
+                TimeUse::Order
+            })
         }
         b"find" => {
             let plain = argv.iter().all(|arg| {
-                ![&b"-printf"[..], b"-fprintf", b"-ls", b"-fls", b"-mtime", b"-mmin", b"-atime",
-                    b"-amin", b"-ctime", b"-cmin", b"-inum", b"-used", b"-newer", b"-anewer",
-                    b"-cnewer"]
-                    .iter()
-                    .any(|flag| arg.starts_with(flag))
+                ![
+                    &b"-printf"[..],
+                    b"-fprintf",
+                    b"-ls",
+                    b"-fls",
+                    b"-mtime",
+                    b"-mmin",
+                    b"-atime",
+                    b"-amin",
+                    b"-ctime",
+                    b"-cmin",
+                    b"-inum",
+                    b"-used",
+                    b"-newer",
+                    b"-anewer",
+                    b"-cnewer",
+                ]
+                .iter()
+                .any(|flag| arg.starts_with(flag))
             });
             Policy::time(if plain { TimeUse::None } else { TimeUse::Exact })
         }
@@ -222,7 +292,12 @@ impl Scripts {
                     let text = path.to_string_lossy();
                     text.contains("/lib/python3") && !text.contains("-packages/")
                 });
-                let words = [&b"monotonic"[..], b"perf_counter", b"timeit", b"clock_gettime"];
+                let words = [
+                    &b"monotonic"[..],
+                    b"perf_counter",
+                    b"timeit",
+                    b"clock_gettime",
+                ];
                 let found = |word: &&[u8]| memchr::memmem::find(script, word).is_some();
                 (!library && words.iter().any(found)).then_some("reads a running clock")
             }
@@ -306,7 +381,9 @@ mod tests {
     #[test]
     fn a_random_number_beside_the_process_id_is_a_name() {
         assert!(!uses_chance(b"tmp=./conf$$-$RANDOM\n  # echo $RANDOM\n"));
-        assert!(!uses_chance(b"{ test -n \"$RANDOM\" && tmp=$TMPDIR/cg$$-$RANDOM; }"));
+        assert!(!uses_chance(
+            b"{ test -n \"$RANDOM\" && tmp=$TMPDIR/cg$$-$RANDOM; }"
+        ));
         assert!(uses_chance(b"echo $RANDOM > x"));
         assert!(uses_chance(b"x=${RANDOM}"));
     }
@@ -314,13 +391,25 @@ mod tests {
     #[test]
     fn a_program_nobody_knows_is_held_to_everything() {
         assert_eq!(policy(b"/opt/x", &args(&["x"]), false), Policy::STRICT);
-        assert_eq!(policy(b"/usr/bin/gcc", &args(&["gcc"]), true), Policy::STRICT);
+        assert_eq!(
+            policy(b"/usr/bin/gcc", &args(&["gcc"]), true),
+            Policy::STRICT
+        );
     }
 
     #[test]
     fn a_listing_with_times_depends_on_times() {
-        assert_eq!(policy(b"ls", &args(&["ls", "-l"]), false).time, TimeUse::Exact);
-        assert_eq!(policy(b"ls", &args(&["ls", "-t"]), false).time, TimeUse::Order);
-        assert_eq!(policy(b"cp", &args(&["cp", "-p", "a", "b"]), false).time, TimeUse::Modified);
+        assert_eq!(
+            policy(b"ls", &args(&["ls", "-l"]), false).time,
+            TimeUse::Exact
+        );
+        assert_eq!(
+            policy(b"ls", &args(&["ls", "-t"]), false).time,
+            TimeUse::Order
+        );
+        assert_eq!(
+            policy(b"cp", &args(&["cp", "-p", "a", "b"]), false).time,
+            TimeUse::Modified
+        );
     }
 }

@@ -76,10 +76,17 @@ impl Session {
 
     /// Applies one event of a task.
     pub fn apply(&mut self, tid: Tid, before: &Before, event: IoEvent, read: Reader<'_>) {
-        let Some(unit) = self.unit_of(tid) else { return };
+        let Some(unit) = self.unit_of(tid) else {
+            return;
+        };
         self.umask = self.model.umask(tid);
         match event {
-            IoEvent::Open { path, mode, file, error } => {
+            IoEvent::Open {
+                path,
+                mode,
+                file,
+                error,
+            } => {
                 if let Some((who, what, since)) = self.looked_at.take()
                     && who == tid
                     && what == path.path
@@ -107,7 +114,11 @@ impl Session {
                 // only the kind matters to C libraries, and that is in the key.
                 self.stat_inherited(unit, &file);
             }
-            IoEvent::Access { path, mode, effective } => {
+            IoEvent::Access {
+                path,
+                mode,
+                effective,
+            } => {
                 if classify(&path.path) == Class::Ordinary {
                     let located = self.look(unit, &path.path, path.follow);
                     self.ask(
@@ -139,7 +150,15 @@ impl Session {
                     let path = FilePath::from(path);
                     let follow = !matches!(&place, Place::Path(path) if !path.follow);
                     let name = name.unwrap_or_default();
-                    self.ask(unit, Query::Xattr { path: path.clone(), follow, name }, path);
+                    self.ask(
+                        unit,
+                        Query::Xattr {
+                            path: path.clone(),
+                            follow,
+                            name,
+                        },
+                        path,
+                    );
                 }
                 Some(_) => {}
                 None => self.doubt(unit, "reads attributes of a nameless file", true),
@@ -167,7 +186,9 @@ impl Session {
             },
             IoEvent::Unlink { .. } | IoEvent::RemoveDir { .. } => {
                 if let Some((path, initial)) = before.first() {
-                    let shape = initial.as_deref().is_some_and(|s| is_link(s) || is_directory(s));
+                    let shape = initial
+                        .as_deref()
+                        .is_some_and(|s| is_link(s) || is_directory(s));
                     if shape {
                         self.locator.forget();
                     }
@@ -184,7 +205,11 @@ impl Session {
                 }
             }
             IoEvent::Chown { place } => self.owned(unit, before, &place),
-            IoEvent::SetTimes { place, accessed, modified } => {
+            IoEvent::SetTimes {
+                place,
+                accessed,
+                modified,
+            } => {
                 let time = match modified {
                     TimeChange::Keep => return,
                     TimeChange::Now => TimeState::Present,
@@ -200,8 +225,25 @@ impl Session {
                     change.time = time;
                 }
             }
-            IoEvent::Write { fd, file, length, positioned, source, buffers } => {
-                self.wrote(tid, unit, fd, &file, length, positioned, source.as_deref(), &buffers, read);
+            IoEvent::Write {
+                fd,
+                file,
+                length,
+                positioned,
+                source,
+                buffers,
+            } => {
+                self.wrote(
+                    tid,
+                    unit,
+                    fd,
+                    &file,
+                    length,
+                    positioned,
+                    source.as_deref(),
+                    &buffers,
+                    read,
+                );
             }
             IoEvent::Read { file, .. } => self.read_from(unit, &file),
             IoEvent::Seek { file, .. } => {
@@ -235,11 +277,24 @@ impl Session {
                         };
                         self.ask(unit, query, located.resource);
                     } else {
-                        let query = Query::Kind { path: given.clone(), follow: true };
-                        self.note(unit, query, Observed::Answer(observed), located.resource.clone());
+                        let query = Query::Kind {
+                            path: given.clone(),
+                            follow: true,
+                        };
+                        self.note(
+                            unit,
+                            query,
+                            Observed::Answer(observed),
+                            located.resource.clone(),
+                        );
                         if given != located.resource && error.is_none() {
                             let answer = Answer::Path(located.resource.clone());
-                            self.note(unit, Query::RealPath(given.clone()), Observed::Answer(answer), given);
+                            self.note(
+                                unit,
+                                Query::RealPath(given.clone()),
+                                Observed::Answer(answer),
+                                given,
+                            );
                         }
                     }
                 }
@@ -250,7 +305,14 @@ impl Session {
                 if classify(&path.path) == Class::Ordinary {
                     let located = self.look(unit, &path.path, true);
                     let given = FilePath::from(path.path);
-                    self.ask(unit, Query::Kind { path: given.clone(), follow: true }, located.resource.clone());
+                    self.ask(
+                        unit,
+                        Query::Kind {
+                            path: given.clone(),
+                            follow: true,
+                        },
+                        located.resource.clone(),
+                    );
                     if located.stat.is_ok() {
                         self.executable(unit, &given, &located);
                     }
@@ -303,7 +365,11 @@ impl Session {
             IoEvent::Network { what, file } => {
                 // What is no socket says so, and what it is is known.
                 let asks = matches!(what, "getpeername" | "getsockname" | "getsockopt");
-                if asks && file.as_ref().is_some_and(|f| !matches!(f.kind, FileKind::Socket(_))) {
+                if asks
+                    && file
+                        .as_ref()
+                        .is_some_and(|f| !matches!(f.kind, FileKind::Socket(_)))
+                {
                     return;
                 }
                 // Making a local socket reaches nobody yet.
@@ -420,13 +486,20 @@ impl Session {
         if path.starts_with("/dev") || time == TimeUse::Order && plain {
             time = TimeUse::None;
         }
-        let query = Query::Stat { path: path.into(), follow, time };
+        let query = Query::Stat {
+            path: path.into(),
+            follow,
+            time,
+        };
         let observed = match &located.stat {
             Err(error) => Observed::Answer(errno(*error)),
             Ok(stat) => {
-                let content = (time == TimeUse::Order && is_regular(stat))
-                    .then(|| self.content(path, stat));
-                Observed::Metadata { stat: Box::new(*stat), content }
+                let content =
+                    (time == TimeUse::Order && is_regular(stat)).then(|| self.content(path, stat));
+                Observed::Metadata {
+                    stat: Box::new(*stat),
+                    content,
+                }
             }
         };
         self.note(unit, query, observed, located.resource.clone());
@@ -441,7 +514,12 @@ impl Session {
             && is_regular(stat)
         {
             let content = Observed::Content(self.content(given, stat));
-            self.note(unit, Query::Content(given.clone()), content, located.resource.clone());
+            self.note(
+                unit,
+                Query::Content(given.clone()),
+                content,
+                located.resource.clone(),
+            );
         }
         let query = Query::Access {
             path: given.clone(),
@@ -455,7 +533,10 @@ impl Session {
     /// Notes what kind of thing was there (by canonical path).
     fn expect_kind(&mut self, unit: UnitId, path: &FilePath, initial: Option<&Stat>) {
         let answer = initial.map_or(errno(Errno::NOENT), World::kind_of);
-        let query = Query::Kind { path: path.clone(), follow: false };
+        let query = Query::Kind {
+            path: path.clone(),
+            follow: false,
+        };
         self.note(unit, query, Observed::Answer(answer), path.clone());
     }
 
@@ -485,8 +566,8 @@ impl Session {
                 return;
             }
             Class::Volatile => {
-                let stack = self.unit(unit).policy.usage
-                    && path.path.as_os_str() == "/proc/self/maps";
+                let stack =
+                    self.unit(unit).policy.usage && path.path.as_os_str() == "/proc/self/maps";
                 if error.is_none() && !stack {
                     self.doubt(unit, format!("opens {}", path.path.display()), true);
                 }
@@ -514,12 +595,22 @@ impl Session {
         }
     }
 
-    fn opened_for_reading(&mut self, unit: UnitId, path: &PathRef, mode: &OpenMode, before: &Before) {
+    fn opened_for_reading(
+        &mut self,
+        unit: UnitId,
+        path: &PathRef,
+        mode: &OpenMode,
+        before: &Before,
+    ) {
         let located = self.look(unit, &path.path, path.follow);
         let given = FilePath::from(path.path.as_path());
         let Ok(stat) = located.stat else {
             // It was there a moment ago.
-            self.doubt(unit, format!("{} vanished while it was opened", given.display()), true);
+            self.doubt(
+                unit,
+                format!("{} vanished while it was opened", given.display()),
+                true,
+            );
             return;
         };
         if mode.create.is_some()
@@ -535,7 +626,11 @@ impl Session {
         } else if is_directory(&stat) {
             Observed::Answer(Answer::Directory)
         } else {
-            self.doubt(unit, format!("opens {}, which is no plain file", given.display()), true);
+            self.doubt(
+                unit,
+                format!("opens {}, which is no plain file", given.display()),
+                true,
+            );
             return;
         };
         let scripts = self.unit(unit).policy.scripts;
@@ -545,7 +640,12 @@ impl Session {
                 self.doubt(unit, reason, true);
             }
         }
-        self.note(unit, Query::Content(given), observed, located.resource.clone());
+        self.note(
+            unit,
+            Query::Content(given),
+            observed,
+            located.resource.clone(),
+        );
         // fstat on it is not seen. Who lists a directory does not compare its
         // time with those of files.
         let time = self.unit(unit).policy.time;
@@ -562,16 +662,23 @@ impl Session {
         mode: &OpenMode,
         file: Option<&OpenFile>,
     ) {
-        let Some((resource, initial)) = before.first().cloned() else { return };
+        let Some((resource, initial)) = before.first().cloned() else {
+            return;
+        };
         if let Some(file) = file {
             self.resources.insert(file.id, resource.clone());
         }
         let Some(stat) = initial.as_deref() else {
             if mode.exclusive && mode.create.is_some_and(|mode| mode & 0o077 == 0) {
                 use std::os::unix::ffi::OsStrExt;
-                self.temporary.insert(path.path.as_os_str().as_bytes().to_vec());
+                self.temporary
+                    .insert(path.path.as_os_str().as_bytes().to_vec());
             }
-            let was_fresh = self.unit(unit).changes.get(&resource).is_some_and(|c| c.fresh);
+            let was_fresh = self
+                .unit(unit)
+                .changes
+                .get(&resource)
+                .is_some_and(|c| c.fresh);
             if mode.exclusive || !(mode.truncate || mode.append) {
                 // Had something stood there, it would have failed, or kept
                 // what it held.
@@ -581,7 +688,11 @@ impl Session {
             } else {
                 // What stands there at another time is written in place.
                 self.expect_target(unit, &resource, None);
-                let known = self.unit(unit).changes.get(&resource).is_some_and(|c| c.content.is_some());
+                let known = self
+                    .unit(unit)
+                    .changes
+                    .get(&resource)
+                    .is_some_and(|c| c.content.is_some());
                 let change = self.remade(unit, &resource, None, TimeState::Present);
                 change.fresh = was_fresh;
                 if mode.append && !mode.read && !mode.truncate && !known {
@@ -606,7 +717,11 @@ impl Session {
         }
         self.contents.forget(stat);
         self.world.table().suspend(stat.st_dev, stat.st_ino);
-        let known = self.unit(unit).changes.get(&resource).is_some_and(|c| c.content.is_some());
+        let known = self
+            .unit(unit)
+            .changes
+            .get(&resource)
+            .is_some_and(|c| c.content.is_some());
         if !known {
             if mode.create.is_some() {
                 self.expect_target(unit, &resource, Some(stat));
@@ -619,13 +734,23 @@ impl Session {
         let content = (!whole && !known).then(|| self.content(&resource, stat));
         if let (Some(content), false) = (&content, mode.append && !mode.read) {
             let observed = Observed::Content(content.clone());
-            self.note(unit, Query::Content(resource.clone()), observed, resource.clone());
+            self.note(
+                unit,
+                Query::Content(resource.clone()),
+                observed,
+                resource.clone(),
+            );
         }
         if !mode.truncate && known && (mode.read || !mode.append) {
             // It reads or keeps what the tree wrote, perhaps after an append.
             let content = self.content(&resource, stat);
             let observed = Observed::Content(content);
-            self.note(unit, Query::Content(resource.clone()), observed, resource.clone());
+            self.note(
+                unit,
+                Query::Content(resource.clone()),
+                observed,
+                resource.clone(),
+            );
         }
         let appends = mode.append && !mode.read && !mode.truncate;
         let seq = self.next();
@@ -691,14 +816,32 @@ impl Session {
                 self.ask(unit, Query::Content(given), located.resource);
             }
             libc::EFAULT | libc::EINVAL | libc::ENAMETOOLONG => {}
-            libc::ENOENT | libc::ENOTDIR | libc::EACCES | libc::EPERM | libc::EROFS
-            | libc::EISDIR | libc::EEXIST | libc::ELOOP => {
+            libc::ENOENT
+            | libc::ENOTDIR
+            | libc::EACCES
+            | libc::EPERM
+            | libc::EROFS
+            | libc::EISDIR
+            | libc::EEXIST
+            | libc::ELOOP => {
                 let follow = path.follow;
                 let resource = located.resource;
-                self.ask(unit, Query::Kind { path: given.clone(), follow }, resource.clone());
+                self.ask(
+                    unit,
+                    Query::Kind {
+                        path: given.clone(),
+                        follow,
+                    },
+                    resource.clone(),
+                );
                 if matches!(error, libc::EACCES | libc::EPERM | libc::EROFS) {
                     let mode = if mode.write { libc::W_OK } else { libc::R_OK };
-                    let query = Query::Access { path: given.clone(), mode, effective: true, follow };
+                    let query = Query::Access {
+                        path: given.clone(),
+                        mode,
+                        effective: true,
+                        follow,
+                    };
                     self.ask(unit, query, resource);
                     self.parent_access(unit, &given);
                 }
@@ -726,8 +869,16 @@ impl Session {
     fn failed(&mut self, unit: UnitId, call: &str, paths: &[PathRef], error: i32) {
         match error {
             libc::EFAULT | libc::EINVAL | libc::ENAMETOOLONG | libc::EBADF | libc::EINTR => {}
-            libc::ENOENT | libc::ENOTDIR | libc::EEXIST | libc::EISDIR | libc::ENOTEMPTY
-            | libc::EACCES | libc::EPERM | libc::EROFS | libc::ELOOP | libc::EXDEV => {
+            libc::ENOENT
+            | libc::ENOTDIR
+            | libc::EEXIST
+            | libc::EISDIR
+            | libc::ENOTEMPTY
+            | libc::EACCES
+            | libc::EPERM
+            | libc::EROFS
+            | libc::ELOOP
+            | libc::EXDEV => {
                 for path in paths {
                     if classify(&path.path) != Class::Ordinary {
                         continue;
@@ -735,7 +886,14 @@ impl Session {
                     let given = FilePath::from(path.path.as_path());
                     let located = self.look(unit, &path.path, path.follow);
                     let follow = path.follow;
-                    self.ask(unit, Query::Kind { path: given.clone(), follow }, located.resource.clone());
+                    self.ask(
+                        unit,
+                        Query::Kind {
+                            path: given.clone(),
+                            follow,
+                        },
+                        located.resource.clone(),
+                    );
                     match error {
                         libc::ENOTEMPTY | libc::EEXIST
                             if located.stat.is_ok_and(|stat| is_directory(&stat)) =>
@@ -801,17 +959,29 @@ impl Session {
     fn list_path(&mut self, unit: UnitId, path: &FilePath, resource: FilePath) {
         match self.world.listing(path) {
             Ok(names) => {
-                self.note(unit, Query::List(path.clone()), Observed::Listing(Arc::new(names)), resource);
+                self.note(
+                    unit,
+                    Query::List(path.clone()),
+                    Observed::Listing(Arc::new(names)),
+                    resource,
+                );
             }
             Err(error) => {
-                self.note(unit, Query::List(path.clone()), Observed::Answer(errno(error)), resource);
+                self.note(
+                    unit,
+                    Query::List(path.clone()),
+                    Observed::Answer(errno(error)),
+                    resource,
+                );
             }
         }
     }
 
     fn renamed(&mut self, unit: UnitId, before: &Before, exchange: bool) {
         self.locator.forget();
-        let [(from, source), (to, target)] = before.as_slice() else { return };
+        let [(from, source), (to, target)] = before.as_slice() else {
+            return;
+        };
         if exchange {
             self.doubt(unit, "exchanges two files", true);
             return;
@@ -819,7 +989,9 @@ impl Session {
         if from == to {
             return;
         }
-        let Some(stat) = source.as_deref() else { return };
+        let Some(stat) = source.as_deref() else {
+            return;
+        };
         if let Some(target) = target.as_deref()
             && (target.st_ino, target.st_dev) == (stat.st_ino, stat.st_dev)
         {
@@ -829,7 +1001,12 @@ impl Session {
         }
         self.expect_kind(unit, from, Some(stat));
         self.expect_kind(unit, to, target.as_deref());
-        let made = self.unit(unit).changes.get(from).filter(|c| c.content.is_some()).cloned();
+        let made = self
+            .unit(unit)
+            .changes
+            .get(from)
+            .filter(|c| c.content.is_some())
+            .cloned();
         if is_directory(stat) {
             self.renamed_directory(unit, from, to, made.as_ref(), target.clone());
             return;
@@ -841,16 +1018,26 @@ impl Session {
                 let content = self.content(to, stat);
                 let observed = Observed::Content(content);
                 self.note(unit, Query::Content(from.clone()), observed, from.clone());
-                let query = Query::Stat { path: from.clone(), follow: false, time: TimeUse::Modified };
-                let observed =
-                    Observed::Metadata { stat: Box::new(*stat), content: None };
+                let query = Query::Stat {
+                    path: from.clone(),
+                    follow: false,
+                    time: TimeUse::Modified,
+                };
+                let observed = Observed::Metadata {
+                    stat: Box::new(*stat),
+                    content: None,
+                };
                 let seen = self.unit(unit).observations.contains_key(&query);
                 self.note(unit, query.clone(), observed, from.clone());
                 if let Some(noted) = self.unit(unit).observations.get_mut(&query) {
                     noted.carried = !seen;
                 }
                 if stat.st_nlink > 1 {
-                    self.doubt(unit, format!("moves {}, which has several names", from.display()), true);
+                    self.doubt(
+                        unit,
+                        format!("moves {}, which has several names", from.display()),
+                        true,
+                    );
                 }
                 TimeState::Set(
                     Some(ns(stat.st_atime, stat.st_atime_nsec as i64)),
@@ -887,7 +1074,11 @@ impl Session {
         target: Option<Box<Stat>>,
     ) {
         if !made.is_some_and(Change::was_absent) {
-            self.doubt(unit, format!("moves the directory {}", from.display()), true);
+            self.doubt(
+                unit,
+                format!("moves the directory {}", from.display()),
+                true,
+            );
             return;
         }
         let inside: Vec<(FilePath, Change)> = self
@@ -900,17 +1091,21 @@ impl Session {
         self.remade(unit, from, None, TimeState::Present);
         self.remade(unit, to, target, TimeState::Present);
         for (path, change) in inside {
-            let Ok(rest) = path.strip_prefix(from.as_path()) else { continue };
+            let Ok(rest) = path.strip_prefix(from.as_path()) else {
+                continue;
+            };
             let new = FilePath::from(to.join(rest));
             if rustix::fs::lstat(new.as_path()).is_err() {
                 continue;
             }
-            let linked = change.linked_to.clone().map(|target| {
-                match target.strip_prefix(from.as_path()) {
-                    Ok(rest) => FilePath::from(to.join(rest)),
-                    Err(_) => target,
-                }
-            });
+            let linked =
+                change
+                    .linked_to
+                    .clone()
+                    .map(|target| match target.strip_prefix(from.as_path()) {
+                        Ok(rest) => FilePath::from(to.join(rest)),
+                        Err(_) => target,
+                    });
             let moved = self.remade(unit, &new, None, change.time);
             moved.mode_set = change.mode_set;
             moved.linked_to = linked;
@@ -918,7 +1113,9 @@ impl Session {
     }
 
     fn linked(&mut self, unit: UnitId, before: &Before, from: &Place, to: &PathRef) {
-        let Some((target, initial)) = before.last().cloned() else { return };
+        let Some((target, initial)) = before.last().cloned() else {
+            return;
+        };
         let source = match from {
             Place::Path(path) => Some(self.look(unit, &path.path, path.follow).resource),
             Place::File(file) => file.path.as_deref().map(|path| self.locator.name(path)),
@@ -927,7 +1124,11 @@ impl Session {
         self.expect_kind(unit, &target, initial.as_deref());
         let source = source.filter(|source| *source != target);
         if let Some(source) = &source {
-            let made = self.unit(unit).changes.get(source).is_some_and(|c| c.content.is_some());
+            let made = self
+                .unit(unit)
+                .changes
+                .get(source)
+                .is_some_and(|c| c.content.is_some());
             if !made {
                 let stat = rustix::fs::lstat(source.as_path()).ok();
                 self.expect_kind(unit, source, stat.as_ref());
@@ -947,8 +1148,14 @@ impl Session {
             self.doubt(unit, "sets the length of an inherited file", true);
             return;
         }
-        let Some((path, initial)) = before.first().cloned() else { return };
-        let known = self.unit(unit).changes.get(&path).is_some_and(|c| c.content.is_some());
+        let Some((path, initial)) = before.first().cloned() else {
+            return;
+        };
+        let known = self
+            .unit(unit)
+            .changes
+            .get(&path)
+            .is_some_and(|c| c.content.is_some());
         if let (Some(stat), false) = (initial.as_deref(), known) {
             self.expect_target(unit, &path, Some(stat));
             if length > 0 && stat.st_size > 0 {
@@ -956,7 +1163,11 @@ impl Session {
                 self.note(unit, Query::Content(path.clone()), content, path.clone());
             }
             if stat.st_nlink > 1 {
-                self.doubt(unit, format!("cuts {}, which has several names", path.display()), true);
+                self.doubt(
+                    unit,
+                    format!("cuts {}, which has several names", path.display()),
+                    true,
+                );
             }
         }
         let seq = self.next();
@@ -1055,15 +1266,28 @@ impl Session {
             }
             _ => {}
         }
-        if file.path.as_deref().is_some_and(|path| classify(path) == Class::Determined) {
+        if file
+            .path
+            .as_deref()
+            .is_some_and(|path| classify(path) == Class::Determined)
+        {
             return;
         }
         if positioned {
             self.doubt_outside(unit, file, "writes to a position in an inherited file");
             return;
         }
-        if !self.unit(unit).inherited.iter().any(|inherited| inherited.file == file.id) {
-            self.doubt_outside(unit, file, "writes to a descriptor that it got in some other way");
+        if !self
+            .unit(unit)
+            .inherited
+            .iter()
+            .any(|inherited| inherited.file == file.id)
+        {
+            self.doubt_outside(
+                unit,
+                file,
+                "writes to a descriptor that it got in some other way",
+            );
             return;
         }
         let bytes = match source {
@@ -1083,11 +1307,19 @@ impl Session {
         let total = &mut self.unit(unit).written_bytes;
         *total += length;
         if *total > MAX_STREAM {
-            self.doubt_outside(unit, file, "writes more than 256 MiB to inherited descriptors");
+            self.doubt_outside(
+                unit,
+                file,
+                "writes more than 256 MiB to inherited descriptors",
+            );
             self.unit(unit).written.clear();
             return;
         }
-        self.unit(unit).written.push(Written { seq, file: file.id, bytes: bytes.into() });
+        self.unit(unit).written.push(Written {
+            seq,
+            file: file.id,
+            bytes: bytes.into(),
+        });
     }
 
     /// The last `length` bytes that an in-kernel copy put into a regular file.
@@ -1099,7 +1331,8 @@ impl Session {
             return None;
         }
         let mut bytes = vec![0; usize::try_from(length).ok()?];
-        file.read_exact_at(&mut bytes, position.checked_sub(length)?).ok()?;
+        file.read_exact_at(&mut bytes, position.checked_sub(length)?)
+            .ok()?;
         Some(bytes)
     }
 
@@ -1163,7 +1396,11 @@ impl Session {
             TCGETS | TCGETS2 | TIOCGWINSZ => {}
             TIOCGPGRP if !matches!(file.kind, FileKind::Terminal) => {}
             FIONREAD if self.is_own(unit, file) => {}
-            _ => self.doubt(unit, format!("controls a device (ioctl {request:#x})"), true),
+            _ => self.doubt(
+                unit,
+                format!("controls a device (ioctl {request:#x})"),
+                true,
+            ),
         }
     }
 
@@ -1197,13 +1434,16 @@ impl Session {
             return;
         }
         // For a unit above that holds both, the signal is internal.
-        let other = (target > 0).then(|| self.tasks.get(&target).map(|task| task.unit)).flatten();
+        let other = (target > 0)
+            .then(|| self.tasks.get(&target).map(|task| task.unit))
+            .flatten();
         let mut at = Some(unit);
         while let Some(id) = at {
             if other.is_some_and(|other| self.is_within(other, id)) {
                 break;
             }
-            self.unit(id).doubt("sends a signal to another process", false);
+            self.unit(id)
+                .doubt("sends a signal to another process", false);
             at = self.unit(id).parent;
         }
     }
@@ -1220,5 +1460,9 @@ fn place_path(place: &Place) -> Option<&Path> {
 /// The position of a descriptor, from `/proc/TID/fdinfo`.
 pub fn position(tid: Tid, fd: i32) -> Option<u64> {
     let info = std::fs::read_to_string(format!("/proc/{tid}/fdinfo/{fd}")).ok()?;
-    info.lines().find_map(|line| line.strip_prefix("pos:"))?.trim().parse().ok()
+    info.lines()
+        .find_map(|line| line.strip_prefix("pos:"))?
+        .trim()
+        .parse()
+        .ok()
 }

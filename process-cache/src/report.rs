@@ -72,12 +72,19 @@ pub struct Summary {
 impl Report {
     /// Adds a line.
     pub fn add(&self, line: Line) {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+        self.lines
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(line);
     }
 
     /// The lines so far, by unit.
     pub fn lines(&self) -> Vec<Line> {
-        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut lines = self
+            .lines
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
         lines.sort_by_key(|line| line.unit);
         lines
     }
@@ -85,10 +92,19 @@ impl Report {
     /// The sums.
     pub fn summary(&self) -> Summary {
         let mut sum = Summary::default();
-        for line in self.lines.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        for line in self
+            .lines
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .iter()
+        {
             sum.units += 1;
             match &line.fate {
-                Fate::Hit { recorded_us, took_us, units } => {
+                Fate::Hit {
+                    recorded_us,
+                    took_us,
+                    units,
+                } => {
                     sum.hits += 1;
                     sum.skipped_units += u64::from(*units);
                     sum.saved_us += *recorded_us as i64 - *took_us as i64;
@@ -128,9 +144,14 @@ impl Report {
         for line in self.lines() {
             let indent = "  ".repeat(line.depth as usize);
             let (mark, text) = match &line.fate {
-                Fate::Hit { recorded_us, units, .. } => (
+                Fate::Hit {
+                    recorded_us, units, ..
+                } => (
                     "hit ",
-                    format!("{units} units, {} when it ran", seconds(*recorded_us as i64)),
+                    format!(
+                        "{units} units, {} when it ran",
+                        seconds(*recorded_us as i64)
+                    ),
                 ),
                 Fate::Stored => ("miss", line.miss.clone()),
                 Fate::NotStored { reason } => ("run ", format!("not cacheable: {reason}")),

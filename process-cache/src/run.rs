@@ -78,7 +78,11 @@ pub fn run(plan: &Plan, store: Store) -> anyhow::Error {
         // As shells say it: 127 for what is not there, 126 for what is no
         // program.
         let missing = error.kind() == io::ErrorKind::NotFound;
-        let _ = writeln!(io::stderr(), "pcache: cannot run {}: {error}", plan.argv[0].display());
+        let _ = writeln!(
+            io::stderr(),
+            "pcache: cannot run {}: {error}",
+            plan.argv[0].display()
+        );
         std::process::exit(if missing { 127 } else { 126 });
     }
     let keyed = weak_key(&execution, &world);
@@ -95,14 +99,25 @@ pub fn run(plan: &Plan, store: Store) -> anyhow::Error {
             Err(error) => miss = error.to_string(),
         }
     }
-    trace(plan, program, store, world, (keyed, miss), execution.machine)
+    trace(
+        plan,
+        program,
+        store,
+        world,
+        (keyed, miss),
+        execution.machine,
+    )
 }
 
 /// Whether a file can be executed at all.
 fn can_execute(path: &FilePath) -> io::Result<()> {
     let found = std::fs::metadata(path)?;
     rustix::fs::access(path.as_path(), rustix::fs::Access::EXEC_OK)?;
-    if found.is_file() { Ok(()) } else { Err(io::ErrorKind::PermissionDenied.into()) }
+    if found.is_file() {
+        Ok(())
+    } else {
+        Err(io::ErrorKind::PermissionDenied.into())
+    }
 }
 
 /// The kernel does not let us trace.
@@ -124,19 +139,30 @@ fn skip(
     let total: u64 = outcome.effects.iter().map(effect_length).sum();
     let mut bar = Progress::new(total, plan.quiet);
     let mut progress = |done: u64, all: u64| bar.show(done, all);
-    let options = restore::Options { world: Some(world), progress: Some(&mut progress) };
+    let options = restore::Options {
+        world: Some(world),
+        progress: Some(&mut progress),
+    };
     restore::apply_with(store, &outcome.effects, options).map_err(|error| error.to_string())?;
     bar.clear();
     // From here on it is done.
     let report = Report::default();
     let took_us = asked.elapsed().as_micros() as u64;
-    let argv: Vec<Vec<u8>> = plan.argv.iter().map(|arg| arg.as_bytes().to_vec()).collect();
+    let argv: Vec<Vec<u8>> = plan
+        .argv
+        .iter()
+        .map(|arg| arg.as_bytes().to_vec())
+        .collect();
     report.add(Line {
         unit: 1,
         depth: 0,
         command: display_argv(&argv, 100),
         miss: String::new(),
-        fate: Fate::Hit { recorded_us: outcome.wall_us, took_us, units: outcome.units },
+        fate: Fate::Hit {
+            recorded_us: outcome.wall_us,
+            took_us,
+            units: outcome.units,
+        },
         wall_us: took_us,
     });
     os::ignore(libc::SIGPIPE, os::pipe_was_ignored());
@@ -226,12 +252,19 @@ fn told(plan: &Plan, report: &Report) -> String {
             summary: crate::report::Summary,
             units: Vec<Line>,
         }
-        let json = Json { version: 1, summary: report.summary(), units: report.lines() };
+        let json = Json {
+            version: 1,
+            summary: report.summary(),
+            units: report.lines(),
+        };
         let written = serde_json::to_vec_pretty(&json)
             .map_err(io::Error::from)
             .and_then(|bytes| std::fs::write(path, bytes));
         if let Err(error) = written {
-            out.push_str(&format!("pcache: cannot write {}: {error}\n", path.display()));
+            out.push_str(&format!(
+                "pcache: cannot write {}: {error}\n",
+                path.display()
+            ));
         }
     }
     out
@@ -256,7 +289,10 @@ fn execution(program: &Program, strict: bool) -> Execution {
         let access = rustix::fs::Access::EXEC_OK;
         path.is_file() && rustix::fs::access(path, access).is_ok()
     });
-    let chosen = chosen.or(program.candidates.first()).map(|c| c.as_bytes()).unwrap_or_default();
+    let chosen = chosen
+        .or(program.candidates.first())
+        .map(|c| c.as_bytes())
+        .unwrap_or_default();
     let chosen = Path::new(std::ffi::OsStr::from_bytes(chosen));
     let mut path = cwd.clone();
     for part in chosen.components() {
@@ -318,7 +354,13 @@ fn trace(
     };
     program.default_signals.clear();
     program.ignored_signals.clear();
-    let quiet = [libc::SIGINT, libc::SIGQUIT, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
+    let quiet = [
+        libc::SIGINT,
+        libc::SIGQUIT,
+        libc::SIGTSTP,
+        libc::SIGTTIN,
+        libc::SIGTTOU,
+    ];
     for signal in quiet {
         if os::is_ignored(signal) {
             program.ignored_signals.push(signal);
@@ -433,7 +475,10 @@ fn serve(
     } else {
         Interception::Seccomp(filter)
     };
-    let runtime = Runtime::new(Options { interception, exit_kill: true });
+    let runtime = Runtime::new(Options {
+        interception,
+        exit_kill: true,
+    });
     if let Err(error) = runtime.spawn(program) {
         send(&to_front, &Message::CannotTrace(error.to_string()));
         return Ok(());

@@ -52,7 +52,13 @@ pub struct Task {
 impl Task {
     /// A task that has done nothing yet.
     pub fn new(unit: UnitId, process: Tid) -> Self {
-        Self { unit, process, pending: None, skipped: false, left: false }
+        Self {
+            unit,
+            process,
+            pending: None,
+            skipped: false,
+            left: false,
+        }
     }
 }
 
@@ -143,7 +149,10 @@ impl Session {
             store,
             jobs: Jobs::new(),
             report: Report::default(),
-            ids: (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw()),
+            ids: (
+                rustix::process::geteuid().as_raw(),
+                rustix::process::getegid().as_raw(),
+            ),
             looked_at: None,
             rights: crate::key::rights(0),
             command_ended: None,

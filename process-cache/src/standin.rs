@@ -7,7 +7,10 @@
 //! list of system calls and their data and does nothing else. Because it is
 //! executed like the program, close-on-exec descriptors close, a vfork parent
 //! wakes, and nothing of the old image remains.
-#![expect(unsafe_code, reason = "memfd_create with MFD_EXEC, which no wrapper offers; reading our own text")]
+#![expect(
+    unsafe_code,
+    reason = "memfd_create with MFD_EXEC, which no wrapper offers; reading our own text"
+)]
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -102,7 +105,10 @@ unsafe extern "C" {
 }
 
 fn code() -> &'static [u8] {
-    let (start, end) = (&raw const pcache_stand_in_start, &raw const pcache_stand_in_end);
+    let (start, end) = (
+        &raw const pcache_stand_in_start,
+        &raw const pcache_stand_in_end,
+    );
     // SAFETY: both labels stand in one section of this program's text, the
     // second after the first, and text is never written.
     unsafe { std::slice::from_raw_parts(start, end as usize - start as usize) }
@@ -128,13 +134,15 @@ impl Script {
 
     /// Moves the position of a descriptor forward.
     pub fn advance(&mut self, fd: i32, by: u64) {
-        self.operations.push([libc::SYS_lseek as u64, fd as u64, by, libc::SEEK_CUR as u64]);
+        self.operations
+            .push([libc::SYS_lseek as u64, fd as u64, by, libc::SEEK_CUR as u64]);
     }
 
     /// Sets the status flags of a descriptor.
     pub fn set_flags(&mut self, fd: i32, flags: i32) {
         let request = libc::F_SETFL as u64;
-        self.operations.push([libc::SYS_fcntl as u64, fd as u64, request, flags as u64]);
+        self.operations
+            .push([libc::SYS_fcntl as u64, fd as u64, request, flags as u64]);
     }
 
     /// Ends the process.
@@ -143,18 +151,19 @@ impl Script {
             Ending::Exited(status) => self.exit(status),
             Ending::Killed(signal) => {
                 // No core: the program's memory is not there to be dumped.
-                self.operations.push([
-                    libc::SYS_prctl as u64,
-                    libc::PR_SET_DUMPABLE as u64,
-                    0,
-                    0,
-                ]);
+                self.operations
+                    .push([libc::SYS_prctl as u64, libc::PR_SET_DUMPABLE as u64, 0, 0]);
                 let signal = signal as u64;
                 // The default action (a zeroed kernel sigaction), unblocked.
                 self.with_data(libc::SYS_rt_sigaction as u64, signal, &[0; 32], 0);
                 let set = 1_u64 << (signal.saturating_sub(1) & 63);
                 let unblock = libc::SIG_UNBLOCK as u64;
-                self.with_data(libc::SYS_rt_sigprocmask as u64, unblock, &set.to_le_bytes(), 0);
+                self.with_data(
+                    libc::SYS_rt_sigprocmask as u64,
+                    unblock,
+                    &set.to_le_bytes(),
+                    0,
+                );
                 self.operations.push([KILL, signal, 0, 0]);
                 self.exit(128 + signal as i32);
             }
@@ -162,12 +171,14 @@ impl Script {
     }
 
     fn exit(&mut self, status: i32) {
-        self.operations.push([libc::SYS_exit_group as u64, status as u64, 0, 0]);
+        self.operations
+            .push([libc::SYS_exit_group as u64, status as u64, 0, 0]);
     }
 
     fn with_data(&mut self, number: u64, first: u64, bytes: &[u8], third: u64) {
         self.relocations.push(self.operations.len());
-        self.operations.push([number, first, self.data.len() as u64, third]);
+        self.operations
+            .push([number, first, self.data.len() as u64, third]);
         self.data.extend_from_slice(bytes);
     }
 

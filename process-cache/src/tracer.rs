@@ -14,7 +14,7 @@ use ptrace_async::event::{FileKind, IoEvent, Tid};
 use ptrace_async::invocation::Invocation;
 use ptrace_async::memory::Memory;
 use ptrace_async::runtime::{
-    Exec, Handle, PreExit, Posthook, Prehook, Running, Signal, Started, Stop, Tracee,
+    Exec, Handle, Posthook, PreExit, Prehook, Running, Signal, Started, Stop, Tracee,
 };
 use smallvec::SmallVec;
 
@@ -109,7 +109,10 @@ impl Tracer {
                     Stop::Signal(tracee) => self.signal(tracee),
                     Stop::GroupStop(tracee) => {
                         let units = &self.session.borrow().units;
-                        if units.get(1).is_some_and(|unit| unit.process == tracee.tgid()) {
+                        if units
+                            .get(1)
+                            .is_some_and(|unit| unit.process == tracee.tgid())
+                        {
                             (self.notify)(Notice::Stopped);
                         }
                         tracee.listen()
@@ -139,7 +142,13 @@ impl Tracer {
         let outside = Unit::new(OUTSIDE, None, 0, 0);
         session.units.push(outside);
         session.tasks.insert(tid, Task::new(OUTSIDE, tid));
-        session.processes.insert(tid, Process { threads: 1, units: Vec::new() });
+        session.processes.insert(
+            tid,
+            Process {
+                threads: 1,
+                units: Vec::new(),
+            },
+        );
         drop(session);
         (self.notify)(Notice::Started(tid));
     }
@@ -147,25 +156,29 @@ impl Tracer {
     fn spawned(&self, parent: Tid, child: Tid, flags: u64) {
         let mut session = self.session.borrow_mut();
         let _ = session.model.spawned(parent, child, flags);
-        let Some((unit, process, skipped)) =
-            session.tasks.get(&parent).map(|task| (task.unit, task.process, task.skipped))
+        let Some((unit, process, skipped)) = session
+            .tasks
+            .get(&parent)
+            .map(|task| (task.unit, task.process, task.skipped))
         else {
             return;
         };
         let thread = flags & libc::CLONE_THREAD as u64 != 0;
         let process = if thread { process } else { child };
-        session.tasks.insert(child, Task { skipped, ..Task::new(unit, process) });
+        session.tasks.insert(
+            child,
+            Task {
+                skipped,
+                ..Task::new(unit, process)
+            },
+        );
         session.processes.entry(process).or_default().threads += 1;
         if !thread {
             session.count_alive(unit, 1);
         }
     }
 
-    async fn prehook(
-        &self,
-        mut tracee: Tracee<Prehook>,
-        next: &mut Option<Next>,
-    ) -> Onward {
+    async fn prehook(&self, mut tracee: Tracee<Prehook>, next: &mut Option<Next>) -> Onward {
         let tid = tracee.tid();
         let call = tracee.invocation();
         let mut events: SmallVec<[IoEvent; 2]> = SmallVec::new();
@@ -239,12 +252,16 @@ impl Tracer {
         let tid = tracee.tid();
         let mut session = self.session.borrow_mut();
         let session = &mut *session;
-        if let Some((pending, before)) =
-            session.tasks.get_mut(&tid).and_then(|task| task.pending.take())
+        if let Some((pending, before)) = session
+            .tasks
+            .get_mut(&tid)
+            .and_then(|task| task.pending.take())
         {
             let mut events: SmallVec<[IoEvent; 2]> = SmallVec::new();
             let written = pending.writes_to();
-            session.model.exit(tid, pending, tracee.value(), &tracee, &mut events);
+            session
+                .model
+                .exit(tid, pending, tracee.value(), &tracee, &mut events);
             let read = |ranges: &[(u64, u64)]| tracee.read_ranges(ranges);
             for event in events {
                 session.apply(tid, &before, event, &read);
@@ -274,7 +291,9 @@ impl Tracer {
         let (argv, envp) = (strings(&tracee, argv), strings(&tracee, envp));
         let (execution, unit, lookup, temporary) = {
             let mut session = self.session.borrow_mut();
-            let Some(unit) = session.unit_of(tid) else { return Attempt::Run(tracee, None) };
+            let Some(unit) = session.unit_of(tid) else {
+                return Attempt::Run(tracee, None);
+            };
             let tokens = jobserver(&envp);
             let mut found = Vec::new();
             let descriptors: Vec<Descriptor> = session
@@ -309,7 +328,11 @@ impl Tracer {
                 path: path.clone(),
                 argv: argv.clone(),
                 envp,
-                cwd: session.model.cwd(tid).map(std::path::Path::to_path_buf).unwrap_or_default(),
+                cwd: session
+                    .model
+                    .cwd(tid)
+                    .map(std::path::Path::to_path_buf)
+                    .unwrap_or_default(),
                 descriptors,
                 machine: self.machine,
                 strict: session.settings.strict,
@@ -320,7 +343,14 @@ impl Tracer {
         if unit == OUTSIDE {
             let (keyed, miss) = (*self.root).clone();
             self.note_images(OUTSIDE, &keyed, &path);
-            let next = Next { keyed, argv, path, miss, temporary, lookup: true };
+            let next = Next {
+                keyed,
+                argv,
+                path,
+                miss,
+                temporary,
+                lookup: true,
+            };
             return Attempt::Run(tracee, Some(Box::new(next)));
         }
         let asked = std::time::Instant::now();
@@ -348,7 +378,14 @@ impl Tracer {
                 match applied {
                     Applied::Skipped(stop) => return Attempt::Instead(stop),
                     Applied::Refused(same, reason) => {
-                        let next = Next { keyed, argv, path, miss: reason, temporary, lookup };
+                        let next = Next {
+                            keyed,
+                            argv,
+                            path,
+                            miss: reason,
+                            temporary,
+                            lookup,
+                        };
                         return Attempt::Run(same, Some(Box::new(next)));
                     }
                 }
@@ -363,12 +400,23 @@ impl Tracer {
                     "{name} is set-uid and runs without its rights here; --no-seccomp lets it run"
                 )));
             } else {
-                self.session.borrow_mut().doubt(unit, format!("runs {name} untraced (set-uid)"), true);
+                self.session.borrow_mut().doubt(
+                    unit,
+                    format!("runs {name} untraced (set-uid)"),
+                    true,
+                );
                 let _ = tracee.detach();
                 return Attempt::Detached;
             }
         }
-        let next = Next { keyed, argv, path, miss, temporary, lookup };
+        let next = Next {
+            keyed,
+            argv,
+            path,
+            miss,
+            temporary,
+            lookup,
+        };
         Attempt::Run(tracee, Some(Box::new(next)))
     }
 
@@ -397,10 +445,14 @@ impl Tracer {
         {
             session.tasks.insert(now, task);
         }
-        let Some(task) = session.tasks.get_mut(&now) else { return tracee.resume() };
+        let Some(task) = session.tasks.get_mut(&now) else {
+            return tracee.resume();
+        };
         task.pending = None;
         let (process, above, skipped) = (task.process, task.unit, task.skipped);
-        session.tasks.retain(|&other, task| task.process != process || other == now);
+        session
+            .tasks
+            .retain(|&other, task| task.process != process || other == now);
         session.processes.entry(process).or_default().threads = 1;
         if skipped {
             return tracee.resume();
@@ -420,17 +472,23 @@ impl Tracer {
                     Ok(keyed) => {
                         let real = std::fs::canonicalize(&keyed.program)
                             .map_or_else(|_| keyed.program.clone(), FilePath::from);
-                        unit.policy =
-                            policy(real.as_bytes(), &unit.argv, session.settings.strict);
+                        unit.policy = policy(real.as_bytes(), &unit.argv, session.settings.strict);
                         let scripts = unit.policy.scripts;
-                        let reason = unit.argv.iter().skip(1).find_map(|arg| scripts.doubt(None, arg));
+                        let reason = unit
+                            .argv
+                            .iter()
+                            .skip(1)
+                            .find_map(|arg| scripts.doubt(None, arg));
                         if let Some(reason) = reason {
                             unit.doubt(reason, true);
                         }
                         // dd tells its speed on descriptor 2, if anybody listens.
                         let unheard = session.model.file(now, 2).is_none_or(|file| {
                             matches!(file.kind, FileKind::CharDevice(0x103))
-                                || file.path.as_deref().is_some_and(|p| p.as_os_str() == "/dev/null")
+                                || file
+                                    .path
+                                    .as_deref()
+                                    .is_some_and(|p| p.as_os_str() == "/dev/null")
                         });
                         if unheard && keyed.program.ends_with("dd") {
                             unit.policy.clock = true;
@@ -454,7 +512,10 @@ impl Tracer {
                     }
                 }
                 if next.temporary {
-                    unit.doubt("is given a temporary file of the program that started it", false);
+                    unit.doubt(
+                        "is given a temporary file of the program that started it",
+                        false,
+                    );
                 }
             }
             None => unit.doubt("was executed in an unusual way", true),
@@ -469,7 +530,10 @@ impl Tracer {
                     FileKind::Pipe { .. } | FileKind::Terminal | FileKind::Socket(_)
                 )
             {
-                unit.doubt(format!("inherits a pipe or terminal as descriptor {fd}"), false);
+                unit.doubt(
+                    format!("inherits a pipe or terminal as descriptor {fd}"),
+                    false,
+                );
             }
         }
         session.units.push(unit);
@@ -485,11 +549,16 @@ impl Tracer {
         let tid = tracee.tid();
         let mut session = self.session.borrow_mut();
         let session = &mut *session;
-        let Some((unit, process)) = session.tasks.get(&tid).map(|task| (task.unit, task.process))
+        let Some((unit, process)) = session
+            .tasks
+            .get(&tid)
+            .map(|task| (task.unit, task.process))
         else {
             return tracee.deliver();
         };
-        let Ok(info) = tracee.info() else { return tracee.deliver() };
+        let Ok(info) = tracee.info() else {
+            return tracee.deliver();
+        };
         let from_process = info.si_code <= 0 && info.si_code != libc::SI_TIMER;
         match signal {
             libc::SIGCHLD | libc::SIGWINCH | libc::SIGURG => {}
@@ -508,7 +577,11 @@ impl Tracer {
                 }
             }
             _ if !from_process && info.si_code > 0 && info.si_code != libc::SI_KERNEL => {}
-            libc::SIGSEGV | libc::SIGBUS | libc::SIGFPE | libc::SIGILL | libc::SIGTRAP
+            libc::SIGSEGV
+            | libc::SIGBUS
+            | libc::SIGFPE
+            | libc::SIGILL
+            | libc::SIGTRAP
             | libc::SIGSYS
                 if !from_process => {}
             _ if from_process => {
@@ -520,12 +593,18 @@ impl Tracer {
                         if other.is_some_and(|other| session.is_within(other, id)) {
                             break;
                         }
-                        session.unit(id).doubt(format!("gets signal {signal} from outside"), false);
+                        session
+                            .unit(id)
+                            .doubt(format!("gets signal {signal} from outside"), false);
                         at = session.unit(id).parent;
                     }
                 }
             }
-            _ => session.doubt(unit, format!("gets signal {signal} from a timer or terminal"), true),
+            _ => session.doubt(
+                unit,
+                format!("gets signal {signal} from a timer or terminal"),
+                true,
+            ),
         }
         tracee.deliver()
     }
@@ -541,12 +620,16 @@ impl Tracer {
         let ended = {
             let mut session = self.session.borrow_mut();
             let session = &mut *session;
-            let Some(task) = session.tasks.get_mut(&tid) else { return };
+            let Some(task) = session.tasks.get_mut(&tid) else {
+                return;
+            };
             if std::mem::replace(&mut task.left, true) {
                 return;
             }
             let (process, unit) = (task.process, task.unit);
-            let Some(entry) = session.processes.get_mut(&process) else { return };
+            let Some(entry) = session.processes.get_mut(&process) else {
+                return;
+            };
             entry.threads = entry.threads.saturating_sub(1);
             if entry.threads > 0 {
                 return;
@@ -562,7 +645,10 @@ impl Tracer {
         // What the innermost unit's own count held is over with it.
         let mut session = self.session.borrow_mut();
         session.count_alive(unit, -1);
-        let is_command = session.units.get(1).is_some_and(|root| root.process == process)
+        let is_command = session
+            .units
+            .get(1)
+            .is_some_and(|root| root.process == process)
             && units.contains(&UnitId(1));
         drop(session);
         if is_command {
@@ -593,7 +679,11 @@ impl Tracer {
             };
             let finished = finished.and_then(|finished: Finished| {
                 let short = finished.units == 1 && wall_us < self.min_us && id.0 != 1;
-                if short { Err("too short to be worth it".to_owned()) } else { Ok(finished) }
+                if short {
+                    Err("too short to be worth it".to_owned())
+                } else {
+                    Ok(finished)
+                }
             });
             (finished, line, saving)
         };
@@ -602,13 +692,18 @@ impl Tracer {
             Ok(finished) if saving => finished,
             Ok(_) => {
                 report.add(Line {
-                    fate: Fate::NotStored { reason: "the store is read-only".to_owned() },
+                    fate: Fate::NotStored {
+                        reason: "the store is read-only".to_owned(),
+                    },
                     ..line
                 });
                 return;
             }
             Err(reason) => {
-                report.add(Line { fate: Fate::NotStored { reason }, ..line });
+                report.add(Line {
+                    fate: Fate::NotStored { reason },
+                    ..line
+                });
                 return;
             }
         };
@@ -657,7 +752,10 @@ impl Tracer {
             let mut session = self.session.borrow_mut();
             session.model.exited(tid);
             session.tasks.remove(&tid);
-            let root = session.units.get(1).map_or(session.first, |unit| unit.process);
+            let root = session
+                .units
+                .get(1)
+                .map_or(session.first, |unit| unit.process);
             if root == tid {
                 session.command_ended.take().or_else(|| {
                     // It never became a program.
@@ -726,7 +824,9 @@ fn hide_vdso(tracee: &Tracee<Exec>) {
     const AT_SYSINFO_EHDR: u64 = 33;
     let Ok(regs) = tracee.registers() else { return };
     let mut at = regs.rsp;
-    let Ok(argc) = tracee.read_u64(at) else { return };
+    let Ok(argc) = tracee.read_u64(at) else {
+        return;
+    };
     at += 8 * (argc + 2);
     let mut words = [0_u8; 2048];
     let mut in_environment = true;
@@ -764,14 +864,22 @@ pub fn describe(miss: &Miss) -> String {
     match miss {
         Miss::NoEntry => "never seen before".to_owned(),
         Miss::Incomplete(what) => format!("its result is incomplete: {what}"),
-        Miss::Changed { query, recorded, found } => change(query, recorded, found),
+        Miss::Changed {
+            query,
+            recorded,
+            found,
+        } => change(query, recorded, found),
     }
 }
 
 fn change(query: &Query, recorded: &Answer, found: &Answer) -> String {
     let (what, path): (&str, &FilePath) = match query {
         Query::Content(path) => ("content of", path),
-        Query::Stat { path, time: TimeUse::Order, .. } => ("content or permissions of", path),
+        Query::Stat {
+            path,
+            time: TimeUse::Order,
+            ..
+        } => ("content or permissions of", path),
         Query::Stat { path, .. } => ("metadata of", path),
         Query::Access { path, .. } => ("permission for", path),
         Query::Link(path) => ("link", path),
@@ -797,17 +905,21 @@ fn change(query: &Query, recorded: &Answer, found: &Answer) -> String {
 ///
 /// # Errors
 /// When the tracee's stack cannot be written.
-pub fn redirect(
-    tracee: &mut Tracee<Prehook>,
-    file: &std::fs::File,
-) -> std::io::Result<()> {
+pub fn redirect(tracee: &mut Tracee<Prehook>, file: &std::fs::File) -> std::io::Result<()> {
     let path = format!("/proc/{}/fd/{}\0", std::process::id(), file.as_raw_fd());
     // 128 bytes below the stack pointer belong to the running function.
     let address = (tracee.stack_pointer() - 128 - path.len() as u64) & !15;
     tracee.write(address, path.as_bytes())?;
     let call = tracee.invocation();
     let args = if call.nr == libc::SYS_execveat as u64 {
-        [libc::AT_FDCWD as u64, address, call.args[2], call.args[3], 0, 0]
+        [
+            libc::AT_FDCWD as u64,
+            address,
+            call.args[2],
+            call.args[3],
+            0,
+            0,
+        ]
     } else {
         [address, call.args[1], call.args[2], 0, 0, 0]
     };

@@ -159,12 +159,23 @@ impl Change {
 
     /// Takes in a change of the same name by a unit below.
     fn absorb(&mut self, other: &Self) {
-        let begins = |c: &Self| c.content.into_iter().chain(c.meta).min().unwrap_or(u64::MAX);
-        let (earlier, later) =
-            if begins(self) <= begins(other) { (&*self, other) } else { (other, &*self) };
+        let begins = |c: &Self| {
+            c.content
+                .into_iter()
+                .chain(c.meta)
+                .min()
+                .unwrap_or(u64::MAX)
+        };
+        let (earlier, later) = if begins(self) <= begins(other) {
+            (&*self, other)
+        } else {
+            (other, &*self)
+        };
         let min = |a: Option<u64>, b: Option<u64>| a.into_iter().chain(b).min();
         let appended_from = match (earlier.content, later.content) {
-            (Some(_), Some(_)) => earlier.appended_from.filter(|_| later.appended_from.is_some()),
+            (Some(_), Some(_)) => earlier
+                .appended_from
+                .filter(|_| later.appended_from.is_some()),
             (Some(_), None) => earlier.appended_from,
             (None, _) => later.appended_from,
         };
@@ -191,10 +202,12 @@ impl Change {
             meta: min(self.meta, other.meta),
             last: self.last.max(other.last),
             initial: earlier.initial.clone(),
-            initial_content: earlier
-                .initial_content
-                .clone()
-                .or_else(|| later.initial_content.clone().filter(|_| earlier.content.is_none())),
+            initial_content: earlier.initial_content.clone().or_else(|| {
+                later
+                    .initial_content
+                    .clone()
+                    .filter(|_| earlier.content.is_none())
+            }),
             fresh: self.fresh || other.fresh,
             appended_from,
             time,
@@ -330,7 +343,13 @@ impl Unit {
         match self.observations.entry(query) {
             std::collections::hash_map::Entry::Vacant(entry) => {
                 let carried = false;
-                entry.insert(Observation { seq, observed, resource, carried, later: None });
+                entry.insert(Observation {
+                    seq,
+                    observed,
+                    resource,
+                    carried,
+                    later: None,
+                });
             }
             std::collections::hash_map::Entry::Occupied(mut entry) => {
                 entry.get_mut().carried = false;
@@ -343,7 +362,11 @@ impl Unit {
     /// time) only to list it: its time does not count.
     pub fn forget_time(&mut self, path: &Path, since: u64) {
         for follow in [true, false] {
-            let ask = |time| Query::Stat { path: path.into(), follow, time };
+            let ask = |time| Query::Stat {
+                path: path.into(),
+                follow,
+                time,
+            };
             let compared = ask(TimeUse::Order);
             let first = self
                 .observations
@@ -357,7 +380,10 @@ impl Unit {
 
     /// Notes a doubt (each reason once).
     pub fn doubt(&mut self, reason: impl Into<String>, leaks: bool) {
-        let doubt = Doubt { reason: reason.into(), leaks };
+        let doubt = Doubt {
+            reason: reason.into(),
+            leaks,
+        };
         if !self.doubts.contains(&doubt) && self.doubts.len() < 32 {
             self.doubts.push(doubt);
         }
@@ -370,8 +396,10 @@ impl Unit {
 
     /// The change record of a name, begun if need be with what was there.
     pub fn change(&mut self, seq: u64, path: &FilePath, initial: Option<Box<Stat>>) -> &mut Change {
-        let change =
-            self.changes.entry(path.clone()).or_insert_with(|| Change::new(seq, initial));
+        let change = self
+            .changes
+            .entry(path.clone())
+            .or_insert_with(|| Change::new(seq, initial));
         change.last = seq;
         change
     }
@@ -422,7 +450,9 @@ impl Unit {
 
     /// Whether the name was made or given content by this tree before `seq`.
     pub fn made_before(&self, path: &FilePath, seq: u64) -> Option<&Change> {
-        self.changes.get(path).filter(|change| change.content.is_some_and(|at| at < seq))
+        self.changes
+            .get(path)
+            .filter(|change| change.content.is_some_and(|at| at < seq))
     }
 
     /// A short name for people.
@@ -450,7 +480,11 @@ pub fn display_argv(argv: &[Vec<u8>], limit: usize) -> String {
     let mut out = String::new();
     for (index, arg) in argv.iter().enumerate() {
         let arg = String::from_utf8_lossy(arg);
-        let arg = if index == 0 { arg.rsplit('/').next().unwrap_or(&arg).into() } else { arg };
+        let arg = if index == 0 {
+            arg.rsplit('/').next().unwrap_or(&arg).into()
+        } else {
+            arg
+        };
         if index > 0 {
             out.push(' ');
         }

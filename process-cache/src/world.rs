@@ -182,7 +182,9 @@ impl World {
         if self.is_volatile(stat, || rustix::fs::statfs(path)) {
             return None;
         }
-        self.table.get(&FileKey::of(stat)?).map(|(digest, _)| digest)
+        self.table
+            .get(&FileKey::of(stat)?)
+            .map(|(digest, _)| digest)
     }
 
     /// Remembers, for this run only, that the file has this content now: the

@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use super::births::Birth;
 use super::nested::Nested;
+use super::placement;
 use super::slot::{At, Slot};
 use super::stop::{Raw, SpawnKind};
 use super::{Interception, Options, Shared};
@@ -73,7 +74,11 @@ impl Shared {
         slot.at.set(At::Elsewhere);
         let tid = slot.tid.get();
         // ESRCH: the task was killed in its stop; its death is reported.
-        let _ = self.placement.wake(tid, || sys::resume(tid, how, signal));
+        let _ = if slot.exposed.get() {
+            sys::resume(tid, how, signal)
+        } else {
+            self.placement.wake(tid, || sys::resume(tid, how, signal))
+        };
     }
 
     /// What a wait status means; `None` when it was dealt with here.
@@ -184,6 +189,9 @@ impl Shared {
                     self.resume(slot, self.usual_resume(), 0);
                     return None;
                 }
+                if placement::exposes(tid, nr, &args) {
+                    slot.exposed.set(true);
+                }
                 if nr == libc::SYS_sched_setaffinity as u64 {
                     self.placement.disturbed();
                 }
@@ -244,6 +252,7 @@ impl Shared {
             stopped: true.into(),
             at: At::Elsewhere.into(),
             wants_exit: false.into(),
+            exposed: false.into(),
             unattended: false.into(),
             nested: Nested::default(),
             space: space.into(),

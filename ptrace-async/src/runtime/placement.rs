@@ -12,11 +12,12 @@
 //! another task stops, the tracer is free again and the scheduler decides, so
 //! that parallel builds stay parallel.
 //!
-//! The woken task may run before it is widened again. It cannot look at its
-//! affinity without stopping first (the policy is off unless the filter names
-//! sched_getaffinity and sched_setaffinity), and by then it is widened; but it
-//! can fork, so a child's affinity is compared with its parent's at its first
-//! stop. A task that sets an affinity ends the phase, so that nothing but what
+//! The woken task may run before it is widened again, the call that it was
+//! stopped at included. A task that asks for its affinity or opens a file of
+//! `/proc` is therefore never narrowed from then on (and the policy is off
+//! unless the filter names sched_getaffinity and sched_setaffinity); and because
+//! a narrowed task can fork, each child's affinity is compared with its parent's
+//! at its first stop. A task that sets an affinity ends the phase, so that nothing but what
 //! it set is ever restored.
 //!
 //! What lost: always pinning the tracer (55 µs a stop), narrowing in parallel
@@ -24,6 +25,7 @@
 #![expect(unsafe_code, reason = "sched_getaffinity and sched_setaffinity")]
 
 use std::cell::RefCell;
+use std::sync::OnceLock;
 
 use crate::event::Tid;
 use crate::filter::{ARCH_X86_64, Filter};
@@ -80,8 +82,16 @@ struct Inner {
     streak: u32,
     own: Option<Cpus>,
     solo: Option<Solo>,
-    /// The task that was narrowed last.
-    narrowed: Tid,
+}
+
+/// What the first runtime's thread was allowed before any was pinned.
+static INITIAL: OnceLock<Cpus> = OnceLock::new();
+
+/// Takes from the calling thread what it inherited of a pinned tracer.
+pub(super) fn widen_self() {
+    if let Some(cpus) = INITIAL.get() {
+        cpus.apply(0);
+    }
 }
 
 /// The placement policy of one runtime.
@@ -93,6 +103,9 @@ impl Placement {
     pub(super) fn new(filter: &Filter) -> Self {
         let seen = |nr: i64| filter.stops(ARCH_X86_64, nr.cast_unsigned(), &[0; 6]);
         let hidden = seen(libc::SYS_sched_getaffinity) && seen(libc::SYS_sched_setaffinity);
+        if let Some(cpus) = Cpus::of(0) {
+            INITIAL.get_or_init(|| cpus);
+        }
         // With a single CPU there is nothing to decide.
         let own = Cpus::of(0).filter(|cpus| hidden && cpus.count() > 1);
         Self {
@@ -101,7 +114,6 @@ impl Placement {
                 streak: 0,
                 own,
                 solo: None,
-                narrowed: 0,
             }),
         }
     }
@@ -132,11 +144,9 @@ impl Placement {
 
     /// Runs `resume`, which wakes `tid`, so that it wakes on our CPU if alone.
     pub(super) fn wake<T>(&self, tid: Tid, resume: impl FnOnce() -> T) -> T {
-        let mut inner = self.inner.borrow_mut();
-        let inner = &mut *inner;
+        let inner = self.inner.borrow();
         match &inner.solo {
             Some(solo) if inner.last == tid && solo.wide.count() > 1 => {
-                inner.narrowed = tid;
                 let narrowed = solo.narrow.apply(tid);
                 let result = resume();
                 if narrowed {
@@ -161,7 +171,7 @@ impl Placement {
     /// it before we could widen the parent again, it has inherited that: it
     /// gets what the parent has.
     pub(super) fn started(&self, parent: Tid, child: Tid) {
-        if self.inner.borrow().narrowed != parent {
+        if self.inner.borrow().own.is_none() {
             return;
         }
         if let (Some(theirs), Some(its)) = (Cpus::of(parent), Cpus::of(child))
@@ -170,6 +180,19 @@ impl Placement {
             theirs.apply(child);
         }
     }
+}
+
+/// Whether a call can show the task its affinity, at once or later: it asks
+/// for it, or opens a file of `/proc`.
+pub(super) fn exposes(tid: Tid, nr: u64, args: &[u64; 6]) -> bool {
+    let path = match nr.cast_signed() {
+        libc::SYS_sched_getaffinity => return true,
+        libc::SYS_open => args[0],
+        libc::SYS_openat | libc::SYS_openat2 => args[1],
+        _ => return false,
+    };
+    let mut start = [0; 5];
+    crate::sys::read_memory(tid, path, &mut start) == start.len() && &start == b"/proc"
 }
 
 /// The CPU a task last ran on (field 39 of `/proc/TID/stat`).

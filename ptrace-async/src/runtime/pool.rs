@@ -28,6 +28,7 @@ impl Pool {
             let spawned = std::thread::Builder::new()
                 .name(format!("worker-{index}"))
                 .spawn(move || {
+                    super::placement::widen_self();
                     loop {
                         let job = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
                         match job {

@@ -45,6 +45,8 @@ pub(super) struct Slot {
     pub(super) at: Cell<At>,
     /// The function asked for the exit stop of the current syscall.
     pub(super) wants_exit: Cell<bool>,
+    /// It has asked for its CPU affinity, or may read it: it is never narrowed.
+    pub(super) exposed: Cell<bool>,
     /// Its function has ended: stops are resumed at once.
     pub(super) unattended: Cell<bool>,
     pub(super) nested: Nested,
