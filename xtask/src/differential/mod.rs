@@ -10,7 +10,8 @@
 //!
 //! **Invariant:** a difference is reported only when the same case, run
 //! plainly on both sides, shows none; a case that does is the generator's
-//! fault, counted and named as *unsound*, and fails the run as well.
+//! fault, counted and named as *unsound*; more than a few of those fail the
+//! run as well, because they test nothing.
 
 mod case;
 mod check;
@@ -128,7 +129,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
     let summary = campaign(args, &pcache, &cases, args.failures, scratch.path())?;
     summary.print(start.elapsed());
-    Ok(if summary.failed.is_empty() && summary.unsound.is_empty() {
+    Ok(if summary.failed.is_empty() && summary.mostly_sound() {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
@@ -214,6 +215,11 @@ struct Summary {
 }
 
 impl Summary {
+    /// Whether at most one case in fifty was no test of anything.
+    fn mostly_sound(&self) -> bool {
+        self.unsound.len() as u64 * 50 <= self.cases
+    }
+
     fn print(&self, time: Duration) {
         let Tally {
             steps,

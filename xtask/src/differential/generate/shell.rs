@@ -70,7 +70,7 @@ const EFFECTS: &[&str] = &[
     "sh -c 'echo again >> work/shared2.txt'; cat work/shared2.txt",
     "rm -f work/p; mkfifo work/p; echo through > work/p & cat work/p; wait",
     "seq 1 30000 | sh -c 'head -n 2; echo rest'",
-    "sh -c 'kill -TERM $$'; echo \"signalled $?\"",
+    "sh -c 'sh -c \"kill -TERM \\$\\$\"; echo \"signalled $?\"'",
     "sh -c 'trap \"echo caught\" USR1; kill -USR1 $$; echo after'",
     "(sleep 0.02; echo late >> log.txt) & wait",
     "set -- $(ls src); echo \"$#\"",
@@ -162,7 +162,7 @@ pub(super) fn project(dice: &mut Dice, _tools: Tools) -> Project {
                     "sh s{r}.sh",
                     "./s{r}.sh x",
                     ". ./s{r}.sh",
-                    "sh s{r}.sh 2>&1 | cat",
+                    "(sh s{r}.sh; true) 2>&1 | cat",
                     "sh s{r}.sh > out/p3.txt 2>&1",
                 ]);
                 blocks.push(format!(

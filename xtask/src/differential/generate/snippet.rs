@@ -165,7 +165,7 @@ const PURE: &[&str] = &[
     "while read -r line; do echo \"<$line>\"; done < {i} > {o}",
     "cat {i} | while read -r line; do sh -c \"echo '$line'\" 2> /dev/null; done > {o}",
     "(exit {n}); echo $? > {o}",
-    "sh -c 'kill -USR1 $$' 2> /dev/null; echo $? > {o}",
+    "sh -c 'sh -c \"kill -USR1 \\$\\$\"; echo $?' > {o} 2> /dev/null",
     "python3 -S -c 'print(open(\"{i}\").read().upper())' > {o}",
     "bash -c 'set -o pipefail; seq 100000 | head -n 1; echo \"${PIPESTATUS[@]}\"' > {o}",
     "bash -c 'diff <(sort {i}) <(sort {j})' > {o} 2> /dev/null; true",
@@ -230,8 +230,14 @@ pub(crate) fn fill(
         .iter()
         .filter(|input| input.as_str() != output)
         .collect();
+    // So is one whose input is another name of the output.
+    let apart = if template.contains(" | ") && template.contains("{o}") {
+        "rm -f {o}; "
+    } else {
+        ""
+    };
     let word = dice.pick(&["alpha", "beta", "x", "a.b", "long-word"]);
-    template
+    format!("{apart}{template}")
         .replace("{i}", dice.pick(&inputs).as_str())
         .replace("{j}", dice.pick(&inputs).as_str())
         .replace("{s}", dice.pick(sources).as_str())
