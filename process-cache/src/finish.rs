@@ -21,7 +21,7 @@ use crate::path::FilePath;
 use crate::recorder::position;
 use crate::session::Session;
 use crate::store::{FileKey, Store, WeakKey};
-use crate::unit::{Change, Listing, Observation, Observed, TimeState, Unit, UnitId};
+use crate::unit::{Change, Chunks, Listing, Observation, Observed, TimeState, Unit, UnitId};
 use crate::world::World;
 
 /// A stream's bytes are kept in the outcome itself up to this length.
@@ -38,7 +38,7 @@ pub struct Finished {
     /// What it changed.
     pub changes: Vec<(FilePath, Change)>,
     /// What it wrote into inherited descriptors.
-    pub stream: Vec<(i32, Arc<[u8]>)>,
+    pub stream: Chunks,
     /// Positions of inherited files it read from.
     pub positions: Vec<(i32, u64)>,
     /// Status flags of inherited descriptions that changed.
@@ -440,7 +440,7 @@ impl Session {
     }
 
     /// What went into inherited descriptors, in order.
-    fn stream(&self, unit: &Unit) -> Result<Vec<(i32, Arc<[u8]>)>, String> {
+    fn stream(&self, unit: &Unit) -> Result<Chunks, String> {
         let mut written: Vec<_> = unit.written.iter().collect();
         if planted(Defect::StreamOrder) {
             written.sort_by_key(|written| (written.file, written.seq));

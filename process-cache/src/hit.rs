@@ -17,7 +17,7 @@ use crate::session::Session;
 use crate::standin::Script;
 use crate::store::Store;
 use crate::tracer::{Tracer, redirect};
-use crate::unit::{Change, Observed, TimeState, UnitId, Written, display_argv};
+use crate::unit::{Change, Chunks, Observed, TimeState, UnitId, Written, display_argv};
 
 /// What became of an attempt to skip.
 pub enum Applied {
@@ -52,7 +52,7 @@ pub fn effect_path(effect: &Effect) -> &FilePath {
 ///
 /// # Errors
 /// When the store has lost some.
-pub fn stream(store: &Store, outcome: &Outcome) -> Result<Vec<(i32, Arc<[u8]>)>, String> {
+pub fn stream(store: &Store, outcome: &Outcome) -> Result<Chunks, String> {
     outcome
         .stream
         .iter()
@@ -186,7 +186,7 @@ impl Session {
         stream: &[(i32, Arc<[u8]>)],
     ) {
         for ((path, initial), effect) in before.iter().zip(&outcome.effects) {
-            let seq = self.next();
+            let seq = self.tick();
             self.touch(unit, seq, path, true);
             if matches!(effect, Effect::Symlink { .. } | Effect::RemoveDir { .. }) {
                 self.locator.forget();
@@ -211,7 +211,7 @@ impl Session {
             if self.owners.get(&file) == Some(&unit) {
                 continue;
             }
-            let seq = self.next();
+            let seq = self.tick();
             let above = self.unit(unit);
             above.written_bytes += bytes.len() as u64;
             above.written.push(Written {

@@ -43,6 +43,17 @@ pub enum Ending {
     Killed(i32),
 }
 
+impl Ending {
+    /// From a wait status (wait(2)).
+    pub fn from_wait(status: i32) -> Self {
+        if status & 0x7f == 0 {
+            Self::Exited((status >> 8) & 0xff)
+        } else {
+            Self::Killed(status & 0x7f)
+        }
+    }
+}
+
 /// Bytes that the unit wrote into an inherited descriptor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StreamChunk {

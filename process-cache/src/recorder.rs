@@ -106,7 +106,6 @@ impl Session {
                     let before = self.now();
                     self.stat(unit, &path.path, path.follow);
                     self.looked_at = Some((tid, path.path, before));
-                    return;
                 }
             }
             IoEvent::StatFile { file } => {
@@ -163,9 +162,12 @@ impl Session {
                 Some(_) => {}
                 None => self.doubt(unit, "reads attributes of a nameless file", true),
             },
-            IoEvent::XattrWrite { place, .. } => {
+            IoEvent::XattrWrite { place, name } => {
                 if let Some(change) = self.meta_change(unit, before, &place) {
                     change.attributes = true;
+                    // An access list without more than the permission bits is
+                    // kept as those.
+                    change.mode_set |= name.starts_with(b"system.posix_acl");
                 }
             }
             IoEvent::MakeDir { .. } | IoEvent::Symlink { .. } => {
@@ -403,7 +405,7 @@ impl Session {
 
     /// Notes an observation now.
     pub fn note(&mut self, unit: UnitId, query: Query, observed: Observed, resource: FilePath) {
-        let seq = self.next();
+        let seq = self.tick();
         self.unit(unit).observe(seq, query, observed, resource);
     }
 
@@ -753,7 +755,7 @@ impl Session {
             );
         }
         let appends = mode.append && !mode.read && !mode.truncate;
-        let seq = self.next();
+        let seq = self.tick();
         self.touch(unit, seq, &resource, false);
         let size = stat.st_size as u64;
         let change = self.unit(unit).change(seq, &resource, initial.clone());
@@ -791,7 +793,7 @@ impl Session {
         initial: Option<Box<Stat>>,
         time: TimeState,
     ) -> &mut Change {
-        let seq = self.next();
+        let seq = self.tick();
         if let Some(stat) = initial.as_deref() {
             self.contents.forget(stat);
         }
@@ -1170,7 +1172,7 @@ impl Session {
                 );
             }
         }
-        let seq = self.next();
+        let seq = self.tick();
         self.touch(unit, seq, &path, false);
         let change = self.unit(unit).change(seq, &path, initial);
         change.content.get_or_insert(seq);
@@ -1191,7 +1193,7 @@ impl Session {
         if !known {
             self.expect_kind(unit, &path, initial.as_deref());
         }
-        let seq = self.next();
+        let seq = self.tick();
         self.touch(unit, seq, &path, false);
         let change = self.unit(unit).change(seq, &path, initial);
         change.meta.get_or_insert(seq);
@@ -1238,7 +1240,7 @@ impl Session {
         }
         if self.is_own(unit, file) {
             if let Some(resource) = self.resources.get(&file.id).cloned() {
-                let seq = self.next();
+                let seq = self.tick();
                 let change = self.unit(unit).changes.get_mut(&resource);
                 if let Some(change) = change {
                     change.last = seq;
@@ -1248,7 +1250,7 @@ impl Session {
             }
             return;
         }
-        let seq = self.next();
+        let seq = self.tick();
         if let Some(resource) = self.resources.get(&file.id).cloned() {
             // An ancestor opened it: its own change goes on.
             if let Some(owner) = self.owners.get(&file.id).copied()
@@ -1386,11 +1388,11 @@ impl Session {
     }
 
     fn control(&mut self, unit: UnitId, file: &OpenFile, request: u64) {
-        const TCGETS: u64 = libc::TCGETS as u64;
+        const TCGETS: u64 = libc::TCGETS;
         const TCGETS2: u64 = 0x802c_542a;
-        const TIOCGWINSZ: u64 = libc::TIOCGWINSZ as u64;
-        const FIONREAD: u64 = libc::FIONREAD as u64;
-        const TIOCGPGRP: u64 = libc::TIOCGPGRP as u64;
+        const TIOCGWINSZ: u64 = libc::TIOCGWINSZ;
+        const FIONREAD: u64 = libc::FIONREAD;
+        const TIOCGPGRP: u64 = libc::TIOCGPGRP;
         match request {
             // Whether it is a terminal, and its size, are in the key.
             TCGETS | TCGETS2 | TIOCGWINSZ => {}

@@ -164,7 +164,7 @@ impl Session {
     }
 
     /// The next sequence number.
-    pub fn next(&mut self) -> u64 {
+    pub fn tick(&mut self) -> u64 {
         self.seq += 1;
         self.seq
     }

@@ -459,7 +459,7 @@ impl Tracer {
         }
         hide_vdso(&tracee);
         let id = UnitId(session.units.len() as u32);
-        let started = session.next();
+        let started = session.tick();
         let mut unit = Unit::new(id, Some(above), process, started);
         match next {
             Some(next) => {
@@ -652,11 +652,7 @@ impl Tracer {
             && units.contains(&UnitId(1));
         drop(session);
         if is_command {
-            let ending = if status & 0x7f == 0 {
-                Ending::Exited((status >> 8) & 0xff)
-            } else {
-                Ending::Killed(status & 0x7f)
-            };
+            let ending = Ending::from_wait(status);
             self.session.borrow_mut().command_ended = Some(ending);
         }
     }
@@ -759,13 +755,7 @@ impl Tracer {
             if root == tid {
                 session.command_ended.take().or_else(|| {
                     // It never became a program.
-                    (session.units.len() <= 1).then(|| {
-                        if status & 0x7f == 0 {
-                            Ending::Exited((status >> 8) & 0xff)
-                        } else {
-                            Ending::Killed(status & 0x7f)
-                        }
-                    })
+                    (session.units.len() <= 1).then_some(Ending::from_wait(status))
                 })
             } else {
                 None
@@ -799,7 +789,10 @@ fn strings(memory: &dyn Memory, address: u64) -> Vec<Vec<u8>> {
     let mut strings = Vec::new();
     let mut at = address;
     let mut words = [0_u8; 1024];
-    'all: while address != 0 {
+    if address == 0 {
+        return strings;
+    }
+    'all: loop {
         let got = memory.read(at, &mut words) / 8 * 8;
         if got == 0 {
             break;

@@ -27,6 +27,9 @@ use crate::path::FilePath;
 use crate::policy::Policy;
 use crate::store::WeakKey;
 
+/// Bytes by descriptor number, in order.
+pub type Chunks = Vec<(i32, std::sync::Arc<[u8]>)>;
+
 /// Identifies a unit within a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct UnitId(pub u32);
@@ -179,19 +182,17 @@ impl Change {
             (Some(_), None) => earlier.appended_from,
             (None, _) => later.appended_from,
         };
-        let time = if other.last >= self.last && other.time != TimeState::Kept {
-            other.time
-        } else if self.time == TimeState::Kept {
-            other.time
-        } else {
-            self.time
+        let others_time = other.time != TimeState::Kept && other.last >= self.last;
+        let time = match self.time {
+            mine if mine != TimeState::Kept && !others_time => mine,
+            _ => other.time,
         };
         let linked_to = if other.last >= self.last && other.fresh {
             other.linked_to.clone()
         } else {
             self.linked_to.clone()
         };
-        let moved_from = if other.last >= self.last && other.time != TimeState::Kept {
+        let moved_from = if others_time {
             other.moved_from.clone()
         } else {
             self.moved_from.clone()
