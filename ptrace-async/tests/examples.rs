@@ -12,6 +12,9 @@ mod handle_unlink;
 #[path = "../examples/strace.rs"]
 #[expect(dead_code, reason = "the example's main")]
 mod strace;
+#[path = "../examples/swarm.rs"]
+#[expect(dead_code, reason = "the example's main")]
+mod swarm;
 
 fn strace_of(argv: &[&str]) -> String {
     let bytes = Rc::new(RefCell::new(Vec::new()));
@@ -66,4 +69,9 @@ fn handle_unlink_tells_the_inode_of_each_deleted_file() {
         handle_unlink::deletions(&program).expect("traced"),
         expected
     );
+}
+
+#[test]
+fn swarm_sees_every_process_begin_and_end() {
+    assert_eq!(swarm::swarm(200).expect("traced"), (201, 201));
 }

@@ -172,3 +172,31 @@ fn a_running_process_is_attached_to_and_left_with_all_its_threads() {
     drop(child.stdin.take());
     assert_eq!(child.wait().expect("ours").code(), Some(6));
 }
+
+/// The CPUs that the calling thread may use.
+fn own_affinity() -> String {
+    let status = std::fs::read_to_string("/proc/thread-self/status").expect("ours");
+    let line = status
+        .lines()
+        .find(|line| line.starts_with("Cpus_allowed:"));
+    line.expect("in every status").to_owned()
+}
+
+#[test]
+fn the_affinity_of_the_tracing_thread_is_its_own_again_after_a_run() {
+    const CALLS: &[i64] = &[
+        libc::SYS_getppid,
+        libc::SYS_sched_getaffinity,
+        libc::SYS_sched_setaffinity,
+    ];
+    let program = c(
+        "int main() { for (int i = 0; i < 100; i++) syscall(SYS_getppid); return 0; }",
+        &[],
+    );
+    let before = own_affinity();
+    for _ in 0..2 {
+        let (first, log) = record(&[program.path()], seccomp(CALLS));
+        assert_eq!(log.last(), Some(&(first, Seen::Exited(0))));
+        assert_eq!(own_affinity(), before);
+    }
+}

@@ -430,3 +430,74 @@ fn a_function_that_ends_early_leaves_its_task_as_it_would_be() {
         std::fs::remove_file(&told).expect("removed");
     }
 }
+
+#[test]
+fn a_go_program_and_its_threads_are_seen() {
+    if std::process::Command::new("go")
+        .arg("version")
+        .output()
+        .is_err()
+    {
+        return;
+    }
+    // The tool is itself a static Go program.
+    let (first, log) = record(&["go", "version"], seccomp(&[libc::SYS_openat]));
+    assert!(count(&log, |seen| matches!(seen, Seen::Spawned(..))) > 0);
+    assert_eq!(log.last(), Some(&(first, Seen::Exited(0))), "{log:?}");
+}
+
+#[test]
+fn a_script_is_executed_by_its_interpreter_once() {
+    let dir = tempfile::tempdir().expect("directory");
+    let script = dir.path().join("script");
+    // Written by another process: a child that another test starts meanwhile
+    // would inherit our descriptor, and the execve fail with ETXTBSY.
+    let write = "printf '#!/bin/sh\\nexit 8\\n' > \"$0\"; chmod 755 \"$0\"";
+    let written = std::process::Command::new("sh")
+        .args(["-c", write])
+        .arg(&script)
+        .status();
+    assert!(written.is_ok_and(|status| status.success()));
+    let path = script.to_str().expect("UTF-8");
+    let (first, log) = record(&[path], seccomp(&[libc::SYS_execve]));
+    assert_eq!(log.last(), Some(&(first, Seen::Exited(8))), "{log:?}");
+    assert_eq!(count(&log, |seen| matches!(seen, Seen::Exec(_))), 1);
+}
+
+#[test]
+fn calls_of_a_foreign_kind_stop_and_say_so() {
+    let program = c(
+        r#"int main() {
+            int value;
+            asm volatile("int $0x80" : "=a"(value) : "a"(20) : "memory", "r8", "r9", "r10", "r11");
+            return value == -ENOSYS || value == getpid() ? 0 : 1;
+        }"#,
+        &["-static"],
+    );
+    let runtime = Runtime::new(seccomp(&[]));
+    let command = Program::new(&[program.path()]).expect("no NUL");
+    runtime.spawn(&command).expect("ptrace is allowed");
+    let foreign = Rc::new(Cell::new(0));
+    let counter = foreign.clone();
+    runtime
+        .run(move |tracee: Tracee<Started>| {
+            let foreign = counter.clone();
+            async move {
+                let mut running = tracee.resume();
+                loop {
+                    let stop = running.stop().await;
+                    if let Stop::Prehook(call) = &stop {
+                        assert!(call.is_foreign());
+                        assert_eq!(call.invocation().nr, 20);
+                        foreign.set(foreign.get() + 1);
+                    }
+                    match stop.go_on() {
+                        Some(next) => running = next,
+                        None => return,
+                    }
+                }
+            }
+        })
+        .expect("waiting works");
+    assert_eq!(foreign.get(), 1);
+}

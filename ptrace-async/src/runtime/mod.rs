@@ -400,6 +400,8 @@ impl Drop for Runtime {
     /// detached, and the kernel detaches the rest when the thread ends.
     fn drop(&mut self) {
         let shared = &self.shared;
+        // What the thread does next is not ours to place.
+        shared.placement.disturbed();
         // Functions hold the tracees, which hold what is shared.
         let functions = std::mem::take(&mut *shared.functions.borrow_mut());
         drop(functions);

@@ -17,11 +17,18 @@
 //! `/proc` is therefore never narrowed from then on (and the policy is off
 //! unless the filter names sched_getaffinity and sched_setaffinity); and because
 //! a narrowed task can fork, each child's affinity is compared with its parent's
-//! at its first stop. A task that sets an affinity ends the phase, so that nothing but what
-//! it set is ever restored.
+//! at its first stop. A task that sets an affinity ends the phase, so that
+//! nothing but what it set is ever restored.
 //!
 //! What lost: always pinning the tracer (55 µs a stop), narrowing in parallel
 //! phases too (serialises two busy tracees on one CPU until the next balance).
+//! In parallel phases, measured with `benches`' `stops` on two CPUs of a busy
+//! machine (two loops at a time, 18 to 25 µs a call of each): asking with `WNOHANG` 2, 5 or 30
+//! times before blocking was within the noise and burns up to 10 µs a stop;
+//! yielding before asking (23 to 35 µs) and `SCHED_BATCH` for the tracer (24 to
+//! 33 µs, and up to 20 instead of 13 alone) were worse; `SCHED_IDLE` no better.
+//! Emptying the kernel's list before blocking has nothing to gain: a wait that
+//! finds a stop does not block.
 #![expect(unsafe_code, reason = "sched_getaffinity and sched_setaffinity")]
 
 use std::cell::RefCell;
@@ -158,7 +165,8 @@ impl Placement {
         }
     }
 
-    /// A task is about to choose an affinity: what we know of any is stale.
+    /// A task is about to choose an affinity, or nobody is traced any more: what
+    /// we know of any is stale, and the tracer is free again.
     pub(super) fn disturbed(&self) {
         let mut inner = self.inner.borrow_mut();
         inner.last = 0;
