@@ -7,12 +7,7 @@ use std::process::Command;
 use common::{c, seccomp};
 use ptrace_async::runtime::{Emulation, Program, Runtime, Started, Stop, Tracee};
 
-const CALLS: &[i64] = &[
-    libc::SYS_ptrace,
-    libc::SYS_wait4,
-    libc::SYS_clone,
-    libc::SYS_clone3,
-];
+const CALLS: &[i64] = &[libc::SYS_ptrace, libc::SYS_clone, libc::SYS_clone3];
 
 async fn follow(tracee: Tracee<Started>) {
     let mut running = tracee.resume();

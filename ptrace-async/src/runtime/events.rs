@@ -73,6 +73,11 @@ impl Shared {
         slot.stopped.set(false);
         slot.at.set(At::Elsewhere);
         let tid = slot.tid.get();
+        let how = match how {
+            // Its waits are answered here, whatever the filter names.
+            Resume::Continue if slot.nested.attaches() => Resume::ToSyscall,
+            how => how,
+        };
         // ESRCH: the task was killed in its stop; its death is reported.
         let _ = if slot.exposed.get() {
             sys::resume(tid, how, signal)
@@ -170,6 +175,19 @@ impl Shared {
                 sp,
             }) => {
                 let filtered = matches!(self.options.interception, Interception::Seccomp(_));
+                let nested_wait = nr == libc::SYS_wait4 as u64
+                    && slot.nested.attaches()
+                    && !seccomp
+                    && !filter.stops(arch, nr, &args);
+                if nested_wait {
+                    return Some(Raw::Prehook {
+                        arch,
+                        nr,
+                        args,
+                        ip,
+                        sp,
+                    });
+                }
                 // An entry stop that ToSyscall brought: the filter's stop
                 // follows if there is to be one.
                 if filtered && !seccomp {

@@ -48,6 +48,13 @@ pub(super) struct Nested {
     attaches: Cell<bool>,
 }
 
+impl Nested {
+    /// Whether the task has attached to another.
+    pub(super) fn attaches(&self) -> bool {
+        self.attaches.get()
+    }
+}
+
 /// What became of a call that may be part of nested tracing.
 #[derive(Debug)]
 pub enum Emulation {
@@ -82,7 +89,7 @@ impl Shared {
         if let Some(tracer) = slot.nested.tracer.take() {
             self.remote.push(tracer);
         }
-        if slot.nested.attaches.get() {
+        if slot.nested.attaches() {
             let held: Vec<Rc<Slot>> = self
                 .slots
                 .borrow()
@@ -137,6 +144,10 @@ impl Tracee<Prehook> {
     /// of tracing another of our tracees, as LeakSanitizer does it (see the
     /// module's table). `PTRACE_TRACEME` and targets that are not ours are left
     /// to the kernel.
+    ///
+    /// The filter must name `ptrace`, and `clone` and `clone3` where they have
+    /// `CLONE_UNTRACED`; from its first attaching on, a task's `wait4` stops
+    /// whether the filter names it or not.
     pub async fn emulate_ptrace(self) -> Emulation {
         let Invocation { nr, args } = self.invocation();
         match i64::try_from(nr) {
@@ -150,7 +161,7 @@ impl Tracee<Prehook> {
                     _ => Emulation::NotOurs(self),
                 }
             }
-            Ok(libc::SYS_wait4) if self.slot().nested.attaches.get() => {
+            Ok(libc::SYS_wait4) if self.slot().nested.attaches() => {
                 let target = self.neighbour(args[0] as Tid);
                 let key = self.slot().key;
                 let target = target.filter(|target| target.nested.tracer.get() == Some(key));
