@@ -828,10 +828,18 @@ fn capture(
             _ => return Err(format!("{} is no plain file", path.display())),
         }
     }
+    // What certainly changes the directory's time by itself.
     let shaped = |directory: &FilePath| {
         effects.iter().any(|(_, effect)| {
             effect_path(effect).parent() == Some(directory.as_path())
-                && !matches!(effect, Effect::Chmod { .. } | Effect::SetTimes { .. })
+                && matches!(
+                    effect,
+                    Effect::MakeDir { .. }
+                        | Effect::Symlink { .. }
+                        | Effect::Remove { .. }
+                        | Effect::RemoveDir { .. }
+                        | Effect::Write { fresh: true, .. }
+                )
         })
     };
     passing.sort_by(|a, b| (&a.1, b.0).cmp(&(&b.1, a.0)));

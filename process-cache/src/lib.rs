@@ -10,7 +10,7 @@
 //! | what identifies a unit before it runs | [`key`], [`machine`] |
 //! | looking it up: questions, answers, the store | [`fact`], [`world`], [`store`] |
 //! | a hit: files restored, a stand-in executed | [`restore`], [`hit`], [`standin`] |
-//! | a miss: stops of tasks, events, observations, changes | [`tracer`], [`recorder`], [`unit`], [`session`] |
+//! | a miss: stops of tasks, events, observations, changes | [`tracer`], [`recorder`], [`mod@unit`], [`session`] |
 //! | the end of a unit: preconditions, effects | [`finish`], [`outcome`] |
 //! | what is assumed about programs and places | [`policy`], [`place`] |
 //! | the command line, and what is told | [`cli`], [`run`], [`report`] |

@@ -312,13 +312,17 @@ pub fn uses_chance(script: &[u8]) -> bool {
         if line.trim_ascii_start().starts_with(b"#") {
             return false;
         }
-        memchr::memmem::find_iter(line, b"RANDOM").any(|at| {
-            let (before, after) = (&line[..at], &line[at + 6..]);
-            let beside_pid = before.ends_with(b"$$-$") || after.starts_with(b"-$$");
-            let in_name = before.ends_with(b"{") && after.starts_with(b"-0}$$");
-            let only_asked = before.ends_with(b"-n \"$") || before.ends_with(b"-z \"$");
-            !(beside_pid || in_name || only_asked)
-        })
+        // `printf '%(%s)T' -2` tells when the shell started.
+        let prints_time = memchr::memmem::find(line, b"%(").is_some()
+            && memchr::memmem::find(line, b")T").is_some();
+        prints_time
+            || memchr::memmem::find_iter(line, b"RANDOM").any(|at| {
+                let (before, after) = (&line[..at], &line[at + 6..]);
+                let beside_pid = before.ends_with(b"$$-$") || after.starts_with(b"-$$");
+                let in_name = before.ends_with(b"{") && after.starts_with(b"-0}$$");
+                let only_asked = before.ends_with(b"-n \"$") || before.ends_with(b"-z \"$");
+                !(beside_pid || in_name || only_asked)
+            })
     })
 }
 

@@ -725,7 +725,7 @@ impl Session {
             .get(&resource)
             .is_some_and(|c| c.content.is_some());
         if !known {
-            if mode.create.is_some() {
+            if mode.create.is_some() && (mode.truncate || mode.append) {
                 self.expect_target(unit, &resource, Some(stat));
             } else {
                 self.expect_kind(unit, &resource, Some(stat));
