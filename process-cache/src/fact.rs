@@ -85,6 +85,13 @@ pub enum Query {
         /// Whether a link in the last component is followed.
         follow: bool,
     },
+    /// Inode and device number of what is there.
+    Inode {
+        /// Which file.
+        path: FilePath,
+        /// Whether a link in the last component is followed.
+        follow: bool,
+    },
     /// Permission bits and owner of what is there (links are not followed).
     Permissions(FilePath),
     /// The order of the modification times of these paths (following links).

@@ -181,6 +181,12 @@ fn precondition(
                 resource.display()
             ));
         }
+        if matches!(query, Query::Inode { .. }) {
+            return Err(format!(
+                "shows the inode number of {}, which it made",
+                resource.display()
+            ));
+        }
         let mut promoted = Vec::new();
         let removed = matches!(observation.observed, Observed::Answer(Answer::Error(_)));
         if let (Some(initial), false) = (change.initial.as_deref(), removed) {

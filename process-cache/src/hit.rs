@@ -247,6 +247,7 @@ impl Session {
             Query::Stat { path, follow, .. }
             | Query::Access { path, follow, .. }
             | Query::Kind { path, follow }
+            | Query::Inode { path, follow }
             | Query::Xattr { path, follow, .. } => (path, *follow),
             Query::Link(path) | Query::Permissions(path) => (path, false),
             Query::RealPath(path) => {

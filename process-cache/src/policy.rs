@@ -26,6 +26,8 @@ pub struct Policy {
     /// Its scripts are looked through for uses of time and chance that its
     /// system calls do not tell from its own.
     pub scripts: Scripts,
+    /// It shows inode numbers.
+    pub inodes: bool,
     /// It looks at directories without comparing their times.
     pub plain_directories: bool,
     /// What it makes is a random name (mktemp): the name may be used, but not
@@ -42,6 +44,7 @@ impl Policy {
         start_clock: 0,
         scripts: Scripts::Any,
         plain_directories: false,
+        inodes: false,
         names: false,
     };
 
@@ -215,12 +218,17 @@ pub fn policy(program: &[u8], argv: &[Vec<u8>], strict: bool) -> Policy {
             }
         }
         b"ls" | b"dir" => {
-            let shows = [b'l', b's', b'i', b'o', b'g', b'n'].into_iter().any(option) || long(b"--");
-            Policy::time(if shows {
-                TimeUse::Exact
-            } else {
-                TimeUse::Order
-            })
+            let shows = [b'l', b's', b'o', b'g', b'n'].into_iter().any(option) || long(b"--");
+            let time = match (shows, option(b't')) {
+                (true, _) => TimeUse::Exact,
+                (false, true) => TimeUse::Order,
+                (false, false) => TimeUse::None,
+            };
+            Policy {
+                inodes: option(b'i'),
+                usage: true,
+                ..Policy::time(time)
+            }
         }
         b"find" => {
             let plain = argv.iter().all(|arg| {

@@ -505,6 +505,14 @@ impl Session {
             }
         };
         self.note(unit, query, observed, located.resource.clone());
+        if let (true, Ok(stat)) = (self.unit(unit).policy.inodes, &located.stat) {
+            let query = Query::Inode {
+                path: path.into(),
+                follow,
+            };
+            let answer = Observed::Answer(World::inode_of(stat));
+            self.note(unit, query, answer, located.resource.clone());
+        }
     }
 
     /// Notes what a program file is to the one who executes it.

@@ -179,6 +179,12 @@ impl Tracer {
     }
 
     async fn prehook(&self, mut tracee: Tracee<Prehook>, next: &mut Option<Next>) -> Onward {
+        // An error means that the tracee is gone, which its next stop says.
+        let _ = tracee.keep_in_sight();
+        let mut tracee = match tracee.emulate_ptrace().await {
+            ptrace_async::runtime::Emulation::Answered(running) => return Onward::Running(running),
+            ptrace_async::runtime::Emulation::NotOurs(tracee) => tracee,
+        };
         let tid = tracee.tid();
         let call = tracee.invocation();
         let mut events: SmallVec<[IoEvent; 2]> = SmallVec::new();
@@ -880,6 +886,7 @@ fn change(query: &Query, recorded: &Answer, found: &Answer) -> String {
         Query::RealPath(path) => ("links on the way to", path),
         Query::Target(path) | Query::Kind { path, .. } => ("what stands at", path),
         Query::Permissions(path) => ("permissions of", path),
+        Query::Inode { path, .. } => ("inode number of", path),
         Query::Order(_) => return "the order of file times differs".to_owned(),
         Query::StatFs(path) => ("file system of", path),
         Query::Xattr { path, .. } => ("attributes of", path),

@@ -81,6 +81,7 @@ impl World {
             Query::RealPath(path) => real_path(path),
             Query::Target(path) => target(path),
             Query::Kind { path, follow } => kind(path, *follow),
+            Query::Inode { path, follow } => inode(path, *follow),
             Query::Permissions(path) => permissions(path),
             Query::Order(paths) => Ok(metadata::order(paths)),
             Query::StatFs(path) => metadata::file_system(path),
@@ -124,6 +125,11 @@ impl World {
     /// What [`Query::Kind`] answers for a file with this metadata.
     pub fn kind_of(stat: &Stat) -> Answer {
         kind_of(stat)
+    }
+
+    /// What [`Query::Inode`] answers for a file with this metadata.
+    pub fn inode_of(stat: &Stat) -> Answer {
+        inode_of(stat)
     }
 
     /// What [`Query::Permissions`] answers for a file with this metadata.
@@ -353,6 +359,31 @@ fn kind_of(stat: &Stat) -> Answer {
             device: 0,
         },
     }
+}
+
+fn inode(path: &FilePath, follow: bool) -> Result<Answer, Errno> {
+    if let Some(reason) = private(path) {
+        return Ok(reason);
+    }
+    let stat = if follow {
+        rustix::fs::stat(path.as_path())
+    } else {
+        rustix::fs::lstat(path.as_path())
+    };
+    Ok(inode_of(&stat?))
+}
+
+fn inode_of(stat: &Stat) -> Answer {
+    let Answer::Metadata(empty) = permissions_of(stat) else {
+        return Answer::Unknown("no metadata".to_owned());
+    };
+    Answer::Metadata(Metadata {
+        mode: 0,
+        uid: 0,
+        gid: 0,
+        inode: (stat.st_ino, stat.st_dev),
+        ..empty
+    })
 }
 
 fn permissions(path: &FilePath) -> Result<Answer, Errno> {

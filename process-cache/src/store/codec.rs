@@ -66,6 +66,7 @@ enum QueryForm<'a> {
     Xattr(u32, bool, &'a [u8]),
     Kind(u32, bool),
     Permissions(u32),
+    Inode(u32, bool),
 }
 
 /// An [`Answer`] with numbers for paths and digests.
@@ -282,6 +283,7 @@ impl<'t> Tables<'t> {
                 | Query::RealPath(path)
                 | Query::Target(path)
                 | Query::Kind { path, .. }
+                | Query::Inode { path, .. }
                 | Query::Permissions(path)
                 | Query::StatFs(path)
                 | Query::Xattr { path, .. } => paths.push(path.as_bytes()),
@@ -349,6 +351,7 @@ impl<'t> Tables<'t> {
             }
             Query::Kind { path, follow } => QueryForm::Kind(self.path(path), *follow),
             Query::Permissions(path) => QueryForm::Permissions(self.path(path)),
+            Query::Inode { path, follow } => QueryForm::Inode(self.path(path), *follow),
             Query::StatFs(path) => QueryForm::StatFs(self.path(path)),
             Query::Xattr { path, follow, name } => QueryForm::Xattr(self.path(path), *follow, name),
         }
@@ -410,6 +413,10 @@ impl QueryForm<'_> {
                 follow,
             },
             Self::Permissions(at) => Query::Permissions(path(at)?),
+            Self::Inode(at, follow) => Query::Inode {
+                path: path(at)?,
+                follow,
+            },
             Self::StatFs(at) => Query::StatFs(path(at)?),
             Self::Xattr(at, follow, name) => Query::Xattr {
                 path: path(at)?,
