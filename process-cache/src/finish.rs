@@ -808,6 +808,10 @@ fn capture(
                         },
                     ));
                 }
+                if let TimeState::Set(..) = change.time {
+                    let (path, time) = (path.clone(), time_of(change));
+                    effects.push((change.last, Effect::SetTimes { path, time }));
+                }
             }
             FileType::Directory => {
                 if !planted(Defect::DirectoryEffect) {

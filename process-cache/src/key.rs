@@ -358,6 +358,7 @@ fn hash_descriptors(hasher: &mut Hasher, execution: &Execution) -> Vec<Inherited
             file: descriptor.file,
             position: None,
             path: None,
+            output: None,
             flags: status_flags(descriptor.modes[2], descriptor.modes[3]),
         };
         match &descriptor.kind {
@@ -379,6 +380,7 @@ fn hash_descriptors(hasher: &mut Hasher, execution: &Execution) -> Vec<Inherited
                             _ => position,
                         });
                         entry.path = descriptor.path.as_deref().map(FilePath::from);
+                        entry.output = entry.path.clone().filter(|_| descriptor.modes[1]);
                         // What is read is a fact about this path.
                         if descriptor.modes[0]
                             && let Some(path) = &entry.path

@@ -598,11 +598,34 @@ impl Session {
             self.open_failed(unit, path, mode, error);
             return;
         }
+        if self.is_inherited_output(unit, path) {
+            self.doubt(unit, "opens the file that its output goes to", true);
+        }
         if mode.write {
             self.opened_for_writing(unit, before, path, mode, file);
         } else {
             self.opened_for_reading(unit, path, mode, before);
         }
+    }
+
+    /// Whether a path leads to a file that the unit also writes to through a
+    /// descriptor it inherited.
+    fn is_inherited_output(&mut self, unit: UnitId, path: &PathRef) -> bool {
+        let outputs: Vec<FilePath> = self
+            .unit(unit)
+            .inherited
+            .clone()
+            .into_iter()
+            .filter_map(|inherited| {
+                let made = self.resources.get(&inherited.file).cloned();
+                made.or(inherited.output)
+            })
+            .collect();
+        if outputs.is_empty() {
+            return false;
+        }
+        let resource = self.locator.look(&path.path, path.follow).resource;
+        outputs.contains(&resource)
     }
 
     fn opened_for_reading(
