@@ -12,6 +12,7 @@ use anyhow::Context;
 
 use crate::cargo;
 use crate::deps;
+use crate::differential;
 use crate::syscall_table;
 use crate::totals::Totals;
 
@@ -82,6 +83,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Ok(syscall_table::check()
             .inspect_err(|error| println!("{error:#}"))
             .is_ok())
+    })?;
+
+    step("differential", &mut || {
+        Ok(differential::run_briefly()? == ExitCode::SUCCESS)
     })?;
 
     if !failed.is_empty() {

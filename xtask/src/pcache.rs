@@ -31,23 +31,30 @@ impl Report {
     }
 }
 
-/// Builds pcache with optimisations and returns the program's path.
+/// How pcache is to be built.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Build {
+    /// As the tests build it, which is quick.
+    Test,
+    /// Optimised.
+    Release,
+    /// Optimised, with the defects that can be switched on.
+    Planted,
+}
+
+/// Builds pcache and returns the program's path.
 ///
 /// # Errors
 ///
 /// When it does not build.
-pub(crate) fn build(planted_defects: bool) -> anyhow::Result<PathBuf> {
+pub(crate) fn build(how: Build) -> anyhow::Result<PathBuf> {
     let mut command = crate::cargo::command();
-    command.args([
-        "build",
-        "--release",
-        "--package",
-        "process-cache",
-        "--bin",
-        "pcache",
-    ]);
+    command.args(["build", "--package", "process-cache", "--bin", "pcache"]);
     command.args(["--message-format", "json-render-diagnostics"]);
-    if planted_defects {
+    if how != Build::Test {
+        command.arg("--release");
+    }
+    if how == Build::Planted {
         command.args(["--features", "planted-defects"]);
     }
     let output = command

@@ -32,6 +32,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, bail};
 
+use crate::pcache::{self, Build};
+
 use crate::tree::arena::{Arena, Side};
 use case::Case;
 use check::{Difference, Pcache, Subject, Tally, check};
@@ -88,6 +90,31 @@ pub(crate) struct Args {
     plant: Option<String>,
 }
 
+/// Runs the stored cases and a few fixed seeds, as continuous integration does.
+///
+/// # Errors
+///
+/// Those of [`run`].
+pub(crate) fn run_briefly() -> anyhow::Result<ExitCode> {
+    run(&Args {
+        seeds: 60,
+        steps: 6,
+        seed: Some(1),
+        jobs: None,
+        pcache: Some(pcache::build(Build::Test)?),
+        work: None,
+        keep: None,
+        corpus: None,
+        replay: None,
+        no_corpus: false,
+        no_shrink: true,
+        shrink_time: 0,
+        deadline: 60,
+        failures: 10,
+        plant: None,
+    })
+}
+
 /// Runs the test.
 ///
 /// # Errors
@@ -99,7 +126,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Some(path) => path
             .canonicalize()
             .with_context(|| format!("looking for {}", path.display()))?,
-        None => build_pcache(args.plant.is_some())?,
+        None if args.plant.is_some() => pcache::build(Build::Planted)?,
+        None => pcache::build(Build::Release)?,
     };
     let pcache = Pcache {
         program,
@@ -404,9 +432,4 @@ fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
         bail!("copying {} to {} failed", from.display(), to.display());
     }
     Ok(())
-}
-
-/// Builds the workspace's pcache, optimised, and says where it is.
-fn build_pcache(planted: bool) -> anyhow::Result<PathBuf> {
-    crate::pcache::build(planted)
 }

@@ -81,7 +81,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             .canonicalize()
             .with_context(|| format!("looking for {}", path.display()))?,
         None if args.fetch => PathBuf::new(),
-        None => crate::pcache::build(false)?,
+        None => crate::pcache::build(crate::pcache::Build::Release)?,
     };
     let work = args
         .work
