@@ -1,0 +1,9 @@
+//! `pcache` as its users see it: the built binary runs real commands in
+//! temporary directories, and what it leaves is compared with what the plain
+//! commands leave.
+//!
+//! One program for all of them, so that the sandbox is compiled once; a file
+//! for each concern.
+
+mod hits;
+mod support;

@@ -1,0 +1,417 @@
+//! Directories in which commands run plainly and under `pcache`.
+//!
+//! A [`Sandbox`] has a directory that is made anew for each run, always at the
+//! same path and with the same content and times, and a store beside it. The
+//! `check` functions keep a test down to a set-up, a command, and what is
+//! expected.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Output, Stdio};
+use std::time::{Duration, SystemTime};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// The program under test.
+pub(crate) const PCACHE: &str = env!("CARGO_BIN_EXE_pcache");
+
+/// The time that set-ups give to everything they make, in seconds.
+pub(crate) const LONG_AGO: u64 = 1_500_000_000;
+
+/// A directory to run in, and a store.
+pub(crate) struct Sandbox {
+    root: TempDir,
+    setup: String,
+    /// Options of `pcache` besides the usual ones.
+    pub(crate) options: Vec<String>,
+    /// Variables set in addition to the usual few.
+    pub(crate) variables: Vec<(String, String)>,
+    /// What a command finds on its standard input; `/dev/null` without.
+    pub(crate) input: Option<Vec<u8>>,
+}
+
+/// What a run left.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub(crate) status: ExitStatus,
+    pub(crate) out: String,
+    pub(crate) err: String,
+    pub(crate) tree: BTreeMap<PathBuf, Entry>,
+    /// What `--json` told; empty for plain runs.
+    pub(crate) units: Vec<Unit>,
+}
+
+/// One name in a tree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Entry {
+    mode: u32,
+    links: u64,
+    /// File content or link target.
+    content: Vec<u8>,
+    /// Exact, if it is no time of the run itself.
+    modified: Option<(i64, i64)>,
+}
+
+/// One unit of a report.
+#[derive(Debug, Clone)]
+pub(crate) struct Unit {
+    pub(crate) command: String,
+    pub(crate) result: String,
+    pub(crate) reason: String,
+    pub(crate) miss: String,
+}
+
+impl Sandbox {
+    /// A sandbox whose directory is filled by a shell script.
+    pub(crate) fn new(setup: &str) -> Self {
+        let root = tempfile::tempdir().expect("a temporary directory");
+        let sandbox = Self {
+            root,
+            setup: setup.to_owned(),
+            options: Vec::new(),
+            variables: Vec::new(),
+            input: None,
+        };
+        sandbox.reset();
+        sandbox
+    }
+
+    /// The directory commands run in.
+    pub(crate) fn dir(&self) -> PathBuf {
+        self.root.path().join("work")
+    }
+
+    /// The path of a file in it.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir().join(name)
+    }
+
+    /// The text of a file in it.
+    pub(crate) fn text(&self, name: &str) -> String {
+        let bytes = fs::read(self.path(name)).unwrap_or_else(|e| panic!("{name}: {e}"));
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// Where the store is.
+    pub(crate) fn store(&self) -> PathBuf {
+        self.root.path().join("store")
+    }
+
+    /// Where the report is written.
+    pub(crate) fn report(&self) -> PathBuf {
+        self.root.path().join("report.json")
+    }
+
+    /// Makes the directory as it was in the beginning, with times long ago
+    /// where the set-up did not choose them.
+    pub(crate) fn reset(&self) {
+        let dir = self.dir();
+        if dir.exists() {
+            make_removable(&dir);
+            fs::remove_dir_all(&dir).expect("the directory can be removed");
+        }
+        fs::create_dir(&dir).expect("the directory can be made");
+        let begun = SystemTime::now() - Duration::from_secs(3600);
+        self.edit(&self.setup);
+        age(&dir, begun);
+    }
+
+    /// Runs a shell script in the directory, not under `pcache`.
+    pub(crate) fn edit(&self, script: &str) {
+        let output = self.environment(Command::new("sh").arg("-c").arg(script)).output();
+        let output = output.expect("sh runs");
+        assert!(output.status.success(), "set-up {script:?}: {output:?}");
+    }
+
+    /// A fixed environment, the directory, and nothing on standard input.
+    pub(crate) fn environment<'c>(&self, command: &'c mut Command) -> &'c mut Command {
+        command.env_clear().current_dir(self.dir()).stdin(Stdio::null());
+        for name in ["PATH", "TMPDIR"] {
+            if let Some(value) = std::env::var_os(name) {
+                command.env(name, value);
+            }
+        }
+        command.env("LC_ALL", "C").env("HOME", self.root.path()).env("PCACHE_DIR", self.store());
+        command.envs(self.variables.iter().map(|(k, v)| (k, v)))
+    }
+
+    /// `pcache` with the usual options and those of the sandbox, ready for
+    /// `--` and a command.
+    pub(crate) fn pcache(&self) -> Command {
+        let mut command = Command::new(PCACHE);
+        command.args(["--quiet", "--min-time", "0", "--json"]).arg(self.report());
+        command.args(&self.options);
+        self.environment(&mut command);
+        command
+    }
+
+    /// Runs a shell command plainly.
+    pub(crate) fn plain(&self, command: &str) -> Run {
+        let mut shell = Command::new("sh");
+        self.environment(shell.arg("-c").arg(command));
+        self.run(&mut shell)
+    }
+
+    /// Runs a shell command under `pcache`.
+    pub(crate) fn cached(&self, command: &str) -> Run {
+        self.run(self.pcache().args(["--", "sh", "-c", command]))
+    }
+
+    /// Runs a command that is made up already.
+    pub(crate) fn run(&self, command: &mut Command) -> Run {
+        // Left over from the run before.
+        let _ = fs::remove_file(self.report());
+        let begun = SystemTime::now() - Duration::from_millis(50);
+        let output = collect(command, self.input.as_deref());
+        Run {
+            status: output.status,
+            out: String::from_utf8_lossy(&output.stdout).into_owned(),
+            err: String::from_utf8_lossy(&output.stderr).into_owned(),
+            tree: tree(&self.dir(), begun),
+            units: units(&self.report()),
+        }
+    }
+}
+
+impl Drop for Sandbox {
+    fn drop(&mut self) {
+        make_removable(&self.dir());
+    }
+}
+
+impl Run {
+    /// The unit of the whole command.
+    pub(crate) fn whole(&self) -> &Unit {
+        self.units.first().unwrap_or_else(|| panic!("no report: {self:?}"))
+    }
+
+    /// The unit whose command begins like this.
+    pub(crate) fn unit(&self, command: &str) -> &Unit {
+        let found = self.units.iter().find(|unit| unit.command.starts_with(command));
+        found.unwrap_or_else(|| panic!("no {command}: {:#?}", self.units))
+    }
+
+    /// Whether the whole command was skipped.
+    pub(crate) fn is_hit(&self) -> bool {
+        self.whole().result == "hit"
+    }
+
+    /// Panics unless this run left what the other one left.
+    #[track_caller]
+    pub(crate) fn assert_like(&self, plain: &Run, what: &str) {
+        assert_eq!(self.status, plain.status, "status, {what}: {self:?}");
+        assert_eq!(self.out, plain.out, "standard output, {what}");
+        assert_eq!(self.err, plain.err, "standard error, {what}");
+        let names = |run: &Run| run.tree.keys().cloned().collect::<Vec<_>>();
+        assert_eq!(names(self), names(plain), "names, {what}");
+        for (name, entry) in &plain.tree {
+            assert_eq!(&self.tree[name], entry, "{}, {what}", name.display());
+        }
+    }
+
+    #[track_caller]
+    pub(crate) fn assert_hit(&self) {
+        assert_eq!(self.whole().result, "hit", "{:#?}", self.units);
+    }
+
+    #[track_caller]
+    pub(crate) fn assert_miss(&self, difference: &str) {
+        assert_ne!(self.whole().result, "hit", "nothing seemed to differ");
+        let miss = &self.whole().miss;
+        assert!(miss.contains(difference), "missed because of {miss:?}, not {difference:?}");
+    }
+
+    #[track_caller]
+    pub(crate) fn assert_uncacheable(&self, reason: &str) {
+        let whole = self.whole();
+        assert_eq!(whole.result, "not_stored", "{:#?}", self.units);
+        assert!(whole.reason.contains(reason), "not stored: {:?}, not {reason:?}", whole.reason);
+    }
+}
+
+/// From one start, the plain command, the first and the second run under
+/// `pcache` leave the same, and the second one is skipped.
+#[track_caller]
+pub(crate) fn check_hit(setup: &str, command: &str) {
+    check_hit_in(&Sandbox::new(setup), command);
+}
+
+/// [`check_hit`] in a sandbox of one's own.
+#[track_caller]
+pub(crate) fn check_hit_in(sandbox: &Sandbox, command: &str) {
+    let plain = sandbox.plain(command);
+    sandbox.reset();
+    let first = sandbox.cached(command);
+    first.assert_like(&plain, "first run");
+    assert_eq!(first.whole().result, "stored", "{:#?}", first.units);
+    sandbox.reset();
+    let second = sandbox.cached(command);
+    second.assert_like(&plain, "second run");
+    second.assert_hit();
+}
+
+/// The edit makes a run after it miss, because of this difference, and leave
+/// what the plain command leaves.
+#[track_caller]
+pub(crate) fn check_miss(setup: &str, command: &str, edit: &str, difference: &str) {
+    let sandbox = Sandbox::new(setup);
+    let again = after_edit(&sandbox, command, edit);
+    again.assert_miss(difference);
+}
+
+/// The edit leaves a run after it a hit, with what the plain command leaves.
+#[track_caller]
+pub(crate) fn check_still_hit(setup: &str, command: &str, edit: &str) {
+    let sandbox = Sandbox::new(setup);
+    let again = after_edit(&sandbox, command, edit);
+    again.assert_hit();
+}
+
+/// A run, a reset, an edit, and a run that is compared with the plain one.
+#[track_caller]
+pub(crate) fn after_edit(sandbox: &Sandbox, command: &str, edit: &str) -> Run {
+    sandbox.edit(edit);
+    let plain = sandbox.plain(command);
+    sandbox.reset();
+    let first = sandbox.cached(command);
+    assert_eq!(first.whole().result, "stored", "{:#?}", first.units);
+    sandbox.reset();
+    sandbox.edit(edit);
+    let again = sandbox.cached(command);
+    again.assert_like(&plain, "after the edit");
+    again
+}
+
+/// Under `pcache` the command does what it does without, twice, and is not
+/// stored, for this reason.
+#[track_caller]
+pub(crate) fn check_uncacheable(setup: &str, command: &str, reason: &str) {
+    let sandbox = Sandbox::new(setup);
+    let plain = sandbox.plain(command);
+    for _ in 0..2 {
+        sandbox.reset();
+        let run = sandbox.cached(command);
+        run.assert_like(&plain, "under pcache");
+        run.assert_uncacheable(reason);
+    }
+}
+
+/// The first of these programs that is there and is no script; says so if
+/// there is none.
+pub(crate) fn program(names: &[&str]) -> Option<String> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let directories = std::env::split_paths(&path).chain([PathBuf::from("/usr/bin")]);
+    let found = directories.flat_map(|dir| names.iter().map(move |name| dir.join(name))).find(
+        |candidate| {
+            let mut magic = [0; 4];
+            let read = fs::File::open(candidate).and_then(|mut file| file.read_exact(&mut magic));
+            read.is_ok() && magic == *b"\x7fELF"
+        },
+    );
+    if found.is_none() {
+        eprintln!("skipped: there is none of {names:?}");
+    }
+    Some(found?.to_str()?.to_owned())
+}
+
+/// Feeds a command, waits for it, and takes what it wrote.
+pub(crate) fn collect(command: &mut Command, input: Option<&[u8]>) -> Output {
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    if input.is_some() {
+        command.stdin(Stdio::piped());
+    }
+    let mut child = command.spawn().expect("the command starts");
+    if let (Some(mut pipe), Some(input)) = (child.stdin.take(), input) {
+        // A command that reads less than there is closes the pipe.
+        let _ = pipe.write_all(input);
+    }
+    child.wait_with_output().expect("the command ends")
+}
+
+/// How a status is told in tests.
+pub(crate) fn ending(status: ExitStatus) -> (Option<i32>, Option<i32>) {
+    (status.code(), status.signal())
+}
+
+fn units(report: &Path) -> Vec<Unit> {
+    let Ok(bytes) = fs::read(report) else { return Vec::new() };
+    let json: Value = serde_json::from_slice(&bytes).expect("the report is JSON");
+    let text = |unit: &Value, name: &str| unit[name].as_str().unwrap_or_default().to_owned();
+    let units = json["units"].as_array().expect("the report lists units");
+    units
+        .iter()
+        .map(|unit| Unit {
+            command: text(unit, "command"),
+            result: text(unit, "result"),
+            reason: text(unit, "reason"),
+            miss: text(unit, "miss"),
+        })
+        .collect()
+}
+
+/// What is below a directory, itself included.
+fn tree(dir: &Path, begun: SystemTime) -> BTreeMap<PathBuf, Entry> {
+    let mut found = BTreeMap::new();
+    walk(dir, &mut |path, metadata| {
+        let content = if metadata.is_symlink() {
+            fs::read_link(path).expect("a link").as_os_str().as_bytes().to_vec()
+        } else if metadata.is_file() {
+            fs::read(path).unwrap_or_default()
+        } else {
+            Vec::new()
+        };
+        let old = metadata.modified().is_ok_and(|time| time < begun);
+        let entry = Entry {
+            mode: metadata.mode(),
+            links: metadata.nlink(),
+            content,
+            modified: old.then(|| (metadata.mtime(), metadata.mtime_nsec())),
+        };
+        let name = path.strip_prefix(dir).expect("it is below").to_owned();
+        found.insert(name, entry);
+    });
+    found
+}
+
+/// Gives what was made after `begun` a time long ago.
+fn age(dir: &Path, begun: SystemTime) {
+    let then = rustix::fs::Timespec { tv_sec: LONG_AGO as i64, tv_nsec: 0 };
+    let times = rustix::fs::Timestamps { last_access: then, last_modification: then };
+    walk(dir, &mut |path, metadata| {
+        if metadata.modified().is_ok_and(|time| time > begun) {
+            let flags = rustix::fs::AtFlags::SYMLINK_NOFOLLOW;
+            rustix::fs::utimensat(rustix::fs::CWD, path, &times, flags).expect("times are set");
+        }
+    });
+}
+
+fn make_removable(dir: &Path) {
+    walk(dir, &mut |path, metadata| {
+        if metadata.is_dir() {
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+            // Removing tells what is wrong.
+            let _ = fs::set_permissions(path, mode);
+        }
+    });
+}
+
+/// Visits a directory and all below it: directories before what is in them.
+fn walk(path: &Path, visit: &mut dyn FnMut(&Path, &fs::Metadata)) {
+    let Ok(metadata) = fs::symlink_metadata(path) else { return };
+    visit(path, &metadata);
+    if metadata.is_dir() {
+        let Ok(entries) = fs::read_dir(path) else { return };
+        let mut names: Vec<_> = entries.flatten().map(|entry| entry.file_name()).collect();
+        names.sort();
+        for name in names {
+            walk(&path.join(OsStr::new(&name)), visit);
+        }
+    }
+}
