@@ -18,10 +18,13 @@ use crate::key::status_flags;
 use crate::locate::{is_directory, is_link};
 use crate::outcome::{Effect, Ending, Outcome, StreamChunk, StreamData, Time};
 use crate::path::FilePath;
-use crate::recorder::position;
+use crate::recorder::{open_flags, position};
 use crate::session::Session;
 use crate::store::{FileKey, Store, WeakKey};
-use crate::unit::{Change, Chunks, Listing, Observation, Observed, TimeState, Unit, UnitId};
+use crate::tracer::OUTSIDE;
+use crate::unit::{
+    Change, Chunks, Inherited, Listing, Observation, Observed, TimeState, Unit, UnitId,
+};
 use crate::world::World;
 
 /// A stream's bytes are kept in the outcome itself up to this length.
@@ -336,7 +339,7 @@ impl Session {
     ///
     /// # Errors
     /// Why it cannot be stored.
-    pub fn conclude(&mut self, id: UnitId, status: i32, tid: Tid) -> Result<Finished, String> {
+    pub fn conclude(&mut self, id: UnitId, status: i32) -> Result<Finished, String> {
         let ending = if status & 0x7f == 0 {
             Ending::Exited(if planted(Defect::ExitStatus) {
                 0
@@ -351,7 +354,7 @@ impl Session {
         if unit.alive > 1 {
             unit.doubt("leaves processes behind", false);
         }
-        let result = self.conclusion(id, ending, tid);
+        let result = self.conclusion(id, ending);
         if let Err(reason) = &result {
             self.unit(id).doubt(reason.clone(), false);
         }
@@ -359,7 +362,7 @@ impl Session {
         result
     }
 
-    fn conclusion(&mut self, id: UnitId, ending: Ending, tid: Tid) -> Result<Finished, String> {
+    fn conclusion(&mut self, id: UnitId, ending: Ending) -> Result<Finished, String> {
         let spent = {
             let unit = self.unit(id);
             let wall = unit.clock.elapsed().as_micros() as u64;
@@ -387,7 +390,7 @@ impl Session {
         self.check_conflicts(unit)?;
         let facts = preconditions(unit)?;
         let stream = self.stream(unit)?;
-        let positions = self.positions(unit, tid)?;
+        let positions = self.positions(unit)?;
         let flags = self.flags(unit);
         let mut changes: Vec<(FilePath, Change)> = unit
             .changes
@@ -469,9 +472,39 @@ impl Session {
             .collect())
     }
 
+    /// A process that still holds an inherited description, with its descriptor
+    /// and the status flags: it can tell what became of the description. If
+    /// nobody holds it, nobody can notice.
+    fn holder(&self, unit: &Unit, inherited: &Inherited) -> Option<(Tid, i32, i32)> {
+        let traced = self.model.tasks().find_map(|task| {
+            let found = self
+                .model
+                .descriptors(task)
+                .find(|(_, file, _)| file.id == inherited.file);
+            found.map(|(fd, file, _)| {
+                (
+                    task,
+                    fd,
+                    status_flags(file.append.get(), file.nonblocking.get()),
+                )
+            })
+        });
+        traced.or_else(|| {
+            // What the command itself inherited, its front holds, and probably
+            // whoever started that.
+            let first = unit.parent == Some(OUTSIDE);
+            let flags = first
+                .then(|| open_flags(self.front, inherited.fd))
+                .flatten()?;
+            let append = flags & libc::O_APPEND != 0;
+            let nonblocking = flags & libc::O_NONBLOCK != 0;
+            Some((self.front, inherited.fd, status_flags(append, nonblocking)))
+        })
+    }
+
     /// How far inherited regular files were read; and a check that positions
     /// of files that were written moved by what was written.
-    fn positions(&self, unit: &Unit, tid: Tid) -> Result<Vec<(i32, u64)>, String> {
+    fn positions(&self, unit: &Unit) -> Result<Vec<(i32, u64)>, String> {
         let mut positions = Vec::new();
         for inherited in &unit.inherited {
             let Some(start) = inherited.position else {
@@ -489,20 +522,11 @@ impl Session {
             if !read && !wrote && !sought {
                 continue;
             }
-            // Whoever still holds the description can tell; if nobody does,
-            // nobody can notice.
-            let holder = self.model.tasks().find_map(|task| {
-                let found = self
-                    .model
-                    .descriptors(task)
-                    .find(|(_, file, _)| file.id == inherited.file);
-                found.map(|(fd, file, _)| (task, fd, file.append.get()))
-            });
-            let _ = tid;
-            let Some((task, fd, append)) = holder else {
+            let Some((holder, fd, flags)) = self.holder(unit, inherited) else {
                 continue;
             };
-            let Some(end) = position(task, fd) else {
+            let append = flags & libc::O_APPEND != 0;
+            let Some(end) = position(holder, fd) else {
                 continue;
             };
             if read {
@@ -530,13 +554,7 @@ impl Session {
     fn flags(&self, unit: &Unit) -> Vec<(i32, i32)> {
         let mut changed = Vec::new();
         for inherited in &unit.inherited {
-            let now = self.model.tasks().find_map(|task| {
-                let found = self
-                    .model
-                    .descriptors(task)
-                    .find(|(_, file, _)| file.id == inherited.file);
-                found.map(|(_, file, _)| status_flags(file.append.get(), file.nonblocking.get()))
-            });
+            let now = self.holder(unit, inherited).map(|(_, _, flags)| flags);
             if let Some(now) = now.filter(|now| *now != inherited.flags) {
                 changed.push((inherited.fd, now));
             }

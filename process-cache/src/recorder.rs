@@ -1490,6 +1490,13 @@ fn place_path(place: &Place) -> Option<&Path> {
     }
 }
 
+/// The status flags of a descriptor, from `/proc/TID/fdinfo`.
+pub fn open_flags(tid: Tid, fd: i32) -> Option<i32> {
+    let info = std::fs::read_to_string(format!("/proc/{tid}/fdinfo/{fd}")).ok()?;
+    let octal = info.lines().find_map(|line| line.strip_prefix("flags:"))?;
+    i32::from_str_radix(octal.trim(), 8).ok()
+}
+
 /// The position of a descriptor, from `/proc/TID/fdinfo`.
 pub fn position(tid: Tid, fd: i32) -> Option<u64> {
     let info = std::fs::read_to_string(format!("/proc/{tid}/fdinfo/{fd}")).ok()?;

@@ -119,6 +119,8 @@ pub struct Session {
     pub rights: Vec<u8>,
     /// How the command ended, once it has.
     pub command_ended: Option<Ending>,
+    /// The process that the user started: it holds what the command inherited.
+    pub front: Tid,
     /// The first process.
     pub first: Tid,
     /// Units that were skipped inside the run.
@@ -156,6 +158,7 @@ impl Session {
             looked_at: None,
             rights: crate::key::rights(0),
             command_ended: None,
+            front: std::os::unix::process::parent_id() as Tid,
             first: 0,
             skipped: 0,
             umask: 0o022,

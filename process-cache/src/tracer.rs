@@ -646,7 +646,7 @@ impl Tracer {
         };
         let (units, unit, process) = ended;
         for id in units.iter().rev() {
-            self.conclude(*id, status, tid).await;
+            self.conclude(*id, status).await;
         }
         // What the innermost unit's own count held is over with it.
         let mut session = self.session.borrow_mut();
@@ -663,10 +663,10 @@ impl Tracer {
         }
     }
 
-    async fn conclude(&self, id: UnitId, status: i32, tid: Tid) {
+    async fn conclude(&self, id: UnitId, status: i32) {
         let (finished, line, saving) = {
             let mut session = self.session.borrow_mut();
-            let finished = session.conclude(id, status, tid);
+            let finished = session.conclude(id, status);
             let saving = !session.settings.read_only;
             let depth = session.depth(id);
             let unit = session.unit(id);
