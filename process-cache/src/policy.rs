@@ -145,20 +145,26 @@ pub fn policy(program: &[u8], argv: &[Vec<u8>], strict: bool) -> Policy {
                 ..policy
             }
         }
+        // mawk seeds itself when it starts; programs that draw numbers are looked
+        // for.
+        b"awk" | b"mawk" | b"gawk" => Policy {
+            scripts: Scripts::Awk,
+            ..Policy::tool(TimeUse::None)
+        },
         // Small tools that read contents and names only; where they make
         // temporary files, clock and chance give those their names.
-        b"awk" | b"mawk" | b"gawk" | b"basename" | b"base64" | b"bzip2" | b"cat" | b"chmod"
-        | b"cksum" | b"cmp" | b"comm" | b"cut" | b"dirname" | b"echo" | b"egrep" | b"env"
-        | b"expand" | b"expr" | b"false" | b"fgrep" | b"fold" | b"grep" | b"head" | b"id"
-        | b"join" | b"ln" | b"md5sum" | b"mkdir" | b"mv" | b"nl" | b"nproc" | b"file"
-        | b"sha224sum" | b"sha384sum" | b"sha512sum" | b"b2sum" | b"sum" | b"truncate" | b"fmt"
-        | b"factor" | b"numfmt" | b"csplit" | b"bc" | b"dc" | b"ed" | b"getconf" | b"getopt"
-        | b"gettext" | b"msgfmt" | b"msgmerge" | b"locale" | b"nice" | b"nohup" | b"stdbuf"
-        | b"tput" | b"sync" | b"chgrp" | b"chown" | b"od" | b"paste" | b"patch" | b"printf"
-        | b"pwd" | b"readlink" | b"realpath" | b"rm" | b"rmdir" | b"sed" | b"seq" | b"sha1sum"
-        | b"sha256sum" | b"sleep" | b"split" | b"tac" | b"tail" | b"tee" | b"tr" | b"true"
-        | b"tsort" | b"uname" | b"unexpand" | b"uniq" | b"unlink" | b"wc" | b"xargs" | b"xz"
-        | b"xzcat" | b"zcat" | b"zstd" | b"which" | b"hostname" | b"arch" | b"tty" | b"mkfifo" => {
+        b"basename" | b"base64" | b"bzip2" | b"cat" | b"chmod" | b"cksum" | b"cmp" | b"comm"
+        | b"cut" | b"dirname" | b"echo" | b"egrep" | b"env" | b"expand" | b"expr" | b"false"
+        | b"fgrep" | b"fold" | b"grep" | b"head" | b"id" | b"join" | b"ln" | b"md5sum"
+        | b"mkdir" | b"mv" | b"nl" | b"nproc" | b"file" | b"sha224sum" | b"sha384sum"
+        | b"sha512sum" | b"b2sum" | b"sum" | b"truncate" | b"fmt" | b"factor" | b"numfmt"
+        | b"csplit" | b"bc" | b"dc" | b"ed" | b"getconf" | b"getopt" | b"gettext" | b"msgfmt"
+        | b"msgmerge" | b"locale" | b"nice" | b"nohup" | b"stdbuf" | b"tput" | b"sync"
+        | b"chgrp" | b"chown" | b"od" | b"paste" | b"patch" | b"printf" | b"pwd" | b"readlink"
+        | b"realpath" | b"rm" | b"rmdir" | b"sed" | b"seq" | b"sha1sum" | b"sha256sum"
+        | b"sleep" | b"split" | b"tac" | b"tail" | b"tee" | b"tr" | b"true" | b"tsort"
+        | b"uname" | b"unexpand" | b"uniq" | b"unlink" | b"wc" | b"xargs" | b"xz" | b"xzcat"
+        | b"zcat" | b"zstd" | b"which" | b"hostname" | b"arch" | b"tty" | b"mkfifo" => {
             Policy::tool(TimeUse::None)
         }
         b"sort" => Policy {
@@ -281,6 +287,8 @@ pub enum Scripts {
     Any,
     /// Those of bash, for `$RANDOM`.
     Bash,
+    /// Those of awk, for random numbers and times.
+    Awk,
     /// Those of Python outside its own library, for clocks.
     Python,
 }
@@ -295,6 +303,7 @@ impl Scripts {
         match self {
             Self::Any => None,
             Self::Bash => uses_chance(script).then_some("uses $RANDOM"),
+            Self::Awk => awk_uses_chance(script).then_some("may draw random numbers"),
             Self::Python => {
                 let library = path.is_some_and(|path| {
                     let text = path.to_string_lossy();
@@ -331,6 +340,16 @@ pub fn uses_chance(script: &[u8]) -> bool {
                 let only_asked = before.ends_with(b"-n \"$") || before.ends_with(b"-z \"$");
                 !(beside_pid || in_name || only_asked)
             })
+    })
+}
+
+/// Whether an awk program may draw random numbers or tell the time.
+fn awk_uses_chance(program: &[u8]) -> bool {
+    [&b"rand"[..], b"systime", b"strftime"].iter().any(|call| {
+        memchr::memmem::find_iter(program, call).any(|at| {
+            let after = &program[at + call.len()..];
+            after.trim_ascii_start().starts_with(b"(")
+        })
     })
 }
 
@@ -398,6 +417,13 @@ mod tests {
         ));
         assert!(uses_chance(b"echo $RANDOM > x"));
         assert!(uses_chance(b"x=${RANDOM}"));
+    }
+
+    #[test]
+    fn an_awk_program_that_calls_rand_draws_a_number() {
+        assert!(awk_uses_chance(b"BEGIN { srand(); print 1 }"));
+        assert!(awk_uses_chance(b"{ x = rand () }"));
+        assert!(!awk_uses_chance(b"{ print brand, $1 }"));
     }
 
     #[test]

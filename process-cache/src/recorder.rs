@@ -562,6 +562,9 @@ impl Session {
         if let Some(file) = file {
             self.owners.insert(file.id, unit);
         }
+        if self.shows_time(unit, &path.path) {
+            self.doubt(unit, "looks up the time zone, to show a time", true);
+        }
         match classify(&path.path) {
             Class::Ordinary => {}
             Class::Determined => return,
@@ -626,6 +629,20 @@ impl Session {
         }
         let resource = self.locator.look(&path.path, path.follow).resource;
         outputs.contains(&resource)
+    }
+
+    /// Whether a program whose clock reads do not count, as they do not show in
+    /// its results, shows one all the same: a date as text needs the time zone
+    /// (`__DATE__` and `__TIMESTAMP__` of compilers, `make -p`).
+    fn shows_time(&mut self, unit: UnitId, path: &Path) -> bool {
+        use std::os::unix::ffi::OsStrExt;
+        let path = path.as_os_str().as_bytes();
+        let zone = path == b"/etc/localtime" || memchr::memmem::find(path, b"/zoneinfo/").is_some();
+        let unit = self.unit(unit);
+        // touch reads a date, and shows none.
+        zone && unit.policy.clock
+            && unit.policy.time < TimeUse::Modified
+            && !unit.program.ends_with("touch")
     }
 
     fn opened_for_reading(
