@@ -33,7 +33,12 @@ fn a_subtree_is_skipped_as_one_inside_a_tree_that_runs() {
     let run = sandbox.cached(command);
     assert_eq!(run.out, "1\n2\n3\n");
     assert_eq!(run.unit("sh -c 'sort a").result, "hit");
-    assert_eq!(run.units.len(), 3, "nothing below it is started: {:#?}", run.units);
+    assert_eq!(
+        run.units.len(),
+        3,
+        "nothing below it is started: {:#?}",
+        run.units
+    );
 }
 
 #[test]
@@ -117,11 +122,11 @@ fn a_here_document_is_skipped() {
 fn what_a_skipped_child_read_of_a_shared_file_is_gone() {
     let command = "(head -c 5 > /dev/null; tail -n +2 | head -n 1; cat other)< f";
     let sandbox = Sandbox::new("seq 1000 > f; echo 1 > other");
-    let first = sandbox.cached(command);
+    sandbox.cached(command);
     sandbox.edit("echo 2 > other");
     let second = sandbox.cached(command);
     assert_eq!(second.unit("head -c").result, "hit");
-    assert_eq!(second.out, first.out.replace("1\n", "2\n").replace("4\n", "4\n"));
+    assert_eq!(second.out, "4\n2\n");
 }
 
 #[test]
@@ -176,8 +181,9 @@ fn the_shell_function_of_make_is_skipped() {
 #[test]
 fn children_of_vfork_are_skipped() {
     // make starts its children by vfork or posix_spawn.
-    let sandbox =
-        Sandbox::new("printf 'all:\\n\\t@sort a\\n\\t@sort b\\n' > Makefile; echo 1 > a; echo 2 > b");
+    let sandbox = Sandbox::new(
+        "printf 'all:\\n\\t@sort a\\n\\t@sort b\\n' > Makefile; echo 1 > a; echo 2 > b",
+    );
     sandbox.cached("make");
     sandbox.edit("echo 3 > b");
     let run = sandbox.cached("make");
@@ -242,7 +248,10 @@ fn a_fresh_checkout_with_other_times_is_a_hit() {
 #[test]
 fn a_data_tool_in_a_directory_of_many_files_is_skipped() {
     let sandbox = Sandbox::new("mkdir d; for i in $(seq 30); do seq $i > d/$i; done");
-    check_hit_in(&sandbox, "for f in d/*; do gzip -n < $f > $f.gz; done; cat d/*.gz | cksum");
+    check_hit_in(
+        &sandbox,
+        "for f in d/*; do gzip -n < $f > $f.gz; done; cat d/*.gz | cksum",
+    );
 }
 
 #[test]

@@ -5,5 +5,12 @@
 //! One program for all of them, so that the sandbox is compiled once; a file
 //! for each concern.
 
+mod command_line;
+mod doubts;
+mod effects;
 mod hits;
+mod misses;
+mod processes;
+mod streams;
 mod support;
+mod time;

@@ -120,25 +120,41 @@ impl Sandbox {
         fs::create_dir(&dir).expect("the directory can be made");
         let begun = SystemTime::now() - Duration::from_secs(3600);
         self.edit(&self.setup);
-        age(&dir, begun);
+        age(&dir, begun, LONG_AGO);
     }
 
     /// Runs a shell script in the directory, not under `pcache`.
     pub(crate) fn edit(&self, script: &str) {
-        let output = self.environment(Command::new("sh").arg("-c").arg(script)).output();
+        let output = self
+            .environment(Command::new("sh").arg("-c").arg(script))
+            .output();
         let output = output.expect("sh runs");
         assert!(output.status.success(), "set-up {script:?}: {output:?}");
     }
 
+    /// An edit that gives what it changes the same time whenever it is made: one
+    /// after the set-up.
+    fn edit_then(&self, script: &str) {
+        let begun = self.next_tick();
+        self.edit(script);
+        age(&self.dir(), begun, LONG_AGO + 1000);
+    }
+
     /// A fixed environment, the directory, and nothing on standard input.
     pub(crate) fn environment<'c>(&self, command: &'c mut Command) -> &'c mut Command {
-        command.env_clear().current_dir(self.dir()).stdin(Stdio::null());
+        command
+            .env_clear()
+            .current_dir(self.dir())
+            .stdin(Stdio::null());
         for name in ["PATH", "TMPDIR"] {
             if let Some(value) = std::env::var_os(name) {
                 command.env(name, value);
             }
         }
-        command.env("LC_ALL", "C").env("HOME", self.root.path()).env("PCACHE_DIR", self.store());
+        command
+            .env("LC_ALL", "C")
+            .env("HOME", self.root.path())
+            .env("PCACHE_DIR", self.store());
         command.envs(self.variables.iter().map(|(k, v)| (k, v)))
     }
 
@@ -146,7 +162,9 @@ impl Sandbox {
     /// `--` and a command.
     pub(crate) fn pcache(&self) -> Command {
         let mut command = Command::new(PCACHE);
-        command.args(["--quiet", "--min-time", "0", "--json"]).arg(self.report());
+        command
+            .args(["--quiet", "--min-time", "0", "--json"])
+            .arg(self.report());
         command.args(&self.options);
         self.environment(&mut command);
         command
@@ -164,11 +182,30 @@ impl Sandbox {
         self.run(self.pcache().args(["--", "sh", "-c", command]))
     }
 
+    /// The first time that files made from now on can have: what was made
+    /// before has an earlier one.
+    fn next_tick(&self) -> SystemTime {
+        let stamp = || {
+            let path = self.root.path().join("clock");
+            fs::write(&path, "").expect("a file");
+            fs::metadata(&path)
+                .and_then(|file| file.modified())
+                .expect("a time")
+        };
+        let now = stamp();
+        loop {
+            let next = stamp();
+            if next > now {
+                return next;
+            }
+        }
+    }
+
     /// Runs a command that is made up already.
     pub(crate) fn run(&self, command: &mut Command) -> Run {
         // Left over from the run before.
         let _ = fs::remove_file(self.report());
-        let begun = SystemTime::now() - Duration::from_millis(50);
+        let begun = self.next_tick();
         let output = collect(command, self.input.as_deref());
         Run {
             status: output.status,
@@ -189,12 +226,17 @@ impl Drop for Sandbox {
 impl Run {
     /// The unit of the whole command.
     pub(crate) fn whole(&self) -> &Unit {
-        self.units.first().unwrap_or_else(|| panic!("no report: {self:?}"))
+        self.units
+            .first()
+            .unwrap_or_else(|| panic!("no report: {self:?}"))
     }
 
     /// The unit whose command begins like this.
     pub(crate) fn unit(&self, command: &str) -> &Unit {
-        let found = self.units.iter().find(|unit| unit.command.starts_with(command));
+        let found = self
+            .units
+            .iter()
+            .find(|unit| unit.command.starts_with(command));
         found.unwrap_or_else(|| panic!("no {command}: {:#?}", self.units))
     }
 
@@ -225,14 +267,21 @@ impl Run {
     pub(crate) fn assert_miss(&self, difference: &str) {
         assert_ne!(self.whole().result, "hit", "nothing seemed to differ");
         let miss = &self.whole().miss;
-        assert!(miss.contains(difference), "missed because of {miss:?}, not {difference:?}");
+        assert!(
+            miss.contains(difference),
+            "missed because of {miss:?}, not {difference:?}"
+        );
     }
 
     #[track_caller]
     pub(crate) fn assert_uncacheable(&self, reason: &str) {
         let whole = self.whole();
         assert_eq!(whole.result, "not_stored", "{:#?}", self.units);
-        assert!(whole.reason.contains(reason), "not stored: {:?}, not {reason:?}", whole.reason);
+        assert!(
+            whole.reason.contains(reason),
+            "not stored: {:?}, not {reason:?}",
+            whole.reason
+        );
     }
 }
 
@@ -277,13 +326,13 @@ pub(crate) fn check_still_hit(setup: &str, command: &str, edit: &str) {
 /// A run, a reset, an edit, and a run that is compared with the plain one.
 #[track_caller]
 pub(crate) fn after_edit(sandbox: &Sandbox, command: &str, edit: &str) -> Run {
-    sandbox.edit(edit);
+    sandbox.edit_then(edit);
     let plain = sandbox.plain(command);
     sandbox.reset();
     let first = sandbox.cached(command);
     assert_eq!(first.whole().result, "stored", "{:#?}", first.units);
     sandbox.reset();
-    sandbox.edit(edit);
+    sandbox.edit_then(edit);
     let again = sandbox.cached(command);
     again.assert_like(&plain, "after the edit");
     again
@@ -308,13 +357,13 @@ pub(crate) fn check_uncacheable(setup: &str, command: &str, reason: &str) {
 pub(crate) fn program(names: &[&str]) -> Option<String> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let directories = std::env::split_paths(&path).chain([PathBuf::from("/usr/bin")]);
-    let found = directories.flat_map(|dir| names.iter().map(move |name| dir.join(name))).find(
-        |candidate| {
+    let found = directories
+        .flat_map(|dir| names.iter().map(move |name| dir.join(name)))
+        .find(|candidate| {
             let mut magic = [0; 4];
             let read = fs::File::open(candidate).and_then(|mut file| file.read_exact(&mut magic));
             read.is_ok() && magic == *b"\x7fELF"
-        },
-    );
+        });
     if found.is_none() {
         eprintln!("skipped: there is none of {names:?}");
     }
@@ -341,7 +390,9 @@ pub(crate) fn ending(status: ExitStatus) -> (Option<i32>, Option<i32>) {
 }
 
 fn units(report: &Path) -> Vec<Unit> {
-    let Ok(bytes) = fs::read(report) else { return Vec::new() };
+    let Ok(bytes) = fs::read(report) else {
+        return Vec::new();
+    };
     let json: Value = serde_json::from_slice(&bytes).expect("the report is JSON");
     let text = |unit: &Value, name: &str| unit[name].as_str().unwrap_or_default().to_owned();
     let units = json["units"].as_array().expect("the report lists units");
@@ -361,7 +412,11 @@ fn tree(dir: &Path, begun: SystemTime) -> BTreeMap<PathBuf, Entry> {
     let mut found = BTreeMap::new();
     walk(dir, &mut |path, metadata| {
         let content = if metadata.is_symlink() {
-            fs::read_link(path).expect("a link").as_os_str().as_bytes().to_vec()
+            fs::read_link(path)
+                .expect("a link")
+                .as_os_str()
+                .as_bytes()
+                .to_vec()
         } else if metadata.is_file() {
             fs::read(path).unwrap_or_default()
         } else {
@@ -380,12 +435,18 @@ fn tree(dir: &Path, begun: SystemTime) -> BTreeMap<PathBuf, Entry> {
     found
 }
 
-/// Gives what was made after `begun` a time long ago.
-fn age(dir: &Path, begun: SystemTime) {
-    let then = rustix::fs::Timespec { tv_sec: LONG_AGO as i64, tv_nsec: 0 };
-    let times = rustix::fs::Timestamps { last_access: then, last_modification: then };
+/// Gives what was made after `begun` another time.
+fn age(dir: &Path, begun: SystemTime, seconds: u64) {
+    let then = rustix::fs::Timespec {
+        tv_sec: seconds as i64,
+        tv_nsec: 0,
+    };
+    let times = rustix::fs::Timestamps {
+        last_access: then,
+        last_modification: then,
+    };
     walk(dir, &mut |path, metadata| {
-        if metadata.modified().is_ok_and(|time| time > begun) {
+        if metadata.modified().is_ok_and(|time| time >= begun) {
             let flags = rustix::fs::AtFlags::SYMLINK_NOFOLLOW;
             rustix::fs::utimensat(rustix::fs::CWD, path, &times, flags).expect("times are set");
         }
@@ -404,10 +465,14 @@ fn make_removable(dir: &Path) {
 
 /// Visits a directory and all below it: directories before what is in them.
 fn walk(path: &Path, visit: &mut dyn FnMut(&Path, &fs::Metadata)) {
-    let Ok(metadata) = fs::symlink_metadata(path) else { return };
+    let Ok(metadata) = fs::symlink_metadata(path) else {
+        return;
+    };
     visit(path, &metadata);
     if metadata.is_dir() {
-        let Ok(entries) = fs::read_dir(path) else { return };
+        let Ok(entries) = fs::read_dir(path) else {
+            return;
+        };
         let mut names: Vec<_> = entries.flatten().map(|entry| entry.file_name()).collect();
         names.sort();
         for name in names {

@@ -1,0 +1,237 @@
+//! Options, exit statuses and messages.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
+use crate::support::{PCACHE, Run, Sandbox};
+
+/// `pcache` with these arguments only.
+fn pcache(sandbox: &Sandbox, arguments: &[&str]) -> Run {
+    let mut command = Command::new(PCACHE);
+    sandbox.run(sandbox.environment(command.args(arguments)))
+}
+
+#[test]
+fn a_command_that_is_not_there_is_told_as_a_shell_tells_it() {
+    let run = pcache(&Sandbox::new(""), &["--", "no-such-program-anywhere"]);
+    assert_eq!(run.status.code(), Some(127));
+}
+
+#[test]
+fn an_unknown_option_is_a_wrong_use() {
+    let run = pcache(&Sandbox::new(""), &["--no-such-option", "--", "true"]);
+    assert_eq!(run.status.code(), Some(2));
+}
+
+#[test]
+fn the_status_is_the_commands_own() {
+    let sandbox = Sandbox::new("");
+    for status in [0, 1, 2, 125, 255] {
+        let script = format!("exit {status}");
+        assert_eq!(
+            pcache(&sandbox, &["--", "sh", "-c", &script]).status.code(),
+            Some(status)
+        );
+    }
+}
+
+#[test]
+fn disabled_it_is_the_command() {
+    let mut sandbox = Sandbox::new("");
+    sandbox.variables = vec![("PCACHE_DISABLE".into(), "1".into())];
+    let run = pcache(&sandbox, &["--", "sh", "-c", "echo text; exit 3"]);
+    assert_eq!(
+        (run.status.code(), run.out.as_str(), run.err.as_str()),
+        (Some(3), "text\n", "")
+    );
+    assert!(!sandbox.store().exists());
+}
+
+#[test]
+fn a_zero_does_not_disable() {
+    let mut sandbox = Sandbox::new("");
+    sandbox.variables = vec![("PCACHE_DISABLE".into(), "0".into())];
+    sandbox.cached("echo text");
+    sandbox.cached("echo text").assert_hit();
+}
+
+#[test]
+fn a_summary_is_the_last_line_on_standard_error() {
+    let sandbox = Sandbox::new("");
+    let arguments = ["--min-time", "0", "--", "sh", "-c", "echo aside >&2"];
+    let run = pcache(&sandbox, &arguments);
+    assert!(
+        run.err.starts_with("aside\npcache: 1 units, 0 skipped"),
+        "{}",
+        run.err
+    );
+    let run = pcache(&sandbox, &arguments);
+    assert!(
+        run.err
+            .starts_with("aside\npcache: skipped (1 units unchanged)"),
+        "{}",
+        run.err
+    );
+}
+
+#[test]
+fn quiet_says_nothing() {
+    let sandbox = Sandbox::new("");
+    for _ in 0..2 {
+        assert_eq!(pcache(&sandbox, &["--quiet", "--", "true"]).err, "");
+    }
+}
+
+#[test]
+fn refresh_runs_and_replaces() {
+    let mut sandbox = Sandbox::new("");
+    sandbox.cached("echo text");
+    sandbox.options = vec!["--refresh".into()];
+    let run = sandbox.cached("echo text");
+    assert_eq!(
+        (run.whole().result.as_str(), run.out.as_str()),
+        ("stored", "text\n")
+    );
+    sandbox.options.clear();
+    sandbox.cached("echo text").assert_hit();
+}
+
+#[test]
+fn read_only_uses_and_does_not_store() {
+    let mut sandbox = Sandbox::new("");
+    sandbox.cached("echo one");
+    sandbox.options = vec!["--read-only".into()];
+    sandbox.cached("echo one").assert_hit();
+    for _ in 0..2 {
+        assert!(!sandbox.cached("echo two").is_hit());
+    }
+}
+
+#[test]
+fn stats_count_what_is_stored() {
+    let sandbox = Sandbox::new("");
+    let stats = |sandbox: &Sandbox| {
+        let run = pcache(sandbox, &["stats", "--json"]);
+        let json: serde_json::Value = serde_json::from_str(&run.out).expect("JSON");
+        json["entries"].as_u64().expect("a number")
+    };
+    sandbox.cached("echo one");
+    let before = stats(&sandbox);
+    sandbox.cached("echo two");
+    assert_eq!(stats(&sandbox), before + 1);
+    assert!(pcache(&sandbox, &["stats"]).out.contains("size"));
+}
+
+#[test]
+fn clear_forgets_everything() {
+    let sandbox = Sandbox::new("");
+    sandbox.cached("echo text");
+    assert!(pcache(&sandbox, &["clear"]).status.success());
+    sandbox.cached("echo text").assert_miss("never seen");
+}
+
+#[test]
+fn a_report_counts_what_it_lists() {
+    let sandbox = Sandbox::new("");
+    sandbox.cached("/bin/echo one; /bin/echo two; :");
+    let report = fs::read(sandbox.report()).expect("a report");
+    let report: serde_json::Value = serde_json::from_slice(&report).expect("JSON");
+    assert_eq!(report["version"], 1);
+    assert_eq!(report["summary"]["units"], 3);
+    assert_eq!(report["units"].as_array().map(Vec::len), Some(3));
+}
+
+#[test]
+fn explain_names_the_difference() {
+    let sandbox = Sandbox::new("echo 1 > f");
+    let arguments = ["--explain", "--min-time", "0", "--", "cat", "f"];
+    assert!(
+        pcache(&sandbox, &arguments)
+            .err
+            .contains("never seen before")
+    );
+    assert!(pcache(&sandbox, &arguments).err.contains("hit"));
+    sandbox.edit("echo 2 > f");
+    let run = pcache(&sandbox, &arguments);
+    assert!(
+        run.err.contains("content of") && run.err.contains("differs"),
+        "{}",
+        run.err
+    );
+}
+
+#[test]
+fn a_store_that_cannot_be_made_is_no_reason_to_fail() {
+    let sandbox = Sandbox::new("echo text > file");
+    let store = sandbox.path("file").join("store");
+    let mut command = Command::new(PCACHE);
+    sandbox.environment(command.args(["--", "sh", "-c", "cat file; exit 3"]));
+    let run = sandbox.run(command.env("PCACHE_DIR", store));
+    assert_eq!((run.status.code(), run.out.as_str()), (Some(3), "text\n"));
+    assert!(run.err.contains("without a cache"), "{}", run.err);
+}
+
+#[test]
+fn a_damaged_store_is_no_reason_to_fail() {
+    let sandbox = Sandbox::new("seq 10 > f");
+    let command = "sort -r f > g";
+    sandbox.cached(command);
+    let right = sandbox.text("g");
+    let mut stack = vec![sandbox.store()];
+    while let Some(path) = stack.pop() {
+        if path.is_dir() {
+            stack.extend(
+                fs::read_dir(&path)
+                    .expect("a directory")
+                    .flatten()
+                    .map(|e| e.path()),
+            );
+        } else {
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).expect("a mode");
+            fs::write(&path, b"garbage").expect("a file");
+        }
+    }
+    sandbox.reset();
+    let run = sandbox.cached(command);
+    assert!(run.status.success(), "{run:?}");
+    assert_eq!(sandbox.text("g"), right);
+}
+
+#[test]
+fn a_user_without_rights_gets_hits_too() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let sandbox = Sandbox::new("seq 10 > f");
+    let open = fs::Permissions::from_mode(0o777);
+    let root = sandbox.dir().parent().expect("a parent").to_owned();
+    for path in [&root, &sandbox.dir()] {
+        fs::set_permissions(path, open.clone()).expect("a mode");
+    }
+    // The build directory may be closed to others.
+    let program = root.join("pcache");
+    fs::copy(PCACHE, &program).expect("a copy");
+    let run = || {
+        let mut command = Command::new("setpriv");
+        command
+            .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+            .arg(&program);
+        command.args([
+            "--explain",
+            "--min-time",
+            "0",
+            "--",
+            "sh",
+            "-c",
+            "sort -r f > g; cat g; id -u",
+        ]);
+        sandbox.run(sandbox.environment(&mut command))
+    };
+    let first = run();
+    assert!(first.out.ends_with("1\n65534\n"), "{first:?}");
+    sandbox.edit("rm g");
+    let second = run();
+    assert_eq!(second.out, first.out);
+    assert!(second.err.contains("skipped ("), "{}", second.err);
+}

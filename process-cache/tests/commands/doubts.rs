@@ -1,0 +1,211 @@
+//! What makes a command uncacheable, and that it behaves as without `pcache`.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
+use std::process::Stdio;
+
+use crate::support::{Sandbox, check_hit, check_uncacheable, program};
+
+#[test]
+fn a_connection_to_elsewhere_is_a_doubt() {
+    let Some(python) = program(&["python3"]) else {
+        return;
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    let server = std::thread::spawn(move || {
+        for answer in ["one", "two"] {
+            let (mut peer, _) = listener.accept().expect("a peer");
+            peer.write_all(answer.as_bytes()).expect("an answer");
+        }
+    });
+    let script = format!(
+        "import socket; s = socket.create_connection((\"127.0.0.1\", {port})); print(s.recv(9).decode())"
+    );
+    let sandbox = Sandbox::new("");
+    let mut said = Vec::new();
+    for _ in 0..2 {
+        let run = sandbox.cached(&format!("{python} -c '{script}'"));
+        assert_eq!(run.whole().result, "not_stored");
+        said.push(run.out);
+    }
+    assert_eq!(said, ["one\n", "two\n"]);
+    server.join().expect("the server ends");
+}
+
+#[test]
+fn a_process_left_behind_is_a_doubt() {
+    let sandbox = Sandbox::new("mkfifo gate");
+    for _ in 0..2 {
+        let run = sandbox.cached("(read x < gate; echo $x > left) > /dev/null 2>&1 & echo started");
+        assert_eq!(run.out, "started\n");
+        run.assert_uncacheable("leaves processes behind");
+        // It lives until it is let go.
+        sandbox.edit("mkfifo done; (echo go > gate); while ! test -s left; do sleep 0.01; done; rm left done");
+    }
+}
+
+#[test]
+fn a_signal_to_a_process_outside_is_a_doubt() {
+    let sandbox = Sandbox::new("");
+    let command = format!("kill -0 {}", std::process::id());
+    for _ in 0..2 {
+        let run = sandbox.cached(&command);
+        assert!(run.status.success(), "{run:?}");
+        run.assert_uncacheable("signal");
+    }
+}
+
+#[test]
+fn a_signal_inside_the_command_is_none() {
+    check_hit("", "sleep 100 & kill $!; wait $!; echo $?");
+}
+
+#[test]
+fn a_signal_from_outside_is_a_doubt() {
+    let sandbox = Sandbox::new("");
+    for _ in 0..2 {
+        let mut pcache = sandbox.pcache();
+        pcache.args([
+            "--",
+            "sh",
+            "-c",
+            "trap 'echo caught; exit 3' USR1; echo $$; while :; do :; done",
+        ]);
+        let mut child = pcache
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("pcache starts");
+        let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        let pid: i32 = lines
+            .next()
+            .expect("a line")
+            .expect("text")
+            .parse()
+            .expect("a pid");
+        let pid = rustix::process::Pid::from_raw(pid).expect("a pid");
+        rustix::process::kill_process(pid, rustix::process::Signal::USR1).expect("a signal");
+        assert_eq!(lines.next().expect("a line").expect("text"), "caught");
+        assert_eq!(child.wait().expect("it ends").code(), Some(3));
+        let report = std::fs::read_to_string(sandbox.report()).expect("a report");
+        assert!(report.contains("signal"), "{report}");
+    }
+}
+
+#[test]
+fn a_signal_to_pcache_reaches_the_command() {
+    let sandbox = Sandbox::new("");
+    let mut pcache = sandbox.pcache();
+    pcache.args([
+        "--",
+        "sh",
+        "-c",
+        "trap 'echo caught; exit 3' TERM; echo ready; while :; do :; done",
+    ]);
+    let mut child = pcache
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("pcache starts");
+    let mut reader = BufReader::new(child.stdout.take().expect("a pipe"));
+    let mut line = String::new();
+    reader.read_line(&mut line).expect("a line");
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("a signal");
+    line.clear();
+    reader.read_to_string(&mut line).expect("text");
+    assert_eq!(line, "caught\n");
+    assert_eq!(child.wait().expect("it ends").code(), Some(3));
+}
+
+#[test]
+fn a_fifo_is_a_doubt() {
+    check_uncacheable("", "mkfifo p; cat p & echo hi > p; wait", "FIFO");
+}
+
+#[test]
+fn the_state_of_a_process_is_a_doubt() {
+    check_uncacheable("", "cat /proc/self/stat > /dev/null", "/proc/self/stat");
+}
+
+#[test]
+fn shared_memory_is_a_doubt() {
+    let Some(python) = program(&["python3"]) else {
+        return;
+    };
+    let script = "from multiprocessing import shared_memory as s; m = s.SharedMemory(create=True, size=9); m.close(); m.unlink()";
+    check_uncacheable("", &format!("{python} -c '{script}'"), "");
+}
+
+#[test]
+fn a_pipe_inside_is_no_doubt_about_the_whole() {
+    let sandbox = Sandbox::new("seq 100 > f; echo 1 > g");
+    let command = "sort < f | uniq | head -2; cat g";
+    let first = sandbox.cached(command);
+    assert_eq!(first.whole().result, "stored");
+    assert!(
+        first.unit("uniq").reason.contains("pipe"),
+        "{:#?}",
+        first.units
+    );
+    sandbox.cached(command).assert_hit();
+}
+
+#[test]
+fn a_doubt_that_leaks_is_its_ancestors_too() {
+    let sandbox = Sandbox::new("");
+    let run = sandbox.cached("sh -c 'head -c 4 /dev/urandom > x; :'; :");
+    for unit in &run.units {
+        assert_eq!(unit.result, "not_stored", "{unit:?}");
+    }
+}
+
+#[test]
+fn a_reason_is_told_by_explain() {
+    let sandbox = Sandbox::new("");
+    let mut pcache = std::process::Command::new(crate::support::PCACHE);
+    pcache.args([
+        "--explain",
+        "--",
+        "sh",
+        "-c",
+        "cat /proc/uptime > /dev/null; :",
+    ]);
+    let run = sandbox.run(sandbox.environment(&mut pcache));
+    assert!(
+        run.err.contains("not cacheable: opens /proc/uptime"),
+        "{}",
+        run.err
+    );
+}
+
+#[test]
+fn a_file_changed_by_somebody_else_meanwhile_is_a_doubt() {
+    let sandbox = Sandbox::new("echo 1 > f; mkfifo begun go");
+    let mut pcache = sandbox.pcache();
+    pcache.args(["--", "sh", "-c", "cat f; echo > begun; read x < go; cat f"]);
+    let child = pcache
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("pcache starts");
+    sandbox.edit("read x < begun; echo 2 > f; echo > go");
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.stdout, b"1\n2\n");
+    let report = std::fs::read_to_string(sandbox.report()).expect("a report");
+    let report: serde_json::Value = serde_json::from_str(&report).expect("JSON");
+    assert_eq!(report["units"][0]["result"], "not_stored", "{report:#}");
+}
+
+#[test]
+fn the_limits_and_identity_that_a_command_sees_are_in_its_key() {
+    let sandbox = Sandbox::new("");
+    let limited = |limit: &str| {
+        let pcache = sandbox.pcache();
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", &format!("ulimit -S -n {limit}; exec \"$@\""), "sh"]);
+        shell.arg(pcache.get_program()).args(pcache.get_args());
+        shell.args(["--", "sh", "-c", "ulimit -n"]);
+        sandbox.run(sandbox.environment(&mut shell)).out
+    };
+    assert_eq!(limited("100"), "100\n");
+    assert_eq!(limited("120"), "120\n");
+}

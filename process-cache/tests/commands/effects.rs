@@ -1,0 +1,320 @@
+//! What a hit leaves in the file tree.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+
+use crate::support::{Sandbox, check_hit, check_still_hit, program};
+
+#[test]
+fn new_files_come_back_with_their_modes() {
+    check_hit(
+        "",
+        "echo 1 > a; chmod 640 a; echo 2 > b; chmod 4755 b; umask 077; echo 3 > c",
+    );
+}
+
+#[test]
+fn directories_come_back_with_their_modes() {
+    check_hit(
+        "",
+        "mkdir -p a/b/c; chmod 750 a/b; mkdir -m 700 d; echo 1 > a/b/c/f",
+    );
+}
+
+#[test]
+fn symbolic_links_come_back() {
+    check_hit("echo 1 > f", "ln -s f l; ln -s nowhere m; ln -s . n");
+}
+
+#[test]
+fn hard_links_come_back_as_hard_links() {
+    check_hit("", "echo 1 > a; ln a b; ln b c; echo 2 >> c");
+}
+
+#[test]
+fn deletions_are_repeated() {
+    check_hit("echo 1 > f; ln -s f l; mkdir d", "rm f l; rmdir d");
+}
+
+#[test]
+fn a_renamed_file_is_renamed_again() {
+    check_hit("echo 1 > a; mkdir d", "mv a d/b");
+}
+
+#[test]
+fn a_file_moved_over_another_takes_its_place() {
+    check_hit("echo 1 > a; echo 2 > b", "mv a b");
+}
+
+#[test]
+fn a_file_moved_within_a_made_directory_is_there() {
+    check_hit("", "mkdir d; echo 1 > d/a; mv d/a d/b; ln -s b d/l");
+}
+
+#[test]
+fn truncated_files_are_truncated_again() {
+    check_hit(
+        "seq 100 > a; seq 100 > b",
+        ": > a; truncate -s 10 b; truncate -s 1000 c",
+    );
+}
+
+#[test]
+fn what_was_appended_is_appended() {
+    check_hit(
+        "echo before > log",
+        "echo more >> log; echo yet more >> log",
+    );
+}
+
+#[test]
+fn appending_does_not_depend_on_what_is_there() {
+    check_still_hit(
+        "echo before > log",
+        "echo more >> log",
+        "echo else > log; echo and >> log",
+    );
+}
+
+#[test]
+fn appending_to_a_file_that_has_gone_makes_it() {
+    let sandbox = Sandbox::new("echo before > log");
+    sandbox.cached("echo more >> log");
+    sandbox.edit("rm log");
+    sandbox.cached("echo more >> log");
+    assert_eq!(sandbox.text("log"), "more\n");
+}
+
+#[test]
+fn a_file_written_in_place_keeps_its_inode() {
+    let sandbox = Sandbox::new("echo 1 > f");
+    sandbox.cached("echo 2 > f");
+    sandbox.reset();
+    let before = inode(&sandbox, "f");
+    sandbox.cached("echo 2 > f").assert_hit();
+    assert_eq!(inode(&sandbox, "f"), before);
+    assert_eq!(sandbox.text("f"), "2\n");
+}
+
+#[test]
+fn a_file_written_in_place_changes_under_its_other_names() {
+    let sandbox = Sandbox::new("echo 1 > f");
+    sandbox.cached("echo 2 > f");
+    sandbox.edit("echo 1 > f; ln f other");
+    sandbox.cached("echo 2 > f");
+    assert_eq!(sandbox.text("other"), "2\n");
+}
+
+#[test]
+fn a_file_removed_and_made_again_is_a_new_one() {
+    let sandbox = Sandbox::new("echo 1 > f");
+    sandbox.cached("rm f; echo 2 > f");
+    sandbox.reset();
+    sandbox.edit("ln f other");
+    let before = inode(&sandbox, "f");
+    sandbox.cached("rm f; echo 2 > f");
+    assert_ne!(inode(&sandbox, "f"), before);
+    assert_eq!(sandbox.text("other"), "1\n");
+}
+
+#[test]
+fn a_product_shares_no_inode_with_the_store() {
+    let sandbox = Sandbox::new("seq 10 > f");
+    let command = "sort f > g";
+    sandbox.cached(command);
+    let right = sandbox.text("g");
+    for _ in 0..2 {
+        sandbox.reset();
+        sandbox.cached(command).assert_hit();
+        assert_eq!(sandbox.text("g"), right);
+        assert_eq!(fs::metadata(sandbox.path("g")).expect("g").nlink(), 1);
+        // In place, as a careless program would.
+        sandbox.edit("printf garbage | dd of=g conv=notrunc 2> /dev/null");
+    }
+}
+
+#[test]
+fn modes_that_were_set_are_set() {
+    check_hit("echo 1 > f; mkdir d", "chmod 600 f; chmod 700 d");
+}
+
+#[test]
+fn a_restored_script_can_be_run() {
+    check_hit("", "printf '#!/bin/sh\\necho hi\\n' > s; chmod +x s; ./s");
+}
+
+#[test]
+fn times_that_were_set_are_exact() {
+    let Some(touch) = program(&["touch"]) else {
+        return;
+    };
+    check_hit("echo 1 > f", &format!("{touch} -d @1234567890.123456789 f"));
+}
+
+#[test]
+fn what_was_not_written_keeps_its_time() {
+    let sandbox = Sandbox::new("echo 1 > f; echo 2 > g; touch -d @1234567890 g");
+    sandbox.cached("cat g > f");
+    sandbox.reset();
+    sandbox.cached("cat g > f").assert_hit();
+    assert_eq!(
+        fs::metadata(sandbox.path("g")).expect("g").mtime(),
+        1_234_567_890
+    );
+}
+
+#[test]
+fn a_file_written_with_what_it_holds_already_gets_a_new_time() {
+    let sandbox = Sandbox::new("echo 1 > f; echo 1 > g");
+    sandbox.cached("cat f > g");
+    sandbox.reset();
+    let old = modified(&sandbox, "g");
+    sandbox.cached("cat f > g").assert_hit();
+    assert!(modified(&sandbox, "g") > old);
+}
+
+#[test]
+fn products_get_times_in_the_order_they_were_made() {
+    let sandbox = Sandbox::new("");
+    let command = "for i in 1 2 3 4 5; do echo $i > f$i; sleep 0.02; done; echo again > f1";
+    sandbox.cached(command);
+    sandbox.reset();
+    sandbox.cached(command).assert_hit();
+    let times: Vec<_> = [2, 3, 4, 5, 1]
+        .map(|i| modified(&sandbox, &format!("f{i}")))
+        .into();
+    assert!(times.is_sorted(), "{times:?}");
+}
+
+#[test]
+fn restored_times_do_not_lie_in_the_future() {
+    let sandbox = Sandbox::new("");
+    let command = "for i in $(seq 50); do echo $i > f$i; done";
+    sandbox.cached(command);
+    sandbox.reset();
+    sandbox.cached(command).assert_hit();
+    let now = std::time::SystemTime::now();
+    for i in 1..=50 {
+        let time = fs::metadata(sandbox.path(&format!("f{i}"))).and_then(|m| m.modified());
+        assert!(time.expect("a time") <= now, "f{i}");
+    }
+}
+
+const PROJECT: &str = "printf 'p: a.o b.o\\n\\tcc -o p a.o b.o\\n%%.o: %%.c h.h\\n\\tcc -c $<\\n' \
+     > Makefile; echo '#include \"h.h\"\nint f(void); int main(void) { return f() - H; }' > a.c; \
+     echo '#include \"h.h\"\nint f(void) { return H; }' > b.c; echo '#define H 1' > h.h";
+
+#[test]
+fn make_has_nothing_to_do_after_a_hit() {
+    let sandbox = Sandbox::new(PROJECT);
+    sandbox.cached("make");
+    sandbox.reset();
+    sandbox.cached("make").assert_hit();
+    let question = sandbox.plain("make -q");
+    assert!(question.status.success(), "{question:?}");
+}
+
+#[test]
+fn make_has_nothing_to_do_after_hits_of_single_units() {
+    let sandbox = Sandbox::new(PROJECT);
+    sandbox.cached("make");
+    sandbox.reset();
+    sandbox.edit("echo '# changed' >> Makefile");
+    let run = sandbox.cached("make");
+    assert_eq!(run.unit("cc -c a.c").result, "hit");
+    let question = sandbox.plain("make -q");
+    assert!(question.status.success(), "{question:?}");
+}
+
+#[test]
+fn ninja_has_nothing_to_do_after_hits() {
+    if program(&["ninja"]).is_none() {
+        return;
+    }
+    let sandbox = Sandbox::new(
+        "printf 'rule c\\n command = sort $in > $out\\nbuild m: c i\\nbuild o: c m\\n' > build.ninja; \
+         seq 100 > i",
+    );
+    sandbox.cached("ninja");
+    for start in ["", "rm o", "rm m o", "rm m o .ninja_log", "touch i"] {
+        sandbox.edit(start);
+        sandbox.cached("ninja");
+        let question = sandbox.plain("ninja -n");
+        assert!(
+            question.out.contains("no work to do"),
+            "{start}: {}",
+            question.out
+        );
+    }
+}
+
+#[test]
+fn a_build_and_what_it_built_twice_is_restored() {
+    check_hit(
+        PROJECT,
+        "make; touch h.h; make; make -q && echo nothing to do",
+    );
+}
+
+#[test]
+fn a_restored_program_runs() {
+    let sandbox = Sandbox::new(PROJECT);
+    sandbox.cached("make");
+    sandbox.reset();
+    sandbox.cached("make").assert_hit();
+    assert!(sandbox.plain("./p").status.success());
+}
+
+#[test]
+fn an_archive_is_unpacked_again() {
+    check_hit(
+        "mkdir d out; echo 1 > d/a; chmod 600 d/a; mkdir d/e; touch -d @1234567890 d/a d/e d; \
+         tar cf t.tar d",
+        "tar xf t.tar -C out",
+    );
+}
+
+#[test]
+fn a_copied_tree_comes_back() {
+    check_hit(
+        "mkdir -p d/q; echo 1 > d/a; ln -s a d/l; chmod 750 d/q",
+        "cp -r d e",
+    );
+}
+
+#[test]
+fn a_directory_replaced_by_a_file_comes_back_as_a_file() {
+    check_hit("mkdir d; echo 1 > f", "rmdir d; echo 2 > d; rm f; mkdir f");
+}
+
+#[test]
+fn files_made_and_removed_leave_no_trace() {
+    check_hit(
+        "echo 1 > f",
+        "cp f t; cat t > u; rm t; mkdir d; mv u d/u; rm d/u; rmdir d; cat f",
+    );
+}
+
+#[test]
+fn a_sparse_file_comes_back() {
+    check_hit("", "truncate -s 1000000 s; echo end >> s");
+}
+
+#[test]
+fn a_file_opened_for_reading_and_writing_comes_back() {
+    check_hit(
+        "printf 'one\\ntwo\\n' > f",
+        "exec 5<>f; read line <&5; echo new >&5; echo $line",
+    );
+}
+
+fn inode(sandbox: &Sandbox, name: &str) -> u64 {
+    fs::metadata(sandbox.path(name))
+        .unwrap_or_else(|e| panic!("{name}: {e}"))
+        .ino()
+}
+
+fn modified(sandbox: &Sandbox, name: &str) -> (i64, i64) {
+    let metadata = fs::metadata(sandbox.path(name)).unwrap_or_else(|e| panic!("{name}: {e}"));
+    (metadata.mtime(), metadata.mtime_nsec())
+}

@@ -1,0 +1,354 @@
+//! Which differences are noticed, and by what name.
+
+use crate::support::{Sandbox, check_miss, check_still_hit};
+
+#[test]
+fn changed_content_is_a_difference() {
+    check_miss("echo 1 > f", "cat f", "echo 2 > f", "content of");
+}
+
+#[test]
+fn content_of_the_same_length_and_time_is_a_difference() {
+    check_miss(
+        "echo 1 > f; touch -d @1000000000 f",
+        "cat f",
+        "echo 2 > f; touch -d @1000000000 f",
+        "content of",
+    );
+}
+
+#[test]
+fn a_file_that_has_gone_is_a_difference() {
+    check_miss("echo 1 > f", "cat f; echo $?", "rm f", "content of");
+}
+
+#[test]
+fn a_file_that_was_looked_for_in_vain_and_appears_is_a_difference() {
+    check_miss(
+        "mkdir a b; echo 1 > b/x",
+        "cat a/x 2> /dev/null || cat b/x",
+        "echo 2 > a/x",
+        "appeared",
+    );
+}
+
+#[test]
+fn a_header_that_appears_earlier_in_the_include_path_is_a_difference() {
+    check_miss(
+        "mkdir i j; echo 'int x;' > j/h.h; echo '#include <h.h>' > a.c",
+        "cc -Ii -Ij -E -P a.c",
+        "echo 'int y;' > i/h.h",
+        "appeared",
+    );
+}
+
+#[test]
+fn a_directory_that_appears_in_the_include_path_is_a_difference() {
+    check_miss(
+        "mkdir j; echo 'int x;' > j/h.h; echo '#include <h.h>' > a.c",
+        "cc -Ii -Ij -E -P a.c",
+        "mkdir i; echo 'int y;' > i/h.h",
+        "i",
+    );
+}
+
+#[test]
+fn a_changed_mode_is_a_difference() {
+    check_miss(
+        "echo 'echo hi' > f",
+        "test -x f && echo yes || echo no",
+        "chmod +x f",
+        "f",
+    );
+}
+
+#[test]
+fn a_changed_link_target_is_a_difference() {
+    check_miss("ln -s a l", "readlink l", "ln -sfn b l", "link");
+}
+
+#[test]
+fn a_link_that_leads_to_another_file_is_a_difference() {
+    check_miss(
+        "echo 1 > a; echo 2 > b; ln -s a l",
+        "cat l",
+        "ln -sfn b l",
+        "l differs",
+    );
+}
+
+#[test]
+fn a_directory_link_that_leads_elsewhere_is_a_difference() {
+    check_miss(
+        "mkdir a b; echo 1 > a/x; echo 2 > b/x; ln -s a l",
+        "cat l/x",
+        "ln -sfn b l",
+        "l/x",
+    );
+}
+
+#[test]
+fn a_file_that_became_a_link_with_the_same_content_is_seen_by_who_asks() {
+    check_miss(
+        "echo 1 > f; echo 1 > g",
+        "test -L f; echo $?",
+        "rm f; ln -s g f",
+        "f",
+    );
+}
+
+#[test]
+fn a_name_added_to_a_listed_directory_is_a_difference() {
+    check_miss("mkdir d; touch d/a", "echo d/*", "touch d/b", "names in");
+}
+
+#[test]
+fn a_name_removed_from_a_listed_directory_is_a_difference() {
+    check_miss("mkdir d; touch d/a d/b", "echo d/*", "rm d/a", "names in");
+}
+
+#[test]
+fn a_name_added_deep_below_is_a_difference_to_who_walks_there() {
+    check_miss("mkdir -p d/e/f", "ls -R d", "touch d/e/f/new", "names in");
+}
+
+#[test]
+fn a_name_added_where_nobody_looked_is_none() {
+    check_still_hit("mkdir d e; touch d/a", "echo d/*", "touch e/b; touch x");
+}
+
+#[test]
+fn a_changed_file_that_nobody_read_is_no_difference() {
+    check_still_hit("echo 1 > f; echo 1 > g", "cat f", "echo 2 > g");
+}
+
+#[test]
+fn a_touched_file_is_no_difference_to_who_reads_it() {
+    check_still_hit("echo 1 > f", "cat f", "touch f");
+}
+
+#[test]
+fn a_touched_source_is_no_difference_to_a_compiler() {
+    check_still_hit("echo 'int x;' > a.c", "cc -c a.c", "touch a.c");
+}
+
+#[test]
+fn an_older_source_is_no_difference_to_a_compiler() {
+    check_still_hit(
+        "echo 'int x;' > a.c",
+        "cc -c a.c",
+        "touch -d @1000000000 a.c",
+    );
+}
+
+#[test]
+fn a_changed_size_is_seen_by_who_asks() {
+    check_miss(
+        "touch f",
+        "test -s f && echo some || echo none",
+        "echo x > f",
+        "f",
+    );
+}
+
+#[test]
+fn a_reversed_order_of_times_is_a_difference_to_who_compares() {
+    check_miss(
+        "touch -d @1000 b; touch -d @2000 a",
+        "test a -nt b && echo newer || echo older",
+        "touch -d @1000 a; touch -d @2000 b",
+        "order of file times",
+    );
+}
+
+#[test]
+fn other_times_in_the_same_order_are_none() {
+    check_still_hit(
+        "touch -d @1000 b; touch -d @2000 a",
+        "test a -nt b && echo newer || echo older",
+        "touch -d @3000 b; touch -d @4000 a",
+    );
+}
+
+#[test]
+fn a_touched_prerequisite_makes_make_run() {
+    check_miss(
+        "printf 'o: i\\n\\tcp i o\\n' > Makefile; echo 1 > i; echo 1 > o; touch -d @1500000100 o",
+        "make",
+        "touch i",
+        "order of file times",
+    );
+}
+
+#[test]
+fn an_older_prerequisite_of_other_content_is_a_difference_to_make() {
+    check_miss(
+        "printf 'o: i\\n\\tcp i o\\n' > Makefile; echo 1 > i",
+        "make; cat o",
+        "echo 2 > i; touch -d @1000000000 i",
+        "i",
+    );
+}
+
+#[test]
+fn a_changed_executable_is_a_difference() {
+    check_miss("cp /bin/true t", "./t; echo $?", "cp /bin/false t", "t");
+}
+
+#[test]
+fn a_changed_script_is_a_difference() {
+    let script = "printf '#!/bin/sh\\necho %s\\n'";
+    check_miss(
+        &format!("{script} 1 > s; chmod +x s"),
+        "./s",
+        &format!("{script} 2 > s"),
+        "s",
+    );
+}
+
+#[test]
+fn a_program_that_appears_earlier_in_the_path_is_a_difference() {
+    let script = "printf '#!/bin/sh\\necho %s\\n'";
+    check_miss(
+        &format!("mkdir a b; {script} 1 > b/prog; chmod +x b/prog"),
+        "PATH=a:b:$PATH; prog",
+        &format!("{script} 2 > a/prog; chmod +x a/prog"),
+        "a/prog",
+    );
+}
+
+#[test]
+fn a_changed_variable_is_a_difference() {
+    let mut sandbox = Sandbox::new("");
+    sandbox.variables = vec![("COLOUR".into(), "red".into())];
+    sandbox.cached("echo $COLOUR");
+    sandbox.variables = vec![("COLOUR".into(), "blue".into())];
+    let run = sandbox.cached("echo $COLOUR");
+    run.assert_miss("never seen");
+    assert_eq!(run.out, "blue\n");
+}
+
+#[test]
+fn an_ignored_variable_counts_under_strict() {
+    let mut sandbox = Sandbox::new("echo 1 > f");
+    sandbox.options = vec!["--strict".into()];
+    sandbox.cached("cat f");
+    sandbox.variables = vec![("SSH_TTY".into(), "else".into())];
+    sandbox.cached("cat f").assert_miss("never seen");
+}
+
+#[test]
+fn a_variable_of_the_session_counts_for_who_shows_them_all() {
+    let mut sandbox = Sandbox::new("");
+    let env = |sandbox: &Sandbox| sandbox.run(sandbox.pcache().args(["--", "env"]));
+    env(&sandbox);
+    sandbox.variables = vec![("SSH_TTY".into(), "else".into())];
+    assert!(env(&sandbox).out.contains("SSH_TTY=else"));
+}
+
+#[test]
+fn another_argument_is_a_difference() {
+    let sandbox = Sandbox::new("");
+    sandbox.cached("echo 1");
+    let run = sandbox.cached("echo 2");
+    run.assert_miss("never seen");
+    assert_eq!(run.out, "2\n");
+}
+
+#[test]
+fn another_directory_is_a_difference() {
+    let sandbox = Sandbox::new("mkdir d e; echo 1 > d/f; echo 2 > e/f");
+    let inside = |dir: &str| {
+        sandbox.run(
+            sandbox
+                .pcache()
+                .current_dir(sandbox.path(dir))
+                .args(["--", "cat", "f"]),
+        )
+    };
+    assert_eq!(inside("d").out, "1\n");
+    let run = inside("e");
+    run.assert_miss("never seen");
+    assert_eq!(run.out, "2\n");
+}
+
+#[test]
+fn another_mask_for_new_files_is_a_difference() {
+    let sandbox = Sandbox::new("");
+    let masked = |mask: &str| {
+        let script = format!("umask {mask}; exec \"$@\"");
+        let pcache = sandbox.pcache();
+        let mut shell = std::process::Command::new("sh");
+        shell
+            .args(["-c", &script, "sh"])
+            .arg(pcache.get_program())
+            .args(pcache.get_args());
+        shell.args(["--", "sh", "-c", "rm -f f; : > f; ls -l f | cut -c 1-10"]);
+        sandbox.run(sandbox.environment(&mut shell))
+    };
+    assert_eq!(masked("022").out, "-rw-r--r--\n");
+    assert_eq!(masked("077").out, "-rw-------\n");
+}
+
+#[test]
+fn changed_content_on_standard_input_is_a_difference() {
+    use std::fs::File;
+    let sandbox = Sandbox::new("echo 1 > f");
+    let sorted = || {
+        let input = File::open(sandbox.path("f")).expect("the file");
+        sandbox.run(sandbox.pcache().stdin(input).args(["--", "sort"]))
+    };
+    sorted();
+    sandbox.edit("echo 2 > f");
+    let run = sorted();
+    assert!(!run.is_hit());
+    assert_eq!(run.out, "2\n");
+}
+
+#[test]
+fn another_position_in_standard_input_is_a_difference() {
+    use std::fs::File;
+    use std::io::{Seek, SeekFrom};
+    let sandbox = Sandbox::new("seq 5 > f");
+    let from = |offset: u64| {
+        let mut input = File::open(sandbox.path("f")).expect("the file");
+        input.seek(SeekFrom::Start(offset)).expect("a position");
+        sandbox.run(sandbox.pcache().stdin(input).args(["--", "sort", "-r"]))
+    };
+    assert_eq!(from(0).out, "5\n4\n3\n2\n1\n");
+    assert_eq!(from(4).out, "5\n4\n3\n");
+}
+
+#[test]
+fn an_edit_is_found_between_two_edits() {
+    let sandbox = Sandbox::new("echo 'int f(void) { return 1; }' > a.c");
+    for number in [1, 2, 3, 2, 1] {
+        sandbox.edit(&format!("echo 'int f(void) {{ return {number}; }}' > a.c"));
+        let run = sandbox.cached("cc -S -o - a.c");
+        assert!(
+            run.out.contains(&format!("${number}, %eax")),
+            "{number}: {}",
+            run.out
+        );
+    }
+}
+
+#[test]
+fn a_product_changed_by_hand_is_made_again() {
+    let sandbox = Sandbox::new("seq 10 > f");
+    sandbox.cached("sort f > g");
+    let sorted = sandbox.text("g");
+    sandbox.edit("echo changed > g");
+    sandbox.cached("sort f > g").assert_hit();
+    assert_eq!(sandbox.text("g"), sorted);
+}
+
+#[test]
+fn a_deleted_product_is_made_again() {
+    let sandbox = Sandbox::new("seq 10 > f");
+    sandbox.cached("sort f > g");
+    let sorted = sandbox.text("g");
+    sandbox.edit("rm g");
+    sandbox.cached("sort f > g").assert_hit();
+    assert_eq!(sandbox.text("g"), sorted);
+}

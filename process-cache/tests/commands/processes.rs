@@ -1,0 +1,217 @@
+//! Kinds of processes and of trees of them.
+
+use std::process::{Command, Stdio};
+
+use crate::support::{PCACHE, Sandbox, check_hit, check_hit_in, program};
+
+#[test]
+fn a_parallel_make_with_a_jobserver_is_skipped() {
+    check_hit(
+        "printf 'all: 1 2 3 4\\n%%: i\\n\\t@sort -r i > $@\\n' > Makefile; seq 100 > i",
+        "make -j4",
+    );
+}
+
+#[test]
+fn units_of_a_parallel_make_are_skipped() {
+    let sandbox = Sandbox::new(
+        "printf 'all: 1.o 2.o 3.o 4.o\\n%%.o: %%.i\\n\\t@sort -r $< > $@\\n' > Makefile; \
+         for i in 1 2 3 4; do seq $i > $i.i; done",
+    );
+    sandbox.cached("make -j4");
+    sandbox.reset();
+    sandbox.edit("echo 9 > 3.i");
+    let run = sandbox.cached("make -j4");
+    // One child of a parallel make has the standard input, whoever comes first;
+    // for another it may differ from last time.
+    let hits = run.units.iter().filter(|unit| unit.result == "hit").count();
+    assert!(hits >= 2, "{:#?}", run.units);
+    assert_eq!(sandbox.text("3.o"), "9\n");
+    assert_eq!(sandbox.text("4.o"), "4\n3\n2\n1\n");
+}
+
+#[test]
+fn a_recursive_make_is_skipped() {
+    check_hit(
+        "mkdir s; printf 'all:\\n\\t$(MAKE) -C s\\n' > Makefile; \
+         printf 'all: x\\nx:\\n\\techo hi > x\\n' > s/Makefile",
+        "make",
+    );
+}
+
+#[test]
+fn a_recursive_parallel_make_is_skipped() {
+    check_hit(
+        "mkdir s; printf 'all:\\n\\t@$(MAKE) --no-print-directory -C s\\n' > Makefile; \
+         printf 'all: x y\\nx y:\\n\\t@echo hi > $@\\n' > s/Makefile",
+        "make -j3",
+    );
+}
+
+#[test]
+fn two_hundred_processes_are_skipped_as_one() {
+    let sandbox = Sandbox::new("");
+    check_hit_in(
+        &sandbox,
+        "i=0; while [ $i -lt 200 ]; do /bin/echo $i; i=$((i+1)); done",
+    );
+}
+
+#[test]
+fn parallel_processes_are_waited_for() {
+    check_hit(
+        "",
+        "for i in 1 2 3 4 5 6 7 8; do (/bin/echo $i > f$i) & done; wait; cat f?",
+    );
+}
+
+const THREADS: &str = r#"
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+static void *work(void *argument) {
+    char name[8];
+    snprintf(name, sizeof name, "f%ld", (long)argument);
+    FILE *file = fopen(name, "w");
+    fprintf(file, "%s\n", name);
+    fclose(file);
+    return NULL;
+}
+int main(void) {
+    pthread_t threads[8];
+    for (long i = 0; i < 8; i++) pthread_create(&threads[i], NULL, work, (void *)i);
+    for (long i = 0; i < 8; i++) pthread_join(threads[i], NULL);
+    return 0;
+}
+"#;
+
+#[test]
+fn threads_that_write_files_are_skipped() {
+    let setup = format!("cat > t.c <<'END'\n{THREADS}END\ncc -pthread -o t t.c");
+    check_hit(&setup, "./t");
+}
+
+const EXEC_FROM_THREAD: &str = r#"
+#include <pthread.h>
+#include <unistd.h>
+static void *work(void *argument) {
+    execl("/bin/cat", "cat", "f", (char *)0);
+    return argument;
+}
+int main(void) {
+    pthread_t thread;
+    pthread_create(&thread, NULL, work, NULL);
+    for (;;) pause();
+}
+"#;
+
+#[test]
+fn an_exec_by_a_thread_is_followed() {
+    let setup =
+        format!("cat > t.c <<'END'\n{EXEC_FROM_THREAD}END\ncc -pthread -o t t.c; echo 1 > f");
+    let sandbox = Sandbox::new(&setup);
+    for text in ["1", "2", "2"] {
+        sandbox.edit(&format!("echo {text} > f"));
+        let run = sandbox.cached("./t");
+        assert_eq!(run.out, format!("{text}\n"));
+    }
+}
+
+#[test]
+fn a_static_program_is_skipped() {
+    let sandbox = Sandbox::new(
+        "cat > s.c <<'END'\n#include <stdio.h>\nint main(void) { char l[9]; FILE *f = fopen(\"f\", \"r\"); \
+         fputs(fgets(l, 9, f), stdout); return 0; }\nEND\ncc -static -o s s.c || cc -o s s.c; echo 1 > f",
+    );
+    sandbox.cached("./s");
+    sandbox.cached("./s").assert_hit();
+    sandbox.edit("echo 2 > f");
+    assert_eq!(sandbox.cached("./s").out, "2\n");
+}
+
+#[test]
+fn a_go_program_behaves_as_without_pcache() {
+    let Some(go) = program(&["go"]) else { return };
+    let sandbox = Sandbox::new("");
+    let build = format!(
+        "cat > main.go <<'END'\npackage main\nimport (\"fmt\"; \"os\")\nfunc main() {{ b, _ := os.ReadFile(\"f\"); \
+         c := make(chan int); for i := 0; i < 9; i++ {{ go func() {{ c <- i }}() }}; \
+         s := 0; for i := 0; i < 9; i++ {{ s += <-c }}; fmt.Print(s, \" \", string(b)) }}\nEND\n\
+         GOCACHE=$PWD/cache GOFLAGS=-mod=mod {go} build -o g main.go"
+    );
+    sandbox.edit(&build);
+    for text in ["1", "2", "2"] {
+        sandbox.edit(&format!("echo {text} > f"));
+        assert_eq!(sandbox.cached("./g").out, format!("36 {text}\n"));
+    }
+}
+
+#[test]
+fn scripts_that_run_scripts_are_skipped() {
+    check_hit(
+        "printf '#!/bin/sh\\n./b $1\\n' > a; printf '#!/bin/cat\\ntext\\n' > b; chmod +x a b",
+        "./a f",
+    );
+}
+
+#[test]
+fn a_pcache_inside_runs_its_command_directly() {
+    let sandbox = Sandbox::new("echo 1 > f");
+    let command = format!("'{PCACHE}' --quiet -- cat f");
+    let first = sandbox.cached(&command);
+    assert_eq!(first.out, "1\n");
+    sandbox.edit("echo 2 > f");
+    assert_eq!(sandbox.cached(&command).out, "2\n");
+}
+
+#[test]
+fn a_command_with_orphans_ends_at_once() {
+    let sandbox = Sandbox::new("mkfifo gate");
+    // The orphan waits for a gate that opens only after pcache has ended.
+    let run = sandbox.cached("(read x < gate; echo $x > left) < /dev/null > /dev/null 2>&1 & :");
+    assert!(run.status.success());
+    sandbox.edit("echo alive > gate; while ! test -s left; do sleep 0.01; done");
+    assert_eq!(sandbox.text("left"), "alive\n");
+}
+
+#[test]
+fn the_affinity_of_a_command_is_its_own() {
+    let sandbox = Sandbox::new("");
+    assert_eq!(sandbox.cached("nproc").out, sandbox.plain("nproc").out);
+}
+
+#[test]
+fn no_process_is_left_when_pcache_is_killed() {
+    let sandbox = Sandbox::new("mkfifo begun");
+    let mut pcache = sandbox.pcache();
+    pcache.args([
+        "--",
+        "sh",
+        "-c",
+        "echo $$ > begun; while :; do sleep 1; done",
+    ]);
+    let mut child = pcache.stdout(Stdio::null()).spawn().expect("pcache starts");
+    let pid = sandbox.plain("cat begun").out.trim().to_owned();
+    child.kill().expect("a signal");
+    child.wait().expect("it ends");
+    // `tail --pid` waits for the end of a process that is no child.
+    let mut wait = Command::new("tail");
+    let ended = wait
+        .args(["--pid", &pid, "-s", "0.01", "-f", "/dev/null"])
+        .status();
+    assert!(ended.expect("tail runs").success());
+    assert_eq!(sandbox.cached("echo still works").out, "still works\n");
+}
+
+#[test]
+fn an_exec_by_the_shell_is_skipped() {
+    check_hit("echo 1 > f", "exec sh -c 'echo a; exec cat f'");
+}
+
+#[test]
+fn a_child_in_the_background_that_is_waited_for_is_skipped() {
+    check_hit(
+        "",
+        "(sleep 0.05; echo second > f) & echo first; wait; cat f",
+    );
+}

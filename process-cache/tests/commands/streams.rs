@@ -1,0 +1,206 @@
+//! What is written to inherited descriptors, and where it ends.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Command, Stdio};
+
+use crate::support::{Run, Sandbox, check_hit, ending};
+
+const BOTH: &str = "for i in 1 2 3; do echo out $i; echo err $i >&2; done";
+
+#[test]
+fn both_streams_are_replayed() {
+    check_hit("", BOTH);
+}
+
+#[test]
+fn streams_that_share_a_pipe_keep_their_order() {
+    check_hit("", &format!("({BOTH}) 2>&1"));
+    let sandbox = Sandbox::new("");
+    let joined = |sandbox: &Sandbox| {
+        let (mut reader, writer) = std::io::pipe().expect("a pipe");
+        let mut pcache = sandbox.pcache();
+        pcache.args(["--", "sh", "-c", BOTH]);
+        pcache
+            .stdout(writer.try_clone().expect("a descriptor"))
+            .stderr(writer);
+        let mut child = pcache.spawn().expect("pcache starts");
+        drop(pcache);
+        let mut text = String::new();
+        reader.read_to_string(&mut text).expect("text");
+        assert!(child.wait().expect("it ends").success());
+        text
+    };
+    let first = joined(&sandbox);
+    assert_eq!(first, "out 1\nerr 1\nout 2\nerr 2\nout 3\nerr 3\n");
+    assert_eq!(joined(&sandbox), first);
+}
+
+#[test]
+fn streams_that_share_a_file_keep_their_order() {
+    let sandbox = Sandbox::new("");
+    for _ in 0..2 {
+        let file = File::create(sandbox.path("log")).expect("a file");
+        let mut pcache = sandbox.pcache();
+        pcache.args(["--", "sh", "-c", BOTH]);
+        pcache
+            .stdout(file.try_clone().expect("a descriptor"))
+            .stderr(file);
+        assert!(pcache.status().expect("pcache starts").success());
+        assert_eq!(
+            sandbox.text("log"),
+            "out 1\nerr 1\nout 2\nerr 2\nout 3\nerr 3\n"
+        );
+    }
+}
+
+#[test]
+fn output_to_a_file_inside_the_command_keeps_its_order() {
+    check_hit("", &format!("({BOTH}) > log 2>&1"));
+}
+
+#[test]
+fn a_megabyte_through_a_pipe_arrives() {
+    check_hit("head -c 1000000 /dev/zero | tr '\\0' x > f", "cat f");
+}
+
+#[test]
+fn a_megabyte_through_a_pipe_inside_arrives() {
+    check_hit(
+        "head -c 1000000 /dev/zero | tr '\\0' x > f",
+        "cat f | cksum",
+    );
+}
+
+#[test]
+fn what_a_skipped_child_says_in_a_pipeline_arrives() {
+    let command = "cat f | cksum; cat g";
+    let sandbox = Sandbox::new("head -c 1000000 /dev/zero | tr '\\0' x > f; echo 1 > g");
+    let plain = sandbox.plain(command);
+    sandbox.cached(command).assert_like(&plain, "first run");
+    sandbox.edit("echo 2 > g");
+    let run = sandbox.cached(command);
+    assert_eq!(run.unit("cat f").result, "hit");
+    assert_eq!(run.out, plain.out.replace("\n1\n", "\n2\n"));
+}
+
+/// Reads one line of what a command says, and then no more.
+fn first_line(command: &mut Command) -> (String, (Option<i32>, Option<i32>)) {
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("it starts");
+    let mut line = String::new();
+    {
+        let mut reader = BufReader::new(child.stdout.take().expect("a pipe"));
+        reader.read_line(&mut line).expect("a line");
+    }
+    (line, ending(child.wait().expect("it ends")))
+}
+
+#[test]
+fn a_reader_that_leaves_early_ends_a_skipped_command_as_it_would_end_the_real_one() {
+    let sandbox = Sandbox::new("");
+    let script = "seq 1 1000000";
+    let complete = sandbox.cached(script);
+    assert_eq!(complete.out.len(), 6_888_896);
+    let mut plain = Command::new("sh");
+    sandbox.environment(plain.args(["-c", script]));
+    let expected = first_line(&mut plain);
+    assert_eq!(
+        first_line(sandbox.pcache().args(["--", "sh", "-c", script])),
+        expected
+    );
+}
+
+#[test]
+fn a_reader_that_leaves_early_ends_a_first_run_as_it_would_end_the_plain_one() {
+    let sandbox = Sandbox::new("");
+    let script = "seq 1 1000000";
+    let mut plain = Command::new("sh");
+    sandbox.environment(plain.args(["-c", script]));
+    let expected = first_line(&mut plain);
+    assert_eq!(
+        first_line(sandbox.pcache().args(["--", "sh", "-c", script])),
+        expected
+    );
+}
+
+#[test]
+fn closed_streams_are_the_commands_own_business() {
+    check_hit("", "echo x >&-; echo $? > status; cat < /dev/null");
+}
+
+#[test]
+fn output_without_a_last_newline_is_replayed() {
+    check_hit("", "printf one; printf two >&2; printf three");
+}
+
+#[test]
+fn bytes_that_are_no_text_are_replayed() {
+    let sandbox = Sandbox::new("");
+    let command = "printf '\\000\\377\\200x'";
+    let bytes = || {
+        let mut pcache = sandbox.pcache();
+        pcache
+            .args(["--", "sh", "-c", command])
+            .output()
+            .expect("pcache runs")
+            .stdout
+    };
+    assert_eq!(bytes(), b"\0\xff\x80x");
+    assert_eq!(bytes(), b"\0\xff\x80x");
+}
+
+#[test]
+fn output_is_appended_where_the_caller_appends() {
+    let sandbox = Sandbox::new("");
+    let append = || {
+        let log = File::options()
+            .append(true)
+            .create(true)
+            .open(sandbox.path("log"));
+        let mut pcache = sandbox.pcache();
+        pcache
+            .args(["--", "echo", "line"])
+            .stdout(log.expect("a file"));
+        assert!(pcache.status().expect("pcache runs").success());
+    };
+    append();
+    append();
+    append();
+    assert_eq!(sandbox.text("log"), "line\nline\nline\n");
+}
+
+#[test]
+fn output_goes_where_the_caller_stands_in_a_file() {
+    let sandbox = Sandbox::new("");
+    let script = |program: &str| format!("({program} one; {program} two; {program} one) > log");
+    sandbox.plain(&script("echo"));
+    let plain = sandbox.text("log");
+    let echo = format!("'{}' -q --min-time 0 -- echo", crate::support::PCACHE);
+    for _ in 0..2 {
+        sandbox.plain(&script(&echo));
+        assert_eq!(sandbox.text("log"), plain);
+    }
+}
+
+#[test]
+fn a_pipe_on_standard_input_is_read_by_the_command_itself() {
+    let mut sandbox = Sandbox::new("");
+    sandbox.input = Some(b"one".to_vec());
+    let run: Run = sandbox.cached("cat");
+    assert_eq!(run.out, "one");
+    run.assert_uncacheable("pipe");
+    sandbox.input = Some(b"two".to_vec());
+    assert_eq!(sandbox.cached("cat").out, "two");
+}
+
+#[test]
+fn a_command_that_ignores_the_pipe_on_its_standard_input_is_skipped() {
+    let mut sandbox = Sandbox::new("echo 1 > f");
+    sandbox.input = Some(Vec::new());
+    sandbox.cached("cat f");
+    sandbox.cached("cat f").assert_hit();
+}

@@ -1,0 +1,202 @@
+//! Time and chance are inputs: what shows them is run again.
+
+use crate::support::{Sandbox, check_hit, check_uncacheable, program};
+
+#[test]
+fn the_date_in_a_file_is_written_again() {
+    let sandbox = Sandbox::new("");
+    sandbox.cached("date +%N > x");
+    let first = sandbox.text("x");
+    sandbox.cached("date +%N > x");
+    assert_ne!(sandbox.text("x"), first);
+}
+
+/// The command runs each time, for this reason.
+#[track_caller]
+fn check_runs_again(command: &str, reason: &str) {
+    let sandbox = Sandbox::new("echo 1 > f");
+    for _ in 0..2 {
+        let run = sandbox.cached(command);
+        assert!(run.status.success(), "{run:?}");
+        run.assert_uncacheable(reason);
+    }
+}
+
+#[test]
+fn a_program_that_shows_the_time_runs_again() {
+    check_runs_again("date +%s", "time of day");
+}
+
+#[test]
+fn python_that_asks_for_the_time_runs_again() {
+    if let Some(python) = program(&["python3"]) {
+        check_runs_again(
+            &format!("{python} -c 'import time; print(time.time())'"),
+            "time of day",
+        );
+    }
+}
+
+#[test]
+fn python_that_draws_a_number_runs_again() {
+    if let Some(python) = program(&["python3"]) {
+        check_runs_again(
+            &format!("{python} -c 'import uuid; print(uuid.uuid4())'"),
+            "",
+        );
+    }
+}
+
+#[test]
+fn a_universal_identifier_is_drawn_again() {
+    if let Some(uuidgen) = program(&["uuidgen"]) {
+        check_runs_again(&uuidgen, "random");
+    }
+    check_runs_again("cat /proc/sys/kernel/random/uuid", "random/uuid");
+}
+
+#[test]
+fn a_random_name_that_is_shown_is_made_again() {
+    check_runs_again("mktemp -u", "random");
+}
+
+#[test]
+fn a_random_number_of_bash_is_drawn_again() {
+    if let Some(bash) = program(&["bash"]) {
+        check_runs_again(&format!("{bash} -c 'echo $RANDOM'"), "RANDOM");
+    }
+}
+
+#[test]
+fn a_clock_of_bash_is_read_again() {
+    if let Some(bash) = program(&["bash"]) {
+        for variable in ["EPOCHREALTIME", "EPOCHSECONDS", "SECONDS"] {
+            check_runs_again(&format!("{bash} -c 'echo ${variable}'"), "");
+        }
+        check_runs_again(&format!("{bash} -c 'printf \"%(%s)T\\n\" -1'"), "");
+        check_runs_again(&format!("{bash} -c 'echo $SRANDOM'"), "");
+    }
+}
+
+#[test]
+fn a_generated_key_is_generated_again() {
+    if let Some(openssl) = program(&["openssl"]) {
+        check_runs_again(&format!("{openssl} rand -hex 8"), "random");
+    }
+}
+
+#[test]
+fn bytes_of_the_random_device_are_read_again() {
+    check_runs_again("head -c 8 /dev/urandom | od", "urandom");
+}
+
+#[test]
+fn a_shuffle_is_drawn_again() {
+    check_runs_again("seq 10 | shuf", "random");
+    check_runs_again("seq 10 | sort -R", "random");
+}
+
+#[test]
+fn a_sort_is_no_chance() {
+    check_hit("seq 100 > f", "sort -r f");
+}
+
+#[test]
+fn a_long_listing_depends_on_the_times_it_shows() {
+    let sandbox = Sandbox::new("echo 1 > f; touch -d @1000000000 f");
+    sandbox.cached("ls -l f");
+    sandbox.edit("touch -d @1200000000 f");
+    let run = sandbox.cached("ls -l f");
+    assert!(!run.is_hit());
+    assert!(run.out.contains("2008"), "{}", run.out);
+}
+
+#[test]
+fn uptime_is_read_again() {
+    check_runs_again("cat /proc/uptime", "/proc/uptime");
+}
+
+#[test]
+fn a_bash_script_without_chance_is_skipped() {
+    if let Some(bash) = program(&["bash"]) {
+        check_hit(
+            "echo 1 > f",
+            &format!("{bash} -c 'while read x; do echo $x; done < f'"),
+        );
+    }
+}
+
+#[test]
+fn a_reason_to_run_again_leaves_the_rest_of_the_tree_skipped() {
+    let sandbox = Sandbox::new("seq 10 > f");
+    let command = "sort -r f; date > /dev/null; :";
+    sandbox.cached(command);
+    let run = sandbox.cached(command);
+    run.assert_uncacheable("time of day");
+    assert_eq!(run.unit("sort").result, "hit");
+    assert_eq!(run.unit("date").result, "not_stored");
+}
+
+#[test]
+fn strict_doubts_the_clock_of_a_compiler() {
+    let mut sandbox = Sandbox::new("echo 'int x;' > a.c");
+    sandbox.options = vec!["--strict".into()];
+    sandbox.cached("cc -c a.c").assert_uncacheable("clock");
+    sandbox.options.clear();
+    check_hit("echo 'int x;' > a.c", "cc -c a.c");
+}
+
+#[test]
+fn a_clock_that_a_child_reads_is_its_ancestors_matter() {
+    check_uncacheable("", "sh -c 'sh -c \"date > /dev/null\"'", "time of day");
+}
+
+#[test]
+fn a_date_in_a_program_is_compiled_again() {
+    let sandbox = Sandbox::new("echo 'char *date = __DATE__;' > a.c");
+    check_dated(&sandbox);
+}
+
+#[test]
+fn a_date_that_macros_paste_together_is_compiled_again() {
+    let sandbox = Sandbox::new(
+        "printf '#define C(a, b) a##b\n#define D(a, b) C(a, b)\nchar *time = D(__TI, ME__);\n' > a.c",
+    );
+    check_dated(&sandbox);
+}
+
+#[test]
+fn the_time_of_a_source_that_is_compiled_in_is_compiled_again() {
+    let sandbox = Sandbox::new("echo 'char *time = __TIMESTAMP__;' > a.c");
+    check_dated(&sandbox);
+}
+
+#[track_caller]
+fn check_dated(sandbox: &Sandbox) {
+    for _ in 0..2 {
+        sandbox.reset();
+        let run = sandbox.cached("cc -c a.c");
+        assert!(run.status.success(), "{run:?}");
+        run.assert_uncacheable("show a time");
+    }
+}
+
+#[test]
+fn a_random_number_of_awk_is_drawn_again() {
+    check_runs_again("awk 'BEGIN { srand(); print rand() }'", "random");
+}
+
+#[test]
+fn an_awk_program_without_chance_is_skipped() {
+    check_hit("seq 10 > f", "awk '{ s += $1 } END { print s }' f");
+}
+
+#[test]
+fn the_date_in_a_data_base_of_make_is_shown_again() {
+    let sandbox = Sandbox::new("echo all: > Makefile");
+    for _ in 0..2 {
+        sandbox
+            .cached("make -p > x")
+            .assert_uncacheable("show a time");
+    }
+}
