@@ -1,0 +1,283 @@
+//! What a tree of units made of each name that it changed.
+
+use crate::defect::{Defect, planted};
+use crate::hit::effect_path;
+use crate::locate::{is_directory, is_link};
+use crate::outcome::{Effect, Time};
+use crate::path::FilePath;
+use crate::store::Store;
+use crate::unit::{Change, TimeState};
+use crate::world::World;
+use rustix::fs::{FileType, Stat};
+
+pub(super) fn modified(stat: &Stat) -> i128 {
+    i128::from(stat.st_mtime) * 1_000_000_000 + i128::from(stat.st_mtime_nsec)
+}
+
+/// Reads off the world what became of each changed name.
+pub(super) fn capture(
+    store: &Store,
+    world: &World,
+    changes: &[(FilePath, Change)],
+) -> Result<Vec<Effect>, String> {
+    let mut effects: Vec<(u64, Effect)> = Vec::new();
+    let mut links: Vec<Effect> = Vec::new();
+    let mut passing: Vec<(u64, FilePath)> = Vec::new();
+    for (path, change) in changes {
+        let now = match rustix::fs::lstat(path.as_path()) {
+            Ok(stat) => Some(stat),
+            Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => None,
+            Err(error) => return Err(format!("{}: {error}", path.display())),
+        };
+        let Some(stat) = now else {
+            match change.initial.as_deref() {
+                Some(initial) if is_directory(initial) => {
+                    if !planted(Defect::RemoveEffect) {
+                        effects.push((change.last, Effect::RemoveDir { path: path.clone() }));
+                    }
+                }
+                Some(_) => {
+                    if !planted(Defect::RemoveEffect) {
+                        effects.push((change.last, Effect::Remove { path: path.clone() }));
+                    }
+                }
+                None => {
+                    // It came and went: that is seen in its directory's time.
+                    if let Some(parent) = path.parent() {
+                        passing.push((change.last, FilePath::from(parent)));
+                    }
+                }
+            }
+            continue;
+        };
+        let attributes = || {
+            let mut buffer = [0_u8; 64];
+            !matches!(rustix::fs::llistxattr(path.as_path(), &mut buffer), Ok(0))
+        };
+        if change.attributes && attributes() {
+            return Err(format!("sets extended attributes of {}", path.display()));
+        }
+        if change.content.is_none() {
+            metadata_effects(path, change, &stat, &mut effects);
+            continue;
+        }
+        // Another kind of thing stood there: it goes first.
+        if let Some(initial) = change.initial.as_deref()
+            && FileType::from_raw_mode(initial.st_mode) != FileType::from_raw_mode(stat.st_mode)
+        {
+            let first = change.content.unwrap_or(change.last);
+            let effect = if is_directory(initial) {
+                Effect::RemoveDir { path: path.clone() }
+            } else {
+                Effect::Remove { path: path.clone() }
+            };
+            effects.push((first, effect));
+        }
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => {
+                if let Some(target) = &change.linked_to
+                    && let Ok(other) = rustix::fs::lstat(target.as_path())
+                    && (other.st_ino, other.st_dev) == (stat.st_ino, stat.st_dev)
+                {
+                    if let Some(parent) = path.parent() {
+                        passing.push((change.last, FilePath::from(parent)));
+                    }
+                    links.push(Effect::HardLink {
+                        path: path.clone(),
+                        to: target.clone(),
+                    });
+                    continue;
+                }
+                if let Some(effect) = file_effect(store, world, path, change, &stat)? {
+                    effects.push((change.last, effect));
+                }
+            }
+            FileType::Symlink => {
+                let target =
+                    std::fs::read_link(path).map_err(|e| format!("{}: {e}", path.display()))?;
+                if !planted(Defect::SymlinkEffect) {
+                    let target = FilePath::from(target);
+                    effects.push((
+                        change.last,
+                        Effect::Symlink {
+                            path: path.clone(),
+                            target,
+                        },
+                    ));
+                }
+                if let TimeState::Set(..) = change.time {
+                    let (path, time) = (path.clone(), time_of(change));
+                    effects.push((change.last, Effect::SetTimes { path, time }));
+                }
+            }
+            FileType::Directory => {
+                if !planted(Defect::DirectoryEffect) {
+                    // Removed and made again, it is another directory.
+                    let again = change
+                        .initial
+                        .as_deref()
+                        .is_some_and(|initial| is_directory(initial) && change.fresh);
+                    if again {
+                        let first = change.content.unwrap_or(change.last);
+                        effects.push((first, Effect::RemoveDir { path: path.clone() }));
+                    }
+                    let effect = Effect::MakeDir {
+                        path: path.clone(),
+                        mode: stat.st_mode & 0o7777,
+                        time: match change.time {
+                            TimeState::Set(a, m) => Time::Set(a, m),
+                            _ => Time::Present,
+                        },
+                    };
+                    effects.push((change.content.unwrap_or(change.last), effect));
+                }
+            }
+            _ => return Err(format!("{} is no plain file", path.display())),
+        }
+    }
+    // What certainly changes the directory's time by itself.
+    let shaped = |directory: &FilePath| {
+        effects.iter().any(|(_, effect)| {
+            effect_path(effect).parent() == Some(directory.as_path())
+                && matches!(
+                    effect,
+                    Effect::MakeDir { .. }
+                        | Effect::Symlink { .. }
+                        | Effect::Remove { .. }
+                        | Effect::RemoveDir { .. }
+                        | Effect::Write { fresh: true, .. }
+                )
+        })
+    };
+    passing.sort_by(|a, b| (&a.1, b.0).cmp(&(&b.1, a.0)));
+    passing.dedup_by(|a, b| a.1 == b.1);
+    passing.retain(|(_, directory)| {
+        !shaped(directory)
+            && rustix::fs::lstat(directory.as_path())
+                .is_ok_and(|stat| stat.st_uid == rustix::process::geteuid().as_raw())
+    });
+    for (seq, path) in passing {
+        effects.push((
+            seq,
+            Effect::SetTimes {
+                path,
+                time: Time::Present,
+            },
+        ));
+    }
+    effects.sort_by_key(|(seq, _)| *seq);
+    let mut effects: Vec<Effect> = effects.into_iter().map(|(_, effect)| effect).collect();
+    effects.append(&mut links);
+    Ok(effects)
+}
+
+fn time_of(change: &Change) -> Time {
+    if planted(Defect::TimeEffect) {
+        return Time::Present;
+    }
+    match change.time {
+        TimeState::Kept => Time::Kept,
+        TimeState::Present => Time::Present,
+        TimeState::Set(accessed, modified) => Time::Set(accessed, modified),
+    }
+}
+
+/// Effects of a change that left the content alone.
+fn metadata_effects(
+    path: &FilePath,
+    change: &Change,
+    stat: &Stat,
+    effects: &mut Vec<(u64, Effect)>,
+) {
+    if change.mode_set && !is_link(stat) && !planted(Defect::ModeEffect) {
+        let mode = stat.st_mode & 0o7777;
+        effects.push((
+            change.last,
+            Effect::Chmod {
+                path: path.clone(),
+                mode,
+            },
+        ));
+    }
+    if change.time != TimeState::Kept {
+        let time = time_of(change);
+        effects.push((
+            change.last,
+            Effect::SetTimes {
+                path: path.clone(),
+                time,
+            },
+        ));
+    }
+}
+
+/// The effect of a change of a regular file's content.
+fn file_effect(
+    store: &Store,
+    world: &World,
+    path: &FilePath,
+    change: &Change,
+    stat: &Stat,
+) -> Result<Option<Effect>, String> {
+    let shown = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    let length = stat.st_size as u64;
+    let permissions = stat.st_mode & 0o7777;
+    let create_mode = if change.was_absent() || change.mode_set {
+        permissions
+    } else {
+        change.create_mode.unwrap_or(permissions)
+    };
+    let initial = change.initial.as_deref();
+    let opened_only = !change.fresh
+        && initial.is_some_and(|initial| {
+            initial.st_size == stat.st_size
+                && initial.st_ino == stat.st_ino
+                && modified(initial) == modified(stat)
+        });
+    if opened_only && change.time == TimeState::Present && !change.mode_set {
+        return Ok(None);
+    }
+    if planted(Defect::WriteEffect) && !change.fresh && initial.is_some() {
+        return Ok(None);
+    }
+    let file = std::fs::File::open(path).map_err(|error| shown(&error))?;
+    if let Some(from) = change.appended_from.filter(|from| *from <= length)
+        && !planted(Defect::AppendEffect)
+    {
+        let data = store
+            .put_range(&file, from, length - from)
+            .map_err(|error| shown(&error))?;
+        let (length, time) = (length - from, time_of(change));
+        let path = path.clone();
+        return Ok(Some(Effect::Append {
+            path,
+            data,
+            length,
+            create_mode,
+            time,
+        }));
+    }
+    let content = store
+        .put_file(&file, length)
+        .map_err(|error| shown(&error))?;
+    world.table().resume(stat.st_dev, stat.st_ino);
+    world.learn(path, content);
+    let mode = (change.fresh || change.mode_set).then_some(permissions);
+    Ok(Some(Effect::Write {
+        path: path.clone(),
+        content,
+        length,
+        mode: if planted(Defect::ModeEffect) {
+            None
+        } else {
+            mode
+        },
+        create_mode: if planted(Defect::ModeEffect) {
+            0o644
+        } else {
+            create_mode
+        },
+        fresh: change.fresh,
+        time: time_of(change),
+    }))
+}

@@ -1,0 +1,304 @@
+//! What a unit looks at: metadata, links, listings, permissions, and calls that
+//! fail.
+
+use super::errno;
+use crate::defect::{Defect, planted};
+use crate::fact::{Answer, Query, TimeUse};
+use crate::locate::{Located, is_directory, is_regular};
+use crate::path::FilePath;
+use crate::place::{Class, classify};
+use crate::session::Session;
+use crate::unit::{Observed, UnitId};
+use crate::world::World;
+use ptrace_async::event::{FileKind, OpenFile, PathRef};
+use rustix::fs::Stat;
+use rustix::io::Errno;
+use std::path::Path;
+use std::sync::Arc;
+
+impl Session {
+    /// Notes an observation now.
+    pub fn note(&mut self, unit: UnitId, query: Query, observed: Observed, resource: FilePath) {
+        let seq = self.tick();
+        self.unit(unit).observe(seq, query, observed, resource);
+    }
+
+    /// Asks the world, and notes the answer.
+    pub(super) fn ask(&mut self, unit: UnitId, query: Query, resource: FilePath) {
+        let answer = self.world.ask(&query);
+        if let Answer::Unknown(reason) = answer {
+            self.doubt(unit, reason, true);
+            return;
+        }
+        self.note(unit, query, Observed::Answer(answer), resource);
+    }
+
+    /// Looks at a path; links on the way are noted.
+    pub fn look(&mut self, unit: UnitId, path: &Path, follow: bool) -> Located {
+        let located = self.locator.look(path, follow);
+        if let Some((given, canonical)) = &located.indirect {
+            let query = Query::RealPath(given.clone());
+            if !self.unit(unit).observations.contains_key(&query) {
+                let answer = Observed::Answer(Answer::Path(canonical.clone()));
+                self.note(unit, query, answer, given.clone());
+            }
+        }
+        // The last component is a link itself: where it leads matters to what
+        // is written through it.
+        if follow && located.resource.as_os_str() != path.as_os_str() && located.indirect.is_none()
+        {
+            let given = FilePath::from(path);
+            let query = Query::Link(given.clone());
+            if !self.unit(unit).observations.contains_key(&query)
+                && let Ok(target) = std::fs::read_link(path)
+            {
+                let answer = Observed::Answer(Answer::Path(FilePath::from(target)));
+                self.note(unit, query, answer, given);
+            }
+        }
+        located
+    }
+
+    pub(super) fn stat(&mut self, unit: UnitId, path: &Path, follow: bool) {
+        let time = self.unit(unit).policy.time;
+        self.stat_as(unit, path, follow, time);
+    }
+
+    pub(super) fn stat_as(&mut self, unit: UnitId, path: &Path, follow: bool, time: TimeUse) {
+        if classify(path) != Class::Ordinary {
+            return;
+        }
+        let located = self.look(unit, path, follow);
+        self.metadata_as(unit, path, follow, &located, time);
+    }
+
+    /// Metadata of a file that was inherited for reading.
+    pub(super) fn stat_inherited(&mut self, unit: UnitId, file: &OpenFile) {
+        if !self.is_own(unit, file)
+            && file.readable
+            && matches!(file.kind, FileKind::Opened | FileKind::Regular)
+            && let Some(path) = &file.path
+        {
+            self.stat(unit, path, true);
+        }
+    }
+
+    /// Notes metadata as the program's policy wants it.
+    pub(super) fn metadata(&mut self, unit: UnitId, path: &Path, follow: bool, located: &Located) {
+        let time = self.unit(unit).policy.time;
+        self.metadata_as(unit, path, follow, located, time);
+    }
+
+    pub(super) fn metadata_as(
+        &mut self,
+        unit: UnitId,
+        path: &Path,
+        follow: bool,
+        located: &Located,
+        mut time: TimeUse,
+    ) {
+        let plain = self.unit(unit).policy.plain_directories
+            && located.stat.as_ref().is_ok_and(is_directory);
+        if path.starts_with("/dev") || time == TimeUse::Order && plain {
+            time = TimeUse::None;
+        }
+        let query = Query::Stat {
+            path: path.into(),
+            follow,
+            time,
+        };
+        let observed = match &located.stat {
+            Err(error) => Observed::Answer(errno(*error)),
+            Ok(stat) => {
+                let content =
+                    (time == TimeUse::Order && is_regular(stat)).then(|| self.content(path, stat));
+                Observed::Metadata {
+                    stat: Box::new(*stat),
+                    content,
+                }
+            }
+        };
+        self.note(unit, query, observed, located.resource.clone());
+        if let (true, Ok(stat)) = (self.unit(unit).policy.inodes, &located.stat) {
+            let query = Query::Inode {
+                path: path.into(),
+                follow,
+            };
+            let answer = Observed::Answer(World::inode_of(stat));
+            self.note(unit, query, answer, located.resource.clone());
+        }
+    }
+
+    /// Notes what a program file is to the one who executes it.
+    pub fn executable(&mut self, unit: UnitId, given: &FilePath, located: &Located) {
+        if planted(Defect::ExecutableFact) {
+            return;
+        }
+        if let Ok(stat) = &located.stat
+            && is_regular(stat)
+        {
+            let content = Observed::Content(self.content(given, stat));
+            self.note(
+                unit,
+                Query::Content(given.clone()),
+                content,
+                located.resource.clone(),
+            );
+        }
+        let query = Query::Access {
+            path: given.clone(),
+            mode: libc::X_OK,
+            effective: true,
+            follow: true,
+        };
+        self.ask(unit, query, located.resource.clone());
+    }
+
+    /// Notes what kind of thing was there (by canonical path).
+    pub(super) fn expect_kind(&mut self, unit: UnitId, path: &FilePath, initial: Option<&Stat>) {
+        let answer = initial.map_or(errno(Errno::NOENT), World::kind_of);
+        let query = Query::Kind {
+            path: path.clone(),
+            follow: false,
+        };
+        self.note(unit, query, Observed::Answer(answer), path.clone());
+    }
+
+    /// Whether a program whose clock reads do not count, as they do not show in
+    /// its results, shows one all the same: a date as text needs the time zone
+    /// (`__DATE__` and `__TIMESTAMP__` of compilers, `make -p`).
+    pub(super) fn shows_time(&mut self, unit: UnitId, path: &Path) -> bool {
+        use std::os::unix::ffi::OsStrExt;
+        let path = path.as_os_str().as_bytes();
+        let zone = path == b"/etc/localtime" || memchr::memmem::find(path, b"/zoneinfo/").is_some();
+        let unit = self.unit(unit);
+        // touch reads a date, and shows none.
+        zone && unit.policy.clock
+            && unit.policy.time < TimeUse::Modified
+            && !unit.program.ends_with("touch")
+    }
+
+    pub(super) fn read_link(&mut self, unit: UnitId, path: &Path) {
+        match classify(path) {
+            Class::Ordinary => {}
+            Class::Determined => return,
+            Class::Random | Class::Volatile => {
+                self.doubt(unit, format!("reads the link {}", path.display()), true);
+                return;
+            }
+        }
+        let located = self.look(unit, path, false);
+        let given = FilePath::from(path);
+        self.ask(unit, Query::Link(given), located.resource);
+    }
+
+    pub(super) fn list(&mut self, unit: UnitId, file: &OpenFile) {
+        if !self.listed.insert(file.id) {
+            return;
+        }
+        let Some(path) = &file.path else {
+            self.doubt(unit, "lists a nameless directory", true);
+            return;
+        };
+        match classify(path) {
+            Class::Ordinary => {}
+            Class::Determined => return,
+            _ => {
+                self.doubt(unit, format!("lists {}", path.display()), true);
+                return;
+            }
+        }
+        let located = self.look(unit, path, true);
+        self.list_path(unit, &FilePath::from(path.as_path()), located.resource);
+    }
+
+    pub(super) fn list_path(&mut self, unit: UnitId, path: &FilePath, resource: FilePath) {
+        match self.world.listing(path) {
+            Ok(names) => {
+                self.note(
+                    unit,
+                    Query::List(path.clone()),
+                    Observed::Listing(Arc::new(names)),
+                    resource,
+                );
+            }
+            Err(error) => {
+                self.note(
+                    unit,
+                    Query::List(path.clone()),
+                    Observed::Answer(errno(error)),
+                    resource,
+                );
+            }
+        }
+    }
+
+    pub(super) fn parent_access(&mut self, unit: UnitId, path: &FilePath) {
+        if let Some(parent) = path.parent() {
+            let parent = FilePath::from(parent);
+            let query = Query::Access {
+                path: parent.clone(),
+                mode: libc::W_OK | libc::X_OK,
+                effective: true,
+                follow: true,
+            };
+            self.ask(unit, query, parent);
+        }
+    }
+
+    pub(super) fn failed(&mut self, unit: UnitId, call: &str, paths: &[PathRef], error: i32) {
+        match error {
+            libc::EFAULT | libc::EINVAL | libc::ENAMETOOLONG | libc::EBADF | libc::EINTR => {}
+            libc::ENOENT
+            | libc::ENOTDIR
+            | libc::EEXIST
+            | libc::EISDIR
+            | libc::ENOTEMPTY
+            | libc::EACCES
+            | libc::EPERM
+            | libc::EROFS
+            | libc::ELOOP
+            | libc::EXDEV => {
+                for path in paths {
+                    if classify(&path.path) != Class::Ordinary {
+                        continue;
+                    }
+                    let given = FilePath::from(path.path.as_path());
+                    let located = self.look(unit, &path.path, path.follow);
+                    let follow = path.follow;
+                    self.ask(
+                        unit,
+                        Query::Kind {
+                            path: given.clone(),
+                            follow,
+                        },
+                        located.resource.clone(),
+                    );
+                    match error {
+                        libc::ENOTEMPTY | libc::EEXIST
+                            if located.stat.is_ok_and(|stat| is_directory(&stat)) =>
+                        {
+                            self.list_path(unit, &given, located.resource);
+                        }
+                        libc::EACCES | libc::EPERM | libc::EROFS => {
+                            let query = Query::Access {
+                                path: given.clone(),
+                                mode: libc::W_OK,
+                                effective: true,
+                                follow: true,
+                            };
+                            self.ask(unit, query, located.resource);
+                            self.ask(unit, Query::Permissions(given.clone()), given.clone());
+                        }
+                        _ => {}
+                    }
+                    self.parent_access(unit, &given);
+                }
+            }
+            _ => {
+                let error = std::io::Error::from_raw_os_error(error);
+                self.doubt(unit, format!("{call} fails: {error}"), true);
+            }
+        }
+    }
+}

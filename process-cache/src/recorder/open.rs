@@ -1,0 +1,341 @@
+//! Files that are opened: what is read of them, and what becomes of them.
+
+use crate::defect::{Defect, planted};
+use crate::fact::{Answer, Query, TimeUse};
+use crate::locate::{is_directory, is_regular};
+use crate::path::FilePath;
+use crate::place::{Class, classify};
+use crate::policy::Scripts;
+use crate::session::Before;
+use crate::session::Session;
+use crate::unit::{Observed, TimeState, UnitId};
+use ptrace_async::event::{OpenFile, OpenMode, PathRef};
+use rustix::fs::Stat;
+
+impl Session {
+    pub(super) fn opened(
+        &mut self,
+        unit: UnitId,
+        before: &Before,
+        path: &PathRef,
+        mode: &OpenMode,
+        file: Option<&OpenFile>,
+        error: Option<i32>,
+    ) {
+        if let Some(file) = file {
+            self.owners.insert(file.id, unit);
+        }
+        if self.shows_time(unit, &path.path) {
+            self.doubt(unit, "looks up the time zone, to show a time", true);
+        }
+        match classify(&path.path) {
+            Class::Ordinary => {}
+            Class::Determined => return,
+            Class::Random => {
+                // Perl seeds its hashes once at its start.
+                let seed = self.unit(unit).random_requests <= 1
+                    && self.unit(unit).program.ends_with("perl");
+                self.unit(unit).random_requests += 2;
+                if error.is_none() && !seed {
+                    self.doubt(unit, format!("reads {}", path.path.display()), true);
+                }
+                return;
+            }
+            Class::Volatile => {
+                let stack =
+                    self.unit(unit).policy.usage && path.path.as_os_str() == "/proc/self/maps";
+                if error.is_none() && !stack {
+                    self.doubt(unit, format!("opens {}", path.path.display()), true);
+                }
+                return;
+            }
+        }
+        if mode.tmpfile {
+            if let Some(error) = error {
+                self.failed(unit, "open", std::slice::from_ref(path), error);
+            }
+            return;
+        }
+        if mode.path_only {
+            self.stat(unit, &path.path, path.follow);
+            return;
+        }
+        if let Some(error) = error {
+            self.open_failed(unit, path, mode, error);
+            return;
+        }
+        if self.is_inherited_output(unit, path) {
+            self.doubt(unit, "opens the file that its output goes to", true);
+        }
+        if mode.write {
+            self.opened_for_writing(unit, before, path, mode, file);
+        } else {
+            self.opened_for_reading(unit, path, mode, before);
+        }
+    }
+
+    /// Whether a path leads to a file that the unit also writes to through a
+    /// descriptor it inherited.
+    pub(super) fn is_inherited_output(&mut self, unit: UnitId, path: &PathRef) -> bool {
+        let outputs: Vec<FilePath> = self
+            .unit(unit)
+            .inherited
+            .clone()
+            .into_iter()
+            .filter_map(|inherited| {
+                let made = self.resources.get(&inherited.file).cloned();
+                made.or(inherited.output)
+            })
+            .collect();
+        if outputs.is_empty() {
+            return false;
+        }
+        let resource = self.locator.look(&path.path, path.follow).resource;
+        outputs.contains(&resource)
+    }
+
+    pub(super) fn opened_for_reading(
+        &mut self,
+        unit: UnitId,
+        path: &PathRef,
+        mode: &OpenMode,
+        before: &Before,
+    ) {
+        let located = self.look(unit, &path.path, path.follow);
+        let given = FilePath::from(path.path.as_path());
+        let Ok(stat) = located.stat else {
+            // It was there a moment ago.
+            self.doubt(
+                unit,
+                format!("{} vanished while it was opened", given.display()),
+                true,
+            );
+            return;
+        };
+        if mode.create.is_some()
+            && let Some((resource, initial)) = before.first()
+            && initial.is_none()
+        {
+            self.expect_kind(unit, resource, None);
+            self.remade(unit, resource, None, TimeState::Present);
+            return;
+        }
+        let observed = if is_regular(&stat) {
+            Observed::Content(self.content(&given, &stat))
+        } else if is_directory(&stat) {
+            Observed::Answer(Answer::Directory)
+        } else {
+            self.doubt(
+                unit,
+                format!("opens {}, which is no plain file", given.display()),
+                true,
+            );
+            return;
+        };
+        let scripts = self.unit(unit).policy.scripts;
+        if scripts != Scripts::Any && is_regular(&stat) && stat.st_size < 4 << 20 {
+            let script = std::fs::read(&given).unwrap_or_default();
+            if let Some(reason) = scripts.doubt(Some(&given), &script) {
+                self.doubt(unit, reason, true);
+            }
+        }
+        self.note(
+            unit,
+            Query::Content(given),
+            observed,
+            located.resource.clone(),
+        );
+        // fstat on it is not seen. Who lists a directory does not compare its
+        // time with those of files.
+        let time = self.unit(unit).policy.time;
+        if time != TimeUse::None && !(time == TimeUse::Order && is_directory(&stat)) {
+            self.metadata(unit, &path.path, path.follow, &located);
+        }
+    }
+
+    pub(super) fn opened_for_writing(
+        &mut self,
+        unit: UnitId,
+        before: &Before,
+        path: &PathRef,
+        mode: &OpenMode,
+        file: Option<&OpenFile>,
+    ) {
+        let Some((resource, initial)) = before.first().cloned() else {
+            return;
+        };
+        if let Some(file) = file {
+            self.resources.insert(file.id, resource.clone());
+        }
+        let Some(stat) = initial.as_deref() else {
+            if mode.exclusive && mode.create.is_some_and(|mode| mode & 0o077 == 0) {
+                use std::os::unix::ffi::OsStrExt;
+                self.temporary
+                    .insert(path.path.as_os_str().as_bytes().to_vec());
+            }
+            let was_fresh = self
+                .unit(unit)
+                .changes
+                .get(&resource)
+                .is_some_and(|c| c.fresh);
+            if mode.exclusive || !(mode.truncate || mode.append) {
+                // Had something stood there, it would have failed, or kept
+                // what it held.
+                self.expect_kind(unit, &resource, None);
+                let change = self.remade(unit, &resource, None, TimeState::Present);
+                change.fresh = was_fresh || mode.exclusive;
+            } else {
+                // What stands there at another time is written in place.
+                self.expect_target(unit, &resource, None);
+                let known = self
+                    .unit(unit)
+                    .changes
+                    .get(&resource)
+                    .is_some_and(|c| c.content.is_some());
+                let change = self.remade(unit, &resource, None, TimeState::Present);
+                change.fresh = was_fresh;
+                if mode.append && !mode.read && !mode.truncate && !known {
+                    change.appended_from = Some(0);
+                }
+            }
+            return;
+        };
+        if !is_regular(stat) {
+            if path.path.starts_with("/dev") {
+                // A device that takes bytes and keeps nothing.
+                self.doubt(unit, format!("writes to {}", path.path.display()), true);
+            } else {
+                let text = format!("writes to {}, which is no plain file", path.path.display());
+                self.doubt(unit, text, true);
+            }
+            return;
+        }
+        if stat.st_nlink > 1 && self.unit(unit).made_before(&resource, u64::MAX).is_none() {
+            let text = format!("writes to {}, which has several names", path.path.display());
+            self.doubt(unit, text, true);
+        }
+        self.contents.forget(stat);
+        self.world.table().suspend(stat.st_dev, stat.st_ino);
+        let known = self
+            .unit(unit)
+            .changes
+            .get(&resource)
+            .is_some_and(|c| c.content.is_some());
+        if !known {
+            if mode.create.is_some() && (mode.truncate || mode.append) {
+                self.expect_target(unit, &resource, Some(stat));
+            } else {
+                self.expect_kind(unit, &resource, Some(stat));
+            }
+        }
+        let umask = self.umask;
+        let whole = mode.truncate || stat.st_size == 0;
+        let content = (!whole && !known).then(|| self.content(&resource, stat));
+        if let (Some(content), false) = (&content, mode.append && !mode.read) {
+            let observed = Observed::Content(content.clone());
+            self.note(
+                unit,
+                Query::Content(resource.clone()),
+                observed,
+                resource.clone(),
+            );
+        }
+        if !mode.truncate && known && (mode.read || !mode.append) {
+            // It reads or keeps what the tree wrote, perhaps after an append.
+            let content = self.content(&resource, stat);
+            let observed = Observed::Content(content);
+            self.note(
+                unit,
+                Query::Content(resource.clone()),
+                observed,
+                resource.clone(),
+            );
+        }
+        let appends = mode.append && !mode.read && !mode.truncate;
+        let seq = self.tick();
+        self.touch(unit, seq, &resource, false);
+        let size = stat.st_size as u64;
+        let change = self.unit(unit).change(seq, &resource, initial.clone());
+        if change.content.is_none() {
+            change.content = Some(seq);
+            change.initial_content = content;
+            change.appended_from = appends.then_some(size);
+            change.create_mode = mode.create.map(|mode| mode & !umask & 0o7777);
+        } else if !appends {
+            change.appended_from = None;
+        }
+        if !known || !matches!(change.time, TimeState::Set(..)) || mode.truncate {
+            change.time = TimeState::Present;
+        }
+    }
+
+    /// Notes that the program wrote to a name without looking.
+    pub(super) fn expect_target(
+        &mut self,
+        unit: UnitId,
+        resource: &FilePath,
+        initial: Option<&Stat>,
+    ) {
+        if planted(Defect::TargetFact) {
+            return;
+        }
+        let answer = match initial {
+            Some(stat) if !is_regular(stat) || stat.st_nlink > 1 => return,
+            _ => Answer::Writable,
+        };
+        let query = Query::Target(resource.clone());
+        self.note(unit, query, Observed::Answer(answer), resource.clone());
+    }
+
+    pub(super) fn open_failed(
+        &mut self,
+        unit: UnitId,
+        path: &PathRef,
+        mode: &OpenMode,
+        error: i32,
+    ) {
+        let given = FilePath::from(path.path.as_path());
+        let located = self.look(unit, &path.path, path.follow);
+        let plain = !mode.write && mode.create.is_none();
+        match error {
+            libc::ENOENT | libc::ENOTDIR if plain && located.stat.is_err() => {
+                self.ask(unit, Query::Content(given), located.resource);
+            }
+            libc::EFAULT | libc::EINVAL | libc::ENAMETOOLONG => {}
+            libc::ENOENT
+            | libc::ENOTDIR
+            | libc::EACCES
+            | libc::EPERM
+            | libc::EROFS
+            | libc::EISDIR
+            | libc::EEXIST
+            | libc::ELOOP => {
+                let follow = path.follow;
+                let resource = located.resource;
+                self.ask(
+                    unit,
+                    Query::Kind {
+                        path: given.clone(),
+                        follow,
+                    },
+                    resource.clone(),
+                );
+                if matches!(error, libc::EACCES | libc::EPERM | libc::EROFS) {
+                    let mode = if mode.write { libc::W_OK } else { libc::R_OK };
+                    let query = Query::Access {
+                        path: given.clone(),
+                        mode,
+                        effective: true,
+                        follow,
+                    };
+                    self.ask(unit, query, resource);
+                    self.parent_access(unit, &given);
+                }
+                if error == libc::ENOENT {
+                    self.parent_access(unit, &given);
+                }
+            }
+            _ => self.doubt(unit, format!("fails to open {}", given.display()), true),
+        }
+    }
+}

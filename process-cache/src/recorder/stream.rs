@@ -1,0 +1,198 @@
+//! Descriptors that a unit inherited: what it writes into them, and what it
+//! reads from them.
+
+use super::{MAX_STREAM, Reader, position};
+use crate::defect::{Defect, planted};
+use crate::fact::Query;
+use crate::locate::is_regular;
+use crate::path::FilePath;
+use crate::place::{Class, classify};
+use crate::session::Session;
+use crate::unit::{Observed, TimeState, UnitId, Written};
+use ptrace_async::event::{FileKind, OpenFile, Tid};
+
+impl Session {
+    #[expect(clippy::too_many_arguments, reason = "the fields of one event")]
+    pub(super) fn wrote(
+        &mut self,
+        tid: Tid,
+        unit: UnitId,
+        fd: i32,
+        file: &OpenFile,
+        length: u64,
+        positioned: bool,
+        source: Option<&OpenFile>,
+        buffers: &[(u64, u64)],
+        read: Reader<'_>,
+    ) {
+        if self.jobserver.contains(&file.id) {
+            return;
+        }
+        if self.is_own(unit, file) {
+            if let Some(resource) = self.resources.get(&file.id).cloned() {
+                let seq = self.tick();
+                let change = self.unit(unit).changes.get_mut(&resource);
+                if let Some(change) = change {
+                    change.last = seq;
+                    change.time = TimeState::Present;
+                }
+                self.touch(unit, seq, &resource, false);
+            }
+            return;
+        }
+        let seq = self.tick();
+        if let Some(resource) = self.resources.get(&file.id).cloned() {
+            // An ancestor opened it: its own change goes on.
+            if let Some(owner) = self.owners.get(&file.id).copied()
+                && let Some(change) = self.unit(owner).changes.get_mut(&resource)
+            {
+                change.last = seq;
+                change.time = TimeState::Present;
+            }
+        }
+        match &file.kind {
+            FileKind::CharDevice(_) => return,
+            FileKind::Anon(what) => {
+                self.doubt_outside(unit, file, &format!("writes to an inherited {what}"));
+                return;
+            }
+            _ => {}
+        }
+        if file
+            .path
+            .as_deref()
+            .is_some_and(|path| classify(path) == Class::Determined)
+        {
+            return;
+        }
+        if positioned {
+            self.doubt_outside(unit, file, "writes to a position in an inherited file");
+            return;
+        }
+        if !self
+            .unit(unit)
+            .inherited
+            .iter()
+            .any(|inherited| inherited.file == file.id)
+        {
+            self.doubt_outside(
+                unit,
+                file,
+                "writes to a descriptor that it got in some other way",
+            );
+            return;
+        }
+        let bytes = match source {
+            None => read(buffers),
+            Some(_) => match self.copied(tid, fd, length) {
+                Some(bytes) => bytes,
+                None => {
+                    self.doubt_outside(unit, file, "copies into a pipe inside the kernel");
+                    return;
+                }
+            },
+        };
+        if bytes.len() as u64 != length {
+            self.doubt_outside(unit, file, "writes bytes that could not be read");
+            return;
+        }
+        let total = &mut self.unit(unit).written_bytes;
+        *total += length;
+        if *total > MAX_STREAM {
+            self.doubt_outside(
+                unit,
+                file,
+                "writes more than 256 MiB to inherited descriptors",
+            );
+            self.unit(unit).written.clear();
+            return;
+        }
+        self.unit(unit).written.push(Written {
+            seq,
+            file: file.id,
+            bytes: bytes.into(),
+        });
+    }
+
+    /// The last `length` bytes that an in-kernel copy put into a regular file.
+    pub(super) fn copied(&self, tid: Tid, fd: i32, length: u64) -> Option<Vec<u8>> {
+        use std::os::unix::fs::FileExt;
+        let position = position(tid, fd)?;
+        let file = std::fs::File::open(format!("/proc/{tid}/fd/{fd}")).ok()?;
+        if !file.metadata().ok()?.is_file() {
+            return None;
+        }
+        let mut bytes = vec![0; usize::try_from(length).ok()?];
+        file.read_exact_at(&mut bytes, position.checked_sub(length)?)
+            .ok()?;
+        Some(bytes)
+    }
+
+    pub(super) fn read_from(&mut self, unit: UnitId, file: &OpenFile) {
+        if self.is_own(unit, file) || self.jobserver.contains(&file.id) {
+            return;
+        }
+        match &file.kind {
+            FileKind::Opened | FileKind::Regular | FileKind::Directory => {
+                let Some(path) = file.path.clone() else {
+                    self.doubt_outside(unit, file, "reads an inherited file without a name");
+                    return;
+                };
+                if classify(&path) != Class::Ordinary {
+                    if classify(&path) != Class::Determined {
+                        self.doubt_outside(unit, file, "reads an inherited device");
+                    }
+                    return;
+                }
+                if self.unit(unit).consumed.contains(&file.id) {
+                    return;
+                }
+                self.unit(unit).consumed.push(file.id);
+                let located = self.look(unit, &path, true);
+                let given = FilePath::from(path);
+                match &located.stat {
+                    Ok(stat) if is_regular(stat) => {
+                        let content = Observed::Content(self.content(&given, stat));
+                        if !planted(Defect::StdinFact) {
+                            self.note(unit, Query::Content(given), content, located.resource);
+                        }
+                    }
+                    _ => self.doubt_outside(unit, file, "reads an inherited file that has moved"),
+                }
+            }
+            FileKind::CharDevice(number) => {
+                // /dev/null (1:3) and /dev/zero (1:5) always say the same.
+                if !matches!(number, 0x103 | 0x105) {
+                    self.doubt_outside(unit, file, "reads an inherited device");
+                }
+            }
+            FileKind::Pipe { .. } => {
+                self.doubt_outside(unit, file, "reads from a pipe that others write to");
+            }
+            FileKind::Terminal => self.doubt_outside(unit, file, "reads from the terminal"),
+            FileKind::Socket(_) => self.doubt_outside(unit, file, "reads from an inherited socket"),
+            FileKind::MemFd | FileKind::Anon(_) | FileKind::Other(_) => {
+                self.doubt_outside(unit, file, "reads from an inherited descriptor");
+            }
+        }
+    }
+
+    pub(super) fn control(&mut self, unit: UnitId, file: &OpenFile, request: u64) {
+        const TCGETS: u64 = libc::TCGETS;
+        const TCGETS2: u64 = 0x802c_542a;
+        const TIOCGWINSZ: u64 = libc::TIOCGWINSZ;
+        const FIONREAD: u64 = libc::FIONREAD;
+        const TIOCGPGRP: u64 = libc::TIOCGPGRP;
+        match request {
+            // Whether it is a terminal, and its size, are in the key.
+            TCGETS | TCGETS2 | TIOCGWINSZ => {}
+            TIOCGPGRP if !matches!(file.kind, FileKind::Terminal) => {}
+            FIONREAD if self.is_own(unit, file) => {}
+            _ => self.doubt(
+                unit,
+                format!("controls a device (ioctl {request:#x})"),
+                true,
+            ),
+        }
+    }
+}
