@@ -1,7 +1,6 @@
 //! The command line of `pcache`.
 
 use std::ffi::OsString;
-use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -223,8 +222,8 @@ fn command(args: RunArgs) -> anyhow::Result<()> {
 /// Becomes the command. Returns only when that is impossible.
 fn plainly(command: &[OsString]) -> anyhow::Error {
     crate::os::ignore(libc::SIGPIPE, crate::os::pipe_was_ignored());
-    let (program, arguments) = (&command[0], &command[1..]);
-    let error = std::process::Command::new(program).args(arguments).exec();
+    let program = &command[0];
+    let error = crate::os::execute(command);
     anyhow::Error::new(error).context(format!("cannot run {}", program.display()))
 }
 

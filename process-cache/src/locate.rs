@@ -75,6 +75,22 @@ impl Locator {
         }
     }
 
+    /// The canonical path of a name whose last component is not followed, and
+    /// its directory as given, where that is not canonical, with what it is.
+    pub fn place(&mut self, path: &Path) -> (FilePath, Option<(FilePath, FilePath)>) {
+        let Some((directory, name)) = parts(path) else {
+            return (self.name(path), None);
+        };
+        let Some(canonical) = self.directory(directory) else {
+            return (path.into(), None);
+        };
+        if canonical.as_os_str() == directory.as_os_str() {
+            return (path.into(), None);
+        }
+        let resource = FilePath::from(canonical.join(OsStr::from_bytes(name)));
+        (resource, Some((FilePath::from(directory), canonical)))
+    }
+
     /// Looks at a path.
     pub fn look(&mut self, path: &Path, follow: bool) -> Located {
         let follow = follow || path.as_os_str().as_bytes().ends_with(b"/");

@@ -224,6 +224,25 @@ pub fn set_flags(fd: i32, flags: i32) {
     unsafe { libc::fcntl(fd, libc::F_SETFL, flags) };
 }
 
+/// Becomes another program, found along `PATH`; signal dispositions stay as
+/// they are. Returns why it failed.
+pub fn execute(command: &[std::ffi::OsString]) -> io::Error {
+    use std::os::unix::ffi::OsStrExt;
+    let words: Result<Vec<_>, _> = command
+        .iter()
+        .map(|word| std::ffi::CString::new(word.as_bytes()))
+        .collect();
+    let words = match words {
+        Ok(words) if !words.is_empty() => words,
+        _ => return io::ErrorKind::InvalidInput.into(),
+    };
+    let mut pointers: Vec<_> = words.iter().map(|word| word.as_ptr()).collect();
+    pointers.push(std::ptr::null());
+    // SAFETY: a NULL-terminated array of C strings that outlive the call.
+    unsafe { libc::execvp(pointers[0], pointers.as_ptr()) };
+    io::Error::last_os_error()
+}
+
 /// Waits for a child; its wait status.
 pub fn wait_for(pid: Tid) -> Option<i32> {
     let mut status = 0;

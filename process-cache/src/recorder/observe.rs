@@ -36,13 +36,7 @@ impl Session {
     /// Looks at a path; links on the way are noted.
     pub fn look(&mut self, unit: UnitId, path: &Path, follow: bool) -> Located {
         let located = self.locator.look(path, follow);
-        if let Some((given, canonical)) = &located.indirect {
-            let query = Query::RealPath(given.clone());
-            if !self.unit(unit).observations.contains_key(&query) {
-                let answer = Observed::Answer(Answer::Path(canonical.clone()));
-                self.note(unit, query, answer, given.clone());
-            }
-        }
+        self.note_indirect(unit, located.indirect.clone());
         // The last component is a link itself: where it leads matters to what
         // is written through it.
         if follow && located.resource.as_os_str() != path.as_os_str() && located.indirect.is_none()
@@ -57,6 +51,17 @@ impl Session {
             }
         }
         located
+    }
+
+    /// Notes links on the way to a directory.
+    fn note_indirect(&mut self, unit: UnitId, indirect: Option<(FilePath, FilePath)>) {
+        if let Some((given, canonical)) = indirect {
+            let query = Query::RealPath(given.clone());
+            if !self.unit(unit).observations.contains_key(&query) {
+                let answer = Observed::Answer(Answer::Path(canonical));
+                self.note(unit, query, answer, given);
+            }
+        }
     }
 
     pub(super) fn stat(&mut self, unit: UnitId, path: &Path, follow: bool) {
@@ -187,9 +192,10 @@ impl Session {
                 return;
             }
         }
-        let located = self.look(unit, path, false);
-        let given = FilePath::from(path);
-        self.ask(unit, Query::Link(given), located.resource);
+        // The commonest call of compilers: one question and no more.
+        let (resource, indirect) = self.locator.place(path);
+        self.note_indirect(unit, indirect);
+        self.ask(unit, Query::Link(FilePath::from(path)), resource);
     }
 
     pub(super) fn list(&mut self, unit: UnitId, file: &OpenFile) {
