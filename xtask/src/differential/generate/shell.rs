@@ -95,13 +95,16 @@ const EFFECTS: &[&str] = &[
 const ENDS: &[&str] = &[
     "exit 0",
     "exit {n}",
-    "kill -TERM $$",
-    "kill -KILL $$",
     "exec cat {i}",
     "false",
     "sh -c 'exit 7'",
     "exec sh lib/helper.sh {i}",
+    "kill -TERM $$",
+    "kill -KILL $$",
 ];
+
+/// How many of them leave no signal behind.
+const INNER_ENDS: usize = 6;
 
 /// A statement for a script.
 pub(super) fn statement(
@@ -174,7 +177,13 @@ pub(super) fn project(dice: &mut Dice, _tools: Tools) -> Project {
             }
         }
         if dice.chance(20) {
-            let template = dice.pick(ENDS);
+            // bash tells the process id of a script that it saw killed.
+            let ends = if index == 0 {
+                ENDS
+            } else {
+                &ENDS[..INNER_ENDS]
+            };
+            let template = dice.pick(ends);
             blocks.push(format!(
                 "{}\n",
                 snippet::fill(dice, template, &inputs, &sources, "")
