@@ -359,6 +359,7 @@ fn hash_descriptors(hasher: &mut Hasher, execution: &Execution) -> Vec<Inherited
             position: None,
             path: None,
             output: None,
+            inode: None,
             flags: status_flags(descriptor.modes[2], descriptor.modes[3]),
         };
         match &descriptor.kind {
@@ -380,6 +381,9 @@ fn hash_descriptors(hasher: &mut Hasher, execution: &Execution) -> Vec<Inherited
                             _ => position,
                         });
                         entry.path = descriptor.path.as_deref().map(FilePath::from);
+                        entry.inode = rustix::fs::stat(place.as_str())
+                            .ok()
+                            .map(|stat| (stat.st_dev, stat.st_ino));
                         entry.output = entry.path.clone().filter(|_| descriptor.modes[1]);
                         // What is read is a fact about this path.
                         if descriptor.modes[0]

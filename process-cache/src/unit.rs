@@ -240,6 +240,8 @@ pub struct Inherited {
     pub position: Option<u64>,
     /// The path, for regular files.
     pub path: Option<FilePath>,
+    /// Device and inode number of a regular file.
+    pub inode: Option<(u64, u64)>,
     /// The path, for regular files that can be written.
     pub output: Option<FilePath>,
     /// `O_APPEND` and `O_NONBLOCK` as they were.

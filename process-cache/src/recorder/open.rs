@@ -90,8 +90,12 @@ impl Session {
         if outputs.is_empty() {
             return false;
         }
-        let resource = self.locator.look(&path.path, path.follow).resource;
-        outputs.contains(&resource)
+        let located = self.locator.look(&path.path, path.follow);
+        let inode = located.stat.ok().map(|stat| (stat.st_dev, stat.st_ino));
+        let same = |inherited: &crate::unit::Inherited| {
+            inherited.output.is_some() && inherited.inode.is_some() && inherited.inode == inode
+        };
+        outputs.contains(&located.resource) || self.unit(unit).inherited.iter().any(same)
     }
 
     pub(super) fn opened_for_reading(
@@ -229,7 +233,7 @@ impl Session {
             }
         }
         let umask = self.umask;
-        let whole = mode.truncate || stat.st_size == 0;
+        let whole = mode.truncate;
         let content = (!whole && !known).then(|| self.content(&resource, stat));
         if let (Some(content), false) = (&content, mode.append && !mode.read) {
             let observed = Observed::Content(content.clone());
