@@ -358,6 +358,18 @@ fn one_case(
             return Ok(());
         }
     }
+    if pcache.defect.is_some() {
+        // Found only what is wrong without the planted defect, too?
+        let unplanted = Pcache {
+            defect: None,
+            ..pcache.clone()
+        };
+        let subject = Subject::Pcache(&unplanted);
+        if check(arena, case, subject, &mut Tally::default())?.is_some() {
+            println!("{name} differs without the planted defect as well");
+            return Ok(());
+        }
+    }
     println!(
         "{name} ({}) differs under pcache:\n{}",
         case.kind,
