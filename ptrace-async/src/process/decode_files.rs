@@ -316,11 +316,11 @@ mod tests {
     fn looking_is_reported_at_entry() {
         let mut case = Case::new();
         for (nr, expected) in [
-            (nr::stat, "stat /work/a"),
-            (nr::lstat, "stat /work/a@"),
-            (nr::access, "access /work/a 4"),
-            (nr::readlink, "readlink /work/a@"),
-            (nr::statfs, "statfs /work/a"),
+            (nr::stat, "stat /base/a"),
+            (nr::lstat, "stat /base/a@"),
+            (nr::access, "access /base/a 4"),
+            (nr::readlink, "readlink /base/a@"),
+            (nr::statfs, "statfs /base/a"),
         ] {
             case.check_path(nr, "a", &[4], &[expected]);
             assert!(!case.exited);
@@ -338,10 +338,10 @@ mod tests {
         case.check(nr::newfstatat, &[3, empty, 0, EMPTY], 0, &["stat </d>"]);
         case.check(nr::newfstatat, &[3, 0, 0, EMPTY], 0, &["stat </d>"]);
         case.check(nr::newfstatat, &[3, path, 0, EMPTY], 0, &["stat /d/a"]);
-        case.check(nr::newfstatat, &[CWD, empty, 0, EMPTY], 0, &["stat /work"]);
+        case.check(nr::newfstatat, &[CWD, empty, 0, EMPTY], 0, &["stat /base"]);
         case.check(nr::newfstatat, &[3, empty, 0, 0], -2, &[]);
         case.check(nr::statx, &[3, empty, EMPTY, 0xfff], 0, &["stat </d>"]);
-        case.check(nr::statx, &[CWD, path, NOFOLLOW], 0, &["stat /work/a@"]);
+        case.check(nr::statx, &[CWD, path, NOFOLLOW], 0, &["stat /base/a@"]);
         case.check(nr::fstat, &[1], 0, &["stat <Pipe { pipe: 77 }>"]);
         case.check(nr::fstat, &[99], -9, &[]);
         let effective = libc::AT_EACCESS as u64;
@@ -361,29 +361,29 @@ mod tests {
     #[test]
     fn changes_are_announced_and_reported_when_they_succeeded() {
         let mut case = Case::new();
-        case.check_path(nr::mkdir, "d/", &[0o755], &["mkdir /work/d 755"]);
-        assert_eq!(case.about, ["/work/d"]);
-        case.check_path(nr::rmdir, "d", &[], &["rmdir /work/d@"]);
-        case.check_path(nr::unlink, "f", &[], &["unlink /work/f@"]);
-        assert_eq!(case.about, ["/work/f@"]);
-        case.check_path(nr::mknod, "p", &[0o10644, 0], &["mknod /work/p@ 10644 0"]);
-        case.check_path(nr::truncate, "f", &[7], &["truncate /work/f 7"]);
-        case.check_path(nr::chmod, "f", &[0o600], &["chmod /work/f 600"]);
-        case.check_path(nr::chown, "f", &[1, 1], &["chown /work/f"]);
-        case.check_path(nr::lchown, "f", &[1, 1], &["chown /work/f@"]);
+        case.check_path(nr::mkdir, "d/", &[0o755], &["mkdir /base/d 755"]);
+        assert_eq!(case.about, ["/base/d"]);
+        case.check_path(nr::rmdir, "d", &[], &["rmdir /base/d@"]);
+        case.check_path(nr::unlink, "f", &[], &["unlink /base/f@"]);
+        assert_eq!(case.about, ["/base/f@"]);
+        case.check_path(nr::mknod, "p", &[0o10644, 0], &["mknod /base/p@ 10644 0"]);
+        case.check_path(nr::truncate, "f", &[7], &["truncate /base/f 7"]);
+        case.check_path(nr::chmod, "f", &[0o600], &["chmod /base/f 600"]);
+        case.check_path(nr::chown, "f", &[1, 1], &["chown /base/f"]);
+        case.check_path(nr::lchown, "f", &[1, 1], &["chown /base/f@"]);
         let (a, b) = (case.text("a"), case.text("b"));
-        case.check(nr::rename, &[a, b], 0, &["rename /work/a@ -> /work/b@"]);
-        assert_eq!(case.about, ["/work/a@", "/work/b@"]);
-        case.check(nr::link, &[a, b], 0, &["link /work/a@ -> /work/b@"]);
-        assert_eq!(case.about, ["/work/b@"]);
-        case.check(nr::symlink, &[a, b], 0, &["symlink /work/b@ -> a"]);
+        case.check(nr::rename, &[a, b], 0, &["rename /base/a@ -> /base/b@"]);
+        assert_eq!(case.about, ["/base/a@", "/base/b@"]);
+        case.check(nr::link, &[a, b], 0, &["link /base/a@ -> /base/b@"]);
+        assert_eq!(case.about, ["/base/b@"]);
+        case.check(nr::symlink, &[a, b], 0, &["symlink /base/b@ -> a"]);
         let removedir = libc::AT_REMOVEDIR as u64;
-        case.check(nr::unlinkat, &[CWD, a, removedir], 0, &["rmdir /work/a@"]);
+        case.check(nr::unlinkat, &[CWD, a, removedir], 0, &["rmdir /base/a@"]);
         case.check(
             nr::renameat2,
             &[CWD, a, CWD, b, 2],
             0,
-            &["rename /work/a@ <-> /work/b@"],
+            &["rename /base/a@ <-> /base/b@"],
         );
     }
 
@@ -391,28 +391,28 @@ mod tests {
     fn changes_through_a_descriptor_announce_its_path() {
         let mut case = Case::new();
         case.open("f", libc::O_RDWR, 3);
-        case.check(nr::ftruncate, &[3, 5], 0, &["truncate </work/f> 5"]);
-        assert_eq!(case.about, ["/work/f"]);
+        case.check(nr::ftruncate, &[3, 5], 0, &["truncate </base/f> 5"]);
+        assert_eq!(case.about, ["/base/f"]);
         case.check(
             nr::fallocate,
             &[3, 0, 10, 20],
             0,
-            &["truncate </work/f> 30"],
+            &["truncate </base/f> 30"],
         );
         case.check(
             nr::fallocate,
             &[3, 0, u64::MAX, 20],
             -22,
-            &["fallocate /work/f fails 22"],
+            &["fallocate /base/f fails 22"],
         );
-        case.check(nr::fchmod, &[3, 0o640], 0, &["chmod </work/f> 640"]);
-        case.check(nr::fchown, &[3, 0, 0], 0, &["chown </work/f>"]);
+        case.check(nr::fchmod, &[3, 0o640], 0, &["chmod </base/f> 640"]);
+        case.check(nr::fchown, &[3, 0, 0], 0, &["chown </base/f>"]);
         let empty = case.text("");
         case.check(
             nr::fchownat,
             &[3, empty, 0, 0, EMPTY],
             0,
-            &["chown </work/f>"],
+            &["chown </base/f>"],
         );
         case.check(nr::ftruncate, &[99, 5], -9, &[]);
     }
@@ -421,19 +421,19 @@ mod tests {
     fn a_failed_change_is_an_observation() {
         let mut case = Case::new();
         let (a, b) = (case.text("a"), case.text("b"));
-        case.check(nr::mkdir, &[a, 0o755], -17, &["mkdir /work/a@ fails 17"]);
-        assert_eq!(case.about, ["/work/a@"]);
+        case.check(nr::mkdir, &[a, 0o755], -17, &["mkdir /base/a@ fails 17"]);
+        assert_eq!(case.about, ["/base/a@"]);
         case.check(
             nr::rename,
             &[a, b],
             -2,
-            &["rename /work/a@ /work/b@ fails 2"],
+            &["rename /base/a@ /base/b@ fails 2"],
         );
         case.check(
             nr::unlinkat,
             &[CWD, a, 0],
             -2,
-            &["unlinkat /work/a@ fails 2"],
+            &["unlinkat /base/a@ fails 2"],
         );
         // It comes again after the signal.
         case.check(nr::unlink, &[a], -513, &[]);
@@ -450,29 +450,29 @@ mod tests {
             nr::utime,
             &[path, two],
             0,
-            &["times /work/f At(1, 0) At(2, 0)"],
+            &["times /base/f At(1, 0) At(2, 0)"],
         );
-        case.check(nr::utime, &[path, 0], 0, &["times /work/f Now Now"]);
+        case.check(nr::utime, &[path, 0], 0, &["times /base/f Now Now"]);
         case.check(
             nr::utimes,
             &[path, four],
             0,
-            &["times /work/f At(1, 2000) At(3, 4000)"],
+            &["times /base/f At(1, 2000) At(3, 4000)"],
         );
         case.check(
             nr::utimensat,
             &[CWD, path, four, NOFOLLOW],
             0,
-            &["times /work/f@ At(1, 2) At(3, 4)"],
+            &["times /base/f@ At(1, 2) At(3, 4)"],
         );
         let special = case.words(&[0, libc::UTIME_OMIT as u64, 0, libc::UTIME_NOW as u64]);
         case.check(
             nr::utimensat,
             &[3, 0, special, 0],
             0,
-            &["times </work/g> Keep Now"],
+            &["times </base/g> Keep Now"],
         );
-        assert_eq!(case.about, ["/work/g"]);
+        assert_eq!(case.about, ["/base/g"]);
         case.check(nr::utimensat, &[CWD, path, 8, 0], -14, &[]);
     }
 
@@ -481,27 +481,27 @@ mod tests {
         let mut case = Case::new();
         let (path, name) = (case.text("f"), case.text("user.x"));
         case.open("g", 0, 3);
-        case.check(nr::getxattr, &[path, name], 0, &["xattr /work/f user.x"]);
-        case.check(nr::llistxattr, &[path], 0, &["xattr /work/f@ *"]);
-        case.check(nr::fgetxattr, &[3, name], 0, &["xattr </work/g> user.x"]);
+        case.check(nr::getxattr, &[path, name], 0, &["xattr /base/f user.x"]);
+        case.check(nr::llistxattr, &[path], 0, &["xattr /base/f@ *"]);
+        case.check(nr::fgetxattr, &[3, name], 0, &["xattr </base/g> user.x"]);
         assert!(!case.exited);
         case.check(
             nr::lsetxattr,
             &[path, name],
             0,
-            &["set xattr /work/f@ user.x"],
+            &["set xattr /base/f@ user.x"],
         );
         case.check(
             nr::fremovexattr,
             &[3, name],
             0,
-            &["set xattr </work/g> user.x"],
+            &["set xattr </base/g> user.x"],
         );
         case.check(
             nr::setxattrat,
             &[CWD, path, NOFOLLOW, name],
             0,
-            &["set xattr /work/f@ user.x"],
+            &["set xattr /base/f@ user.x"],
         );
     }
 
@@ -512,13 +512,13 @@ mod tests {
         case.open("d/sub/f", libc::O_RDWR, 4);
         case.call(nr::dup, &[4], 5);
         case.call(nr::fchdir, &[3], 0);
-        assert_eq!(case.model.cwd(TID), Some("/work/d/sub".as_ref()));
+        assert_eq!(case.model.cwd(TID), Some("/base/d/sub".as_ref()));
         let id = case.model.file(TID, 4).unwrap().id;
-        let (d, e) = (case.text("/work/d"), case.text("/work/e"));
+        let (d, e) = (case.text("/base/d"), case.text("/base/e"));
         case.call(nr::rename, &[d, e], 0);
-        assert_eq!(case.path_of(3), Some("/work/e/sub".as_ref()));
-        assert_eq!(case.path_of(4), Some("/work/e/sub/f".as_ref()));
-        assert_eq!(case.model.cwd(TID), Some("/work/e/sub".as_ref()));
+        assert_eq!(case.path_of(3), Some("/base/e/sub".as_ref()));
+        assert_eq!(case.path_of(4), Some("/base/e/sub/f".as_ref()));
+        assert_eq!(case.model.cwd(TID), Some("/base/e/sub".as_ref()));
         let (file, copy) = (
             case.model.file(TID, 4).unwrap(),
             case.model.file(TID, 5).unwrap(),
@@ -527,7 +527,7 @@ mod tests {
         assert!(std::rc::Rc::ptr_eq(file, copy));
         let (f, g) = (case.text("f"), case.text("g"));
         case.call(nr::renameat, &[3, f, 3, g], 0);
-        assert_eq!(case.path_of(5), Some("/work/e/sub/g".as_ref()));
+        assert_eq!(case.path_of(5), Some("/base/e/sub/g".as_ref()));
     }
 
     #[test]
@@ -537,8 +537,8 @@ mod tests {
         case.open("b/f", 0, 4);
         let (a, b) = (case.text("a"), case.text("b"));
         case.call(nr::renameat2, &[CWD, a, CWD, b, 2], 0);
-        assert_eq!(case.path_of(3), Some("/work/b/f".as_ref()));
-        assert_eq!(case.path_of(4), Some("/work/a/f".as_ref()));
+        assert_eq!(case.path_of(3), Some("/base/b/f".as_ref()));
+        assert_eq!(case.path_of(4), Some("/base/a/f".as_ref()));
     }
 
     #[test]
@@ -546,7 +546,7 @@ mod tests {
         let mut case = Case::new();
         case.check_path(nr::chroot, "/jail", &[], &["stat /jail", "chroot /jail"]);
         case.check_path(nr::stat, "/etc/x", &[], &["stat /jail/etc/x"]);
-        case.check_path(nr::stat, "x", &[], &["stat /work/x"]);
+        case.check_path(nr::stat, "x", &[], &["stat /base/x"]);
         assert_eq!(case.model.root(TID), Some("/jail".as_ref()));
     }
 }

@@ -255,8 +255,8 @@ mod tests {
         case.open("f", 0, 7);
         case.check(nr::read, &[0, 0, 10], 10, &["read 0 </dev/pts/9>"]);
         assert!(!case.exited);
-        case.check(nr::readv, &[7, 0, 1], 10, &["read 7 </work/f>"]);
-        case.check(nr::preadv2, &[7, 0, 1, u64::MAX], 10, &["read 7 </work/f>"]);
+        case.check(nr::readv, &[7, 0, 1], 10, &["read 7 </base/f>"]);
+        case.check(nr::preadv2, &[7, 0, 1, u64::MAX], 10, &["read 7 </base/f>"]);
         case.check(nr::read, &[42, 0, 10], -9, &[]);
         // Not shown: 3 to 5 are the process's own.
         case.open("f", 0, 3);
@@ -300,25 +300,25 @@ mod tests {
     fn copies_in_the_kernel_have_a_source() {
         let mut case = Case::new();
         case.open("f", 0, 3);
-        let copied = format!("write 1 {PIPE} 5 from </work/f>");
+        let copied = format!("write 1 {PIPE} 5 from </base/f>");
         case.check(
             nr::sendfile,
             &[1, 3, 0, 9],
             5,
-            &["read 3 </work/f>", &copied],
+            &["read 3 </base/f>", &copied],
         );
         case.check(
             nr::splice,
             &[3, 8, 1, 0, 9],
             5,
-            &["read 3 </work/f> positioned", &copied],
+            &["read 3 </base/f> positioned", &copied],
         );
-        let copied = "write 2 </log> 5 positioned from </work/f>";
+        let copied = "write 2 </log> 5 positioned from </base/f>";
         case.check(
             nr::copy_file_range,
             &[3, 0, 2, 8, 9],
             5,
-            &["read 3 </work/f>", copied],
+            &["read 3 </base/f>", copied],
         );
         case.check(nr::vmsplice, &[1, 0, 1], 5, &[&format!("write 1 {PIPE} 5")]);
     }
@@ -329,8 +329,8 @@ mod tests {
         case.open("f", 0, 3);
         let range = case.words(&[3, 0, 4096, 0]);
         let expected = [
-            "read 3 </work/f> positioned",
-            "write 2 </log> 4096 positioned from </work/f>",
+            "read 3 </base/f> positioned",
+            "write 2 </log> 4096 positioned from </base/f>",
         ];
         case.check(nr::ioctl, &[2, 0x4020_940d, range], 0, &expected);
     }
@@ -399,8 +399,8 @@ mod tests {
         case.open("f", 0, 3);
         case.check(nr::lseek, &[2, 0, 1], 0, &["seek 2 </log>"]);
         case.check(nr::lseek, &[3, 0, 1], 0, &[]);
-        case.check(nr::flock, &[3, 2], 0, &["lock </work/f>"]);
-        case.check(nr::fcntl, &[3, 6, 0], 0, &["lock </work/f>"]);
+        case.check(nr::flock, &[3, 2], 0, &["lock </base/f>"]);
+        case.check(nr::fcntl, &[3, 6, 0], 0, &["lock </base/f>"]);
         assert!(!case.exited);
     }
 }

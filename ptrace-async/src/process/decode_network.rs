@@ -124,21 +124,21 @@ mod tests {
         let mut case = Case::new();
         case.call(nr::socket, &[1, 1, 0], 3);
         let (at, length) = address(&mut case, "sock");
-        let made = "mknod /work/sock@ 140777 0";
+        let made = "mknod /base/sock@ 140777 0";
         case.check(
             nr::bind,
             &[3, at, length],
             0,
             &["network bind <Socket(1)>", made],
         );
-        assert_eq!(case.about, ["/work/sock@"]);
-        let looked = ["stat /work/sock", "network connect <Socket(1)>"];
+        assert_eq!(case.about, ["/base/sock@"]);
+        let looked = ["stat /base/sock", "network connect <Socket(1)>"];
         case.check(nr::connect, &[3, at, length], 0, &looked);
         case.check(
             nr::connect,
             &[3, at, length],
             -2,
-            &["connect /work/sock fails 2"],
+            &["connect /base/sock fails 2"],
         );
         // An abstract name is no path.
         let (at, length) = address(&mut case, "\0name");

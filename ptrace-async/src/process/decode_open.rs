@@ -157,10 +157,10 @@ mod tests {
     fn opens_name_an_absolute_path_and_make_a_descriptor() {
         let mut case = Case::new();
         let path = case.text("dir//./file");
-        case.check(nr::open, &[path, 0], 3, &["open /work/dir/file read"]);
+        case.check(nr::open, &[path, 0], 3, &["open /base/dir/file read"]);
         assert!(case.about.is_empty());
         let file = case.model.file(TID, 3).unwrap();
-        assert_eq!(file.path.as_deref(), Some("/work/dir/file".as_ref()));
+        assert_eq!(file.path.as_deref(), Some("/base/dir/file".as_ref()));
         assert!(file.readable && !file.writable);
         assert_eq!(file.creator, Some(TID));
     }
@@ -178,22 +178,22 @@ mod tests {
         let mut case = Case::new();
         let path = case.text("out");
         let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC | libc::O_CLOEXEC;
-        let expected = "open /work/out write truncate create 644";
+        let expected = "open /base/out write truncate create 644";
         case.check(
             nr::openat,
             &[CWD, path, flags as u64, 0o644],
             3,
             &[expected],
         );
-        assert_eq!(case.about, ["/work/out"]);
+        assert_eq!(case.about, ["/base/out"]);
         assert_eq!(case.descriptors(TID), "0 1 2 3*");
         case.check(
             nr::creat,
             &[path, 0o600],
             4,
-            &["open /work/out write truncate create 600"],
+            &["open /base/out write truncate create 600"],
         );
-        assert_eq!(case.about, ["/work/out"]);
+        assert_eq!(case.about, ["/base/out"]);
     }
 
     #[test]
@@ -201,7 +201,7 @@ mod tests {
         let mut case = Case::new();
         let path = case.text("l");
         let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL;
-        let expected = "open /work/l@ read write exclusive create 644";
+        let expected = "open /base/l@ read write exclusive create 644";
         case.check(
             nr::openat,
             &[CWD, path, flags as u64, 0o644],
@@ -213,7 +213,7 @@ mod tests {
             nr::openat,
             &[CWD, path, flags as u64],
             4,
-            &["open /work/l@ path"],
+            &["open /base/l@ path"],
         );
         let file = case.model.file(TID, 4).unwrap();
         assert!(file.path_only && !file.readable && !file.writable);
@@ -258,9 +258,9 @@ mod tests {
             nr::linkat,
             &[CWD, link, CWD, to, follow],
             0,
-            &["link <Opened> -> /work/named@"],
+            &["link <Opened> -> /base/named@"],
         );
-        assert_eq!(case.path_of(3), Some("/work/named".as_ref()));
+        assert_eq!(case.path_of(3), Some("/base/named".as_ref()));
     }
 
     #[test]
@@ -272,7 +272,7 @@ mod tests {
             nr::openat2,
             &[CWD, path, how, 24],
             3,
-            &["open /work/f read write"],
+            &["open /base/f read write"],
         );
         let how = case.words(&[0, 0, 0x10]);
         let expected = "unsupported openat2: the path resolves as if a descriptor were the root";

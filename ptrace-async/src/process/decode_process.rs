@@ -317,9 +317,9 @@ mod tests {
         let mut case = Case::new();
         case.open("/bin", libc::O_PATH, 3);
         let (path, empty) = (case.text("prog"), case.text(""));
-        let failed = ["exec /work/prog", "exec /work/prog fails 2"];
+        let failed = ["exec /base/prog", "exec /base/prog fails 2"];
         case.check(nr::execve, &[path, 1, 2], -2, &failed);
-        case.check(nr::execve, &[path, 1, 2], 0, &["exec /work/prog"]);
+        case.check(nr::execve, &[path, 1, 2], 0, &["exec /base/prog"]);
         case.check(nr::execveat, &[3, path, 1, 2, 0], 0, &["exec /bin/prog"]);
         let flags = libc::AT_EMPTY_PATH as u64;
         case.check(nr::execveat, &[3, empty, 1, 2, flags], 0, &["exec /bin"]);
@@ -339,13 +339,13 @@ mod tests {
             nr::chdir,
             "sub/",
             &[],
-            &["stat /work/sub", "chdir /work/sub"],
+            &["stat /base/sub", "chdir /base/sub"],
         );
-        case.check_path(nr::stat, "x", &[], &["stat /work/sub/x"]);
+        case.check_path(nr::stat, "x", &[], &["stat /base/sub/x"]);
         let path = case.text("no");
-        let expected = ["stat /work/sub/no", "chdir /work/sub/no fails 2"];
+        let expected = ["stat /base/sub/no", "chdir /base/sub/no fails 2"];
         case.check(nr::chdir, &[path], -2, &expected);
-        assert_eq!(case.model.cwd(TID), Some("/work/sub".as_ref()));
+        assert_eq!(case.model.cwd(TID), Some("/base/sub".as_ref()));
         case.open("/etc", libc::O_PATH, 3);
         case.check(nr::fchdir, &[3], 0, &["chdir /etc"]);
     }
@@ -367,7 +367,7 @@ mod tests {
         assert_eq!(case.model.cwd(TID), Some("/x".as_ref()));
         assert_eq!(case.model.umask(TID), 0o77);
         assert_eq!(case.descriptors(TID + 2), "0 1 2");
-        assert_eq!(case.model.cwd(TID + 2), Some("/work".as_ref()));
+        assert_eq!(case.model.cwd(TID + 2), Some("/base".as_ref()));
         assert_eq!(case.model.umask(TID + 2), 0o22);
         // Descriptions stay common after a fork.
         let (parent, child) = (

@@ -33,7 +33,7 @@ impl Memory for Bytes {
     }
 }
 
-/// A process in `/work` with a terminal at 0, a pipe to write at 1, and the file
+/// A process in `/base` with a terminal at 0, a pipe to write at 1, and the file
 /// `/log` at 2, all older than the session.
 pub(super) struct Case {
     pub(super) model: Processes,
@@ -71,7 +71,7 @@ impl Case {
             tgid: TID,
             files: model.tables.insert(table),
             location: model.locations.insert(Location {
-                cwd: "/work".into(),
+                cwd: "/base".into(),
                 root: "/".into(),
                 umask: 0o022,
             }),
