@@ -166,12 +166,11 @@ fn a_pcache_inside_runs_its_command_directly() {
 
 #[test]
 fn a_command_with_orphans_ends_at_once() {
-    let sandbox = Sandbox::new("mkfifo gate");
+    let sandbox = Sandbox::new("mkfifo gate left");
     // The orphan waits for a gate that opens only after pcache has ended.
     let run = sandbox.cached("(read x < gate; echo $x > left) < /dev/null > /dev/null 2>&1 & :");
     assert!(run.status.success());
-    sandbox.edit("echo alive > gate; while ! test -s left; do sleep 0.01; done");
-    assert_eq!(sandbox.text("left"), "alive\n");
+    assert_eq!(sandbox.plain("echo alive > gate; cat left").out, "alive\n");
 }
 
 #[test]
@@ -210,8 +209,7 @@ fn an_exec_by_the_shell_is_skipped() {
 
 #[test]
 fn a_child_in_the_background_that_is_waited_for_is_skipped() {
-    check_hit(
-        "",
-        "(sleep 0.05; echo second > f) & echo first; wait; cat f",
-    );
+    let script = "coproc { read x; echo second > f; }; pid=$!; echo first; \
+                  echo go >&${COPROC[1]}; wait $pid; cat f";
+    check_hit("", &format!("exec bash -c '{script}'"));
 }
