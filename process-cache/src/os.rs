@@ -146,10 +146,18 @@ pub fn die_with_parent(yes: bool) {
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, if yes { libc::SIGKILL } else { 0 }) };
 }
 
-/// Stops ourselves as job control does.
-pub fn stop_self() {
+/// Stops ourselves by a signal of job control; returns when we are continued.
+/// The signal is ignored (or not) as before then.
+pub fn stop_self(signal: i32) {
+    let ignored = signal != libc::SIGSTOP && is_ignored(signal);
+    if ignored {
+        ignore(signal, false);
+    }
     // SAFETY: raise takes a number.
-    unsafe { libc::raise(libc::SIGSTOP) };
+    unsafe { libc::raise(signal) };
+    if ignored {
+        ignore(signal, true);
+    }
 }
 
 /// Ends ourselves by a signal, without a core; returns if that does not kill.

@@ -56,7 +56,7 @@ pub struct Plan {
 #[derive(Debug, Serialize, Deserialize)]
 enum Message {
     Started(Tid),
-    Stopped,
+    Stopped(i32),
     Warning(String),
     Ended(Ending, String),
     Failed(String),
@@ -435,7 +435,7 @@ fn wait_as_front(
     loop {
         match receive(&mut from_tracer) {
             Some(Message::Started(pid)) => os::forward(forwarded, pid),
-            Some(Message::Stopped) => os::stop_self(),
+            Some(Message::Stopped(signal)) => os::stop_self(signal),
             Some(Message::Warning(text)) => {
                 let _ = writeln!(io::stderr(), "pcache: {text}");
             }
@@ -492,7 +492,7 @@ fn serve(
     let notify = move |notice: Notice| {
         let message = match notice {
             Notice::Started(pid) => Message::Started(pid),
-            Notice::Stopped => Message::Stopped,
+            Notice::Stopped(signal) => Message::Stopped(signal),
             Notice::Warning(text) => Message::Warning(text),
             Notice::Ended(ending) => {
                 // Losing digests, or not tidying up, costs nothing but time.

@@ -69,6 +69,8 @@ pub struct Process {
     pub threads: u32,
     /// Units whose main process this is, outermost first.
     pub units: Vec<UnitId>,
+    /// Job control has stopped it.
+    pub stopped: bool,
 }
 
 /// The state of a run.

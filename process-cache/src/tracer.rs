@@ -36,8 +36,8 @@ use crate::unit::{Unit, UnitId, display_argv};
 pub enum Notice {
     /// The command's first process has this id.
     Started(Tid),
-    /// It is stopped by job control.
-    Stopped,
+    /// Job control stopped it, by this signal.
+    Stopped(i32),
     /// It has ended.
     Ended(Ending),
     /// Something the user should know.
@@ -108,16 +108,13 @@ impl Tracer {
                     Stop::PreExit(tracee) => self.leaving(tracee).await,
                     Stop::Signal(tracee) => self.signal(tracee),
                     Stop::GroupStop(tracee) => {
-                        let units = &self.session.borrow().units;
-                        if units
-                            .get(1)
-                            .is_some_and(|unit| unit.process == tracee.tgid())
-                        {
-                            (self.notify)(Notice::Stopped);
-                        }
+                        self.stopped(tracee.tgid(), tracee.signal());
                         tracee.listen()
                     }
-                    Stop::Interrupted(tracee) => tracee.resume(),
+                    Stop::Interrupted(tracee) => {
+                        self.continued(tracee.tgid());
+                        tracee.resume()
+                    }
                     Stop::Exited(status) => {
                         self.gone(tid, status << 8).await;
                         return;
@@ -146,11 +143,34 @@ impl Tracer {
             tid,
             Process {
                 threads: 1,
-                units: Vec::new(),
+                ..Process::default()
             },
         );
         drop(session);
         (self.notify)(Notice::Started(tid));
+    }
+
+    /// A thread is stopped by job control; the others of its process follow.
+    fn stopped(&self, process: Tid, signal: i32) {
+        let mut session = self.session.borrow_mut();
+        let command = session
+            .units
+            .get(1)
+            .map_or(session.first, |unit| unit.process);
+        let Some(entry) = session.processes.get_mut(&process) else {
+            return;
+        };
+        let first = !std::mem::replace(&mut entry.stopped, true);
+        drop(session);
+        if first && process == command {
+            (self.notify)(Notice::Stopped(signal));
+        }
+    }
+
+    fn continued(&self, process: Tid) {
+        if let Some(entry) = self.session.borrow_mut().processes.get_mut(&process) {
+            entry.stopped = false;
+        }
     }
 
     fn spawned(&self, parent: Tid, child: Tid, flags: u64) {

@@ -13,4 +13,5 @@ mod misses;
 mod processes;
 mod streams;
 mod support;
+mod terminals;
 mod time;

@@ -1,0 +1,314 @@
+//! Commands under a shell with job control on a terminal.
+//!
+//! The shell is real, and so is the line discipline: a test types what a
+//! person would type, and reads what the person would see.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::process::{Child, Command};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+
+use crate::support::{PCACHE, Sandbox};
+
+/// What ends a test that would wait forever for something that is broken.
+const TOO_LONG: Duration = Duration::from_secs(60);
+
+/// A terminal, seen from the side of the person in front of it.
+struct Terminal {
+    side: File,
+    shell: Child,
+    /// What was on the screen before what is awaited next.
+    shown: String,
+    /// How much of it has been awaited.
+    seen: usize,
+}
+
+impl Terminal {
+    /// A shell with job control that runs a script; `$RUN` in it is what
+    /// stands before a command.
+    fn new(sandbox: &Sandbox, run: &str, script: &str) -> Self {
+        let side = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC);
+        let side = side.expect("a terminal");
+        grantpt(&side).expect("a terminal");
+        unlockpt(&side).expect("a terminal");
+        let name = ptsname(&side, Vec::new()).expect("a name");
+        let open = || -> OwnedFd {
+            let path = OsStr::from_bytes(name.as_bytes());
+            let file = File::options().read(true).write(true).open(path);
+            file.expect("a terminal").into()
+        };
+        // setsid makes standard input the terminal that controls the session.
+        let mut shell = Command::new("setsid");
+        shell.args(["--ctty", "sh", "-m", "-c", script]);
+        sandbox.environment(&mut shell).env("RUN", run);
+        shell.stdin(open()).stdout(open()).stderr(open());
+        Self {
+            shell: shell.spawn().expect("setsid starts"),
+            side: File::from(side),
+            shown: String::new(),
+            seen: 0,
+        }
+    }
+
+    /// Waits until this is on the screen, after all that was awaited before.
+    #[track_caller]
+    fn await_text(&mut self, text: &str) {
+        loop {
+            if let Some(at) = self.shown[self.seen..].find(text) {
+                self.seen += at + text.len();
+                return;
+            }
+            assert!(self.read(), "ended before {text:?}: {}", self.shown);
+        }
+    }
+
+    fn type_in(&mut self, keys: &str) {
+        self.side.write_all(keys.as_bytes()).expect("keys");
+    }
+
+    /// Reads what comes next; false at the end.
+    #[track_caller]
+    fn read(&mut self) -> bool {
+        let timeout = TOO_LONG.try_into().expect("a time");
+        let mut ready = [PollFd::new(&self.side, PollFlags::IN)];
+        let count = poll(&mut ready, Some(&timeout)).expect("poll");
+        assert!(count > 0, "nothing follows: {}", self.shown);
+        let mut bytes = [0; 4096];
+        // When nobody has the terminal open any more, it says EIO.
+        match self.side.read(&mut bytes) {
+            Ok(count) if count > 0 => {
+                self.shown
+                    .push_str(&String::from_utf8_lossy(&bytes[..count]));
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// All that was on the screen, when the shell has ended.
+    fn finish(mut self) -> String {
+        while self.read() {}
+        self.shell.wait().expect("the shell ends");
+        std::mem::take(&mut self.shown)
+    }
+}
+
+/// What is typed when something is on the screen.
+type Answer<'a> = (&'a str, &'a str);
+
+/// Runs a script on a terminal of its own. What is typed is not shown: it would
+/// be as soon as it is typed, and not when it is read.
+fn converse(sandbox: &Sandbox, run: &str, script: &str, answers: &[Answer<'_>]) -> String {
+    let mut terminal = Terminal::new(sandbox, run, &format!("stty -echo; {script}"));
+    for (text, keys) in answers {
+        terminal.await_text(text);
+        terminal.type_in(keys);
+    }
+    terminal.finish()
+}
+
+fn under_pcache(sandbox: &Sandbox) -> String {
+    let report = sandbox.report();
+    format!("{PCACHE} -q --min-time 0 --json {} --", report.display())
+}
+
+/// The conversation is the same without `pcache`, with it, and with it again,
+/// and ends like this.
+#[track_caller]
+fn check_conversation(script: &str, answers: &[Answer<'_>], end: &str) {
+    check_conversation_in(&Sandbox::new(""), script, answers, end);
+}
+
+/// [`check_conversation`] in a sandbox of one's own.
+#[track_caller]
+fn check_conversation_in(sandbox: &Sandbox, script: &str, answers: &[Answer<'_>], end: &str) {
+    let plain = converse(sandbox, "", script, answers);
+    assert!(plain.ends_with(&format!("{end}\r\n")), "{plain}");
+    for _ in 0..2 {
+        sandbox.reset();
+        let shown = converse(sandbox, &under_pcache(sandbox), script, answers);
+        assert_eq!(shown, plain);
+    }
+}
+
+#[test]
+fn control_c_ends_a_command_and_its_shell_sees_why() {
+    check_conversation(
+        "trap : INT; $RUN sh -c 'echo ready; while :; do :; done'; echo status $?",
+        &[("ready", "\x03")],
+        "status 130",
+    );
+}
+
+#[test]
+fn control_c_reaches_the_whole_job() {
+    check_conversation(
+        "trap : INT; \
+         $RUN sh -c 'trap \"echo caught\" INT; sh -c \"echo ready; while :; do :; done\"; \
+                     echo inner $?; exit 3'; echo status $?",
+        &[("ready", "\x03")],
+        "status 3",
+    );
+}
+
+#[test]
+fn a_command_that_handles_control_c_goes_on() {
+    check_conversation(
+        "$RUN sh -c 'trap \"n=1; echo caught\" INT; echo ready; \
+                     while test -z \"$n\"; do :; done; read x; echo got $x; exit 4'; echo status $?",
+        &[("ready", "\x03"), ("caught", "word\n")],
+        "status 4",
+    );
+}
+
+#[test]
+fn a_command_that_ignores_control_c_does_not_hear_of_it() {
+    check_conversation(
+        "trap '' INT; $RUN sh -c 'echo ready; read x; echo got $x; exit 5'; echo status $?",
+        &[("ready", "\x03word\n")],
+        "status 5",
+    );
+}
+
+#[test]
+fn control_backslash_ends_a_command() {
+    check_conversation(
+        "ulimit -c 0; $RUN sh -c 'echo ready; while :; do :; done'; echo status $?",
+        &[("ready", "\x1c")],
+        "status 131",
+    );
+}
+
+#[test]
+fn control_z_stops_a_command_until_it_is_continued() {
+    // 148: stopped by SIGTSTP.
+    check_conversation(
+        "$RUN sh -c 'echo ready; read x; echo got $x; exit 6'; echo stopped $?; \
+         fg; echo status $?",
+        &[("ready", "\x1a"), ("stopped 148", "word\n")],
+        "status 6",
+    );
+}
+
+#[test]
+fn control_z_stops_a_command_as_often_as_it_is_typed() {
+    check_conversation(
+        "$RUN sh -c 'echo ready; read x; echo got $x; read x; echo got $x; exit 7'; \
+         echo stopped $?; fg; echo again $?; fg; echo status $?",
+        &[
+            ("ready", "\x1a"),
+            ("stopped 148", "one\n"),
+            ("got one", "\x1a"),
+            ("again 148", "two\n"),
+        ],
+        "status 7",
+    );
+}
+
+const THREADS: &str = r#"
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+static void *work(void *argument) {
+    for (;;) pause();
+    return argument;
+}
+int main(void) {
+    pthread_t thread;
+    char line[16];
+    for (int i = 0; i < 8; i++) pthread_create(&thread, NULL, work, NULL);
+    puts("ready");
+    fflush(stdout);
+    fgets(line, sizeof line, stdin);
+    printf("got %s", line);
+    return 7;
+}
+"#;
+
+#[test]
+fn control_z_stops_a_command_with_threads_once() {
+    check_conversation_in(
+        &Sandbox::new(&format!(
+            "cat > t.c <<'END'\n{THREADS}END\ncc -pthread -o t t.c"
+        )),
+        "$RUN ./t; echo stopped $?; fg; echo status $?",
+        &[("ready", "\x1a"), ("stopped 148", "word\n")],
+        "status 7",
+    );
+}
+
+#[test]
+fn a_stopped_command_goes_on_in_the_background() {
+    check_conversation(
+        "mkfifo gate; $RUN sh -c 'echo ready; read x < gate; echo $x > left; exit 8'; \
+         echo stopped $?; bg; echo go > gate; wait %1; echo status $?; cat left",
+        &[("ready", "\x1a")],
+        "status 8\r\ngo",
+    );
+}
+
+#[test]
+fn a_command_in_the_background_that_reads_the_terminal_stops() {
+    // 149: stopped by SIGTTIN.
+    check_conversation(
+        "$RUN sh -c 'read x; echo got $x; exit 9' & wait %1; echo stopped $?; fg; echo status $?",
+        &[("stopped 149", "word\n")],
+        "status 9",
+    );
+}
+
+#[test]
+fn what_reads_the_terminal_is_not_stored_and_says_why() {
+    let sandbox = Sandbox::new("");
+    for word in ["one", "two"] {
+        let script = "$RUN sh -c 'echo ready; read x; echo got $x'";
+        let answers = [("ready", &*format!("{word}\n"))];
+        let shown = converse(&sandbox, &under_pcache(&sandbox), script, &answers);
+        assert!(shown.ends_with(&format!("got {word}\r\n")), "{shown}");
+        let report = std::fs::read(sandbox.report()).expect("a report");
+        let report: serde_json::Value = serde_json::from_slice(&report).expect("JSON");
+        let unit = &report["units"][0];
+        assert_eq!(unit["result"], "not_stored", "{report:#}");
+        assert_eq!(unit["reason"], "reads from the terminal", "{report:#}");
+    }
+}
+
+#[test]
+fn the_reason_is_shown_on_the_terminal() {
+    let sandbox = Sandbox::new("");
+    let script = format!("{PCACHE} --explain -- sh -c 'echo ready; read x'");
+    let shown = converse(&sandbox, "", &script, &[("ready", "\n")]);
+    assert!(
+        shown.contains("not cacheable: reads from the terminal"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn a_command_sees_the_terminal_that_it_is_on() {
+    // Both terminals are there, so that they have different names.
+    let sandbox = Sandbox::new("");
+    let script = "tty; $RUN tty; for fd in 0 1 2; do $RUN test -t $fd; echo $?; done; \
+                  $RUN test -t 1 > /dev/null; echo $?; $RUN stty size; echo ready; read x";
+    let mut terminals = [(); 2].map(|()| Terminal::new(&sandbox, &under_pcache(&sandbox), script));
+    let mut names = Vec::new();
+    for terminal in &mut terminals {
+        terminal.await_text("ready");
+        let lines: Vec<_> = terminal.shown.lines().collect();
+        assert!(lines[0].starts_with("/dev/pts/"), "{lines:?}");
+        assert_eq!(lines[1], lines[0]);
+        assert_eq!(lines[2..], ["0", "0", "0", "1", "0 0", "ready"]);
+        names.push(lines[0].to_owned());
+    }
+    assert_ne!(names[0], names[1]);
+    for mut terminal in terminals {
+        terminal.type_in("\n");
+        terminal.finish();
+    }
+}
