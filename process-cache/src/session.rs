@@ -71,6 +71,9 @@ pub struct Process {
     pub units: Vec<UnitId>,
     /// Job control has stopped it.
     pub stopped: bool,
+    /// It, or what it comes from, made system calls that were not followed:
+    /// its descriptors and directory are not what the model says.
+    pub unseen: bool,
 }
 
 /// The state of a run.
@@ -166,6 +169,14 @@ impl Session {
             umask: 0o022,
             seq: 1,
         }
+    }
+
+    /// Whether the process of a task is [unseen](Process::unseen).
+    pub fn is_unseen(&self, tid: Tid) -> bool {
+        let process = self.tasks.get(&tid).map(|task| task.process);
+        process
+            .and_then(|process| self.processes.get(&process))
+            .is_some_and(|process| process.unseen)
     }
 
     /// The next sequence number.

@@ -192,7 +192,10 @@ impl Tracer {
                 ..Task::new(unit, process)
             },
         );
-        session.processes.entry(process).or_default().threads += 1;
+        let unseen = session.is_unseen(parent);
+        let entry = session.processes.entry(process).or_default();
+        entry.threads += 1;
+        entry.unseen |= unseen;
         if !thread {
             session.count_alive(unit, 1);
         }
@@ -217,9 +220,12 @@ impl Tracer {
             if task.skipped {
                 return Onward::Running(tracee.resume());
             }
-            let unit = task.unit;
+            let (unit, process) = (task.unit, task.process);
             if tracee.is_foreign() {
                 session.doubt(unit, "makes 32-bit system calls", true);
+                if let Some(entry) = session.processes.get_mut(&process) {
+                    entry.unseen = true;
+                }
                 return Onward::Running(tracee.resume());
             }
             session.model.entry(tid, &call, &tracee, &mut events)
@@ -363,7 +369,10 @@ impl Tracer {
                 machine: self.machine,
                 strict: session.settings.strict,
             };
-            let lookup = unit != OUTSIDE && !session.settings.refresh && !temporary;
+            let lookup = unit != OUTSIDE
+                && !session.settings.refresh
+                && !temporary
+                && !session.is_unseen(tid);
             (execution, unit, lookup, temporary)
         };
         if unit == OUTSIDE {
@@ -545,6 +554,12 @@ impl Tracer {
                 }
             }
             None => unit.doubt("was executed in an unusual way", true),
+        }
+        if session.is_unseen(now) {
+            unit.doubt(
+                "was started by a program that makes 32-bit system calls",
+                true,
+            );
         }
         // Descriptors on which reads are not seen.
         for (fd, file, _) in session.model.descriptors(now) {
@@ -841,12 +856,20 @@ fn hide_vdso(tracee: &Tracee<Exec>) {
     const AT_NULL: u64 = 0;
     const AT_IGNORE: u64 = 1;
     const AT_SYSINFO_EHDR: u64 = 33;
+    /// The code segment of 64-bit programs; the stack of others looks otherwise.
+    const CODE: u64 = 0x33;
     let Ok(regs) = tracee.registers() else { return };
-    let mut at = regs.rsp;
-    let Ok(argc) = tracee.read_u64(at) else {
+    if regs.cs != CODE {
+        return;
+    }
+    let Ok(argc) = tracee.read_u64(regs.rsp) else {
         return;
     };
-    at += 8 * (argc + 2);
+    // After the count and the arguments with their end.
+    let after = argc.checked_mul(8).and_then(|size| size.checked_add(16));
+    let Some(mut at) = after.and_then(|size| regs.rsp.checked_add(size)) else {
+        return;
+    };
     let mut words = [0_u8; 2048];
     let mut in_environment = true;
     let mut is_key = true;

@@ -8,6 +8,7 @@
 mod command_line;
 mod doubts;
 mod effects;
+mod foreign;
 mod hits;
 mod misses;
 mod processes;
