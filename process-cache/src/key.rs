@@ -311,7 +311,6 @@ fn hash_process(hasher: &mut Hasher, tid: Tid) {
             b"Gid:",
             b"Groups:",
             b"SigBlk:",
-            b"SigIgn:",
             b"CapInh:",
             b"CapPrm:",
             b"CapEff:",
@@ -319,7 +318,9 @@ fn hash_process(hasher: &mut Hasher, tid: Tid) {
             b"CapAmb:",
             b"Cpus_allowed:",
         ];
-        if wanted.iter().any(|name| line.starts_with(name)) {
+        if line.starts_with(b"SigIgn:") {
+            hasher.number(ignored_signals(line));
+        } else if wanted.iter().any(|name| line.starts_with(name)) {
             hasher.bytes(line);
         }
     }
@@ -329,6 +330,16 @@ fn hash_process(hasher: &mut Hasher, tid: Tid) {
         format!("/proc/{tid}/limits")
     };
     hasher.bytes(&std::fs::read(path).unwrap_or_default());
+}
+
+/// The signals that a line of `/proc/PID/status` lists, without 32 and 33:
+/// these are the C library's own, and posix_spawn(3) leaves them ignored.
+fn ignored_signals(line: &[u8]) -> u64 {
+    let hex = line.strip_prefix(b"SigIgn:").unwrap_or(line).trim_ascii();
+    let set = std::str::from_utf8(hex)
+        .ok()
+        .and_then(|hex| u64::from_str_radix(hex, 16).ok());
+    set.map_or(u64::MAX, |set| set & !(0b11 << 31))
 }
 
 fn hash_descriptors(hasher: &mut Hasher, execution: &Execution) -> Vec<Inherited> {
