@@ -209,6 +209,9 @@ fn command(args: RunArgs) -> anyhow::Result<()> {
         json: args.json,
     };
     let error = run::run(&plan, store);
+    if error.is::<run::Untraced>() {
+        return Err(plainly(&plan.argv));
+    }
     if !error.is::<run::CannotTrace>() {
         return Err(error);
     }

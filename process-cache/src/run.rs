@@ -99,6 +99,13 @@ pub fn run(plan: &Plan, store: Store) -> anyhow::Error {
             Err(error) => miss = error.to_string(),
         }
     }
+    if let (true, Err(Unkeyed::Privileged(name))) = (plan.no_seccomp, &keyed) {
+        let reason = format!("runs {name} untraced (set-uid)");
+        let report = Report::default();
+        report.add(whole(plan, Fate::NotStored { reason }, miss));
+        tell(plan, &report, None);
+        return Untraced.into();
+    }
     trace(
         plan,
         program,
@@ -107,6 +114,23 @@ pub fn run(plan: &Plan, store: Store) -> anyhow::Error {
         (keyed, miss),
         execution.machine,
     )
+}
+
+/// What is reported of a command that is not traced.
+fn whole(plan: &Plan, fate: Fate, miss: String) -> Line {
+    let argv: Vec<Vec<u8>> = plan
+        .argv
+        .iter()
+        .map(|arg| arg.as_bytes().to_vec())
+        .collect();
+    Line {
+        unit: 1,
+        depth: 0,
+        command: display_argv(&argv, 100),
+        miss,
+        fate,
+        wall_us: 0,
+    }
 }
 
 /// Whether a file can be executed at all.
@@ -124,6 +148,11 @@ fn can_execute(path: &FilePath) -> io::Result<()> {
 #[derive(Debug, thiserror::Error)]
 #[error("the command cannot be traced: {0}")]
 pub struct CannotTrace(String);
+
+/// The command is to be run plainly: under trace it would lose its rights.
+#[derive(Debug, thiserror::Error)]
+#[error("the command runs with other rights (set-uid)")]
+pub struct Untraced;
 
 enum Never {}
 
@@ -148,22 +177,14 @@ fn skip(
     // From here on it is done.
     let report = Report::default();
     let took_us = asked.elapsed().as_micros() as u64;
-    let argv: Vec<Vec<u8>> = plan
-        .argv
-        .iter()
-        .map(|arg| arg.as_bytes().to_vec())
-        .collect();
+    let fate = Fate::Hit {
+        recorded_us: outcome.wall_us,
+        took_us,
+        units: outcome.units,
+    };
     report.add(Line {
-        unit: 1,
-        depth: 0,
-        command: display_argv(&argv, 100),
-        miss: String::new(),
-        fate: Fate::Hit {
-            recorded_us: outcome.wall_us,
-            took_us,
-            units: outcome.units,
-        },
         wall_us: took_us,
+        ..whole(plan, fate, String::new())
     });
     os::ignore(libc::SIGPIPE, os::pipe_was_ignored());
     for (fd, bytes) in stream {
@@ -390,7 +411,12 @@ fn trace(
         Err(error) => error.into(),
         Ok(Some(tracer)) => {
             drop(to_front);
-            wait_as_front(plan, from_tracer, tracer, &forwarded)
+            let error = wait_as_front(plan, from_tracer, tracer, &forwarded);
+            // The command may be run plainly now, with the signals we came with.
+            for signal in quiet {
+                os::ignore(signal, program.ignored_signals.contains(&signal));
+            }
+            error
         }
         Ok(None) => {
             drop(from_tracer);

@@ -60,7 +60,7 @@ pub struct Tracer {
     pub min_us: u64,
     /// Told about the command.
     pub notify: Rc<dyn Fn(Notice)>,
-    /// Whether set-uid programs lose their rights (there is a filter).
+    /// Whether there is a filter; without one set-uid programs are let go.
     pub filtered: bool,
 }
 
@@ -378,6 +378,7 @@ impl Tracer {
         if unit == OUTSIDE {
             let (keyed, miss) = (*self.root).clone();
             self.note_images(OUTSIDE, &keyed, &path);
+            self.warn_of_lost_rights(tid, &keyed);
             let next = Next {
                 keyed,
                 argv,
@@ -429,12 +430,9 @@ impl Tracer {
             Some(Err(error)) => error.to_string(),
             None => String::from("not looked up"),
         };
+        self.warn_of_lost_rights(tid, &keyed);
         if let Err(Unkeyed::Privileged(name)) = &keyed {
-            if self.filtered {
-                (self.notify)(Notice::Warning(format!(
-                    "{name} is set-uid and runs without its rights here; --no-seccomp lets it run"
-                )));
-            } else {
+            if !self.filtered {
                 self.session.borrow_mut().doubt(
                     unit,
                     format!("runs {name} untraced (set-uid)"),
@@ -453,6 +451,20 @@ impl Tracer {
             lookup,
         };
         Attempt::Run(tracee, Some(Box::new(next)))
+    }
+
+    /// Who may install a filter only by giving up new privileges runs set-uid
+    /// programs as if they were none.
+    fn warn_of_lost_rights(&self, tid: Tid, keyed: &Result<Keyed, Unkeyed>) {
+        let Err(Unkeyed::Privileged(name)) = keyed else {
+            return;
+        };
+        let status = std::fs::read_to_string(format!("/proc/{tid}/status")).unwrap_or_default();
+        if self.filtered && status.lines().any(|line| line == "NoNewPrivs:\t1") {
+            (self.notify)(Notice::Warning(format!(
+                "{name} is set-uid and runs without its rights here; --no-seccomp lets it run"
+            )));
+        }
     }
 
     /// The files a program is started from are facts to whoever starts it.

@@ -11,6 +11,7 @@ mod effects;
 mod foreign;
 mod hits;
 mod misses;
+mod privileges;
 mod processes;
 mod streams;
 mod support;

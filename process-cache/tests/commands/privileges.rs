@@ -1,0 +1,306 @@
+//! Rights: programs that gain some, and places where tracing is forbidden.
+#![expect(
+    unsafe_code,
+    reason = "a seccomp filter is installed between fork and exec, by prctl(2) only"
+)]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::support::{PCACHE, Run, Sandbox, program};
+
+/// An ordinary user, and another one who owns a program.
+const USER: u32 = 65534;
+const OWNER: u32 = 65533;
+
+/// A sandbox that an ordinary user can use, with a copy of `pcache` outside of
+/// directories that may be closed to that user.
+struct Ordinary {
+    sandbox: Sandbox,
+    pcache: PathBuf,
+}
+
+impl Ordinary {
+    /// None, with a note, where we are ordinary ourselves: then nobody can be
+    /// given a set-uid program.
+    fn new(setup: &str) -> Option<Self> {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("skipped: only root can set this up");
+            return None;
+        }
+        let sandbox = Sandbox::new(setup);
+        let root = sandbox.dir().parent().expect("a parent").to_owned();
+        for path in [&root, &sandbox.dir()] {
+            fs::set_permissions(path, fs::Permissions::from_mode(0o777)).expect("a mode");
+        }
+        let pcache = root.join("pcache");
+        fs::copy(PCACHE, &pcache).expect("a copy");
+        Some(Self { sandbox, pcache })
+    }
+
+    /// A set-uid copy of id(1); none where set-uid programs have no effect.
+    fn with_set_uid() -> Option<Self> {
+        let ordinary = Self::new("")?;
+        let id = program(&["id"])?;
+        let copy = ordinary.sandbox.path("their-id");
+        fs::copy(id, &copy).expect("a copy");
+        std::os::unix::fs::chown(&copy, Some(OWNER), Some(OWNER)).expect("an owner");
+        fs::set_permissions(&copy, fs::Permissions::from_mode(0o4755)).expect("a mode");
+        let plain = ordinary.run(&["./their-id", "-u"]);
+        if plain.out != format!("{OWNER}\n") {
+            eprintln!("skipped: set-uid programs have no effect here");
+            return None;
+        }
+        Some(ordinary)
+    }
+
+    /// Runs a command as the ordinary user.
+    fn run(&self, command: &[&str]) -> Run {
+        let mut setpriv = Command::new("setpriv");
+        let ids = [format!("--reuid={USER}"), format!("--regid={USER}")];
+        setpriv.args(ids).arg("--clear-groups").args(command);
+        self.sandbox.run(self.sandbox.environment(&mut setpriv))
+    }
+
+    /// Runs a command as the ordinary user under `pcache`.
+    fn cached(&self, options: &[&str], command: &[&str]) -> Run {
+        let mut words = vec![self.pcache.to_str().expect("text"), "--min-time", "0"];
+        words.extend(options);
+        words.push("--");
+        words.extend(command);
+        self.run(&words)
+    }
+}
+
+#[test]
+fn a_set_uid_program_is_named_under_the_filter() {
+    let Some(ordinary) = Ordinary::with_set_uid() else {
+        return;
+    };
+    for command in [
+        &["./their-id", "-u"][..],
+        &["sh", "-c", "./their-id -u; echo after"],
+    ] {
+        for _ in 0..2 {
+            let run = ordinary.cached(&["--explain"], command);
+            assert!(run.status.success(), "{}", run.err);
+            // It runs, without the rights of its owner.
+            assert!(run.out.starts_with(&format!("{USER}\n")), "{}", run.err);
+            let warning = "their-id is set-uid and runs without its rights here; --no-seccomp";
+            assert!(run.err.contains(warning), "{}", run.err);
+            let reason = "their-id runs with other rights (set-uid)";
+            assert!(run.err.contains(reason), "{}", run.err);
+        }
+    }
+}
+
+#[test]
+fn a_set_uid_program_keeps_its_rights_without_a_filter() {
+    let Some(ordinary) = Ordinary::with_set_uid() else {
+        return;
+    };
+    for _ in 0..2 {
+        let options = ["--no-seccomp", "--explain"];
+        let run = ordinary.cached(&options, &["sh", "-c", "./their-id -u; echo $?; id -u"]);
+        assert_eq!(run.out, format!("{OWNER}\n0\n{USER}\n"), "{}", run.err);
+        assert!(
+            run.err.contains("their-id untraced (set-uid)"),
+            "{}",
+            run.err
+        );
+        let run = ordinary.cached(&options, &["./their-id", "-u"]);
+        assert_eq!(run.out, format!("{OWNER}\n"), "{}", run.err);
+        assert!(
+            run.err.contains("their-id untraced (set-uid)"),
+            "{}",
+            run.err
+        );
+    }
+}
+
+#[test]
+fn the_status_of_a_set_uid_program_arrives() {
+    let Some(ordinary) = Ordinary::with_set_uid() else {
+        return;
+    };
+    for option in ["--no-seccomp", "--quiet"] {
+        let run = ordinary.cached(&[option], &["./their-id", "--no-such-option"]);
+        assert_eq!(run.status.code(), Some(1), "{option}: {}", run.err);
+        let script = "./their-id --no-such-option 2> /dev/null; exit $(($? + 2))";
+        let run = ordinary.cached(&[option], &["sh", "-c", script]);
+        assert_eq!(run.status.code(), Some(3), "{option}: {}", run.err);
+    }
+}
+
+/// Makes ptrace(2) fail with EPERM in a command and all it starts, as the
+/// seccomp profiles of some containers do.
+fn without_ptrace(command: &mut Command) -> &mut Command {
+    let op = |code: u32, k: u32, jt: u8, jf: u8| libc::sock_filter {
+        code: code as u16,
+        jt,
+        jf,
+        k,
+    };
+    let refuse = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
+    let mut filter = [
+        op(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
+        op(
+            libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K,
+            libc::SYS_ptrace as u32,
+            0,
+            1,
+        ),
+        op(libc::BPF_RET | libc::BPF_K, refuse, 0, 0),
+        op(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW, 0, 0),
+    ];
+    let install = move || {
+        let program = libc::sock_fprog {
+            len: filter.len() as u16,
+            filter: filter.as_mut_ptr(),
+        };
+        // SAFETY: numbers, and a program of the stated length that lives until
+        // the call returns.
+        let failed = unsafe {
+            libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0
+                || libc::prctl(
+                    libc::PR_SET_SECCOMP,
+                    libc::SECCOMP_MODE_FILTER,
+                    &raw const program,
+                ) != 0
+        };
+        if failed {
+            return Err(std::io::Error::last_os_error());
+        }
+        Ok(())
+    };
+    // SAFETY: the closure makes system calls on memory of its own, and nothing
+    // else.
+    unsafe { command.pre_exec(install) }
+}
+
+#[test]
+fn where_ptrace_is_forbidden_it_says_so_and_runs_nothing() {
+    let sandbox = Sandbox::new("");
+    for option in ["--quiet", "--no-seccomp"] {
+        let mut pcache = Command::new(PCACHE);
+        sandbox.environment(&mut pcache);
+        pcache.args([option, "--", "sh", "-c", "echo ran | tee f"]);
+        let run = sandbox.run(without_ptrace(&mut pcache));
+        assert_eq!(run.status.code(), Some(125), "{}", run.err);
+        assert_eq!(run.out, "");
+        assert!(!sandbox.path("f").exists());
+        for part in [
+            "pcache: the command cannot be traced",
+            "--cap-add=SYS_PTRACE",
+            "--fallback",
+        ] {
+            assert!(run.err.contains(part), "{}", run.err);
+        }
+    }
+}
+
+#[test]
+fn where_ptrace_is_forbidden_the_fallback_is_the_plain_command() {
+    let sandbox = Sandbox::new("");
+    // It also has the signals that the plain command has.
+    let script = "grep -E '^(Shd|Sig)' /proc/self/status; echo ran | tee f; echo aside >&2; exit 3";
+    let mut shell = Command::new("sh");
+    sandbox.environment(shell.args(["-c", script]));
+    let plain = sandbox.run(without_ptrace(&mut shell));
+    assert_eq!(plain.status.code(), Some(3));
+    for _ in 0..2 {
+        sandbox.reset();
+        let mut pcache = Command::new(PCACHE);
+        sandbox.environment(&mut pcache);
+        pcache.args(["--fallback", "--", "sh", "-c", script]);
+        let mut run = sandbox.run(without_ptrace(&mut pcache));
+        let first = run.err.lines().next().unwrap_or_default().to_owned();
+        assert!(
+            first.starts_with("pcache: the command cannot be traced"),
+            "{}",
+            run.err
+        );
+        run.err = run.err[first.len() + 1..].to_owned();
+        run.assert_like(&plain, "with --fallback");
+    }
+}
+
+#[test]
+fn where_ptrace_is_forbidden_what_is_stored_is_used() {
+    let sandbox = Sandbox::new("echo 1 > f");
+    sandbox.cached("cat f > g; cat g");
+    sandbox.reset();
+    let mut pcache = sandbox.pcache();
+    pcache.args(["--", "sh", "-c", "cat f > g; cat g"]);
+    let run = sandbox.run(without_ptrace(&mut pcache));
+    assert_eq!(run.out, "1\n", "{}", run.err);
+    assert_eq!(sandbox.text("g"), "1\n");
+    run.assert_hit();
+}
+
+/// The command that makes namespaces as a container has them.
+const UNSHARE: [&str; 3] = ["unshare", "-Urpf", "--mount-proc"];
+
+#[test]
+fn inside_of_namespaces_a_second_run_is_skipped() {
+    let sandbox = Sandbox::new("echo 1 > f");
+    let mut probe = Command::new(UNSHARE[0]);
+    sandbox.environment(probe.args(&UNSHARE[1..]).arg("true"));
+    if !sandbox.run(&mut probe).status.success() {
+        eprintln!("skipped: namespaces cannot be made here");
+        return;
+    }
+    let script = "id -u; cat f > g; sort -r f g";
+    let run = |words: &[&str]| {
+        sandbox.reset();
+        let mut unshare = Command::new(UNSHARE[0]);
+        unshare.args(&UNSHARE[1..]).args(words);
+        unshare.args(["sh", "-c", script]);
+        sandbox.run(sandbox.environment(&mut unshare))
+    };
+    let report = sandbox.report();
+    let report = report.to_str().expect("text");
+    let options = [PCACHE, "-q", "--min-time", "0", "--json", report, "--"];
+    let plain = run(&[]);
+    assert_eq!(plain.out, "0\n1\n1\n");
+    let first = run(&options);
+    first.assert_like(&plain, "first run");
+    assert_eq!(first.whole().result, "stored", "{:#?}", first.units);
+    let second = run(&options);
+    second.assert_like(&plain, "second run");
+    second.assert_hit();
+}
+
+#[test]
+fn inside_of_namespaces_of_an_ordinary_user_a_second_run_is_skipped() {
+    let Some(ordinary) = Ordinary::new("echo 1 > f") else {
+        return;
+    };
+    if !ordinary
+        .run(&[&UNSHARE[..], &["true"]].concat())
+        .status
+        .success()
+    {
+        eprintln!("skipped: an ordinary user cannot make namespaces here");
+        return;
+    }
+    let pcache = ordinary.pcache.to_str().expect("text");
+    let run = || {
+        ordinary.sandbox.edit("rm -f g");
+        let command = [
+            &UNSHARE[..],
+            &[pcache, "--explain", "--min-time", "0", "--"],
+            &["sh", "-c", "id -u; cat f > g; sort -r f g"],
+        ];
+        ordinary.run(&command.concat())
+    };
+    let first = run();
+    assert_eq!(first.out, "0\n1\n1\n", "{first:?}");
+    let second = run();
+    assert_eq!(second.out, first.out);
+    assert!(second.err.contains("skipped ("), "{}", second.err);
+    assert_eq!(ordinary.sandbox.text("g"), "1\n");
+}
