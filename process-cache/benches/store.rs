@@ -45,6 +45,7 @@ fn outcome(effects: Vec<Effect>) -> Outcome {
         positions: Vec::new(),
         flags: Vec::new(),
         effects,
+        ages: Vec::new(),
         facts: Vec::new(),
         cpu_us: 0,
         wall_us: 0,

@@ -72,6 +72,7 @@ impl Session {
         } else {
             Ending::Killed(status & 0x7f)
         };
+        self.lookups.forget(id);
         let unit = self.unit(id);
         unit.ended = true;
         if unit.alive > 1 {
@@ -335,12 +336,12 @@ pub fn store(
     finished: &Finished,
     secured: impl FnOnce(),
 ) -> Result<(), String> {
-    let result = capture(store, world, &finished.changes).and_then(|effects| {
+    let result = capture(store, world, &finished.changes).and_then(|captured| {
         let stream = stream_chunks(store, &finished.stream)?;
-        Ok((effects, stream))
+        Ok((captured, stream))
     });
     secured();
-    let (effects, stream) = result?;
+    let ((effects, ages), stream) = result?;
     check_names(store, finished, &effects)?;
     let mut batches: Vec<Vec<Fact>> = Vec::new();
     let mut batch = Vec::new();
@@ -371,6 +372,7 @@ pub fn store(
         positions: finished.positions.clone(),
         flags: finished.flags.clone(),
         effects,
+        ages,
         facts: Vec::new(),
         cpu_us: finished.spent.0,
         wall_us: finished.spent.1,
@@ -428,18 +430,18 @@ fn unchanged(
     if changed.contains(path) {
         return Ok(());
     }
-    let Ok(canonical) = std::fs::canonicalize(path) else {
-        return Ok(());
-    };
-    if changed.contains(&FilePath::from(canonical)) {
+    if rustix::fs::stat(path.as_path())
+        .is_ok_and(|stat| FileKey::of(&stat).as_ref() == content.key())
+    {
         return Ok(());
     }
-    match rustix::fs::stat(path.as_path()) {
-        Ok(stat) if FileKey::of(&stat).as_ref() == content.key() => Ok(()),
-        _ => Err(format!(
+    // Another name of what the unit changed itself.
+    match std::fs::canonicalize(path) {
+        Ok(canonical) if !changed.contains(&FilePath::from(canonical.as_path())) => Err(format!(
             "{} was changed by somebody else meanwhile",
             path.display()
         )),
+        _ => Ok(()),
     }
 }
 

@@ -94,6 +94,7 @@ impl Tracer {
             for Fact { query, answer } in &outcome.facts {
                 session.inherit(unit, query, answer);
             }
+            session.lookups.begin_change(tid);
             let (before, wait) = session.before(unit, &paths);
             (wait, before, session.world.clone(), session.store.clone())
         };
@@ -122,12 +123,14 @@ impl Tracer {
                 let options = restore::Options {
                     world: Some(&world),
                     progress: None,
+                    ages: &job.ages,
                 };
                 restore::apply_with(&results, &job.effects, options)
                     .map_err(|error| error.to_string())?;
                 Ok::<_, String>((file, stream))
             })
             .await;
+        self.session.borrow_mut().lookups.end_change(tid);
         let (file, stream) = match prepared {
             Ok(prepared) => prepared,
             Err(reason) => return Applied::Refused(tracee, reason),

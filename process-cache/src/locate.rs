@@ -9,7 +9,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
 
@@ -26,11 +26,15 @@ pub struct Located {
     pub indirect: Option<(FilePath, FilePath)>,
 }
 
-/// Remembers canonical directories.
+/// Remembers canonical directories, and which do not exist.
 #[derive(Debug, Default)]
 pub struct Locator {
     directories: FxHashMap<Vec<u8>, FilePath>,
+    missing: FxHashSet<Vec<u8>>,
 }
+
+/// Links on the way that are followed (path_resolution(7)).
+const MAX_LINKS: u32 = 40;
 
 /// Whether this is a symbolic link.
 pub fn is_link(stat: &Stat) -> bool {
@@ -51,17 +55,64 @@ impl Locator {
     /// Forgets everything: the tree's shape has changed.
     pub fn forget(&mut self) {
         self.directories.clear();
+        self.missing.clear();
     }
 
-    /// The canonical form of a directory, if it exists.
+    /// Something has come into being.
+    pub fn forget_missing(&mut self) {
+        self.missing.clear();
+    }
+
+    /// The canonical form of a directory (an absolute path), if it exists.
     pub fn directory(&mut self, directory: &Path) -> Option<FilePath> {
-        let bytes = directory.as_os_str().as_bytes();
-        if let Some(known) = self.directories.get(bytes) {
+        self.resolve(directory.as_os_str().as_bytes(), MAX_LINKS)
+    }
+
+    /// From the directory above, which is often known: what compilers ask for
+    /// lies in few directories, many of them missing.
+    fn resolve(&mut self, directory: &[u8], links: u32) -> Option<FilePath> {
+        if let Some(known) = self.directories.get(directory) {
             return Some(known.clone());
         }
-        let canonical = FilePath::from(std::fs::canonicalize(directory).ok()?);
-        self.directories.insert(bytes.to_vec(), canonical.clone());
-        Some(canonical)
+        if self.missing.contains(directory) {
+            return None;
+        }
+        let found = self.resolve_last(directory, links);
+        match &found {
+            Some(canonical) => {
+                self.directories
+                    .insert(directory.to_vec(), canonical.clone());
+            }
+            None => {
+                self.missing.insert(directory.to_vec());
+            }
+        }
+        found
+    }
+
+    fn resolve_last(&mut self, directory: &[u8], links: u32) -> Option<FilePath> {
+        let slash = memchr::memrchr(b'/', directory)?;
+        let (above, name) = (&directory[..slash], &directory[slash + 1..]);
+        if above.is_empty() && matches!(name, b"" | b"." | b"..") {
+            return Some(FilePath::from("/"));
+        }
+        let above = if above.is_empty() { b"/" } else { above };
+        let parent = self.resolve(above, links)?;
+        match name {
+            b"" | b"." => return Some(parent),
+            b".." => return Some(parent.parent().map_or_else(|| parent.clone(), Into::into)),
+            _ => {}
+        }
+        let here = parent.join(OsStr::from_bytes(name));
+        match rustix::fs::readlink(&here, Vec::new()) {
+            Ok(target) => {
+                let target = parent.join(OsStr::from_bytes(target.as_bytes()));
+                self.resolve(target.as_os_str().as_bytes(), links.checked_sub(1)?)
+            }
+            // It is there, and no link (readlink(2)).
+            Err(Errno::INVAL) => Some(here.into()),
+            Err(_) => None,
+        }
     }
 
     /// The canonical path of a name whose last component is not followed.
@@ -160,6 +211,66 @@ mod tests {
         let (given, canonical) = found.indirect.expect("an indirection");
         assert_eq!(given, FilePath::from(base.join("alias")));
         assert_eq!(canonical, FilePath::from(base.join("real")));
+    }
+
+    #[test]
+    fn directories_are_what_the_kernel_makes_of_them() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let base = dir.path().canonicalize().expect("its path");
+        std::fs::create_dir_all(base.join("a/b/c")).expect("mkdir");
+        std::fs::write(base.join("a/file"), "").expect("a file");
+        for (target, link) in [
+            ("a/b", "relative"),
+            ("../a/b/../b", "a/winding"),
+            ("loop", "loop"),
+            ("nowhere", "dangling"),
+            ("relative/c", "chain"),
+        ] {
+            std::os::unix::fs::symlink(target, base.join(link)).expect("symlink");
+        }
+        std::os::unix::fs::symlink(base.join("a"), base.join("absolute")).expect("symlink");
+        let mut locator = Locator::default();
+        for given in [
+            "",
+            "/",
+            "/.",
+            "a",
+            "a/",
+            "a//b",
+            "a/./b/.",
+            "a/b/..",
+            "a/b/../..",
+            "relative",
+            "relative/..",
+            "relative/c",
+            "a/winding/c",
+            "chain",
+            "chain/../..",
+            "absolute/b",
+            "loop",
+            "loop/x",
+            "dangling",
+            "dangling/x",
+            "none",
+            "none/..",
+            "a/file",
+            "a/b/c/../../x",
+        ] {
+            let path = PathBuf::from(format!("{}/{given}", base.display()));
+            let expected = path.canonicalize().ok().map(FilePath::from);
+            assert_eq!(locator.directory(&path), expected, "{given}");
+        }
+        for given in ["/", "/..", "/.", "/../usr", "//usr"] {
+            let expected = Path::new(given).canonicalize().ok().map(FilePath::from);
+            assert_eq!(locator.directory(Path::new(given)), expected, "{given}");
+        }
+        std::fs::create_dir(base.join("none")).expect("mkdir");
+        assert_eq!(locator.directory(&base.join("none")), None);
+        locator.forget_missing();
+        assert_eq!(
+            locator.directory(&base.join("none")),
+            Some(base.join("none").into())
+        );
     }
 
     #[test]

@@ -21,6 +21,10 @@ pub struct Outcome {
     pub flags: Vec<(i32, i32)>,
     /// Changes of the file tree, in the order of production.
     pub effects: Vec<Effect>,
+    /// For each effect that leaves a plain file with [`Time::Present`], the
+    /// rank of that time among all of them, from 1; 0 for the others. Empty
+    /// when they are all the same.
+    pub ages: Vec<u32>,
     /// Facts a parent inherits when this unit is skipped inside it. (They are
     /// the facts along the path of the decision tree and are filled in on
     /// lookup, not stored twice.)

@@ -16,6 +16,7 @@ mod tree;
 use crate::defect::{Defect, planted};
 use crate::fact::{Answer, Query, TimeUse};
 use crate::locate::{is_directory, is_link, is_regular};
+use crate::lookups::Kind;
 use crate::path::FilePath;
 use crate::place::{Class, classify};
 use crate::policy::{Scripts, is_hash_seed};
@@ -96,6 +97,10 @@ impl Session {
                 }
                 self.opened(unit, before, &path, &mode, file.as_deref(), error);
             }
+            IoEvent::Stat { path }
+                if self
+                    .lookups
+                    .knows(unit, &path.path, Kind::no_metadata(path.follow)) => {}
             IoEvent::Stat { path } => {
                 // A shell makes sure of its working directory when it starts.
                 let own = self.unit(unit).policy.time == TimeUse::Order
@@ -118,7 +123,14 @@ impl Session {
                 mode,
                 effective,
             } => {
+                let kind = Kind::access(mode, effective, path.follow);
+                if kind.is_some_and(|kind| self.lookups.knows(unit, &path.path, kind)) {
+                    return;
+                }
                 if classify(&path.path) == Class::Ordinary {
+                    if let Some(kind) = kind {
+                        self.lookups.learn(unit, &path.path, kind);
+                    }
                     let located = self.look(unit, &path.path, path.follow);
                     self.ask(
                         unit,
@@ -173,6 +185,8 @@ impl Session {
             IoEvent::MakeDir { .. } | IoEvent::Symlink { .. } => {
                 if matches!(event, IoEvent::Symlink { .. }) {
                     self.locator.forget();
+                } else {
+                    self.locator.forget_missing();
                 }
                 if let Some((path, initial)) = before.first() {
                     self.expect_kind(unit, path, initial.as_deref());

@@ -15,8 +15,10 @@
 //!
 //! **Times.** What is [`Time::Present`] gets the kernel's clock when its turn
 //! comes, so a later effect is never older than an earlier one and nothing lies
-//! in the future; ties within one tick are possible, as they were for the
-//! program. Explicit times of directories are set last, because making entries
+//! in the future. All effects together may take less than a tick of that clock,
+//! and build tools compare times: files whose times differed when the program
+//! made them get times that differ, in the same order, just below the first
+//! tick after the effects began (see `commit::Ages`). Explicit times of directories are set last, because making entries
 //! changes them.
 
 mod commit;
@@ -114,6 +116,8 @@ pub struct Options<'a> {
     pub world: Option<&'a World>,
     /// Told about progress.
     pub progress: Option<Progress<'a>>,
+    /// See [`crate::outcome::Outcome::ages`].
+    pub ages: &'a [u32],
 }
 
 /// Establishes effects in order.

@@ -171,6 +171,7 @@ fn skip(
     let options = restore::Options {
         world: Some(world),
         progress: Some(&mut progress),
+        ages: &outcome.ages,
     };
     restore::apply_with(store, &outcome.effects, options).map_err(|error| error.to_string())?;
     bar.clear();

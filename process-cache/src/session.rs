@@ -14,6 +14,7 @@ use smallvec::SmallVec;
 use crate::content::{Content, Contents};
 use crate::jobs::Jobs;
 use crate::locate::Locator;
+use crate::lookups::Lookups;
 use crate::outcome::Ending;
 use crate::path::FilePath;
 use crate::report::Report;
@@ -105,6 +106,8 @@ pub struct Session {
     pub touched: FxHashMap<FilePath, SmallVec<[(u64, UnitId); 2]>>,
     /// Paths.
     pub locator: Locator,
+    /// Lookups that need not be repeated.
+    pub lookups: Lookups,
     /// Digests in the making.
     pub contents: Contents,
     /// Answers.
@@ -151,6 +154,7 @@ impl Session {
             temporary: HashSet::new(),
             touched: FxHashMap::default(),
             locator: Locator::default(),
+            lookups: Lookups::default(),
             contents: Contents::default(),
             world,
             store,

@@ -235,6 +235,7 @@ impl Tracer {
         if !entry.about_to_change.is_empty() {
             let mut session = self.session.borrow_mut();
             if let Some(unit) = session.unit_of(tid) {
+                session.lookups.begin_change(tid);
                 (before, wait) = session.before(unit, &entry.about_to_change);
             }
         }
@@ -298,6 +299,7 @@ impl Tracer {
             for event in events {
                 session.apply(tid, &before, event, &read);
             }
+            session.lookups.end_change(tid);
             if tracee.value() == -i64::from(libc::EPIPE)
                 && let (Some(unit), Some(file)) = (session.unit_of(tid), written)
             {
@@ -431,16 +433,13 @@ impl Tracer {
             None => String::from("not looked up"),
         };
         self.warn_of_lost_rights(tid, &keyed);
-        if let Err(Unkeyed::Privileged(name)) = &keyed {
-            if !self.filtered {
-                self.session.borrow_mut().doubt(
-                    unit,
-                    format!("runs {name} untraced (set-uid)"),
-                    true,
-                );
-                let _ = tracee.detach();
-                return Attempt::Detached;
-            }
+        if let Err(Unkeyed::Privileged(name)) = &keyed
+            && !self.filtered
+        {
+            let reason = format!("runs {name} untraced (set-uid)");
+            self.session.borrow_mut().doubt(unit, reason, true);
+            let _ = tracee.detach();
+            return Attempt::Detached;
         }
         let next = Next {
             keyed,
@@ -800,6 +799,7 @@ impl Tracer {
         let ended = {
             let mut session = self.session.borrow_mut();
             session.model.exited(tid);
+            session.lookups.end_change(tid);
             session.tasks.remove(&tid);
             let root = session
                 .units

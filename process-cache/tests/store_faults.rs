@@ -54,6 +54,7 @@ fn outcome(n: u32, content: Digest, length: u64) -> Outcome {
             fresh: true,
             time: Time::Present,
         }],
+        ages: Vec::new(),
         facts: Vec::new(),
         cpu_us: u64::from(n),
         wall_us: 0,

@@ -2,7 +2,7 @@
 
 use crate::defect::{Defect, planted};
 use crate::hit::effect_path;
-use crate::locate::{is_directory, is_link};
+use crate::locate::{is_directory, is_link, is_regular};
 use crate::outcome::{Effect, Time};
 use crate::path::FilePath;
 use crate::store::Store;
@@ -14,12 +14,13 @@ pub(super) fn modified(stat: &Stat) -> i128 {
     i128::from(stat.st_mtime) * 1_000_000_000 + i128::from(stat.st_mtime_nsec)
 }
 
-/// Reads off the world what became of each changed name.
+/// Reads off the world what became of each changed name: effects, and their
+/// [`crate::outcome::Outcome::ages`].
 pub(super) fn capture(
     store: &Store,
     world: &World,
     changes: &[(FilePath, Change)],
-) -> Result<Vec<Effect>, String> {
+) -> Result<(Vec<Effect>, Vec<u32>), String> {
     let mut effects: Vec<(u64, Effect)> = Vec::new();
     let mut links: Vec<Effect> = Vec::new();
     let mut passing: Vec<(u64, FilePath)> = Vec::new();
@@ -168,7 +169,34 @@ pub(super) fn capture(
     effects.sort_by_key(|(seq, _)| *seq);
     let mut effects: Vec<Effect> = effects.into_iter().map(|(_, effect)| effect).collect();
     effects.append(&mut links);
-    Ok(effects)
+    let ages = ages(&effects);
+    Ok((effects, ages))
+}
+
+/// See [`crate::outcome::Outcome::ages`].
+fn ages(effects: &[Effect]) -> Vec<u32> {
+    let time = |effect: &Effect| {
+        let (Effect::Write { path, time, .. }
+        | Effect::Append { path, time, .. }
+        | Effect::SetTimes { path, time }) = effect
+        else {
+            return None;
+        };
+        let stat = rustix::fs::lstat(path.as_path()).ok()?;
+        (*time == Time::Present && is_regular(&stat)).then(|| modified(&stat))
+    };
+    let times: Vec<Option<i128>> = effects.iter().map(time).collect();
+    let mut distinct: Vec<i128> = times.iter().flatten().copied().collect();
+    distinct.sort_unstable();
+    distinct.dedup();
+    if distinct.len() < 2 {
+        return Vec::new();
+    }
+    let rank = |time: &Option<i128>| {
+        time.and_then(|time| distinct.binary_search(&time).ok())
+            .map_or(0, |index| index as u32 + 1)
+    };
+    times.iter().map(rank).collect()
 }
 
 fn time_of(change: &Change) -> Time {

@@ -173,6 +173,12 @@ fn precondition(
         }
         return Ok(Precondition::Made(promoted));
     }
+    if let (Query::RealPath(given), Observed::Answer(Answer::Path(canonical))) =
+        (query, &observation.observed)
+        && let Some(above) = above_what_was_made(unit, given, canonical, observation.seq)
+    {
+        return Ok(Precondition::Made(above.into_iter().collect()));
+    }
     // In a directory that the tree made nothing stood before.
     if matches!(query, Query::Target(_)) {
         let made_above = resource.parent().is_some_and(|parent| {
@@ -214,6 +220,38 @@ fn precondition(
         }
     }
     Ok(Precondition::Holds(first))
+}
+
+/// The links on the way to a directory that the tree made before `seq` are
+/// those on the way to the directory above; `None` if it did not make it, or
+/// reached it by a link.
+fn above_what_was_made(
+    unit: &Unit,
+    given: &FilePath,
+    canonical: &FilePath,
+    seq: u64,
+) -> Option<Option<(Query, Observed)>> {
+    let (mut given, mut canonical) = (given.as_path(), canonical.as_path());
+    let mut made = false;
+    while unit
+        .changes
+        .get(canonical.as_os_str().as_bytes())
+        .is_some_and(|change| change.content.is_some_and(|at| at < seq))
+    {
+        made = true;
+        if given.file_name() != canonical.file_name() {
+            return None;
+        }
+        given = given.parent()?;
+        canonical = canonical.parent()?;
+    }
+    let fact = || {
+        (
+            Query::RealPath(given.into()),
+            Observed::Answer(Answer::Path(canonical.into())),
+        )
+    };
+    made.then(|| (given.as_os_str() != canonical.as_os_str()).then(fact))
 }
 
 /// The ranking of all times that were only compared.
@@ -376,6 +414,17 @@ mod tests {
             .map(|name| String::from_utf8_lossy(name).into_owned())
             .collect();
         assert_eq!(names, ["gone", "old"]);
+    }
+
+    #[test]
+    fn links_on_the_way_end_at_what_was_made() {
+        let mut unit = unit();
+        let made = FilePath::from("/w/lib/made");
+        unit.change(1, &made, None).content = Some(1);
+        let given = FilePath::from("/w/bin/../lib/made");
+        let seen = Observed::Answer(Answer::Path(made));
+        unit.observe(2, Query::RealPath(given.clone()), seen, given);
+        assert_eq!(queries(&unit), [Query::RealPath("/w/bin/../lib".into())]);
     }
 
     #[test]

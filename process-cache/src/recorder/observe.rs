@@ -5,6 +5,7 @@ use super::errno;
 use crate::defect::{Defect, planted};
 use crate::fact::{Answer, Query, TimeUse};
 use crate::locate::{Located, is_directory, is_regular};
+use crate::lookups::Kind;
 use crate::path::FilePath;
 use crate::place::{Class, classify};
 use crate::session::Session;
@@ -74,6 +75,9 @@ impl Session {
             return;
         }
         let located = self.look(unit, path, follow);
+        if located.stat.is_err() && time == self.unit(unit).policy.time {
+            self.lookups.learn(unit, path, Kind::no_metadata(follow));
+        }
         self.metadata_as(unit, path, follow, &located, time);
     }
 
@@ -184,6 +188,9 @@ impl Session {
     }
 
     pub(super) fn read_link(&mut self, unit: UnitId, path: &Path) {
+        if self.lookups.knows(unit, path, Kind::LINK) {
+            return;
+        }
         match classify(path) {
             Class::Ordinary => {}
             Class::Determined => return,
@@ -192,6 +199,7 @@ impl Session {
                 return;
             }
         }
+        self.lookups.learn(unit, path, Kind::LINK);
         // The commonest call of compilers: one question and no more.
         let (resource, indirect) = self.locator.place(path);
         self.note_indirect(unit, indirect);

@@ -1,8 +1,10 @@
 //! Files that are opened: what is read of them, and what becomes of them.
 
+use super::errno;
 use crate::defect::{Defect, planted};
 use crate::fact::{Answer, Query, TimeUse};
 use crate::locate::{is_directory, is_regular};
+use crate::lookups::Kind;
 use crate::path::FilePath;
 use crate::place::{Class, classify};
 use crate::policy::Scripts;
@@ -298,13 +300,21 @@ impl Session {
         mode: &OpenMode,
         error: i32,
     ) {
+        let plain = !mode.write && mode.create.is_none();
+        let missing = plain && matches!(error, libc::ENOENT | libc::ENOTDIR);
+        let kind = Kind::no_content(path.follow);
+        if missing && self.lookups.knows(unit, &path.path, kind) {
+            return;
+        }
         let given = FilePath::from(path.path.as_path());
         let located = self.look(unit, &path.path, path.follow);
-        let plain = !mode.write && mode.create.is_none();
+        if missing && let Err(error) = located.stat {
+            self.lookups.learn(unit, &path.path, kind);
+            let observed = Observed::Answer(errno(error));
+            self.note(unit, Query::Content(given), observed, located.resource);
+            return;
+        }
         match error {
-            libc::ENOENT | libc::ENOTDIR if plain && located.stat.is_err() => {
-                self.ask(unit, Query::Content(given), located.resource);
-            }
             libc::EFAULT | libc::EINVAL | libc::ENAMETOOLONG => {}
             libc::ENOENT
             | libc::ENOTDIR

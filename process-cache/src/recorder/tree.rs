@@ -37,7 +37,12 @@ impl Session {
     }
 
     pub(super) fn renamed(&mut self, unit: UnitId, before: &Before, exchange: bool) {
-        self.locator.forget();
+        let plain = |stat: &Option<Box<Stat>>| stat.as_deref().is_none_or(is_regular);
+        if before.len() == 2 && before.iter().all(|(_, stat)| plain(stat)) {
+            self.locator.forget_missing();
+        } else {
+            self.locator.forget();
+        }
         let [(from, source), (to, target)] = before.as_slice() else {
             return;
         };

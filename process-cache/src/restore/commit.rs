@@ -20,6 +20,7 @@ pub(super) fn run(
     mut options: Options<'_>,
 ) -> Result<Restored> {
     stages.committed = true;
+    let begun = coarse_now();
     let total = effects
         .iter()
         .filter_map(content_of)
@@ -42,8 +43,13 @@ pub(super) fn run(
         {
             progress(restored.bytes + restored.kept, total);
         }
-        if let (Some(world), Effect::Write { path, content, .. }) = (options.world, effect) {
-            world.learn(path, *content);
+    }
+    Ages::apply(begun, effects, options.ages);
+    if let Some(world) = options.world {
+        for effect in effects {
+            if let Effect::Write { path, content, .. } = effect {
+                world.learn(path, *content);
+            }
         }
     }
     for (path, time) in late {
@@ -53,6 +59,61 @@ pub(super) fn run(
         }
     }
     Ok(restored)
+}
+
+/// Gives files times that differ where they differed when they were made.
+///
+/// The times lie between two ticks of the clock that writing takes them from:
+/// after the one in which the effects began, so above all that was written
+/// before, and not after the present one, so not above anything written later.
+struct Ages;
+
+impl Ages {
+    fn apply(begun: i128, effects: &[Effect], ages: &[u32]) {
+        let Some(youngest) = ages.iter().copied().max().filter(|age| *age > 1) else {
+            return;
+        };
+        let tick = loop {
+            let now = coarse_now();
+            if now > begun {
+                break now;
+            }
+            std::thread::sleep(std::time::Duration::from_micros(200));
+        };
+        // A nanosecond each, if so many fit.
+        let room = u64::try_from(tick - begun - 1).unwrap_or(0);
+        for (effect, age) in effects.iter().zip(ages).filter(|(_, age)| **age > 0) {
+            let before = u64::from(youngest - age).min(room);
+            let time = Timestamps {
+                last_access: Timespec {
+                    tv_sec: 0,
+                    tv_nsec: UTIME_OMIT,
+                },
+                last_modification: timespec(tick - i128::from(before)),
+            };
+            // Who may write a file need not own it: then writing has given it
+            // the present.
+            let _ = rustix::fs::utimensat(
+                CWD,
+                super::path_of(effect).as_path(),
+                &time,
+                AtFlags::SYMLINK_NOFOLLOW,
+            );
+        }
+    }
+}
+
+/// The clock that file times are taken from (ns since the epoch).
+fn coarse_now() -> i128 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
+    i128::from(now.tv_sec) * 1_000_000_000 + i128::from(now.tv_nsec)
+}
+
+fn timespec(ns: i128) -> Timespec {
+    Timespec {
+        tv_sec: i64::try_from(ns.div_euclid(1_000_000_000)).unwrap_or(i64::MAX),
+        tv_nsec: ns.rem_euclid(1_000_000_000) as _,
+    }
 }
 
 /// Marks an error as one that came after `index` effects.
@@ -372,10 +433,7 @@ fn timestamps(time: Time) -> Timestamps {
     let special = |tv_nsec| Timespec { tv_sec: 0, tv_nsec };
     let exact = |time: Option<i128>| match time {
         None => special(UTIME_NOW),
-        Some(ns) => Timespec {
-            tv_sec: i64::try_from(ns.div_euclid(1_000_000_000)).unwrap_or(i64::MAX),
-            tv_nsec: ns.rem_euclid(1_000_000_000) as _,
-        },
+        Some(ns) => timespec(ns),
     };
     match time {
         Time::Set(accessed, modified) => Timestamps {

@@ -283,7 +283,7 @@ proptest! {
             .all(|small| reference(&store, &effect(small, &roots[0], &store)).is_some());
         let effects: Vec<Effect> = effects.iter().map(|s| effect(s, &roots[1], &store)).collect();
         let world = World::new(crate::store::DigestTable::in_memory());
-        let options = Options { world: knowing.then_some(&world), progress: None };
+        let options = Options { world: knowing.then_some(&world), ..Options::default() };
         match apply_with(&store, &effects, options) {
             Ok(_) => {
                 prop_assert!(possible);

@@ -260,7 +260,7 @@ fn a_file_that_has_its_content_is_only_touched() {
     let world = World::new(DigestTable::in_memory());
     let options = || Options {
         world: Some(&world),
-        progress: None,
+        ..Options::default()
     };
     let effects = [place.write("a", b"same", false, Time::Present)];
     let restored = apply_with(&place.store, &effects, options()).unwrap();
@@ -432,6 +432,7 @@ fn progress_ends_at_the_total() {
     let options = Options {
         world: None,
         progress: Some(&mut progress),
+        ..Options::default()
     };
     let effects = [
         place.write("a", b"123", true, Time::Present),
@@ -450,4 +451,34 @@ fn more_files_than_descriptors_can_be_restored() {
         .collect();
     place.apply(&effects).unwrap();
     assert_eq!(place.names("").len(), 3000);
+}
+
+#[test]
+fn times_that_differed_differ() {
+    let place = Place::new();
+    std::fs::write(place.path("before"), b"").unwrap();
+    let effects = [
+        place.write("c", b"3", true, Time::Present),
+        place.write("a", b"1", true, Time::Present),
+        place.write("b", b"2", false, Time::Present),
+        place.write("set", b"0", true, Time::Set(None, Some(5))),
+        place.append("b too", b"2"),
+    ];
+    let options = Options {
+        ages: &[3, 1, 2, 0, 2],
+        ..Options::default()
+    };
+    apply_with(&place.store, &effects, options).unwrap();
+    std::fs::write(place.path("after"), b"").unwrap();
+    let time = |name: &str| {
+        let found = std::fs::symlink_metadata(place.path(name)).unwrap();
+        found.modified().unwrap()
+    };
+    assert!(time("before") < time("a"));
+    assert!(time("a") < time("b"));
+    assert_eq!(time("b"), time("b too"));
+    assert!(time("b") < time("c"));
+    assert!(time("c") <= time("after"));
+    let five = std::time::Duration::from_nanos(5);
+    assert_eq!(time("set"), std::time::UNIX_EPOCH + five);
 }

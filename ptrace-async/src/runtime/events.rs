@@ -5,7 +5,7 @@ use std::rc::Rc;
 use super::births::Birth;
 use super::nested::Nested;
 use super::placement;
-use super::slot::{At, Slot};
+use super::slot::{At, Peeked, Slot};
 use super::stop::{Raw, SpawnKind};
 use super::{Interception, Options, Shared};
 use crate::event::Tid;
@@ -72,6 +72,7 @@ impl Shared {
     pub(super) fn resume(&self, slot: &Slot, how: Resume, signal: i32) {
         slot.stopped.set(false);
         slot.at.set(At::Elsewhere);
+        slot.peeked.set(Peeked::NOTHING);
         let tid = slot.tid.get();
         let how = match how {
             // Its waits are answered here, whatever the filter names.
@@ -207,8 +208,16 @@ impl Shared {
                     self.resume(slot, self.usual_resume(), 0);
                     return None;
                 }
-                if placement::exposes(tid, nr, &args) {
-                    slot.exposed.set(true);
+                if !slot.exposed.get() {
+                    slot.exposed.set(match placement::exposure(nr, &args) {
+                        placement::Exposure::None => false,
+                        placement::Exposure::Certain => true,
+                        placement::Exposure::OfPath(path) => {
+                            let start = Peeked::read(tid, path);
+                            slot.peeked.set(start);
+                            start.starts_with(b"/proc")
+                        }
+                    });
                 }
                 if nr == libc::SYS_sched_setaffinity as u64 {
                     self.placement.disturbed();
@@ -271,6 +280,7 @@ impl Shared {
             at: At::Elsewhere.into(),
             wants_exit: false.into(),
             exposed: false.into(),
+            peeked: Peeked::NOTHING.into(),
             unattended: false.into(),
             nested: Nested::default(),
             space: space.into(),

@@ -190,17 +190,22 @@ impl Placement {
     }
 }
 
-/// Whether a call can show the task its affinity, at once or later: it asks
-/// for it, or opens a file of `/proc`.
-pub(super) fn exposes(tid: Tid, nr: u64, args: &[u64; 6]) -> bool {
-    let path = match nr.cast_signed() {
-        libc::SYS_sched_getaffinity => return true,
-        libc::SYS_open => args[0],
-        libc::SYS_openat | libc::SYS_openat2 => args[1],
-        _ => return false,
-    };
-    let mut start = [0; 5];
-    crate::sys::read_memory(tid, path, &mut start) == start.len() && &start == b"/proc"
+/// Whether a call can show the task its affinity, at once or later.
+pub(super) enum Exposure {
+    None,
+    Certain,
+    /// If the path at this address is in `/proc`.
+    OfPath(u64),
+}
+
+/// Whether a task asks for its affinity, or opens what may be a file of `/proc`.
+pub(super) fn exposure(nr: u64, args: &[u64; 6]) -> Exposure {
+    match nr.cast_signed() {
+        libc::SYS_sched_getaffinity => Exposure::Certain,
+        libc::SYS_open => Exposure::OfPath(args[0]),
+        libc::SYS_openat | libc::SYS_openat2 => Exposure::OfPath(args[1]),
+        _ => Exposure::None,
+    }
 }
 
 /// The CPU a task last ran on (field 39 of `/proc/TID/stat`).

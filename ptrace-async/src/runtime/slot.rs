@@ -30,6 +30,46 @@ impl At {
     }
 }
 
+/// The start of a path argument, read once for all who want it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Peeked {
+    address: u64,
+    length: usize,
+    bytes: [u8; PEEK],
+}
+
+/// What a first read of a string asks for (see `Memory::read_c_string`).
+const PEEK: usize = 256;
+
+impl Peeked {
+    pub(super) const NOTHING: Self = Self {
+        address: 0,
+        length: 0,
+        bytes: [0; PEEK],
+    };
+
+    /// Reads what is at `address` in the memory of `tid`, which is stopped.
+    pub(super) fn read(tid: Tid, address: u64) -> Self {
+        let mut peeked = Self::NOTHING;
+        peeked.address = address;
+        peeked.length = crate::sys::read_memory(tid, address, &mut peeked.bytes);
+        peeked
+    }
+
+    pub(super) fn starts_with(&self, prefix: &[u8]) -> bool {
+        self.bytes[..self.length].starts_with(prefix)
+    }
+
+    /// Fills the whole buffer, if that is what was read.
+    pub(super) fn copy(&self, address: u64, buffer: &mut [u8]) -> bool {
+        let known = self.address == address && buffer.len() <= self.length && !buffer.is_empty();
+        if known {
+            buffer.copy_from_slice(&self.bytes[..buffer.len()]);
+        }
+        known
+    }
+}
+
 /// One traced task as the runtime knows it.
 #[derive(Debug)]
 pub(super) struct Slot {
@@ -47,6 +87,8 @@ pub(super) struct Slot {
     pub(super) wants_exit: Cell<bool>,
     /// It has asked for its CPU affinity, or may read it: it is never narrowed.
     pub(super) exposed: Cell<bool>,
+    /// Memory that was read in the current stop already.
+    pub(super) peeked: Cell<Peeked>,
     /// Its function has ended: stops are resumed at once.
     pub(super) unattended: Cell<bool>,
     pub(super) nested: Nested,

@@ -11,6 +11,7 @@ use std::task::Poll;
 use std::{fmt, io};
 
 use super::scratch::Space;
+use super::slot::Peeked;
 use super::stop::{Raw, SpawnKind, Stop};
 use super::{Handle, Shared, Slot};
 use crate::event::Tid;
@@ -307,14 +308,18 @@ impl<S: Stopped> Tracee<S> {
     /// # Errors
     /// When the range is not mapped or the task is gone.
     pub fn write(&self, address: u64, bytes: &[u8]) -> io::Result<()> {
+        self.slot.peeked.set(Peeked::NOTHING);
         sys::write_memory(self.living()?, address, bytes)
     }
 }
 
 impl<S: Stopped> Memory for Tracee<S> {
     fn read(&self, address: u64, buffer: &mut [u8]) -> usize {
-        self.living()
-            .map_or(0, |tid| sys::read_memory(tid, address, buffer))
+        let Ok(tid) = self.living() else { return 0 };
+        if self.slot.peeked.get().copy(address, buffer) {
+            return buffer.len();
+        }
+        sys::read_memory(tid, address, buffer)
     }
 }
 

@@ -120,6 +120,7 @@ fn outcome() -> Outcome {
             },
             Effect::Remove { path },
         ],
+        ages: vec![0, 0],
         facts: Vec::new(),
         cpu_us: 1,
         wall_us: 2,

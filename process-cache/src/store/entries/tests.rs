@@ -29,6 +29,7 @@ fn outcome(status: i32) -> Outcome {
         positions: Vec::new(),
         flags: Vec::new(),
         effects: Vec::new(),
+        ages: Vec::new(),
         facts: Vec::new(),
         cpu_us: 0,
         wall_us: 0,

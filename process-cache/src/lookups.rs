@@ -1,0 +1,143 @@
+//! Lookups that have been answered already.
+//!
+//! Compilers ask for the same missing headers and the same directories that
+//! are no links hundreds of times. As long as no traced process changes a
+//! name, asking the world again and noting the answer again would tell
+//! nothing new: the unit's first observation stands. Only what no write to an
+//! open file can change is remembered.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use ptrace_async::event::Tid;
+use rustc_hash::FxHashMap;
+
+use crate::path::FilePath;
+use crate::unit::UnitId;
+
+/// A kind of question about a path, as a bit.
+#[derive(Debug, Clone, Copy)]
+pub struct Kind(u64);
+
+impl Kind {
+    /// What a link holds, or that it is none.
+    pub const LINK: Self = Self(1);
+
+    /// That nothing is there for stat (`follow`) or lstat.
+    pub fn no_metadata(follow: bool) -> Self {
+        Self(2 << u8::from(follow))
+    }
+
+    /// That nothing is there to be opened.
+    pub fn no_content(follow: bool) -> Self {
+        Self(8 << u8::from(follow))
+    }
+
+    /// What access(2) says; `None` for a mode that does not exist.
+    pub fn access(mode: i32, effective: bool, follow: bool) -> Option<Self> {
+        let mode = u32::try_from(mode).ok().filter(|mode| *mode < 8)?;
+        let bit = 8 + mode + 8 * u32::from(effective) + 16 * u32::from(follow);
+        Some(Self(1 << bit))
+    }
+}
+
+/// Which unit knows what, since names were changed last.
+#[derive(Debug, Default)]
+pub struct Lookups {
+    /// Counts changes.
+    epoch: u64,
+    /// Tasks in the middle of a change.
+    changing: Vec<Tid>,
+    known: FxHashMap<UnitId, FxHashMap<FilePath, (u64, u64)>>,
+}
+
+impl Lookups {
+    /// A task is about to change names.
+    pub fn begin_change(&mut self, tid: Tid) {
+        self.epoch += 1;
+        if !self.changing.contains(&tid) {
+            self.changing.push(tid);
+        }
+    }
+
+    /// It has done so, or has failed, or is gone.
+    pub fn end_change(&mut self, tid: Tid) {
+        if let Some(at) = self.changing.iter().position(|other| *other == tid) {
+            self.changing.swap_remove(at);
+            self.epoch += 1;
+        }
+    }
+
+    /// Whether this unit has this answer already.
+    pub fn knows(&self, unit: UnitId, path: &Path, kind: Kind) -> bool {
+        self.changing.is_empty()
+            && self
+                .known
+                .get(&unit)
+                .and_then(|paths| paths.get(path.as_os_str().as_bytes()))
+                .is_some_and(|(epoch, kinds)| *epoch == self.epoch && kinds & kind.0 != 0)
+    }
+
+    /// The unit has noted this answer.
+    pub fn learn(&mut self, unit: UnitId, path: &Path, kind: Kind) {
+        if !self.changing.is_empty() {
+            return;
+        }
+        let paths = self.known.entry(unit).or_default();
+        let entry = match paths.get_mut(path.as_os_str().as_bytes()) {
+            Some(entry) => entry,
+            None => paths.entry(path.into()).or_default(),
+        };
+        if entry.0 != self.epoch {
+            *entry = (self.epoch, 0);
+        }
+        entry.1 |= kind.0;
+    }
+
+    /// The unit has ended.
+    pub fn forget(&mut self, unit: UnitId) {
+        self.known.remove(&unit);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_holds_until_a_name_changes() {
+        let mut lookups = Lookups::default();
+        let (unit, other) = (UnitId(1), UnitId(2));
+        let path = Path::new("/a");
+        lookups.learn(unit, path, Kind::LINK);
+        assert!(lookups.knows(unit, path, Kind::LINK));
+        assert!(!lookups.knows(other, path, Kind::LINK));
+        assert!(!lookups.knows(unit, path, Kind::no_content(true)));
+        lookups.begin_change(7);
+        assert!(!lookups.knows(unit, path, Kind::LINK));
+        // Before or after the change: nobody can tell.
+        lookups.learn(unit, path, Kind::LINK);
+        lookups.end_change(7);
+        assert!(!lookups.knows(unit, path, Kind::LINK));
+        lookups.learn(unit, path, Kind::LINK);
+        assert!(lookups.knows(unit, path, Kind::LINK));
+        lookups.forget(unit);
+        assert!(!lookups.knows(unit, path, Kind::LINK));
+    }
+
+    #[test]
+    fn kinds_are_told_apart() {
+        let mut kinds = vec![Kind::LINK.0];
+        for follow in [false, true] {
+            kinds.extend([Kind::no_metadata(follow).0, Kind::no_content(follow).0]);
+            for mode in 0..8 {
+                for effective in [false, true] {
+                    kinds.push(Kind::access(mode, effective, follow).expect("a mode").0);
+                }
+            }
+        }
+        let all = kinds.iter().fold(0_u64, |all, kind| all | kind);
+        assert_eq!(all.count_ones() as usize, kinds.len());
+        assert!(Kind::access(8, false, false).is_none());
+    }
+}
