@@ -8,6 +8,7 @@
 )]
 
 use std::io;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use ptrace_async::event::Tid;
@@ -146,18 +147,59 @@ pub fn die_with_parent(yes: bool) {
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, if yes { libc::SIGKILL } else { 0 }) };
 }
 
-/// Stops ourselves by a signal of job control; returns when we are continued.
-/// The signal is ignored (or not) as before then.
-pub fn stop_self(signal: i32) {
-    let ignored = signal != libc::SIGSTOP && is_ignored(signal);
-    if ignored {
-        ignore(signal, false);
+/// The signals of job control that a terminal sends.
+pub const TERMINAL_STOPS: [i32; 3] = [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
+
+/// Makes [`TERMINAL_STOPS`] wait until [`stop_self`] lets them in. A child takes
+/// this back with [`admit_stops`].
+pub fn hold_stops() {
+    set_held(libc::SIG_BLOCK);
+}
+
+/// Lets [`TERMINAL_STOPS`] act again, but for those that we inherited blocked.
+pub fn admit_stops() {
+    set_held(libc::SIG_UNBLOCK);
+}
+
+fn set_held(how: i32) {
+    static INHERITED: OnceLock<[bool; 3]> = OnceLock::new();
+    let inherited = INHERITED.get_or_init(|| TERMINAL_STOPS.map(is_blocked));
+    // SAFETY: an initialised signal set that outlives its use.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        for (signal, inherited) in TERMINAL_STOPS.into_iter().zip(inherited) {
+            if !inherited {
+                libc::sigaddset(&raw mut set, signal);
+            }
+        }
+        libc::sigprocmask(how, &raw const set, std::ptr::null_mut());
     }
-    // SAFETY: raise takes a number.
-    unsafe { libc::raise(signal) };
-    if ignored {
-        ignore(signal, true);
+}
+
+fn is_blocked(signal: i32) -> bool {
+    // SAFETY: a null set only reads the mask into one that outlives the call.
+    unsafe {
+        let mut mask: libc::sigset_t = std::mem::zeroed();
+        libc::sigprocmask(libc::SIG_BLOCK, std::ptr::null(), &raw mut mask) == 0
+            && libc::sigismember(&raw const mask, signal) == 1
     }
+}
+
+/// Stops ourselves as job control stopped the command; returns when we are
+/// continued.
+///
+/// A terminal sends its signal to the whole job, so ours has been waiting for
+/// the command's stop to be told. If it has gone, the job was continued
+/// meanwhile, or it has stopped us right after we were continued last; to stop
+/// once more would be wrong in both cases.
+pub fn stop_self(signal: i32, from_terminal: bool) {
+    if !from_terminal {
+        // SAFETY: raise takes a number.
+        unsafe { libc::raise(signal) };
+    }
+    admit_stops();
+    hold_stops();
 }
 
 /// Ends ourselves by a signal, without a core; returns if that does not kill.

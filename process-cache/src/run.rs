@@ -56,7 +56,7 @@ pub struct Plan {
 #[derive(Debug, Serialize, Deserialize)]
 enum Message {
     Started(Tid),
-    Stopped(i32),
+    Stopped { signal: i32, from_terminal: bool },
     Warning(String),
     Ended(Ending, String),
     Failed(String),
@@ -376,14 +376,8 @@ fn trace(
     };
     program.default_signals.clear();
     program.ignored_signals.clear();
-    let quiet = [
-        libc::SIGINT,
-        libc::SIGQUIT,
-        libc::SIGTSTP,
-        libc::SIGTTIN,
-        libc::SIGTTOU,
-    ];
-    for signal in quiet {
+    let quiet = [libc::SIGINT, libc::SIGQUIT];
+    for signal in quiet.into_iter().chain(os::TERMINAL_STOPS) {
         if os::is_ignored(signal) {
             program.ignored_signals.push(signal);
         } else {
@@ -408,6 +402,7 @@ fn trace(
     }
     os::forward(&forwarded, 0);
     let front = std::process::id();
+    os::hold_stops();
     match os::fork() {
         Err(error) => error.into(),
         Ok(Some(tracer)) => {
@@ -417,10 +412,15 @@ fn trace(
             for signal in quiet {
                 os::ignore(signal, program.ignored_signals.contains(&signal));
             }
+            os::admit_stops();
             error
         }
         Ok(None) => {
             drop(from_tracer);
+            for signal in os::TERMINAL_STOPS {
+                os::ignore(signal, true);
+            }
+            os::admit_stops();
             os::die_with_parent(true);
             if std::os::unix::process::parent_id() != front {
                 std::process::exit(1);
@@ -462,7 +462,10 @@ fn wait_as_front(
     loop {
         match receive(&mut from_tracer) {
             Some(Message::Started(pid)) => os::forward(forwarded, pid),
-            Some(Message::Stopped(signal)) => os::stop_self(signal),
+            Some(Message::Stopped {
+                signal,
+                from_terminal,
+            }) => os::stop_self(signal, from_terminal),
             Some(Message::Warning(text)) => {
                 let _ = writeln!(io::stderr(), "pcache: {text}");
             }
@@ -519,7 +522,13 @@ fn serve(
     let notify = move |notice: Notice| {
         let message = match notice {
             Notice::Started(pid) => Message::Started(pid),
-            Notice::Stopped(signal) => Message::Stopped(signal),
+            Notice::Stopped {
+                signal,
+                from_terminal,
+            } => Message::Stopped {
+                signal,
+                from_terminal,
+            },
             Notice::Warning(text) => Message::Warning(text),
             Notice::Ended(ending) => {
                 // Losing digests, or not tidying up, costs nothing but time.

@@ -48,6 +48,8 @@ pub struct Task {
     pub skipped: bool,
     /// Its last exit stop was seen.
     pub left: bool,
+    /// It is part of a stop by job control that was told already.
+    pub stop_told: bool,
 }
 
 impl Task {
@@ -59,6 +61,7 @@ impl Task {
             pending: None,
             skipped: false,
             left: false,
+            stop_told: false,
         }
     }
 }
@@ -70,8 +73,8 @@ pub struct Process {
     pub threads: u32,
     /// Units whose main process this is, outermost first.
     pub units: Vec<UnitId>,
-    /// Job control has stopped it.
-    pub stopped: bool,
+    /// The last signal it got, if the kernel sent it.
+    pub kernel_signal: Option<i32>,
     /// It, or what it comes from, made system calls that were not followed:
     /// its descriptors and directory are not what the model says.
     pub unseen: bool,

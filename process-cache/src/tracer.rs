@@ -36,8 +36,13 @@ use crate::unit::{Unit, UnitId, display_argv};
 pub enum Notice {
     /// The command's first process has this id.
     Started(Tid),
-    /// Job control stopped it, by this signal.
-    Stopped(i32),
+    /// Job control stopped it.
+    Stopped {
+        /// By this signal.
+        signal: i32,
+        /// Its terminal sent that to its whole job.
+        from_terminal: bool,
+    },
     /// It has ended.
     Ended(Ending),
     /// Something the user should know.
@@ -108,11 +113,11 @@ impl Tracer {
                     Stop::PreExit(tracee) => self.leaving(tracee).await,
                     Stop::Signal(tracee) => self.signal(tracee),
                     Stop::GroupStop(tracee) => {
-                        self.stopped(tracee.tgid(), tracee.signal());
+                        self.stopped(tid, tracee.signal());
                         tracee.listen()
                     }
                     Stop::Interrupted(tracee) => {
-                        self.continued(tracee.tgid());
+                        self.continued(tid);
                         tracee.resume()
                     }
                     Stop::Exited(status) => {
@@ -150,26 +155,39 @@ impl Tracer {
         (self.notify)(Notice::Started(tid));
     }
 
-    /// A thread is stopped by job control; the others of its process follow.
-    fn stopped(&self, process: Tid, signal: i32) {
+    /// A task is stopped by job control. Whoever waits is told of the first
+    /// thread of the command; the others follow, and may do so after the
+    /// command was continued already.
+    fn stopped(&self, tid: Tid, signal: i32) {
         let mut session = self.session.borrow_mut();
         let command = session
             .units
             .get(1)
             .map_or(session.first, |unit| unit.process);
-        let Some(entry) = session.processes.get_mut(&process) else {
-            return;
+        let process = match session.tasks.get(&tid) {
+            Some(task) if !task.stop_told => task.process,
+            _ => return,
         };
-        let first = !std::mem::replace(&mut entry.stopped, true);
+        let sent = session.processes.get(&process);
+        let sent = sent.is_some_and(|process| process.kernel_signal == Some(signal));
+        for task in session.tasks.values_mut() {
+            task.stop_told |= task.process == process;
+        }
         drop(session);
-        if first && process == command {
-            (self.notify)(Notice::Stopped(signal));
+        if process == command {
+            let job = |process| rustix::process::getpgid(process).ok();
+            let same_job = job(None) == job(rustix::process::Pid::from_raw(process));
+            (self.notify)(Notice::Stopped {
+                signal,
+                from_terminal: sent && same_job,
+            });
         }
     }
 
-    fn continued(&self, process: Tid) {
-        if let Some(entry) = self.session.borrow_mut().processes.get_mut(&process) {
-            entry.stopped = false;
+    /// Each thread is interrupted when its process is continued.
+    fn continued(&self, tid: Tid) {
+        if let Some(task) = self.session.borrow_mut().tasks.get_mut(&tid) {
+            task.stop_told = false;
         }
     }
 
@@ -612,6 +630,9 @@ impl Tracer {
             return tracee.deliver();
         };
         let from_process = info.si_code <= 0 && info.si_code != libc::SI_TIMER;
+        if let Some(entry) = session.processes.get_mut(&process) {
+            entry.kernel_signal = (info.si_code == libc::SI_KERNEL).then_some(signal);
+        }
         match signal {
             libc::SIGCHLD | libc::SIGWINCH | libc::SIGURG => {}
             libc::SIGPIPE => {
