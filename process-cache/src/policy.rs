@@ -21,7 +21,8 @@ pub struct Policy {
     /// It may ask how its process or the machine is doing (usage, load, the
     /// bounds of its stack).
     pub usage: bool,
-    /// Clock reads that belong to its start-up.
+    /// Clock reads that belong to its start-up: the first ones (of the time of
+    /// day, for Python).
     pub start_clock: u32,
     /// Its scripts are looked through for uses of time and chance that its
     /// system calls do not tell from its own.
@@ -132,11 +133,15 @@ pub fn policy(program: &[u8], argv: &[Vec<u8>], strict: bool) -> Policy {
             ..Policy::tool(TimeUse::None)
         },
         // Python's locks read the running clock all the time; scripts that read
-        // it themselves are looked for.
+        // it themselves are looked for. Its module `time` asks once, when it is
+        // imported, which year it is, to name the time zones; the versions
+        // listed import it before any script.
         _ if name.starts_with(b"python") => {
             let has_script = argv.get(1).is_some_and(|arg| arg.as_slice() != b"-");
             let policy = Policy::time(TimeUse::Modified);
+            let asks_the_year = matches!(name, b"python3.10" | b"python3.11" | b"python3.12");
             Policy {
+                start_clock: u32::from(asks_the_year),
                 scripts: if has_script {
                     Scripts::Python
                 } else {
@@ -150,6 +155,12 @@ pub fn policy(program: &[u8], argv: &[Vec<u8>], strict: bool) -> Policy {
         b"awk" | b"mawk" | b"gawk" => Policy {
             scripts: Scripts::Awk,
             ..Policy::tool(TimeUse::None)
+        },
+        // Perl notes when it started; scripts that may use that are looked for.
+        b"perl" => Policy {
+            start_clock: 1,
+            scripts: Scripts::Perl,
+            ..Policy::time(TimeUse::Modified)
         },
         // Small tools that read contents and names only; where they make
         // temporary files, clock and chance give those their names.
@@ -250,6 +261,7 @@ pub fn policy(program: &[u8], argv: &[Vec<u8>], strict: bool) -> Policy {
                     b"-ctime",
                     b"-cmin",
                     b"-inum",
+                    b"-samefile",
                     b"-used",
                     b"-newer",
                     b"-anewer",
@@ -258,7 +270,12 @@ pub fn policy(program: &[u8], argv: &[Vec<u8>], strict: bool) -> Policy {
                 .iter()
                 .any(|flag| arg.starts_with(flag))
             });
-            Policy::time(if plain { TimeUse::None } else { TimeUse::Exact })
+            // It notes when it started, to compare times with that.
+            Policy {
+                clock: plain,
+                usage: plain,
+                ..Policy::time(if plain { TimeUse::None } else { TimeUse::Exact })
+            }
         }
         _ => Policy::STRICT,
     }
@@ -291,6 +308,8 @@ pub enum Scripts {
     Awk,
     /// Those of Python outside its own library, for clocks.
     Python,
+    /// Those of Perl, for the time of its start.
+    Perl,
 }
 
 impl Scripts {
@@ -304,6 +323,7 @@ impl Scripts {
             Self::Any => None,
             Self::Bash => uses_chance(script).then_some("uses $RANDOM"),
             Self::Awk => awk_uses_chance(script).then_some("may draw random numbers"),
+            Self::Perl => perl_uses_start(script).then_some("may use the time of its start"),
             Self::Python => {
                 let library = path.is_some_and(|path| {
                     let text = path.to_string_lossy();
@@ -314,9 +334,14 @@ impl Scripts {
                     b"perf_counter",
                     b"timeit",
                     b"clock_gettime",
+                    b"importtime",
+                    // What the year may have to do with.
+                    b"tzname",
+                    b"altzone",
+                    b"time.timezone",
                 ];
                 let found = |word: &&[u8]| memchr::memmem::find(script, word).is_some();
-                (!library && words.iter().any(found)).then_some("reads a running clock")
+                (!library && words.iter().any(found)).then_some("reads a clock or the time zone")
             }
         }
     }
@@ -351,6 +376,24 @@ fn awk_uses_chance(program: &[u8]) -> bool {
             after.trim_ascii_start().starts_with(b"(")
         })
     })
+}
+
+/// Whether a Perl script may use the time when Perl started: as `$^T`, or as
+/// what `-M`, `-A` and `-C` count ages of files from. These are file tests
+/// where no word goes on after them.
+fn perl_uses_start(script: &[u8]) -> bool {
+    if memchr::memchr(0, script).is_some() {
+        // Locales and other data.
+        return false;
+    }
+    let word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+    [&b"^T"[..], b"BASETIME"]
+        .iter()
+        .any(|name| memchr::memmem::find(script, name).is_some())
+        || memchr::memchr_iter(b'-', script).any(|at| {
+            let rest = &script[at + 1..];
+            matches!(rest.first(), Some(b'M' | b'A' | b'C')) && !rest.get(1).is_some_and(word)
+        })
 }
 
 /// Environment variables that belong to the session and not to the work. A
@@ -433,6 +476,36 @@ mod tests {
             policy(b"/usr/bin/gcc", &args(&["gcc"]), true),
             Policy::STRICT
         );
+    }
+
+    #[test]
+    fn a_perl_script_that_tells_the_age_of_files_uses_the_time_of_its_start() {
+        assert!(perl_uses_start(b"print $^T"));
+        assert!(perl_uses_start(b"print if -M $file > 1"));
+        assert!(perl_uses_start(b"print -A \"f\""));
+        assert!(!perl_uses_start(b"-MList::Util"));
+        assert!(!perl_uses_start(b"print if -f $file; $x - 1; '--All'"));
+    }
+
+    #[test]
+    fn a_search_by_age_depends_on_the_present() {
+        let find = |list: &[&str]| policy(b"find", &args(list), false);
+        assert!(find(&["find", ".", "-name", "x"]).clock);
+        for test in ["-mmin", "-newer", "-newerat", "-atime", "-ls", "-printf"] {
+            let policy = find(&["find", ".", test, "1"]);
+            assert_eq!(
+                (policy.clock, policy.time),
+                (false, TimeUse::Exact),
+                "{test}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_python_script_that_names_time_zones_is_looked_for() {
+        let doubt = |script: &[u8]| Scripts::Python.doubt(None, script);
+        assert!(doubt(b"import time; print(time.tzname)").is_some());
+        assert!(doubt(b"from datetime import timezone; timezone.utc").is_none());
     }
 
     #[test]

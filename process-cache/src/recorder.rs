@@ -144,7 +144,10 @@ impl Session {
                     );
                 }
             }
-            IoEvent::ReadLink { path } => self.read_link(unit, &path.path),
+            IoEvent::ReadLink { path } => {
+                self.unit(unit).knows_itself |= path.path.as_os_str() == "/proc/self/exe";
+                self.read_link(unit, &path.path);
+            }
             IoEvent::List { file } => self.list(unit, &file),
             // Tools look at the kind of file system to choose their ways.
             IoEvent::StatFs { .. } if self.unit(unit).policy.usage => {}
@@ -336,10 +339,10 @@ impl Session {
             }
             IoEvent::Clock { clock } => {
                 let policy = self.unit(unit).policy;
-                self.unit(unit).clock_reads += 1;
-                let starting = self.unit(unit).clock_reads <= policy.start_clock
-                    || policy.scripts == Scripts::Python && clock == libc::CLOCK_MONOTONIC;
-                if !policy.clock && !starting && !planted(Defect::ClockDoubt) {
+                let waiting = policy.scripts == Scripts::Python && clock == libc::CLOCK_MONOTONIC;
+                self.unit(unit).clock_reads += u32::from(!waiting);
+                let starting = self.unit(unit).clock_reads <= policy.start_clock;
+                if !policy.clock && !waiting && !starting && !planted(Defect::ClockDoubt) {
                     let which = match clock {
                         libc::CLOCK_MONOTONIC
                         | libc::CLOCK_MONOTONIC_RAW

@@ -300,6 +300,9 @@ pub struct Unit {
     pub random_requests: u32,
     /// Clock reads so far.
     pub clock_reads: u32,
+    /// It has asked for its own name, which Perl does right before it compiles
+    /// a script.
+    pub knows_itself: bool,
     /// Random names that were made in the tree: (path, last component).
     pub names: Vec<FilePath>,
     /// Processes of the subtree that are alive.
@@ -335,6 +338,7 @@ impl Unit {
             written_bytes: 0,
             random_requests: 0,
             clock_reads: 0,
+            knows_itself: false,
             names: Vec::new(),
             alive: 1,
             units: 1,

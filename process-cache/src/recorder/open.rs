@@ -34,10 +34,9 @@ impl Session {
             Class::Ordinary => {}
             Class::Determined => return,
             Class::Random => {
-                // Perl seeds its hashes once at its start.
-                let seed = self.unit(unit).random_requests <= 1
-                    && self.unit(unit).program.ends_with("perl");
-                self.unit(unit).random_requests += 2;
+                // Perl seeds its hashes and itself before it looks at a script.
+                let seed = self.unit(unit).policy.scripts == Scripts::Perl
+                    && !self.unit(unit).knows_itself;
                 if error.is_none() && !seed {
                     self.doubt(unit, format!("reads {}", path.path.display()), true);
                 }

@@ -17,3 +17,4 @@ mod streams;
 mod support;
 mod terminals;
 mod time;
+mod tools;

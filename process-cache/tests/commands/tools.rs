@@ -1,0 +1,175 @@
+//! Everyday programs that start with a look at the clock or with chance: they
+//! are skipped where neither can show, and only there.
+
+use crate::support::{Sandbox, check_hit, check_uncacheable, program};
+
+/// The versions of Python of which it is known what they do at their start.
+const PYTHONS: [&str; 3] = ["python3.11", "python3.12", "python3.10"];
+
+/// Runs twice, with whatever output, and is not stored for this reason.
+#[track_caller]
+fn check_runs_again(command: &str, reason: &str) {
+    let sandbox = Sandbox::new("echo 1 > f");
+    for _ in 0..2 {
+        let run = sandbox.cached(command);
+        assert!(run.status.success(), "{run:?}");
+        run.assert_uncacheable(reason);
+    }
+}
+
+#[test]
+fn python_is_skipped() {
+    let Some(python) = program(&PYTHONS) else {
+        return;
+    };
+    // Without `site`, which runs what is installed beside it.
+    for script in ["print(1)", "open(\"x\", \"w\").write(\"1\")"] {
+        check_hit("", &format!("{python} -S -c '{script}'"));
+    }
+    check_hit(
+        "echo 'import sys, os; print(sorted(os.listdir(\".\")), open(sys.argv[1]).read())' > s.py; \
+         echo 1 > f",
+        &format!("{python} -S s.py f"),
+    );
+}
+
+#[test]
+fn python_that_tells_the_time_runs_again() {
+    let Some(python) = program(&PYTHONS) else {
+        return;
+    };
+    for script in [
+        "import time; print(time.time())",
+        "import time; print(time.localtime())",
+        "import time; print(time.ctime())",
+        "import time; print(time.tzname)",
+        "import datetime; print(datetime.datetime.now())",
+        "import time; print(time.monotonic())",
+    ] {
+        check_runs_again(&format!("{python} -S -c '{script}'"), "");
+    }
+    check_runs_again(&format!("{python} -S -X importtime -c 'pass'"), "");
+}
+
+#[test]
+fn python_that_draws_a_number_runs_again() {
+    let Some(python) = program(&PYTHONS) else {
+        return;
+    };
+    for script in [
+        "import random; print(random.random())",
+        "import os; print(os.urandom(4))",
+        "import uuid; print(uuid.uuid4())",
+    ] {
+        check_runs_again(&format!("{python} -S -c '{script}'"), "");
+    }
+}
+
+#[test]
+fn perl_is_skipped() {
+    let Some(perl) = program(&["perl"]) else {
+        return;
+    };
+    check_hit("", &format!("{perl} -e 'print 1'"));
+    check_hit(
+        "echo 'while (<>) { print uc; }' > s.pl; echo text > f",
+        &format!("{perl} s.pl f > g"),
+    );
+    check_hit("", &format!("{perl} -e 'srand(5); print rand'"));
+}
+
+#[test]
+fn perl_that_draws_a_number_runs_again() {
+    let Some(perl) = program(&["perl"]) else {
+        return;
+    };
+    check_runs_again(&format!("{perl} -e 'print rand'"), "/dev/urandom");
+    check_runs_again(
+        &format!("{perl} -e 'BEGIN {{ print rand }}'"),
+        "/dev/urandom",
+    );
+    // Then its own start needs less chance.
+    let seeded = "PERL_HASH_SEED=0 PERL_INTERNAL_RAND_SEED=1";
+    check_runs_again(&format!("{seeded} {perl} -e 'print rand'"), "/dev/urandom");
+}
+
+#[test]
+fn perl_that_tells_the_time_runs_again() {
+    let Some(perl) = program(&["perl"]) else {
+        return;
+    };
+    check_runs_again(&format!("{perl} -e 'print time'"), "time of day");
+    check_runs_again(
+        &format!("{perl} -e 'print scalar localtime'"),
+        "time of day",
+    );
+    check_runs_again(&format!("{perl} -e 'print $^T'"), "time of its start");
+    check_runs_again(&format!("{perl} -e 'print -M \"f\"'"), "time of its start");
+    check_runs_again(
+        &format!("echo 'print $^T' > s.pl; {perl} s.pl"),
+        "time of its start",
+    );
+}
+
+#[test]
+fn a_search_by_name_is_skipped() {
+    check_hit("mkdir d; echo 1 > d/x", "find . -name x");
+    check_hit(
+        "mkdir d; echo 1 > d/x",
+        "find . -type f -size +0 -exec cat {} +",
+    );
+}
+
+#[test]
+fn a_search_by_age_runs_again() {
+    for test in ["-mmin +1", "-newer f", "-mtime 0", "-ls"] {
+        check_runs_again(&format!("find . {test}"), "time of day");
+    }
+}
+
+#[test]
+fn a_listing_that_leaves_out_the_year_runs_again() {
+    // Which it is depends on the present.
+    check_uncacheable(
+        "echo 1 > f; touch -d @1000000000 f",
+        "ls -l f",
+        "time of day",
+    );
+}
+
+#[test]
+fn bash_is_skipped() {
+    check_hit("", "exec bash -c 'echo 1 > x'");
+}
+
+#[test]
+fn copies_that_keep_times_are_skipped() {
+    check_hit("echo 1 > a; touch -d @1234567890 a", "cp -p a b");
+    check_hit(
+        "echo 1 > a; mkdir d; echo 2 > d/x",
+        "cp -a a d e; cp -a d f",
+    );
+}
+
+#[test]
+fn installing_is_skipped() {
+    check_hit(
+        "echo 1 > a",
+        "install -m 640 a b; install -d -m 750 d; install a d",
+    );
+}
+
+#[test]
+fn a_date_that_is_given_is_set_again() {
+    check_hit("echo 1 > f", "touch -d @1000 f");
+}
+
+#[test]
+fn editing_in_place_is_skipped() {
+    check_hit("echo a > f", "sed -i s/a/b/ f");
+}
+
+#[test]
+fn moving_a_directory_that_was_there_runs_again() {
+    check_uncacheable("mkdir d; echo 1 > d/x", "mv d e", "moves the directory");
+}
