@@ -268,6 +268,26 @@ pub fn advance(fd: i32, by: u64) {
     unsafe { libc::lseek(fd, by as i64, libc::SEEK_CUR) };
 }
 
+/// Whether two descriptors of a process are one open file description, as far
+/// as the kernel tells; those who ask have found that they look alike.
+pub fn same_description(tid: Tid, one: i32, other: i32) -> bool {
+    // The constants of <linux/kcmp.h>; descriptors are not negative.
+    const KCMP_FILE: i32 = 0;
+    // SAFETY: kcmp takes numbers.
+    let order = unsafe {
+        libc::syscall(
+            libc::SYS_kcmp,
+            tid,
+            tid,
+            KCMP_FILE,
+            one as libc::c_ulong,
+            other as libc::c_ulong,
+        )
+    };
+    // A kernel without the call leaves the guess.
+    matches!(order, 0 | -1)
+}
+
 /// Sets the status flags of a descriptor.
 pub fn set_flags(fd: i32, flags: i32) {
     // SAFETY: fcntl takes numbers.

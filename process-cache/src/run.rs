@@ -330,7 +330,8 @@ fn execution(program: &Program, strict: bool) -> Execution {
     let mut model = Processes::new();
     let own = std::process::id() as Tid;
     let mut descriptors = Vec::new();
-    if model.adopt(own, own).is_ok() {
+    let mut same = |one, other| os::same_description(own, one, other);
+    if model.adopt_comparing(own, own, &mut same).is_ok() {
         for (fd, file, cloexec) in model.descriptors(own) {
             if !cloexec {
                 descriptors.push(Descriptor {

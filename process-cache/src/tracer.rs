@@ -139,7 +139,8 @@ impl Tracer {
         let mut session = self.session.borrow_mut();
         // The child is ours and stopped, so this can only fail if it was
         // killed; then nothing follows.
-        let _ = session.model.adopt(tid, tid);
+        let mut same = |one, other| crate::os::same_description(tid, one, other);
+        let _ = session.model.adopt_comparing(tid, tid, &mut same);
         session.first = tid;
         let outside = Unit::new(OUTSIDE, None, 0, 0);
         session.units.push(outside);

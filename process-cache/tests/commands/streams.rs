@@ -1,7 +1,7 @@
 //! What is written to inherited descriptors, and where it ends.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Seek};
 use std::process::{Command, Stdio};
 
 use crate::support::{Run, Sandbox, check_hit, ending};
@@ -171,6 +171,25 @@ fn output_is_appended_where_the_caller_appends() {
     append();
     append();
     assert_eq!(sandbox.text("log"), "line\nline\nline\n");
+}
+
+#[test]
+fn a_file_that_is_opened_twice_has_two_positions() {
+    let sandbox = Sandbox::new("");
+    for _ in 0..3 {
+        // They look alike: one file, opened in one way, at the same place.
+        let open = || File::create(sandbox.path("log")).expect("a file");
+        let (mut out, mut err) = (open(), open());
+        let mut pcache = sandbox.pcache();
+        pcache
+            .args(["--", "sh", "-c", "echo error >&2; echo out"])
+            .stdout(out.try_clone().expect("a descriptor"))
+            .stderr(err.try_clone().expect("a descriptor"));
+        assert!(pcache.status().expect("pcache runs").success());
+        assert_eq!(sandbox.text("log"), "out\nr\n");
+        assert_eq!(out.stream_position().expect("a position"), 4);
+        assert_eq!(err.stream_position().expect("a position"), 6);
+    }
 }
 
 #[test]

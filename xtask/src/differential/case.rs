@@ -57,6 +57,8 @@ pub(crate) enum Node {
     Symlink(String),
     /// Another name of an earlier entry.
     HardLink(String),
+    /// A copy of this program of the system.
+    Program(String),
 }
 
 /// Edits, then a run.
@@ -99,6 +101,8 @@ pub(crate) enum Edit {
     Swap(String, String),
     /// Make a directory.
     MakeDir(String),
+    /// Replace the path by a copy of a program of the system.
+    Install(String, String),
     /// Bring the starting tree back, nothing else left, with the entries'
     /// times moved this many seconds into the past (the present for `None`).
     Reset(Option<u64>),
@@ -165,6 +169,8 @@ pub(crate) enum Output {
     OneFile,
     /// One file for both that already has content, in append mode.
     Append,
+    /// The same, opened once for each.
+    TwoAppends,
     /// Standard output into this file of the tree (`> path`), error to a pipe.
     Tree(String),
 }

@@ -98,12 +98,16 @@ pub(crate) fn execute(
             command.stdout(files[0].try_clone()?);
             command.stderr(files[0].try_clone()?);
         }
-        Output::Append => {
+        Output::Append | Output::TwoAppends => {
             let path = io.join("log");
             std::fs::write(&path, "before\n")?;
-            files = vec![File::options().read(true).append(true).open(&path)?];
+            let open = || File::options().read(true).append(true).open(&path);
+            files = vec![open()?];
             command.stdout(files[0].try_clone()?);
-            command.stderr(files[0].try_clone()?);
+            command.stderr(match output {
+                Output::Append => files[0].try_clone()?,
+                _ => open()?,
+            });
         }
         Output::Tree(path) => {
             // A path that cannot be written (a directory) is the step's problem,
