@@ -66,6 +66,9 @@ impl Target<'_> {
                 fs::set_permissions(&path, fs::Permissions::from_mode(*mode))?;
             }
             Node::Symlink(to) => symlink(to, &path)?,
+            Node::Program(program) => {
+                fs::copy(program, &path)?;
+            }
             // Shrinking may have removed the other name.
             Node::HardLink(to) => drop(fs::hard_link(self.path(to)?, &path)),
         }
@@ -130,6 +133,9 @@ impl Target<'_> {
                     Ok(())
                 }
             }
+            Edit::Install(_, program) => {
+                remove(path).and_then(|()| fs::copy(program, path).map(|_| self.pin(path)))
+            }
             Edit::MakeDir(_) => fs::create_dir_all(path),
             Edit::Reset(_) | Edit::Crash(_) => Ok(()),
         })
@@ -166,6 +172,7 @@ fn edit_path(edit: &Edit) -> &str {
         | Edit::HardLink(path, _)
         | Edit::Rename(path, _)
         | Edit::Swap(path, _)
+        | Edit::Install(path, _)
         | Edit::MakeDir(path) => path,
         Edit::Reset(_) | Edit::Crash(_) => "",
     }

@@ -3,7 +3,7 @@
 use crate::differential::case::{Edit, Node};
 use crate::differential::dice::Dice;
 
-use super::{Project, snippet};
+use super::{PROGRAMS, Project, snippet};
 
 /// One to three edits.
 pub(super) fn edits(dice: &mut Dice, project: &Project) -> Vec<Edit> {
@@ -19,7 +19,7 @@ fn edit(dice: &mut Dice, project: &Project) -> Edit {
     } else {
         output.clone()
     };
-    match dice.below(100) {
+    match dice.below(120) {
         0..10 => Edit::Write(source, snippet::text(dice)),
         10..15 => Edit::Replace(source, snippet::text(dice)),
         15..19 => Edit::Append(source, "appended\n".into()),
@@ -54,8 +54,31 @@ fn edit(dice: &mut Dice, project: &Project) -> Edit {
         91..94 => rearrange(dice, project),
         94..95 => Edit::MakeDir((*dice.pick(&["out", "opt", "inc/a/h.txt", "work/dir"])).into()),
         95..96 => Edit::Crash(dice.range(1, 60) as u64),
+        // The same names, and something else behind them.
+        96..100 => Edit::Install("lib/prog".into(), (*dice.pick(PROGRAMS)).into()),
+        100..103 => Edit::Chmod(source, *dice.pick(&[0o644, 0o755])),
+        103..106 => Edit::Symlink(
+            "src/link.txt".into(),
+            (*dice.pick(&["s0.txt", "s1.txt"])).into(),
+        ),
+        106..109 => Edit::Symlink(
+            output,
+            (*dice.pick(&["../src/s1.txt", "elsewhere.txt"])).into(),
+        ),
+        109..111 => Edit::HardLink(output, source),
+        111..113 => tool(dice),
         _ => Edit::Reset(*dice.pick(&[None, Some(1000), Some(50_000_000)])),
     }
+}
+
+/// Another script where the helper was.
+fn tool(dice: &mut Dice) -> Edit {
+    let line = *dice.pick(&[
+        "echo other; head -n 1 \"$1\"\n",
+        "echo \"tool $2\"; cat \"$1\"\n",
+    ]);
+    let path = *dice.pick(&["lib/tool.sh", "lib/helper.sh"]);
+    Edit::Write(path.into(), vec!["#!/bin/sh\n".into(), line.into()])
 }
 
 /// Writes a starting file's own content again.

@@ -153,7 +153,8 @@ fn vary(dice: &mut Dice, project: &Project, run: &mut Run) {
         55..75 => Output::OnePipe,
         75..83 => Output::Files,
         83..91 => Output::OneFile,
-        91..96 => Output::Append,
+        91..94 => Output::Append,
+        94..97 => Output::TwoAppends,
         _ => Output::Tree("captured.log".into()),
     };
     if dice.chance(6) {
@@ -193,7 +194,7 @@ fn common_files(dice: &mut Dice, pin_times: bool) -> (Vec<Entry>, Vec<String>) {
         });
         sources.push(path);
     }
-    if dice.chance(20) {
+    if dice.chance(40) {
         let to = dice.pick(&sources).trim_start_matches("src/").to_owned();
         entries.push(Entry {
             path: "src/link.txt".into(),
@@ -246,8 +247,17 @@ fn common_files(dice: &mut Dice, pin_times: bool) -> (Vec<Entry>, Vec<String>) {
             age: dated(dice),
         });
     }
+    let program = (*dice.pick(PROGRAMS)).to_owned();
+    entries.push(Entry {
+        path: "lib/prog".into(),
+        node: Node::Program(program),
+        age: dated(dice),
+    });
     (entries, sources)
 }
+
+/// Programs that `lib/prog` is a copy of, each in its turn.
+const PROGRAMS: &[&str] = &["/usr/bin/sort", "/usr/bin/tac", "/usr/bin/cat"];
 
 fn file(blocks: Vec<String>, dice: &mut Dice) -> Node {
     Node::File {

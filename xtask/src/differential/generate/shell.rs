@@ -23,7 +23,8 @@ const EFFECTS: &[&str] = &[
     "cp {i} work/a.txt",
     "[ -e work/a.txt ] && mv work/a.txt work/b.txt",
     "mv work/b.txt work/c.txt 2> /dev/null",
-    "cp -r src work/copy{n}",
+    // Else a link of an earlier copy is written through, in the order of inodes.
+    "cp -r --remove-destination src work/copy{n}",
     "rm -rf work/copy{n}",
     "mkdir -p work/d/e/f; echo {w} > work/d/e/f/g",
     "rm -f work/d/e/f/g; rmdir work/d/e/f",
@@ -105,6 +106,9 @@ const ENDS: &[&str] = &[
 
 /// How many of them leave no signal behind.
 const INNER_ENDS: usize = 6;
+
+/// A command whose outcome depends on where it runs.
+const ELSEWHERE: &[&str] = &["sh", "-c", "pwd; echo $((1 + 1)) > here.txt; cat h.txt"];
 
 /// A statement for a script.
 pub(super) fn statement(
@@ -211,6 +215,16 @@ pub(super) fn project(dice: &mut Dice, _tools: Tools) -> Project {
             cwd: "src".into(),
             ..run(&["sh", "../lib/helper.sh", "s0.txt"])
         },
+        // The same words elsewhere.
+        Run {
+            cwd: "src".into(),
+            ..run(ELSEWHERE)
+        },
+        Run {
+            cwd: "inc/b".into(),
+            ..run(ELSEWHERE)
+        },
+        run(ELSEWHERE),
         Run {
             cwd: "work".into(),
             ..run(&["sh", "-c", "cd .. && sh s0.sh"])
