@@ -92,6 +92,9 @@ pub enum Unkeyed {
     /// The file cannot be read.
     #[error("{0} cannot be read")]
     Unreadable(String),
+    /// The kernel is going to refuse it.
+    #[error("{0} cannot be executed")]
+    Forbidden(String),
     /// Set-uid, set-gid or with file capabilities.
     #[error("{0} runs with other rights (set-uid)")]
     Privileged(String),
@@ -183,6 +186,7 @@ pub fn weak_key(execution: &Execution, world: &World) -> Result<Keyed, Unkeyed> 
         let unreadable = |_| Unkeyed::Unreadable(shown(&program));
         let stat = rustix::fs::stat(program.as_path())
             .map_err(|_| Unkeyed::Unreadable(shown(&program)))?;
+        allowed(&program)?;
         if stat.st_mode & 0o6000 != 0 {
             return Err(Unkeyed::Privileged(shown(&program)));
         }
@@ -195,6 +199,7 @@ pub fn weak_key(execution: &Execution, world: &World) -> Result<Keyed, Unkeyed> 
         match format(&program).map_err(unreadable)? {
             Format::Elf(None) => break,
             Format::Elf(Some(interpreter)) => {
+                allowed(&interpreter)?;
                 let (digest, _) = world.digest_file(&interpreter).map_err(unreadable)?;
                 hasher.bytes(&digest.0);
                 images.push(interpreter);
@@ -246,6 +251,13 @@ pub fn weak_key(execution: &Execution, world: &World) -> Result<Keyed, Unkeyed> 
         images,
         program,
     })
+}
+
+/// Whether an image may be executed: what is going to fail must not be skipped.
+fn allowed(image: &FilePath) -> Result<(), Unkeyed> {
+    let (mode, flags) = (rustix::fs::Access::EXEC_OK, rustix::fs::AtFlags::EACCESS);
+    rustix::fs::accessat(rustix::fs::CWD, image.as_path(), mode, flags)
+        .map_err(|_| Unkeyed::Forbidden(image.display().to_string()))
 }
 
 /// A make variable with its jobserver's descriptors (or FIFO) left out.

@@ -196,6 +196,18 @@ fn a_changed_executable_is_a_difference() {
 }
 
 #[test]
+fn a_program_that_may_not_be_executed_any_more_is_not_skipped() {
+    let command = "./t; echo $?";
+    check_miss("cp /bin/true t", command, "chmod -x t", "permission for");
+    check_miss(
+        "cp /bin/true interpreter; echo '#!./interpreter' > t; chmod +x t",
+        command,
+        "chmod -x interpreter",
+        "permission for",
+    );
+}
+
+#[test]
 fn a_changed_script_is_a_difference() {
     let script = "printf '#!/bin/sh\\necho %s\\n'";
     check_miss(
