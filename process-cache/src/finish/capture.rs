@@ -74,21 +74,22 @@ pub(super) fn capture(
             };
             effects.push((first, effect));
         }
+        // Another name of a file or of a symbolic link.
+        if let Some(target) = &change.linked_to
+            && let Ok(other) = rustix::fs::lstat(target.as_path())
+            && (other.st_ino, other.st_dev) == (stat.st_ino, stat.st_dev)
+        {
+            if let Some(parent) = path.parent() {
+                passing.push((change.last, FilePath::from(parent)));
+            }
+            links.push(Effect::HardLink {
+                path: path.clone(),
+                to: target.clone(),
+            });
+            continue;
+        }
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => {
-                if let Some(target) = &change.linked_to
-                    && let Ok(other) = rustix::fs::lstat(target.as_path())
-                    && (other.st_ino, other.st_dev) == (stat.st_ino, stat.st_dev)
-                {
-                    if let Some(parent) = path.parent() {
-                        passing.push((change.last, FilePath::from(parent)));
-                    }
-                    links.push(Effect::HardLink {
-                        path: path.clone(),
-                        to: target.clone(),
-                    });
-                    continue;
-                }
                 if let Some(effect) = file_effect(store, world, path, change, &stat)? {
                     effects.push((change.last, effect));
                 }

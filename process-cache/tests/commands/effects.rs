@@ -32,6 +32,12 @@ fn hard_links_come_back_as_hard_links() {
 }
 
 #[test]
+fn hard_links_to_symbolic_links_come_back() {
+    check_hit("echo 1 > a; ln -s a l; ln -s none m", "ln l k; ln m n");
+    check_hit("", "ln -s a l; ln l k");
+}
+
+#[test]
 fn deletions_are_repeated() {
     check_hit("echo 1 > f; ln -s f l; mkdir d", "rm f l; rmdir d");
 }
