@@ -83,6 +83,9 @@ struct RunArgs {
     /// rights (they run untraced).
     #[arg(long)]
     no_seccomp: bool,
+    /// How lookups are seen.
+    #[arg(long, value_enum, value_name = "HOW", default_value_t = Interception::Auto)]
+    interception: Interception,
     /// Run the command plainly where it cannot be traced.
     #[arg(long)]
     fallback: bool,
@@ -95,6 +98,15 @@ struct RunArgs {
     /// The command and its arguments.
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
+}
+
+/// How the lookups of a traced program are seen.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum Interception {
+    /// Processes that make many perform and log them by themselves.
+    Auto,
+    /// Each stops the process.
+    Stops,
 }
 
 /// Runs `pcache` with the process's own arguments.
@@ -200,6 +212,7 @@ fn command(args: RunArgs) -> anyhow::Result<()> {
             strict: args.strict,
             refresh: args.refresh,
             read_only: args.read_only,
+            stops_only: matches!(args.interception, Interception::Stops),
         },
         min_us: args.min_time * 1000,
         no_seccomp: args.no_seccomp,

@@ -79,6 +79,7 @@ impl Tracer {
         asked: Instant,
     ) -> Applied {
         let tid = tracee.tid();
+        self.catch_up_all();
         let outcome = Arc::new(outcome);
         let (wait, before, world, results) = {
             let mut session = self.session.borrow_mut();
@@ -130,6 +131,7 @@ impl Tracer {
                 Ok::<_, String>((file, stream))
             })
             .await;
+        self.catch_up_all();
         self.session.borrow_mut().lookups.end_change(tid);
         let (file, stream) = match prepared {
             Ok(prepared) => prepared,

@@ -41,6 +41,7 @@ pub mod hit;
 pub mod jobs;
 pub mod key;
 pub mod locate;
+pub mod logged;
 pub mod lookups;
 pub mod machine;
 pub mod os;

@@ -31,6 +31,8 @@ pub struct Settings {
     pub refresh: bool,
     /// Results are looked up, not recorded.
     pub read_only: bool,
+    /// Every lookup stops: none is performed and logged in the tracee.
+    pub stops_only: bool,
 }
 
 /// What was there before a call that is about to change it.
@@ -126,6 +128,11 @@ pub struct Session {
     /// The last path that a task asked metadata of, and the sequence number
     /// before.
     pub looked_at: Option<(Tid, std::path::PathBuf, u64)>,
+    /// What the lookup that is being applied returned, if it was logged.
+    pub told: Option<i64>,
+    /// The sequence number of the lookup that is being applied, if it may be
+    /// older than the last changes.
+    pub looking_back: Option<u64>,
     /// The rights that all processes have.
     pub rights: Vec<u8>,
     /// How the command ended, once it has.
@@ -168,6 +175,8 @@ impl Session {
                 rustix::process::getegid().as_raw(),
             ),
             looked_at: None,
+            told: None,
+            looking_back: None,
             rights: crate::key::rights(0),
             command_ended: None,
             front: std::os::unix::process::parent_id() as Tid,

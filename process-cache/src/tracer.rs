@@ -94,6 +94,7 @@ impl Tracer {
         loop {
             let tid = running.tid();
             let mut stop = running.stop().await;
+            self.catch_up(tid);
             running = loop {
                 break match stop {
                     Stop::Prehook(tracee) => match self.prehook(tracee, &mut next).await {
@@ -223,9 +224,13 @@ impl Tracer {
     async fn prehook(&self, mut tracee: Tracee<Prehook>, next: &mut Option<Next>) -> Onward {
         // An error means that the tracee is gone, which its next stop says.
         let _ = tracee.keep_in_sight();
-        let mut tracee = match tracee.emulate_ptrace().await {
+        let tracee = match tracee.emulate_ptrace().await {
             ptrace_async::runtime::Emulation::Answered(running) => return Onward::Running(running),
             ptrace_async::runtime::Emulation::NotOurs(tracee) => tracee,
+        };
+        let mut tracee = match self.hasten(tracee).await {
+            Ok(tracee) => tracee,
+            Err(stop) => return Onward::Stopped(stop),
         };
         let tid = tracee.tid();
         let call = tracee.invocation();
@@ -252,6 +257,7 @@ impl Tracer {
         let mut wait = Vec::new();
         let mut before = Before::new();
         if !entry.about_to_change.is_empty() {
+            self.catch_up_all();
             let mut session = self.session.borrow_mut();
             if let Some(unit) = session.unit_of(tid) {
                 session.lookups.begin_change(tid);
@@ -302,6 +308,14 @@ impl Tracer {
 
     fn posthook(&self, tracee: Tracee<Posthook>) -> Tracee<Running> {
         let tid = tracee.tid();
+        let changes = {
+            let session = self.session.borrow();
+            let pending = session.tasks.get(&tid).map(|task| &task.pending);
+            matches!(pending, Some(Some((_, before))) if !before.is_empty())
+        };
+        if changes {
+            self.catch_up_all();
+        }
         let mut session = self.session.borrow_mut();
         let session = &mut *session;
         if let Some((pending, before)) = session

@@ -13,7 +13,14 @@ use libc::sock_filter;
 /// The program that keeps a model of processes true: it stops what
 /// [`crate::process::watch`] asks for, and every number nobody knows.
 pub fn watching() -> Filter {
-    Filter::build(512, |nr| crate::process::watch(u64::from(nr)).rule())
+    Filter::build(512, |nr| {
+        let rule = crate::process::watch(u64::from(nr)).rule();
+        let logged = crate::runtime::PERFORMED.contains(&i64::from(nr));
+        match rule {
+            Rule::Trace if logged => Rule::TraceUnlessLogged,
+            rule => rule,
+        }
+    })
 }
 
 /// How an argument test compares.
@@ -64,6 +71,9 @@ pub enum Rule {
     Trace,
     /// It stops when, in one of the alternatives, all tests hold.
     TraceIf(Vec<Vec<Test>>),
+    /// It stops unless it is made by the code that the runtime maps into
+    /// tracees, which logs it (see [`crate::runtime::Handle::logged`]).
+    TraceUnlessLogged,
 }
 
 /// A finished program.
@@ -133,9 +143,16 @@ impl Filter {
             .partition_point(|(first, _)| u64::from(*first) <= nr);
         match index.checked_sub(1).map(|index| &self.ranges[index].1) {
             Some(Rule::Allow) => false,
-            Some(Rule::Trace) | None => true,
+            Some(Rule::Trace | Rule::TraceUnlessLogged) | None => true,
             Some(Rule::TraceIf(any)) => any.iter().any(|tests| tests.iter().all(|t| t.holds(args))),
         }
+    }
+
+    /// Whether calls of the code that the runtime maps into tracees pass.
+    pub(crate) fn lets_logged_pass(&self) -> bool {
+        self.ranges
+            .iter()
+            .any(|(_, rule)| *rule == Rule::TraceUnlessLogged)
     }
 
     /// The instructions, for `seccomp(SECCOMP_SET_MODE_FILTER)`.
@@ -164,6 +181,17 @@ fn leaf(rule: &Rule) -> Vec<sock_filter> {
     match rule {
         Rule::Allow => vec![ret(libc::SECCOMP_RET_ALLOW)],
         Rule::Trace => vec![ret(libc::SECCOMP_RET_TRACE)],
+        Rule::TraceUnlessLogged => {
+            let from = crate::runtime::performed_at();
+            vec![
+                op(LOAD, 12, 0, 0),
+                op(JUMP_EQ, (from >> 32) as u32, 0, 3),
+                op(LOAD, 8, 0, 0),
+                op(JUMP_EQ, from as u32, 0, 1),
+                ret(libc::SECCOMP_RET_ALLOW),
+                ret(libc::SECCOMP_RET_TRACE),
+            ]
+        }
         Rule::TraceIf(alternatives) => {
             let mut code = Vec::new();
             for tests in alternatives {
@@ -201,7 +229,12 @@ mod tests {
 
     /// Interprets a program as the kernel would.
     fn run(filter: &Filter, arch: u32, nr: u32, args: [u64; 6]) -> u32 {
+        run_at(filter, arch, nr, args, 0x40_1000)
+    }
+
+    fn run_at(filter: &Filter, arch: u32, nr: u32, args: [u64; 6], ip: u64) -> u32 {
         let mut data = [0_u8; 64];
+        data[8..16].copy_from_slice(&ip.to_le_bytes());
         data[0..4].copy_from_slice(&nr.to_le_bytes());
         data[4..8].copy_from_slice(&arch.to_le_bytes());
         for (i, arg) in args.iter().enumerate() {
@@ -305,6 +338,32 @@ mod tests {
                     }
                 }
             }
+        }
+    }
+
+    #[test]
+    fn what_is_logged_passes_from_one_address_only() {
+        let (filter, from) = (watching(), crate::runtime::performed_at());
+        for nr in 0..512 {
+            let logged = crate::runtime::PERFORMED.contains(&i64::from(nr));
+            for ip in [
+                0,
+                from - 1,
+                from + 1,
+                from ^ 1 << 32,
+                from & 0xffff_ffff,
+                from << 32,
+            ] {
+                let usual = run(&filter, ARCH_X86_64, nr, [0; 6]);
+                assert_eq!(
+                    run_at(&filter, ARCH_X86_64, nr, [0; 6], ip),
+                    usual,
+                    "{nr} {ip:x}"
+                );
+            }
+            let passes = run_at(&filter, ARCH_X86_64, nr, [0; 6], from) == libc::SECCOMP_RET_ALLOW
+                && run(&filter, ARCH_X86_64, nr, [0; 6]) == libc::SECCOMP_RET_TRACE;
+            assert_eq!(passes, logged, "{nr}");
         }
     }
 

@@ -20,7 +20,17 @@ use std::sync::Arc;
 impl Session {
     /// Notes an observation now.
     pub fn note(&mut self, unit: UnitId, query: Query, observed: Observed, resource: FilePath) {
-        let seq = self.tick();
+        let seq = match self.looking_back {
+            None => self.tick(),
+            Some(then) => {
+                let since = self.touched.get(&resource);
+                if since.is_some_and(|list| list.iter().any(|(seq, _)| *seq > then)) {
+                    let reason = format!("{} changed while it was looked at", resource.display());
+                    self.doubt(unit, reason, true);
+                }
+                then
+            }
+        };
         self.unit(unit).observe(seq, query, observed, resource);
     }
 
@@ -31,7 +41,27 @@ impl Session {
             self.doubt(unit, reason, true);
             return;
         }
+        if self.told.is_some() {
+            let found = match &answer {
+                Answer::Error(error) => Err(*error),
+                _ => Ok(()),
+            };
+            self.compare(unit, &resource, found);
+        }
         self.note(unit, query, Observed::Answer(answer), resource);
+    }
+
+    /// Compares what a logged lookup said with what is found now.
+    pub(super) fn compare(&mut self, unit: UnitId, path: &Path, found: Result<(), i32>) {
+        let same = match (self.told, found) {
+            (None, _) => true,
+            (Some(told), Ok(())) => told >= 0,
+            (Some(told), Err(error)) => told == -i64::from(error),
+        };
+        if !same {
+            let reason = format!("{} changed while it was looked at", path.display());
+            self.doubt(unit, reason, true);
+        }
     }
 
     /// Looks at a path; links on the way are noted.
@@ -75,6 +105,8 @@ impl Session {
             return;
         }
         let located = self.look(unit, path, follow);
+        let found = located.stat.as_ref().map(|_| ());
+        self.compare(unit, path, found.map_err(|error| error.raw_os_error()));
         if located.stat.is_err() && time == self.unit(unit).policy.time {
             self.lookups.learn(unit, path, Kind::no_metadata(follow));
         }

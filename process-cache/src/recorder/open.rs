@@ -308,6 +308,7 @@ impl Session {
         let given = FilePath::from(path.path.as_path());
         let located = self.look(unit, &path.path, path.follow);
         if missing && let Err(error) = located.stat {
+            self.compare(unit, &path.path, Err(error.raw_os_error()));
             self.lookups.learn(unit, &path.path, kind);
             let observed = Observed::Answer(errno(error));
             self.note(unit, Query::Content(given), observed, located.resource);

@@ -1,8 +1,10 @@
 //! From wait statuses to stops (ptrace(2), "Stopped states").
 
+use std::cell::RefCell;
 use std::rc::Rc;
 
 use super::births::Birth;
+use super::in_process::Calls;
 use super::nested::Nested;
 use super::placement;
 use super::slot::{At, Peeked, Slot};
@@ -259,7 +261,11 @@ impl Shared {
         let shares = birth.flags & libc::CLONE_VM as u64 != 0;
         let space = match parent {
             Some(parent) if shares => parent.space.borrow().clone(),
-            Some(parent) => Rc::new(parent.space.borrow().copy()),
+            Some(parent) => {
+                let parent = parent.space.borrow();
+                parent.restore_child(tid);
+                Rc::new(parent.copy())
+            }
             // Threads attached to one by one.
             None => slots
                 .values()
@@ -281,6 +287,7 @@ impl Shared {
             wants_exit: false.into(),
             exposed: false.into(),
             peeked: Peeked::NOTHING.into(),
+            leftover: RefCell::default(),
             unattended: false.into(),
             nested: Nested::default(),
             space: space.into(),
@@ -292,6 +299,10 @@ impl Slot {
     /// It runs another program now.
     fn executed(&self) {
         self.wants_exit.set(false);
-        *self.space.borrow_mut() = Rc::default();
+        let former = self.space.replace(Rc::default());
+        let calls = former.logged_by(self.tid.get());
+        if calls != Calls::Made(Vec::new()) {
+            *self.leftover.borrow_mut() = Some(calls);
+        }
     }
 }

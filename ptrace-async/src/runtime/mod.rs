@@ -17,6 +17,7 @@
 
 mod births;
 mod events;
+mod in_process;
 mod launch;
 mod nested;
 mod placement;
@@ -39,6 +40,8 @@ use rustc_hash::FxHashMap;
 
 use self::births::{Birth, Births};
 use self::events::trace_options;
+pub use self::in_process::{Calls, Logged};
+pub(crate) use self::in_process::{PERFORMED, performed_at};
 pub use self::launch::{Program, SETUP_FAILED};
 pub use self::nested::Emulation;
 use self::placement::Placement;
@@ -102,6 +105,8 @@ struct Shared {
     pool: RefCell<Option<Pool>>,
     stops: Cell<u64>,
     placement: Placement,
+    /// Address spaces that log lookups.
+    patched: RefCell<Vec<std::rc::Weak<scratch::Space>>>,
 }
 
 /// The executor. It must be created and run on the same thread.
@@ -165,6 +170,7 @@ impl Runtime {
                 pool: RefCell::new(None),
                 stops: Cell::new(0),
                 placement,
+                patched: RefCell::default(),
             }),
         }
     }

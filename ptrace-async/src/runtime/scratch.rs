@@ -13,6 +13,7 @@ use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
 
+use super::in_process::InProcess;
 use super::stop::Stop;
 use super::tracee::{Prehook, Tracee};
 use crate::invocation::Invocation;
@@ -33,6 +34,7 @@ struct Area {
 #[derive(Debug, Default)]
 pub(super) struct Space {
     areas: RefCell<Vec<Area>>,
+    pub(super) in_process: InProcess,
 }
 
 impl Space {
@@ -45,6 +47,7 @@ impl Space {
         });
         Self {
             areas: RefCell::new(free.collect()),
+            in_process: self.copy_in_process(),
         }
     }
 

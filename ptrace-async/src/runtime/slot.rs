@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
+use super::in_process::Calls;
 use super::nested::Nested;
 use super::scratch::Space;
 use super::stop::Raw;
@@ -89,6 +90,8 @@ pub(super) struct Slot {
     pub(super) exposed: Cell<bool>,
     /// Memory that was read in the current stop already.
     pub(super) peeked: Cell<Peeked>,
+    /// What its address space had logged when an execve ended it.
+    pub(super) leftover: RefCell<Option<Calls>>,
     /// Its function has ended: stops are resumed at once.
     pub(super) unattended: Cell<bool>,
     pub(super) nested: Nested,

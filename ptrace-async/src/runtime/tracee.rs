@@ -549,6 +549,7 @@ impl Tracee<Signal> {
 
     /// Lets the signal through.
     pub fn deliver(self) -> Tracee<Running> {
+        self.note_frame();
         let (how, signal) = (self.shared.usual_resume(), self.state.signal);
         self.go(how, signal)
     }

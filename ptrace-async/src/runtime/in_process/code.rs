@@ -1,0 +1,360 @@
+//! The code that runs in the tracee, and where it lies.
+//!
+//! A patched site jumps to a trampoline of its own near by, which says where
+//! it came from in `rcx` (a syscall destroys `rcx` and `r11`, so they are free)
+//! and jumps to the code here, at a fixed address, so that the seccomp filter
+//! can know the one instruction whose calls it lets pass. The code uses no
+//! stack: red zone, alternate stacks and their limits do not concern it. What
+//! it must remember it keeps in the log's header, under a lock that is tried
+//! once. Whoever does not get it (a signal handler, another thread) makes the
+//! call at its trampoline, where it stops as ever. So does every call that
+//! needs more than a line in the log: the path taken in doubt is the stop.
+//!
+//! What is performed here: readlink, readlinkat, access, faccessat,
+//! faccessat2; stat, lstat, newfstatat of what does not exist, and of open
+//! files; opening for reading, except directories; close. A call is made again
+//! only if it failed, or told what exists, which is harmless.
+#![expect(unsafe_code, reason = "assembly, and the symbols around it")]
+
+use super::log::Header;
+
+/// Where the code is mapped; no sanitizer's shadow, no allocator's arena and
+/// no stack lies here.
+pub(super) const BASE: u64 = 0x6fe0_0000_0000;
+/// Room for the code.
+pub(super) const CODE_LEN: u64 = 4096;
+/// Where the log begins.
+pub(super) const LOG: u64 = BASE + CODE_LEN;
+
+/// Flags of an open that is more than reading what a path leads to.
+const NOT_PLAIN: i32 = libc::O_WRONLY
+    | libc::O_RDWR
+    | libc::O_CREAT
+    | libc::O_TRUNC
+    | libc::O_NOFOLLOW
+    | libc::O_PATH
+    | libc::O_DIRECTORY
+    | 0x40_0000; // __O_TMPFILE
+
+std::arch::global_asm!(
+    r#"
+    .pushsection .rodata.ptrace_async_in_process, "a", @progbits
+    .balign 16
+    .globl ptrace_async_in_process_begin
+    .globl ptrace_async_in_process_performed
+    .globl ptrace_async_in_process_end
+ptrace_async_in_process_begin:
+    endbr64
+    movabs ${log}, %r11
+    lock btsl $0, {lock}(%r11)
+    jc 90f
+    mov %rcx, {from}(%r11)
+    mov %rax, {nr}(%r11)
+    mov {head}(%r11), %rcx
+    cmp {limit}(%r11), %rcx
+    ja 80f
+    mov %rdi, {rdi}(%r11)
+    mov %rsi, {rsi}(%r11)
+    mov %rdx, {rdx}(%r11)
+    cmp $2, %eax
+    je 20f
+    cmp $257, %eax
+    jne 30f
+    // openat and open: only for reading, following links
+    test ${not_plain}, %edx
+    jnz 70f
+    jmp 30f
+20: test ${not_plain}, %esi
+    jnz 70f
+
+30: // perform it
+    incq {begun}(%r11)
+    syscall
+ptrace_async_in_process_performed:
+    movabs ${log}, %r11
+    mov {nr}(%r11), %rcx
+    // A descriptor is gone whatever close returns.
+    cmp $3, %ecx
+    je 40f
+    // What does not exist is the same for all.
+    cmp $-2, %rax
+    je 40f
+    cmp $-20, %rax
+    je 40f
+    cmp $2, %ecx
+    je 35f
+    cmp $257, %ecx
+    je 35f
+    cmp $4, %ecx
+    je 60f
+    cmp $6, %ecx
+    je 60f
+    cmp $262, %ecx
+    je 37f
+    // Links and permissions.
+    cmp $-22, %rax
+    je 40f
+    test %rax, %rax
+    js 60f
+    jmp 40f
+
+35: // An interrupted open has observed nothing.
+    cmp $-4, %rax
+    je 55f
+    test %rax, %rax
+    js 60f
+    jmp 40f
+
+37: // Metadata of what exists: only of a descriptor.
+    test %rax, %rax
+    jnz 60f
+    test $0x1000, %r10d
+    jz 60f
+
+40: // log it: rcx is the entry
+    mov {head}(%r11), %rcx
+    lea {data}(%r11, %rcx), %rcx
+    mov %rax, 8(%rcx)
+    mov %rdi, 16(%rcx)
+    mov %rsi, 24(%rcx)
+    mov %rdx, 32(%rcx)
+    mov %r10, 40(%rcx)
+    mov {nr}(%r11), %rax
+    mov %eax, 4(%rcx)
+    // The path is the second argument of the calls ending in `at`; close has
+    // none.
+    cmp $257, %eax
+    jae 41f
+    mov %rdi, %rsi
+    cmp $3, %eax
+    jne 41f
+    lea 43f(%rip), %rsi
+41: lea {path}(%rcx), %rdi
+    // The kernel has read the path, so it can be read, and has an end.
+    mov ${path_max}, %edx
+42: movb (%rsi), %al
+    movb %al, (%rdi)
+    inc %rsi
+    inc %rdi
+    dec %edx
+    jz 44f
+    test %al, %al
+    jnz 42b
+    jmp 44f
+43: .byte 0
+44: sub %rcx, %rdi
+    add $7, %rdi
+    and $-8, %rdi
+    mov %edi, (%rcx)
+    mov 8(%rcx), %rax
+    add %rdi, {head}(%r11)
+55: // go on after the call with the result
+    incq {done}(%r11)
+    mov {rdi}(%r11), %rdi
+    mov {rsi}(%r11), %rsi
+    mov {rdx}(%r11), %rdx
+    mov {from}(%r11), %rcx
+    movl $0, {lock}(%r11)
+    add $2, %rcx
+    jmp *%rcx
+
+60: // performed, and not logged: it is made again, and stops
+    incq {done}(%r11)
+70: mov {rdi}(%r11), %rdi
+    mov {rsi}(%r11), %rsi
+    mov {rdx}(%r11), %rdx
+80: mov {nr}(%r11), %rax
+    mov {from}(%r11), %rcx
+    movl $0, {lock}(%r11)
+90: jmp *%rcx
+ptrace_async_in_process_end:
+    .popsection
+    "#,
+    log = const LOG,
+    lock = const std::mem::offset_of!(Header, lock),
+    begun = const std::mem::offset_of!(Header, begun),
+    done = const std::mem::offset_of!(Header, done),
+    head = const std::mem::offset_of!(Header, head),
+    limit = const std::mem::offset_of!(Header, limit),
+    from = const std::mem::offset_of!(Header, from),
+    nr = const std::mem::offset_of!(Header, nr),
+    rdi = const std::mem::offset_of!(Header, rdi),
+    rsi = const std::mem::offset_of!(Header, rsi),
+    rdx = const std::mem::offset_of!(Header, rdx),
+    data = const super::log::DATA,
+    path = const super::log::ENTRY,
+    path_max = const super::log::PATH_MAX,
+    not_plain = const NOT_PLAIN,
+    options(att_syntax)
+);
+
+unsafe extern "C" {
+    safe static ptrace_async_in_process_begin: [u8; 0];
+    safe static ptrace_async_in_process_performed: [u8; 0];
+    safe static ptrace_async_in_process_end: [u8; 0];
+}
+
+/// The code, as it is to lie at [`BASE`].
+pub(super) fn bytes() -> &'static [u8] {
+    let begin = (&raw const ptrace_async_in_process_begin).cast::<u8>();
+    let len = offset(&raw const ptrace_async_in_process_end);
+    // SAFETY: the bytes between the two symbols are the assembly above, in a
+    // read-only section.
+    unsafe { std::slice::from_raw_parts(begin, len) }
+}
+
+fn offset(symbol: *const [u8; 0]) -> usize {
+    symbol.addr() - (&raw const ptrace_async_in_process_begin).addr()
+}
+
+/// Where calls come from that the filter lets pass, as it sees it: the address
+/// after the syscall instruction.
+pub(crate) fn performed_at() -> u64 {
+    BASE + offset(&raw const ptrace_async_in_process_performed) as u64
+}
+
+/// The calls that are performed: what a filter must let pass from there.
+pub(crate) const PERFORMED: [i64; 11] = [
+    libc::SYS_open,
+    libc::SYS_openat,
+    libc::SYS_close,
+    libc::SYS_readlink,
+    libc::SYS_readlinkat,
+    libc::SYS_access,
+    libc::SYS_faccessat,
+    libc::SYS_faccessat2,
+    libc::SYS_stat,
+    libc::SYS_lstat,
+    libc::SYS_newfstatat,
+];
+
+/// Whether a site that makes this call is worth a patch.
+pub(super) fn handles(nr: u64) -> bool {
+    PERFORMED.contains(&nr.cast_signed())
+}
+
+/// A syscall instruction and the comparison after it, in a tracee.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Site {
+    /// Where the syscall instruction is.
+    pub(super) address: u64,
+    /// The instruction and the comparison.
+    bytes: [u8; SITE_MAX],
+    len: usize,
+}
+
+/// Bytes to look at to recognise a site.
+pub(super) const SITE_MAX: usize = 8;
+/// Bytes that a patch replaces.
+pub(super) const PATCH_LEN: usize = 5;
+/// Room for one trampoline.
+pub(super) const TRAMPOLINE_LEN: u64 = 48;
+/// Where in a trampoline its own syscall instruction is.
+const TAIL: u64 = 20;
+
+impl Site {
+    /// Recognises `syscall; cmp $imm32, %rax` or `... %eax`, which is how C
+    /// libraries make calls and check for errors. The comparison is moved along,
+    /// since a jump needs the room; nobody jumps to it from elsewhere, because
+    /// it makes sense only after the call.
+    pub(super) fn recognise(address: u64, bytes: [u8; SITE_MAX]) -> Option<Self> {
+        let len = match bytes {
+            [0x0f, 0x05, 0x48, 0x3d, ..] => 8,
+            [0x0f, 0x05, 0x3d, ..] => 7,
+            _ => return None,
+        };
+        Some(Self {
+            address,
+            bytes,
+            len,
+        })
+    }
+
+    /// What stood where the patch is.
+    pub(super) fn original(&self) -> [u8; PATCH_LEN] {
+        let mut original = [0; PATCH_LEN];
+        original.copy_from_slice(&self.bytes[..PATCH_LEN]);
+        original
+    }
+
+    /// Whether an address lies within.
+    pub(super) fn contains(&self, address: u64) -> bool {
+        (self.address..self.address + self.len as u64).contains(&address)
+    }
+
+    /// The jump to its trampoline; `None` if that is too far.
+    pub(super) fn patch(&self, trampoline: u64) -> Option<[u8; PATCH_LEN]> {
+        jump(self.address, trampoline)
+    }
+
+    /// Where a call that the site was stopped at goes on.
+    pub(super) fn after_call(trampoline: u64) -> u64 {
+        trampoline + TAIL + 2
+    }
+
+    /// The code at `trampoline`; `None` if the way back is too far.
+    pub(super) fn trampoline(&self, trampoline: u64) -> Option<Vec<u8>> {
+        let mut code = vec![0x48, 0x8d, 0x0d];
+        // lea tail(%rip), %rcx
+        code.extend((TAIL as u32 - 7).to_le_bytes());
+        // movabs $BASE, %r11; jmp *%r11
+        code.extend([0x49, 0xbb]);
+        code.extend(BASE.to_le_bytes());
+        code.extend([0x41, 0xff, 0xe3]);
+        debug_assert_eq!(code.len() as u64, TAIL);
+        // syscall and the comparison, then back.
+        code.extend(&self.bytes[..self.len]);
+        let back = trampoline + code.len() as u64;
+        code.extend(jump(back, self.address + self.len as u64)?);
+        Some(code)
+    }
+}
+
+/// `jmp rel32` at `from`.
+fn jump(from: u64, to: u64) -> Option<[u8; PATCH_LEN]> {
+    let distance = to.wrapping_sub(from + PATCH_LEN as u64).cast_signed();
+    let distance = i32::try_from(distance).ok()?.to_le_bytes();
+    Some([0xe9, distance[0], distance[1], distance[2], distance[3]])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_code_fits_and_its_syscall_is_where_it_is_said_to_be() {
+        let code = bytes();
+        assert!(code.len() as u64 <= CODE_LEN);
+        let after = (performed_at() - BASE) as usize;
+        assert_eq!(code[after - 2..after], [0x0f, 0x05]);
+        // The one instruction that the filter lets pass.
+        let calls = code.windows(2).filter(|two| *two == [0x0f, 0x05]).count();
+        assert_eq!(calls, 1);
+    }
+
+    #[test]
+    fn sites_are_recognised_by_the_comparison() {
+        let libc = [0x0f, 0x05, 0x48, 0x3d, 1, 0xf0, 0xff, 0xff];
+        let site = Site::recognise(0x1000, libc).expect("a site");
+        assert!(site.contains(0x1007) && !site.contains(0x1008));
+        let short = [0x0f, 0x05, 0x3d, 0, 0xf0, 0xff, 0xff, 0x90];
+        let site = Site::recognise(0x1000, short).expect("a site");
+        assert!(site.contains(0x1006) && !site.contains(0x1007));
+        assert_eq!(Site::recognise(0, [0x0f, 0x05, 0xc3, 0, 0, 0, 0, 0]), None);
+    }
+
+    #[test]
+    fn trampolines_come_back() {
+        let libc = [0x0f, 0x05, 0x48, 0x3d, 1, 0xf0, 0xff, 0xff];
+        let site = Site::recognise(0x7000_0000, libc).expect("a site");
+        let code = site.trampoline(0x6000_0000).expect("near");
+        assert!(code.len() as u64 <= TRAMPOLINE_LEN);
+        let back = code.len() - PATCH_LEN;
+        assert_eq!(code[TAIL as usize..back], libc);
+        let rel = i32::from_le_bytes(code[back + 1..].try_into().expect("4 bytes"));
+        let to = 0x6000_0000 + code.len() as i64 + i64::from(rel);
+        assert_eq!(to, 0x7000_0008);
+        assert_eq!(site.trampoline(0x7fff_0000_0000), None);
+        assert_eq!(site.patch(0x7fff_0000_0000), None);
+    }
+}

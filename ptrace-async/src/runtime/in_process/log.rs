@@ -1,0 +1,308 @@
+//! The log of one address space: memory that the tracee writes and we read.
+//!
+//! The tracee appends under a lock of its own (see `code`); we read what lies
+//! below `head` at any time, also while it runs, and empty the log only while
+//! we hold the lock. Whatever the tracee does to this memory, reading it gives
+//! calls or nothing: lengths are checked, and nothing points.
+#![expect(unsafe_code, reason = "a mapping that another process writes")]
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use super::code;
+use crate::invocation::Invocation;
+use crate::memory::Memory;
+
+/// Where the entries begin, from the header.
+pub(super) const DATA: usize = 128;
+/// Where an entry's path begins.
+pub(super) const ENTRY: usize = 48;
+/// The longest path that the kernel takes, with its NUL.
+pub(super) const PATH_MAX: usize = 4096;
+/// The length of the log with its header.
+pub(super) const LEN: usize = 128 << 10;
+
+/// What lies before the entries.
+#[repr(C)]
+pub(super) struct Header {
+    pub(super) lock: AtomicU32,
+    /// Calls that were begun.
+    pub(super) begun: AtomicU64,
+    /// Calls that were logged or given up.
+    pub(super) done: AtomicU64,
+    /// Where the next entry goes, from the first.
+    pub(super) head: AtomicU64,
+    /// Beyond this there is no room for the longest entry.
+    pub(super) limit: AtomicU64,
+    /// What the code in the tracee remembers while it holds the lock.
+    pub(super) from: AtomicU64,
+    pub(super) nr: AtomicU64,
+    pub(super) rdi: AtomicU64,
+    pub(super) rsi: AtomicU64,
+    pub(super) rdx: AtomicU64,
+}
+
+/// A call that was made without a stop.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Logged {
+    call: Invocation,
+    value: i64,
+    path: Vec<u8>,
+    mark: Option<u64>,
+}
+
+impl Logged {
+    /// The call. Its first four arguments are known; the memory that its path
+    /// argument points at is this value, as a [`Memory`].
+    pub fn invocation(&self) -> Invocation {
+        self.call
+    }
+
+    /// What it returned: a result, or a negative errno.
+    pub fn value(&self) -> i64 {
+        self.value
+    }
+
+    /// The mark of the [`Handle::logged_everywhere`](super::super::Handle) before
+    /// which the call may have had its answer, if not all of them: it is the
+    /// first of its task since then.
+    pub fn mark(&self) -> Option<u64> {
+        self.mark
+    }
+
+    pub(super) fn begun_before(&mut self, mark: Option<u64>) {
+        self.mark = mark;
+    }
+
+    /// Where the tracee has the path.
+    fn address(&self) -> u64 {
+        let second = self.call.nr >= libc::SYS_openat as u64;
+        self.call.args[usize::from(second)]
+    }
+}
+
+impl Memory for Logged {
+    fn read(&self, address: u64, buffer: &mut [u8]) -> usize {
+        let Some(from) = address
+            .checked_sub(self.address())
+            .and_then(|from| usize::try_from(from).ok())
+            .filter(|from| *from < self.path.len())
+        else {
+            return 0;
+        };
+        let bytes = &self.path[from..];
+        let len = bytes.len().min(buffer.len());
+        buffer[..len].copy_from_slice(&bytes[..len]);
+        len
+    }
+}
+
+/// Our view of the log of one address space.
+#[derive(Debug)]
+pub(super) struct Log {
+    address: *mut u8,
+    /// Entries read so far, in bytes.
+    consumed: u64,
+}
+
+impl Log {
+    /// Makes the memory: a file with the code and an empty log, to be mapped
+    /// by the tracee, and our view of it.
+    pub(super) fn new() -> io::Result<(File, Self)> {
+        // SAFETY: the name is a C string.
+        let fd = unsafe { libc::memfd_create(c"ptrace-async".as_ptr(), libc::MFD_CLOEXEC) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: a descriptor that was just made and belongs to nobody else.
+        let file = File::from(unsafe { OwnedFd::from_raw_fd(fd) });
+        file.set_len(code::CODE_LEN + LEN as u64)?;
+        file.write_all_at(code::bytes(), 0)?;
+        // SAFETY: a new mapping of a file that is long enough; nobody else
+        // unmaps it.
+        let address = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                LEN,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                file.as_raw_fd(),
+                code::CODE_LEN.cast_signed(),
+            )
+        };
+        if address == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let log = Self {
+            address: address.cast(),
+            consumed: 0,
+        };
+        let room = LEN - DATA - ENTRY - PATH_MAX - 8;
+        log.header().limit.store(room as u64, Ordering::Relaxed);
+        Ok((file, log))
+    }
+
+    fn header(&self) -> &Header {
+        // SAFETY: the mapping is page-aligned, longer than a header and lives
+        // as long as `self`; all fields are atomics, which others may write.
+        unsafe { &*self.address.cast::<Header>() }
+    }
+
+    /// Copies bytes of the entries.
+    fn copy(&self, from: u64, to: &mut [u8]) {
+        let words = self.address.cast::<u8>();
+        for (index, byte) in to.iter_mut().enumerate() {
+            // SAFETY: callers stay within the mapping; the tracee may write
+            // there, hence volatile: any value will do.
+            *byte = unsafe { words.add(DATA + from as usize + index).read_volatile() };
+        }
+    }
+
+    /// Whether a call has begun and is neither logged nor given up.
+    pub(super) fn is_in_flight(&self) -> bool {
+        let header = self.header();
+        let done = header.done.load(Ordering::Acquire);
+        header.begun.load(Ordering::Acquire) != done
+    }
+
+    /// Takes what is new; `None` if it makes no sense (the tracee has written
+    /// over it).
+    pub(super) fn take(&mut self) -> Option<Vec<Logged>> {
+        let mut calls = Vec::new();
+        let head = self.header().head.load(Ordering::Acquire);
+        while self.consumed < head {
+            if head > (LEN - DATA) as u64 || head - self.consumed < ENTRY as u64 {
+                return None;
+            }
+            let mut fixed = [0; ENTRY];
+            self.copy(self.consumed, &mut fixed);
+            let half = |at: usize| {
+                u32::from_le_bytes([fixed[at], fixed[at + 1], fixed[at + 2], fixed[at + 3]])
+            };
+            let word = |at: usize| u64::from(half(at)) | u64::from(half(at + 4)) << 32;
+            let len = u64::from(half(0));
+            if len <= ENTRY as u64 || len > head - self.consumed {
+                return None;
+            }
+            let mut path = vec![0; len as usize - ENTRY];
+            self.copy(self.consumed + ENTRY as u64, &mut path);
+            let end = memchr::memchr(0, &path)?;
+            path.truncate(end + 1);
+            calls.push(Logged {
+                call: Invocation {
+                    nr: u64::from(half(4)),
+                    args: [word(16), word(24), word(32), word(40), 0, 0],
+                },
+                value: word(8).cast_signed(),
+                path,
+                mark: None,
+            });
+            self.consumed += len;
+        }
+        Some(calls)
+    }
+
+    /// Empties the log if all of it was taken and nobody writes.
+    pub(super) fn empty(&mut self) {
+        if self.consumed == 0 {
+            return;
+        }
+        let header = self.header();
+        if header
+            .lock
+            .compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed)
+            .is_err()
+        {
+            return;
+        }
+        if header.head.load(Ordering::Relaxed) == self.consumed {
+            header.head.store(0, Ordering::Relaxed);
+            header.lock.store(0, Ordering::Release);
+            self.consumed = 0;
+        } else {
+            header.lock.store(0, Ordering::Release);
+        }
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        // SAFETY: our own mapping, which nothing refers to any more.
+        unsafe { libc::munmap(self.address.cast(), LEN) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn append(log: &Log, nr: u32, value: i64, path: &[u8]) {
+        let head = log.header().head.load(Ordering::Relaxed);
+        let len = (ENTRY + path.len() + 1).next_multiple_of(8);
+        let mut entry = vec![0; len];
+        entry[..4].copy_from_slice(&(len as u32).to_le_bytes());
+        entry[4..8].copy_from_slice(&nr.to_le_bytes());
+        entry[8..16].copy_from_slice(&value.to_le_bytes());
+        entry[16..24].copy_from_slice(&0x1234_u64.to_le_bytes());
+        entry[ENTRY..ENTRY + path.len()].copy_from_slice(path);
+        for (index, byte) in entry.iter().enumerate() {
+            // SAFETY: as in `Log::copy`.
+            unsafe { log.address.add(DATA + head as usize + index).write(*byte) };
+        }
+        log.header()
+            .head
+            .store(head + len as u64, Ordering::Release);
+    }
+
+    #[test]
+    fn what_was_appended_is_taken_once() {
+        let (_file, mut log) = Log::new().expect("a log");
+        assert_eq!(log.take(), Some(Vec::new()));
+        append(&log, libc::SYS_readlink as u32, -22, b"/usr/include");
+        let calls = log.take().expect("entries");
+        assert_eq!(calls.len(), 1);
+        assert_eq!(calls[0].value(), -22);
+        assert_eq!(
+            calls[0].read_c_string(0x1234, 4096).as_deref(),
+            Ok(&b"/usr/include"[..])
+        );
+        assert_eq!(calls[0].read(0x1233, &mut [0; 4]), 0);
+        append(&log, libc::SYS_access as u32, 0, b"x");
+        assert_eq!(log.take().map(|calls| calls.len()), Some(1));
+        log.empty();
+        assert_eq!(log.header().head.load(Ordering::Relaxed), 0);
+        append(&log, libc::SYS_access as u32, 0, b"x");
+        assert_eq!(log.take().map(|calls| calls.len()), Some(1));
+    }
+
+    #[test]
+    fn a_log_in_use_is_not_emptied() {
+        let (_file, mut log) = Log::new().expect("a log");
+        append(&log, 21, 0, b"x");
+        log.take();
+        log.header().lock.store(1, Ordering::Relaxed);
+        log.empty();
+        assert_ne!(log.header().head.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn nonsense_is_told_from_calls() {
+        for (head, len) in [
+            (8_u64, 8_u32),
+            (4096, 1 << 30),
+            (u64::MAX, 64),
+            (1 << 20, 64),
+            (256, 40),
+        ] {
+            let (_file, mut log) = Log::new().expect("a log");
+            append(&log, 21, 0, &[b'x'; 200]);
+            // SAFETY: as in `Log::copy`.
+            unsafe { log.address.add(DATA).cast::<u32>().write(len) };
+            log.header().head.store(head, Ordering::Relaxed);
+            assert_eq!(log.take(), None, "{head} {len}");
+        }
+    }
+}
