@@ -13,6 +13,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags, Signal};
 
 use super::case::{Input, Output};
+use super::hang;
 
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -239,6 +240,13 @@ fn wait(
     while status.is_none() || open.contains(&true) {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
+            if let Patience::Deadline(_) = patience {
+                let ended = if status.is_some() { "ended" } else { "runs" };
+                println!("a run hangs; its command, {pid:?}, {ended}:");
+                for line in hang::group(pid.as_raw_nonzero().get()) {
+                    println!("  {line}");
+                }
+            }
             // The group is ours: we made it, and its leader was not waited for
             // or left members behind.
             let _ = rustix::process::kill_process_group(pid, Signal::KILL);

@@ -21,6 +21,7 @@ mod dice;
 mod edit;
 mod execute;
 mod generate;
+mod hang;
 mod plant;
 mod shrink;
 
