@@ -181,6 +181,21 @@ const PURE: &[&str] = &[
     "bash -c 'mapfile -t x < {i}; echo \"${#x[@]}\"' > {o}",
 ];
 
+/// Templates that look for many files in one process, which pcache sees in
+/// another way than a few.
+const MANY: &[&str] = &[
+    "k=0; while [ $k -lt 70 ]; do k=$((k+1)); [ -e src/new$((k%4)).txt ] && echo $k; done > {o}; true",
+    "k=0; while [ $k -lt 60 ]; do k=$((k+1)); [ -f opt/$k ] || [ -d inc/$k ] || [ -h src/$k ]; done; [ -f inc/a/h.txt ] && cat inc/a/h.txt > {o} || cat inc/b/h.txt > {o}",
+    "k=0; while [ $k -lt 60 ]; do k=$((k+1)); [ -e {o}.$k ]; done; [ -e {o}.m ] && x=old || x=new; touch {o}.m; [ -e {o}.m ] && echo $x there > {o}",
+    "k=0; while [ $k -lt 60 ]; do k=$((k+1)); [ -s {i} ]; [ -x {j} ]; done; [ -x {j} ] && echo x > {o} || echo - > {o}",
+    "k=0; rm -f {o}.k; while [ $k -lt 60 ]; do k=$((k+1)); [ $k -eq 55 ] && : > {o}.k; [ -e {o}.k ] && echo $k; done > {o}",
+    "k=0; while [ $k -lt 55 ]; do k=$((k+1)); [ -e opt/extra.txt ]; done; (cd src; [ -e s1.txt ] && cat s1.txt) > {o}; [ -e opt/extra.txt ] && cat opt/extra.txt >> {o}; true",
+    "perl -e 'for (1..80) { -e \"src/new$_.txt\" and print \"$_\\n\" } print -s \"{i}\", readlink(\"src/link.txt\") // \"\", \"\\n\"' > {o}",
+    "python3 -S -c 'import os; print([os.path.exists(\"src/new%d.txt\" % k) for k in range(70)], os.path.isfile(\"inc/a/h.txt\"), os.access(\"{i}\", os.X_OK))' > {o}",
+    "bash -c 'for k in {1..60}; do [[ -e src/new$k.txt ]] && echo $k; done; [[ -L src/link.txt ]] && echo link; for f in src/*; do [[ -x $f ]] && echo $f; done' > {o}; true",
+    "find src inc lib opt -newer missing.txt 2> /dev/null; find src inc lib opt -type f -size +0 | sort > {o}",
+];
+
 /// Templates that print a modification time, so only for files whose times are
 /// set to the same value on both sides.
 const TIMES: &[&str] = &[
@@ -214,6 +229,8 @@ pub(crate) fn make_file(
 ) -> String {
     let template = if with_times && dice.chance(10) {
         dice.pick(TIMES)
+    } else if dice.chance(7) {
+        dice.pick(MANY)
     } else {
         dice.pick(PURE)
     };
