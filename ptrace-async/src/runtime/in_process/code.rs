@@ -45,7 +45,30 @@ std::arch::global_asm!(
     .globl ptrace_async_in_process_end
 ptrace_async_in_process_begin:
     endbr64
-    movabs ${log}, %r11
+    // A site may make any call: syscall(2) is one.
+    cmp $257, %eax
+    je 10f
+    cmp $262, %eax
+    je 10f
+    cmp $3, %eax
+    je 10f
+    cmp $89, %eax
+    je 10f
+    cmp $21, %eax
+    je 10f
+    cmp $2, %eax
+    je 10f
+    cmp $4, %eax
+    je 10f
+    cmp $6, %eax
+    je 10f
+    cmp $267, %eax
+    je 10f
+    cmp $269, %eax
+    je 10f
+    cmp $439, %eax
+    jne 90f
+10: movabs ${log}, %r11
     lock btsl $0, {lock}(%r11)
     jc 90f
     mov %rcx, {from}(%r11)
