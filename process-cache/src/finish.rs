@@ -5,6 +5,7 @@
 //! again and reads off the world what the tree made of each name.
 
 mod capture;
+mod outputs;
 mod preconditions;
 
 use crate::defect::{Defect, planted};
@@ -24,6 +25,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 use self::capture::capture;
+use self::outputs::forget_outputs;
 use self::preconditions::answer;
 pub use self::preconditions::preconditions;
 
@@ -75,6 +77,7 @@ impl Session {
         self.lookups.forget(id);
         let unit = self.unit(id);
         unit.ended = true;
+        forget_outputs(unit);
         if unit.alive > 1 {
             unit.doubt("leaves processes behind", false);
         }

@@ -31,6 +31,8 @@ pub struct Policy {
     pub inodes: bool,
     /// It looks at directories without comparing their times.
     pub plain_directories: bool,
+    /// What it makes of a file it is going to write.
+    pub outputs: Outputs,
     /// What it makes is a random name (mktemp): the name may be used, but not
     /// be left anywhere.
     pub names: bool,
@@ -46,6 +48,7 @@ impl Policy {
         scripts: Scripts::Any,
         plain_directories: false,
         inodes: false,
+        outputs: Outputs::Observed,
         names: false,
     };
 
@@ -83,11 +86,17 @@ pub fn policy(program: &[u8], argv: &[Vec<u8>], strict: bool) -> Policy {
     match name {
         // Compilers, assemblers, linkers: names of temporary files come from
         // the clock; file times do not matter (__TIMESTAMP__ is looked for).
-        b"gcc" | b"g++" | b"cc" | b"c++" | b"cpp" | b"c89" | b"c99" | b"clang" | b"clang++"
-        | b"cc1" | b"cc1plus" | b"as" | b"collect2" | b"ld" | b"ld.bfd" | b"ld.gold"
-        | b"ld.lld" | b"lto1" | b"lto-wrapper" | b"gfortran" | b"f951" => {
-            Policy::tool(TimeUse::None)
-        }
+        b"gcc" | b"g++" | b"cc" | b"c++" | b"cpp" | b"c89" | b"c99" | b"cc1" | b"cc1plus"
+        | b"collect2" => Policy {
+            outputs: Outputs::Written,
+            ..Policy::tool(TimeUse::None)
+        },
+        b"as" | b"ld" | b"ld.bfd" => Policy {
+            outputs: Outputs::Removed,
+            ..Policy::tool(TimeUse::None)
+        },
+        b"clang" | b"clang++" | b"ld.gold" | b"ld.lld" | b"lto1" | b"lto-wrapper" | b"gfortran"
+        | b"f951" => Policy::tool(TimeUse::None),
         b"ar" | b"gcc-ar" | b"ranlib" | b"gcc-ranlib" => {
             // `D` is the default of the distribution's binutils; `U` undoes it.
             let undone = argv.get(1).is_some_and(|arg| arg.contains(&b'U'));
@@ -295,6 +304,17 @@ fn plain_name(program: &[u8]) -> &[u8] {
         }
     }
     name
+}
+
+/// What a program makes of what stands where it is going to write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outputs {
+    /// It may depend on it.
+    Observed,
+    /// Nothing, if it is a plain file with one name, or missing.
+    Written,
+    /// It removes it first, if it is a plain file; else as `Written`.
+    Removed,
 }
 
 /// Which scripts are looked through.

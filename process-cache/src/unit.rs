@@ -119,6 +119,9 @@ pub struct Change {
     pub initial_content: Option<Arc<Content>>,
     /// The name has a new inode.
     pub fresh: bool,
+    /// It has one because its maker would have removed whatever stood there, had
+    /// something stood there.
+    pub would_remove: bool,
     /// Only appended to, from this length on.
     pub appended_from: Option<u64>,
     /// What happened to its times.
@@ -145,6 +148,7 @@ impl Change {
             initial,
             initial_content: None,
             fresh: false,
+            would_remove: false,
             appended_from: None,
             time: TimeState::Kept,
             mode_set: false,
@@ -210,6 +214,7 @@ impl Change {
                     .filter(|_| earlier.content.is_none())
             }),
             fresh: self.fresh || other.fresh,
+            would_remove: self.would_remove || other.would_remove,
             appended_from,
             time,
             mode_set: self.mode_set || other.mode_set,

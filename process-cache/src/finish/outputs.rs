@@ -1,0 +1,145 @@
+//! Files that a program replaces without caring what they were.
+//!
+//! Compilers look at the file they are going to write: whether it is there, is
+//! a link, is theirs to remove. If what is there is a plain file, or nothing,
+//! the result is the same, and a result that was stored when it was missing
+//! must be found again when it is there, or no build without `clean` would
+//! ever hit. Of the programs that [`Policy::outputs`](crate::policy::Policy)
+//! lists, such lookups become the question whether the name can be written.
+
+use crate::fact::{Answer, Query};
+use crate::locate::is_regular;
+use crate::path::FilePath;
+use crate::policy::Outputs;
+use crate::unit::{Change, Observation, Observed, Unit};
+
+/// Takes back what the unit saw of files before it replaced them.
+pub(super) fn forget_outputs(unit: &mut Unit) {
+    let outputs = unit.policy.outputs;
+    if outputs == Outputs::Observed {
+        return;
+    }
+    let replaced: Vec<(FilePath, u64)> = unit
+        .changes
+        .iter()
+        .filter(|(_, change)| is_replaced(change))
+        .filter_map(|(path, change)| Some((path.clone(), change.content?)))
+        .collect();
+    for (path, at) in replaced {
+        let before: Vec<Query> = unit
+            .observations
+            .iter()
+            .filter(|(_, seen)| seen.resource == path && seen.seq <= at)
+            .map(|(query, _)| query.clone())
+            .collect();
+        let reads = |query: &Query| {
+            !matches!(
+                query,
+                Query::Stat { .. }
+                    | Query::Link(_)
+                    | Query::Kind { .. }
+                    | Query::Access { .. }
+                    | Query::Target(_)
+            )
+        };
+        if before.iter().any(reads) {
+            continue;
+        }
+        let first = before
+            .iter()
+            .filter_map(|query| unit.observations.remove(query))
+            .map(|seen| seen.seq)
+            .min();
+        if let Some(seq) = first {
+            let target = Observation {
+                seq,
+                observed: Observed::Answer(Answer::Writable),
+                resource: path.clone(),
+                carried: false,
+                later: None,
+            };
+            unit.observations
+                .insert(Query::Target(path.clone()), target);
+        }
+        if outputs == Outputs::Removed
+            && let Some(change) = unit.changes.get_mut(&path)
+        {
+            // Had something been there, it would have gone first.
+            change.fresh = true;
+            change.would_remove = true;
+        }
+    }
+}
+
+/// Whether nothing of what was there is left.
+fn is_replaced(change: &Change) -> bool {
+    let plain = change
+        .initial
+        .as_deref()
+        .is_none_or(|stat| is_regular(stat) && stat.st_nlink == 1);
+    // Made only because nothing was there (`O_EXCL`).
+    let exclusive = change.was_absent() && change.fresh && !change.would_remove;
+    let whole = change.fresh || change.appended_from.is_none() && change.initial_content.is_none();
+    plain && whole && !exclusive && change.linked_to.is_none() && change.moved_from.is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fact::TimeUse;
+    use crate::policy::policy;
+    use crate::unit::UnitId;
+
+    const ABSENT: Observed = Observed::Answer(Answer::Error(libc::ENOENT));
+
+    /// A program that looks whether `/w/o` is there and makes it.
+    fn unit(program: &[u8]) -> Unit {
+        let mut unit = Unit::new(UnitId(0), None, 0, 0);
+        unit.policy = policy(program, &[], false);
+        let path = FilePath::from("/w/o");
+        let stat = Query::Stat {
+            path: path.clone(),
+            follow: true,
+            time: TimeUse::None,
+        };
+        unit.observe(1, stat, ABSENT, path.clone());
+        unit.observe(2, Query::Link(path.clone()), ABSENT, path.clone());
+        unit.change(3, &path, None).content = Some(3);
+        unit
+    }
+
+    fn queries(unit: &Unit) -> Vec<&Query> {
+        unit.observations.keys().collect()
+    }
+
+    #[test]
+    fn what_a_compiler_replaces_need_not_be_missing() {
+        let target = Query::Target("/w/o".into());
+        for (program, removed) in [(&b"cc1"[..], false), (b"as", true)] {
+            let mut unit = unit(program);
+            forget_outputs(&mut unit);
+            assert_eq!(queries(&unit), [&target]);
+            assert_eq!(unit.changes[&FilePath::from("/w/o")].fresh, removed);
+        }
+    }
+
+    #[test]
+    fn other_programs_may_care() {
+        let mut unit = unit(b"cp");
+        forget_outputs(&mut unit);
+        assert_eq!(unit.observations.len(), 2);
+    }
+
+    #[test]
+    fn what_was_read_or_made_exclusively_counts() {
+        let path = FilePath::from("/w/o");
+        let mut read = unit(b"as");
+        read.observe(1, Query::Content(path.clone()), ABSENT, path.clone());
+        forget_outputs(&mut read);
+        assert_eq!(read.observations.len(), 3);
+        let mut exclusive = unit(b"as");
+        exclusive.change(4, &path, None).fresh = true;
+        forget_outputs(&mut exclusive);
+        assert_eq!(exclusive.observations.len(), 2);
+    }
+}
