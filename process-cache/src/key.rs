@@ -262,7 +262,10 @@ fn allowed(image: &FilePath) -> Result<(), Unkeyed> {
 
 /// A make variable with its jobserver's descriptors (or FIFO) left out.
 fn without_tokens(entry: &[u8]) -> Vec<u8> {
-    if !(entry.starts_with(b"MAKEFLAGS=") || entry.starts_with(b"MFLAGS=")) {
+    if ![&b"MAKEFLAGS="[..], b"MFLAGS=", b"CARGO_MAKEFLAGS="]
+        .iter()
+        .any(|name| entry.starts_with(name))
+    {
         return entry.to_vec();
     }
     let words: Vec<&[u8]> = entry
@@ -274,14 +277,13 @@ fn without_tokens(entry: &[u8]) -> Vec<u8> {
 
 /// The descriptors of the jobserver that an environment announces.
 pub fn jobserver(envp: &[Vec<u8>]) -> Vec<i32> {
-    let flags = envp
-        .iter()
-        .find_map(|entry| entry.strip_prefix(b"MAKEFLAGS="));
-    let Some(flags) = flags else {
-        return Vec::new();
-    };
-    flags
-        .split(|&b| b == b' ')
+    envp.iter()
+        .filter_map(|entry| {
+            entry
+                .strip_prefix(b"MAKEFLAGS=")
+                .or_else(|| entry.strip_prefix(b"CARGO_MAKEFLAGS="))
+        })
+        .flat_map(|flags| flags.split(|&b| b == b' '))
         .filter_map(|word| {
             word.strip_prefix(b"--jobserver-auth=")
                 .or_else(|| word.strip_prefix(b"--jobserver-fds="))

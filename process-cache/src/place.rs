@@ -13,6 +13,9 @@ pub enum Class {
     Determined,
     /// Yields random bytes.
     Random,
+    /// How the process or the machine is doing: changes all the time, and is
+    /// nothing that most programs' results depend on.
+    Usage,
     /// Changes all the time, or means something else to every process.
     Volatile,
 }
@@ -50,8 +53,10 @@ fn process_file(rest: &[u8]) -> Class {
             b"" | b"exe" | b"cmdline" | b"environ" | b"comm" | b"cgroup" | b"limits" | b"cwd"
             | b"root" | b"auxv" | b"loginuid" | b"attr/current" | b"attr/fscreate"
             | b"attr/exec" | b"fd" | b"fd/" | b"task" => Class::Determined,
+            b"maps" | b"stat" | b"statm" | b"status" | b"io" | b"schedstat" => Class::Usage,
             _ => Class::Volatile,
         },
+        b"stat" | b"loadavg" | b"uptime" | b"meminfo" | b"vmstat" => Class::Usage,
         b"sys" => match rest {
             _ if rest.starts_with(b"kernel/random/") => Class::Random,
             _ if rest.starts_with(b"fs/") && rest.ends_with(b"-nr") => Class::Volatile,
@@ -75,11 +80,18 @@ mod tests {
 
     #[test]
     fn what_every_process_sees_differently_is_volatile() {
-        check("/proc/self/maps", Class::Volatile);
+        check("/proc/self/mountinfo", Class::Volatile);
         check("/proc/1234/stat", Class::Volatile);
         check("/proc/self/fd/3", Class::Volatile);
-        check("/proc/uptime", Class::Volatile);
+        check("/proc/1234/statm", Class::Volatile);
         check("/dev/stdout", Class::Volatile);
+    }
+
+    #[test]
+    fn how_things_are_going_is_a_class_of_its_own() {
+        check("/proc/self/maps", Class::Usage);
+        check("/proc/self/statm", Class::Usage);
+        check("/proc/uptime", Class::Usage);
     }
 
     #[test]

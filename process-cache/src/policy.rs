@@ -16,11 +16,17 @@ pub struct Policy {
     /// It may read clocks: what it does with them leaves no trace in results
     /// (names of temporary files, progress, "clock skew" warnings).
     pub clock: bool,
+    /// It may read the running clock (`CLOCK_MONOTONIC`, also the coarse one), which says nothing
+    /// about the present.
+    pub running_clock: bool,
     /// It may ask for random bytes beyond a hash seed at start-up.
     pub random: bool,
     /// It may ask how its process or the machine is doing (usage, load, the
     /// bounds of its stack).
     pub usage: bool,
+    /// It reads files about how it is doing, and random bytes, for its own use
+    /// only: it is no program that shows the contents of any file.
+    pub meters: bool,
     /// Clock reads that belong to its start-up: the first ones (of the time of
     /// day, for Python).
     pub start_clock: u32,
@@ -42,8 +48,10 @@ impl Policy {
     const STRICT: Self = Self {
         time: TimeUse::Exact,
         clock: false,
+        running_clock: false,
         random: false,
         usage: false,
+        meters: false,
         start_clock: 0,
         scripts: Scripts::Any,
         plain_directories: false,
@@ -89,14 +97,19 @@ pub fn policy(program: &[u8], argv: &[Vec<u8>], strict: bool) -> Policy {
         b"gcc" | b"g++" | b"cc" | b"c++" | b"cpp" | b"c89" | b"c99" | b"cc1" | b"cc1plus"
         | b"collect2" => Policy {
             outputs: Outputs::Written,
+            meters: true,
             ..Policy::tool(TimeUse::None)
         },
         b"as" | b"ld" | b"ld.bfd" => Policy {
             outputs: Outputs::Removed,
+            meters: true,
             ..Policy::tool(TimeUse::None)
         },
-        b"clang" | b"clang++" | b"ld.gold" | b"ld.lld" | b"lto1" | b"lto-wrapper" | b"gfortran"
-        | b"f951" => Policy::tool(TimeUse::None),
+        b"clang" | b"clang++" | b"ld.gold" | b"ld.lld" | b"rust-lld" | b"lto1" | b"lto-wrapper"
+        | b"gfortran" | b"f951" => Policy {
+            meters: true,
+            ..Policy::tool(TimeUse::None)
+        },
         b"ar" | b"gcc-ar" | b"ranlib" | b"gcc-ranlib" => {
             // `D` is the default of the distribution's binutils; `U` undoes it.
             let undone = argv.get(1).is_some_and(|arg| arg.contains(&b'U'));
@@ -111,7 +124,10 @@ pub fn policy(program: &[u8], argv: &[Vec<u8>], strict: bool) -> Policy {
             Policy::tool(TimeUse::None)
         }
         // Builders and shells compare times with each other.
-        b"make" | b"gmake" => Policy::tool(TimeUse::Order),
+        b"make" | b"gmake" => Policy {
+            meters: true,
+            ..Policy::tool(TimeUse::Order)
+        },
         b"sh" | b"dash" | b"test" | b"[" => Policy {
             plain_directories: true,
             ..Policy::time(TimeUse::Order)
@@ -132,13 +148,20 @@ pub fn policy(program: &[u8], argv: &[Vec<u8>], strict: bool) -> Policy {
         b"xgettext" if long(b"--omit-header") => Policy::tool(TimeUse::None),
         b"cmake" => Policy {
             random: false,
+            meters: true,
             ..Policy::tool(TimeUse::Order)
         },
         // These record times they saw, and compare them later.
-        b"ninja" => Policy::tool(TimeUse::Modified),
-        b"cargo" => Policy::tool(TimeUse::Modified),
+        b"ninja" | b"cargo" => Policy {
+            meters: true,
+            ..Policy::tool(TimeUse::Modified)
+        },
+        // Procedural macros run in the compiler, and may ask for the date.
         b"rustc" => Policy {
+            clock: false,
+            running_clock: true,
             random: false,
+            meters: true,
             ..Policy::tool(TimeUse::None)
         },
         // Python's locks read the running clock all the time; scripts that read
@@ -151,6 +174,7 @@ pub fn policy(program: &[u8], argv: &[Vec<u8>], strict: bool) -> Policy {
             let asks_the_year = matches!(name, b"python3.10" | b"python3.11" | b"python3.12");
             Policy {
                 start_clock: u32::from(asks_the_year),
+                running_clock: has_script,
                 scripts: if has_script {
                     Scripts::Python
                 } else {

@@ -19,7 +19,7 @@ use crate::locate::{is_directory, is_link, is_regular};
 use crate::lookups::Kind;
 use crate::path::FilePath;
 use crate::place::{Class, classify};
-use crate::policy::{Scripts, is_hash_seed};
+use crate::policy::is_hash_seed;
 use crate::session::{Before, Session};
 use crate::unit::{Observed, TimeState, UnitId};
 use crate::world::World;
@@ -339,7 +339,8 @@ impl Session {
             }
             IoEvent::Clock { clock } => {
                 let policy = self.unit(unit).policy;
-                let waiting = policy.scripts == Scripts::Python && clock == libc::CLOCK_MONOTONIC;
+                let waiting = policy.running_clock
+                    && matches!(clock, libc::CLOCK_MONOTONIC | libc::CLOCK_MONOTONIC_COARSE);
                 self.unit(unit).clock_reads += u32::from(!waiting);
                 let starting = self.unit(unit).clock_reads <= policy.start_clock;
                 if !policy.clock && !waiting && !starting && !planted(Defect::ClockDoubt) {
@@ -400,6 +401,13 @@ impl Session {
                     if local {
                         return;
                     }
+                }
+                // What comes in through a socket that the tree made itself, and
+                // neither bound nor connected, comes from the other end of its
+                // pair.
+                let receives = matches!(what, "recvfrom" | "recvmsg" | "shutdown");
+                if receives && local && file.as_ref().is_some_and(|f| self.is_own(unit, f)) {
+                    return;
                 }
                 self.doubt(unit, format!("uses the network ({what})"), true);
             }

@@ -99,6 +99,8 @@ pub struct Session {
     pub owners: FxHashMap<OfdId, UnitId>,
     /// Descriptions of a jobserver.
     pub jobserver: HashSet<OfdId>,
+    /// The pipes of a jobserver.
+    pub jobserver_pipes: HashSet<u64>,
     /// The resource behind a description opened for writing.
     pub resources: FxHashMap<OfdId, FilePath>,
     /// Directories already listed through a description.
@@ -159,6 +161,7 @@ impl Session {
             processes: FxHashMap::default(),
             owners: FxHashMap::default(),
             jobserver: HashSet::new(),
+            jobserver_pipes: HashSet::new(),
             resources: FxHashMap::default(),
             listed: HashSet::new(),
             temporary: HashSet::new(),

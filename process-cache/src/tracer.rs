@@ -370,8 +370,8 @@ impl Tracer {
                 .map(|(fd, file, _)| {
                     let is_token =
                         tokens.contains(&fd) && matches!(file.kind, FileKind::Pipe { .. });
-                    if is_token {
-                        found.push(file.id);
+                    if let (true, FileKind::Pipe { pipe }) = (is_token, &file.kind) {
+                        found.push((file.id, *pipe));
                     }
                     Descriptor {
                         fd,
@@ -388,7 +388,10 @@ impl Tracer {
                     }
                 })
                 .collect();
-            session.jobserver.extend(found);
+            for (file, pipe) in found {
+                session.jobserver.insert(file);
+                session.jobserver_pipes.insert(pipe);
+            }
             let temporary = argv.iter().any(|arg| session.temporary.contains(arg));
             let execution = Execution {
                 tid,

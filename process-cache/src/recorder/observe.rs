@@ -226,7 +226,7 @@ impl Session {
         match classify(path) {
             Class::Ordinary => {}
             Class::Determined => return,
-            Class::Random | Class::Volatile => {
+            Class::Random | Class::Usage | Class::Volatile => {
                 self.doubt(unit, format!("reads the link {}", path.display()), true);
                 return;
             }

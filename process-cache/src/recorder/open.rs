@@ -11,7 +11,7 @@ use crate::policy::Scripts;
 use crate::session::Before;
 use crate::session::Session;
 use crate::unit::{Observed, TimeState, UnitId};
-use ptrace_async::event::{OpenFile, OpenMode, PathRef};
+use ptrace_async::event::{FileKind, OpenFile, OpenMode, PathRef};
 use rustix::fs::Stat;
 
 impl Session {
@@ -30,6 +30,14 @@ impl Session {
         if self.shows_time(unit, &path.path) {
             self.doubt(unit, "looks up the time zone, to show a time", true);
         }
+        // A jobserver's descriptor, opened anew to be non-blocking.
+        if let Some(file) = file
+            && let FileKind::Pipe { pipe } = file.kind
+            && self.jobserver_pipes.contains(&pipe)
+        {
+            self.jobserver.insert(file.id);
+            return;
+        }
         match classify(&path.path) {
             Class::Ordinary => {}
             Class::Determined => return,
@@ -37,15 +45,16 @@ impl Session {
                 // Perl seeds its hashes and itself before it looks at a script.
                 let seed = self.unit(unit).policy.scripts == Scripts::Perl
                     && !self.unit(unit).knows_itself;
-                if error.is_none() && !seed {
+                let policy = self.unit(unit).policy;
+                let own_use = policy.random && policy.meters;
+                if error.is_none() && !seed && !own_use {
                     self.doubt(unit, format!("reads {}", path.path.display()), true);
                 }
                 return;
             }
-            Class::Volatile => {
-                let stack =
-                    self.unit(unit).policy.usage && path.path.as_os_str() == "/proc/self/maps";
-                if error.is_none() && !stack {
+            Class::Usage if self.unit(unit).policy.meters => return,
+            Class::Usage | Class::Volatile => {
+                if error.is_none() {
                     self.doubt(unit, format!("opens {}", path.path.display()), true);
                 }
                 return;

@@ -173,3 +173,51 @@ fn editing_in_place_is_skipped() {
 fn moving_a_directory_that_was_there_runs_again() {
     check_uncacheable("mkdir d; echo 1 > d/x", "mv d e", "moves the directory");
 }
+
+#[test]
+fn what_shows_how_it_is_doing_runs_again() {
+    for file in ["/proc/self/maps", "/proc/self/stat", "/proc/uptime"] {
+        check_runs_again(&format!("cat {file}"), &format!("opens {file}"));
+    }
+    check_runs_again("head -c 8 /dev/urandom", "reads /dev/urandom");
+}
+
+#[test]
+fn rustc_is_skipped() {
+    // The compiler itself, not what stands before it (rustup).
+    let told = std::process::Command::new("rustc")
+        .args(["--print", "sysroot"])
+        .output();
+    let Some(sysroot) = told
+        .ok()
+        .and_then(|told| String::from_utf8(told.stdout).ok())
+    else {
+        return;
+    };
+    let rustc = format!("{}/bin/rustc", sysroot.trim());
+    let start = "echo 'fn main() { println!(\"1\"); }' > a.rs";
+    check_hit(start, &format!("{rustc} a.rs"));
+    check_hit(
+        start,
+        &format!("{rustc} --crate-type lib --emit metadata a.rs 2>&1"),
+    );
+}
+
+#[test]
+fn an_object_that_is_there_already_does_not_hinder_its_compiler() {
+    let sandbox = Sandbox::new("echo 'int f(void) { return 1; }' > a.c");
+    assert!(sandbox.cached("cc -c -o a.o a.c").status.success());
+    sandbox.cached("cc -c -o a.o a.c").assert_hit();
+    // Another one is there, with other permissions: it is replaced, as the
+    // assembler does.
+    sandbox.plain("echo something else > a.o; chmod 600 a.o");
+    sandbox.cached("cc -c -o a.o a.c").assert_hit();
+    let after = sandbox.plain("stat -c %a a.o; nm a.o | grep -c ' T f'");
+    let expected = sandbox
+        .plain("umask 022; rm a.o; cc -c -o a.o a.c; stat -c %a a.o; nm a.o | grep -c ' T f'");
+    assert_eq!(after.out, expected.out);
+    // A link is written through, which is another matter.
+    sandbox.plain("mv a.o b.o; ln -s b.o a.o");
+    let run = sandbox.cached("cc -c -o a.o a.c");
+    assert!(run.status.success() && !run.is_hit(), "{run:?}");
+}
