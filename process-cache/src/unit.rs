@@ -69,6 +69,8 @@ impl Observed {
                     || (a.st_mtime, a.st_mtime_nsec) != (b.st_mtime, b.st_mtime_nsec)
             }
             (Self::Listing(a), Self::Listing(b)) => a != b,
+            // It was not there, and appeared.
+            (Self::Answer(Answer::Error(_)), Self::Metadata { .. }) => true,
             // A hit's stored answer against a fresh one: compared when both
             // are complete, at the end.
             _ => false,

@@ -128,18 +128,24 @@ fn precondition(
     let resource = &observation.resource;
     let change = unit.changes.get(resource);
     let made = |seq: u64| change.is_some_and(|c| c.content.is_some_and(|at| at < seq));
-    if let Some(change) = change.filter(|_| made(observation.seq)) {
-        if let (Query::Stat { time, .. }, Observed::Metadata { .. }) =
-            (query, &observation.observed)
-            && *time >= TimeUse::Modified
-            && change.time == TimeState::Present
+    // The time of what was made is another one whenever it is restored.
+    let own_time = |seq: u64, observed: &Observed| {
+        made(seq)
+            && matches!(query, Query::Stat { time, .. } if *time >= TimeUse::Modified)
+            && matches!(observed, Observed::Metadata { .. })
+            && change.is_some_and(|c| c.time == TimeState::Present)
             && !observation.carried
-        {
-            return Err(format!(
-                "looks at the time of {}, which it made",
-                resource.display()
-            ));
-        }
+    };
+    let later = observation.later.as_ref();
+    if own_time(observation.seq, &observation.observed)
+        || later.is_some_and(|(seq, observed)| own_time(*seq, observed))
+    {
+        return Err(format!(
+            "looks at the time of {}, which it made",
+            resource.display()
+        ));
+    }
+    if let Some(change) = change.filter(|_| made(observation.seq)) {
         if matches!(query, Query::Inode { .. }) {
             return Err(format!(
                 "shows the inode number of {}, which it made",
@@ -209,6 +215,7 @@ fn precondition(
     let first = before(observation.seq, &observation.observed);
     if let Some((seq, later)) = &observation.later {
         let explained = made(*seq)
+            || made_on_the_way(unit, resource, *seq)
             || change.is_some_and(|c| c.meta.is_some_and(|at| at < *seq))
             // Entries come and go in a directory; its own times follow.
             || matches!(
@@ -220,6 +227,14 @@ fn precondition(
         }
     }
     Ok(Precondition::Holds(first))
+}
+
+/// Whether the tree made a directory, or a link, on the way before `seq`.
+fn made_on_the_way(unit: &Unit, resource: &FilePath, seq: u64) -> bool {
+    resource.ancestors().skip(1).any(|above| {
+        let change = unit.changes.get(above.as_os_str().as_bytes());
+        change.is_some_and(|change| change.content.is_some_and(|at| at < seq))
+    })
 }
 
 /// The links on the way to a directory that the tree made before `seq` are
@@ -366,6 +381,34 @@ mod tests {
         let seen = Observed::Answer(Answer::Directory);
         unit.observe(2, Query::Content(path.clone()), seen, path);
         assert_eq!(queries(&unit), []);
+    }
+
+    #[test]
+    fn who_looks_at_the_time_of_what_it_made_is_not_stored() {
+        let path = FilePath::from("/w/x");
+        let query = |time| Query::Stat {
+            path: path.clone(),
+            follow: true,
+            time,
+        };
+        let seen = || Observed::Metadata {
+            stat: regular("/w/x"),
+            content: None,
+        };
+        for (time, stored) in [(TimeUse::Modified, false), (TimeUse::None, true)] {
+            for looked_before in [false, true] {
+                let mut unit = unit();
+                if looked_before {
+                    let absent = Observed::Answer(Answer::Error(libc::ENOENT));
+                    unit.observe(1, query(time), absent, path.clone());
+                }
+                let change = unit.change(2, &path, None);
+                change.content = Some(2);
+                change.time = TimeState::Present;
+                unit.observe(3, query(time), seen(), path.clone());
+                assert_eq!(preconditions(&unit).is_ok(), stored, "{time:?}");
+            }
+        }
     }
 
     #[test]

@@ -270,6 +270,24 @@ fn ninja_has_nothing_to_do_after_hits() {
 }
 
 #[test]
+fn ninja_has_nothing_to_do_after_the_same_again() {
+    if program(&["ninja"]).is_none() {
+        return;
+    }
+    let sandbox = Sandbox::new(
+        "printf 'rule c\\n command = sort $in > $out\\nbuild out/m: c i\\nbuild out/o: c out/m\\n' \
+         > build.ninja; seq 100 > i; touch -d @1000000000 i build.ninja",
+    );
+    for _ in 0..2 {
+        sandbox.reset();
+        // Without -j it looks at the machine, and is not stored for that.
+        sandbox.cached("ninja -j1");
+        let question = sandbox.plain("ninja -n");
+        assert!(question.out.contains("no work to do"), "{}", question.out);
+    }
+}
+
+#[test]
 fn a_build_and_what_it_built_twice_is_restored() {
     check_hit(
         PROJECT,
