@@ -1,0 +1,174 @@
+//! The end of a task, of its process, and of the units that end with it.
+
+use std::sync::mpsc::channel;
+
+use ptrace_async::event::Tid;
+use ptrace_async::runtime::{PreExit, Running, Tracee};
+
+use super::{Notice, Tracer};
+use crate::finish::{Finished, store};
+use crate::outcome::Ending;
+use crate::report::{Fate, Line};
+use crate::unit::{UnitId, display_argv};
+
+impl Tracer {
+    /// A task is about to go; with the last of its process, units end.
+    pub(super) async fn leaving(&self, tracee: Tracee<PreExit>) -> Tracee<Running> {
+        let (tid, status) = (tracee.tid(), tracee.status());
+        self.left(tid, status).await;
+        tracee.resume()
+    }
+
+    async fn left(&self, tid: Tid, status: i32) {
+        let ended = {
+            let mut session = self.session.borrow_mut();
+            let session = &mut *session;
+            let Some(task) = session.tasks.get_mut(&tid) else {
+                return;
+            };
+            if std::mem::replace(&mut task.left, true) {
+                return;
+            }
+            let (process, unit) = (task.process, task.unit);
+            let Some(entry) = session.processes.get_mut(&process) else {
+                return;
+            };
+            entry.threads = entry.threads.saturating_sub(1);
+            if entry.threads > 0 {
+                return;
+            }
+            let units = std::mem::take(&mut entry.units);
+            session.processes.remove(&process);
+            (units, unit, process)
+        };
+        let (units, unit, process) = ended;
+        for id in units.iter().rev() {
+            self.conclude(*id, status).await;
+        }
+        // What the innermost unit's own count held is over with it.
+        let mut session = self.session.borrow_mut();
+        session.count_alive(unit, -1);
+        let is_command = session
+            .units
+            .get(1)
+            .is_some_and(|root| root.process == process)
+            && units.contains(&UnitId(1));
+        drop(session);
+        if is_command {
+            let ending = Ending::from_wait(status);
+            self.session.borrow_mut().command_ended = Some(ending);
+        }
+    }
+
+    async fn conclude(&self, id: UnitId, status: i32) {
+        let (finished, line, saving) = {
+            let mut session = self.session.borrow_mut();
+            let finished = session.conclude(id, status);
+            let saving = !session.settings.read_only;
+            let depth = session.depth(id);
+            let unit = session.unit(id);
+            let wall_us = unit.clock.elapsed().as_micros() as u64;
+            let line = Line {
+                unit: id.0,
+                depth,
+                command: display_argv(&unit.argv, 100),
+                miss: unit.miss.clone(),
+                fate: Fate::Stored,
+                wall_us,
+            };
+            let finished = finished.and_then(|finished: Finished| {
+                let short = finished.units == 1 && wall_us < self.min_us && id.0 != 1;
+                if short {
+                    Err("too short to be worth it".to_owned())
+                } else {
+                    Ok(finished)
+                }
+            });
+            (finished, line, saving)
+        };
+        let report = self.session.borrow().report.clone();
+        let finished = match finished {
+            Ok(finished) if saving => finished,
+            Ok(_) => {
+                report.add(Line {
+                    fate: Fate::NotStored {
+                        reason: "the store is read-only".to_owned(),
+                    },
+                    ..line
+                });
+                return;
+            }
+            Err(reason) => {
+                report.add(Line {
+                    fate: Fate::NotStored { reason },
+                    ..line
+                });
+                return;
+            }
+        };
+        let changes = !finished.changes.is_empty();
+        let (sender, secured) = channel::<()>();
+        {
+            let mut session = self.session.borrow_mut();
+            let (results, world) = (session.store.clone(), session.world.clone());
+            session.jobs.submit(move || {
+                let told = store(&results, &world, &finished, || {
+                    // Nobody may be waiting.
+                    let _ = sender.send(());
+                });
+                let fate = match told {
+                    Ok(()) => Fate::Stored,
+                    Err(reason) => Fate::NotStored { reason },
+                };
+                report.add(Line { fate, ..line });
+            });
+        }
+        if changes {
+            // Whoever waits for the process must not see it go before its
+            // results are safe.
+            self.handle.blocking(move || secured.recv()).await.ok();
+        }
+    }
+
+    /// A task is gone.
+    pub(super) async fn gone(&self, tid: Tid, status: i32) {
+        let killed_at_once = {
+            let mut session = self.session.borrow_mut();
+            let session = &mut *session;
+            match session.tasks.get(&tid) {
+                Some(task) if !task.left => {
+                    let unit = task.unit;
+                    session.doubt(unit, "was killed", true);
+                    true
+                }
+                _ => false,
+            }
+        };
+        if killed_at_once {
+            self.left(tid, status).await;
+        }
+        let ended = {
+            let mut session = self.session.borrow_mut();
+            session.model.exited(tid);
+            session.lookups.end_change(tid);
+            session.tasks.remove(&tid);
+            let root = session
+                .units
+                .get(1)
+                .map_or(session.first, |unit| unit.process);
+            if root == tid {
+                session.command_ended.take().or_else(|| {
+                    // It never became a program.
+                    (session.units.len() <= 1).then_some(Ending::from_wait(status))
+                })
+            } else {
+                None
+            }
+        };
+        if let Some(ending) = ended {
+            let wait = self.session.borrow().jobs.drained();
+            self.handle.blocking(wait).await;
+            (self.notify)(Notice::Ended(ending));
+        }
+    }
+}

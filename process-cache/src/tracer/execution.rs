@@ -1,0 +1,432 @@
+//! An execve: looked up, and what follows it.
+
+use std::os::fd::AsRawFd;
+
+use ptrace_async::event::{FileKind, Tid};
+use ptrace_async::invocation::Invocation;
+use ptrace_async::memory::Memory;
+use ptrace_async::runtime::{Exec, Prehook, Running, Stop, Tracee};
+
+use super::{Notice, OUTSIDE, Tracer, describe};
+use crate::hit::Applied;
+use crate::key::{Descriptor, Execution, Keyed, Unkeyed, jobserver, weak_key};
+use crate::path::FilePath;
+use crate::place::{Class, classify};
+use crate::policy::policy;
+use crate::store::Lookup;
+use crate::unit::{Unit, UnitId};
+
+/// A unit that begins when an execve succeeds.
+pub(super) struct Next {
+    keyed: Result<Keyed, Unkeyed>,
+    argv: Vec<Vec<u8>>,
+    path: FilePath,
+    miss: String,
+    temporary: bool,
+    lookup: bool,
+}
+
+pub(super) enum Attempt {
+    Run(Tracee<Prehook>, Option<Box<Next>>),
+    Instead(Stop),
+    Detached,
+}
+
+impl Tracer {
+    /// An execve is about to happen.
+    pub(super) async fn execution(
+        &self,
+        tracee: Tracee<Prehook>,
+        path: FilePath,
+        argv: u64,
+        envp: u64,
+    ) -> Attempt {
+        let tid = tracee.tid();
+        // What is not there fails by itself, and the failure is a fact.
+        if classify(&path) != Class::Ordinary || rustix::fs::stat(path.as_path()).is_err() {
+            return Attempt::Run(tracee, None);
+        }
+        let (argv, envp) = (strings(&tracee, argv), strings(&tracee, envp));
+        let (execution, unit, lookup, temporary) = {
+            let mut session = self.session.borrow_mut();
+            let Some(unit) = session.unit_of(tid) else {
+                return Attempt::Run(tracee, None);
+            };
+            let tokens = jobserver(&envp);
+            let mut found = Vec::new();
+            let descriptors: Vec<Descriptor> = session
+                .model
+                .descriptors(tid)
+                .filter(|(_, _, cloexec)| !cloexec)
+                .map(|(fd, file, _)| {
+                    let is_token =
+                        tokens.contains(&fd) && matches!(file.kind, FileKind::Pipe { .. });
+                    if let (true, FileKind::Pipe { pipe }) = (is_token, &file.kind) {
+                        found.push((file.id, *pipe));
+                    }
+                    Descriptor {
+                        fd,
+                        file: file.id,
+                        kind: file.kind.clone(),
+                        path: file.path.clone(),
+                        modes: [
+                            file.readable,
+                            file.writable,
+                            file.append.get(),
+                            file.nonblocking.get(),
+                        ],
+                        jobserver: is_token,
+                    }
+                })
+                .collect();
+            for (file, pipe) in found {
+                session.jobserver.insert(file);
+                session.jobserver_pipes.insert(pipe);
+            }
+            let temporary = argv.iter().any(|arg| session.temporary.contains(arg));
+            let execution = Execution {
+                tid,
+                path: path.clone(),
+                argv: argv.clone(),
+                envp,
+                cwd: session
+                    .model
+                    .cwd(tid)
+                    .map(std::path::Path::to_path_buf)
+                    .unwrap_or_default(),
+                descriptors,
+                machine: self.machine,
+                strict: session.settings.strict,
+            };
+            let lookup = unit != OUTSIDE
+                && !session.settings.refresh
+                && !temporary
+                && !session.is_unseen(tid);
+            (execution, unit, lookup, temporary)
+        };
+        if unit == OUTSIDE {
+            let (keyed, miss) = (*self.root).clone();
+            self.note_images(OUTSIDE, &keyed, &path);
+            self.warn_of_lost_rights(tid, &keyed);
+            let next = Next {
+                keyed,
+                argv,
+                path,
+                miss,
+                temporary,
+                lookup: true,
+            };
+            return Attempt::Run(tracee, Some(Box::new(next)));
+        }
+        let asked = std::time::Instant::now();
+        let (world, results) = {
+            let session = self.session.borrow();
+            (session.world.clone(), session.store.clone())
+        };
+        let (keyed, found) = self
+            .handle
+            .blocking(move || {
+                let keyed = weak_key(&execution, &world);
+                let found = match &keyed {
+                    Ok(keyed) if lookup => {
+                        Some(results.lookup(&keyed.key, &mut |query| world.ask(query)))
+                    }
+                    _ => None,
+                };
+                (keyed, found)
+            })
+            .await;
+        self.note_images(unit, &keyed, &path);
+        let miss = match found {
+            Some(Ok(Lookup::Hit(outcome))) => {
+                let applied = self.skip(tracee, unit, *outcome, &argv, asked).await;
+                match applied {
+                    Applied::Skipped(stop) => return Attempt::Instead(stop),
+                    Applied::Refused(same, reason) => {
+                        let next = Next {
+                            keyed,
+                            argv,
+                            path,
+                            miss: reason,
+                            temporary,
+                            lookup,
+                        };
+                        return Attempt::Run(same, Some(Box::new(next)));
+                    }
+                }
+            }
+            Some(Ok(Lookup::Miss(miss))) => describe(&miss),
+            Some(Err(error)) => error.to_string(),
+            None => String::from("not looked up"),
+        };
+        self.warn_of_lost_rights(tid, &keyed);
+        if let Err(Unkeyed::Privileged(name)) = &keyed
+            && !self.filtered
+        {
+            let reason = format!("runs {name} untraced (set-uid)");
+            self.session.borrow_mut().doubt(unit, reason, true);
+            let _ = tracee.detach();
+            return Attempt::Detached;
+        }
+        let next = Next {
+            keyed,
+            argv,
+            path,
+            miss,
+            temporary,
+            lookup,
+        };
+        Attempt::Run(tracee, Some(Box::new(next)))
+    }
+
+    /// Who may install a filter only by giving up new privileges runs set-uid
+    /// programs as if they were none.
+    fn warn_of_lost_rights(&self, tid: Tid, keyed: &Result<Keyed, Unkeyed>) {
+        let Err(Unkeyed::Privileged(name)) = keyed else {
+            return;
+        };
+        let status = std::fs::read_to_string(format!("/proc/{tid}/status")).unwrap_or_default();
+        if self.filtered && status.lines().any(|line| line == "NoNewPrivs:\t1") {
+            (self.notify)(Notice::Warning(format!(
+                "{name} is set-uid and runs without its rights here; --no-seccomp lets it run"
+            )));
+        }
+    }
+
+    /// The files a program is started from are facts to whoever starts it.
+    fn note_images(&self, unit: UnitId, keyed: &Result<Keyed, Unkeyed>, path: &FilePath) {
+        let mut session = self.session.borrow_mut();
+        let images = match keyed {
+            Ok(keyed) => keyed.images.clone(),
+            Err(_) => vec![path.clone()],
+        };
+        for image in images {
+            let located = session.look(unit, &image, true);
+            session.executable(unit, &image, &located);
+        }
+    }
+
+    /// The execve succeeded.
+    pub(super) fn executed(
+        &self,
+        tracee: Tracee<Exec>,
+        tid: Tid,
+        next: Option<Next>,
+    ) -> Tracee<Running> {
+        let (former, now) = (tracee.former(), tracee.tid());
+        let mut session = self.session.borrow_mut();
+        let session = &mut *session;
+        session.model.exec(now, former);
+        let former = if former == 0 { tid } else { former };
+        if former != now
+            && let Some(task) = session.tasks.remove(&former)
+        {
+            session.tasks.insert(now, task);
+        }
+        let Some(task) = session.tasks.get_mut(&now) else {
+            return tracee.resume();
+        };
+        task.pending = None;
+        let (process, above, skipped) = (task.process, task.unit, task.skipped);
+        session
+            .tasks
+            .retain(|&other, task| task.process != process || other == now);
+        session.processes.entry(process).or_default().threads = 1;
+        if skipped {
+            return tracee.resume();
+        }
+        hide_vdso(&tracee);
+        let id = UnitId(session.units.len() as u32);
+        let started = session.tick();
+        let mut unit = Unit::new(id, Some(above), process, started);
+        match next {
+            Some(next) => {
+                unit.argv = next.argv;
+                unit.miss = next.miss;
+                if !next.lookup {
+                    unit.miss = "not looked up".to_owned();
+                }
+                match next.keyed {
+                    Ok(keyed) => {
+                        let real = std::fs::canonicalize(&keyed.program)
+                            .map_or_else(|_| keyed.program.clone(), FilePath::from);
+                        unit.policy = policy(real.as_bytes(), &unit.argv, session.settings.strict);
+                        let scripts = unit.policy.scripts;
+                        let reason = unit
+                            .argv
+                            .iter()
+                            .skip(1)
+                            .find_map(|arg| scripts.doubt(None, arg));
+                        if let Some(reason) = reason {
+                            unit.doubt(reason, true);
+                        }
+                        // dd tells its speed on descriptor 2, if anybody listens.
+                        let unheard = session.model.file(now, 2).is_none_or(|file| {
+                            matches!(file.kind, FileKind::CharDevice(0x103))
+                                || file
+                                    .path
+                                    .as_deref()
+                                    .is_some_and(|p| p.as_os_str() == "/dev/null")
+                        });
+                        if unheard && keyed.program.ends_with("dd") {
+                            unit.policy.clock = true;
+                        }
+                        unit.program = keyed.program;
+                        unit.key = Some(keyed.key);
+                        unit.inherited = keyed.inherited;
+                        if above == OUTSIDE {
+                            // The key was computed before the session knew
+                            // these descriptions.
+                            for inherited in &mut unit.inherited {
+                                if let Some(file) = session.model.file(now, inherited.fd) {
+                                    inherited.file = file.id;
+                                }
+                            }
+                        }
+                    }
+                    Err(reason) => {
+                        unit.program = next.path;
+                        unit.doubt(reason.to_string(), true);
+                    }
+                }
+                if next.temporary {
+                    unit.doubt(
+                        "is given a temporary file of the program that started it",
+                        false,
+                    );
+                }
+            }
+            None => unit.doubt("was executed in an unusual way", true),
+        }
+        if session.is_unseen(now) {
+            unit.doubt(
+                "was started by a program that makes 32-bit system calls",
+                true,
+            );
+        }
+        // Descriptors on which reads are not seen.
+        for (fd, file, _) in session.model.descriptors(now) {
+            if (3..=5).contains(&fd)
+                && file.readable
+                && !session.jobserver.contains(&file.id)
+                && matches!(
+                    file.kind,
+                    FileKind::Pipe { .. } | FileKind::Terminal | FileKind::Socket(_)
+                )
+            {
+                unit.doubt(
+                    format!("inherits a pipe or terminal as descriptor {fd}"),
+                    false,
+                );
+            }
+        }
+        session.units.push(unit);
+        session.processes.entry(process).or_default().units.push(id);
+        if let Some(task) = session.tasks.get_mut(&now) {
+            task.unit = id;
+        }
+        tracee.resume()
+    }
+}
+
+/// Reads a NULL-terminated array of strings.
+fn strings(memory: &dyn Memory, address: u64) -> Vec<Vec<u8>> {
+    let mut strings = Vec::new();
+    let mut at = address;
+    let mut words = [0_u8; 1024];
+    if address == 0 {
+        return strings;
+    }
+    'all: loop {
+        let got = memory.read(at, &mut words) / 8 * 8;
+        if got == 0 {
+            break;
+        }
+        for word in words[..got].chunks_exact(8) {
+            let pointer = u64::from_le_bytes(word.try_into().unwrap_or_default());
+            if pointer == 0 {
+                break 'all;
+            }
+            strings.push(memory.read_c_string(pointer, 1 << 20).unwrap_or_default());
+        }
+        at += got as u64;
+    }
+    strings
+}
+
+/// Takes the vdso out of the auxiliary vector of a fresh program, so that its
+/// clock reads become system calls (getauxval(3), `AT_SYSINFO_EHDR`).
+fn hide_vdso(tracee: &Tracee<Exec>) {
+    const AT_NULL: u64 = 0;
+    const AT_IGNORE: u64 = 1;
+    const AT_SYSINFO_EHDR: u64 = 33;
+    /// The code segment of 64-bit programs; the stack of others looks otherwise.
+    const CODE: u64 = 0x33;
+    let Ok(regs) = tracee.registers() else { return };
+    if regs.cs != CODE {
+        return;
+    }
+    let Ok(argc) = tracee.read_u64(regs.rsp) else {
+        return;
+    };
+    // After the count and the arguments with their end.
+    let after = argc.checked_mul(8).and_then(|size| size.checked_add(16));
+    let Some(mut at) = after.and_then(|size| regs.rsp.checked_add(size)) else {
+        return;
+    };
+    let mut words = [0_u8; 2048];
+    let mut in_environment = true;
+    let mut is_key = true;
+    loop {
+        let got = tracee.read(at, &mut words) / 8 * 8;
+        if got == 0 {
+            return;
+        }
+        for (index, word) in words[..got].chunks_exact(8).enumerate() {
+            let word = u64::from_le_bytes(word.try_into().unwrap_or_default());
+            if in_environment {
+                in_environment = word != 0;
+                continue;
+            }
+            if is_key {
+                match word {
+                    AT_NULL => return,
+                    AT_SYSINFO_EHDR => {
+                        // An error means that the tracee is gone.
+                        let _ = tracee.write(at + 8 * index as u64, &AT_IGNORE.to_le_bytes());
+                        return;
+                    }
+                    _ => {}
+                }
+            }
+            is_key = !is_key;
+        }
+        at += got as u64;
+    }
+}
+
+/// Redirects an execve: the call's path becomes `/proc/PID/fd/N`, written below
+/// the stack pointer, where nothing lives.
+///
+/// # Errors
+/// When the tracee's stack cannot be written.
+pub fn redirect(tracee: &mut Tracee<Prehook>, file: &std::fs::File) -> std::io::Result<()> {
+    let path = format!("/proc/{}/fd/{}\0", std::process::id(), file.as_raw_fd());
+    // 128 bytes below the stack pointer belong to the running function.
+    let address = (tracee.stack_pointer() - 128 - path.len() as u64) & !15;
+    tracee.write(address, path.as_bytes())?;
+    let call = tracee.invocation();
+    let args = if call.nr == libc::SYS_execveat as u64 {
+        [
+            libc::AT_FDCWD as u64,
+            address,
+            call.args[2],
+            call.args[3],
+            0,
+            0,
+        ]
+    } else {
+        [address, call.args[1], call.args[2], 0, 0, 0]
+    };
+    tracee.modify(Invocation { nr: call.nr, args })
+}
