@@ -39,6 +39,8 @@ pub struct Policy {
     pub plain_directories: bool,
     /// What it makes of a file it is going to write.
     pub outputs: Outputs,
+    /// It gives what it makes the permissions of what it opened.
+    pub permissions: bool,
     /// What it makes is a random name (mktemp): the name may be used, but not
     /// be left anywhere.
     pub names: bool,
@@ -57,6 +59,7 @@ impl Policy {
         plain_directories: false,
         inodes: false,
         outputs: Outputs::Observed,
+        permissions: false,
         names: false,
     };
 
@@ -119,10 +122,13 @@ pub fn policy(program: &[u8], argv: &[Vec<u8>], strict: bool) -> Policy {
                 TimeUse::None
             })
         }
-        b"nm" | b"strip" | b"objcopy" | b"objdump" | b"readelf" | b"size" | b"strings"
-        | b"pkg-config" | b"m4" | b"flex" | b"bison" | b"yacc" | b"lex" => {
-            Policy::tool(TimeUse::None)
-        }
+        // They give what they make the permissions of what it is made from.
+        b"strip" | b"objcopy" | b"sed" | b"ed" | b"patch" | b"xz" | b"bzip2" | b"zstd" => Policy {
+            permissions: true,
+            ..Policy::tool(TimeUse::None)
+        },
+        b"nm" | b"objdump" | b"readelf" | b"size" | b"strings" | b"pkg-config" | b"m4"
+        | b"flex" | b"bison" | b"yacc" | b"lex" => Policy::tool(TimeUse::None),
         // Builders and shells compare times with each other.
         b"make" | b"gmake" => Policy {
             meters: true,
@@ -197,18 +203,17 @@ pub fn policy(program: &[u8], argv: &[Vec<u8>], strict: bool) -> Policy {
         },
         // Small tools that read contents and names only; where they make
         // temporary files, clock and chance give those their names.
-        b"basename" | b"base64" | b"bzip2" | b"cat" | b"chmod" | b"cksum" | b"cmp" | b"comm"
-        | b"cut" | b"dirname" | b"echo" | b"egrep" | b"env" | b"expand" | b"expr" | b"false"
-        | b"fgrep" | b"fold" | b"grep" | b"head" | b"id" | b"join" | b"ln" | b"md5sum"
-        | b"mkdir" | b"mv" | b"nl" | b"nproc" | b"file" | b"sha224sum" | b"sha384sum"
-        | b"sha512sum" | b"b2sum" | b"sum" | b"truncate" | b"fmt" | b"factor" | b"numfmt"
-        | b"csplit" | b"bc" | b"dc" | b"ed" | b"getconf" | b"getopt" | b"gettext" | b"msgfmt"
-        | b"msgmerge" | b"locale" | b"nice" | b"nohup" | b"stdbuf" | b"tput" | b"sync"
-        | b"chgrp" | b"chown" | b"od" | b"paste" | b"patch" | b"printf" | b"pwd" | b"readlink"
-        | b"realpath" | b"rm" | b"rmdir" | b"sed" | b"seq" | b"sha1sum" | b"sha256sum"
-        | b"sleep" | b"split" | b"tac" | b"tail" | b"tee" | b"tr" | b"true" | b"tsort"
-        | b"uname" | b"unexpand" | b"uniq" | b"unlink" | b"wc" | b"xargs" | b"xz" | b"xzcat"
-        | b"zcat" | b"zstd" | b"which" | b"hostname" | b"arch" | b"tty" | b"mkfifo" => {
+        b"basename" | b"base64" | b"cat" | b"chmod" | b"cksum" | b"cmp" | b"comm" | b"cut"
+        | b"dirname" | b"echo" | b"egrep" | b"env" | b"expand" | b"expr" | b"false" | b"fgrep"
+        | b"fold" | b"grep" | b"head" | b"id" | b"join" | b"ln" | b"md5sum" | b"mkdir" | b"mv"
+        | b"nl" | b"nproc" | b"file" | b"sha224sum" | b"sha384sum" | b"sha512sum" | b"b2sum"
+        | b"sum" | b"truncate" | b"fmt" | b"factor" | b"numfmt" | b"csplit" | b"bc" | b"dc"
+        | b"getconf" | b"getopt" | b"gettext" | b"msgfmt" | b"msgmerge" | b"locale" | b"nice"
+        | b"nohup" | b"stdbuf" | b"tput" | b"sync" | b"chgrp" | b"chown" | b"od" | b"paste"
+        | b"printf" | b"pwd" | b"readlink" | b"realpath" | b"rm" | b"rmdir" | b"seq"
+        | b"sha1sum" | b"sha256sum" | b"sleep" | b"split" | b"tac" | b"tail" | b"tee" | b"tr"
+        | b"true" | b"tsort" | b"uname" | b"unexpand" | b"uniq" | b"unlink" | b"wc" | b"xargs"
+        | b"xzcat" | b"zcat" | b"which" | b"hostname" | b"arch" | b"tty" | b"mkfifo" => {
             Policy::tool(TimeUse::None)
         }
         b"sort" => Policy {
@@ -232,11 +237,14 @@ pub fn policy(program: &[u8], argv: &[Vec<u8>], strict: bool) -> Policy {
         }
         b"tar" => Policy::tool(TimeUse::Modified),
         // gzip stores the time of the file it compresses by name.
-        b"gzip" => Policy::time(if option(b'n') || option(b'd') {
-            TimeUse::None
-        } else {
-            TimeUse::Modified
-        }),
+        b"gzip" => Policy {
+            permissions: true,
+            ..Policy::time(if option(b'n') || option(b'd') {
+                TimeUse::None
+            } else {
+                TimeUse::Modified
+            })
+        },
         b"gunzip" => Policy::time(TimeUse::Modified),
         b"cp" | b"install" => {
             let keeps = option(b'p') || option(b'a') || option(b'u') || long(b"--");

@@ -7,7 +7,7 @@ use crate::locate::{is_directory, is_regular};
 use crate::lookups::Kind;
 use crate::path::FilePath;
 use crate::place::{Class, classify};
-use crate::policy::Scripts;
+use crate::policy::{Policy, Scripts};
 use crate::session::Before;
 use crate::session::Session;
 use crate::unit::{Observed, TimeState, UnitId};
@@ -161,8 +161,11 @@ impl Session {
         );
         // fstat on it is not seen. Who lists a directory does not compare its
         // time with those of files.
-        let time = self.unit(unit).policy.time;
-        if time != TimeUse::None && !(time == TimeUse::Order && is_directory(&stat)) {
+        let Policy {
+            time, permissions, ..
+        } = self.unit(unit).policy;
+        let listed = time == TimeUse::Order && is_directory(&stat);
+        if (permissions && is_regular(&stat)) || (time != TimeUse::None && !listed) {
             self.metadata(unit, &path.path, path.follow, &located);
         }
     }

@@ -63,6 +63,13 @@ fn a_changed_mode_is_a_difference() {
 }
 
 #[test]
+fn a_changed_mode_is_a_difference_to_who_passes_it_on() {
+    for command in ["sed -i s/1/2/ f", "gzip -nk f", "xz -k f"] {
+        check_miss("echo 1 > f; chmod 600 f", command, "chmod 644 f", "of ");
+    }
+}
+
+#[test]
 fn a_changed_link_target_is_a_difference() {
     check_miss("ln -s a l", "readlink l", "ln -sfn b l", "link");
 }
