@@ -198,7 +198,8 @@ pub(crate) fn read_memory(tid: Tid, address: u64, buffer: &mut [u8]) -> usize {
             iov_len: first,
         },
         libc::iovec {
-            iov_base: (address as usize + first) as *mut _,
+            // The address is whatever the tracee passed: the last page has no next.
+            iov_base: (address as usize).wrapping_add(first) as *mut _,
             iov_len: buffer.len() - first,
         },
     ];
