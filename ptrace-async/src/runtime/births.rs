@@ -9,21 +9,35 @@
 //! child is let go.
 
 use std::cell::RefCell;
+use std::rc::Rc;
 
 use rustc_hash::FxHashMap;
 
+use super::scratch::Space;
 use crate::event::Tid;
 use crate::sys::Waited;
 
 /// Where a task comes from.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Birth {
     /// The task that made it.
     pub(super) parent: Option<Tid>,
+    /// What that task was at that moment, if it was seen.
+    pub(super) heritage: Option<Heritage>,
     /// Its process, where that does not follow from its parent.
     pub(super) tgid: Option<Tid>,
     /// The `CLONE_*` flags that made it.
     pub(super) flags: u64,
+}
+
+/// What a task has from the one that made it.
+#[derive(Debug, Clone)]
+pub(super) struct Heritage {
+    /// The memory that it shares, or has a copy of.
+    pub(super) space: Rc<Space>,
+    /// It shares the memory, and not all else.
+    pub(super) stranger: bool,
+    pub(super) confined: bool,
 }
 
 /// Tasks of which only one half was seen.
@@ -63,13 +77,13 @@ impl Births {
     }
 
     /// A task was announced; what it has reported already.
-    pub(super) fn announced(&self, tid: Tid, birth: Birth) -> Option<Waited> {
+    pub(super) fn announced(&self, tid: Tid, birth: &Birth) -> Option<Waited> {
         let held = self.held.borrow_mut().remove(&tid);
         // An end that was never announced may be that of a former owner of
         // this id.
         let held = held.filter(|first| !first.is_end() || !exists(tid));
         if held.is_none() {
-            self.expect(tid, birth);
+            self.expect(tid, birth.clone());
         }
         held
     }
@@ -115,6 +129,7 @@ impl Births {
                 let thread = tgid != first.tid;
                 let birth = Birth {
                     parent: Some(if thread { tgid } else { ppid }),
+                    heritage: None,
                     tgid: Some(tgid),
                     flags: if thread { libc::CLONE_THREAD as u64 } else { 0 },
                 };

@@ -3,8 +3,8 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use super::births::Birth;
-use super::in_process::Calls;
+use super::births::{Birth, Heritage};
+use super::in_process::{self, Calls};
 use super::nested::Nested;
 use super::placement;
 use super::slot::{At, Peeked, Slot};
@@ -150,6 +150,7 @@ impl Shared {
             return Some(Raw::Exec { former });
         };
         leader.gone.set(true);
+        leader.leave_space();
         self.end_nested(leader);
         leader.mailbox.borrow_mut().push_back(Raw::Superseded);
         self.remote.push(leader.key);
@@ -221,6 +222,7 @@ impl Shared {
                         }
                     });
                 }
+                self.beware(slot, nr, &args);
                 if nr == libc::SYS_sched_setaffinity as u64 {
                     self.placement.disturbed();
                 }
@@ -248,6 +250,36 @@ impl Shared {
         }
     }
 
+    /// Withdraws from a task that is about to restrict its own calls, or to
+    /// part from its threads.
+    fn beware(&self, slot: &Rc<Slot>, nr: u64, args: &[u64; 6]) {
+        let parts = nr == libc::SYS_unshare as u64
+            || nr == libc::SYS_setns as u64
+            || nr == libc::SYS_close_range as u64
+                && args[2] & libc::CLOSE_RANGE_UNSHARE as u64 != 0;
+        let sets_mode =
+            nr == libc::SYS_seccomp as u64 && args[0] as u32 <= libc::SECCOMP_SET_MODE_FILTER;
+        let confines =
+            sets_mode || nr == libc::SYS_prctl as u64 && args[0] as i32 == libc::PR_SET_SECCOMP;
+        if !parts && !confines {
+            return;
+        }
+        let space = slot.space.borrow();
+        // The only reference is the slot's own.
+        let alone = Rc::strong_count(&space) == 1;
+        if confines {
+            space.withdraw(slot.tid.get(), alone);
+            for other in self.slots.borrow().values() {
+                // Its threads may be meant as well.
+                if Rc::ptr_eq(&other.space.borrow(), &space) {
+                    other.confined.set(true);
+                }
+            }
+        } else if !alone {
+            space.withdraw(slot.tid.get(), false);
+        }
+    }
+
     /// The slot of a task that has just appeared.
     pub(super) fn new_slot(&self, tid: Tid, birth: Birth) -> Rc<Slot> {
         let thread = birth.flags & libc::CLONE_THREAD as u64 != 0;
@@ -259,12 +291,17 @@ impl Shared {
             _ => tid,
         });
         let shares = birth.flags & libc::CLONE_VM as u64 != 0;
-        let space = match parent {
-            Some(parent) if shares => parent.space.borrow().clone(),
-            Some(parent) => {
-                let parent = parent.space.borrow();
-                parent.restore_child(tid);
-                Rc::new(parent.copy())
+        let heritage = birth.heritage.as_ref();
+        let space = match heritage {
+            Some(heritage) if shares => heritage.space.clone(),
+            Some(heritage) => {
+                heritage.space.restore(tid);
+                Rc::new(heritage.space.copy())
+            }
+            // Nobody saw it being made.
+            None if birth.parent.is_some() && !thread => {
+                in_process::disarm(tid);
+                Rc::default()
             }
             // Threads attached to one by one.
             None => slots
@@ -288,6 +325,8 @@ impl Shared {
             exposed: false.into(),
             peeked: Peeked::NOTHING.into(),
             leftover: RefCell::default(),
+            stranger: heritage.is_some_and(|heritage| heritage.stranger).into(),
+            confined: heritage.is_some_and(|heritage| heritage.confined).into(),
             unattended: false.into(),
             nested: Nested::default(),
             space: space.into(),
@@ -296,11 +335,29 @@ impl Shared {
 }
 
 impl Slot {
+    /// What a task has that it has just made with these flags. The two do not
+    /// run yet.
+    pub(super) fn bequeath(&self, flags: u64) -> Heritage {
+        let has = |flag: i32| flags & flag as u64 != 0;
+        let alike = has(libc::CLONE_THREAD) && has(libc::CLONE_FILES) && has(libc::CLONE_FS);
+        let space = self.space.borrow().clone();
+        let stranger = has(libc::CLONE_VM) && (!alike || self.stranger.get());
+        if has(libc::CLONE_VM) {
+            space.joined(stranger);
+        }
+        Heritage {
+            space,
+            stranger,
+            confined: self.confined.get(),
+        }
+    }
+
     /// It runs another program now.
     fn executed(&self) {
         self.wants_exit.set(false);
-        let former = self.space.replace(Rc::default());
-        let calls = former.logged_by(self.tid.get());
+        let calls = self.logged();
+        self.leave_space();
+        self.space.replace(Rc::default());
         if calls != Calls::Made(Vec::new()) {
             *self.leftover.borrow_mut() = Some(calls);
         }

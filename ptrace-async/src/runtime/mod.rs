@@ -219,6 +219,7 @@ impl Runtime {
                         let flags = if tid == pid { 0 } else { libc::CLONE_THREAD };
                         let birth = Birth {
                             parent: None,
+                            heritage: None,
                             tgid: Some(pid),
                             flags: flags as u64,
                         };
@@ -316,22 +317,30 @@ impl Runtime {
         let slot = shared.slots.borrow().get(&waited.tid).cloned();
         match slot {
             Some(slot) if waited.is_end() => {
-                shared.slots.borrow_mut().remove(&waited.tid);
                 slot.gone.set(true);
+                slot.leave_space();
                 shared.end_nested(&slot);
+                // It may still be asked what it has done.
                 self.deliver(&slot, Raw::end(waited));
+                shared.slots.borrow_mut().remove(&waited.tid);
             }
             Some(slot) if shared.is_nested_stop(&slot, waited) => {}
             Some(slot) => {
                 if let Some(raw) = shared.interpret(&slot, waited) {
+                    // Before it goes on, and executes another program, say.
+                    let heritage = match raw {
+                        Raw::Spawned { flags, .. } => Some(slot.bequeath(flags)),
+                        _ => None,
+                    };
                     self.deliver(&slot, raw);
                     if let Raw::Spawned { child, flags, .. } = raw {
                         let birth = Birth {
                             parent: Some(waited.tid),
+                            heritage,
                             tgid: None,
                             flags,
                         };
-                        if let Some(first) = shared.births.announced(child, birth) {
+                        if let Some(first) = shared.births.announced(child, &birth) {
                             self.start(first, birth, make);
                         }
                     }
@@ -375,6 +384,7 @@ impl Runtime {
         let slot = shared.new_slot(first.tid, birth);
         if first.is_end() {
             slot.gone.set(true);
+            slot.leave_space();
             slot.mailbox.borrow_mut().push_back(Raw::end(first));
         } else {
             shared.slots.borrow_mut().insert(first.tid, slot.clone());

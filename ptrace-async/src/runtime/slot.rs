@@ -92,6 +92,10 @@ pub(super) struct Slot {
     pub(super) peeked: Cell<Peeked>,
     /// What its address space had logged when an execve ended it.
     pub(super) leftover: RefCell<Option<Calls>>,
+    /// It shares its memory with tasks that it does not share all else with.
+    pub(super) stranger: Cell<bool>,
+    /// It has restricted its own system calls, or those it comes from have.
+    pub(super) confined: Cell<bool>,
     /// Its function has ended: stops are resumed at once.
     pub(super) unattended: Cell<bool>,
     pub(super) nested: Nested,

@@ -6,14 +6,15 @@
 //! can know the one instruction whose calls it lets pass. The code uses no
 //! stack: red zone, alternate stacks and their limits do not concern it. What
 //! it must remember it keeps in the log's header, under a lock that is tried
-//! once. Whoever does not get it (a signal handler, another thread) makes the
-//! call at its trampoline, where it stops as ever. So does every call that
-//! needs more than a line in the log: the path taken in doubt is the stop.
+//! once. Whoever does not get it (another thread) makes the call at its
+//! trampoline, where it stops as ever. So does every call that needs more than
+//! a line in the log: the path taken in doubt is the stop.
 //!
 //! What is performed here: readlink, readlinkat, access, faccessat,
 //! faccessat2; stat, lstat, newfstatat of what does not exist, and of open
 //! files; opening for reading, except directories; close. A call is made again
-//! only if it failed, or told what exists, which is harmless.
+//! only if it failed, or told what exists, which is harmless. A site may make
+//! other calls as well (`syscall` of libc makes any): they are made there.
 #![expect(unsafe_code, reason = "assembly, and the symbols around it")]
 
 use super::log::Header;
@@ -41,7 +42,14 @@ std::arch::global_asm!(
     .pushsection .rodata.ptrace_async_in_process, "a", @progbits
     .balign 16
     .globl ptrace_async_in_process_begin
+    .globl ptrace_async_in_process_taken
+    .globl ptrace_async_in_process_saved
     .globl ptrace_async_in_process_performed
+    .globl ptrace_async_in_process_noted
+    .globl ptrace_async_in_process_published
+    .globl ptrace_async_in_process_released
+    .globl ptrace_async_in_process_again
+    .globl ptrace_async_in_process_left
     .globl ptrace_async_in_process_end
 ptrace_async_in_process_begin:
     endbr64
@@ -70,31 +78,42 @@ ptrace_async_in_process_begin:
     jne 90f
 10: movabs ${log}, %r11
     lock btsl $0, {lock}(%r11)
+ptrace_async_in_process_taken:
     jc 90f
     mov %rcx, {from}(%r11)
     mov %rax, {nr}(%r11)
-    mov {head}(%r11), %rcx
-    cmp {limit}(%r11), %rcx
-    ja 80f
+ptrace_async_in_process_saved:
     mov %rdi, {rdi}(%r11)
     mov %rsi, {rsi}(%r11)
     mov %rdx, {rdx}(%r11)
-    cmp $2, %eax
-    je 20f
+    mov {head}(%r11), %rcx
+    cmp {limit}(%r11), %rcx
+    ja 70f
+    mov {sharing}(%r11), %ecx
+    test %ecx, %ecx
+    jz 20f
+    // With threads all but close, whose order with their opens matters.
+    cmp $1, %ecx
+    jne 70f
+    cmp $3, %eax
+    je 70f
+20: cmp $2, %eax
+    je 25f
     cmp $257, %eax
     jne 30f
     // openat and open: only for reading, following links
     test ${not_plain}, %edx
     jnz 70f
     jmp 30f
-20: test ${not_plain}, %esi
+25: test ${not_plain}, %esi
     jnz 70f
 
 30: // perform it
-    incq {begun}(%r11)
     syscall
 ptrace_async_in_process_performed:
     movabs ${log}, %r11
+    mov %rax, {value}(%r11)
+ptrace_async_in_process_noted:
     mov {nr}(%r11), %rcx
     // A descriptor is gone whatever close returns.
     cmp $3, %ecx
@@ -109,30 +128,44 @@ ptrace_async_in_process_performed:
     cmp $257, %ecx
     je 35f
     cmp $4, %ecx
-    je 60f
+    je 70f
     cmp $6, %ecx
-    je 60f
+    je 70f
     cmp $262, %ecx
-    je 37f
+    je 38f
     // Links and permissions.
-    cmp $-22, %rax
-    je 40f
     test %rax, %rax
-    js 60f
-    jmp 40f
+    jns 40f
+    cmp $-22, %rax
+    jne 70f
+    // No link, unless the call was nonsense: then it has not read its path.
+    cmp $89, %ecx
+    je 36f
+    cmp $267, %ecx
+    jne 70f
+    test %r10d, %r10d
+    jg 40f
+    jmp 70f
+36: test %edx, %edx
+    jg 40f
+    jmp 70f
 
 35: // An interrupted open has observed nothing.
     cmp $-4, %rax
     je 55f
     test %rax, %rax
-    js 60f
+    js 70f
     jmp 40f
 
-37: // Metadata of what exists: only of a descriptor.
+38: // Metadata of what exists: only of a descriptor. The path may be NULL.
     test %rax, %rax
-    jnz 60f
+    jnz 70f
     test $0x1000, %r10d
-    jz 60f
+    jz 70f
+    test %rsi, %rsi
+    jz 70f
+    cmpb $0, (%rsi)
+    jne 70f
 
 40: // log it: rcx is the entry
     mov {head}(%r11), %rcx
@@ -169,34 +202,32 @@ ptrace_async_in_process_performed:
     add $7, %rdi
     and $-8, %rdi
     mov %edi, (%rcx)
-    mov 8(%rcx), %rax
     add %rdi, {head}(%r11)
+ptrace_async_in_process_published:
 55: // go on after the call with the result
-    incq {done}(%r11)
+    mov {value}(%r11), %rax
     mov {rdi}(%r11), %rdi
     mov {rsi}(%r11), %rsi
     mov {rdx}(%r11), %rdx
     mov {from}(%r11), %rcx
-    movl $0, {lock}(%r11)
     add $2, %rcx
+    movl $0, {lock}(%r11)
+ptrace_async_in_process_released:
     jmp *%rcx
 
-60: // performed, and not logged: it is made again, and stops
-    incq {done}(%r11)
-70: mov {rdi}(%r11), %rdi
-    mov {rsi}(%r11), %rsi
-    mov {rdx}(%r11), %rdx
-80: mov {nr}(%r11), %rax
+ptrace_async_in_process_again:
+70: // it is made (again) where it stops
+    mov {nr}(%r11), %rax
     mov {from}(%r11), %rcx
     movl $0, {lock}(%r11)
+ptrace_async_in_process_left:
 90: jmp *%rcx
 ptrace_async_in_process_end:
     .popsection
     "#,
     log = const LOG,
     lock = const std::mem::offset_of!(Header, lock),
-    begun = const std::mem::offset_of!(Header, begun),
-    done = const std::mem::offset_of!(Header, done),
+    sharing = const std::mem::offset_of!(Header, sharing),
     head = const std::mem::offset_of!(Header, head),
     limit = const std::mem::offset_of!(Header, limit),
     from = const std::mem::offset_of!(Header, from),
@@ -204,6 +235,7 @@ ptrace_async_in_process_end:
     rdi = const std::mem::offset_of!(Header, rdi),
     rsi = const std::mem::offset_of!(Header, rsi),
     rdx = const std::mem::offset_of!(Header, rdx),
+    value = const std::mem::offset_of!(Header, value),
     data = const super::log::DATA,
     path = const super::log::ENTRY,
     path_max = const super::log::PATH_MAX,
@@ -213,7 +245,14 @@ ptrace_async_in_process_end:
 
 unsafe extern "C" {
     safe static ptrace_async_in_process_begin: [u8; 0];
+    safe static ptrace_async_in_process_taken: [u8; 0];
+    safe static ptrace_async_in_process_saved: [u8; 0];
     safe static ptrace_async_in_process_performed: [u8; 0];
+    safe static ptrace_async_in_process_noted: [u8; 0];
+    safe static ptrace_async_in_process_published: [u8; 0];
+    safe static ptrace_async_in_process_released: [u8; 0];
+    safe static ptrace_async_in_process_again: [u8; 0];
+    safe static ptrace_async_in_process_left: [u8; 0];
     safe static ptrace_async_in_process_end: [u8; 0];
 }
 
@@ -234,6 +273,59 @@ fn offset(symbol: *const [u8; 0]) -> usize {
 /// after the syscall instruction.
 pub(crate) fn performed_at() -> u64 {
     BASE + offset(&raw const ptrace_async_in_process_performed) as u64
+}
+
+/// How far a task has come in the code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Progress {
+    /// It holds no lock, and `rcx` says where it goes on.
+    Outside,
+    /// It has just tried the lock: the carry flag says whether it had been
+    /// taken.
+    Tried,
+    /// It holds the lock; `rcx` and `rax` still have the origin and the number.
+    Locked,
+    /// The header has them; the call was not made, or is to be made again.
+    Saved,
+    /// The call was made, and `rax` has its result.
+    Performed,
+    /// The result is in the header, the call not in the log.
+    Noted,
+    /// All is done but going back.
+    Published,
+}
+
+/// How far somebody at this address has come; `None` outside of the code.
+pub(super) fn progress(address: u64) -> Option<Progress> {
+    let at = usize::try_from(address.checked_sub(BASE)?).ok()?;
+    let borders = [
+        (&raw const ptrace_async_in_process_taken, Progress::Outside),
+        (&raw const ptrace_async_in_process_saved, Progress::Locked),
+        (
+            &raw const ptrace_async_in_process_performed,
+            Progress::Saved,
+        ),
+        (
+            &raw const ptrace_async_in_process_noted,
+            Progress::Performed,
+        ),
+        (
+            &raw const ptrace_async_in_process_published,
+            Progress::Noted,
+        ),
+        (
+            &raw const ptrace_async_in_process_released,
+            Progress::Published,
+        ),
+        (&raw const ptrace_async_in_process_again, Progress::Outside),
+        (&raw const ptrace_async_in_process_left, Progress::Saved),
+        (&raw const ptrace_async_in_process_end, Progress::Outside),
+    ];
+    if at == offset(&raw const ptrace_async_in_process_taken) {
+        return Some(Progress::Tried);
+    }
+    let before = borders.iter().find(|(end, _)| at < offset(*end));
+    before.map(|(_, progress)| *progress)
 }
 
 /// The calls that are performed: what a filter must let pass from there.
@@ -273,7 +365,7 @@ pub(super) const PATCH_LEN: usize = 5;
 /// Room for one trampoline.
 pub(super) const TRAMPOLINE_LEN: u64 = 48;
 /// Where in a trampoline its own syscall instruction is.
-const TAIL: u64 = 20;
+pub(super) const TAIL: u64 = 20;
 
 impl Site {
     /// Recognises `syscall; cmp $imm32, %rax` or `... %eax`, which is how C
@@ -353,6 +445,25 @@ mod tests {
         // The one instruction that the filter lets pass.
         let calls = code.windows(2).filter(|two| *two == [0x0f, 0x05]).count();
         assert_eq!(calls, 1);
+    }
+
+    #[test]
+    fn every_address_of_the_code_has_its_progress() {
+        let mut seen = Vec::new();
+        for at in BASE..BASE + bytes().len() as u64 {
+            let progress = progress(at).expect("within");
+            if seen.last() != Some(&progress) {
+                seen.push(progress);
+            }
+        }
+        use Progress::*;
+        let all = [
+            Outside, Tried, Locked, Saved, Performed, Noted, Published, Outside, Saved, Outside,
+        ];
+        assert_eq!(seen, all);
+        assert_eq!(progress(performed_at()), Some(Progress::Performed));
+        assert_eq!(progress(BASE - 1), None);
+        assert_eq!(progress(BASE + bytes().len() as u64), None);
     }
 
     #[test]

@@ -22,6 +22,8 @@ pub(super) const DATA: usize = 128;
 pub(super) const ENTRY: usize = 48;
 /// The longest path that the kernel takes, with its NUL.
 pub(super) const PATH_MAX: usize = 4096;
+/// Where it says what may be logged.
+pub(super) const SHARING: usize = std::mem::offset_of!(Header, sharing);
 /// The length of the log with its header.
 pub(super) const LEN: usize = 128 << 10;
 
@@ -29,10 +31,8 @@ pub(super) const LEN: usize = 128 << 10;
 #[repr(C)]
 pub(super) struct Header {
     pub(super) lock: AtomicU32,
-    /// Calls that were begun.
-    pub(super) begun: AtomicU64,
-    /// Calls that were logged or given up.
-    pub(super) done: AtomicU64,
+    /// A [`Sharing`].
+    pub(super) sharing: AtomicU32,
     /// Where the next entry goes, from the first.
     pub(super) head: AtomicU64,
     /// Beyond this there is no room for the longest entry.
@@ -43,6 +43,30 @@ pub(super) struct Header {
     pub(super) rdi: AtomicU64,
     pub(super) rsi: AtomicU64,
     pub(super) rdx: AtomicU64,
+    pub(super) value: AtomicU64,
+}
+
+/// Who else runs in the address space, and so what may be logged in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sharing {
+    /// One task only: everything.
+    Alone = 0,
+    /// Threads: all but what gives descriptors back, since another thread may
+    /// get one, and stop for it, before that is logged.
+    Threads = 1,
+    /// Somebody whose calls could not be told from the others': nothing.
+    Strangers = 2,
+}
+
+/// What the code in the tracee remembers while it holds the lock.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Saved {
+    pub(super) from: u64,
+    pub(super) nr: u64,
+    pub(super) rdi: u64,
+    pub(super) rsi: u64,
+    pub(super) rdx: u64,
+    pub(super) value: u64,
 }
 
 /// A call that was made without a stop.
@@ -55,6 +79,17 @@ pub struct Logged {
 }
 
 impl Logged {
+    /// A call that was made, and not logged; `path` has its NUL.
+    pub(super) fn new(call: Invocation, value: i64, path: Vec<u8>) -> Self {
+        let mark = None;
+        Self {
+            call,
+            value,
+            path,
+            mark,
+        }
+    }
+
     /// The call. Its first four arguments are known; the memory that its path
     /// argument points at is this value, as a [`Memory`].
     pub fn invocation(&self) -> Invocation {
@@ -79,9 +114,14 @@ impl Logged {
 
     /// Where the tracee has the path.
     fn address(&self) -> u64 {
-        let second = self.call.nr >= libc::SYS_openat as u64;
-        self.call.args[usize::from(second)]
+        path_address(&self.call)
     }
+}
+
+/// Where the tracee has the path of a call.
+pub(super) fn path_address(call: &Invocation) -> u64 {
+    let second = call.nr >= libc::SYS_openat as u64;
+    call.args[usize::from(second)]
 }
 
 impl Memory for Logged {
@@ -161,11 +201,51 @@ impl Log {
         }
     }
 
-    /// Whether a call has begun and is neither logged nor given up.
+    /// Whether a call may be being made.
     pub(super) fn is_in_flight(&self) -> bool {
+        self.header().lock.load(Ordering::Acquire) != 0
+    }
+
+    /// Says what may be logged from now on.
+    pub(super) fn set_sharing(&self, sharing: Sharing) {
+        let sharing = sharing as u32;
+        self.header().sharing.store(sharing, Ordering::Release);
+    }
+
+    /// Gives back the lock of a task that is stopped and holds it.
+    pub(super) fn release(&self) {
+        self.header().lock.store(0, Ordering::Release);
+    }
+
+    /// As if a task had taken the lock and come so far.
+    #[cfg(test)]
+    pub(super) fn hold(&self, saved: Saved) {
         let header = self.header();
-        let done = header.done.load(Ordering::Acquire);
-        header.begun.load(Ordering::Acquire) != done
+        header.lock.store(1, Ordering::Relaxed);
+        for (word, value) in [
+            (&header.from, saved.from),
+            (&header.nr, saved.nr),
+            (&header.rdi, saved.rdi),
+            (&header.rsi, saved.rsi),
+            (&header.rdx, saved.rdx),
+            (&header.value, saved.value),
+        ] {
+            word.store(value, Ordering::Relaxed);
+        }
+    }
+
+    /// What a task that holds the lock, and is stopped, has to go on with.
+    pub(super) fn saved(&self) -> Saved {
+        let header = self.header();
+        let word = |word: &AtomicU64| word.load(Ordering::Relaxed);
+        Saved {
+            from: word(&header.from),
+            nr: word(&header.nr),
+            rdi: word(&header.rdi),
+            rsi: word(&header.rsi),
+            rdx: word(&header.rdx),
+            value: word(&header.value),
+        }
     }
 
     /// Takes what is new; `None` if it makes no sense (the tracee has written

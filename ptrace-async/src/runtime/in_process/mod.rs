@@ -17,15 +17,22 @@
 //! stopped right there, and no other task shares its memory; so nobody runs
 //! the bytes that change. A signal handler may return into them: addresses
 //! that handlers will return to are noted ([`Space::interrupted`]), and a site
-//! that holds one is left alone. A forked child has a copy of the code but
-//! shares the log: it gets the original bytes back before it runs
-//! ([`Space::restore_child`]); if what is there is not our patch any more (the
-//! library was unmapped), it is left. Children that share the memory share all
-//! of it, as vfork and threads do: the lock in the log keeps them apart. An
-//! execve ends it all.
+//! that holds one is left alone; none is entered from our code (`retreat`). A
+//! forked child has a copy of the code but shares the log: it gets the original
+//! bytes back before it runs ([`Space::restore`]); if what is there is
+//! not our patch any more (the library was unmapped), it is left. An execve
+//! ends it all.
+//!
+//! **Whose calls they are.** Threads share the memory, the descriptors and the
+//! directories, so it does not matter which of them made a call; the lock in
+//! the log keeps them apart. While there are others with the same memory
+//! (between a vfork and its execve, say), nothing is logged, and what was is
+//! the owner's. A task that restricts its own calls (seccomp(2)) is left alone
+//! from then on, because its filter may look at where calls come from.
 
 mod code;
 mod log;
+mod retreat;
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -34,9 +41,10 @@ use std::rc::Rc;
 
 use self::code::{BASE, CODE_LEN, PATCH_LEN, SITE_MAX, Site, TRAMPOLINE_LEN, handles};
 pub(crate) use self::code::{PERFORMED, performed_at};
-use self::log::Log;
 pub use self::log::Logged;
+use self::log::{Log, Sharing};
 use super::scratch::Space;
+use super::slot::Slot;
 use super::stop::Stop;
 use super::tracee::{Prehook, Signal, Tracee};
 use super::{Handle, Interception};
@@ -57,6 +65,8 @@ const MAX_FRAMES: usize = 64;
 /// far from where the next mappings go.
 const DISTANCE: u64 = 1 << 28;
 const PAGE: u64 = 4096;
+/// Where trampolines are asked for if there is no such distance.
+const LOWEST: u64 = 1 << 20;
 
 /// What is known of one address space.
 #[derive(Debug, Default)]
@@ -65,8 +75,14 @@ pub(super) struct InProcess {
     heat: Cell<u32>,
     /// It cannot be done here, or must not.
     refused: Cell<bool>,
+    /// What was done here is to have no effect any more.
+    withdrawn: Cell<bool>,
     /// Where handlers will return to.
     frames: RefCell<Vec<u64>>,
+    /// It has had threads.
+    threads: Cell<bool>,
+    /// Tasks that share the memory, and not all else.
+    strangers: Cell<u32>,
     mapped: RefCell<Option<Mapped>>,
 }
 
@@ -82,7 +98,11 @@ struct Mapped {
     last: Tid,
     /// A call was being made when all logs were asked for, with this mark.
     unsettled: Option<u64>,
-    /// The log made no sense once.
+    /// Calls that are not in the log, and come before what is.
+    noted: Vec<Logged>,
+    /// The log made no sense, which is still to be told.
+    lost: bool,
+    /// It is not read any more.
     broken: bool,
 }
 
@@ -100,22 +120,53 @@ pub enum Calls {
 const PATIENCE: u32 = 300;
 
 impl Mapped {
+    fn new(log: Log, trampolines: u64, last: Tid) -> Self {
+        Self {
+            log,
+            trampolines,
+            sites: Vec::new(),
+            last,
+            unsettled: None,
+            noted: Vec::new(),
+            lost: false,
+            broken: false,
+        }
+    }
+
     fn take(&mut self) -> Calls {
+        self.collect();
+        if std::mem::take(&mut self.lost) {
+            return Calls::Lost;
+        }
+        let mut calls = std::mem::take(&mut self.noted);
+        if let Some(first) = calls.first_mut() {
+            first.begun_before(self.unsettled.take());
+        }
+        Calls::Made(calls)
+    }
+
+    /// Takes over what is in the log.
+    fn collect(&mut self) {
         if self.broken {
-            return Calls::Made(Vec::new());
+            return;
         }
         match self.log.take() {
-            Some(mut calls) => {
-                if let Some(first) = calls.first_mut() {
-                    first.begun_before(self.unsettled.take());
-                }
-                Calls::Made(calls)
-            }
-            None => {
-                self.broken = true;
-                Calls::Lost
-            }
+            Some(calls) => self.noted.extend(calls),
+            None => self.lose(),
         }
+    }
+
+    /// Notes a call that came after all that is in the log.
+    fn note(&mut self, call: Logged) {
+        self.collect();
+        self.noted.push(call);
+    }
+
+    /// What was done is not known: from now on it stops.
+    fn lose(&mut self) {
+        self.noted.clear();
+        self.log.set_sharing(Sharing::Strangers);
+        (self.lost, self.broken) = (true, true);
     }
 }
 
@@ -133,18 +184,61 @@ impl Space {
         }
     }
 
-    /// Gives a forked child, which is in its first stop, what stood where its
-    /// copy of the code is patched. Its own space is this one's copy.
-    pub(super) fn restore_child(&self, child: Tid) {
+    /// Gives a task, which is stopped and the only one with its memory, what
+    /// stood where this is patched: a forked child in its first stop has a copy.
+    pub(super) fn restore(&self, task: Tid) {
         let mapped = self.in_process.mapped.borrow();
         let Some(mapped) = &*mapped else { return };
         for (site, trampoline) in &mapped.sites {
             let mut found = [0; PATCH_LEN];
-            let read = sys::read_memory(child, site.address, &mut found);
+            let read = sys::read_memory(task, site.address, &mut found);
             if read == PATCH_LEN && site.patch(*trampoline) == Some(found) {
-                // An error means that the child is gone.
-                let _ = sys::write_memory(child, site.address, &site.original());
+                // An error means that the task is gone.
+                let _ = sys::write_memory(task, site.address, &site.original());
             }
+        }
+    }
+
+    /// A task that shares this memory begins.
+    pub(super) fn joined(&self, stranger: bool) {
+        let state = &self.in_process;
+        if stranger {
+            state.strangers.set(state.strangers.get() + 1);
+        } else {
+            state.threads.set(true);
+        }
+        self.tell_sharing();
+    }
+
+    /// One that shared the memory, and not all else, has it no more.
+    pub(super) fn stranger_left(&self) {
+        let strangers = &self.in_process.strangers;
+        strangers.set(strangers.get().saturating_sub(1));
+        self.tell_sharing();
+    }
+
+    fn tell_sharing(&self) {
+        let state = &self.in_process;
+        if let Some(mapped) = &*state.mapped.borrow() {
+            let nothing = mapped.broken || state.withdrawn.get() || state.strangers.get() > 0;
+            mapped.log.set_sharing(if nothing {
+                Sharing::Strangers
+            } else if state.threads.get() {
+                Sharing::Threads
+            } else {
+                Sharing::Alone
+            });
+        }
+    }
+
+    /// Leaves it alone from now on. `tid` is stopped, and the only task here
+    /// if `alone`: then calls come from where they came from again.
+    pub(super) fn withdraw(&self, tid: Tid, alone: bool) {
+        self.in_process.refused.set(true);
+        self.in_process.withdrawn.set(true);
+        self.tell_sharing();
+        if alone {
+            self.restore(tid);
         }
     }
 
@@ -161,6 +255,18 @@ impl Space {
     }
 }
 
+/// Has nothing logged any more in a task that is stopped, and whose copy of
+/// the code nobody here knows.
+pub(super) fn disarm(task: Tid) {
+    let mut found = vec![0; code::bytes().len()];
+    let read = sys::read_memory(task, BASE, &mut found);
+    if read == found.len() && found == code::bytes() {
+        let address = code::LOG + log::SHARING as u64;
+        // An error means that the task is gone.
+        let _ = sys::write_memory(task, address, &(Sharing::Strangers as u32).to_le_bytes());
+    }
+}
+
 impl Handle {
     /// What the address space of `tid`, which is stopped or has ended, has
     /// logged since it was asked last.
@@ -171,8 +277,7 @@ impl Handle {
                 if let Some(calls) = slot.leftover.borrow_mut().take() {
                     return calls;
                 }
-                let space = slot.space.borrow().clone();
-                space.logged_by(tid)
+                slot.logged()
             }
             None => Calls::Made(Vec::new()),
         }
@@ -197,6 +302,7 @@ impl Handle {
             let unsettled = mapped.log.is_in_flight();
             let calls = mapped.take();
             if calls != Calls::Made(Vec::new()) {
+                mapped.last = self.living(space.as_ref(), mapped.last);
                 all.push((mapped.last, calls));
             }
             if unsettled && mapped.unsettled.is_none() {
@@ -204,6 +310,36 @@ impl Handle {
             }
         }
         all
+    }
+
+    /// `last`, or another task of this space if that one has ended.
+    fn living(&self, space: &Space, last: Tid) -> Tid {
+        let slots = self.shared.slots.borrow();
+        let is_here =
+            |slot: &&Rc<Slot>| std::ptr::eq(&**slot.space.borrow(), space) && !slot.stranger.get();
+        if slots.get(&last).as_ref().is_some_and(is_here) {
+            return last;
+        }
+        let other = slots.values().find(is_here);
+        other.map_or(last, |slot| slot.tid.get())
+    }
+}
+
+impl Slot {
+    /// What its address space has logged, if that is its own.
+    pub(super) fn logged(&self) -> Calls {
+        if self.stranger.get() {
+            return Calls::Made(Vec::new());
+        }
+        self.space.borrow().logged_by(self.tid.get())
+    }
+
+    /// It has this memory no more.
+    pub(super) fn leave_space(&self) {
+        if self.stranger.replace(false) {
+            let former = self.space.replace(Rc::default());
+            former.stranger_left();
+        }
     }
 }
 
@@ -216,7 +352,7 @@ impl Space {
         })
     }
 
-    pub(super) fn logged_by(&self, tid: Tid) -> Calls {
+    fn logged_by(&self, tid: Tid) -> Calls {
         let mut mapped = self.in_process.mapped.borrow_mut();
         let Some(mapped) = &mut *mapped else {
             return Calls::Made(Vec::new());
@@ -230,14 +366,27 @@ impl Space {
 
 impl Tracee<Signal> {
     /// Notes where a handler of the signal that is about to be delivered will
-    /// return to.
+    /// return to, which is not within our code.
     pub(super) fn note_frame(&self) {
         let space = self.space();
-        let candidate = matches!(self.shared().options.interception, Interception::Seccomp(_))
-            && !space.in_process.refused.get();
-        if candidate && let Ok(regs) = self.registers() {
-            space.interrupted(regs.rip);
+        let state = &space.in_process;
+        if !matches!(self.shared().options.interception, Interception::Seccomp(_)) {
+            return;
         }
+        let mut mapped = state.mapped.borrow_mut();
+        if state.refused.get() && mapped.is_none() {
+            return;
+        }
+        let Ok(mut regs) = self.registers() else {
+            return;
+        };
+        if let Some(mapped) = &mut *mapped
+            && mapped.retreat(&mut regs, self)
+        {
+            // An error means that the task is gone.
+            let _ = self.set_registers(&regs);
+        }
+        space.interrupted(regs.rip);
     }
 }
 
@@ -255,7 +404,7 @@ impl Tracee<Prehook> {
         }
         let space = self.space();
         let state = &space.in_process;
-        if state.refused.get() {
+        if state.refused.get() || self.slot().confined.get() {
             return Ok(self);
         }
         state.heat.set(state.heat.get().saturating_add(1));
@@ -292,6 +441,7 @@ impl Tracee<Prehook> {
             match mapped {
                 Ok(mapped) => {
                     *space.in_process.mapped.borrow_mut() = Some(mapped);
+                    space.tell_sharing();
                     let mut patched = tracee.shared().patched.borrow_mut();
                     patched.retain(|space| space.strong_count() > 0);
                     patched.push(Rc::downgrade(&space));
@@ -354,11 +504,8 @@ impl Tracee<Prehook> {
         let private = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
         let read_execute = (libc::PROT_READ | libc::PROT_EXEC) as u64;
         let read_write = (libc::PROT_READ | libc::PROT_WRITE) as u64;
-        let near = if site.address > 2 * DISTANCE {
-            site.address - DISTANCE
-        } else {
-            site.address + DISTANCE
-        } & !(PAGE - 1);
+        // Below programs at fixed addresses, whose heap grows upwards.
+        let near = site.address.checked_sub(DISTANCE).unwrap_or(LOWEST) & !(PAGE - 1);
         let maps = [
             [BASE, CODE_LEN, read_execute, fixed, fd, 0],
             [code::LOG, log::LEN as u64, read_write, fixed, fd, CODE_LEN],
@@ -385,14 +532,7 @@ impl Tracee<Prehook> {
                 }
             }
         }
-        let mapped = Mapped {
-            log,
-            trampolines: made[2].0,
-            sites: Vec::new(),
-            last: tracee.tid(),
-            unsettled: None,
-            broken: false,
-        };
+        let mapped = Mapped::new(log, made[2].0, tracee.tid());
         Ok((tracee, Ok(mapped)))
     }
 

@@ -1,0 +1,285 @@
+//! Signals that arrive while a task is in the code.
+//!
+//! A handler may jump out of what it interrupted, fork, or make lookups of its
+//! own. So no handler is ever entered from the code: before a signal is
+//! delivered, the task is moved to where the site's own syscall instruction is
+//! in its trampoline: before that, if its call was not made or can be made
+//! again, and after it, if the call was made and must not be made twice. What
+//! it had not logged yet is noted here. The kernel then restarts or ends an
+//! interrupted call there, as `SA_RESTART` says.
+
+use super::code::{Progress, TAIL, TRAMPOLINE_LEN, progress};
+use super::log::{Logged, PATH_MAX, Saved, path_address};
+use super::{Mapped, PAGE};
+use crate::invocation::Invocation;
+use crate::memory::Memory;
+
+/// The carry flag.
+const CARRY: u64 = 1;
+/// The kernel's `ERESTART*` results: whether the call comes again is decided
+/// when the signal is delivered.
+const RESTARTS: std::ops::RangeInclusive<i64> = -516..=-512;
+
+impl Mapped {
+    /// Moves a task that is about to handle a signal out of the code; whether
+    /// its registers changed.
+    pub(super) fn retreat(
+        &mut self,
+        regs: &mut libc::user_regs_struct,
+        memory: &dyn Memory,
+    ) -> bool {
+        if let Some(offset) = regs.rip.checked_sub(self.trampolines)
+            && offset < PAGE
+        {
+            // On its way into the code: a forked child must not follow it.
+            let within = offset % TRAMPOLINE_LEN;
+            if within < TAIL {
+                regs.rip += TAIL - within;
+            }
+            return within < TAIL;
+        }
+        let Some(progress) = progress(regs.rip) else {
+            return false;
+        };
+        match progress {
+            Progress::Outside => regs.rip = regs.rcx,
+            Progress::Tried => {
+                regs.rip = regs.rcx;
+                if regs.eflags & CARRY == 0 {
+                    self.log.release();
+                }
+            }
+            Progress::Locked => {
+                regs.rip = regs.rcx;
+                self.log.release();
+            }
+            Progress::Saved => {
+                let saved = self.log.saved();
+                (regs.rip, regs.rax) = (saved.from, saved.nr);
+                self.log.release();
+            }
+            Progress::Performed | Progress::Noted | Progress::Published => {
+                let saved = self.log.saved();
+                (regs.rdi, regs.rsi, regs.rdx) = (saved.rdi, saved.rsi, saved.rdx);
+                let value = match progress {
+                    Progress::Performed => regs.rax,
+                    _ => saved.value,
+                };
+                let stands = progress == Progress::Published
+                    || self.stands(&saved, regs.r10, value.cast_signed(), memory);
+                (regs.rip, regs.rax) = if stands {
+                    (saved.from + 2, value)
+                } else {
+                    (saved.from, saved.nr)
+                };
+                self.log.release();
+            }
+        }
+        true
+    }
+
+    /// Whether a call that was made must not be made again; it is noted.
+    fn stands(&mut self, saved: &Saved, r10: u64, value: i64, memory: &dyn Memory) -> bool {
+        if RESTARTS.contains(&value) {
+            return true;
+        }
+        let closes = saved.nr == libc::SYS_close as u64;
+        let opens = [libc::SYS_open as u64, libc::SYS_openat as u64].contains(&saved.nr);
+        if opens && value == i64::from(-libc::EINTR) {
+            return true;
+        }
+        let once = closes || opens && value >= 0;
+        if !once {
+            return false;
+        }
+        let call = Invocation {
+            nr: saved.nr,
+            args: [saved.rdi, saved.rsi, saved.rdx, r10, 0, 0],
+        };
+        let path = match closes {
+            true => Ok(Vec::new()),
+            false => memory.read_c_string(path_address(&call), PATH_MAX),
+        };
+        match path {
+            Ok(mut path) => {
+                path.push(0);
+                self.note(Logged::new(call, value, path));
+            }
+            // Gone since the kernel has read it.
+            Err(_) => self.lose(),
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Calls;
+    use super::super::code::{self, BASE};
+    use super::super::log::Log;
+    use super::*;
+
+    const TRAMPOLINES: u64 = 0x7000_0000;
+    const FROM: u64 = TRAMPOLINES + TAIL;
+    const PATH: u64 = 0x5000;
+
+    /// Memory with a path in it.
+    struct Path;
+
+    impl Memory for Path {
+        fn read(&self, address: u64, buffer: &mut [u8]) -> usize {
+            let text = b"/a/path\0";
+            let len = text.len().min(buffer.len());
+            buffer[..len].copy_from_slice(&text[..len]);
+            if address == PATH { len } else { 0 }
+        }
+    }
+
+    fn registers() -> libc::user_regs_struct {
+        // SAFETY: a plain structure of integers.
+        #[expect(unsafe_code, reason = "it has no other constructor")]
+        unsafe {
+            std::mem::zeroed()
+        }
+    }
+
+    /// Where somebody with this call and result goes on, with what in `rax`,
+    /// from each address of the code, and what is noted.
+    #[track_caller]
+    fn check(nr: i64, value: i64, after: Progress, address_and_rax: (u64, i64), noted: usize) {
+        let mut seen = 0;
+        for rip in BASE..BASE + code::bytes().len() as u64 {
+            if progress(rip) != Some(after) {
+                continue;
+            }
+            seen += 1;
+            let (_, log) = Log::new().expect("a log");
+            let mut mapped = Mapped::new(log, TRAMPOLINES, 1);
+            let nr = nr.cast_unsigned();
+            let (rdi, rsi, rdx) = (PATH, PATH, 7);
+            let value = value.cast_unsigned();
+            let from = FROM;
+            mapped.log.hold(Saved {
+                from,
+                nr,
+                rdi,
+                rsi,
+                rdx,
+                value,
+            });
+            let mut regs = registers();
+            regs.rip = rip;
+            match after {
+                Progress::Outside | Progress::Tried | Progress::Locked => {
+                    (regs.rcx, regs.rax) = (FROM, nr);
+                }
+                Progress::Performed => regs.rax = value,
+                _ => {}
+            }
+            assert!(mapped.retreat(&mut regs, &Path));
+            assert_eq!(
+                (regs.rip, regs.rax.cast_signed()),
+                address_and_rax,
+                "{after:?}"
+            );
+            let free = !mapped.log.is_in_flight();
+            assert_eq!(free, after != Progress::Outside, "{after:?}");
+            match mapped.take() {
+                Calls::Made(calls) => assert_eq!(calls.len(), noted, "{after:?}"),
+                Calls::Lost => panic!("nothing is lost"),
+            }
+        }
+        assert!(seen > 0);
+    }
+
+    #[test]
+    fn a_call_that_was_not_made_is_made_where_it_stops() {
+        let nr = libc::SYS_openat;
+        for progress in [
+            Progress::Outside,
+            Progress::Tried,
+            Progress::Locked,
+            Progress::Saved,
+        ] {
+            check(nr, 0, progress, (FROM, nr), 0);
+        }
+    }
+
+    #[test]
+    fn what_must_not_be_made_twice_is_noted_once() {
+        for (nr, value) in [
+            (libc::SYS_openat, 3),
+            (libc::SYS_open, 0),
+            (libc::SYS_close, 0),
+            (libc::SYS_close, -9),
+        ] {
+            check(nr, value, Progress::Performed, (FROM + 2, value), 1);
+            check(nr, value, Progress::Noted, (FROM + 2, value), 1);
+            // It is in the log, if it was to be.
+            check(nr, value, Progress::Published, (FROM + 2, value), 0);
+        }
+    }
+
+    #[test]
+    fn what_can_be_asked_again_is() {
+        for (nr, value) in [
+            (libc::SYS_openat, -2),
+            (libc::SYS_openat, -13),
+            (libc::SYS_access, 0),
+            (libc::SYS_readlink, 12),
+        ] {
+            check(nr, value, Progress::Performed, (FROM, nr), 0);
+            check(nr, value, Progress::Noted, (FROM, nr), 0);
+        }
+    }
+
+    #[test]
+    fn whether_an_interrupted_call_comes_again_is_the_kernels_choice() {
+        for value in [-4, -512, -516] {
+            let after = (FROM + 2, value);
+            check(libc::SYS_openat, value, Progress::Performed, after, 0);
+        }
+    }
+
+    #[test]
+    fn a_lock_that_another_thread_has_is_left_to_it() {
+        let (_, log) = Log::new().expect("a log");
+        let mut mapped = Mapped::new(log, TRAMPOLINES, 1);
+        let (from, nr, rdi, rsi, rdx, value) = (1, 2, 3, 4, 5, 6);
+        mapped.log.hold(Saved {
+            from,
+            nr,
+            rdi,
+            rsi,
+            rdx,
+            value,
+        });
+        let mut regs = registers();
+        regs.rcx = FROM;
+        regs.eflags = CARRY;
+        let tried = |at: &u64| progress(*at) == Some(Progress::Tried);
+        regs.rip = (BASE..).find(tried).expect("an address");
+        assert!(mapped.retreat(&mut regs, &Path));
+        assert_eq!(regs.rip, FROM);
+        assert!(mapped.log.is_in_flight());
+    }
+
+    #[test]
+    fn who_is_on_the_way_into_the_code_stays_out_of_it() {
+        let (_, log) = Log::new().expect("a log");
+        let mut mapped = Mapped::new(log, TRAMPOLINES, 1);
+        let tail = TRAMPOLINES + TRAMPOLINE_LEN + TAIL;
+        for (from, to) in [
+            (TRAMPOLINES + TRAMPOLINE_LEN, tail),
+            (TRAMPOLINES + TRAMPOLINE_LEN + 7, tail),
+            (tail, tail),
+            (tail + 2, tail + 2),
+            (BASE - 1, BASE - 1),
+        ] {
+            let mut regs = registers();
+            regs.rip = from;
+            assert_eq!(mapped.retreat(&mut regs, &Path), from != to);
+            assert_eq!(regs.rip, to);
+        }
+    }
+}
