@@ -121,12 +121,9 @@ impl Report {
         let sum = self.summary();
         let mut out = String::from("pcache: ");
         if sum.units == 1 && sum.hits == 1 {
-            let _ = write!(out, "skipped ({} units unchanged)", sum.skipped_units);
+            let _ = write!(out, "skipped ({} unchanged)", units(sum.skipped_units));
         } else {
-            let _ = write!(out, "{} units, {} skipped", sum.units, sum.hits);
-            if sum.not_stored > 0 {
-                let _ = write!(out, ", {} not cacheable", sum.not_stored);
-            }
+            let _ = write!(out, "{}, {} skipped", units(sum.units), sum.hits);
         }
         if sum.hits > 0 {
             if sum.saved_us >= 0 {
@@ -135,7 +132,20 @@ impl Report {
                 let _ = write!(out, ", lost {}", seconds(-sum.saved_us));
             }
         }
+        if let Some(reason) = self.why_not_the_whole() {
+            let _ = write!(out, "; the whole is not stored: {reason}");
+        }
         out
+    }
+
+    /// Why the command as a whole was not stored. (That single units below a
+    /// stored one were not is nobody's concern.)
+    fn why_not_the_whole(&self) -> Option<String> {
+        let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        lines.iter().find_map(|line| match &line.fate {
+            Fate::NotStored { reason } if line.unit == 1 => Some(reason.clone()),
+            _ => None,
+        })
     }
 
     /// What `--explain` shows.
@@ -160,6 +170,10 @@ impl Report {
         }
         out
     }
+}
+
+fn units(count: u64) -> String {
+    format!("{count} unit{}", if count == 1 { "" } else { "s" })
 }
 
 /// A duration for people.

@@ -62,14 +62,14 @@ fn a_summary_is_the_last_line_on_standard_error() {
     let arguments = ["--min-time", "0", "--", "sh", "-c", "echo aside >&2"];
     let run = pcache(&sandbox, &arguments);
     assert!(
-        run.err.starts_with("aside\npcache: 1 units, 0 skipped"),
+        run.err.starts_with("aside\npcache: 1 unit, 0 skipped"),
         "{}",
         run.err
     );
     let run = pcache(&sandbox, &arguments);
     assert!(
         run.err
-            .starts_with("aside\npcache: skipped (1 units unchanged)"),
+            .starts_with("aside\npcache: skipped (1 unit unchanged)"),
         "{}",
         run.err
     );
