@@ -10,6 +10,7 @@ mod doubts;
 mod effects;
 mod foreign;
 mod hits;
+mod lookups;
 mod misses;
 mod privileges;
 mod processes;

@@ -134,7 +134,7 @@ impl Sandbox {
 
     /// An edit that gives what it changes the same time whenever it is made: one
     /// after the set-up.
-    fn edit_then(&self, script: &str) {
+    pub(crate) fn edit_then(&self, script: &str) {
         let begun = self.next_tick();
         self.edit(script);
         age(&self.dir(), begun, LONG_AGO + 1000);

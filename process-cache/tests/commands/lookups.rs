@@ -1,0 +1,88 @@
+//! Processes that make so many lookups that they perform and log them by
+//! themselves: what is stored of them is what stops would have told.
+
+use crate::support::Sandbox;
+
+/// Each kind of lookup, hundreds of times, in one shell.
+const COMMAND: &str = "i=0
+    while [ $i -lt 200 ]; do
+        i=$((i + 1))
+        [ -e missing/$i ] && echo found $i
+        [ -f other/$i ] && echo other $i
+        [ -x sources/$i ] && echo program $i
+        [ -L sources/$i ] && echo link $i
+        . ./sources/$i
+    done
+    echo $sum > result";
+const SETUP: &str = "mkdir missing other sources aside
+    for i in $(seq 200); do echo 'sum=$((sum + '$i'))' > sources/$i; done
+    for i in $(seq 0 7 200); do echo text > other/$i; done";
+
+/// Edits, and whether the answer to a lookup changes by them.
+const EDITS: [(&str, bool); 9] = [
+    (":", false),
+    ("echo 'sum=1' > sources/150", true),
+    ("echo > missing/133", true),
+    ("rm other/140", true),
+    ("mkdir other/141", true),
+    ("chmod +x sources/199", true),
+    ("mv sources/3 aside; ln -s ../aside/3 sources/3", true),
+    ("rmdir missing; echo > missing; chmod -x missing", true),
+    ("echo > aside/new", false),
+];
+
+#[test]
+fn facts_are_the_same_with_and_without_stops() {
+    for [first, then] in [["auto", "stops"], ["stops", "auto"], ["auto", "auto"]] {
+        let mut sandbox = Sandbox::new(SETUP);
+        let by = |how: &str| vec![format!("--interception={how}")];
+        sandbox.options = by(first);
+        let run = sandbox.cached(COMMAND);
+        assert_eq!(run.whole().result, "stored", "{first}: {:#?}", run.units);
+        for (edit, misses) in EDITS {
+            sandbox.reset();
+            sandbox.edit_then(edit);
+            let plain = sandbox.plain(COMMAND);
+            sandbox.reset();
+            sandbox.edit_then(edit);
+            sandbox.options = [by(then), vec!["--read-only".to_owned()]].concat();
+            let run = sandbox.cached(COMMAND);
+            run.assert_like(&plain, edit);
+            assert_eq!(run.is_hit(), !misses, "{first}, {then}: {edit}");
+        }
+    }
+}
+
+#[test]
+fn what_one_process_makes_while_others_look_is_left_as_it_was_made() {
+    let command = "look() {
+            i=0
+            while [ $i -lt 300 ]; do
+                i=$((i + 1))
+                [ -e made/$i ] || [ -d made/d$i ] || [ -r nowhere/$i ]
+            done
+        }
+        make() {
+            i=0
+            while [ $i -lt 60 ]; do
+                i=$((i + 1))
+                [ -e made/d$i ]
+                mkdir made/d$i
+                echo $i > made/$i
+                mv made/$i made/d$i/file
+                [ $((i % 2)) = 0 ] || : > made/$i
+            done
+        }
+        mkdir made
+        look & make & look & look
+        wait
+        [ -e made/1 ] && [ ! -e made/2 ] && [ -e made/d60/file ] && echo all";
+    let sandbox = Sandbox::new("");
+    let plain = sandbox.plain(command);
+    assert_eq!(plain.out, "all\n");
+    for _ in 0..4 {
+        sandbox.reset();
+        let run = sandbox.cached(command);
+        run.assert_like(&plain, "under pcache");
+    }
+}
