@@ -102,9 +102,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
                 .push((workload.name.into(), format!("{missing} is not installed")));
             continue;
         }
-        let pristine = yard
-            .pristine(workload)
-            .with_context(|| format!("fetching {}", workload.name))?;
+        let pristine = match yard.pristine(workload) {
+            Ok(pristine) => pristine,
+            Err(error) => {
+                report.failed(workload.name, &error.context("fetching it"));
+                continue;
+            }
+        };
         if args.fetch {
             continue;
         }
@@ -116,13 +120,18 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             pristine,
         };
         for round in 1..=args.repeat {
-            bench
-                .round(round, &mut report)
-                .with_context(|| format!("building {}", workload.name))?;
+            if let Err(error) = bench.round(round, &mut report) {
+                report.failed(workload.name, &error);
+                break;
+            }
         }
     }
     if args.fetch {
-        return Ok(ExitCode::SUCCESS);
+        return Ok(if report.failed.is_empty() {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
+        });
     }
     print!("{}", report.markdown());
     if let Some(path) = &args.json {

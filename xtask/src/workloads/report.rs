@@ -72,6 +72,8 @@ pub(super) struct Report {
     pub(super) verdicts: Vec<Verdict>,
     /// Workloads that could not run here, and why.
     pub(super) skipped: Vec<(String, String)>,
+    /// Workloads that could not be fetched or built, and why.
+    pub(super) failed: Vec<(String, String)>,
 }
 
 impl Report {
@@ -97,14 +99,24 @@ impl Report {
             measurements: Vec::new(),
             verdicts: Vec::new(),
             skipped: Vec::new(),
+            failed: Vec::new(),
         }
     }
 
-    /// Whether every tree was equal.
+    /// Notes that a workload came to nothing.
+    pub(super) fn failed(&mut self, workload: &str, error: &anyhow::Error) {
+        let why = format!("{error:#}");
+        eprintln!("{workload} failed: {why}");
+        self.failed.push((workload.to_owned(), why));
+    }
+
+    /// Whether everything was built, and every tree was equal.
     pub(super) fn all_equal(&self) -> bool {
-        self.verdicts
-            .iter()
-            .all(|verdict| verdict.differences.is_empty())
+        self.failed.is_empty()
+            && self
+                .verdicts
+                .iter()
+                .all(|verdict| verdict.differences.is_empty())
     }
 
     /// The tables, as Markdown.
@@ -121,6 +133,9 @@ impl Report {
         self.scenarios(&mut text);
         for (name, why) in &self.skipped {
             let _ = writeln!(text, "skipped {name}: {why}");
+        }
+        for (name, why) in &self.failed {
+            let _ = writeln!(text, "FAILED {name}: {why}");
         }
         text
     }
