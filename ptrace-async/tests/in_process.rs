@@ -1349,13 +1349,11 @@ fn a_program_that_restricts_its_calls_is_left_alone() {
 #[test]
 fn static_programs_are_no_exception() {
     for flags in [
-        &["-static"][..],
-        &["-static-pie", "-fPIE"],
-        &["-static", "-no-pie"],
+        ["-static", "-no-pie", "-DRAW"],
+        ["-static", "-no-pie", "-DLIBC_SITES"],
+        ["-static-pie", "-fPIE", "-DLIBC_SITES"],
     ] {
-        let built = program(EVERY_FORM, &[flags, &["-DRAW"]].concat());
-        compare(&[built.path()], 20_000);
-        let built = program(EVERY_FORM, &[flags, &["-DLIBC_SITES"]].concat());
+        let built = program(EVERY_FORM, &flags);
         compare(&[built.path()], 1_000);
     }
 }
@@ -1370,4 +1368,158 @@ fn a_program_under_address_sanitizer_is_no_exception() {
     assert_eq!(run.end(), Seen::Exited(0), "{}", run.output);
     assert_eq!(run.output, output);
     is_in_use(&run, 1000);
+}
+
+#[test]
+fn a_handler_may_fork() {
+    let built = program(
+        &format!(
+            "{STORM}{}",
+            r#"
+        static volatile int inside;
+        static pid_t first;
+        static void forks(int signal) {
+            int saved = errno;
+            if (getpid() != first || handled >= 400) return;
+            handled++;
+            pid_t child = fork();
+            /* Both go on with the lookup that was interrupted. */
+            if (!child) stop();
+            errno = saved;
+        }
+        int main(int argc, char **argv) {
+            begin(argv[1]);
+            warm();
+            first = getpid();
+            struct sigaction action = {.sa_handler = SIG_IGN};
+            sigaction(SIGCHLD, &action, 0);
+            start(forks, 0);
+            for (int i = 0; i < 200000 && handled < 400; i++) {
+                char path[40];
+                sprintf(path, "parent/%d", i);
+                CHECK(access(path, 0) == -1 && errno == ENOENT);
+                close(open("/dev/null", O_RDONLY));
+                if (getpid() != first) break;
+            }
+            if (getpid() != first) {
+                access("child/0", 0);
+                _exit(0);
+            }
+            stop();
+            dprintf(out, "%d", handled);
+            return 0;
+        }"#
+        ),
+        &[],
+    );
+    let run = traced(&[built.path()], How::InProcess);
+    assert_eq!(run.end(), Seen::Exited(0), "{}", run.output);
+    // Not one of the children was in the log of its parent.
+    let handled: usize = run.output.parse().expect("a number");
+    assert!(handled > 10, "{handled}");
+    assert_eq!(numbers(&run, "child/").len(), handled);
+    for (tid, lookup) in &run.lookups {
+        let path = lookup.path.as_deref().unwrap_or_default();
+        assert!(!path.starts_with("child/") || *tid != run.first, "{path}");
+    }
+    let parents: Vec<u32> = run
+        .of(run.first)
+        .iter()
+        .filter_map(|lookup| {
+            lookup
+                .path
+                .as_deref()?
+                .strip_prefix("parent/")?
+                .parse()
+                .ok()
+        })
+        .collect();
+    let wrong = parents
+        .iter()
+        .enumerate()
+        .find(|(at, number)| *at != **number as usize);
+    assert_eq!(wrong, None, "{} lookups", parents.len());
+    is_in_use(&run, 400);
+}
+
+#[test]
+fn a_program_that_writes_into_the_log_is_found_out() {
+    let built = program(
+        &format!(
+            "{STORM}{}",
+            r#"
+        int main(int argc, char **argv) {
+            begin(argv[1]);
+            warm();
+            for (int i = 0; i < 10; i++) make("before/", i);
+            /* Where the entries are. */
+            memset((char *)0x6fe000001000 + 128, 0xff, 1000);
+            for (int i = 0; i < 10; i++) make("meanwhile/", i);
+            mkdir("directory", 0777);
+            for (int i = 0; i < 100; i++) make("after/", i);
+            return 0;
+        }"#
+        ),
+        &[],
+    );
+    let run = traced(&[built.path()], How::InProcess);
+    assert_eq!(run.end(), Seen::Exited(0), "{}", run.output);
+    assert_eq!(run.lost, 1);
+    counts_up(&run, "after/", 100);
+}
+
+#[test]
+fn threads_beside_a_vfork_are_not_taken_for_the_child() {
+    let built = program(
+        &format!(
+            "{STORM}{}",
+            r#"
+        static volatile int done;
+        static void *thread(void *unused) {
+            for (int i = 0; i < 3000 || !done; i++) make("thread/", i);
+            return 0;
+        }
+        int main(int argc, char **argv) {
+            char *words[] = {"true", 0};
+            pthread_t id;
+            begin(argv[1]);
+            warm();
+            pthread_create(&id, 0, thread, 0);
+            for (int i = 0; i < 50; i++) {
+                pid_t child;
+                int status;
+                posix_spawn_file_actions_t actions;
+                posix_spawn_file_actions_init(&actions);
+                posix_spawn_file_actions_addclose(&actions, 100);
+                CHECK(!posix_spawn(&child, "/bin/true", &actions, 0, words, environ));
+                CHECK(waitpid(child, &status, 0) == child && status == 0);
+                make("main/", i);
+            }
+            done = 1;
+            pthread_join(id, 0);
+            return 0;
+        }"#
+        ),
+        &[],
+    );
+    let run = traced(&[built.path()], How::InProcess);
+    assert_eq!(run.end(), Seen::Exited(0), "{}", run.output);
+    counts_up(&run, "main/", 50);
+    let count = numbers(&run, "thread/").len();
+    counts_up(&run, "thread/", count as u32);
+    let threads: BTreeSet<Tid> = run
+        .lookups
+        .iter()
+        .filter(|(_, lookup)| {
+            lookup
+                .path
+                .as_deref()
+                .is_some_and(|path| path.starts_with("thread/"))
+        })
+        .map(|(tid, _)| *tid)
+        .collect();
+    assert!(threads.len() <= 2, "{threads:?}");
+    let closes = |(tid, lookup): &&(Tid, Lookup)| lookup.fd == 100 && threads.contains(tid);
+    assert_eq!(run.lookups.iter().filter(closes).count(), 0);
+    is_in_use(&run, 500);
 }
