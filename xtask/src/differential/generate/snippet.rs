@@ -66,7 +66,7 @@ const PURE: &[&str] = &[
     "gzip -nc {i} > {o}",
     "gzip -nc {i} | gzip -dc > {o}",
     "dd if={i} of={o} bs=3 count={n} 2> /dev/null",
-    "dd if={i} of={o} bs=4 seek={n} conv=notrunc 2> /dev/null",
+    "[ {i} -ef {o} ] || dd if={i} of={o} bs=4 seek={n} conv=notrunc 2> /dev/null",
     "printf %s {w} | dd of={o} conv=notrunc bs=1 seek={n} 2> /dev/null",
     "paste {i} {j} > {o}",
     "diff {i} {j} > {o}; true",
