@@ -115,7 +115,8 @@ impl Session {
             return Err("has no key".to_owned());
         };
         self.check_conflicts(unit)?;
-        let facts = preconditions(unit)?;
+        let mut facts = preconditions(unit)?;
+        look_at_what_is_gone(unit, &mut facts);
         let stream = self.stream(unit)?;
         let positions = self.positions(unit)?;
         let flags = self.flags(unit);
@@ -320,6 +321,35 @@ impl Session {
         child.written = Vec::new();
         self.units[id.0 as usize] = child;
     }
+}
+
+/// Of what was written without looking and is gone at the end, it counts
+/// whether it was there: removing it changes the time of its directory, and so
+/// does making it first, but leaving it away does not.
+fn look_at_what_is_gone(unit: &Unit, facts: &mut Vec<(Query, Observed)>) {
+    let mut looked = FxHashMap::default();
+    for (query, observed) in facts.iter_mut() {
+        if let Query::Target(path) = query
+            && let Some(change) = unit.changes.get(path)
+            && rustix::fs::lstat(path.as_path()).is_err()
+        {
+            let initial = change.initial.as_deref();
+            let answer = initial.map_or(Answer::Error(libc::ENOENT), World::kind_of);
+            *observed = Observed::Answer(answer);
+            *query = Query::Kind {
+                path: path.clone(),
+                follow: false,
+            };
+            looked.insert(query.clone(), 0);
+        }
+    }
+    // It may have been asked before.
+    facts.retain(|(query, _)| {
+        looked.get_mut(query).is_none_or(|times| {
+            *times += 1;
+            *times == 1
+        })
+    });
 }
 
 /// Stands in a unit's place while it is moved.

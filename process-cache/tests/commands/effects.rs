@@ -38,6 +38,21 @@ fn hard_links_to_symbolic_links_come_back() {
 }
 
 #[test]
+fn what_comes_and_goes_leaves_a_new_time_of_its_directory() {
+    let command = "echo 1 > d/f; rm d/f";
+    for (setup, edit) in [("echo 0 > d/f", "rm d/f"), (":", "echo 0 > d/f")] {
+        let sandbox = Sandbox::new(&format!("mkdir d; {setup}"));
+        sandbox.cached(command);
+        sandbox.reset();
+        sandbox.edit(&format!("{edit}; touch -d @1000000000 d"));
+        sandbox.cached(command);
+        let found = fs::metadata(sandbox.path("d")).expect("d");
+        assert_ne!(found.mtime(), 1_000_000_000, "after {edit}");
+        assert!(!sandbox.path("d/f").exists(), "after {edit}");
+    }
+}
+
+#[test]
 fn deletions_are_repeated() {
     check_hit("echo 1 > f; ln -s f l; mkdir d", "rm f l; rmdir d");
 }
