@@ -230,7 +230,7 @@ impl Bench<'_> {
             sides.push((Side::Other, Runner::Ccache));
             std::fs::create_dir_all(arena.parked(Side::Other))?;
         }
-        let mut unstable = None;
+        let mut unstable = BTreeSet::new();
         for scenario in ALL {
             let wanted = scenario == Scenario::Cold
                 || self.args.scenario.is_empty()
@@ -363,15 +363,15 @@ impl Bench<'_> {
     fn compare(
         &self,
         arena: &Arena,
-        unstable: &mut Option<BTreeSet<PathBuf>>,
+        unstable: &mut BTreeSet<PathBuf>,
     ) -> anyhow::Result<Vec<String>> {
         let snapshot = |side| Snapshot::take(&arena.parked(side), &Story::default(), 0);
         let (mut ours, mut theirs) = (snapshot(Side::Plain)?, snapshot(Side::Cached)?);
-        if !ours.differing_paths(&theirs).is_empty() {
-            let unstable = match unstable {
-                Some(unstable) => unstable,
-                None => unstable.insert(self.unstable(arena)?),
-            };
+        ours.leave_out(unstable);
+        theirs.leave_out(unstable);
+        let suspects = ours.differing_paths(&theirs);
+        if !suspects.is_empty() {
+            unstable.extend(self.unstable(arena, &suspects)?);
             ours.leave_out(unstable);
             theirs.leave_out(unstable);
         }
@@ -399,11 +399,17 @@ impl Bench<'_> {
         Ok(differences)
     }
 
-    /// The paths whose content two plain builds do not agree on.
-    fn unstable(&self, arena: &Arena) -> anyhow::Result<BTreeSet<PathBuf>> {
+    /// The paths whose content plain builds do not agree on. Builds until all
+    /// suspects are among them, or often enough to see the other order of two
+    /// things.
+    fn unstable(
+        &self,
+        arena: &Arena,
+        suspects: &BTreeSet<PathBuf>,
+    ) -> anyhow::Result<BTreeSet<PathBuf>> {
         let mut paths = BTreeSet::new();
         let mut first: Option<Snapshot> = None;
-        for _ in 0..2 {
+        for _ in 0..MAX_PLAIN {
             let aside = arena.parked(Side::Plain).with_file_name("kept");
             std::fs::rename(arena.parked(Side::Plain), &aside)?;
             std::fs::create_dir(arena.parked(Side::Plain))?;
@@ -413,12 +419,18 @@ impl Bench<'_> {
             std::fs::rename(&aside, arena.parked(Side::Plain))?;
             match &first {
                 None => first = Some(snapshot),
-                Some(first) => paths = first.differing_paths(&snapshot),
+                Some(first) => paths.extend(first.differing_paths(&snapshot)),
+            }
+            if suspects.is_subset(&paths) {
+                break;
             }
         }
         Ok(paths)
     }
 }
+
+/// Plain builds that must agree on a file before it counts as deterministic.
+const MAX_PLAIN: usize = 8;
 
 /// Where distributions keep links from compiler names to ccache.
 const CCACHE_LINKS: &str = "/usr/lib/ccache";

@@ -11,10 +11,9 @@
 //! a line in the log: the path taken in doubt is the stop.
 //!
 //! What is performed here: readlink, readlinkat, access, faccessat,
-//! faccessat2; stat, lstat, newfstatat of what does not exist, and of open
-//! files; opening for reading, except directories; close. A call is made again
-//! only if it failed, or told what exists, which is harmless. A site may make
-//! other calls as well (`syscall` of libc makes any): they are made there.
+//! faccessat2, stat, lstat, newfstatat; opening for reading, except
+//! directories; close. A call is made again only if it failed, which is
+//! harmless. A site may make other calls as well (`syscall` of libc makes any): they are made there.
 #![expect(unsafe_code, reason = "assembly, and the symbols around it")]
 
 use super::log::Header;
@@ -128,9 +127,9 @@ ptrace_async_in_process_noted:
     cmp $257, %ecx
     je 35f
     cmp $4, %ecx
-    je 70f
+    je 37f
     cmp $6, %ecx
-    je 70f
+    je 37f
     cmp $262, %ecx
     je 38f
     // Links and permissions.
@@ -157,11 +156,16 @@ ptrace_async_in_process_noted:
     js 70f
     jmp 40f
 
-38: // Metadata of what exists: only of a descriptor. The path may be NULL.
+37: // Metadata.
+    test %rax, %rax
+    jnz 70f
+    jmp 40f
+
+38: // Of a descriptor too, whose path may be NULL.
     test %rax, %rax
     jnz 70f
     test $0x1000, %r10d
-    jz 70f
+    jz 40f
     test %rsi, %rsi
     jz 70f
     cmpb $0, (%rsi)
