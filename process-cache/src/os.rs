@@ -9,7 +9,7 @@
 
 use std::io;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 use ptrace_async::event::Tid;
 
@@ -97,13 +97,19 @@ pub fn is_ignored(signal: i32) -> bool {
 
 static FORWARD_TO: AtomicI32 = AtomicI32::new(0);
 
-/// Passes `signals` on to a process from now on (0: nobody yet).
+/// Signals that came before anybody was there to get them, as bits.
+static MISSED: AtomicU64 = AtomicU64::new(0);
+
+/// Passes `signals` on to a process from now on, those that have come already
+/// included (0: nobody yet).
 pub fn forward(signals: &[i32], to: Tid) {
     extern "C" fn handler(signal: i32) {
         let to = FORWARD_TO.load(Ordering::Relaxed);
         if to > 0 {
             // SAFETY: kill takes numbers and is async-signal-safe.
             unsafe { libc::kill(to, signal) };
+        } else {
+            MISSED.fetch_or(1 << signal, Ordering::Relaxed);
         }
     }
     FORWARD_TO.store(to, Ordering::Relaxed);
@@ -117,6 +123,15 @@ pub fn forward(signals: &[i32], to: Tid) {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = handler as *const () as usize;
             libc::sigaction(signal, &raw const action, std::ptr::null_mut());
+        }
+    }
+    if to > 0 {
+        let early = MISSED.swap(0, Ordering::Relaxed);
+        for &signal in signals {
+            if early & 1 << signal != 0 {
+                // SAFETY: kill takes numbers.
+                unsafe { libc::kill(to, signal) };
+            }
         }
     }
 }
@@ -325,5 +340,26 @@ pub fn wait_for(pid: Tid) -> Option<i32> {
         if io::Error::last_os_error().raw_os_error() != Some(libc::EINTR) {
             return None;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::process::ExitStatusExt;
+
+    #[test]
+    fn a_signal_that_comes_early_is_passed_on_late() {
+        let signals = [libc::SIGUSR2];
+        forward(&signals, 0);
+        // SAFETY: raise takes a number, and has a handler to go to.
+        unsafe { libc::raise(libc::SIGUSR2) };
+        let mut child = std::process::Command::new("sleep")
+            .arg("1000")
+            .spawn()
+            .expect("sleep starts");
+        forward(&signals, child.id() as Tid);
+        let status = child.wait().expect("it ends");
+        assert_eq!(status.signal(), Some(libc::SIGUSR2));
     }
 }

@@ -78,24 +78,7 @@ impl Session {
         let time = match &made {
             Some(change) => change.time,
             None if is_regular(stat) => {
-                // What moves keeps its time.
-                let content = self.content(to, stat);
-                let observed = Observed::Content(content);
-                self.note(unit, Query::Content(from.clone()), observed, from.clone());
-                let query = Query::Stat {
-                    path: from.clone(),
-                    follow: false,
-                    time: TimeUse::Modified,
-                };
-                let observed = Observed::Metadata {
-                    stat: Box::new(*stat),
-                    content: None,
-                };
-                let seen = self.unit(unit).observations.contains_key(&query);
-                self.note(unit, query.clone(), observed, from.clone());
-                if let Some(noted) = self.unit(unit).observations.get_mut(&query) {
-                    noted.carried = !seen;
-                }
+                self.carried(unit, from, to, stat);
                 if stat.st_nlink > 1 {
                     self.doubt(
                         unit,
@@ -176,6 +159,28 @@ impl Session {
         }
     }
 
+    /// What had the name `from`, and is at `now`, keeps its content and its
+    /// times under another name.
+    fn carried(&mut self, unit: UnitId, from: &FilePath, now: &FilePath, stat: &Stat) {
+        let content = self.content(now, stat);
+        let observed = Observed::Content(content);
+        self.note(unit, Query::Content(from.clone()), observed, from.clone());
+        let query = Query::Stat {
+            path: from.clone(),
+            follow: false,
+            time: TimeUse::Modified,
+        };
+        let observed = Observed::Metadata {
+            stat: Box::new(*stat),
+            content: None,
+        };
+        let seen = self.unit(unit).observations.contains_key(&query);
+        self.note(unit, query.clone(), observed, from.clone());
+        if let Some(noted) = self.unit(unit).observations.get_mut(&query) {
+            noted.carried = !seen;
+        }
+    }
+
     pub(super) fn linked(&mut self, unit: UnitId, before: &Before, from: &Place, to: &PathRef) {
         let Some((target, initial)) = before.last().cloned() else {
             return;
@@ -196,6 +201,10 @@ impl Session {
             if !made {
                 let stat = rustix::fs::lstat(source.as_path()).ok();
                 self.expect_kind(unit, source, stat.as_ref());
+                if let Some(stat) = stat.filter(is_regular) {
+                    // It can be looked at by its new name.
+                    self.carried(unit, source, source, &stat);
+                }
             }
         }
         let change = self.remade(unit, &target, initial, TimeState::Kept);
