@@ -305,6 +305,8 @@ pub struct Unit {
     pub written_bytes: u64,
     /// Requests for random bytes so far (per process image).
     pub random_requests: u32,
+    /// It has asked for the bounds of its stack.
+    pub knows_stack: bool,
     /// Clock reads so far.
     pub clock_reads: u32,
     /// It has asked for its own name, which Perl does right before it compiles
@@ -344,6 +346,7 @@ impl Unit {
             sought: Vec::new(),
             written_bytes: 0,
             random_requests: 0,
+            knows_stack: false,
             clock_reads: 0,
             knows_itself: false,
             names: Vec::new(),

@@ -53,6 +53,13 @@ impl Session {
                 return;
             }
             Class::Usage if self.unit(unit).policy.meters => return,
+            Class::Usage
+                if self.unit(unit).policy.stack
+                    && path.path.as_os_str() == "/proc/self/maps"
+                    && !std::mem::replace(&mut self.unit(unit).knows_stack, true) =>
+            {
+                return;
+            }
             Class::Usage | Class::Volatile => {
                 if error.is_none() {
                     self.doubt(unit, format!("opens {}", path.path.display()), true);

@@ -180,6 +180,10 @@ fn what_shows_how_it_is_doing_runs_again() {
         check_runs_again(&format!("cat {file}"), &format!("opens {file}"));
     }
     check_runs_again("head -c 8 /dev/urandom", "reads /dev/urandom");
+    // grep may ask for the bounds of its stack, once.
+    check_hit("echo a > f", "grep a f");
+    check_runs_again("grep -c . /proc/self/maps", "opens /proc/self/maps");
+    check_runs_again("cd /proc/self && grep -c . maps", "opens /proc/self/maps");
 }
 
 #[test]
