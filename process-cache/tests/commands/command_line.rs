@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
-use crate::support::{PCACHE, Run, Sandbox};
+use crate::support::{PCACHE, Run, Sandbox, copy_program};
 
 /// `pcache` with these arguments only.
 fn pcache(sandbox: &Sandbox, arguments: &[&str]) -> Run {
@@ -211,7 +211,7 @@ fn a_user_without_rights_gets_hits_too() {
     }
     // The build directory may be closed to others.
     let program = root.join("pcache");
-    fs::copy(PCACHE, &program).expect("a copy");
+    copy_program(PCACHE, &program);
     let run = || {
         let mut command = Command::new("setpriv");
         command

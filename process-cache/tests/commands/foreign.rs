@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use crate::support::Sandbox;
+use crate::support::{Sandbox, copy_program};
 
 /// Where the kernel puts an [`image`].
 const BASE: u32 = 0x0804_8000;
@@ -53,11 +53,18 @@ const OPEN: u32 = 5;
 const CLOSE: u32 = 6;
 const EXECVE: u32 = 11;
 
+fn make_program(sandbox: &Sandbox, path: &std::path::Path, bytes: &[u8]) {
+    let source = sandbox.path("source");
+    fs::write(&source, bytes).expect("a file");
+    copy_program(&source, path);
+    fs::remove_file(source).expect("a file");
+}
+
 /// A sandbox with such a program as `p`; none if this kernel runs none.
 fn sandbox(setup: &str, code: &[u8], data: &[u8]) -> Option<Sandbox> {
     let sandbox = Sandbox::new(setup);
     let probe = sandbox.path("probe");
-    fs::write(&probe, image(&call(EXIT, 0, 0, 0), b"")).expect("a file");
+    make_program(&sandbox, &probe, &image(&call(EXIT, 0, 0, 0), b""));
     fs::set_permissions(&probe, fs::Permissions::from_mode(0o755)).expect("a mode");
     if !sandbox.plain("./probe").status.success() {
         eprintln!("skipped: this kernel runs no 32-bit programs");
@@ -65,7 +72,7 @@ fn sandbox(setup: &str, code: &[u8], data: &[u8]) -> Option<Sandbox> {
     }
     fs::remove_file(probe).expect("a file");
     let program = sandbox.path("p");
-    fs::write(&program, image(code, data)).expect("a file");
+    make_program(&sandbox, &program, &image(code, data));
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("a mode");
     Some(sandbox)
 }

@@ -10,7 +10,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::support::{PCACHE, Run, Sandbox, program};
+use crate::support::{PCACHE, Run, Sandbox, copy_program, program};
 
 /// An ordinary user, and another one who owns a program.
 const USER: u32 = 65534;
@@ -37,7 +37,7 @@ impl Ordinary {
             fs::set_permissions(path, fs::Permissions::from_mode(0o777)).expect("a mode");
         }
         let pcache = root.join("pcache");
-        fs::copy(PCACHE, &pcache).expect("a copy");
+        copy_program(PCACHE, &pcache);
         Some(Self { sandbox, pcache })
     }
 
@@ -46,7 +46,7 @@ impl Ordinary {
         let ordinary = Self::new("")?;
         let id = program(&["id"])?;
         let copy = ordinary.sandbox.path("their-id");
-        fs::copy(id, &copy).expect("a copy");
+        copy_program(id, &copy);
         std::os::unix::fs::chown(&copy, Some(OWNER), Some(OWNER)).expect("an owner");
         fs::set_permissions(&copy, fs::Permissions::from_mode(0o4755)).expect("a mode");
         let plain = ordinary.run(&["./their-id", "-u"]);

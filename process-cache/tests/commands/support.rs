@@ -352,6 +352,14 @@ pub(crate) fn check_uncacheable(setup: &str, command: &str, reason: &str) {
     }
 }
 
+/// Copies a file that is going to be executed. Not in this process: a child
+/// that another test starts meanwhile would have it open for writing for a
+/// moment, and it could not be executed (`ETXTBSY`).
+pub(crate) fn copy_program(from: impl AsRef<Path>, to: &Path) {
+    let copied = Command::new("cp").arg(from.as_ref()).arg(to).status();
+    assert!(copied.is_ok_and(|status| status.success()), "cp to {to:?}");
+}
+
 /// The first of these programs that is there and is no script; says so if
 /// there is none.
 pub(crate) fn program(names: &[&str]) -> Option<String> {

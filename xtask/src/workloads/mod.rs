@@ -253,6 +253,10 @@ impl Bench<'_> {
                 report.measurements.push(measurement);
             }
             let differences = self.compare(&arena, &mut unstable)?;
+            // At once: the tables come at the end, if it comes to that.
+            for line in &differences {
+                eprintln!("{} {scenario:?} differs: {line}", self.workload.name);
+            }
             report.verdicts.push(Verdict {
                 workload: self.workload.name,
                 scenario,
