@@ -45,6 +45,11 @@ pub(super) fn forget_outputs(unit: &mut Unit) {
         if before.iter().any(reads) {
             continue;
         }
+        // Through a link another name is written than the one looked at, and a
+        // program that removes what is there removes the link.
+        if !before.iter().all(|query| names(unit, query, &path)) {
+            continue;
+        }
         let first = before
             .iter()
             .filter_map(|query| unit.observations.remove(query))
@@ -69,6 +74,30 @@ pub(super) fn forget_outputs(unit: &mut Unit) {
             change.would_remove = true;
         }
     }
+}
+
+/// Whether a question was put by the canonical name of `path`, or by one that
+/// differs in the links to its directory only.
+fn names(unit: &Unit, query: &Query, path: &FilePath) -> bool {
+    let (Query::Stat { path: given, .. }
+    | Query::Link(given)
+    | Query::Kind { path: given, .. }
+    | Query::Access { path: given, .. }
+    | Query::Target(given)) = query
+    else {
+        return false;
+    };
+    if given == path {
+        return true;
+    }
+    let (Some(above), Some(canonical)) = (given.parent(), path.parent()) else {
+        return false;
+    };
+    let seen = unit.observations.get(&Query::RealPath(above.into()));
+    given.file_name() == path.file_name()
+        && seen.is_some_and(|seen| {
+            matches!(&seen.observed, Observed::Answer(Answer::Path(found)) if found.as_path() == canonical)
+        })
 }
 
 /// Whether nothing of what was there is left.
@@ -121,6 +150,31 @@ mod tests {
             assert_eq!(queries(&unit), [&target]);
             assert_eq!(unit.changes[&FilePath::from("/w/o")].fresh, removed);
         }
+    }
+
+    #[test]
+    fn what_is_written_through_a_link_counts() {
+        let mut unit = unit(b"as");
+        let path = FilePath::from("/w/o");
+        unit.observe(1, Query::Link("/w/link".into()), ABSENT, path);
+        forget_outputs(&mut unit);
+        assert_eq!(unit.observations.len(), 3);
+        assert!(!unit.changes[&FilePath::from("/w/o")].fresh);
+    }
+
+    #[test]
+    fn links_to_the_directory_make_no_difference() {
+        let mut unit = unit(b"as");
+        let path = FilePath::from("/w/o");
+        unit.observe(1, Query::Link("/v/o".into()), ABSENT, path);
+        let real = Observed::Answer(Answer::Path("/w".into()));
+        unit.observe(1, Query::RealPath("/v".into()), real, "/v".into());
+        forget_outputs(&mut unit);
+        assert!(
+            unit.observations
+                .contains_key(&Query::Target("/w/o".into()))
+        );
+        assert_eq!(unit.observations.len(), 2);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
 use std::io;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use super::clock::{self, Nanos};
@@ -64,6 +64,40 @@ impl Story {
     }
 }
 
+/// A file or directory that is readable for a while.
+struct Opened {
+    path: PathBuf,
+    /// The permissions to go back to.
+    mode: Option<u32>,
+}
+
+impl Opened {
+    fn new(path: &Path, metadata: &fs::Metadata) -> Self {
+        let mode = metadata.mode() & 0o7777;
+        let needed = match metadata.file_type() {
+            kind if kind.is_dir() => 0o500,
+            kind if kind.is_file() => 0o400,
+            _ => 0,
+        };
+        let closed = mode & needed != needed && !rustix::process::geteuid().is_root();
+        let changed =
+            closed && fs::set_permissions(path, fs::Permissions::from_mode(mode | needed)).is_ok();
+        Self {
+            path: path.to_owned(),
+            mode: changed.then_some(mode),
+        }
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        if let Some(mode) = self.mode {
+            // It was ours a moment ago.
+            let _ = fs::set_permissions(&self.path, fs::Permissions::from_mode(mode));
+        }
+    }
+}
+
 impl Snapshot {
     /// Reads the tree below `root`.
     ///
@@ -94,6 +128,8 @@ impl Snapshot {
             let metadata = fs::symlink_metadata(&full)?;
             let file_type = metadata.file_type();
             let time = clock::modified(&metadata);
+            // What its owner may not read can be read after all by its owner.
+            let _open = Opened::new(&full, &metadata);
             let (kind, content) = if file_type.is_file() {
                 ("file", normalise(&path, fs::read(&full)?, &full))
             } else if file_type.is_symlink() {
