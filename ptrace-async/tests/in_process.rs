@@ -1076,7 +1076,8 @@ fn the_descriptors_of_threads_are_given_back_in_order() {
     assert_eq!(run.end(), Seen::Exited(0), "{}", run.output);
     // The close of a thread is told before the call that gets its descriptor.
     assert_eq!(run.clashes, 0);
-    is_in_use(&run, 500);
+    // Those of the first loop; how far the others come is a matter of time.
+    is_in_use(&run, 300);
 }
 
 #[test]
