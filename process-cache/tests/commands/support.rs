@@ -352,6 +352,17 @@ pub(crate) fn check_uncacheable(setup: &str, command: &str, reason: &str) {
     }
 }
 
+/// Runs twice, with whatever output, and is not stored for this reason.
+#[track_caller]
+pub(crate) fn check_runs_again(command: &str, reason: &str) {
+    let sandbox = Sandbox::new("echo 1 > f");
+    for _ in 0..2 {
+        let run = sandbox.cached(command);
+        assert!(run.status.success(), "{run:?}");
+        run.assert_uncacheable(reason);
+    }
+}
+
 /// Copies a file that is going to be executed. Not in this process: a child
 /// that another test starts meanwhile would have it open for writing for a
 /// moment, and it could not be executed (`ETXTBSY`).

@@ -1,6 +1,6 @@
 //! Time and chance are inputs: what shows them is run again.
 
-use crate::support::{Sandbox, check_hit, check_uncacheable, program};
+use crate::support::{Sandbox, check_hit, check_runs_again, check_uncacheable, program};
 
 #[test]
 fn the_date_in_a_file_is_written_again() {
@@ -9,17 +9,6 @@ fn the_date_in_a_file_is_written_again() {
     let first = sandbox.text("x");
     sandbox.cached("date +%N > x");
     assert_ne!(sandbox.text("x"), first);
-}
-
-/// The command runs each time, for this reason.
-#[track_caller]
-fn check_runs_again(command: &str, reason: &str) {
-    let sandbox = Sandbox::new("echo 1 > f");
-    for _ in 0..2 {
-        let run = sandbox.cached(command);
-        assert!(run.status.success(), "{run:?}");
-        run.assert_uncacheable(reason);
-    }
 }
 
 #[test]

@@ -1,21 +1,10 @@
 //! Everyday programs that start with a look at the clock or with chance: they
 //! are skipped where neither can show, and only there.
 
-use crate::support::{Sandbox, check_hit, check_uncacheable, program};
+use crate::support::{Sandbox, check_hit, check_runs_again, check_uncacheable, program};
 
 /// The versions of Python of which it is known what they do at their start.
 const PYTHONS: [&str; 3] = ["python3.11", "python3.12", "python3.10"];
-
-/// Runs twice, with whatever output, and is not stored for this reason.
-#[track_caller]
-fn check_runs_again(command: &str, reason: &str) {
-    let sandbox = Sandbox::new("echo 1 > f");
-    for _ in 0..2 {
-        let run = sandbox.cached(command);
-        assert!(run.status.success(), "{run:?}");
-        run.assert_uncacheable(reason);
-    }
-}
 
 #[test]
 fn python_is_skipped() {
