@@ -170,8 +170,9 @@ pub(super) fn project(dice: &mut Dice, _tools: Tools) -> Project {
                     "./s{r}.sh x",
                     ". ./s{r}.sh",
                     "(sh s{r}.sh; true) 2>&1 | cat",
-                    // Not into another name of a file that it reads.
-                    "rm -f out/p3.txt; sh s{r}.sh > out/p3.txt 2>&1",
+                    // Not into another name of a file that it reads, and none
+                    // that it truncates while `cat` above still writes to it.
+                    "rm -f out/s{r}.txt; sh s{r}.sh > out/s{r}.txt 2>&1",
                 ]);
                 blocks.push(format!(
                     "{}\n",
