@@ -187,6 +187,7 @@ fn restoring(c: &mut Criterion) {
                 path: dir.path().join("out").into(),
                 content,
                 length: bytes.len() as u64,
+                holes: false,
                 mode: None,
                 create_mode: 0o644,
                 fresh,

@@ -323,20 +323,25 @@ fn establish(
             change.time = time_state(time);
         }
         Effect::Append {
-            create_mode, time, ..
+            length,
+            create_mode,
+            time,
+            ..
         } => {
             let first = change.content.is_none();
             made(change);
             if first {
                 change.create_mode = Some(*create_mode);
                 change.initial_content = initial_content;
-                change.appended_from = change
-                    .initial
-                    .as_deref()
-                    .map(|stat| stat.st_size as u64)
-                    .filter(|n| *n > 0);
+                let before = change.initial.as_deref().map(|stat| stat.st_size as u64);
+                change.appended_from = Some(before.unwrap_or(0));
             }
-            change.time = time_state(time);
+            change.time = match time {
+                // It was only created.
+                Time::Kept if change.was_absent() => TimeState::Present,
+                _ => time_state(time),
+            };
+            change.dated |= *length == 0 && *time == Time::Present;
         }
         Effect::MakeDir { time, .. } => {
             made(change);
@@ -362,6 +367,7 @@ fn establish(
         Effect::SetTimes { time, .. } => {
             change.meta.get_or_insert(seq);
             change.time = time_state(time);
+            change.dated |= *time == Time::Present;
         }
     }
 }

@@ -101,6 +101,8 @@ pub enum Effect {
         content: Digest,
         /// Its length in bytes.
         length: u64,
+        /// Its pages of zeros take no room on the disk.
+        holes: bool,
         /// Permission bits: `Some` sets them exactly (chmod, or a new file).
         mode: Option<u32>,
         /// Permission bits for the case that it has to be created.

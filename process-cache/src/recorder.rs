@@ -63,7 +63,7 @@ impl Session {
                 wait.extend(self.contents.pending(stat));
                 // What the initial content was may matter: appending to it,
                 // writing into it, or moving it elsewhere.
-                if !self.unit(unit).changes.contains_key(&located.resource) && stat.st_size > 0 {
+                if !self.unit(unit).changes.contains_key(&located.resource) {
                     let content = self.content(&located.resource, stat);
                     if content.is_pending() {
                         wait.push(content);
@@ -242,6 +242,7 @@ impl Session {
                 };
                 if let Some(change) = self.meta_change(unit, before, &place) {
                     change.time = time;
+                    change.dated |= time == TimeState::Present;
                 }
             }
             IoEvent::Write {

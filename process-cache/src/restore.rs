@@ -164,6 +164,11 @@ fn content_of(effect: &Effect) -> Option<(&Digest, u64)> {
     }
 }
 
+/// Whether the pages of zeros of what an effect writes take no room.
+fn has_holes(effect: &Effect) -> bool {
+    matches!(effect, Effect::Write { holes: true, .. })
+}
+
 /// Whether a time has to be set again after everything else.
 fn is_explicit(time: Time) -> bool {
     matches!(time, Time::Set(..))

@@ -287,7 +287,10 @@ impl Session {
     /// The content of a regular file, being digested from now on if need be.
     pub fn content(&mut self, path: &Path, stat: &Stat) -> Arc<Content> {
         let (content, fresh) = self.contents.get(&self.world, path, stat);
-        if fresh {
+        if fresh && stat.st_size == 0 {
+            // Costs no more than a lookup.
+            content.compute(&self.world);
+        } else if fresh {
             let (job, world) = (content.clone(), self.world.clone());
             self.jobs.submit(move || job.compute(&world));
         }

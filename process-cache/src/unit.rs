@@ -128,6 +128,8 @@ pub struct Change {
     pub appended_from: Option<u64>,
     /// What happened to its times.
     pub time: TimeState,
+    /// It was given the present time, beyond what writing does.
+    pub dated: bool,
     /// Permission bits were set.
     pub mode_set: bool,
     /// It got extended attributes.
@@ -153,6 +155,7 @@ impl Change {
             would_remove: false,
             appended_from: None,
             time: TimeState::Kept,
+            dated: false,
             mode_set: false,
             attributes: false,
             create_mode: None,
@@ -219,6 +222,7 @@ impl Change {
             would_remove: self.would_remove || other.would_remove,
             appended_from,
             time,
+            dated: self.dated || other.dated,
             mode_set: self.mode_set || other.mode_set,
             attributes: self.attributes || other.attributes,
             create_mode: earlier.create_mode.or(later.create_mode),

@@ -5,7 +5,7 @@ use crate::hit::effect_path;
 use crate::locate::{is_directory, is_link, is_regular};
 use crate::outcome::{Effect, Time};
 use crate::path::FilePath;
-use crate::store::Store;
+use crate::store::{Store, copy};
 use crate::unit::{Change, TimeState};
 use crate::world::World;
 use rustix::fs::{FileType, Stat};
@@ -263,7 +263,11 @@ fn file_effect(
                 && initial.st_ino == stat.st_ino
                 && modified(initial) == modified(stat)
         });
-    if opened_only && change.time == TimeState::Present && !change.mode_set {
+    // It says nothing about the truncation of what is empty, in one tick of the
+    // clock; and what is only opened for appending may be missing next time.
+    let opened_only = opened_only && change.initial_content.is_some();
+    let creates = change.appended_from.is_some() && change.create_mode.is_some();
+    if opened_only && !creates && change.time == TimeState::Present && !change.mode_set {
         return Ok(None);
     }
     if planted(Defect::WriteEffect) && !change.fresh && initial.is_some() {
@@ -277,6 +281,11 @@ fn file_effect(
             .put_range(&file, from, length - from)
             .map_err(|error| shown(&error))?;
         let (length, time) = (length - from, time_of(change));
+        // Appending nothing leaves the time of what stands there.
+        let time = match time {
+            Time::Present if length == 0 && !change.dated => Time::Kept,
+            time => time,
+        };
         let path = path.clone();
         return Ok(Some(Effect::Append {
             path,
@@ -296,6 +305,7 @@ fn file_effect(
         path: path.clone(),
         content,
         length,
+        holes: copy::has_holes(stat.st_blocks, length),
         mode: if planted(Defect::ModeEffect) {
             None
         } else {

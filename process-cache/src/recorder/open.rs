@@ -238,13 +238,16 @@ impl Session {
             let text = format!("writes to {}, which has several names", path.path.display());
             self.doubt(unit, text, true);
         }
-        self.contents.forget(stat);
-        self.world.table().suspend(stat.st_dev, stat.st_ino);
         let known = self
             .unit(unit)
             .changes
             .get(&resource)
             .is_some_and(|c| c.content.is_some());
+        // Its digest is known by now, see `Session::before`; it would be too
+        // late to make one.
+        let initial_content = (!mode.truncate && !known).then(|| self.content(&resource, stat));
+        self.contents.forget(stat);
+        self.world.table().suspend(stat.st_dev, stat.st_ino);
         if !known {
             if mode.create.is_some() && (mode.truncate || mode.append) {
                 self.expect_target(unit, &resource, Some(stat));
@@ -253,9 +256,7 @@ impl Session {
             }
         }
         let umask = self.umask;
-        let whole = mode.truncate;
-        let content = (!whole && !known).then(|| self.content(&resource, stat));
-        if let (Some(content), false) = (&content, mode.append && !mode.read) {
+        if let (Some(content), false) = (&initial_content, mode.append && !mode.read) {
             let observed = Observed::Content(content.clone());
             self.note(
                 unit,
@@ -282,7 +283,7 @@ impl Session {
         let change = self.unit(unit).change(seq, &resource, initial.clone());
         if change.content.is_none() {
             change.content = Some(seq);
-            change.initial_content = content;
+            change.initial_content = initial_content;
             change.appended_from = appends.then_some(size);
             change.create_mode = mode.create.map(|mode| mode & !umask & 0o7777);
         } else if !appends {

@@ -207,12 +207,22 @@ struct Content<'a> {
 impl Content<'_> {
     fn write(&self, to: &mut File, path: &FilePath) -> Result<()> {
         let written = match &self.stage {
+            Stage::Bytes(bytes) if super::has_holes(self.effect) => {
+                let mut sparse = copy::Sparse::new(to);
+                sparse.write(bytes).and_then(|()| sparse.finish())
+            }
             Stage::Bytes(bytes) => to.write_all(bytes),
             Stage::Verified => {
                 let Some((digest, length)) = content_of(self.effect) else {
                     return Ok(());
                 };
                 match self.store.open_blob(digest, length) {
+                    Ok(blob) if super::has_holes(self.effect) => {
+                        let mut sparse = copy::Sparse::new(to);
+                        let copied =
+                            copy::hash_range(&blob, 0, length, |piece| sparse.write(piece));
+                        copied.and_then(|_| sparse.finish())
+                    }
                     Ok(blob) => copy::copy_all(&blob, to, length),
                     Err(error) => Err(std::io::Error::other(error)),
                 }
@@ -280,8 +290,13 @@ fn overwrite(
         // Emptying it first would make ext4 allocate and write out anew, a
         // hundred times the cost of writing over what is there.
         let before = before.as_ref().map_or(0, fs::Metadata::len);
-        if before > length {
-            file.set_len(length)
+        let keep = if super::has_holes(content.effect) {
+            0
+        } else {
+            length
+        };
+        if before > keep {
+            file.set_len(keep)
                 .map_err(RestoreError::io("write", path))?;
         }
         content.write(&mut file, path)?;

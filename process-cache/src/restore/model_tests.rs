@@ -72,6 +72,7 @@ fn effect(small: &Small, root: &Path, store: &Store) -> Effect {
                 path: at(name),
                 content: store.put_bytes(&bytes).unwrap(),
                 length: bytes.len() as u64,
+                holes: false,
                 mode,
                 create_mode: 0o644,
                 fresh,

@@ -88,7 +88,8 @@ pub(super) fn prepare(store: &Store, effects: &[Effect], world: Option<&World>) 
             && !path.ancestors().any(|dir| removed.contains(dir))
         {
             stages.remember_times(path);
-            Stage::Temporary(stage_file(store, path, digest, length)?)
+            let holes = super::has_holes(effect);
+            Stage::Temporary(stage_file(store, path, (digest, length), holes)?)
         } else if length <= SMALL && waiting + length <= BUDGET {
             waiting += length;
             Stage::Bytes(verified_bytes(store, digest, length)?)
@@ -208,8 +209,8 @@ fn verified_bytes(store: &Store, digest: &Digest, length: u64) -> Result<Vec<u8>
 fn stage_file(
     store: &Store,
     path: &FilePath,
-    digest: &Digest,
-    length: u64,
+    (digest, length): (&Digest, u64),
+    holes: bool,
 ) -> Result<tempfile::TempPath> {
     let mut file = temporary(path)?;
     let blob = store
@@ -218,6 +219,10 @@ fn stage_file(
     let cloned = length > SMALL && rustix::fs::ioctl_ficlone(file.as_file(), &blob).is_ok();
     let verified = if cloned {
         verify_open(store, file.as_file(), digest, length, |_| Ok(()))
+    } else if holes {
+        let mut to = copy::Sparse::new(file.as_file());
+        verify_open(store, &blob, digest, length, |piece| to.write(piece))
+            .and_then(|()| to.finish().map_err(|error| Failure::Io("write", error)))
     } else {
         let to = file.as_file_mut();
         verify_open(store, &blob, digest, length, |piece| to.write_all(piece))

@@ -29,6 +29,7 @@ impl Place {
             path: self.path(name).into(),
             content: self.store.put_bytes(bytes).unwrap(),
             length: bytes.len() as u64,
+            holes: false,
             mode: None,
             create_mode: 0o640,
             fresh,

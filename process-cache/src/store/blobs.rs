@@ -47,15 +47,16 @@ impl Store {
             self.write_blob(&digest, &bytes)?;
             return Ok(digest);
         }
-        let mut temporary = self.temporary()?;
+        let temporary = self.temporary()?;
         // A clone is a snapshot: hashing it cannot race with the file's writers.
         let whole = offset == 0 && source.metadata().is_ok_and(|meta| meta.len() == length);
         let cloned = whole && rustix::fs::ioctl_ficlone(temporary.as_file(), source).is_ok();
         let digest = if cloned {
             copy::hash_range(temporary.as_file(), 0, length, |_| Ok(()))
         } else {
-            let file = temporary.as_file_mut();
-            copy::hash_range(source, offset, length, |piece| file.write_all(piece))
+            let mut file = copy::Sparse::new(temporary.as_file());
+            copy::hash_range(source, offset, length, |piece| file.write(piece))
+                .and_then(|digest| file.finish().map(|()| digest))
         }
         .map_err(StoreError::io("store", &self.root))?
         .ok_or(StoreError::Changed)?;

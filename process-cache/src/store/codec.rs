@@ -17,7 +17,7 @@ use crate::outcome::Outcome;
 use crate::path::FilePath;
 
 const MAGIC: &[u8; 3] = b"pcu";
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 const CHECKSUM: usize = 16;
 const HEADER: usize = MAGIC.len() + 1 + CHECKSUM;
 /// No more than this is decoded into, however small the encoded form is.

@@ -15,6 +15,9 @@ use crate::fact::Digest;
 /// to stay in the second-level cache between reading and hashing.
 const CHUNK: usize = 128 * 1024;
 
+/// The unit in which file systems leave out zeros.
+const PAGE: u64 = 4096;
+
 thread_local! {
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
@@ -85,6 +88,46 @@ pub(crate) fn hash_whole(
             }
         }
     })
+}
+
+/// Whether a file that takes `blocks` units of 512 bytes (stat(2)) has parts
+/// that take no room. Then those of its pages that are zero are such parts, as
+/// far as its programs can tell.
+pub(crate) fn has_holes(blocks: i64, length: u64) -> bool {
+    u64::try_from(blocks).is_ok_and(|blocks| blocks.saturating_mul(512) < length)
+}
+
+/// Writes a new file from its start on and leaves out its pages of zeros.
+pub(crate) struct Sparse<'a> {
+    file: &'a File,
+    at: u64,
+}
+
+impl<'a> Sparse<'a> {
+    /// Writes into `file`, which is empty.
+    pub(crate) fn new(file: &'a File) -> Self {
+        Self { file, at: 0 }
+    }
+
+    /// Appends a piece; [`Sparse::finish`] makes it part of the file.
+    pub(crate) fn write(&mut self, mut piece: &[u8]) -> io::Result<()> {
+        while !piece.is_empty() {
+            let left = PAGE - self.at % PAGE;
+            let len = usize::try_from(left).map_or(piece.len(), |left| left.min(piece.len()));
+            let (page, rest) = piece.split_at(len);
+            if page.iter().any(|byte| *byte != 0) {
+                self.file.write_all_at(page, self.at)?;
+            }
+            self.at += len as u64;
+            piece = rest;
+        }
+        Ok(())
+    }
+
+    /// Gives the file its length.
+    pub(crate) fn finish(self) -> io::Result<()> {
+        self.file.set_len(self.at)
+    }
 }
 
 /// Copies what remains of `from` to `to`, at their positions: shared extents
@@ -158,6 +201,38 @@ fn read_some(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
                 return io::Read::read(&mut &*file, buffer);
             }
             result => return result,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::MetadataExt;
+
+    #[test]
+    fn pages_of_zeros_are_left_out_and_nothing_else() {
+        for len in [0_usize, 5, 4096, 4101, 20_000, 40_960] {
+            for step in [1000, 4096, 9000] {
+                let mut bytes = vec![0; len];
+                for at in [4200, 19_999] {
+                    if let Some(byte) = bytes.get_mut(at) {
+                        *byte = 7;
+                    }
+                }
+                let mut file = tempfile::tempfile().unwrap();
+                let mut sparse = Sparse::new(&file);
+                for piece in bytes.chunks(step) {
+                    sparse.write(piece).unwrap();
+                }
+                sparse.finish().unwrap();
+                let mut found = Vec::new();
+                io::Read::read_to_end(&mut file, &mut found).unwrap();
+                assert_eq!(found, bytes);
+                let blocks = file.metadata().unwrap().blocks();
+                let written = bytes.chunks(4096).filter(|page| page.contains(&7)).count();
+                assert!(blocks <= 8 * written as u64, "{blocks} for {len}");
+            }
         }
     }
 }

@@ -53,6 +53,75 @@ fn what_comes_and_goes_leaves_a_new_time_of_its_directory() {
 }
 
 #[test]
+fn appending_nothing_leaves_the_time_of_what_stands_there() {
+    let mut commands = vec![("cat empty >> log; sleep 0.01".to_owned(), false)];
+    if program(&["perl"]).is_some() {
+        let script =
+            "use Fcntl; sysopen F, q(log), O_WRONLY | O_APPEND | O_CREAT; utime undef, undef, *F";
+        commands.push((format!("perl -e '{script}'"), true));
+    }
+    for (command, dated) in commands {
+        let sandbox = Sandbox::new(": > empty");
+        sandbox.cached(&command);
+        for _ in 0..2 {
+            sandbox.edit("touch -d @1000000000 log");
+            sandbox.cached(&command).assert_hit();
+            let found = fs::metadata(sandbox.path("log")).expect("log");
+            assert_eq!(found.mtime() != 1_000_000_000, dated, "{command}");
+        }
+    }
+}
+
+#[test]
+fn what_was_opened_for_appending_is_made_if_it_is_missing() {
+    let command = "cat empty >> log; sleep 0.01";
+    let sandbox = Sandbox::new(": > empty; echo 1 > log");
+    sandbox.cached(command);
+    sandbox.edit("rm log");
+    sandbox.cached(command).assert_hit();
+    assert_eq!(sandbox.text("log"), "");
+}
+
+#[test]
+fn the_truncation_of_an_empty_file_is_repeated() {
+    let command = ": > made; sh -c ': > made; sleep 0.01'";
+    let sandbox = Sandbox::new("");
+    sandbox.cached(command);
+    sandbox.edit("echo 1 > made");
+    sandbox.cached("sh -c ': > made; sleep 0.01'");
+    assert_eq!(sandbox.text("made"), "");
+}
+
+#[test]
+fn what_a_skipped_child_appended_is_appended_by_its_parent() {
+    let sandbox = Sandbox::new("echo line > x; echo 1 > y; echo 'cat x >> log; sleep 0.01' > s.sh");
+    let command = "sh s.sh; cat y";
+    sandbox.cached(command);
+    sandbox.edit("rm log; echo 2 > y");
+    let run = sandbox.cached(command);
+    assert_eq!(run.unit("sh s.sh").result, "hit");
+    for lines in 2..4 {
+        sandbox.cached(command).assert_hit();
+        assert_eq!(sandbox.text("log"), "line\n".repeat(lines));
+    }
+}
+
+#[test]
+fn holes_stay_holes() {
+    let command = "rm -f new; truncate -s 300M new; echo end >> new; truncate -s 5 small; \
+                   for f in old kept; do truncate -s 2M $f; echo x | dd of=$f bs=1 seek=1500000 conv=notrunc 2> /dev/null; done";
+    let sandbox = Sandbox::new("seq 1 400000 > old");
+    let blocks = |name| fs::metadata(sandbox.path(name)).expect(name).blocks();
+    sandbox.cached(command);
+    let names = ["new", "small", "kept"];
+    let before = names.map(blocks);
+    sandbox.reset();
+    sandbox.cached(command).assert_hit();
+    assert_eq!(names.map(blocks), before);
+    assert!(before[0] < 1000, "a file system with holes");
+}
+
+#[test]
 fn deletions_are_repeated() {
     check_hit("echo 1 > f; ln -s f l; mkdir d", "rm f l; rmdir d");
 }

@@ -113,6 +113,7 @@ fn outcome() -> Outcome {
                 path: path.clone(),
                 content,
                 length: 5,
+                holes: false,
                 mode: Some(0o755),
                 create_mode: 0o644,
                 fresh: true,

@@ -42,6 +42,7 @@ fn write(store: &Store, bytes: &[u8]) -> Effect {
         path: "/out".into(),
         content: store.put_bytes(bytes).unwrap(),
         length: bytes.len() as u64,
+        holes: false,
         mode: None,
         create_mode: 0o644,
         fresh: false,
