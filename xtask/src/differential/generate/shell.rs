@@ -31,6 +31,7 @@ const EFFECTS: &[&str] = &[
     "mv work/d work/moved{n} 2>&1",
     "ln -sfn ../src work/dirlink; cat work/dirlink/s0.txt",
     "ln -f {i} work/hard.txt",
+    "ln -sf \"$PWD\"/{i} work/soft.txt; cat work/soft.txt",
     "ln work/hard.txt work/hard{n}.txt",
     "echo {w} > work/hard.txt",
     "chmod 600 work/* 2> /dev/null",
