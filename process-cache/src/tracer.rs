@@ -252,12 +252,14 @@ impl Tracer {
             IoEvent::ExecAttempt { path, argv, envp } => Some((path.path.clone(), *argv, *envp)),
             _ => None,
         });
+        let pending;
         {
             let mut session = self.session.borrow_mut();
             let read = |ranges: &[(u64, u64)]| tracee.read_ranges(ranges);
             for event in events {
                 session.apply(tid, &before, event, &read);
             }
+            pending = session.write_own(tid, &call, entry.pending, &tracee);
         }
         if !wait.is_empty() {
             // The present content is still being digested: the change waits.
@@ -282,7 +284,7 @@ impl Tracer {
         }
         let mut session = self.session.borrow_mut();
         if let Some(task) = session.tasks.get_mut(&tid) {
-            task.pending = entry.pending.map(|pending| (pending, before));
+            task.pending = pending.map(|pending| (pending, before));
             if task.pending.is_some() || is_execution {
                 return Onward::Running(tracee.resume_to_exit());
             }

@@ -5,6 +5,7 @@
 //! tests below.
 
 use std::fs;
+use std::io::Write;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -191,10 +192,10 @@ fn fill_the_disk() {
     assert!(matches!(error, StoreError::Io { .. }), "{error}");
     assert!(!stored.is_empty());
     // A large content is written while it is hashed.
-    let large = tempfile::tempfile_in("/dev/shm")
+    let mut large = tempfile::tempfile_in("/dev/shm")
         .or_else(|_| tempfile::tempfile())
         .unwrap();
-    large.set_len(2 << 20).unwrap();
+    large.write_all(&vec![1; 2 << 20]).unwrap();
     assert!(matches!(
         store.put_file(&large, 2 << 20),
         Err(StoreError::Io { .. })

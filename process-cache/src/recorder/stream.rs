@@ -7,11 +7,46 @@ use crate::fact::Query;
 use crate::locate::is_regular;
 use crate::path::FilePath;
 use crate::place::{Class, classify};
-use crate::session::Session;
+use crate::session::{Before, Session};
 use crate::unit::{Observed, TimeState, UnitId, Written};
 use ptrace_async::event::{FileKind, OpenFile, Tid};
+use ptrace_async::invocation::Invocation;
+use ptrace_async::memory::Memory;
+use ptrace_async::process::Pending;
+use smallvec::SmallVec;
+
+/// What the kernel writes at most in one call (write(2), "NOTES").
+const MOST_AT_ONCE: u64 = 0x7fff_f000;
 
 impl Session {
+    /// Deals with a write into what the unit opened itself: only that it wrote
+    /// matters, so nobody waits for how many bytes it were. Returns what is
+    /// still to be done at the exit.
+    pub fn write_own(
+        &mut self,
+        tid: Tid,
+        call: &Invocation,
+        pending: Option<Pending>,
+        memory: &dyn Memory,
+    ) -> Option<Pending> {
+        let pending = pending?;
+        let own = call.nr == libc::SYS_write as u64
+            && pending.writes_to().is_some_and(|file| {
+                let unit = self.unit_of(tid);
+                unit.is_some_and(|unit| self.is_own(unit, &file))
+            });
+        if !own {
+            return Some(pending);
+        }
+        let length = call.args[2].min(MOST_AT_ONCE).cast_signed();
+        let mut events = SmallVec::new();
+        self.model.exit(tid, pending, length, memory, &mut events);
+        for event in events {
+            self.apply(tid, &Before::new(), event, &|_| Vec::new());
+        }
+        None
+    }
+
     #[expect(clippy::too_many_arguments, reason = "the fields of one event")]
     pub(super) fn wrote(
         &mut self,

@@ -30,6 +30,9 @@ pub(super) const HARMLESS_FCNTL: [i32; 11] = [
     F_CREATED_QUERY,
 ];
 
+/// Descriptors below this can be had whatever limit somebody has set.
+const WITHIN_LIMITS: i32 = 16;
+
 impl Context<'_> {
     /// A descriptor is gone whatever close(2) returns, so its exit is not
     /// needed; and the number cannot be given out again before.
@@ -67,7 +70,14 @@ impl Context<'_> {
             // dup2 does nothing, dup3 fails.
             return None;
         }
-        self.duplicate(old, flags & libc::O_CLOEXEC != 0)
+        let cloexec = flags & libc::O_CLOEXEC != 0;
+        if (0..WITHIN_LIMITS).contains(&new) && flags & !libc::O_CLOEXEC == 0 {
+            // It succeeds, so there is nothing to wait for.
+            let file = self.file(old)?;
+            self.model.table_mut(self.tid)?.set(new, file, cloexec);
+            return None;
+        }
+        self.duplicate(old, cloexec)
     }
 
     pub(super) fn fcntl(&mut self) -> Option<Step> {
@@ -182,8 +192,25 @@ mod tests {
         case.call(nr::dup2, &[1, 1], 1);
         assert!(!case.exited);
         assert_eq!(case.descriptors(TID), "0 1* 2");
-        case.call(nr::dup2, &[1, 5], -9);
+        case.call(nr::dup2, &[5, 6], -9);
+        case.call(nr::dup3, &[1, 6, 1], -22);
         assert_eq!(case.descriptors(TID), "0 1* 2");
+    }
+
+    #[test]
+    fn low_numbers_are_given_without_waiting() {
+        let mut case = Case::new();
+        case.call(nr::dup2, &[2, 1], 1);
+        assert!(!case.exited);
+        case.call(nr::dup3, &[0, 4, libc::O_CLOEXEC as u64], 4);
+        assert!(!case.exited);
+        assert_eq!(case.descriptors(TID), "0 1 2 4*");
+        let id = |fd| case.model.file(TID, fd).unwrap().id;
+        assert_eq!((id(1), id(4)), (id(2), id(0)));
+        // There may be a limit.
+        case.call(nr::dup2, &[2, 1000], -9);
+        assert!(case.exited);
+        assert_eq!(case.descriptors(TID), "0 1 2 4*");
     }
 
     #[test]

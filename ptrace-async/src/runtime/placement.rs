@@ -6,11 +6,13 @@
 //! Pinning the tracer alone does not help (the tracee is then woken
 //! elsewhere), and a tracee's affinity may not change under its eyes.
 //!
-//! So: while stops come from one task only ("solo"), the tracer pins *itself*
-//! to that task's CPU, and narrows the task's affinity to that CPU just for
-//! the moment of its wake-up, while it is stopped and cannot look. As soon as
-//! another task stops, the tracer is free again and the scheduler decides, so
-//! that parallel builds stay parallel.
+//! So: while stops come in runs of one task ("solo"), the tracer pins *itself*
+//! to that task's CPU, and narrows the affinity of whoever stops to that CPU
+//! just for the moment of its wake-up, while it is stopped and cannot look. A
+//! shell and its children take turns, and stay on that CPU: who they are does
+//! not matter, but how often the next stop is another task's. When that is
+//! often (a parallel build), the tracer is free again and the scheduler
+//! decides.
 //!
 //! The woken task may run before it is widened again, the call that it was
 //! stopped at included. A task that asks for its affinity or opens a file of
@@ -20,7 +22,8 @@
 //! at its first stop. A task that sets an affinity ends the phase, so that
 //! nothing but what it set is ever restored.
 //!
-//! What lost: always pinning the tracer (55 µs a stop), narrowing in parallel
+//! What lost: being free again at every stop of another task (in a `configure`,
+//! a fifth of the tracer's time went into finding CPUs and pinning anew); always pinning the tracer (55 µs a stop), narrowing in parallel
 //! phases too (serialises two busy tracees on one CPU until the next balance).
 //! In parallel phases, measured with `benches`' `stops` on two CPUs of a busy
 //! machine (two loops at a time, 18 to 25 µs a call of each): asking with `WNOHANG` 2, 5 or 30
@@ -37,8 +40,14 @@ use std::sync::OnceLock;
 use crate::event::Tid;
 use crate::filter::{ARCH_X86_64, Filter};
 
-/// Stops in a row from one task before it counts as alone.
-const SOLO_AFTER: u32 = 4;
+/// The unit of [`Inner::turns`].
+const ALWAYS: u32 = 1 << 16;
+/// Of how many stops that is the mean, about.
+const MEMORY: u32 = 32;
+/// Solo begins when fewer stops than these are another task's...
+const PIN_BELOW: u32 = ALWAYS / 4;
+/// ... and ends when more than these are. Two busy tasks come near a half.
+const FREE_ABOVE: u32 = ALWAYS * 3 / 8;
 
 /// A set of CPUs as the kernel passes it.
 #[derive(Clone, Copy)]
@@ -63,6 +72,11 @@ impl Cpus {
         Self(set)
     }
 
+    fn contains(&self, cpu: usize) -> bool {
+        // SAFETY: CPU_ISSET stays within the set, for the CPU was checked.
+        cpu < libc::CPU_SETSIZE as usize && unsafe { libc::CPU_ISSET(cpu, &self.0) }
+    }
+
     fn equals(&self, other: &Self) -> bool {
         // SAFETY: compares the sets' bits.
         unsafe { libc::CPU_EQUAL(&self.0, &other.0) }
@@ -79,16 +93,32 @@ impl Cpus {
     }
 }
 
-struct Solo {
-    narrow: Cpus,
-    wide: Cpus,
+/// Where the tracer is pinned.
+#[derive(Clone, Copy)]
+struct Pin {
+    cpu: usize,
+    only: Cpus,
 }
 
 struct Inner {
+    /// Who stopped last.
     last: Tid,
-    streak: u32,
+    /// What that one is allowed, if it may be narrowed.
+    wide: Option<Cpus>,
+    /// How many stops are not of the task that stopped before, of [`ALWAYS`].
+    turns: u32,
+    /// What the tracer is allowed; `None`: the policy is off.
     own: Option<Cpus>,
-    solo: Option<Solo>,
+    pin: Option<Pin>,
+}
+
+impl Inner {
+    fn free(&mut self) {
+        self.wide = None;
+        if let (Some(_), Some(own)) = (self.pin.take(), self.own) {
+            own.apply(0);
+        }
+    }
 }
 
 /// What the first runtime's thread was allowed before any was pinned.
@@ -118,9 +148,10 @@ impl Placement {
         Self {
             inner: RefCell::new(Inner {
                 last: 0,
-                streak: 0,
+                wide: None,
+                turns: ALWAYS,
                 own,
-                solo: None,
+                pin: None,
             }),
         }
     }
@@ -129,35 +160,44 @@ impl Placement {
     pub(super) fn stopped(&self, tid: Tid) {
         let mut inner = self.inner.borrow_mut();
         let Some(own) = inner.own else { return };
+        inner.turns -= inner.turns / MEMORY;
         if inner.last != tid {
             inner.last = tid;
-            inner.streak = 1;
-            if inner.solo.take().is_some() {
-                own.apply(0);
-            }
-            return;
+            inner.wide = None;
+            inner.turns += ALWAYS / MEMORY;
         }
-        inner.streak += 1;
-        if inner.streak == SOLO_AFTER {
-            let solo = Cpus::of(tid).zip(cpu_of(tid)).map(|(wide, cpu)| Solo {
-                narrow: Cpus::only(cpu),
-                wide,
-            });
+        if inner.pin.is_none() && inner.turns < PIN_BELOW {
             // A task with one CPU needs no help with staying there, but the
             // tracer should still come to it.
-            inner.solo = solo.filter(|solo| solo.narrow.apply(0));
+            inner.pin = cpu_of(tid)
+                .filter(|cpu| own.contains(*cpu))
+                .map(|cpu| Pin {
+                    cpu,
+                    only: Cpus::only(cpu),
+                })
+                .filter(|pin| pin.only.apply(0));
+        }
+        let Some(pin) = inner.pin else { return };
+        if inner.turns > FREE_ABOVE {
+            inner.free();
+        } else if inner.wide.is_none() {
+            match Cpus::of(tid) {
+                Some(wide) if wide.contains(pin.cpu) => inner.wide = Some(wide),
+                // It may not come to us.
+                _ => inner.free(),
+            }
         }
     }
 
     /// Runs `resume`, which wakes `tid`, so that it wakes on our CPU if alone.
     pub(super) fn wake<T>(&self, tid: Tid, resume: impl FnOnce() -> T) -> T {
         let inner = self.inner.borrow();
-        match &inner.solo {
-            Some(solo) if inner.last == tid && solo.wide.count() > 1 => {
-                let narrowed = solo.narrow.apply(tid);
+        match (&inner.pin, &inner.wide) {
+            (Some(pin), Some(wide)) if inner.last == tid && wide.count() > 1 => {
+                let narrowed = pin.only.apply(tid);
                 let result = resume();
                 if narrowed {
-                    solo.wide.apply(tid);
+                    wide.apply(tid);
                 }
                 result
             }
@@ -169,10 +209,8 @@ impl Placement {
     /// we know of any is stale, and the tracer is free again.
     pub(super) fn disturbed(&self) {
         let mut inner = self.inner.borrow_mut();
-        inner.last = 0;
-        if let (Some(_), Some(own)) = (inner.solo.take(), inner.own) {
-            own.apply(0);
-        }
+        (inner.last, inner.turns) = (0, ALWAYS);
+        inner.free();
     }
 
     /// A child made its first stop. If its parent was woken narrowed and made
@@ -186,6 +224,10 @@ impl Placement {
             && !its.equals(&theirs)
         {
             theirs.apply(child);
+            let mut inner = self.inner.borrow_mut();
+            if inner.last == child && inner.wide.is_some() {
+                inner.wide = Some(theirs);
+            }
         }
     }
 }

@@ -48,8 +48,9 @@ fn edit(dice: &mut Dice, project: &Project) -> Edit {
             (*dice.pick(&["s0.txt", "nowhere", "../src/s1.txt", "../inc/b/h.txt"])).into(),
         ),
         // Not where rules run at the same time: whoever writes the output
-        // then writes what others read, in whatever order.
-        86..87 if project.kind != "make" => Edit::HardLink(output, source),
+        // then writes what others read, in whatever order. And not where times
+        // are shown: a source gets that of its other name.
+        86..87 if project.kind != "make" && !project.pin_times => Edit::HardLink(output, source),
         87..88 => Edit::Rename(source.clone(), format!("{source}.old")),
         88..89 => Edit::Rename(format!("{source}.old"), source),
         89..91 => Edit::Swap(source, dice.pick(&project.sources).clone()),
@@ -67,7 +68,7 @@ fn edit(dice: &mut Dice, project: &Project) -> Edit {
             output,
             (*dice.pick(&["../src/s1.txt", "elsewhere.txt"])).into(),
         ),
-        109..111 if project.kind != "make" => Edit::HardLink(output, source),
+        109..111 if project.kind != "make" && !project.pin_times => Edit::HardLink(output, source),
         111..113 => tool(dice),
         _ => Edit::Reset(*dice.pick(&[None, Some(1000), Some(50_000_000)])),
     }
