@@ -19,7 +19,38 @@ struct Context {
     dti: Dti,
     children: u32,
     channels: u32,
+    locks: u32,
     writer: Option<Writer>,
+}
+
+/// The calling thread, as an event in the making sees it.
+#[derive(Debug)]
+pub(crate) struct Me<'a> {
+    id: ThreadId,
+    locks: &'a mut u32,
+}
+
+impl Me<'_> {
+    /// Locks that get a name from one thread. A name tells locks apart in reports and
+    /// helps prediction; there must not be so many that they fill memory.
+    const NAMES: u32 = 4096;
+
+    #[inline]
+    pub(crate) const fn id(&self) -> ThreadId {
+        self.id
+    }
+
+    /// A name for a lock; `None` if the thread has given enough.
+    pub(crate) fn next_lock(&mut self) -> Option<ChannelId> {
+        if *self.locks == Self::NAMES {
+            return None;
+        }
+        *self.locks += 1;
+        Some(ChannelId {
+            creator: self.id,
+            number: *self.locks,
+        })
+    }
 }
 
 thread_local! {
@@ -27,6 +58,7 @@ thread_local! {
     /// Survive the context: messages sent from late destructors still need a tag.
     static ID: Cell<u32> = const { Cell::new(ThreadId::LIMIT - 1) };
     static NUMBER: Cell<u64> = const { Cell::new(0) };
+    static SIGNALS: Cell<u64> = const { Cell::new(0) };
     static FOREIGN_CHILDREN: Cell<u32> = const { Cell::new(0) };
 }
 
@@ -46,6 +78,7 @@ impl Context {
             dti,
             children: 0,
             channels: 0,
+            locks: 0,
             writer,
         }
     }
@@ -71,21 +104,27 @@ impl Drop for Context {
     }
 }
 
-/// Runs `f` on the calling thread's context; `None` once the thread has torn it down.
+/// Runs `f` on the calling thread's context; `None` once the thread has torn it
+/// down, and inside of `f` itself (an allocator that uses locks, say).
+#[inline]
 fn with<R>(f: impl FnOnce(&mut Context) -> R) -> Option<R> {
     CONTEXT
         .try_with(|context| {
-            let mut context = context.borrow_mut();
-            f(context.get_or_insert_with(|| Context::register(Who::current())))
+            let mut context = context.try_borrow_mut().ok()?;
+            Some(f(
+                context.get_or_insert_with(|| Context::register(Who::current()))
+            ))
         })
         .ok()
+        .flatten()
 }
 
 /// Makes the calling thread, new and not yet registered, the one called `dti`.
 pub(crate) fn adopt(dti: Dti) {
     CONTEXT.with(|context| {
-        let context = &mut *context.borrow_mut();
-        if context.is_none() {
+        if let Ok(mut context) = context.try_borrow_mut()
+            && context.is_none()
+        {
             *context = Some(Context::register(Who::Known(dti)));
         }
     });
@@ -158,13 +197,31 @@ pub(crate) fn next_tag() -> Tag {
     tag
 }
 
+/// Names the calling thread's next notification, from 1; of a thread that is ending,
+/// perhaps one that was named before.
+pub(crate) fn next_signal() -> (ThreadId, u64) {
+    SIGNALS.set(SIGNALS.get() + 1);
+    (thread_or_last(), SIGNALS.get())
+}
+
 /// Logs `event` for the calling thread, where it records.
 #[inline]
 pub(crate) fn log(event: Event) {
+    log_with(|_| event);
+}
+
+/// Logs what `event` makes, unless the thread cannot log any more: then it is not
+/// called.
+#[inline]
+pub(crate) fn log_with(event: impl FnOnce(&mut Me<'_>) -> Event) {
     if sys::is_fork() {
         return;
     }
     with(|context| {
+        let event = event(&mut Me {
+            id: context.id,
+            locks: &mut context.locks,
+        });
         if let Some(writer) = &mut context.writer
             && let Err(error) = writer.push(&event)
         {

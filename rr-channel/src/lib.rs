@@ -1,10 +1,10 @@
-//! Channels and threads that record and replay.
+//! Channels, threads and locks that record and replay.
 //!
 //! A concurrent test that fails once in a while takes a different order of messages
-//! each time it runs. This crate is a drop-in for the channels and threads that such
-//! a test uses: run it with `RR_CHANNEL=record`, and the order of that run is logged;
+//! each time it runs. This crate is a drop-in for the channels, threads and locks that
+//! such a test uses: run it with `RR_CHANNEL=record`, and the order of that run is logged;
 //! run it with `RR_CHANNEL=replay`, and every thread sees again what it saw then.
-//! Without the variable, channels are the plain ones behind one branch.
+//! Without the variable, channels and locks are the plain ones behind one branch.
 //!
 //! ```
 //! use rr_channel::crossbeam_channel::unbounded;
@@ -51,10 +51,13 @@
 //! | fork without exec | the child's channels work, and are not recorded; in a replay, do not |
 //! | several processes | one per recording; the others run as if off |
 //! | `std::sync::mpsc`, as [`mpsc`] | covered |
-//! | locks, condition variables, barriers, `Once`, parking | not covered |
+//! | locks, condition variables, barriers and `Once` of `std::sync`, as [`sync`], also in statics: the order of acquisition, what `try_` forms found, which wait timed out, who leads, who initializes | covered |
+//! | [`thread::park`] and `park_timeout`, unparked through a [`thread::Thread`] | covered |
+//! | the same through a handle of `std`'s; `clear_poison` without the lock; `JoinHandle::is_finished`; what `Debug` shows of a lock | not covered |
+//! | waits for a condition variable that end for no reason | covered; a program that looks at what no lock guards may desynchronise there |
 //! | ipc-channel, tokio, futures, rayon, parking_lot | not covered |
 //! | time, randomness, file and network order | not covered; a program that depends on them may desynchronise |
-//! | which live thread gets which message, after a desynchronisation | not reserved for threads that still replay |
+//! | which live thread gets which message or lock, after a desynchronisation | not reserved for threads that still replay |
 //!
 //! Linux only. A timer's message in replay is the present time, never before it is
 //! due. A replay keeps all state under one lock, and is meant for finding out, not
@@ -64,6 +67,7 @@ pub mod crossbeam_channel;
 pub mod identity;
 pub mod log;
 pub mod mpsc;
+pub mod sync;
 pub mod thread;
 
 mod context;
@@ -80,8 +84,10 @@ mod interpose;
 )))]
 #[path = "not_interposed.rs"]
 mod interpose;
+mod order;
 mod replay;
 mod session;
+mod signal;
 mod sys;
 mod tag;
 

@@ -52,7 +52,7 @@ pub fn mode() -> Mode {
 pub(crate) enum Session {
     Off,
     Record(Recorder),
-    Replay(Engine),
+    Replay(Box<Engine>),
 }
 
 /// The session, started if this is its first use.
@@ -110,7 +110,7 @@ impl Session {
         match mode.map(|mode| mode.to_string_lossy()).as_deref() {
             None | Some("" | "off") => Ok(Session::Off),
             Some("record") => Recorder::create(dir).map(Session::Record),
-            Some("replay") => load(dir).map(Session::Replay),
+            Some("replay") => load(dir).map(|engine| Session::Replay(Box::new(engine))),
             Some(other) => Err(StartError::Mode(other.to_owned())),
         }
     }

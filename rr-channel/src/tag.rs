@@ -17,6 +17,15 @@ impl Tag {
         Tag((sender.0 as u64) << Self::NUMBER_BITS | number & ((1 << Self::NUMBER_BITS) - 1))
     }
 
+    /// What [`bits`](Tag::bits) returned.
+    pub(crate) const fn from_bits(bits: u64) -> Tag {
+        Tag(bits)
+    }
+
+    pub(crate) const fn bits(self) -> u64 {
+        self.0
+    }
+
     #[inline]
     pub(crate) const fn sender(self) -> ThreadId {
         ThreadId((self.0 >> Self::NUMBER_BITS) as u32)

@@ -58,9 +58,44 @@ ops! {
     IsEmpty = "is_empty",
     /// Whether a channel was seen full.
     IsFull = "is_full",
+    /// A blocking acquisition of a mutex.
+    Lock = "lock",
+    /// An acquisition of a mutex that does not block.
+    TryLock = "try_lock",
+    /// A blocking acquisition of a lock for reading.
+    Read = "read",
+    /// An acquisition of a lock for reading that does not block.
+    TryRead = "try_read",
+    /// A blocking acquisition of a lock for writing.
+    Write = "write",
+    /// An acquisition of a lock for writing that does not block.
+    TryWrite = "try_write",
+    /// A wait for a condition variable, without the mutex.
+    Wait = "wait",
+    /// A wait for a condition variable with a timeout, without the mutex.
+    WaitTimeout = "wait_timeout",
+    /// The acquisition of the mutex after a wait for a condition variable.
+    Relock = "relock",
+    /// The arrival at a barrier.
+    Arrive = "arrive",
+    /// An initialization that happens once, or was found done.
+    CallOnce = "call_once",
+    /// Whether an initialization was seen done.
+    IsCompleted = "is_completed",
+    /// Whether a lock was seen poisoned.
+    IsPoisoned = "is_poisoned",
+    /// A wait to be unparked.
+    Park = "park",
+    /// A wait to be unparked with a timeout.
+    ParkTimeout = "park_timeout",
 }
 
 impl Op {
+    /// Whether it is an operation on a lock, or the like, and not on a channel.
+    pub(crate) const fn is_on_lock(self) -> bool {
+        self as u8 >= Op::Lock as u8
+    }
+
     pub(super) fn from_byte(byte: u8) -> Option<Op> {
         Op::ALL.get(usize::from(byte)).copied()
     }
@@ -109,6 +144,29 @@ pub enum Outcome {
     NoArm,
     /// An observed number or truth value.
     Value(u64),
+    /// A lock was acquired that nobody had acquired before.
+    First,
+    /// A lock was acquired that the same thread had acquired last.
+    Again,
+    /// A lock was acquired that another thread had acquired last.
+    Turn {
+        /// How many acquisitions of it came before.
+        ticket: u64,
+    },
+    /// A lock was not free.
+    Busy,
+    /// A thread was woken.
+    Woken {
+        /// The last thread that had notified or unparked it by then.
+        sender: ThreadId,
+        /// Its position among all notifications of that thread, from 1; 0 if there
+        /// had been none.
+        number: u64,
+    },
+    /// An initialization was done by another thread, or earlier.
+    Done,
+    /// An initialization had panicked.
+    Poisoned,
 }
 
 /// One logged outcome.
@@ -116,7 +174,8 @@ pub enum Outcome {
 pub struct Event {
     /// The operation.
     pub op: Op,
-    /// The channel it was on; `None` for selections.
+    /// The channel it was on, or the lock; `None` for selections, and for locks
+    /// where nothing is to be told apart.
     pub channel: Option<ChannelId>,
     /// What came of it.
     pub outcome: Outcome,
@@ -124,10 +183,7 @@ pub struct Event {
 
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.op)?;
-        if let Some(channel) = self.channel {
-            write!(f, " on {channel}")?;
-        }
+        on(f, self.op, self.channel)?;
         match self.outcome {
             Outcome::Message { sender, number } => write!(f, ": message {number} of {sender}"),
             Outcome::Tick => f.write_str(": tick"),
@@ -140,7 +196,26 @@ impl fmt::Display for Event {
             Outcome::Arm(arm) => write!(f, ": arm {arm}"),
             Outcome::NoArm => f.write_str(": none"),
             Outcome::Value(value) => write!(f, ": {value}"),
+            Outcome::First => f.write_str(": first"),
+            Outcome::Again => f.write_str(": again"),
+            Outcome::Turn { ticket } => write!(f, ": after {ticket} others"),
+            Outcome::Busy => f.write_str(": not free"),
+            Outcome::Woken { number: 0, .. } => f.write_str(": woken by nobody"),
+            Outcome::Woken { sender, number } => {
+                write!(f, ": woken by notification {number} of {sender}")
+            }
+            Outcome::Done => f.write_str(": done"),
+            Outcome::Poisoned => f.write_str(": poisoned"),
         }
+    }
+}
+
+/// Writes an operation and what it is on.
+pub(crate) fn on(f: &mut fmt::Formatter<'_>, op: Op, channel: Option<ChannelId>) -> fmt::Result {
+    match channel {
+        None => write!(f, "{op}"),
+        Some(lock) if op.is_on_lock() => write!(f, "{op} on {}.l{}", lock.creator, lock.number),
+        Some(channel) => write!(f, "{op} on {channel}"),
     }
 }
 
@@ -164,21 +239,28 @@ const TIMEOUT: u8 = 7;
 const ARM: u8 = 8;
 const NO_ARM: u8 = 9;
 const VALUE: u8 = 10;
+const FIRST: u8 = 11;
+const AGAIN: u8 = 12;
+const TURN: u8 = 13;
+const BUSY: u8 = 14;
+const WOKEN: u8 = 15;
+const DONE: u8 = 16;
+const POISONED: u8 = 17;
 
 impl Symbol {
     /// Whether `kind` exists.
     pub(super) const fn is_kind(kind: u8) -> bool {
-        kind <= VALUE
+        kind <= POISONED
     }
 
     /// Whether events of this symbol carry a number.
     pub(super) const fn has_number(&self) -> bool {
-        matches!(self.kind, MESSAGE | SENT | REFUSED | VALUE)
+        matches!(self.kind, MESSAGE | SENT | REFUSED | VALUE | TURN | WOKEN)
     }
 
     /// Whether definitions of this symbol carry a parameter.
     pub(super) const fn has_param(&self) -> bool {
-        matches!(self.kind, MESSAGE | ARM)
+        matches!(self.kind, MESSAGE | ARM | WOKEN)
     }
 
     #[inline]
@@ -195,6 +277,13 @@ impl Symbol {
             Outcome::Arm(arm) => (ARM, arm, 0),
             Outcome::NoArm => (NO_ARM, 0, 0),
             Outcome::Value(value) => (VALUE, 0, value),
+            Outcome::First => (FIRST, 0, 0),
+            Outcome::Again => (AGAIN, 0, 0),
+            Outcome::Turn { ticket } => (TURN, 0, ticket),
+            Outcome::Busy => (BUSY, 0, 0),
+            Outcome::Woken { sender, number } => (WOKEN, sender.0, number),
+            Outcome::Done => (DONE, 0, 0),
+            Outcome::Poisoned => (POISONED, 0, 0),
         };
         (
             Symbol {
@@ -222,6 +311,16 @@ impl Symbol {
             TIMEOUT => Outcome::Timeout,
             ARM => Outcome::Arm(self.param),
             NO_ARM => Outcome::NoArm,
+            FIRST => Outcome::First,
+            AGAIN => Outcome::Again,
+            TURN => Outcome::Turn { ticket: number },
+            BUSY => Outcome::Busy,
+            WOKEN => Outcome::Woken {
+                sender: ThreadId(self.param),
+                number,
+            },
+            DONE => Outcome::Done,
+            POISONED => Outcome::Poisoned,
             _ => Outcome::Value(number),
         };
         Event {

@@ -12,7 +12,7 @@
 //! predicts only counts a run, and any other costs a few bytes. Reader and writer
 //! share [`Model`](model::Model), so they cannot disagree on what was predictable.
 //!
-//! **File**, version 1, all integers little-endian:
+//! **File**, version 2, all integers little-endian:
 //!
 //! | bytes | content |
 //! |---|---|
@@ -37,12 +37,13 @@ mod model;
 mod reader;
 mod writer;
 
+pub(crate) use event::on;
 pub use event::{Event, Op, Outcome};
 pub use reader::{Events, LogError, ThreadLog};
 pub(crate) use writer::Writer;
 
 /// The version of the file format that this crate writes and reads.
-pub const FORMAT_VERSION: u8 = 1;
+pub const FORMAT_VERSION: u8 = 2;
 
 const MAGIC: [u8; 7] = *b"RRCHLOG";
 const HEADER_LEN: usize = 64;

@@ -151,6 +151,9 @@ mod tests {
             1 => number.clone().prop_map(|number| Outcome::Refused { number }),
             1 => number.prop_map(Outcome::Value),
             1 => (0..4_u32).prop_map(Outcome::Arm),
+            1 => any::<u64>().prop_map(|ticket| Outcome::Turn { ticket }),
+            1 => (0..3_u32, any::<u64>())
+                .prop_map(|(t, number)| Outcome::Woken { sender: ThreadId(t), number }),
             1 => prop::sample::select(vec![
                 Outcome::Tick,
                 Outcome::Disconnected,
@@ -158,9 +161,14 @@ mod tests {
                 Outcome::Full,
                 Outcome::Timeout,
                 Outcome::NoArm,
+                Outcome::First,
+                Outcome::Again,
+                Outcome::Busy,
+                Outcome::Done,
+                Outcome::Poisoned,
             ]),
         ];
-        let op = prop::sample::select(vec![Op::Recv, Op::TryRecv, Op::Select, Op::IsFull]);
+        let op = prop::sample::select(vec![Op::Recv, Op::TryRecv, Op::Select, Op::Lock]);
         (op, prop::option::of(channel()), outcome).prop_map(|(op, channel, outcome)| Event {
             op,
             channel,

@@ -4,7 +4,8 @@
 //! a logged disconnection until the last handle is really gone, a logged tick until
 //! it is due; messages that arrive early stay where they are, in the channel. Only
 //! "nothing there" is returned at once, and a timeout at its deadline; and readiness,
-//! which reserves nothing, also after others have used it up.
+//! which reserves nothing, also after others have used it up. Locks are acquired in
+//! the recorded order ([`turns`]).
 //!
 //! A wait that cannot end is told from one that is only slow by looking at whether
 //! anybody can still move ([`progress`]), not by a timeout: a machine under load is
@@ -21,6 +22,7 @@ mod progress;
 mod queue;
 mod report;
 mod stall;
+mod turns;
 mod world;
 
 use std::sync::{Condvar, Mutex, MutexGuard, Once, PoisonError};
@@ -32,8 +34,9 @@ pub(crate) use operation::{Arm, Got, Native, Pick};
 use operation::{Plan, Want};
 pub use report::{Attempt, Cause, Desync, Progress, Report};
 use rustc_hash::FxHashMap;
+pub(crate) use turns::{Once as OnceTurn, Turn, Woken};
 pub(crate) use world::ChanKey;
-use world::World;
+use world::{Wait, World};
 
 use crate::context;
 use crate::identity::{ChannelId, Dti, ThreadId};
@@ -198,8 +201,12 @@ impl Engine {
             };
             let due = world.next_due(arms, want);
             let until = [deadline, due].into_iter().flatten().min();
+            let mut wait = Wait::new(want);
+            wait.arms = arms.to_vec();
+            wait.probe = probe;
+            wait.end_of_log = plan == Plan::EndOfLog;
             let pick;
-            (world, pick) = self.wait(world, id, arms, want, probe, plan, until);
+            (world, pick) = self.wait(world, id, wait, until);
             if let Some(pick) = pick {
                 move_past(&mut world, id, plan);
                 return Some(pick);
@@ -211,23 +218,16 @@ impl Engine {
     }
 
     /// Waits for a notification, or until `until`.
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "one caller, which has them all at hand"
-    )]
     fn wait<'a>(
         &self,
         mut world: MutexGuard<'a, World>,
         id: ThreadId,
-        arms: &[Arm],
-        want: Want,
-        probe: bool,
-        plan: Plan,
+        mut wait: Wait,
         until: Option<Instant>,
     ) -> (MutexGuard<'a, World>, Option<Pick>) {
         self.watch.call_once(|| progress::start(self));
-        let end_of_log = plan == Plan::EndOfLog;
-        let wake = world.begin_wait(id, arms, want, probe, end_of_log, until.is_some());
+        wait.timed = until.is_some();
+        let wake = world.begin_wait(id, wait);
         self.waits.notify_one();
         while !world.is_notified(id) {
             match until {

@@ -3,23 +3,21 @@
 use std::fmt;
 
 use crate::identity::{ChannelId, Dti};
-use crate::log::{Event, Op};
+use crate::log::{Event, Op, on};
 
 /// An operation that a thread performed in a replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attempt {
     /// What it was.
     pub op: Op,
-    /// The channel it was on; `None` for selections.
+    /// The channel it was on, or the lock, as far as that is known by then; `None` for
+    /// selections.
     pub channel: Option<ChannelId>,
 }
 
 impl fmt::Display for Attempt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.channel {
-            Some(channel) => write!(f, "{} on {channel}", self.op),
-            None => write!(f, "{}", self.op),
-        }
+        on(f, self.op, self.channel)
     }
 }
 
@@ -40,6 +38,11 @@ pub enum Cause {
     },
     /// Its next event cannot come about: nobody who could bring it about can move.
     Stalled {
+        /// The next event of its log.
+        expected: Event,
+    },
+    /// Its turn at a lock has passed: others, who had left their logs, were there before.
+    Missed {
         /// The next event of its log.
         expected: Event,
     },
@@ -80,6 +83,9 @@ impl fmt::Display for Desync {
                     f,
                     "recorded `{expected}`, which nobody is left to bring about"
                 )
+            }
+            Cause::Missed { expected } => {
+                write!(f, "recorded `{expected}`, and others were there before")
             }
             Cause::EndedEarly { expected } => {
                 write!(f, "recorded `{expected}`, and the thread ended")

@@ -2,7 +2,7 @@
 
 use super::operation::{Need, Want};
 use super::report::{Cause, Desync, Progress, Report};
-use super::world::{Thread, Wait, World};
+use super::world::{Thread, Wait, Watch, World};
 
 /// A thread that waits in the world, as the search for stalls sees it.
 #[derive(Debug, Clone, Copy)]
@@ -60,7 +60,9 @@ impl World {
             let mut stuck: Vec<_> = self
                 .threads
                 .iter()
-                .filter(|(_, thread)| !thread.live && thread.wait.is_some())
+                .filter(|(_, thread)| {
+                    !thread.live && thread.wait.as_ref().is_some_and(|wait| !wait.stays)
+                })
                 .map(|(id, thread)| (!self.is_hopeless(thread), &thread.dti, *id))
                 .collect();
             stuck.sort();
@@ -85,16 +87,20 @@ impl World {
     }
 
     fn is_hopeless(&self, thread: &Thread) -> bool {
-        let Some(Wait {
-            want: Want::Exactly(_, Need::Message(tag)),
-            ..
-        }) = thread.wait
-        else {
-            return false;
+        let awaited = match thread.wait {
+            Some(Wait {
+                want: Want::Exactly(_, Need::Message(tag)),
+                ..
+            }) => tag.sender(),
+            Some(Wait {
+                watch: Some((Watch::Signals(sender), _)),
+                ..
+            }) => sender,
+            _ => return false,
         };
         self.threads
-            .get(&tag.sender())
-            .is_some_and(|sender| sender.ended || sender.live)
+            .get(&awaited)
+            .is_some_and(|thread| thread.ended || thread.live)
     }
 
     // Reports.

@@ -34,8 +34,38 @@ pub(super) struct Wait {
     pub(super) probe: bool,
     pub(super) end_of_log: bool,
     pub(super) timed: bool,
+    /// What else is watched, and how far it has to come to be of interest.
+    pub(super) watch: Option<(Watch, u64)>,
+    /// Waits for others as the program says, not for its log: leaving that would not
+    /// help.
+    pub(super) stays: bool,
     pub(super) notified: bool,
     pub(super) picked: Option<Pick>,
+}
+
+impl Wait {
+    pub(super) const fn new(want: Want) -> Self {
+        Wait {
+            arms: Vec::new(),
+            want,
+            probe: false,
+            end_of_log: false,
+            timed: false,
+            watch: None,
+            stays: false,
+            notified: false,
+            picked: None,
+        }
+    }
+}
+
+/// What threads wait for besides channels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Watch {
+    /// A lock or the like, by its address, which stays while somebody waits there.
+    Object(usize),
+    /// The notifications of a thread.
+    Signals(ThreadId),
 }
 
 #[derive(Debug)]
@@ -57,6 +87,10 @@ pub(super) struct World {
     pub(super) absent: FxHashMap<ThreadId, (Dti, Cursor)>,
     pub(super) chans: Vec<Chan>,
     pub(super) free: Vec<usize>,
+    /// Who watches what, from which number on.
+    watchers: FxHashMap<Watch, Vec<(ThreadId, u64)>>,
+    /// The last notification of each thread.
+    pub(super) signals: FxHashMap<ThreadId, u64>,
     pub(super) waiting: usize,
     pub(super) steps: u64,
     pub(super) desyncs: Vec<Desync>,
@@ -137,6 +171,11 @@ impl World {
     /// Whether the thread runs natively.
     pub(super) fn is_live(&mut self, id: ThreadId) -> bool {
         self.thread(id).live
+    }
+
+    /// Something happens.
+    pub(super) const fn step(&mut self) {
+        self.steps += 1;
     }
 
     /// Moves past the thread's next event.
@@ -244,39 +283,40 @@ impl World {
     // Waiting.
 
     /// The calling thread is about to wait; what to wait on.
-    pub(super) fn begin_wait(
-        &mut self,
-        id: ThreadId,
-        arms: &[Arm],
-        want: Want,
-        probe: bool,
-        end_of_log: bool,
-        timed: bool,
-    ) -> Arc<Condvar> {
-        let wait = Wait {
-            arms: arms.to_vec(),
-            want,
-            probe,
-            end_of_log,
-            timed,
-            notified: false,
-            picked: None,
-        };
-        let thread = self.thread(id);
-        thread.wait = Some(wait);
-        let wake = Arc::clone(&thread.wake);
+    pub(super) fn begin_wait(&mut self, id: ThreadId, wait: Wait) -> Arc<Condvar> {
         self.waiting += 1;
-        for arm in arms {
+        if let Some((watch, from)) = wait.watch {
+            self.watchers.entry(watch).or_default().push((id, from));
+        }
+        for arm in &wait.arms {
             let chan = &mut self.chans[arm.chan.0];
             if !chan.waiters.contains(&id) {
-                let meets = chan.capacity == Some(0) && !probe;
+                let meets = chan.capacity == Some(0) && !wait.probe;
                 chan.waiters.push(id);
                 if meets {
                     self.wake_probes(arm.chan);
                 }
             }
         }
-        wake
+        let thread = self.thread(id);
+        thread.wait = Some(wait);
+        Arc::clone(&thread.wake)
+    }
+
+    /// What is watched has come to `reached`: tells those for whom that is enough.
+    pub(super) fn touch(&mut self, watch: Watch, reached: u64) {
+        let Some(watchers) = self.watchers.get(&watch) else {
+            return;
+        };
+        for (id, _) in watchers.iter().filter(|(_, from)| *from <= reached) {
+            let Some(thread) = self.threads.get_mut(id) else {
+                continue;
+            };
+            if let Some(wait) = &mut thread.wait {
+                wait.notified = true;
+                thread.wake.notify_one();
+            }
+        }
     }
 
     /// Those who wait for readiness have a partner now. (To wake all who wait would
@@ -308,6 +348,14 @@ impl World {
         self.steps += 1;
         self.waiting -= 1;
         let wait = self.thread(id).wait.take()?;
+        if let Some((watch, _)) = wait.watch
+            && let Some(watchers) = self.watchers.get_mut(&watch)
+        {
+            watchers.retain(|(watcher, _)| *watcher != id);
+            if watchers.is_empty() {
+                self.watchers.remove(&watch);
+            }
+        }
         for arm in &wait.arms {
             self.chans[arm.chan.0]
                 .waiters

@@ -1,0 +1,352 @@
+//! Locks, wake-ups and initializations: nothing happens before what it followed.
+//!
+//! A lock is acquired in two steps: its turn is waited for here, then the real lock is
+//! taken, and only then the acquisition [counts](Engine::taken), so that whoever comes
+//! next cannot overtake. Between the two steps a thread waits at most for those that
+//! hold the lock by right.
+//!
+//! A wake-up names a notification that had happened by then, and is over once that has
+//! happened again; whom the notification itself wakes this time does not matter. All
+//! conditions here, once true, stay true, or can be seen never to become true.
+
+use std::sync::MutexGuard;
+
+use super::operation::{Native, Want};
+use super::report::{Attempt, Cause};
+use super::world::{Wait, Watch, World};
+use super::{Engine, announce};
+use crate::context;
+use crate::identity::{ChannelId, ThreadId};
+use crate::log::{Event, Op, Outcome};
+use crate::order::Order;
+
+/// What the log says about the acquisition of a lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// It is the calling thread's turn.
+    Mine,
+    /// It was not free.
+    Busy,
+    /// Nothing: the thread is live.
+    Live,
+}
+
+/// What the log says about an initialization.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Once {
+    /// The calling thread performs it.
+    Mine,
+    /// It has been done.
+    Done,
+    /// An earlier attempt has panicked.
+    Poisoned,
+    /// Nothing: the thread is live.
+    Live,
+}
+
+/// A wait to be woken, as the log has it.
+#[derive(Debug)]
+pub(crate) struct Waking {
+    id: ThreadId,
+    /// `None` at the end of an unfinished log.
+    event: Option<Event>,
+}
+
+/// How such a wait ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Woken {
+    /// By a notification, or for no reason.
+    Notified,
+    /// By its deadline.
+    TimedOut,
+}
+
+/// Whether what is waited for is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    Now,
+    Later,
+    Never,
+}
+
+/// What a thread's log says next.
+enum Next {
+    Event(Event),
+    /// It ends here, and it is unknown whether the thread did.
+    End,
+    /// The thread is live.
+    Live,
+}
+
+impl World {
+    /// The thread's next event, if it is one of `op`; else the thread desynchronises.
+    fn next_event(&mut self, id: ThreadId, op: Op, name: Option<ChannelId>) -> Next {
+        self.step();
+        let thread = self.thread(id);
+        if thread.live {
+            return Next::Live;
+        }
+        let actual = Attempt { op, channel: name };
+        let cause = match &mut thread.cursor {
+            None => return Next::End,
+            Some(cursor) => match cursor.peek(0) {
+                Some(event)
+                    if event.op == op
+                        && (event.channel.is_none() || name.is_none() || event.channel == name) =>
+                {
+                    return Next::Event(event);
+                }
+                Some(expected) => Cause::Mismatch { expected, actual },
+                None if cursor.is_complete() => Cause::Beyond { actual },
+                None => return Next::End,
+            },
+        };
+        self.desync(id, cause);
+        Next::Live
+    }
+}
+
+impl World {
+    fn count(&mut self, id: ThreadId, order: &Order) {
+        self.step();
+        order.count(id);
+        self.touch(Watch::Object(order.address()), order.ticket());
+    }
+}
+
+type Locked<'a> = MutexGuard<'a, World>;
+
+impl Engine {
+    /// As [`World::next_event`]; what desynchronises is announced.
+    fn next_event(&self, id: ThreadId, op: Op, name: Option<ChannelId>) -> (Locked<'_>, Next) {
+        let mut world = self.lock();
+        let known = world.desyncs().len();
+        let next = world.next_event(id, op, name);
+        announce(&world, known);
+        (world, next)
+    }
+
+    /// Waits until `reach` is [`Reach::Now`], and moves past the event. `false` if the
+    /// thread goes live instead.
+    fn await_event<'a>(
+        &'a self,
+        mut world: Locked<'a>,
+        id: ThreadId,
+        watch: (Watch, u64),
+        event: Option<Event>,
+        reach: impl Fn(&World) -> Reach,
+    ) -> bool {
+        loop {
+            if let Some(expected) = event {
+                match reach(&world) {
+                    Reach::Now => {
+                        world.advance(id);
+                        return true;
+                    }
+                    Reach::Never => {
+                        let known = world.desyncs().len();
+                        world.desync(id, Cause::Missed { expected });
+                        announce(&world, known);
+                        return false;
+                    }
+                    Reach::Later => {}
+                }
+            }
+            let mut wait = Wait::new(Want::Nothing);
+            wait.watch = Some(watch);
+            wait.end_of_log = event.is_none();
+            (world, _) = self.wait(world, id, wait, None);
+            if world.is_live(id) {
+                return false;
+            }
+        }
+    }
+
+    /// Waits for the calling thread's turn at a lock.
+    pub(crate) fn turn(&self, op: Op, order: &Order) -> Turn {
+        let id = context::thread_or_last();
+        let (mut world, next) = self.next_event(id, op, order.name());
+        let event = match next {
+            Next::Live => return Turn::Live,
+            Next::End => None,
+            Next::Event(event) if event.outcome == Outcome::Busy => {
+                world.advance(id);
+                return Turn::Busy;
+            }
+            Next::Event(event) => Some(event),
+        };
+        if self.await_turn(world, id, event, order) {
+            Turn::Mine
+        } else {
+            Turn::Live
+        }
+    }
+
+    fn await_turn<'a>(
+        &'a self,
+        world: Locked<'a>,
+        id: ThreadId,
+        event: Option<Event>,
+        order: &Order,
+    ) -> bool {
+        if let Some(name) = event.and_then(|event| event.channel) {
+            order.learn(name);
+        }
+        let ticket = match event.map(|event| event.outcome) {
+            Some(Outcome::Turn { ticket }) => Some(ticket),
+            Some(Outcome::First) => Some(0),
+            _ => None,
+        };
+        let watch = (Watch::Object(order.address()), ticket.unwrap_or(0));
+        self.await_event(world, id, watch, event, |_| match ticket {
+            Some(ticket) if order.ticket() < ticket => Reach::Later,
+            Some(ticket) if order.ticket() == ticket => Reach::Now,
+            None if order.owner() == Some(id) => Reach::Now,
+            _ => Reach::Never,
+        })
+    }
+
+    /// The calling thread has acquired a lock. What a thread does that has ended does
+    /// not count: it was not recorded.
+    pub(crate) fn taken(&self, order: &Order) {
+        let id = context::thread_or_last();
+        let mut world = self.lock();
+        if !world.thread(id).ended {
+            world.count(id, order);
+        }
+    }
+
+    /// The calling thread has come to a place where threads wait for each other, as one
+    /// of so many.
+    pub(crate) fn arrived(&self, order: &Order) -> u64 {
+        let id = context::thread_or_last();
+        let mut world = self.lock();
+        world.count(id, order);
+        order.ticket()
+    }
+
+    /// Something else about the object changed for which threads may wait.
+    pub(crate) fn touched(&self, order: &Order) {
+        let mut world = self.lock();
+        world.step();
+        world.touch(Watch::Object(order.address()), u64::MAX);
+    }
+
+    /// Waits until `target` acquisitions of `order` have happened: for the program's
+    /// own sake, whatever logs say.
+    pub(crate) fn await_count(&self, order: &Order, target: u64) {
+        let id = context::thread_or_last();
+        let mut world = self.lock();
+        while order.ticket() < target {
+            let mut wait = Wait::new(Want::Nothing);
+            wait.watch = Some((Watch::Object(order.address()), target));
+            wait.stays = true;
+            (world, _) = self.wait(world, id, wait, None);
+        }
+    }
+
+    /// Waits until an initialization may do as the log says.
+    pub(crate) fn once(
+        &self,
+        op: Op,
+        order: &Order,
+        is_done: impl Fn() -> bool,
+        has_failed: impl Fn() -> bool,
+    ) -> Once {
+        let id = context::thread_or_last();
+        let (world, next) = self.next_event(id, op, order.name());
+        let event = match next {
+            Next::Live => return Once::Live,
+            Next::End => None,
+            Next::Event(event) => Some(event),
+        };
+        let watch = (Watch::Object(order.address()), 0);
+        let when = |there| if there { Reach::Now } else { Reach::Later };
+        let (followed, once) = match event.map(|event| event.outcome) {
+            Some(Outcome::Done) => {
+                let done = self.await_event(world, id, watch, event, |_| when(is_done()));
+                (done, Once::Done)
+            }
+            Some(Outcome::Poisoned) => {
+                let failed = self.await_event(world, id, watch, event, |_| when(has_failed()));
+                (failed, Once::Poisoned)
+            }
+            _ => (self.await_turn(world, id, event, order), Once::Mine),
+        };
+        if followed { once } else { Once::Live }
+    }
+
+    /// The recorded answer to an observation; `None` if there is none. An answer that
+    /// can be `true` only for good is waited for.
+    pub(crate) fn recall(
+        &self,
+        op: Op,
+        order: &Order,
+        lasting: Option<&dyn Fn() -> bool>,
+    ) -> Option<bool> {
+        let id = context::thread_or_last();
+        let (mut world, next) = self.next_event(id, op, None);
+        // At the end of an unfinished log, observing is harmless: no waiting.
+        let Next::Event(event) = next else {
+            return None;
+        };
+        let value = event.outcome == Outcome::Value(1);
+        let Some(is_true) = lasting.filter(|_| value) else {
+            world.advance(id);
+            return Some(value);
+        };
+        let watch = (Watch::Object(order.address()), 0);
+        self.await_event(world, id, watch, Some(event), |_| {
+            if is_true() { Reach::Now } else { Reach::Later }
+        })
+        .then_some(true)
+    }
+
+    /// The calling thread notifies others, or unparks one.
+    pub(crate) fn signal(&self) {
+        let (id, number) = context::next_signal();
+        let mut world = self.lock();
+        world.step();
+        world.signals.insert(id, number);
+        world.touch(Watch::Signals(id), number);
+    }
+
+    /// What the log says about the wait that is about to begin; `None` if the thread
+    /// is live, and has to wait as ever.
+    pub(crate) fn waking(&self, op: Op) -> Option<Waking> {
+        let id = context::thread_or_last();
+        let (world, next) = self.next_event(id, op, None);
+        drop(world);
+        let event = match next {
+            Next::Live => return None,
+            Next::End => None,
+            Next::Event(event) => Some(event),
+        };
+        Some(Waking { id, event })
+    }
+
+    /// Waits until the wait is over. If its thread goes live meanwhile, it is over for
+    /// no reason, as waits may be.
+    pub(crate) fn wake(&self, Waking { id, event }: Waking, native: Native) -> Woken {
+        let mut world = self.lock();
+        let outcome = event.map(|event| event.outcome);
+        if let (Some(Outcome::Timeout), Native::Until(deadline)) = (outcome, native) {
+            (world, _) = self.wait(world, id, Wait::new(Want::Nothing), Some(deadline));
+            world.advance(id);
+            return Woken::TimedOut;
+        }
+        let (sender, number) = match outcome {
+            Some(Outcome::Woken { sender, number }) => (sender, number),
+            _ => (id, 0),
+        };
+        let watch = (Watch::Signals(sender), number);
+        self.await_event(world, id, watch, event, |world| {
+            if world.signals.get(&sender).copied().unwrap_or(0) >= number {
+                Reach::Now
+            } else {
+                Reach::Later
+            }
+        });
+        Woken::Notified
+    }
+}

@@ -1,0 +1,214 @@
+//! An initialization that runs once.
+
+use std::cell::Cell;
+use std::fmt;
+use std::sync;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::{OnceState, log, observed};
+use crate::log::{Op, Outcome};
+use crate::order::Order;
+use crate::replay::{Engine, OnceTurn};
+use crate::session::{Session, session};
+
+/// A global initialization that runs once. See [`std::sync::Once`].
+///
+/// ```
+/// use rr_channel::sync::Once;
+///
+/// static START: Once = Once::new();
+/// let mut runs = 0;
+/// START.call_once(|| runs += 1);
+/// START.call_once(|| runs += 1);
+/// assert_eq!((runs, START.is_completed()), (1, true));
+/// ```
+pub struct Once {
+    attempts: Attempts,
+    raw: sync::Once,
+}
+
+impl Once {
+    /// Creates one that has not run.
+    #[inline]
+    #[expect(clippy::new_without_default, reason = "std's has no Default either")]
+    pub const fn new() -> Self {
+        Once {
+            attempts: Attempts::new(),
+            raw: sync::Once::new(),
+        }
+    }
+
+    /// Runs `f` if nothing was run here yet, and otherwise waits until that has ended.
+    ///
+    /// # Panics
+    /// If what was run here panicked.
+    #[inline]
+    #[track_caller]
+    pub fn call_once<F: FnOnce()>(&self, f: F) {
+        match session() {
+            Session::Off => self.raw.call_once(f),
+            Session::Record(_) => self.attempts.record(|begin| {
+                self.raw.call_once(|| {
+                    begin();
+                    f();
+                });
+            }),
+            Session::Replay(engine) => match self.turn(engine) {
+                OnceTurn::Done => {}
+                OnceTurn::Poisoned => panic!("Once instance has previously been poisoned"),
+                OnceTurn::Mine | OnceTurn::Live => {
+                    self.raw.call_once(|| self.attempts.perform(engine, f));
+                    engine.touched(&self.attempts.order);
+                }
+            },
+        }
+    }
+
+    /// As [`call_once`](Once::call_once), but runs `f` also where something panicked.
+    #[inline]
+    pub fn call_once_force<F: FnOnce(&OnceState)>(&self, f: F) {
+        match session() {
+            Session::Off => self.raw.call_once_force(f),
+            Session::Record(_) => self.attempts.record(|begin| {
+                self.raw.call_once_force(|state| {
+                    begin();
+                    f(state);
+                });
+            }),
+            Session::Replay(engine) => match self.turn(engine) {
+                OnceTurn::Done => {}
+                _ => {
+                    self.raw
+                        .call_once_force(|state| self.attempts.perform(engine, || f(state)));
+                    engine.touched(&self.attempts.order);
+                }
+            },
+        }
+    }
+
+    /// Whether something has run here to its end.
+    #[inline]
+    pub fn is_completed(&self) -> bool {
+        match session() {
+            Session::Off => self.raw.is_completed(),
+            Session::Record(_) => observed(Op::IsCompleted, self.raw.is_completed()),
+            Session::Replay(engine) => {
+                let is_completed = || self.raw.is_completed();
+                engine
+                    .recall(Op::IsCompleted, &self.attempts.order, Some(&is_completed))
+                    .unwrap_or_else(is_completed)
+            }
+        }
+    }
+
+    /// Blocks until something has run here to its end.
+    ///
+    /// # Panics
+    /// If it panicked.
+    pub fn wait(&self) {
+        match session() {
+            Session::Off => self.raw.wait(),
+            Session::Record(_) => self.attempts.record(|_| self.raw.wait()),
+            Session::Replay(engine) => match self.turn(engine) {
+                OnceTurn::Done => {}
+                OnceTurn::Poisoned => panic!("Once instance has previously been poisoned"),
+                OnceTurn::Mine | OnceTurn::Live => self.raw.wait(),
+            },
+        }
+    }
+
+    /// Blocks until something has run here to its end, whatever panicked before.
+    pub fn wait_force(&self) {
+        match session() {
+            Session::Off => self.raw.wait_force(),
+            Session::Record(_) => self.attempts.record(|_| self.raw.wait_force()),
+            Session::Replay(engine) => match self.turn(engine) {
+                OnceTurn::Done => {}
+                _ => self.raw.wait_force(),
+            },
+        }
+    }
+
+    fn turn(&self, engine: &Engine) -> OnceTurn {
+        self.attempts.turn(engine, || self.raw.is_completed())
+    }
+}
+
+impl fmt::Debug for Once {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.raw.fmt(f)
+    }
+}
+
+/// The attempts at an initialization: one, unless it panics.
+#[derive(Debug, Default)]
+pub(super) struct Attempts {
+    pub(super) order: Order,
+    /// In a replay: one has panicked.
+    failed: AtomicBool,
+}
+
+impl Attempts {
+    pub(super) const fn new() -> Self {
+        Attempts {
+            order: Order::new(),
+            failed: AtomicBool::new(false),
+        }
+    }
+
+    /// Logs what comes of `call`, which gets a function to be called at the beginning of
+    /// the initialization.
+    pub(super) fn record<R>(&self, call: impl FnOnce(&dyn Fn()) -> R) -> R {
+        /// Logs an initialization by others when `call` is over.
+        struct Call {
+            began: Cell<bool>,
+            returned: Cell<bool>,
+        }
+        impl Drop for Call {
+            fn drop(&mut self) {
+                if self.began.get() {
+                    return;
+                }
+                let outcome = if self.returned.get() {
+                    Outcome::Done
+                } else {
+                    Outcome::Poisoned
+                };
+                log(Op::CallOnce, outcome);
+            }
+        }
+        let state = Call {
+            began: Cell::new(false),
+            returned: Cell::new(false),
+        };
+        let result = call(&|| {
+            state.began.set(true);
+            self.order.took(Op::CallOnce);
+        });
+        state.returned.set(true);
+        result
+    }
+
+    /// What the log says, waited for.
+    pub(super) fn turn(&self, engine: &Engine, is_done: impl Fn() -> bool) -> OnceTurn {
+        let has_failed = || self.failed.load(Ordering::Relaxed);
+        engine.once(Op::CallOnce, &self.order, is_done, has_failed)
+    }
+
+    /// Runs an initialization that is the calling thread's to run, in a replay.
+    pub(super) fn perform<R>(&self, engine: &Engine, f: impl FnOnce() -> R) -> R {
+        /// Tells those who wait for a failure.
+        struct Failure<'a>(&'a Attempts, &'a Engine);
+        impl Drop for Failure<'_> {
+            fn drop(&mut self) {
+                self.0.failed.store(true, Ordering::Relaxed);
+                self.1.touched(&self.0.order);
+            }
+        }
+        engine.taken(&self.order);
+        let failure = Failure(self, engine);
+        let result = f();
+        std::mem::forget(failure);
+        result
+    }
+}
