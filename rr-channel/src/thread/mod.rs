@@ -1,9 +1,10 @@
 //! A drop-in for [`std::thread`]: what it spawns is known by its place in the tree.
 //!
-//! Handles, ids, errors and everything else are `std`'s own. The one difference is
-//! that a thread made by [`spawn`], [`Builder::spawn`] or [`Scope::spawn`] is named
-//! after its parent and its position among the parent's children, in every run the
-//! same. Not there: `Builder::spawn_unchecked`.
+//! Ids, errors and all else that is re-exported here are `std`'s own. A thread made by
+//! [`spawn`], [`Builder::spawn`] or [`Scope::spawn`] is named after its parent and its
+//! position among the parent's children, in every run the same; what [`park`] returned
+//! from is recorded, if the thread was unparked through a [`Thread`] of this module. Not
+//! there: `Builder::spawn_unchecked`.
 //!
 //! ```
 //! use rr_channel::thread;
@@ -12,36 +13,64 @@
 //! assert_eq!(handle.join().unwrap(), 42);
 //! ```
 
+mod handle;
 mod scope;
 
 use std::io;
+use std::sync::Arc;
 
 pub use std::thread::{
-    AccessError, JoinHandle, LocalKey, Result, ScopedJoinHandle, Thread, ThreadId,
-    available_parallelism, current, panicking, park, park_timeout, sleep, yield_now,
+    AccessError, LocalKey, Result, ThreadId, available_parallelism, panicking, sleep, yield_now,
 };
 
+pub use self::handle::{JoinHandle, ScopedJoinHandle, Thread, current, park, park_timeout};
 pub use self::scope::{Scope, scope};
 use crate::context;
 use crate::identity::Dti;
 use crate::interpose::without_seats;
 use crate::session::{Session, session};
+use crate::signal::LastSignal;
 
-/// The name of the calling thread's next child, where names matter.
-fn next_child() -> Option<Dti> {
-    match session() {
-        Session::Off => None,
-        _ => context::next_child(),
+/// What a thread-to-be has to be told.
+struct Child {
+    /// Its name, where names matter.
+    dti: Option<Dti>,
+    unparked: Option<Arc<LastSignal>>,
+}
+
+/// The calling thread's next child.
+fn next_child() -> Child {
+    Child {
+        dti: match session() {
+            Session::Off => None,
+            _ => context::next_child(),
+        },
+        unparked: handle::new_unparked(),
     }
 }
 
-/// `f`, run by a thread that knows its name.
-fn as_child<T>(child: Option<Dti>, f: impl FnOnce() -> T) -> impl FnOnce() -> T {
-    move || {
-        if let Some(dti) = child {
+impl Child {
+    /// Has `spawn` spawn a thread that runs `f` and knows who it is.
+    fn spawn<F, R>(self, f: F, spawn: impl FnOnce(Told<F>) -> R) -> (R, Option<Arc<LastSignal>>) {
+        let unparked = self.unparked.clone();
+        let told = Told { child: self, f };
+        (without_seats(|| spawn(told)), unparked)
+    }
+}
+
+/// A thread's first function, with what it is told.
+struct Told<F> {
+    child: Child,
+    f: F,
+}
+
+impl<F: FnOnce() -> T, T> Told<F> {
+    fn run(self) -> T {
+        if let Some(dti) = self.child.dti {
             context::adopt(dti);
         }
-        f()
+        handle::adopt(self.child.unparked);
+        (self.f)()
     }
 }
 
@@ -54,8 +83,8 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    let f = as_child(next_child(), f);
-    without_seats(|| std::thread::spawn(f))
+    let (handle, unparked) = next_child().spawn(f, |told| std::thread::spawn(move || told.run()));
+    JoinHandle::new(handle, unparked)
 }
 
 /// Thread factory, to configure a new thread. See [`std::thread::Builder`].
@@ -100,8 +129,8 @@ impl Builder {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        let f = as_child(next_child(), f);
-        without_seats(|| self.0.spawn(f))
+        let (handle, unparked) = next_child().spawn(f, |told| self.0.spawn(move || told.run()));
+        Ok(JoinHandle::new(handle?, unparked))
     }
 
     /// Spawns the thread in a scope. One that could not be created still counts as a
@@ -118,7 +147,9 @@ impl Builder {
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        self.0
-            .spawn_scoped(scope.inner(), as_child(next_child(), f))
+        let (handle, unparked) = next_child().spawn(f, |told| {
+            self.0.spawn_scoped(scope.inner(), move || told.run())
+        });
+        Ok(ScopedJoinHandle::new(handle?, unparked))
     }
 }

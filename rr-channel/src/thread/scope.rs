@@ -10,10 +10,7 @@
 //!
 //! **Safety** rests on: `Scope` is `repr(transparent)` over the type it views.
 
-use std::thread::ScopedJoinHandle;
-
-use super::{as_child, next_child};
-use crate::interpose::without_seats;
+use super::{ScopedJoinHandle, next_child};
 
 /// A scope to spawn threads in. See [`std::thread::Scope`].
 #[derive(Debug)]
@@ -60,8 +57,8 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        let f = as_child(next_child(), f);
-        without_seats(|| self.0.spawn(f))
+        let (handle, unparked) = next_child().spawn(f, |told| self.0.spawn(move || told.run()));
+        ScopedJoinHandle::new(handle, unparked)
     }
 
     pub(super) const fn inner(&'scope self) -> &'scope std::thread::Scope<'scope, 'env> {

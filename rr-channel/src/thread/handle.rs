@@ -1,0 +1,227 @@
+//! Handles to threads, and parking.
+//!
+//! Whoever unparks a thread leaves the number of that notification for it, in a place
+//! that all handles to the thread share; so handles are not `std`'s own.
+
+use std::cell::{Cell, OnceCell};
+use std::fmt;
+use std::os::unix::thread::{JoinHandleExt, RawPthread};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::{Result, ThreadId};
+use crate::context;
+use crate::log::{Event, Op, Outcome};
+use crate::replay::Native;
+use crate::session::{Session, session};
+use crate::signal::{LastSignal, Signal};
+
+thread_local! {
+    /// Where those who unpark this thread say so.
+    static UNPARKED: OnceCell<Arc<LastSignal>> = const { OnceCell::new() };
+    /// The notification that this thread woke from last.
+    static SEEN: Cell<Signal> = const { Cell::new(Signal::NONE) };
+}
+
+/// A handle to a thread. See [`std::thread::Thread`].
+#[derive(Clone)]
+pub struct Thread {
+    raw: std::thread::Thread,
+    unparked: Option<Arc<LastSignal>>,
+}
+
+impl Thread {
+    pub(super) const fn new(raw: std::thread::Thread, unparked: Option<Arc<LastSignal>>) -> Self {
+        Thread { raw, unparked }
+    }
+
+    /// Makes the thread's current or next [`park`] return.
+    pub fn unpark(&self) {
+        match session() {
+            Session::Off => {}
+            Session::Record(_) => {
+                if let Some(unparked) = &self.unparked {
+                    unparked.set(Signal::next());
+                }
+            }
+            Session::Replay(engine) => engine.signal(),
+        }
+        self.raw.unpark();
+    }
+
+    /// The thread's id: `std`'s, which differs from run to run.
+    #[must_use]
+    pub fn id(&self) -> ThreadId {
+        self.raw.id()
+    }
+
+    /// The thread's name.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.raw.name()
+    }
+}
+
+impl fmt::Debug for Thread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.raw.fmt(f)
+    }
+}
+
+/// A place for a thread-to-be, where those who unpark it say so.
+pub(super) fn new_unparked() -> Option<Arc<LastSignal>> {
+    match session() {
+        Session::Record(_) => Some(Arc::new(LastSignal::new())),
+        _ => None,
+    }
+}
+
+/// Makes `unparked` the calling thread's, which is new.
+pub(super) fn adopt(unparked: Option<Arc<LastSignal>>) {
+    if let Some(unparked) = unparked {
+        let _ = UNPARKED.try_with(|place| place.set(unparked));
+    }
+}
+
+fn own_unparked() -> Option<Arc<LastSignal>> {
+    match session() {
+        Session::Record(_) => UNPARKED
+            .try_with(|place| Arc::clone(place.get_or_init(Arc::default)))
+            .ok(),
+        _ => None,
+    }
+}
+
+/// A handle to the calling thread. See [`std::thread::current`].
+#[must_use]
+pub fn current() -> Thread {
+    Thread::new(std::thread::current(), own_unparked())
+}
+
+/// Blocks until the calling thread is unparked; may return for no reason. See
+/// [`std::thread::park`].
+///
+/// ```
+/// use rr_channel::thread;
+///
+/// let main = thread::current();
+/// thread::spawn(move || main.unpark());
+/// thread::park();
+/// ```
+pub fn park() {
+    match session() {
+        Session::Off => std::thread::park(),
+        Session::Record(_) => {
+            std::thread::park();
+            woken(Op::Park, false);
+        }
+        Session::Replay(engine) => match engine.waking(Op::Park) {
+            Some(waking) => {
+                engine.wake(waking, Native::Block);
+            }
+            None => std::thread::park(),
+        },
+    }
+}
+
+/// Blocks until the calling thread is unparked, or for as long as `dur`; may return for
+/// no reason. See [`std::thread::park_timeout`].
+pub fn park_timeout(dur: Duration) {
+    match session() {
+        Session::Off => std::thread::park_timeout(dur),
+        Session::Record(_) => {
+            std::thread::park_timeout(dur);
+            woken(Op::ParkTimeout, true);
+        }
+        Session::Replay(engine) => match engine.waking(Op::ParkTimeout) {
+            Some(waking) => {
+                let until = Instant::now()
+                    .checked_add(dur)
+                    .map_or(Native::Block, Native::Until);
+                engine.wake(waking, until);
+            }
+            None => std::thread::park_timeout(dur),
+        },
+    }
+}
+
+/// Logs what the calling thread woke from: nothing new means its deadline, if it has one.
+fn woken(op: Op, timed: bool) {
+    let signal = own_unparked().map_or(Signal::NONE, |unparked| unparked.get());
+    let outcome = if timed && signal == SEEN.replace(signal) {
+        Outcome::Timeout
+    } else {
+        signal.outcome()
+    };
+    context::log(Event {
+        op,
+        channel: None,
+        outcome,
+    });
+}
+
+macro_rules! join_handle {
+    ($(#[$doc:meta])* $name:ident, $($lifetime:lifetime)?) => {
+        $(#[$doc])*
+        pub struct $name<$($lifetime,)? T> {
+            raw: std::thread::$name<$($lifetime,)? T>,
+            thread: Thread,
+        }
+
+        impl<$($lifetime,)? T> $name<$($lifetime,)? T> {
+            pub(super) fn new(
+                raw: std::thread::$name<$($lifetime,)? T>,
+                unparked: Option<Arc<LastSignal>>,
+            ) -> Self {
+                let thread = Thread::new(raw.thread().clone(), unparked);
+                $name { raw, thread }
+            }
+
+            /// The thread.
+            #[must_use]
+            pub const fn thread(&self) -> &Thread {
+                &self.thread
+            }
+
+            /// Waits for the thread to end; what it returned.
+            ///
+            /// # Errors
+            /// If it panicked; the error is the panic's payload.
+            pub fn join(self) -> Result<T> {
+                self.raw.join()
+            }
+
+            /// Whether the thread has ended. Not recorded.
+            #[must_use]
+            pub fn is_finished(&self) -> bool {
+                self.raw.is_finished()
+            }
+        }
+
+        impl<$($lifetime,)? T> fmt::Debug for $name<$($lifetime,)? T> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.raw.fmt(f)
+            }
+        }
+    };
+}
+
+join_handle! {
+    /// The right to join a thread. See [`std::thread::JoinHandle`].
+    JoinHandle,
+}
+
+join_handle! {
+    /// The right to join a scoped thread. See [`std::thread::ScopedJoinHandle`].
+    ScopedJoinHandle, 'scope
+}
+
+impl<T> JoinHandleExt for JoinHandle<T> {
+    fn as_pthread_t(&self) -> RawPthread {
+        self.raw.as_pthread_t()
+    }
+
+    fn into_pthread_t(self) -> RawPthread {
+        self.raw.into_pthread_t()
+    }
+}
