@@ -4,8 +4,10 @@
 //! test that is the program. Its outcome is what its threads saw, in their order.
 
 mod harness;
+mod locks;
 mod programs;
 mod random;
+mod random_locks;
 
 use harness::{Run, check, off, record, replay};
 
@@ -120,15 +122,140 @@ fn channels_with_the_face_of_stds() {
     check("mpsc");
 }
 
-/// `RR_CHANNEL_TEST_SEEDS` says how many.
 #[test]
-fn random_programs() {
+fn a_mutex() {
+    check("mutex");
+}
+
+#[test]
+fn a_mutex_in_a_static() {
+    check("static_mutex");
+}
+
+#[test]
+fn nested_mutexes_that_have_moved() {
+    check("many_mutexes");
+}
+
+#[test]
+fn polling_with_try_lock() {
+    check("try_lock");
+}
+
+#[test]
+fn readers_and_writers() {
+    check("rwlock");
+}
+
+#[test]
+fn polling_readers_and_writers() {
+    check("try_rwlock");
+}
+
+#[test]
+fn notify_one_with_several_waiters() {
+    check("notify_one");
+}
+
+#[test]
+fn notify_all_with_several_waiters() {
+    check("notify_all");
+}
+
+#[test]
+fn notifications_of_what_no_mutex_guards() {
+    check("unguarded_notify");
+}
+
+#[test]
+fn timed_waits_that_race_with_notifications() {
+    check("wait_timeout");
+}
+
+#[test]
+fn timed_waits_for_a_condition() {
+    check("wait_timeout_while");
+}
+
+#[test]
+fn a_semaphore_of_mutex_and_condvar() {
+    check("semaphore");
+}
+
+#[test]
+fn leaders_at_a_barrier() {
+    check("barrier");
+}
+
+#[test]
+fn pairs_at_a_crowded_barrier() {
+    check("crowded_barrier");
+}
+
+#[test]
+fn races_for_an_initialization() {
+    check("once");
+}
+
+#[test]
+fn initializations_that_panic() {
+    check("once_panics");
+}
+
+#[test]
+fn races_for_a_cell() {
+    check("once_lock");
+}
+
+#[test]
+fn races_for_a_lazy_value() {
+    check("lazy_lock");
+}
+
+#[test]
+fn mutexes_that_are_poisoned() {
+    check("poison");
+}
+
+#[test]
+fn parked_threads() {
+    check("park");
+}
+
+#[test]
+fn threads_parked_with_a_timeout() {
+    check("park_timeout");
+}
+
+#[test]
+fn locks_in_thread_local_destructors() {
+    check("locking_destructors");
+}
+
+#[cfg(feature = "interpose")]
+#[test]
+fn locks_of_threads_that_others_spawned() {
+    check("foreign_lockers");
+}
+
+/// `RR_CHANNEL_TEST_SEEDS` says how many.
+fn check_seeds(program: &str) {
     let count = std::env::var("RR_CHANNEL_TEST_SEEDS")
         .ok()
         .and_then(|n| n.parse().ok());
     for seed in 0..count.unwrap_or(16_u64) {
-        check(&format!("random {seed}"));
+        check(&format!("{program} {seed}"));
     }
+}
+
+#[test]
+fn random_programs() {
+    check_seeds("random");
+}
+
+#[test]
+fn random_programs_with_locks() {
+    check_seeds("random_locks");
 }
 
 #[test]
@@ -175,35 +302,44 @@ fn off_leaves_no_trace() {
 /// to the crash, and replay must come to the same place.
 #[test]
 fn a_recording_survives_sigkill() {
-    let dir = tempfile::tempdir().unwrap();
-    let recorded = record("killed", dir.path());
-    assert!(!recorded.status.success());
-    assert!(!recorded.outcome.is_empty());
-    for _ in 0..3 {
-        let replayed = replay("killed", dir.path());
-        assert!(!replayed.status.success());
-        assert_eq!(replayed.outcome, recorded.outcome);
+    for program in ["killed", "killed_with_locks"] {
+        let dir = tempfile::tempdir().unwrap();
+        let recorded = record(program, dir.path());
+        assert!(!recorded.status.success());
+        assert!(!recorded.outcome.is_empty());
+        for _ in 0..3 {
+            let replayed = replay(program, dir.path());
+            assert!(!replayed.status.success());
+            assert_eq!(replayed.outcome, recorded.outcome);
+        }
     }
 }
 
-#[test]
-fn a_thread_that_does_other_things_leaves_its_log_and_the_rest_stays() {
+/// A replay of `program` that does something else.
+fn diverge(program: &str) -> (Run, Run) {
     let dir = tempfile::tempdir().unwrap();
-    let recorded = record("diverging", dir.path());
-    let replayed = Run::of("diverging")
+    let recorded = record(program, dir.path());
+    let replayed = Run::of(program)
         .env("RR_CHANNEL", "replay")
         .env("RR_CHANNEL_LOG", dir.path())
         .env("DIVERGE", "1")
         .finish();
     assert!(replayed.status.success(), "{}", replayed.stderr);
-    let of = |run: &Run, name: &str| {
-        run.outcome
-            .iter()
-            .find(|line| line.starts_with(name))
-            .cloned()
-            .unwrap()
-    };
-    assert_eq!(of(&replayed, "faithful"), of(&recorded, "faithful"));
+    (recorded, replayed)
+}
+
+fn outcome_of(run: &Run, name: &str) -> String {
+    let line = run.outcome.iter().find(|line| line.starts_with(name));
+    line.cloned().unwrap()
+}
+
+#[test]
+fn a_thread_that_does_other_things_leaves_its_log_and_the_rest_stays() {
+    let (recorded, replayed) = diverge("diverging");
+    assert_eq!(
+        outcome_of(&replayed, "faithful"),
+        outcome_of(&recorded, "faithful")
+    );
     assert!(
         replayed.stderr.contains(
             "thread programs::run/2 desynchronised at event 0: recorded `recv on t0.c2: message 0 of t0`, \
@@ -217,14 +353,7 @@ fn a_thread_that_does_other_things_leaves_its_log_and_the_rest_stays() {
 /// The recorded message never comes, and nobody else moves.
 #[test]
 fn a_replay_that_cannot_go_on_goes_live() {
-    let dir = tempfile::tempdir().unwrap();
-    record("withheld", dir.path());
-    let replayed = Run::of("withheld")
-        .env("RR_CHANNEL", "replay")
-        .env("RR_CHANNEL_LOG", dir.path())
-        .env("DIVERGE", "1")
-        .finish();
-    assert!(replayed.status.success(), "{}", replayed.stderr);
+    let (_, replayed) = diverge("withheld");
     assert!(
         replayed
             .stderr
@@ -233,4 +362,50 @@ fn a_replay_that_cannot_go_on_goes_live() {
         replayed.stderr
     );
     assert_eq!(replayed.outcome, ["got the other message"]);
+}
+
+/// Threads that leave their logs take locks as they like, and those that still follow
+/// theirs find their turn missed, or never come.
+#[test]
+fn a_replay_with_other_lock_acquisitions_goes_on() {
+    let (recorded, replayed) = diverge("lock_diverging");
+    assert_eq!(
+        outcome_of(&replayed, "faithful"),
+        outcome_of(&recorded, "faithful")
+    );
+    assert_eq!(outcome_of(&replayed, "shared"), "shared 110");
+    for text in [
+        "thread programs::run/5 desynchronised at event 0: recorded `lock",
+        "replayed `try_lock",
+    ] {
+        assert!(
+            replayed.stderr.contains(text),
+            "{text}: {}",
+            replayed.stderr
+        );
+    }
+}
+
+#[test]
+fn a_wait_whose_notifier_left_its_log_ends() {
+    let (_, replayed) = diverge("unnotified");
+    assert_eq!(replayed.outcome, ["woken"]);
+    // Whether it waited for the condition variable too depends on the recording.
+    let found = replayed.stderr.lines().any(|line| {
+        line.contains(": woken by notification") && line.contains("which nobody is left")
+    });
+    assert!(found, "{}", replayed.stderr);
+}
+
+#[test]
+fn a_barrier_lets_live_and_replayed_threads_through() {
+    let (_, replayed) = diverge("barrier_diverging");
+    assert_eq!(replayed.outcome, ["through", "through"]);
+    assert!(
+        replayed
+            .stderr
+            .contains("thread programs::run/1 desynchronised at event 0: recorded `arrive"),
+        "{}",
+        replayed.stderr
+    );
 }

@@ -42,12 +42,10 @@ fn run() {
         "killed" => killed(),
         "diverging" => diverging(),
         "withheld" => withheld(),
-        other => match other
-            .strip_prefix("random ")
-            .and_then(|seed| seed.parse().ok())
-        {
-            Some(seed) => crate::random::run(seed),
-            None => panic!("no program called {other}"),
+        other => match other.split_once(' ') {
+            Some(("random", seed)) => crate::random::run(seed.parse().unwrap()),
+            Some(("random_locks", seed)) => crate::random_locks::run(seed.parse().unwrap()),
+            _ => crate::locks::run(other),
         },
     };
     for line in outcome {
@@ -63,14 +61,14 @@ fn run() {
     }
 }
 
-type Outcome = Vec<String>;
+pub(crate) type Outcome = Vec<String>;
 type Pair = (Sender<(usize, usize)>, Receiver<(usize, usize)>);
 
-fn line(name: &str, seen: &impl std::fmt::Debug) -> String {
+pub(crate) fn line(name: &str, seen: &impl std::fmt::Debug) -> String {
     format!("{name} {seen:?}")
 }
 
-fn joined(handles: Vec<thread::JoinHandle<String>>) -> Outcome {
+pub(crate) fn joined(handles: Vec<thread::JoinHandle<String>>) -> Outcome {
     handles
         .into_iter()
         .map(|handle| handle.join().unwrap())

@@ -11,10 +11,10 @@ use rr_channel::thread;
 
 /// A small generator (Knuth's constants), so that a seed is a program for good.
 #[derive(Clone)]
-struct Seeded(u64);
+pub(crate) struct Seeded(pub(crate) u64);
 
 impl Seeded {
-    fn below(&mut self, bound: u64) -> u64 {
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.0 = self
             .0
             .wrapping_mul(6_364_136_223_846_793_005)
