@@ -379,7 +379,7 @@ pub enum Outputs {
 }
 
 /// Which scripts are looked through.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scripts {
     /// None.
     Any,

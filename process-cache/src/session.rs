@@ -12,11 +12,13 @@ use rustix::fs::Stat;
 use smallvec::SmallVec;
 
 use crate::content::{Content, Contents};
+use crate::fact::Digest;
 use crate::jobs::Jobs;
 use crate::locate::Locator;
 use crate::lookups::Lookups;
 use crate::outcome::Ending;
 use crate::path::FilePath;
+use crate::policy::Scripts;
 use crate::report::Report;
 use crate::store::Store;
 use crate::unit::{Unit, UnitId};
@@ -117,6 +119,8 @@ pub struct Session {
     pub lookups: Lookups,
     /// Digests in the making.
     pub contents: Contents,
+    /// Whether scripts of this path and content depend on time or chance.
+    pub scripts: FxHashMap<(FilePath, Digest, Scripts), Option<&'static str>>,
     /// Answers.
     pub world: Arc<World>,
     /// Results.
@@ -169,6 +173,7 @@ impl Session {
             locator: Locator::default(),
             lookups: Lookups::default(),
             contents: Contents::default(),
+            scripts: FxHashMap::default(),
             world,
             store,
             jobs: Jobs::new(),

@@ -14,6 +14,9 @@ use crate::unit::{Observed, TimeState, UnitId};
 use ptrace_async::event::{FileKind, OpenFile, OpenMode, PathRef};
 use rustix::fs::Stat;
 
+/// Longer files are no scripts (bytes).
+const LONGEST_SCRIPT: i64 = 4 << 20;
+
 impl Session {
     pub(super) fn opened(
         &mut self,
@@ -154,11 +157,12 @@ impl Session {
             return;
         };
         let scripts = self.unit(unit).policy.scripts;
-        if scripts != Scripts::Any && is_regular(&stat) && stat.st_size < 4 << 20 {
-            let script = std::fs::read(&given).unwrap_or_default();
-            if let Some(reason) = scripts.doubt(Some(&given), &script) {
-                self.doubt(unit, reason, true);
-            }
+        if scripts != Scripts::Any
+            && is_regular(&stat)
+            && stat.st_size < LONGEST_SCRIPT
+            && let Some(reason) = self.script_doubt(&given, &stat, scripts)
+        {
+            self.doubt(unit, reason, true);
         }
         self.note(
             unit,
@@ -175,6 +179,27 @@ impl Session {
         if (permissions && is_regular(&stat)) || (time != TimeUse::None && !listed) {
             self.metadata(unit, &path.path, path.follow, &located);
         }
+    }
+
+    /// Why the results of a script depend on time or chance, if they do. A
+    /// library that each shell opens is read once.
+    fn script_doubt(
+        &mut self,
+        given: &FilePath,
+        stat: &Stat,
+        scripts: Scripts,
+    ) -> Option<&'static str> {
+        let known = self.world.known(given, stat);
+        let key = known.map(|digest| (given.clone(), digest, scripts));
+        if let Some(found) = key.as_ref().and_then(|key| self.scripts.get(key)) {
+            return *found;
+        }
+        let script = std::fs::read(given).unwrap_or_default();
+        let doubt = scripts.doubt(Some(given), &script);
+        if let Some(key) = key {
+            self.scripts.insert(key, doubt);
+        }
+        doubt
     }
 
     pub(super) fn opened_for_writing(

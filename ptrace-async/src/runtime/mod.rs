@@ -256,7 +256,20 @@ impl Runtime {
             for key in self.shared.remote.take() {
                 self.poll(key);
             }
-            match sys::wait(&self.shared.remote.flag, true) {
+            let mut waited = if self.shared.births.nobody_waits() {
+                Ok(None)
+            } else {
+                // Announcements that have come already need no questions.
+                let waited = sys::wait(&self.shared.remote.flag, false);
+                if matches!(waited, Ok(None)) {
+                    self.start_lost(&make);
+                }
+                waited
+            };
+            if matches!(waited, Ok(None)) {
+                waited = sys::wait(&self.shared.remote.flag, true);
+            }
+            match waited {
                 Ok(Some(waited)) => {
                     self.shared.stops.set(self.shared.stops.get() + 1);
                     self.dispatch(waited, &make);
@@ -352,17 +365,20 @@ impl Runtime {
                 }
             }
         }
-        if !shared.births.nobody_waits() {
-            let running: Vec<(Tid, Tid)> = shared
-                .slots
-                .borrow()
-                .values()
-                .filter(|slot| !slot.stopped.get())
-                .map(|slot| (slot.tid.get(), slot.tgid.get()))
-                .collect();
-            for (first, birth) in shared.births.lost(&running) {
-                self.start(first, birth, make);
-            }
+    }
+
+    /// Starts those whose parents cannot announce them any more.
+    fn start_lost(&self, make: &dyn Fn(Tracee<Started>) -> Function) {
+        let running: Vec<(Tid, Tid)> = self
+            .shared
+            .slots
+            .borrow()
+            .values()
+            .filter(|slot| !slot.stopped.get())
+            .map(|slot| (slot.tid.get(), slot.tgid.get()))
+            .collect();
+        for (first, birth) in self.shared.births.lost(&running) {
+            self.start(first, birth, make);
         }
     }
 
