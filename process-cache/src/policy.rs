@@ -503,6 +503,33 @@ pub fn ignores_variable(name: &[u8], program: &[u8]) -> bool {
     )
 }
 
+/// Whether these arguments make a program show its whole environment, with the
+/// variables that [`ignores_variable`] leaves out elsewhere.
+pub fn shows_environment(program: &[u8], argv: &[Vec<u8>]) -> bool {
+    match plain_name(program) {
+        b"printenv" => true,
+        b"env" => {
+            let mut arguments = argv.iter().skip(1);
+            while let Some(argument) = arguments.next() {
+                match argument.as_slice() {
+                    b"-u" | b"--unset" | b"-C" | b"--chdir" => drop(arguments.next()),
+                    b"--" => return arguments.all(|argument| argument.contains(&b'=')),
+                    option
+                        if option.starts_with(b"-S") || option.starts_with(b"--split-string") =>
+                    {
+                        return false;
+                    }
+                    option if option.starts_with(b"-") => {}
+                    assignment if assignment.contains(&b'=') => {}
+                    _command => return false,
+                }
+            }
+            true
+        }
+        _ => false,
+    }
+}
+
 /// Random bytes that seed hash tables or allocators at start-up: glibc's
 /// malloc (8 bytes, once), CPython (24 bytes), Rust's std (16 bytes,
 /// `GRND_INSECURE`). They do not reach results of programs that are
@@ -524,6 +551,40 @@ mod tests {
 
     fn args(list: &[&str]) -> Vec<Vec<u8>> {
         list.iter().map(|s| s.as_bytes().to_vec()).collect()
+    }
+
+    #[test]
+    fn env_shows_the_environment_unless_it_has_a_command() {
+        for shown in [
+            &["env"][..],
+            &["env", "A=b"],
+            &["env", "-i", "A=b"],
+            &["env", "-u", "A"],
+            &["env", "-0", "-C", "dir", "A=b"],
+            &["env", "--", "A=b"],
+        ] {
+            assert!(
+                shows_environment(b"/usr/bin/env", &args(shown)),
+                "{shown:?}"
+            );
+        }
+        for hidden in [
+            &["env", "make"][..],
+            &["env", "A=b", "make"],
+            &["env", "-u", "A", "-i", "make", "C=d"],
+            &["env", "--", "A=b", "make"],
+            &["env", "-S", "make all"],
+        ] {
+            assert!(
+                !shows_environment(b"/usr/bin/env", &args(hidden)),
+                "{hidden:?}"
+            );
+        }
+        assert!(shows_environment(
+            b"/usr/bin/printenv",
+            &args(&["printenv", "A"])
+        ));
+        assert!(!shows_environment(b"/bin/sh", &args(&["sh"])));
     }
 
     #[test]

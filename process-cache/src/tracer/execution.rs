@@ -12,7 +12,7 @@ use crate::hit::Applied;
 use crate::key::{Descriptor, Execution, Keyed, Unkeyed, jobserver, weak_key};
 use crate::path::FilePath;
 use crate::place::{Class, classify};
-use crate::policy::policy;
+use crate::policy::{policy, shows_environment};
 use crate::store::Lookup;
 use crate::unit::{Unit, UnitId};
 
@@ -52,6 +52,10 @@ impl Tracer {
             let Some(unit) = session.unit_of(tid) else {
                 return Attempt::Run(tracee, None);
             };
+            if shows_environment(path.as_bytes(), &argv) {
+                // Its own key has all variables, those of the units above do not.
+                session.doubt(unit, "shows its environment, session and all", true);
+            }
             let tokens = jobserver(&envp);
             let mut found = Vec::new();
             let descriptors: Vec<Descriptor> = session

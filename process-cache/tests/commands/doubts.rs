@@ -209,3 +209,13 @@ fn the_limits_and_identity_that_a_command_sees_are_in_its_key() {
     assert_eq!(limited("100"), "100\n");
     assert_eq!(limited("120"), "120\n");
 }
+
+#[test]
+fn who_shows_the_session_is_not_skipped_as_a_part_either() {
+    check_uncacheable(
+        "",
+        "env > out; sleep 0.01",
+        "shows its environment, session and all",
+    );
+    check_hit("", "env A=b sh -c 'echo $A > out'; sleep 0.01");
+}
