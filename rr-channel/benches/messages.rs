@@ -1,4 +1,4 @@
-//! What a message costs: the raw channel and this crate's, side by side.
+//! What a message and a lock cost: the raw ones and this crate's, side by side.
 //!
 //! One run measures one mode, for a process has only one:
 //!
@@ -80,5 +80,33 @@ fn messages(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, messages);
+/// Locks that nobody else wants.
+fn locks(criterion: &mut Criterion) {
+    let mode = format!("{:?}", rr_channel::mode()).to_lowercase();
+    macro_rules! group {
+        ($name:literal, $lock:ident, $raw:expr, $ours:expr) => {
+            let mut group = criterion.benchmark_group($name);
+            let (raw, ours) = ($raw, $ours);
+            group.bench_function("raw", |b| b.iter(|| *black_box(&raw).$lock().unwrap() += 1));
+            group.bench_function(&mode, |b| {
+                b.iter(|| *black_box(&ours).$lock().unwrap() += 1)
+            });
+            group.bench_function("raw again", |b| {
+                b.iter(|| *black_box(&raw).$lock().unwrap() += 1)
+            });
+            group.finish();
+        };
+    }
+    use rr_channel::sync as ours;
+    use std::sync as raw;
+    group!("Mutex", lock, raw::Mutex::new(0), ours::Mutex::new(0));
+    group!(
+        "RwLock, write",
+        write,
+        raw::RwLock::new(0),
+        ours::RwLock::new(0)
+    );
+}
+
+criterion_group!(benches, messages, locks);
 criterion_main!(benches);

@@ -1,15 +1,20 @@
+#![expect(unsafe_code, reason = "lets `Hot` count into the thread's log")]
 //! What a thread knows about itself: its id, its counters, its log.
 //!
 //! Registered at a thread's first use of the crate or, for threads that the crate
 //! spawns, as the first thing the thread does: thread-local destructors run in
 //! reverse order of registration, so those of the program still find it.
 //! Operations in destructors that run even later are not logged, in neither mode.
+//!
+//! **Safety** rests on: a thread's writer is armed on its [`HOT`] only, by
+//! [`Context::push`], and [disarmed](Context::disarm) before it is used or dropped:
+//! there, and in the context's destructor.
 
 use std::cell::{Cell, RefCell};
 
 use crate::identity::{ChannelId, Dti, ThreadId};
 use crate::interpose::Seat;
-use crate::log::{Event, Writer};
+use crate::log::{Event, Hot, Writer};
 use crate::session::{Session, Who, complain, session};
 use crate::sys;
 use crate::tag::Tag;
@@ -20,7 +25,18 @@ struct Context {
     children: u32,
     channels: u32,
     locks: u32,
-    writer: Option<Writer>,
+    log: Log,
+}
+
+/// Where a thread's events go.
+#[derive(Debug)]
+enum Log {
+    /// Nowhere: there is nothing to record, or it cannot be recorded.
+    None,
+    /// Into a file that is made when there is something to be put into it: most
+    /// threads of some programs only send.
+    Unopened,
+    Open(Writer),
 }
 
 /// The calling thread, as an event in the making sees it.
@@ -55,6 +71,7 @@ impl Me<'_> {
 
 thread_local! {
     static CONTEXT: RefCell<Option<Context>> = const { RefCell::new(None) };
+    static HOT: Hot = const { Hot::new() };
     /// Survive the context: messages sent from late destructors still need a tag.
     static ID: Cell<u32> = const { Cell::new(ThreadId::LIMIT - 1) };
     static NUMBER: Cell<u64> = const { Cell::new(0) };
@@ -64,13 +81,21 @@ thread_local! {
 
 impl Context {
     fn register(who: Who) -> Context {
-        let (id, dti, writer) = match session() {
-            Session::Record(recorder) => recorder.register(who),
+        let (id, dti, log) = match session() {
+            Session::Record(recorder) => {
+                let (id, dti, is_recorded) = recorder.register(who);
+                let log = if is_recorded {
+                    Log::Unopened
+                } else {
+                    Log::None
+                };
+                (id, dti, log)
+            }
             Session::Replay(engine) => {
                 let (id, dti) = engine.register(who);
-                (id, dti, None)
+                (id, dti, Log::None)
             }
-            Session::Off => (ThreadId(0), Dti::main(), None),
+            Session::Off => (ThreadId(0), Dti::main(), Log::None),
         };
         ID.set(id.0);
         Context {
@@ -79,29 +104,77 @@ impl Context {
             children: 0,
             channels: 0,
             locks: 0,
-            writer,
+            log,
+        }
+    }
+
+    /// Logs what `event` makes.
+    fn push(&mut self, event: impl FnOnce(&mut Me<'_>) -> Event) {
+        self.disarm();
+        let event = event(&mut Me {
+            id: self.id,
+            locks: &mut self.locks,
+        });
+        if let Log::Unopened = self.log
+            && let Session::Record(recorder) = session()
+        {
+            self.log = match recorder.open_log(self.id, &self.dti) {
+                Ok(writer) => Log::Open(writer),
+                Err(error) => {
+                    complain(&format_args!("cannot record thread {}: {error}", self.dti));
+                    Log::None
+                }
+            };
+        }
+        let Log::Open(writer) = &mut self.log else {
+            return;
+        };
+        if let Err(error) = writer.push(&event) {
+            complain(&format_args!(
+                "recording of thread {} stops here, its log cannot grow: {error}",
+                self.dti
+            ));
+            self.log = Log::None;
+            return;
+        }
+        // SAFETY: the writer is used and dropped by `push` and `drop` only, which
+        // disarm it first.
+        HOT.with(|hot| unsafe { writer.arm(hot) });
+    }
+
+    fn disarm(&mut self) {
+        if let Log::Open(writer) = &mut self.log {
+            HOT.with(|hot| writer.disarm(hot));
         }
     }
 }
 
 impl Drop for Context {
     fn drop(&mut self) {
+        self.disarm();
         if sys::is_fork() {
             // The mapping is the parent's log.
             return;
         }
-        if let Some(writer) = self.writer.take()
-            && let Err(error) = writer.seal()
-        {
-            complain(&format_args!(
-                "cannot close the log of {}: {error}",
-                self.dti
-            ));
-        }
-        if let Session::Replay(engine) = session() {
-            engine.thread_ended(self.id);
+        match (std::mem::replace(&mut self.log, Log::None), session()) {
+            (Log::Open(writer), _) => {
+                if let Err(error) = writer.seal() {
+                    complain(&format_args!(
+                        "cannot close the log of {}: {error}",
+                        self.dti
+                    ));
+                }
+            }
+            (Log::Unopened, Session::Record(recorder)) => recorder.ended(self.id),
+            (_, Session::Replay(engine)) => engine.thread_ended(self.id),
+            _ => {}
         }
     }
+}
+
+/// The calling thread, the only one of a new process made by fork(2), logs no more.
+pub(crate) fn forget_log() {
+    HOT.with(|hot| hot.disarm());
 }
 
 /// Runs `f` on the calling thread's context; `None` once the thread has torn it
@@ -207,29 +280,30 @@ pub(crate) fn next_signal() -> (ThreadId, u64) {
 /// Logs `event` for the calling thread, where it records.
 #[inline]
 pub(crate) fn log(event: Event) {
-    log_with(|_| event);
+    if !HOT.with(|hot| hot.hit(&event)) {
+        log_with(|_| event);
+    }
+}
+
+/// Logs an event of the thread with the number `id`, if that is the calling thread and
+/// the event is what is expected of it next.
+#[inline]
+pub(crate) fn log_expected(id: ThreadId, event: &Event) -> bool {
+    id.0 == ID.get() && HOT.with(|hot| hot.hit(event))
+}
+
+/// Whether `event` of the thread with the number `id` is what the calling thread is
+/// expected to log next.
+#[inline]
+pub(crate) fn is_expected(id: ThreadId, event: &Event) -> bool {
+    id.0 == ID.get() && HOT.with(|hot| hot.expects(event))
 }
 
 /// Logs what `event` makes, unless the thread cannot log any more: then it is not
 /// called.
-#[inline]
+#[cold]
 pub(crate) fn log_with(event: impl FnOnce(&mut Me<'_>) -> Event) {
-    if sys::is_fork() {
-        return;
+    if !sys::is_fork() {
+        with(|context| context.push(event));
     }
-    with(|context| {
-        let event = event(&mut Me {
-            id: context.id,
-            locks: &mut context.locks,
-        });
-        if let Some(writer) = &mut context.writer
-            && let Err(error) = writer.push(&event)
-        {
-            complain(&format_args!(
-                "recording of thread {} stops here, its log cannot grow: {error}",
-                context.dti
-            ));
-            context.writer = None;
-        }
-    });
 }

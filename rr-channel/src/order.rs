@@ -102,6 +102,11 @@ impl Order {
     /// What a thread does that cannot log any more does not count.
     #[inline]
     pub(crate) fn took(&self, op: Op) {
+        let word = self.word();
+        if word.ticket() > 0 && context::log_expected(word.owner(), &Self::again(op)) {
+            self.word.store(word.after(word.owner()).0, Relaxed);
+            return;
+        }
         context::log_with(|me| {
             let word = self.word();
             self.word.store(word.after(me.id()).0, Relaxed);
@@ -110,7 +115,20 @@ impl Order {
     }
 
     /// Logs that the calling thread acquired the lock, which it shares with others.
+    #[inline]
     pub(crate) fn shared(&self, op: Op) {
+        let word = self.word();
+        let next = word.after(word.owner());
+        if word.ticket() > 0
+            && context::is_expected(word.owner(), &Self::again(op))
+            && self
+                .word
+                .compare_exchange(word.0, next.0, Relaxed, Relaxed)
+                .is_ok()
+        {
+            context::log(Self::again(op));
+            return;
+        }
         context::log_with(|me| {
             let mut word = self.word();
             while let Err(now) =
@@ -124,11 +142,19 @@ impl Order {
     }
 
     #[inline]
+    const fn again(op: Op) -> Event {
+        Event {
+            op,
+            channel: None,
+            outcome: Outcome::Again,
+        }
+    }
+
     fn event(&self, op: Op, before: Word, me: &mut Me<'_>) -> Event {
         let outcome = if before.ticket() == 0 {
             Outcome::First
         } else if before.owner() == me.id() {
-            Outcome::Again
+            return Self::again(op);
         } else {
             return self.turn(op, before.ticket(), me);
         };

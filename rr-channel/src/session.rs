@@ -5,9 +5,10 @@
 //! stops the program: a line on standard error says what was wrong, and the
 //! program runs as if off.
 
+use std::collections::BTreeMap;
 use std::env;
 use std::ffi::OsStr;
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -134,13 +135,15 @@ fn program() -> String {
 }
 
 const SESSION_FILE: &str = "session";
-const SESSION_TITLE: &str = "rr-channel 1";
+const SESSION_TITLE: &str = "rr-channel 2";
 
 /// The recording side: where logs go, and which thread has which number.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     dir: PathBuf,
     names: Mutex<Names>,
+    /// The session's file, to which a line is appended for each thread.
+    session: File,
 }
 
 impl Recorder {
@@ -151,7 +154,7 @@ impl Recorder {
         };
         fs::create_dir_all(dir).map_err(fail)?;
         let file = OpenOptions::new()
-            .write(true)
+            .append(true)
             .create_new(true)
             .open(dir.join(SESSION_FILE));
         let mut file = match file {
@@ -168,18 +171,35 @@ impl Recorder {
         Ok(Recorder {
             dir,
             names: Mutex::default(),
+            session: file,
         })
     }
 
-    /// Numbers the calling thread and opens its log; without one if that fails.
-    pub(crate) fn register(&self, who: Who) -> (ThreadId, Dti, Option<Writer>) {
+    /// Numbers the calling thread; whether it can be recorded.
+    pub(crate) fn register(&self, who: Who) -> (ThreadId, Dti, bool) {
         let (id, dti) = lock(&self.names).intern(who);
-        let writer = Writer::create(&self.dir.join(file_name(id)), id, &dti)
-            .inspect_err(|error| {
-                complain(&format_args!("cannot record thread {dti}: {error}"));
-            })
-            .ok();
-        (id, dti, writer)
+        let noted = self.note(&format!("thread {} {dti}\n", id.0));
+        if let Err(error) = &noted {
+            complain(&format_args!("cannot record thread {dti}: {error}"));
+        }
+        (id, dti, noted.is_ok())
+    }
+
+    /// A thread ended that has logged nothing.
+    pub(crate) fn ended(&self, id: ThreadId) {
+        // Without the line, a replay takes the thread for one that was cut off.
+        let _ = self.note(&format!("ended {}\n", id.0));
+    }
+
+    /// Appends a line, by one system call: a process that dies leaves whole lines, except
+    /// perhaps for the last one.
+    fn note(&self, line: &str) -> io::Result<()> {
+        (&self.session).write_all(line.as_bytes())
+    }
+
+    /// Creates the log of a thread.
+    pub(crate) fn open_log(&self, id: ThreadId, dti: &Dti) -> io::Result<Writer> {
+        Writer::create(&self.dir.join(file_name(id)), id, dti)
     }
 }
 
@@ -260,11 +280,17 @@ fn load(dir: &Path) -> Result<Engine, StartError> {
     let session_path = dir.join(SESSION_FILE);
     let text = fs::read(&session_path).map_err(|source| io_error(&session_path, source))?;
     let text = String::from_utf8_lossy(&text);
-    let recorded = text
-        .strip_prefix(SESSION_TITLE)
-        .and_then(|rest| rest.strip_prefix("\nprogram "))
-        .and_then(|rest| rest.strip_suffix('\n'))
-        .ok_or_else(|| StartError::NotARecording(dir.to_owned()))?;
+    let not_a_recording = || StartError::NotARecording(dir.to_owned());
+    // What follows the last line's end is a line that was cut off.
+    let (text, _) = text.rsplit_once('\n').ok_or_else(not_a_recording)?;
+    let mut lines = text.lines();
+    if lines.next() != Some(SESSION_TITLE) {
+        return Err(not_a_recording());
+    }
+    let recorded = lines
+        .next()
+        .and_then(|line| line.strip_prefix("program "))
+        .ok_or_else(not_a_recording)?;
     let running = program();
     if recorded != running {
         let recorded = recorded.to_owned();
@@ -274,14 +300,29 @@ fn load(dir: &Path) -> Result<Engine, StartError> {
             running,
         });
     }
+    let mut threads = BTreeMap::new();
+    for line in lines {
+        let known = match line.split_once(' ') {
+            Some(("thread", rest)) => rest.split_once(' ').and_then(|(id, dti)| {
+                let id = ThreadId(id.parse().ok()?);
+                threads.insert(id, (dti.parse().ok()?, false));
+                Some(())
+            }),
+            Some(("ended", id)) => (|| {
+                let (_, ended) = threads.get_mut(&ThreadId(id.parse().ok()?))?;
+                *ended = true;
+                Some(())
+            })(),
+            _ => None,
+        };
+        known.ok_or_else(not_a_recording)?;
+    }
     let mut logs = Vec::new();
-    for entry in fs::read_dir(dir).map_err(|source| io_error(dir, source))? {
-        let path = entry.map_err(|source| io_error(dir, source))?.path();
-        if path.extension() != Some(OsStr::new("rrlog")) {
-            continue;
-        }
+    for (id, (dti, ended)) in threads {
+        let path = dir.join(file_name(id));
         // A thread that was cut off while it created its log has logged nothing.
-        if fs::metadata(&path).is_ok_and(|meta| meta.len() == 0) {
+        if fs::metadata(&path).map_or(0, |meta| meta.len()) == 0 {
+            logs.push((ThreadLog::empty(id, dti, ended), 0));
             continue;
         }
         let log = ThreadLog::open(&path)
@@ -367,7 +408,7 @@ mod tests {
 
         fs::write(
             dir.path().join(SESSION_FILE),
-            "rr-channel 1\nprogram other\n",
+            "rr-channel 2\nprogram other\n",
         )
         .unwrap();
         let err = load(dir.path()).unwrap_err();
@@ -377,7 +418,8 @@ mod tests {
     #[test]
     fn a_damaged_thread_log_is_refused() {
         let dir = tempfile::tempdir().unwrap();
-        Recorder::create(dir.path()).unwrap();
+        let recorder = Recorder::create(dir.path()).unwrap();
+        recorder.register(Who::Known(Dti::main()));
         fs::write(dir.path().join("thread-0.rrlog"), [0; 200]).unwrap();
         let err = load(dir.path()).unwrap_err();
         assert!(matches!(

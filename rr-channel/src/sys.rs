@@ -9,6 +9,8 @@
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::context;
+
 /// The kernel's id of the calling thread.
 pub(crate) fn tid() -> i32 {
     // SAFETY: no arguments, cannot fail.
@@ -32,11 +34,12 @@ pub(crate) fn is_fork() -> bool {
 pub(crate) fn watch_forks() {
     extern "C" fn in_child() {
         FORKED.store(true, Ordering::Relaxed);
+        context::forget_log();
     }
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         // SAFETY: the handler lives as long as the program and only stores to an
-        // atomic, which is safe after a fork in a threaded process. Failure means
+        // atomic and to plain thread-locals of its thread, which is safe after a fork in a threaded process. Failure means
         // no memory for one list entry; a fork would then log into its parent's log.
         unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
     });

@@ -164,6 +164,7 @@ impl<T> Sender<T> {
     pub fn send(&self, msg: T) -> Result<(), SendError<T>> {
         match &self.0 {
             S::Raw(raw) => raw.send(msg),
+            S::Recorded(recorded) if recorded.is_silent() => recorded.send_silently(msg),
             _ => self
                 .send_as(Op::Send, msg, Native::Block)
                 .map_err(|error| match error {
@@ -285,6 +286,7 @@ impl<T> Receiver<T> {
     pub fn recv(&self) -> Result<T, RecvError> {
         match &self.0 {
             R::Raw(raw) => raw.recv(),
+            R::Recorded(recorded) => recorded.recv_blocking(),
             _ => self.recv_as(Op::Recv, Native::Block).map_err(|_| RecvError),
         }
     }

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use ::crossbeam_channel as raw;
-use raw::{RecvError, RecvTimeoutError, TryRecvError};
+use raw::{RecvError, RecvTimeoutError, SendError, TryRecvError};
 
 use crate::context;
 use crate::identity::ChannelId;
@@ -26,6 +26,8 @@ pub(super) struct Shared {
     id: ChannelId,
     /// The number of the next message, in a channel where senders wait for room.
     slots: Option<Mutex<u64>>,
+    /// Whether sends have nothing to log but refusals.
+    silent: bool,
 }
 
 impl Shared {
@@ -36,6 +38,7 @@ impl Shared {
         Arc::new(Shared {
             id: context::next_channel(),
             slots,
+            silent: capacity.is_none(),
         })
     }
 
@@ -59,6 +62,7 @@ impl Shared {
         });
     }
 
+    #[inline]
     pub(super) fn log_message(&self, op: Op, tag: Tag) {
         self.log(
             op,
@@ -104,6 +108,23 @@ pub(super) enum NotSent<T> {
 }
 
 impl<T> Sender<T> {
+    /// Whether sends have nothing to log but refusals.
+    #[inline]
+    pub(super) fn is_silent(&self) -> bool {
+        self.shared.silent
+    }
+
+    /// A blocking send into a channel where sends have nothing to log.
+    #[inline]
+    pub(super) fn send_silently(&self, value: T) -> Result<(), SendError<T>> {
+        let tag = context::next_tag();
+        self.raw.send(Stamped { tag, value }).map_err(|error| {
+            let number = tag.number();
+            self.shared.log(Op::Send, Outcome::Refused { number });
+            SendError(error.into_inner().value)
+        })
+    }
+
     pub(super) fn send(&self, op: Op, value: T, native: Native) -> Result<(), NotSent<T>> {
         let tag = context::next_tag();
         let stamped = Stamped { tag, value };
@@ -226,6 +247,21 @@ fn receive<M>(raw: &raw::Receiver<M>, native: Native) -> Result<M, (TryRecvError
 }
 
 impl<T> Receiver<T> {
+    /// A blocking receive.
+    #[inline]
+    pub(super) fn recv_blocking(&self) -> Result<T, RecvError> {
+        match self.raw.recv() {
+            Ok(Stamped { tag, value }) => {
+                self.shared.log_message(Op::Recv, tag);
+                Ok(value)
+            }
+            Err(RecvError) => {
+                self.shared.log(Op::Recv, Outcome::Disconnected);
+                Err(RecvError)
+            }
+        }
+    }
+
     #[inline]
     pub(super) fn recv(&self, op: Op, native: Native) -> Result<T, TryRecvError> {
         match receive(&self.raw, native) {

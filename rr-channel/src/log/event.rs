@@ -219,13 +219,15 @@ pub(crate) fn on(f: &mut fmt::Formatter<'_>, op: Op, channel: Option<ChannelId>)
     }
 }
 
-/// An event without its number: what the predictor counts as "the same again".
+/// An event without its number: what the predictor counts as "the same again". Packed,
+/// since it is compared for each event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Symbol {
-    pub(super) op: Op,
-    pub(super) kind: u8,
-    pub(super) channel: Option<ChannelId>,
-    pub(super) param: u32,
+    /// Operation (8 bits), kind (8), whether there is a channel (1), from bit 32 on the
+    /// sender or arm.
+    pub(super) code: u64,
+    /// The channel's creator (32 bits) and number (32).
+    pub(super) object: u64,
 }
 
 pub(super) const MESSAGE: u8 = 0;
@@ -248,19 +250,56 @@ const DONE: u8 = 16;
 const POISONED: u8 = 17;
 
 impl Symbol {
+    const CHANNEL: u64 = 1 << 16;
+
+    #[inline]
+    pub(super) const fn new(op: Op, kind: u8, channel: Option<ChannelId>, param: u32) -> Symbol {
+        let code = op as u64 | (kind as u64) << 8 | (param as u64) << 32;
+        match channel {
+            None => Symbol { code, object: 0 },
+            Some(channel) => Symbol {
+                code: code | Self::CHANNEL,
+                object: (channel.creator.0 as u64) << 32 | channel.number as u64,
+            },
+        }
+    }
+
     /// Whether `kind` exists.
     pub(super) const fn is_kind(kind: u8) -> bool {
         kind <= POISONED
     }
 
+    /// The operation, by its position.
+    pub(super) const fn op(&self) -> u8 {
+        self.code as u8
+    }
+
+    pub(super) const fn kind(&self) -> u8 {
+        (self.code >> 8) as u8
+    }
+
+    pub(super) const fn param(&self) -> u32 {
+        (self.code >> 32) as u32
+    }
+
+    pub(super) const fn channel(&self) -> Option<ChannelId> {
+        if self.code & Self::CHANNEL == 0 {
+            return None;
+        }
+        Some(ChannelId {
+            creator: ThreadId((self.object >> 32) as u32),
+            number: self.object as u32,
+        })
+    }
+
     /// Whether events of this symbol carry a number.
     pub(super) const fn has_number(&self) -> bool {
-        matches!(self.kind, MESSAGE | SENT | REFUSED | VALUE | TURN | WOKEN)
+        matches!(self.kind(), MESSAGE | SENT | REFUSED | VALUE | TURN | WOKEN)
     }
 
     /// Whether definitions of this symbol carry a parameter.
     pub(super) const fn has_param(&self) -> bool {
-        matches!(self.kind, MESSAGE | ARM | WOKEN)
+        matches!(self.kind(), MESSAGE | ARM | WOKEN)
     }
 
     #[inline]
@@ -285,23 +324,15 @@ impl Symbol {
             Outcome::Done => (DONE, 0, 0),
             Outcome::Poisoned => (POISONED, 0, 0),
         };
-        (
-            Symbol {
-                op: event.op,
-                kind,
-                channel: event.channel,
-                param,
-            },
-            number,
-        )
+        (Symbol::new(event.op, kind, event.channel, param), number)
     }
 
-    pub(super) const fn join(self, number: u64) -> Event {
-        let outcome = match self.kind {
-            MESSAGE => Outcome::Message {
-                sender: ThreadId(self.param),
-                number,
-            },
+    /// The event; `None` if there is no such operation.
+    pub(super) fn join(self, number: u64) -> Option<Event> {
+        let param = self.param();
+        let sender = ThreadId(param);
+        let outcome = match self.kind() {
+            MESSAGE => Outcome::Message { sender, number },
             TICK => Outcome::Tick,
             SENT => Outcome::Sent { slot: number },
             REFUSED => Outcome::Refused { number },
@@ -309,25 +340,22 @@ impl Symbol {
             EMPTY => Outcome::Empty,
             FULL => Outcome::Full,
             TIMEOUT => Outcome::Timeout,
-            ARM => Outcome::Arm(self.param),
+            ARM => Outcome::Arm(param),
             NO_ARM => Outcome::NoArm,
             FIRST => Outcome::First,
             AGAIN => Outcome::Again,
             TURN => Outcome::Turn { ticket: number },
             BUSY => Outcome::Busy,
-            WOKEN => Outcome::Woken {
-                sender: ThreadId(self.param),
-                number,
-            },
+            WOKEN => Outcome::Woken { sender, number },
             DONE => Outcome::Done,
             POISONED => Outcome::Poisoned,
             _ => Outcome::Value(number),
         };
-        Event {
-            op: self.op,
-            channel: self.channel,
+        Some(Event {
+            op: Op::from_byte(self.op())?,
+            channel: self.channel(),
             outcome,
-        }
+        })
     }
 }
 

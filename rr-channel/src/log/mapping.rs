@@ -12,7 +12,8 @@
 //! **Safety** rests on: `ptr` and `len` describe one live mapping, changed together
 //! only by [`Mapping::grow`]; all access is bounds-checked in this file; the
 //! mapping is private to its owner (`Mapping` is not `Clone`), and it never hands
-//! out references into the mapped memory. Someone else who truncates the file
+//! out references into the mapped memory; pointers only to those who argue for
+//! themselves. Someone else who truncates the file
 //! meanwhile makes the process die of SIGBUS; nothing here can prevent that.
 
 use std::fs::{File, OpenOptions};
@@ -119,6 +120,18 @@ impl Mapping {
         // assertion; other access to the word goes through `&mut self` too.
         let target = unsafe { AtomicU64::from_ptr(self.ptr.as_ptr().add(at).cast()) };
         target.store(word.to_le(), Ordering::Release);
+    }
+
+    /// Where the word at `at` is, a multiple of 8, until the mapping grows or is closed.
+    ///
+    /// # Panics
+    /// If `at` is not aligned or lies beyond the end.
+    pub(super) fn place(&self, at: usize) -> *const AtomicU64 {
+        assert!(
+            at.is_multiple_of(8) && at < self.len && self.len - at >= 8,
+            "no such word"
+        );
+        self.ptr.as_ptr().wrapping_add(at).cast_const().cast()
     }
 
     /// Copies out the bytes from `at` on.

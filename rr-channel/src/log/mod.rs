@@ -1,9 +1,10 @@
 //! The log of one thread's nondeterministic outcomes: its model and its bytes.
 //!
-//! A recording is a directory: one file per thread, `thread-N.rrlog`, and a
-//! `session` file that names the program. A thread appends to its own file only,
-//! through a shared mapping, so that what it logged outlives the process however
-//! that dies; the machine losing power is another matter.
+//! A recording is a directory: one file for each thread that had something to log,
+//! `thread-N.rrlog`, and a `session` file that names the program and all threads. A
+//! thread appends to its own file only, through a shared mapping, so that what it
+//! logged outlives the process however that dies; the machine losing power is another
+//! matter.
 //!
 //! **Model.** What a thread sees is mostly what it saw before. An [`Event`] is a
 //! *symbol* (operation, channel, kind of outcome, sender or arm) and for some
@@ -32,6 +33,7 @@
 //! by the zigzag difference between the number and its prediction if it has one.
 
 mod event;
+mod hot;
 mod mapping;
 mod model;
 mod reader;
@@ -39,6 +41,7 @@ mod writer;
 
 pub(crate) use event::on;
 pub use event::{Event, Op, Outcome};
+pub(crate) use hot::Hot;
 pub use reader::{Events, LogError, ThreadLog};
 pub(crate) use writer::Writer;
 

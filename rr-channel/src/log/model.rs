@@ -1,8 +1,8 @@
 //! Which event comes next, most of the time, and the bytes for when it does not.
 //!
-//! **Invariant:** [`Model::observe`] is the only way a model changes, and both
-//! sides call it once per event with the same arguments, so a writer's and a
-//! reader's models are equal after the same events.
+//! **Invariant:** the `observe` functions are the only way a model changes, and both
+//! sides account for each event once, in the same way, so a writer's and a reader's
+//! models are equal after the same events.
 
 use rustc_hash::FxHashMap;
 
@@ -51,6 +51,26 @@ impl Model {
         self.current = next;
     }
 
+    /// The symbol, next number and step of an event that is expected to come again and
+    /// again.
+    pub(super) fn steady(&self) -> Option<(Symbol, u64, u64)> {
+        let entry = self.entries.get(self.current)?;
+        (entry.next == self.current).then(|| {
+            (
+                entry.symbol,
+                entry.last.wrapping_add(entry.step),
+                entry.step,
+            )
+        })
+    }
+
+    /// Accounts for the [`steady`](Model::steady) event having happened `count` times.
+    pub(super) fn observe_steady(&mut self, count: u64) {
+        if let Some(entry) = self.entries.get_mut(self.current) {
+            entry.last = entry.last.wrapping_add(entry.step.wrapping_mul(count));
+        }
+    }
+
     /// Appends the token for an event that was not predicted, and observes it.
     pub(super) fn encode(&mut self, event: &Event, out: &mut Vec<u8>) {
         let (symbol, number) = Symbol::split(event);
@@ -87,7 +107,7 @@ impl Model {
             let expected = entry.last.wrapping_add(entry.step);
             number = expected.wrapping_add(unzigzag(take_varint(input)?) as u64);
         }
-        let event = entry.symbol.join(number);
+        let event = entry.symbol.join(number)?;
         self.observe(id, number);
         Some(event)
     }
@@ -125,8 +145,8 @@ impl Model {
 }
 
 fn define(symbol: &Symbol, out: &mut Vec<u8>) {
-    out.extend([symbol.op as u8, symbol.kind]);
-    match symbol.channel {
+    out.extend([symbol.op(), symbol.kind()]);
+    match symbol.channel() {
         None => put_varint(out, 0),
         Some(channel) => {
             put_varint(out, u64::from(channel.creator.0) + 1);
@@ -134,7 +154,7 @@ fn define(symbol: &Symbol, out: &mut Vec<u8>) {
         }
     }
     if symbol.has_param() {
-        put_varint(out, symbol.param.into());
+        put_varint(out, symbol.param().into());
     }
 }
 
@@ -152,14 +172,10 @@ fn undefine(input: &mut &[u8]) -> Option<Symbol> {
             number: u32::try_from(take_varint(input)?).ok()?,
         }),
     };
-    let mut symbol = Symbol {
-        op,
-        kind,
-        channel,
-        param: 0,
-    };
+    let symbol = Symbol::new(op, kind, channel, 0);
     if symbol.has_param() {
-        symbol.param = u32::try_from(take_varint(input)?).ok()?;
+        let param = u32::try_from(take_varint(input)?).ok()?;
+        return Some(Symbol::new(op, kind, channel, param));
     }
     Some(symbol)
 }

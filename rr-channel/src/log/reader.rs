@@ -146,6 +146,18 @@ impl ThreadLog {
         })
     }
 
+    /// The log of a thread that logged nothing.
+    pub(crate) fn empty(thread: ThreadId, dti: Dti, sealed: bool) -> Self {
+        ThreadLog {
+            thread,
+            dti,
+            sealed,
+            incomplete: false,
+            open_run: 0,
+            body: Arc::default(),
+        }
+    }
+
     /// The thread's number within its recording.
     pub const fn thread(&self) -> ThreadId {
         self.thread
@@ -252,6 +264,6 @@ impl Events {
             return Some(Err(()));
         };
         self.model.observe_predicted();
-        Some(Ok(symbol.join(number)))
+        Some(symbol.join(number).ok_or(()))
     }
 }

@@ -1,14 +1,19 @@
+#![expect(unsafe_code, reason = "lends a pointer into its mapping to `Hot`")]
 //! Appends one thread's events to its log.
 //!
 //! A predicted event is a comparison and one store; any other writes its bytes
 //! first and then the state word that makes them count. A log that cannot grow
 //! (a full disk, a quota) is marked incomplete and recording of this thread stops;
 //! the program goes on.
+//!
+//! **Safety** rests on: the mapping moves or goes only in [`Writer::push`],
+//! [`Writer::seal`] and when the writer is dropped, and [`Writer::arm`] is unsafe.
 
 use std::io;
 use std::path::Path;
 
 use super::event::{Event, Symbol};
+use super::hot::Hot;
 use super::mapping::Mapping;
 use super::model::{Model, put_varint};
 use super::{
@@ -111,6 +116,29 @@ impl Writer {
     #[inline]
     fn commit(&mut self) {
         self.map.store(STATE_AT, (self.len as u64) << 24 | self.run);
+    }
+
+    /// Lets `hot` count the next event, and the ones after it, as long as they are what is
+    /// expected.
+    ///
+    /// # Safety
+    /// The writer is left alone, and not dropped, until it was [disarmed](Writer::disarm).
+    pub(crate) unsafe fn arm(&self, hot: &Hot) {
+        if let Some((symbol, number, step)) = self.model.steady() {
+            let state = (self.len as u64) << 24 | self.run;
+            // SAFETY: the place is within the live mapping, which stays where it is as
+            // long as the writer is left alone; only the writer stores there.
+            unsafe { hot.arm(symbol, number, step, state, self.map.place(STATE_AT)) };
+        }
+    }
+
+    /// Takes over what `hot` has counted.
+    pub(crate) fn disarm(&mut self, hot: &Hot) {
+        if let Some(state) = hot.disarm() {
+            let run = state & MAX_RUN;
+            self.model.observe_steady(run - self.run);
+            self.run = run;
+        }
     }
 
     /// Closes the log of a thread that ended: its checksum is written, and space
@@ -216,12 +244,58 @@ mod tests {
         std::fs::read(path).unwrap()
     }
 
+    /// As [`written`], with all that can be counted by a [`Hot`].
+    fn counted(events: &[Event]) -> Vec<u8> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let hot = Hot::new();
+        let mut writer = Writer::create(&path, ThreadId(7), &Dti::main().child(2)).unwrap();
+        for event in events {
+            if !hot.hit(event) {
+                writer.disarm(&hot);
+                writer.push(event).unwrap();
+                // SAFETY: the writer is used again only after it was disarmed.
+                unsafe { writer.arm(&hot) };
+            }
+        }
+        // As if the process died here: what was counted is in the file already.
+        let bytes = std::fs::read(path).unwrap();
+        writer.disarm(&hot);
+        bytes
+    }
+
     fn read(bytes: &[u8]) -> Vec<Event> {
         ThreadLog::from_bytes(bytes)
             .unwrap()
             .events()
             .collect::<Result<_, _>>()
             .unwrap()
+    }
+
+    #[test]
+    fn a_run_longer_than_its_counter_reads_back() {
+        let again = Event {
+            op: Op::Lock,
+            channel: None,
+            outcome: Outcome::Again,
+        };
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let hot = Hot::new();
+        let mut writer = Writer::create(&path, ThreadId(7), &Dti::main()).unwrap();
+        let count = MAX_RUN as usize + 1000;
+        for _ in 0..count {
+            if !hot.hit(&again) {
+                writer.disarm(&hot);
+                writer.push(&again).unwrap();
+                // SAFETY: the writer is used again only after it was disarmed.
+                unsafe { writer.arm(&hot) };
+            }
+        }
+        writer.disarm(&hot);
+        writer.seal().unwrap();
+        let log = ThreadLog::from_bytes(&std::fs::read(path).unwrap()).unwrap();
+        assert_eq!(log.events().map(Result::unwrap).count(), count);
     }
 
     const C: ChannelId = ChannelId {
@@ -320,6 +394,13 @@ mod tests {
         #[test]
         fn every_event_reads_back(events in events(), seal in any::<bool>()) {
             prop_assert_eq!(read(&written(&events, seal)), events);
+        }
+
+        #[test]
+        fn what_is_counted_without_the_writer_reads_back(events in events()) {
+            let bytes = counted(&events);
+            prop_assert_eq!(&bytes, &written(&events, false));
+            prop_assert_eq!(read(&bytes), events);
         }
 
         #[test]

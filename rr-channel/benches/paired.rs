@@ -1,0 +1,135 @@
+//! What recording adds to a message and to a lock, in nanoseconds.
+//!
+//! Rounds of the raw thing and of this crate's take turns, so that what else the
+//! machine does meets both; the table has medians over the rounds, and how much two
+//! raw rounds differ, which is the noise.
+//!
+//! ```text
+//! cargo bench -p rr-channel --bench paired
+//! RR_CHANNEL=record RR_CHANNEL_LOG=$(mktemp -d)/log cargo bench -p rr-channel --bench paired
+//! ```
+
+use std::hint::black_box;
+use std::time::Instant;
+
+const ROUNDS: usize = 41;
+const MESSAGES: usize = 100_000;
+const LOCKS: usize = 200_000;
+
+/// Nanoseconds for each of `count` operations that `f` performs.
+fn time(count: usize, f: &mut dyn FnMut()) -> f64 {
+    let start = Instant::now();
+    f();
+    start.elapsed().as_secs_f64() * 1e9 / count as f64
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+fn compare(name: &str, count: usize, raw: &mut dyn FnMut(), ours: &mut dyn FnMut()) {
+    if std::env::args()
+        .nth(1)
+        .is_some_and(|filter| !filter.starts_with('-') && !name.contains(&filter))
+    {
+        return;
+    }
+    let mut rounds = Vec::new();
+    for round in 0..=ROUNDS {
+        let times = [time(count, raw), time(count, ours), time(count, raw)];
+        // The first one warms up.
+        if round > 0 {
+            rounds.push(times);
+        }
+    }
+    let of = |f: fn(&[f64; 3]) -> f64| median(rounds.iter().map(f).collect());
+    println!(
+        "{name:32} raw {:7.1} ns   ours {:7.1} ns   added {:+7.1} ns   ratio {:5.2}   raw to raw {:5.2}",
+        of(|times| (times[0] + times[2]) / 2.0),
+        of(|times| times[1]),
+        of(|times| times[1] - (times[0] + times[2]) / 2.0),
+        of(|times| times[1] / ((times[0] + times[2]) / 2.0)),
+        of(|times| times[2] / times[0]),
+    );
+}
+
+macro_rules! pass {
+    ($new:expr, $senders:expr) => {
+        || {
+            let (s, r) = $new;
+            std::thread::scope(|scope| {
+                for _ in 0..$senders {
+                    let s = s.clone();
+                    scope.spawn(move || {
+                        for n in 0..MESSAGES / $senders {
+                            s.send(black_box(n)).unwrap();
+                        }
+                    });
+                }
+                drop(s);
+                assert_eq!(r.iter().map(black_box).count(), MESSAGES);
+            });
+        }
+    };
+}
+
+macro_rules! ping {
+    ($new:expr) => {{
+        let (s, r) = $new;
+        move || {
+            for n in 0..MESSAGES {
+                s.send(black_box(n)).unwrap();
+                black_box(r.recv().unwrap());
+            }
+        }
+    }};
+}
+
+macro_rules! locked {
+    ($lock:expr, $method:ident) => {{
+        let lock = $lock;
+        move || {
+            for _ in 0..LOCKS {
+                let _guard = black_box(black_box(&lock).$method().unwrap());
+            }
+        }
+    }};
+}
+
+fn main() {
+    use crossbeam_channel as raw;
+    use rr_channel::crossbeam_channel as ours;
+    use rr_channel::sync;
+    use std::sync as std_sync;
+
+    println!("mode: {:?}", rr_channel::mode());
+    macro_rules! messages {
+        ($name:literal, $pass:ident, $function:ident($($capacity:literal)?) $(, $senders:literal)?) => {
+            compare(
+                $name,
+                MESSAGES,
+                &mut $pass!(raw::$function($($capacity)?) $(, $senders)?),
+                &mut $pass!(ours::$function($($capacity)?) $(, $senders)?),
+            );
+        };
+    }
+    messages!("unbounded, 1 to 1", pass, unbounded(), 1);
+    messages!("unbounded, 4 to 1", pass, unbounded(), 4);
+    messages!("bounded(64), 1 to 1", pass, bounded(64), 1);
+    messages!("unbounded, one thread", ping, unbounded());
+    messages!("bounded(64), one thread", ping, bounded(64));
+    macro_rules! locks {
+        ($name:literal, $lock:ident, $method:ident) => {
+            compare(
+                $name,
+                LOCKS,
+                &mut locked!(std_sync::$lock::new(1), $method),
+                &mut locked!(sync::$lock::new(1), $method),
+            );
+        };
+    }
+    locks!("Mutex, lock", Mutex, lock);
+    locks!("RwLock, read", RwLock, read);
+    locks!("RwLock, write", RwLock, write);
+}
