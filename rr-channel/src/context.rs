@@ -14,7 +14,7 @@ use std::cell::{Cell, RefCell};
 
 use crate::identity::{ChannelId, Dti, ThreadId};
 use crate::interpose::Seat;
-use crate::log::{Event, Hot, Writer};
+use crate::log::{Event, Hot, Symbol, Writer};
 use crate::session::{Session, Who, complain, session};
 use crate::sys;
 use crate::tag::Tag;
@@ -69,12 +69,15 @@ impl Me<'_> {
     }
 }
 
+/// The number of a thread that has not been given one.
+const UNKNOWN: ThreadId = ThreadId(ThreadId::LIMIT - 1);
+
 thread_local! {
     static CONTEXT: RefCell<Option<Context>> = const { RefCell::new(None) };
     static HOT: Hot = const { Hot::new() };
     /// Survive the context: messages sent from late destructors still need a tag.
-    static ID: Cell<u32> = const { Cell::new(ThreadId::LIMIT - 1) };
-    static NUMBER: Cell<u64> = const { Cell::new(0) };
+    static ID: Cell<u32> = const { Cell::new(UNKNOWN.0) };
+    static NEXT: Cell<Tag> = const { Cell::new(Tag::new(UNKNOWN, 0)) };
     static SIGNALS: Cell<u64> = const { Cell::new(0) };
     static FOREIGN_CHILDREN: Cell<u32> = const { Cell::new(0) };
 }
@@ -98,6 +101,7 @@ impl Context {
             Session::Off => (ThreadId(0), Dti::main(), Log::None),
         };
         ID.set(id.0);
+        NEXT.set(Tag::new(id, NEXT.get().number()));
         Context {
             id,
             dti,
@@ -256,17 +260,19 @@ pub(crate) fn next_channel() -> ChannelId {
 /// The tag of the calling thread's next message, without using it up.
 #[inline]
 pub(crate) fn peek_tag() -> Tag {
-    if ID.get() == ThreadId::LIMIT - 1 {
+    let tag = NEXT.get();
+    if tag.sender() == UNKNOWN {
         thread_or_last();
+        return NEXT.get();
     }
-    Tag::new(ThreadId(ID.get()), NUMBER.get())
+    tag
 }
 
 /// The tag of the calling thread's next message.
 #[inline]
 pub(crate) fn next_tag() -> Tag {
     let tag = peek_tag();
-    NUMBER.set(NUMBER.get() + 1);
+    NEXT.set(tag.next());
     tag
 }
 
@@ -278,25 +284,40 @@ pub(crate) fn next_signal() -> (ThreadId, u64) {
 }
 
 /// Logs `event` for the calling thread, where it records.
-#[inline]
+#[inline(always)]
 pub(crate) fn log(event: Event) {
-    if !HOT.with(|hot| hot.hit(&event)) {
-        log_with(|_| event);
+    if !hit(&event) {
+        log_unexpected(event);
     }
+}
+
+#[inline(always)]
+fn hit(event: &Event) -> bool {
+    let (symbol, number) = Symbol::split(event);
+    HOT.with(
+        #[inline(always)]
+        |hot| hot.hit(symbol, number),
+    )
+}
+
+#[cold]
+fn log_unexpected(event: Event) {
+    log_with(|_| event);
 }
 
 /// Logs an event of the thread with the number `id`, if that is the calling thread and
 /// the event is what is expected of it next.
-#[inline]
+#[inline(always)]
 pub(crate) fn log_expected(id: ThreadId, event: &Event) -> bool {
-    id.0 == ID.get() && HOT.with(|hot| hot.hit(event))
+    id.0 == ID.get() && hit(event)
 }
 
 /// Whether `event` of the thread with the number `id` is what the calling thread is
 /// expected to log next.
-#[inline]
+#[inline(always)]
 pub(crate) fn is_expected(id: ThreadId, event: &Event) -> bool {
-    id.0 == ID.get() && HOT.with(|hot| hot.expects(event))
+    let (symbol, number) = Symbol::split(event);
+    id.0 == ID.get() && HOT.with(|hot| hot.expects(symbol, number))
 }
 
 /// Logs what `event` makes, unless the thread cannot log any more: then it is not

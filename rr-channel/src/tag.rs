@@ -17,11 +17,19 @@ impl Tag {
         Tag((sender.0 as u64) << Self::NUMBER_BITS | number & ((1 << Self::NUMBER_BITS) - 1))
     }
 
+    /// The tag of the sender's next message.
+    #[inline]
+    pub(crate) const fn next(self) -> Tag {
+        Tag::new(self.sender(), self.number() + 1)
+    }
+
     /// What [`bits`](Tag::bits) returned.
+    #[inline]
     pub(crate) const fn from_bits(bits: u64) -> Tag {
         Tag(bits)
     }
 
+    #[inline]
     pub(crate) const fn bits(self) -> u64 {
         self.0
     }

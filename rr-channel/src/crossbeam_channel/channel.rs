@@ -160,7 +160,7 @@ impl<T> Sender<T> {
     ///
     /// # Errors
     /// If the channel is disconnected; the error holds the message.
-    #[inline]
+    #[inline(always)]
     pub fn send(&self, msg: T) -> Result<(), SendError<T>> {
         match &self.0 {
             S::Raw(raw) => raw.send(msg),
@@ -282,7 +282,7 @@ impl<T> Receiver<T> {
     ///
     /// # Errors
     /// If the channel is empty and disconnected.
-    #[inline]
+    #[inline(always)]
     pub fn recv(&self) -> Result<T, RecvError> {
         match &self.0 {
             R::Raw(raw) => raw.recv(),

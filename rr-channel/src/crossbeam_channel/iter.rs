@@ -23,6 +23,7 @@ pub struct IntoIter<T> {
 impl<T> Iterator for Iter<'_, T> {
     type Item = T;
 
+    #[inline]
     fn next(&mut self) -> Option<T> {
         self.receiver.recv().ok()
     }
@@ -31,6 +32,7 @@ impl<T> Iterator for Iter<'_, T> {
 impl<T> Iterator for TryIter<'_, T> {
     type Item = T;
 
+    #[inline]
     fn next(&mut self) -> Option<T> {
         self.receiver.try_recv().ok()
     }
@@ -39,6 +41,7 @@ impl<T> Iterator for TryIter<'_, T> {
 impl<T> Iterator for IntoIter<T> {
     type Item = T;
 
+    #[inline]
     fn next(&mut self) -> Option<T> {
         self.receiver.recv().ok()
     }

@@ -8,7 +8,9 @@
 //! waits. Handing out numbers without the lock would log an order that the channel
 //! itself may not have had.
 
+use std::hint;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::Instant;
 
 use ::crossbeam_channel as raw;
@@ -25,16 +27,21 @@ use crate::tag::{Stamped, Tag};
 pub(super) struct Shared {
     id: ChannelId,
     /// The number of the next message, in a channel where senders wait for room.
-    slots: Option<Mutex<u64>>,
+    slots: Option<Slots>,
     /// Whether sends have nothing to log but refusals.
     silent: bool,
 }
+
+/// On cache lines of its own: senders write here, and receivers read what is beside.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Slots(Mutex<u64>);
 
 impl Shared {
     pub(super) fn new(capacity: Option<usize>) -> Arc<Self> {
         let slots = capacity
             .filter(|capacity| *capacity > 0)
-            .map(|_| Mutex::new(0));
+            .map(|_| Slots::default());
         Arc::new(Shared {
             id: context::next_channel(),
             slots,
@@ -46,14 +53,14 @@ impl Shared {
     pub(super) fn order(&self) -> Option<MutexGuard<'_, u64>> {
         self.slots
             .as_ref()
-            .map(|slots| slots.lock().unwrap_or_else(PoisonError::into_inner))
+            .map(|slots| slots.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     pub(super) const fn is_ordered(&self) -> bool {
         self.slots.is_some()
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn log(&self, op: Op, outcome: Outcome) {
         context::log(Event {
             op,
@@ -62,7 +69,7 @@ impl Shared {
         });
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn log_message(&self, op: Op, tag: Tag) {
         self.log(
             op,
@@ -115,7 +122,7 @@ impl<T> Sender<T> {
     }
 
     /// A blocking send into a channel where sends have nothing to log.
-    #[inline]
+    #[inline(always)]
     pub(super) fn send_silently(&self, value: T) -> Result<(), SendError<T>> {
         let tag = context::next_tag();
         self.raw.send(Stamped { tag, value }).map_err(|error| {
@@ -206,18 +213,44 @@ impl<T> Sender<T> {
                 Err(raw::TrySendError::Full(stamped)) => stamped,
             };
             drop(slot);
-            let mut room = raw::Select::new();
-            room.send(&self.raw);
             let waited = match native {
-                Native::Block => {
-                    room.ready();
-                    true
-                }
                 Native::Try => false,
-                Native::Until(deadline) => room.ready_deadline(deadline).is_ok(),
+                Native::Block => self.has_room_soon() || self.wait_for_room(None),
+                Native::Until(deadline) => self.wait_for_room(Some(deadline)),
             };
             if !waited {
                 return Err(NotSent::NoRoom(stamped));
+            }
+        }
+    }
+}
+
+impl<T> Sender<T> {
+    /// Waits for room, or for the channel to be disconnected, as long as waiting is not
+    /// worth going to sleep: as upstream does in a blocking send.
+    fn has_room_soon(&self) -> bool {
+        for step in 0..=10 {
+            if !self.raw.is_full() {
+                return true;
+            }
+            if step <= 6 {
+                (0..1 << step).for_each(|_| hint::spin_loop());
+            } else {
+                thread::yield_now();
+            }
+        }
+        false
+    }
+
+    /// Waits for room, or for the channel to be disconnected; `false` if that was too long.
+    fn wait_for_room(&self, deadline: Option<Instant>) -> bool {
+        let mut room = raw::Select::new();
+        room.send(&self.raw);
+        match deadline {
+            Some(deadline) => room.ready_deadline(deadline).is_ok(),
+            None => {
+                room.ready();
+                true
             }
         }
     }
@@ -248,7 +281,7 @@ fn receive<M>(raw: &raw::Receiver<M>, native: Native) -> Result<M, (TryRecvError
 
 impl<T> Receiver<T> {
     /// A blocking receive.
-    #[inline]
+    #[inline(always)]
     pub(super) fn recv_blocking(&self) -> Result<T, RecvError> {
         match self.raw.recv() {
             Ok(Stamped { tag, value }) => {

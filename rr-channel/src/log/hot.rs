@@ -20,7 +20,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::MAX_RUN;
-use super::event::{Event, Symbol};
+use super::event::Symbol;
 
 /// The code of no event.
 const COLD: u64 = u64::MAX;
@@ -50,19 +50,18 @@ impl Hot {
         }
     }
 
-    /// Whether `event` is what is expected.
-    #[inline]
-    pub(crate) fn expects(&self, event: &Event) -> bool {
-        let (symbol, number) = Symbol::split(event);
+    /// Whether the event of `symbol` and `number` is what is expected.
+    #[inline(always)]
+    pub(crate) fn expects(&self, symbol: Symbol, number: u64) -> bool {
         symbol.code == self.code.get()
             && symbol.object == self.object.get()
             && number == self.number.get()
     }
 
-    /// Counts `event`, if it is what is expected.
-    #[inline]
-    pub(crate) fn hit(&self, event: &Event) -> bool {
-        if !self.expects(event) {
+    /// Counts the event of `symbol` and `number`, if it is what is expected.
+    #[inline(always)]
+    pub(crate) fn hit(&self, symbol: Symbol, number: u64) -> bool {
+        if !self.expects(symbol, number) {
             return false;
         }
         let state = self.state.get() + 1;

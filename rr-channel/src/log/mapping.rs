@@ -6,8 +6,8 @@
 //!
 //! Stores into a shared mapping belong to the kernel's page cache at once: they
 //! reach the file even if the process dies of SIGKILL in the next instruction, at
-//! no system call per store. Space is allocated before it is mapped, so a full
-//! disk is an error from [`Mapping::grow`] and not a SIGBUS.
+//! no system call per store. Space is made before it is mapped, so a full disk is an
+//! error from [`Mapping::grow`] and not a SIGBUS.
 //!
 //! **Safety** rests on: `ptr` and `len` describe one live mapping, changed together
 //! only by [`Mapping::grow`]; all access is bounds-checked in this file; the
@@ -17,7 +17,7 @@
 //! meanwhile makes the process die of SIGBUS; nothing here can prevent that.
 
 use std::fs::{File, OpenOptions};
-use std::io;
+use std::io::{self, Write as _};
 use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::ptr::NonNull;
@@ -36,14 +36,17 @@ pub(super) struct Mapping {
 unsafe impl Send for Mapping {}
 
 impl Mapping {
-    /// Creates `path`, which must not exist, with `len` zero bytes.
-    pub(super) fn create(path: &Path, len: usize) -> io::Result<Self> {
-        let file = OpenOptions::new()
+    /// Creates `path`, which must not exist, with `bytes`.
+    pub(super) fn create(path: &Path, bytes: &[u8]) -> io::Result<Self> {
+        let mut file = OpenOptions::new()
             .read(true)
             .write(true)
             .create_new(true)
             .open(path)?;
-        allocate(&file, len)?;
+        // Written bytes have their place on the disk, or a promise of one; for a few
+        // of them this costs a tenth of what allocating does.
+        file.write_all(bytes)?;
+        let len = bytes.len();
         // SAFETY: a fresh mapping at an address of the kernel's choice, of a
         // descriptor that is open; the result is checked below.
         let ptr = unsafe {
@@ -151,11 +154,10 @@ impl Mapping {
         bytes
     }
 
-    /// Unmaps, and cuts the file to `len` bytes.
+    /// Cuts the file to `len` bytes, and unmaps.
     pub(super) fn close(self, len: usize) -> io::Result<()> {
-        let file = self.file.try_clone();
-        drop(self);
-        file?.set_len(len as u64)
+        // Nobody touches the pages that go: the mapping ends here.
+        self.file.set_len(len as u64)
     }
 }
 

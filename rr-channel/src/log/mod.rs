@@ -9,8 +9,9 @@
 //! **Model.** What a thread sees is mostly what it saw before. An [`Event`] is a
 //! *symbol* (operation, channel, kind of outcome, sender or arm) and for some
 //! symbols a number (the message's, the slot's). Each symbol remembers which one
-//! followed it last time and by how much its number last grew; an event that this
-//! predicts only counts a run, and any other costs a few bytes. Reader and writer
+//! follows it (changing its mind when another one does twice) and by how much its
+//! number last grew; an event that this predicts only counts a run, and any other costs
+//! a few bytes. Reader and writer
 //! share [`Model`](model::Model), so they cannot disagree on what was predictable.
 //!
 //! **File**, version 2, all integers little-endian:
@@ -39,8 +40,8 @@ mod model;
 mod reader;
 mod writer;
 
-pub(crate) use event::on;
 pub use event::{Event, Op, Outcome};
+pub(crate) use event::{Symbol, on};
 pub(crate) use hot::Hot;
 pub use reader::{Events, LogError, ThreadLog};
 pub(crate) use writer::Writer;

@@ -15,8 +15,10 @@ struct Entry {
     /// The number of its last event, and by how much that had grown.
     last: u64,
     step: u64,
-    /// The symbol that came after it last time.
+    /// The symbol that is expected to come after it.
     next: usize,
+    /// Another one came last time: if that happens again, it is the one expected.
+    doubted: bool,
 }
 
 /// The predictor: an order-1 context over symbols, a linear one over numbers.
@@ -40,9 +42,10 @@ impl Model {
     /// Accounts for the predicted event having happened.
     #[inline]
     pub(super) fn observe_predicted(&mut self) {
-        let Some(entry) = self.entries.get(self.current) else {
+        let Some(entry) = self.entries.get_mut(self.current) else {
             return;
         };
+        entry.doubted = false;
         let next = entry.next;
         let Some(entry) = self.entries.get_mut(next) else {
             return;
@@ -66,7 +69,10 @@ impl Model {
 
     /// Accounts for the [`steady`](Model::steady) event having happened `count` times.
     pub(super) fn observe_steady(&mut self, count: u64) {
-        if let Some(entry) = self.entries.get_mut(self.current) {
+        if count > 0
+            && let Some(entry) = self.entries.get_mut(self.current)
+        {
+            entry.doubted = false;
             entry.last = entry.last.wrapping_add(entry.step.wrapping_mul(count));
         }
     }
@@ -121,12 +127,17 @@ impl Model {
             last: 0,
             step: 1,
             next: id,
+            doubted: true,
         });
     }
 
     fn observe(&mut self, id: usize, number: u64) {
         if let Some(previous) = self.entries.get_mut(self.current) {
-            previous.next = id;
+            let expected = previous.next == id;
+            if previous.doubted {
+                previous.next = id;
+            }
+            previous.doubted = !expected && !previous.doubted;
         }
         let entry = &mut self.entries[id];
         // Symbols without a number keep step and number at zero growth.

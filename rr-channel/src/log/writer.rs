@@ -43,14 +43,13 @@ impl Writer {
     pub(crate) fn create(path: &Path, thread: ThreadId, dti: &Dti) -> io::Result<Self> {
         let name = dti.to_string();
         let base = HEADER_LEN + name.len();
-        let mut map = Mapping::create(path, (base + 1).next_multiple_of(FIRST_LEN))?;
-        let mut header = [0; HEADER_LEN];
-        header[..7].copy_from_slice(&MAGIC);
-        header[7] = FORMAT_VERSION;
-        header[8..12].copy_from_slice(&thread.0.to_le_bytes());
-        header[12..16].copy_from_slice(&(name.len() as u32).to_le_bytes());
-        map.write(HEADER_LEN, name.as_bytes());
-        map.write(0, &header);
+        let mut bytes = vec![0; (base + 1).next_multiple_of(FIRST_LEN)];
+        bytes[..7].copy_from_slice(&MAGIC);
+        bytes[7] = FORMAT_VERSION;
+        bytes[8..12].copy_from_slice(&thread.0.to_le_bytes());
+        bytes[12..16].copy_from_slice(&(name.len() as u32).to_le_bytes());
+        bytes[HEADER_LEN..base].copy_from_slice(name.as_bytes());
+        let map = Mapping::create(path, &bytes)?;
         Ok(Writer {
             map,
             base,
@@ -141,8 +140,8 @@ impl Writer {
         }
     }
 
-    /// Closes the log of a thread that ended: its checksum is written, and space
-    /// that it did not need is given back.
+    /// Closes the log of a thread that ended: its checksum is written, and space that it
+    /// did not need is given back, if it is worth the while.
     pub(crate) fn seal(mut self) -> io::Result<()> {
         if self.run > 0 {
             self.scratch.clear();
@@ -152,7 +151,10 @@ impl Writer {
         let sum = checksum(&self.map.read(self.base, self.len));
         self.map.store(CHECKSUM_AT, sum);
         self.map.write(FLAGS_AT, &SEALED.to_le_bytes());
-        self.map.close(self.base + self.len)
+        match self.map.len() {
+            ..=FIRST_LEN => Ok(()),
+            _ => self.map.close(self.base + self.len),
+        }
     }
 }
 
@@ -244,6 +246,14 @@ mod tests {
         std::fs::read(path).unwrap()
     }
 
+    /// A closed log without the space behind its last event.
+    fn sealed(events: &[Event]) -> Vec<u8> {
+        let mut bytes = written(events, true);
+        let log = ThreadLog::from_bytes(&bytes).unwrap();
+        bytes.truncate(HEADER_LEN + "main/2".len() + log.body_len());
+        bytes
+    }
+
     /// As [`written`], with all that can be counted by a [`Hot`].
     fn counted(events: &[Event]) -> Vec<u8> {
         let dir = tempfile::tempdir().unwrap();
@@ -251,7 +261,8 @@ mod tests {
         let hot = Hot::new();
         let mut writer = Writer::create(&path, ThreadId(7), &Dti::main().child(2)).unwrap();
         for event in events {
-            if !hot.hit(event) {
+            let (symbol, number) = Symbol::split(event);
+            if !hot.hit(symbol, number) {
                 writer.disarm(&hot);
                 writer.push(event).unwrap();
                 // SAFETY: the writer is used again only after it was disarmed.
@@ -284,8 +295,9 @@ mod tests {
         let hot = Hot::new();
         let mut writer = Writer::create(&path, ThreadId(7), &Dti::main()).unwrap();
         let count = MAX_RUN as usize + 1000;
+        let (symbol, number) = Symbol::split(&again);
         for _ in 0..count {
-            if !hot.hit(&again) {
+            if !hot.hit(symbol, number) {
                 writer.disarm(&hot);
                 writer.push(&again).unwrap();
                 // SAFETY: the writer is used again only after it was disarmed.
@@ -326,7 +338,7 @@ mod tests {
         let round_robin: Vec<_> = (0..100_000)
             .map(|n| message(C, n as u32 % 4, n / 4))
             .collect();
-        let bytes = written(&round_robin, true);
+        let bytes = sealed(&round_robin);
         assert_eq!(read(&bytes), round_robin);
         assert!(bytes.len() < 200, "{} bytes", bytes.len());
     }
@@ -345,14 +357,14 @@ mod tests {
                 message(C, sender as u32, next[sender])
             })
             .collect();
-        let bytes = written(&events, true);
+        let bytes = sealed(&events);
         assert_eq!(read(&bytes), events);
         assert!(bytes.len() < 4 * events.len(), "{} bytes", bytes.len());
     }
 
     #[test]
     fn a_damaged_sealed_log_is_found_by_its_checksum() {
-        let mut bytes = written(&[message(C, 1, 0), message(C, 2, 0)], true);
+        let mut bytes = sealed(&[message(C, 1, 0), message(C, 2, 0)]);
         *bytes.last_mut().unwrap() ^= 1;
         assert!(matches!(
             ThreadLog::from_bytes(&bytes),
@@ -362,7 +374,7 @@ mod tests {
 
     #[test]
     fn a_truncated_log_says_so() {
-        let bytes = written(&[message(C, 1, 0)], true);
+        let bytes = sealed(&[message(C, 1, 0)]);
         let cut = &bytes[..bytes.len() - 1];
         assert!(matches!(
             ThreadLog::from_bytes(cut),
