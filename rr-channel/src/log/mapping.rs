@@ -43,8 +43,7 @@ impl Mapping {
             .write(true)
             .create_new(true)
             .open(path)?;
-        // Written bytes have their place on the disk, or a promise of one; for a few
-        // of them this costs a tenth of what allocating does.
+        // Written bytes have their place on the disk, or a promise of one.
         file.write_all(bytes)?;
         let len = bytes.len();
         // SAFETY: a fresh mapping at an address of the kernel's choice, of a

@@ -7,6 +7,7 @@
 use rustc_hash::FxHashMap;
 
 use super::event::{Event, Op, Symbol};
+use super::hot::{AHEAD, Hot};
 use crate::identity::{ChannelId, ThreadId};
 
 #[derive(Debug, Clone)]
@@ -54,27 +55,46 @@ impl Model {
         self.current = next;
     }
 
-    /// The symbol, next number and step of an event that is expected to come again and
-    /// again.
-    pub(super) fn steady(&self) -> Option<(Symbol, u64, u64)> {
-        let entry = self.entries.get(self.current)?;
-        (entry.next == self.current).then(|| {
-            (
-                entry.symbol,
-                entry.last.wrapping_add(entry.step),
-                entry.step,
-            )
-        })
+    /// The events that are expected next, until one comes again, as far as `hot` can look.
+    pub(super) fn foresee(&self, hot: &Hot) -> Foreseen {
+        let mut foreseen = Foreseen::default();
+        let Some(mut entry) = self.entries.get(self.current) else {
+            return foreseen;
+        };
+        while foreseen.len < AHEAD {
+            foreseen.ids[foreseen.len] = entry.next;
+            foreseen.len += 1;
+            entry = &self.entries[entry.next];
+            let known = foreseen.ids[..foreseen.len]
+                .iter()
+                .position(|id| *id == entry.next);
+            let next = known.unwrap_or(foreseen.len);
+            let number = entry.last.wrapping_add(entry.step);
+            hot.expect(foreseen.len - 1, entry.symbol, number, entry.step, next);
+            foreseen.back = next;
+            if known.is_some() {
+                break;
+            }
+        }
+        foreseen
     }
 
-    /// Accounts for the [`steady`](Model::steady) event having happened `count` times.
-    pub(super) fn observe_steady(&mut self, count: u64) {
-        if count > 0
-            && let Some(entry) = self.entries.get_mut(self.current)
-        {
-            entry.doubted = false;
-            entry.last = entry.last.wrapping_add(entry.step.wrapping_mul(count));
+    /// Accounts for the first `count` of the `foreseen` events having happened.
+    pub(super) fn observe_foreseen(&mut self, foreseen: &Foreseen, count: u64) {
+        if count == 0 {
+            return;
         }
+        self.entries[self.current].doubted = false;
+        for (at, id) in foreseen.ids[..foreseen.len].iter().enumerate() {
+            let entry = &mut self.entries[*id];
+            let times = foreseen.times(at, count);
+            entry.last = entry.last.wrapping_add(entry.step.wrapping_mul(times));
+            // The next one came as expected after it, at least once.
+            if count >= at as u64 + 2 {
+                entry.doubted = false;
+            }
+        }
+        self.current = foreseen.ids[foreseen.nth(count - 1)];
     }
 
     /// Appends the token for an event that was not predicted, and observes it.
@@ -152,6 +172,38 @@ impl Model {
         };
         entry.last = number;
         self.current = id;
+    }
+}
+
+/// What is expected next: symbols by position, which come one after the other and then
+/// again from `back` on, or, if that is `len`, come to an end.
+#[derive(Debug, Default)]
+pub(super) struct Foreseen {
+    ids: [usize; AHEAD],
+    len: usize,
+    back: usize,
+}
+
+impl Foreseen {
+    /// Which of the symbols the `n`th event has, from 0.
+    const fn nth(&self, n: u64) -> usize {
+        if n < self.len as u64 {
+            return n as usize;
+        }
+        // Beyond the end only where they come again, so the cycle is not empty.
+        let cycle = (self.len - self.back) as u64;
+        self.back + ((n - self.back as u64) % cycle) as usize
+    }
+
+    /// How often the symbol `at` comes among the first `count` events.
+    const fn times(&self, at: usize, count: u64) -> u64 {
+        if count <= at as u64 {
+            0
+        } else if at < self.back {
+            1
+        } else {
+            1 + (count - 1 - at as u64) / (self.len - self.back) as u64
+        }
     }
 }
 

@@ -15,7 +15,7 @@ use std::path::Path;
 use super::event::{Event, Symbol};
 use super::hot::Hot;
 use super::mapping::Mapping;
-use super::model::{Model, put_varint};
+use super::model::{Foreseen, Model, put_varint};
 use super::{
     CHECKSUM_AT, FLAGS_AT, FORMAT_VERSION, HEADER_LEN, INCOMPLETE, MAGIC, MAX_BODY, MAX_RUN,
     SEALED, STATE_AT, checksum,
@@ -35,6 +35,7 @@ pub(crate) struct Writer {
     len: usize,
     run: u64,
     model: Model,
+    foreseen: Foreseen,
     scratch: Vec<u8>,
 }
 
@@ -56,6 +57,7 @@ impl Writer {
             len: 0,
             run: 0,
             model: Model::default(),
+            foreseen: Foreseen::default(),
             scratch: Vec::new(),
         })
     }
@@ -122,20 +124,19 @@ impl Writer {
     ///
     /// # Safety
     /// The writer is left alone, and not dropped, until it was [disarmed](Writer::disarm).
-    pub(crate) unsafe fn arm(&self, hot: &Hot) {
-        if let Some((symbol, number, step)) = self.model.steady() {
-            let state = (self.len as u64) << 24 | self.run;
-            // SAFETY: the place is within the live mapping, which stays where it is as
-            // long as the writer is left alone; only the writer stores there.
-            unsafe { hot.arm(symbol, number, step, state, self.map.place(STATE_AT)) };
-        }
+    pub(crate) unsafe fn arm(&mut self, hot: &Hot) {
+        self.foreseen = self.model.foresee(hot);
+        let state = (self.len as u64) << 24 | self.run;
+        // SAFETY: the place is within the live mapping, which stays where it is as long
+        // as the writer is left alone; only the writer stores there.
+        unsafe { hot.arm(state, self.map.place(STATE_AT)) };
     }
 
     /// Takes over what `hot` has counted.
     pub(crate) fn disarm(&mut self, hot: &Hot) {
         if let Some(state) = hot.disarm() {
             let run = state & MAX_RUN;
-            self.model.observe_steady(run - self.run);
+            self.model.observe_foreseen(&self.foreseen, run - self.run);
             self.run = run;
         }
     }
@@ -216,7 +217,8 @@ mod tests {
                     .map(|number| message(channel, 1, number))
                     .collect()
             }),
-            (event(), event(), 0..50_usize).prop_map(|(a, b, len)| [a, b].repeat(len)),
+            (prop::collection::vec(event(), 1..7), 0..50_usize)
+                .prop_map(|(events, len)| events.repeat(len)),
         ];
         prop::collection::vec(stretch, 0..8).prop_map(|stretches| stretches.concat())
     }
