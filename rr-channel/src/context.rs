@@ -85,6 +85,8 @@ thread_local! {
 impl Context {
     fn register(who: Who) -> Context {
         let (id, dti, log) = match session() {
+            // The session is its parent's.
+            _ if sys::is_fork() => (UNKNOWN, Dti::main(), Log::None),
             Session::Record(recorder) => {
                 let (id, dti, is_recorded) = recorder.register(who);
                 let log = if is_recorded {

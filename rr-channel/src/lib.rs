@@ -48,7 +48,7 @@
 //! | the same in a static executable, or without the feature `interpose` (on by default; to be turned off where a sanitizer defines `pthread_create`) | recorded; told apart by name, else by the order of their first use of this crate, so a replay may mix them up |
 //! | crashes, `SIGKILL`, `process::exit` during recording | covered: the log holds all events but at most the last of each thread |
 //! | destructors of thread-locals | covered where the thread is from [`thread`]; else depends on the order in which the thread first used things |
-//! | fork without exec | the child's channels work, and are not recorded; in a replay, do not |
+//! | fork without exec | the child's channels and locks work, and are not recorded; in a replay, channels do not |
 //! | several processes | one per recording; the others run as if off |
 //! | `std::sync::mpsc`, as [`mpsc`] | covered |
 //! | locks, condition variables, barriers and `Once` of `std::sync`, as [`sync`], also in statics: the order of acquisition, what `try_` forms found, which wait timed out, who leads, who initializes | covered |

@@ -8,6 +8,9 @@
 //! A wake-up names a notification that had happened by then, and is over once that has
 //! happened again; whom the notification itself wakes this time does not matter. All
 //! conditions here, once true, stay true, or can be seen never to become true.
+//!
+//! A child made by fork(2) has none of the threads that its world knows, and perhaps a
+//! copy of a world that was locked: it never looks there, and runs natively.
 
 use std::sync::MutexGuard;
 
@@ -19,6 +22,7 @@ use crate::context;
 use crate::identity::{ChannelId, ThreadId};
 use crate::log::{Event, Op, Outcome};
 use crate::order::Order;
+use crate::sys;
 
 /// What the log says about the acquisition of a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -164,6 +168,9 @@ impl Engine {
 
     /// Waits for the calling thread's turn at a lock.
     pub(crate) fn turn(&self, op: Op, order: &Order) -> Turn {
+        if sys::is_fork() {
+            return Turn::Live;
+        }
         let id = context::thread_or_last();
         let (mut world, next) = self.next_event(id, op, order.name());
         let event = match next {
@@ -209,6 +216,9 @@ impl Engine {
     /// The calling thread has acquired a lock. What a thread does that has ended does
     /// not count: it was not recorded.
     pub(crate) fn taken(&self, order: &Order) {
+        if sys::is_fork() {
+            return;
+        }
         let id = context::thread_or_last();
         let mut world = self.lock();
         if !world.thread(id).ended {
@@ -227,6 +237,9 @@ impl Engine {
 
     /// Something else about the object changed for which threads may wait.
     pub(crate) fn touched(&self, order: &Order) {
+        if sys::is_fork() {
+            return;
+        }
         let mut world = self.lock();
         world.step();
         world.touch(Watch::Object(order.address()), u64::MAX);
@@ -253,6 +266,9 @@ impl Engine {
         is_done: impl Fn() -> bool,
         has_failed: impl Fn() -> bool,
     ) -> Once {
+        if sys::is_fork() {
+            return Once::Live;
+        }
         let id = context::thread_or_last();
         let (world, next) = self.next_event(id, op, order.name());
         let event = match next {
@@ -284,6 +300,9 @@ impl Engine {
         order: &Order,
         lasting: Option<&dyn Fn() -> bool>,
     ) -> Option<bool> {
+        if sys::is_fork() {
+            return None;
+        }
         let id = context::thread_or_last();
         let (mut world, next) = self.next_event(id, op, None);
         // At the end of an unfinished log, observing is harmless: no waiting.
@@ -304,6 +323,9 @@ impl Engine {
 
     /// The calling thread notifies others, or unparks one.
     pub(crate) fn signal(&self) {
+        if sys::is_fork() {
+            return;
+        }
         let (id, number) = context::next_signal();
         let mut world = self.lock();
         world.step();
@@ -314,6 +336,9 @@ impl Engine {
     /// What the log says about the wait that is about to begin; `None` if the thread
     /// is live, and has to wait as ever.
     pub(crate) fn waking(&self, op: Op) -> Option<Waking> {
+        if sys::is_fork() {
+            return None;
+        }
         let id = context::thread_or_last();
         let (world, next) = self.next_event(id, op, None);
         drop(world);

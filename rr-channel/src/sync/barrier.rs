@@ -7,6 +7,7 @@ use super::PoisonError;
 use crate::log::Op;
 use crate::order::Order;
 use crate::session::{Session, session};
+use crate::sys;
 
 /// A place where threads wait for each other. See [`std::sync::Barrier`].
 ///
@@ -53,7 +54,9 @@ impl Barrier {
     /// Blocks until as many threads have come as the barrier is for. The last one is
     /// the leader.
     pub fn wait(&self) -> BarrierWaitResult {
-        if let Session::Replay(engine) = session() {
+        if let Session::Replay(engine) = session()
+            && !sys::is_fork()
+        {
             engine.turn(Op::Arrive, &self.order);
             let arrivals = engine.arrived(&self.order);
             let size = self.size.max(1) as u64;

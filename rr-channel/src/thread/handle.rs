@@ -148,7 +148,8 @@ pub fn park_timeout(dur: Duration) {
 /// Logs what the calling thread woke from: nothing new means its deadline, if it has one.
 fn woken(op: Op, timed: bool) {
     let signal = own_unparked().map_or(Signal::NONE, |unparked| unparked.get());
-    let outcome = if timed && signal == SEEN.replace(signal) {
+    let seen = SEEN.replace(signal);
+    let outcome = if timed && signal == seen {
         Outcome::Timeout
     } else {
         signal.outcome()

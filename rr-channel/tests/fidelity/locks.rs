@@ -38,6 +38,7 @@ pub(crate) fn run(program: &str) -> Outcome {
         "park_timeout" => park_timeout(),
         "foreign_lockers" => foreign_lockers(),
         "locking_destructors" => locking_destructors(),
+        "forked" => forked(),
         "killed_with_locks" => killed_with_locks(),
         "lock_diverging" => lock_diverging(),
         "unnotified" => unnotified(),
@@ -590,6 +591,64 @@ fn locking_destructors() -> Outcome {
         String::new()
     });
     vec![line("order", &ORDER.lock().unwrap())]
+}
+
+/// A child process, made by fork(2) while threads fight over a lock, uses locks of its
+/// own as often; nothing of that is in its parent's log.
+fn forked() -> Outcome {
+    static ORDER: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+    let fighters: Vec<_> = (0..2)
+        .map(|who| {
+            thread::spawn(move || {
+                for n in 0..200 {
+                    ORDER.lock().unwrap().push(who);
+                    pause(who, n);
+                }
+                String::new()
+            })
+        })
+        .collect();
+    let (own, rw) = (Mutex::new(0), RwLock::new(0));
+    let work = || {
+        for _ in 0..100 {
+            *own.lock().unwrap() += 1;
+            *rw.write().unwrap() += *own.try_lock().unwrap();
+        }
+    };
+    work();
+    let worked = in_child(|| {
+        work();
+        Once::new().call_once(work);
+        Barrier::new(1).wait();
+        let guard = own.lock().unwrap();
+        let (guard, _) = Condvar::new().wait_timeout(guard, Duration::ZERO).unwrap();
+        *guard == 300
+    });
+    assert!(worked);
+    work();
+    joined(fighters);
+    let order = ORDER.lock().unwrap();
+    vec![line("order", &order), line("own", &own)]
+}
+
+/// Runs `f` in a child process, and says whether it returned `true`.
+#[expect(unsafe_code, reason = "fork(2) has no safe interface")]
+fn in_child(f: impl FnOnce() -> bool) -> bool {
+    // SAFETY: the child only uses locks of its own, and leaves without destructors. The
+    // GNU C library's allocator is usable in the child of a threaded process.
+    match unsafe { libc::fork() } {
+        0 => {
+            let result = catch_unwind(AssertUnwindSafe(f));
+            // SAFETY: ends the child.
+            unsafe { libc::_exit(i32::from(!result.unwrap_or(false))) }
+        }
+        child => {
+            let mut status = 0;
+            // SAFETY: `status` is writable.
+            let ended = unsafe { libc::waitpid(child, &raw mut status, 0) };
+            ended == child && status == 0
+        }
+    }
 }
 
 /// Kills itself while threads fight over a lock, once the main thread has seen enough.

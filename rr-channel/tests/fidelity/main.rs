@@ -232,6 +232,11 @@ fn locks_in_thread_local_destructors() {
     check("locking_destructors");
 }
 
+#[test]
+fn locks_of_a_forked_child_are_its_own() {
+    check("forked");
+}
+
 #[cfg(feature = "interpose")]
 #[test]
 fn locks_of_threads_that_others_spawned() {
