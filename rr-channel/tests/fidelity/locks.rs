@@ -721,10 +721,13 @@ fn lock_diverging() -> Outcome {
 /// more when it happens.
 fn unnotified() -> Outcome {
     let state = Arc::new((Mutex::new(false), Condvar::new()));
+    let (s, r) = unbounded();
     let waiter = {
         let state = Arc::clone(&state);
         thread::spawn(move || {
             let guard = state.0.lock().unwrap();
+            // Who gets this message gets the mutex only when this thread waits.
+            s.send(()).unwrap();
             drop(state.1.wait_while(guard, |done| !*done).unwrap());
             thread::park();
             "woken".to_owned()
@@ -739,6 +742,7 @@ fn unnotified() -> Outcome {
         let state = Arc::clone(&state);
         let waiter = waiter.thread().clone();
         thread::spawn(move || {
+            r.recv().unwrap();
             if !diverge() {
                 announce(&state, &waiter);
             }
