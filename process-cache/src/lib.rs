@@ -46,6 +46,7 @@ pub mod lookups;
 pub mod machine;
 pub mod os;
 pub mod outcome;
+pub mod outputs;
 pub mod path;
 pub mod place;
 pub mod policy;

@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use crate::hit::stream;
 use crate::key::{Descriptor, Execution, Keyed, Unkeyed, jobserver, weak_key};
 use crate::outcome::{Ending, Outcome};
+use crate::outputs::Outputs;
 use crate::path::FilePath;
 use crate::report::{Fate, Line, Report};
 use crate::session::{Session, Settings};
@@ -90,7 +91,8 @@ pub fn run(plan: &Plan, store: Store) -> anyhow::Error {
     if let Ok(keyed) = &keyed
         && !plan.settings.refresh
     {
-        match store.lookup(&keyed.key, &mut |query| world.ask(query)) {
+        let outputs = Outputs::of(&execution);
+        match store.lookup(&keyed.key, &mut |query| outputs.ask(&world, query)) {
             Ok(Lookup::Hit(outcome)) => match skip(plan, &store, &world, &outcome, asked) {
                 Ok(never) => match never {},
                 Err(reason) => miss = reason,

@@ -10,6 +10,7 @@ use ptrace_async::runtime::{Exec, Prehook, Running, Stop, Tracee};
 use super::{Notice, OUTSIDE, Tracer, describe};
 use crate::hit::Applied;
 use crate::key::{Descriptor, Execution, Keyed, Unkeyed, jobserver, weak_key};
+use crate::outputs::Outputs;
 use crate::path::FilePath;
 use crate::place::{Class, classify};
 use crate::policy::{policy, shows_environment};
@@ -131,10 +132,10 @@ impl Tracer {
             .handle
             .blocking(move || {
                 let keyed = weak_key(&execution, &world);
+                let outputs = Outputs::of(&execution);
+                let mut ask = |query: &_| outputs.ask(&world, query);
                 let found = match &keyed {
-                    Ok(keyed) if lookup => {
-                        Some(results.lookup(&keyed.key, &mut |query| world.ask(query)))
-                    }
+                    Ok(keyed) if lookup => Some(results.lookup(&keyed.key, &mut ask)),
                     _ => None,
                 };
                 (keyed, found)

@@ -371,3 +371,18 @@ fn a_deleted_product_is_made_again() {
     sandbox.cached("sort f > g").assert_hit();
     assert_eq!(sandbox.text("g"), sorted);
 }
+
+#[test]
+fn the_file_that_the_output_goes_to_is_like_no_other() {
+    // With nothing in `b`, and then with the output going there.
+    let sandbox = Sandbox::new("echo 1 > a; : > b");
+    let command = "cat a b > out";
+    sandbox.cached(command);
+    for link in ["ln -sf b out", "ln -f b out"] {
+        sandbox.edit(&format!("rm -f out; {link}"));
+        let cached = sandbox.cached(command);
+        assert_eq!(cached.status.code(), Some(1), "{link}");
+        assert!(cached.err.contains("input file is output file"), "{link}");
+        sandbox.edit(": > b");
+    }
+}
