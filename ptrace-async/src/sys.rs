@@ -274,6 +274,12 @@ pub(crate) fn write_memory(tid: Tid, address: u64, bytes: &[u8]) -> io::Result<(
     memory.write_all_at(bytes, address)
 }
 
+/// Writes an aligned word into the memory of a stopped task, whatever the
+/// protection of that memory.
+pub(crate) fn poke(tid: Tid, address: u64, word: u64) -> io::Result<()> {
+    request(libc::PTRACE_POKEDATA, tid, address as usize, word as usize).map(drop)
+}
+
 /// Our own thread id.
 pub(crate) fn own_tid() -> Tid {
     // SAFETY: gettid has no preconditions.

@@ -837,7 +837,102 @@ fn a_forked_child_and_its_parent_have_logs_of_their_own() {
         assert!(!child || *tid != run.first, "{path}");
         assert!(!path.starts_with("parent/") || *tid == run.first, "{path}");
     }
-    is_in_use(&run, 1500);
+    is_in_use(&run, 3000);
+}
+
+#[test]
+fn children_beyond_the_last_log_go_on_with_stops() {
+    let built = program(
+        &format!(
+            "{STORM}{}",
+            r#"
+        int main(int argc, char **argv) {
+            enum { CHILDREN = 250 };
+            int gate[2];
+            char byte;
+            begin(argv[1]);
+            warm();
+            CHECK(!pipe(gate));
+            for (int k = 0; k < CHILDREN; k++) {
+                pid_t child = fork();
+                CHECK(child >= 0);
+                if (child) continue;
+                close(gate[1]);
+                CHECK(read(gate[0], &byte, 1) == 0);
+                for (int i = 0; i < 4; i++) make("child/", 4 * k + i);
+                _exit(0);
+            }
+            /* They all live. */
+            close(gate[1]);
+            int status;
+            for (int k = 0; k < CHILDREN; k++) CHECK(wait(&status) > 0 && status == 0);
+            /* Their logs are free again. */
+            pid_t child = fork();
+            if (!child) {
+                for (int i = 0; i < 300; i++) make("later/", i);
+                _exit(0);
+            }
+            CHECK(waitpid(child, &status, 0) == child && status == 0);
+            return 0;
+        }"#
+        ),
+        &[],
+    );
+    let run = traced(&[built.path()], How::InProcess);
+    assert_eq!(run.end(), Seen::Exited(0), "{}", run.output);
+    let mut numbers = numbers(&run, "child/");
+    numbers.sort_unstable();
+    assert_eq!(numbers, (0..1000).collect::<Vec<u32>>());
+    counts_up(&run, "later/", 300);
+    let without = run.logged - 300;
+    assert!((700..950).contains(&without), "{without}");
+}
+
+#[test]
+fn a_program_never_sees_its_affinity_narrowed() {
+    let built = program(
+        &format!(
+            "{STORM}{}",
+            r#"
+        static void allowed(char *line) {
+            char text[8192];
+            int fd = open("/proc/self/status", O_RDONLY);
+            CHECK(fd >= 0);
+            ssize_t length = read(fd, text, sizeof text - 1);
+            CHECK(length > 0);
+            close(fd);
+            text[length] = 0;
+            char *found = strstr(text, "Cpus_allowed:");
+            CHECK(found);
+            CHECK(sscanf(found, "%*s %63s", line) == 1);
+        }
+        int main(int argc, char **argv) {
+            char first[64], now[64];
+            begin(argv[1]);
+            warm();
+            allowed(first);
+            for (int round = 0; round < 40; round++) {
+                pid_t child = fork();
+                if (!child) {
+                    for (int i = 0; i < 20; i++) {
+                        /* A stop, from which it is woken. */
+                        mkdir("directory", 0777);
+                        allowed(now);
+                        CHECK(!strcmp(first, now));
+                    }
+                    _exit(0);
+                }
+                int status;
+                CHECK(waitpid(child, &status, 0) == child && status == 0);
+            }
+            return 0;
+        }"#
+        ),
+        &[],
+    );
+    let run = traced(&[built.path()], How::InProcess);
+    assert_eq!(run.end(), Seen::Exited(0), "{}", run.output);
+    is_in_use(&run, 800);
 }
 
 #[test]
@@ -1464,7 +1559,7 @@ fn a_program_that_writes_into_the_log_is_found_out() {
             warm();
             for (int i = 0; i < 10; i++) make("before/", i);
             /* Where the entries are. */
-            memset((char *)0x6fe000001000 + 128, 0xff, 1000);
+            memset(*(char **)0x6fe000000ff8 + 128, 0xff, 1000);
             for (int i = 0; i < 10; i++) make("meanwhile/", i);
             mkdir("directory", 0777);
             for (int i = 0; i < 100; i++) make("after/", i);

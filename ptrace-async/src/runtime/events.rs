@@ -295,8 +295,11 @@ impl Shared {
         let space = match heritage {
             Some(heritage) if shares => heritage.space.clone(),
             Some(heritage) => {
-                heritage.space.restore(tid);
-                Rc::new(heritage.space.copy())
+                let space = Rc::new(heritage.space.copy(tid));
+                if space.logs() {
+                    self.note_patched(&space);
+                }
+                space
             }
             // Nobody saw it being made.
             None if birth.parent.is_some() && !thread => {

@@ -107,6 +107,8 @@ struct Shared {
     placement: Placement,
     /// Address spaces that log lookups.
     patched: RefCell<Vec<std::rc::Weak<scratch::Space>>>,
+    /// Where they do, made when the first needs it.
+    arena: RefCell<Option<Rc<in_process::Arena>>>,
 }
 
 /// The executor. It must be created and run on the same thread.
@@ -171,6 +173,7 @@ impl Runtime {
                 stops: Cell::new(0),
                 placement,
                 patched: RefCell::default(),
+                arena: RefCell::default(),
             }),
         }
     }

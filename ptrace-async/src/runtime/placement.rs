@@ -246,6 +246,8 @@ pub(super) fn exposure(nr: u64, args: &[u64; 6]) -> Exposure {
         libc::SYS_sched_getaffinity => Exposure::Certain,
         libc::SYS_open => Exposure::OfPath(args[0]),
         libc::SYS_openat | libc::SYS_openat2 => Exposure::OfPath(args[1]),
+        // What an open that does not stop says of such a file (see `in_process`).
+        libc::SYS_dup2 if args[0] as u32 == args[1] as u32 => Exposure::Certain,
         _ => Exposure::None,
     }
 }

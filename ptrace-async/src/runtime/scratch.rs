@@ -16,6 +16,7 @@ use std::rc::Rc;
 use super::in_process::InProcess;
 use super::stop::Stop;
 use super::tracee::{Prehook, Tracee};
+use crate::event::Tid;
 use crate::invocation::Invocation;
 
 /// Where mappings are asked for; the kernel takes another place if this one is
@@ -38,8 +39,8 @@ pub(super) struct Space {
 }
 
 impl Space {
-    /// The space of a forked child.
-    pub(super) fn copy(&self) -> Self {
+    /// The space of a forked child, which is in its first stop.
+    pub(super) fn copy(&self, child: Tid) -> Self {
         let areas = self.areas.borrow();
         let free = areas.iter().map(|&area| Area {
             busy: false,
@@ -47,7 +48,7 @@ impl Space {
         });
         Self {
             areas: RefCell::new(free.collect()),
-            in_process: self.copy_in_process(),
+            in_process: self.fork_in_process(child),
         }
     }
 

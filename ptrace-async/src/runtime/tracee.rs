@@ -235,6 +235,7 @@ impl<S: Stopped> Tracee<S> {
     pub fn detach(self) -> io::Result<()> {
         let tid = self.living()?;
         self.shared.slots.borrow_mut().remove(&tid);
+        self.space().let_go();
         self.slot.unattended.set(true);
         self.slot.stopped.set(false);
         self.slot.gone.set(true);

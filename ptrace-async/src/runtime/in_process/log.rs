@@ -1,4 +1,4 @@
-//! The log of one address space: memory that the tracee writes and we read.
+//! The logs of address spaces: memory that tracees write and we read.
 //!
 //! The tracee appends under a lock of its own (see `code`); we read what lies
 //! below `head` at any time, also while it runs, and empty the log only while
@@ -6,10 +6,13 @@
 //! calls or nothing: lengths are checked, and nothing points.
 #![expect(unsafe_code, reason = "a mapping that another process writes")]
 
+use std::cell::{Cell, RefCell};
 use std::fs::File;
 use std::io;
+use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::code;
@@ -22,10 +25,12 @@ pub(super) const DATA: usize = 128;
 pub(super) const ENTRY: usize = 48;
 /// The longest path that the kernel takes, with its NUL.
 pub(super) const PATH_MAX: usize = 4096;
-/// Where it says what may be logged.
-pub(super) const SHARING: usize = std::mem::offset_of!(Header, sharing);
-/// The length of the log with its header.
-pub(super) const LEN: usize = 128 << 10;
+/// The length of a log with its header.
+pub(super) const LEN: usize = 32 << 10;
+/// How many logs there are. The first belongs to nobody: nothing is logged in it.
+const LOGS: usize = 192;
+/// The length of all logs.
+pub(super) const ARENA_LEN: usize = LOGS * LEN;
 
 /// What lies before the entries.
 #[repr(C)]
@@ -140,18 +145,20 @@ impl Memory for Logged {
     }
 }
 
-/// Our view of the log of one address space.
+/// The memory of all logs of a runtime. Tracees map all of it, so that a forked
+/// child has its own log at once: it needs to be told which one it is, and
+/// nothing else.
 #[derive(Debug)]
-pub(super) struct Log {
+pub(in super::super) struct Arena {
+    /// The code, then the logs.
+    file: File,
     address: *mut u8,
-    /// Entries read so far, in bytes.
-    consumed: u64,
+    /// Logs that nobody has.
+    free: RefCell<Vec<usize>>,
 }
 
-impl Log {
-    /// Makes the memory: a file with the code and an empty log, to be mapped
-    /// by the tracee, and our view of it.
-    pub(super) fn new() -> io::Result<(File, Self)> {
+impl Arena {
+    pub(super) fn new() -> io::Result<Rc<Self>> {
         // SAFETY: the name is a C string.
         let fd = unsafe { libc::memfd_create(c"ptrace-async".as_ptr(), libc::MFD_CLOEXEC) };
         if fd < 0 {
@@ -159,14 +166,14 @@ impl Log {
         }
         // SAFETY: a descriptor that was just made and belongs to nobody else.
         let file = File::from(unsafe { OwnedFd::from_raw_fd(fd) });
-        file.set_len(code::CODE_LEN + LEN as u64)?;
+        file.set_len(code::CODE_LEN + ARENA_LEN as u64)?;
         file.write_all_at(code::bytes(), 0)?;
         // SAFETY: a new mapping of a file that is long enough; nobody else
         // unmaps it.
         let address = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
-                LEN,
+                ARENA_LEN,
                 libc::PROT_READ | libc::PROT_WRITE,
                 libc::MAP_SHARED,
                 file.as_raw_fd(),
@@ -176,18 +183,84 @@ impl Log {
         if address == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        let log = Self {
+        let arena = Rc::new(Self {
+            file,
             address: address.cast(),
+            free: RefCell::new((1..LOGS).rev().collect()),
+        });
+        let nobodys = ManuallyDrop::new(Log::at(&arena, 0));
+        nobodys.set_sharing(Sharing::Strangers);
+        Ok(arena)
+    }
+
+    /// What tracees map.
+    pub(super) fn file(&self) -> &File {
+        &self.file
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        // SAFETY: our own mapping, which nothing refers to any more.
+        unsafe { libc::munmap(self.address.cast(), ARENA_LEN) };
+    }
+}
+
+/// Our view of the log of one address space.
+#[derive(Debug)]
+pub(super) struct Log {
+    arena: Rc<Arena>,
+    index: usize,
+    address: *mut u8,
+    /// Entries read so far, in bytes.
+    consumed: u64,
+    /// Somebody may write into it when it is not ours any more.
+    shared: Cell<bool>,
+}
+
+impl Log {
+    /// An empty log; `None` if all are in use.
+    pub(super) fn new(arena: &Rc<Arena>) -> Option<Self> {
+        let index = arena.free.borrow_mut().pop()?;
+        Some(Self::at(arena, index))
+    }
+
+    fn at(arena: &Rc<Arena>, index: usize) -> Self {
+        let log = Self {
+            arena: arena.clone(),
+            index,
+            // SAFETY: within the mapping, which has `LOGS` of them.
+            address: unsafe { arena.address.add(index * LEN) },
             consumed: 0,
+            shared: Cell::new(false),
         };
+        let header = log.header();
+        header.head.store(0, Ordering::Relaxed);
+        header.sharing.store(0, Ordering::Relaxed);
         let room = LEN - DATA - ENTRY - PATH_MAX - 8;
-        log.header().limit.store(room as u64, Ordering::Relaxed);
-        Ok((file, log))
+        header.limit.store(room as u64, Ordering::Relaxed);
+        header.lock.store(0, Ordering::Release);
+        log
+    }
+
+    /// Where tracees have it.
+    pub(super) fn place(&self) -> u64 {
+        code::LOGS + (self.index * LEN) as u64
+    }
+
+    /// Nobody else gets it, ever: a task that is not traced any more has it.
+    pub(super) fn give_away(&self) {
+        self.shared.set(true);
+    }
+
+    /// The memory of all logs.
+    pub(super) fn arena(&self) -> &Rc<Arena> {
+        &self.arena
     }
 
     fn header(&self) -> &Header {
-        // SAFETY: the mapping is page-aligned, longer than a header and lives
-        // as long as `self`; all fields are atomics, which others may write.
+        // SAFETY: the log is page-aligned, longer than a header and its mapping
+        // lives as long as `self`; all fields are atomics, which others may write.
         unsafe { &*self.address.cast::<Header>() }
     }
 
@@ -195,7 +268,7 @@ impl Log {
     fn copy(&self, from: u64, to: &mut [u8]) {
         let words = self.address.cast::<u8>();
         for (index, byte) in to.iter_mut().enumerate() {
-            // SAFETY: callers stay within the mapping; the tracee may write
+            // SAFETY: callers stay within the log; the tracee may write
             // there, hence volatile: any value will do.
             *byte = unsafe { words.add(DATA + from as usize + index).read_volatile() };
         }
@@ -310,14 +383,19 @@ impl Log {
 
 impl Drop for Log {
     fn drop(&mut self) {
-        // SAFETY: our own mapping, which nothing refers to any more.
-        unsafe { libc::munmap(self.address.cast(), LEN) };
+        if !self.shared.get() {
+            self.arena.free.borrow_mut().push(self.index);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn log() -> Log {
+        Log::new(&Arena::new().expect("memory")).expect("a log")
+    }
 
     fn append(log: &Log, nr: u32, value: i64, path: &[u8]) {
         let head = log.header().head.load(Ordering::Relaxed);
@@ -339,7 +417,7 @@ mod tests {
 
     #[test]
     fn what_was_appended_is_taken_once() {
-        let (_file, mut log) = Log::new().expect("a log");
+        let mut log = log();
         assert_eq!(log.take(), Some(Vec::new()));
         append(&log, libc::SYS_readlink as u32, -22, b"/usr/include");
         let calls = log.take().expect("entries");
@@ -360,7 +438,7 @@ mod tests {
 
     #[test]
     fn a_log_in_use_is_not_emptied() {
-        let (_file, mut log) = Log::new().expect("a log");
+        let mut log = log();
         append(&log, 21, 0, b"x");
         log.take();
         log.header().lock.store(1, Ordering::Relaxed);
@@ -377,12 +455,38 @@ mod tests {
             (1 << 20, 64),
             (256, 40),
         ] {
-            let (_file, mut log) = Log::new().expect("a log");
+            let mut log = log();
             append(&log, 21, 0, &[b'x'; 200]);
             // SAFETY: as in `Log::copy`.
             unsafe { log.address.add(DATA).cast::<u32>().write(len) };
             log.header().head.store(head, Ordering::Relaxed);
             assert_eq!(log.take(), None, "{head} {len}");
         }
+    }
+
+    #[test]
+    fn logs_are_given_out_once_and_come_back_empty() {
+        let arena = Arena::new().expect("memory");
+        let mut logs: Vec<Log> = std::iter::from_fn(|| Log::new(&arena)).collect();
+        assert_eq!(logs.len(), LOGS - 1);
+        let mut places: Vec<u64> = logs.iter().map(Log::place).collect();
+        places.sort_unstable();
+        places.dedup();
+        assert_eq!(places.len(), LOGS - 1);
+        assert_eq!(places[0], code::LOGS + LEN as u64);
+        let log = logs.pop().expect("one");
+        append(&log, 21, 0, b"x");
+        log.set_sharing(Sharing::Strangers);
+        log.header().lock.store(1, Ordering::Relaxed);
+        let place = log.place();
+        drop(log);
+        let mut log = Log::new(&arena).expect("it is back");
+        assert_eq!(log.place(), place);
+        assert!(!log.is_in_flight());
+        assert_eq!(log.header().sharing.load(Ordering::Relaxed), 0);
+        assert_eq!(log.take(), Some(Vec::new()));
+        log.give_away();
+        drop(log);
+        assert!(Log::new(&arena).is_none());
     }
 }

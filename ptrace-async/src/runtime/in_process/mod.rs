@@ -18,9 +18,10 @@
 //! the bytes that change. A signal handler may return into them: addresses
 //! that handlers will return to are noted ([`Space::interrupted`]), and a site
 //! that holds one is left alone; none is entered from our code (`retreat`). A
-//! forked child has a copy of the code but shares the log: it gets the original
-//! bytes back before it runs ([`Space::restore`]); if what is there is
-//! not our patch any more (the library was unmapped), it is left. An execve
+//! forked child has a copy of the code, and maps all logs: before it runs, its
+//! copy is told of a log of its own ([`Space::fork_in_process`]), or, if there is
+//! none, it gets the original bytes back ([`Space::restore`]); if what is there
+//! is not our patch any more (the library was unmapped), it is left. An execve
 //! ends it all.
 //!
 //! **Whose calls they are.** Threads share the memory, the descriptors and the
@@ -41,13 +42,14 @@ use std::rc::Rc;
 
 use self::code::{BASE, CODE_LEN, PATCH_LEN, SITE_MAX, Site, TRAMPOLINE_LEN, handles};
 pub(crate) use self::code::{PERFORMED, performed_at};
+pub(super) use self::log::Arena;
 pub use self::log::Logged;
-use self::log::{Log, Sharing};
+use self::log::{ARENA_LEN, Log, Sharing};
 use super::scratch::Space;
 use super::slot::Slot;
 use super::stop::Stop;
 use super::tracee::{Prehook, Signal, Tracee};
-use super::{Handle, Interception};
+use super::{Handle, Interception, Shared};
 use crate::event::Tid;
 use crate::invocation::Invocation;
 use crate::memory::Memory;
@@ -90,7 +92,7 @@ pub(super) struct InProcess {
 #[derive(Debug)]
 struct Mapped {
     log: Log,
-    /// The page of trampolines, and how many are used.
+    /// The page of trampolines.
     trampolines: u64,
     sites: Vec<(Site, u64)>,
     /// The task that stopped or began last: what is in the log is its own, or
@@ -131,6 +133,13 @@ impl Mapped {
             lost: false,
             broken: false,
         }
+    }
+
+    /// Whether a forked child has a copy of this.
+    fn is_copied_to(&self, child: Tid) -> bool {
+        let mut place = [0; 8];
+        let read = sys::read_memory(child, code::LOG, &mut place);
+        read == place.len() && u64::from_le_bytes(place) == self.log.place()
     }
 
     fn take(&mut self) -> Calls {
@@ -242,16 +251,48 @@ impl Space {
         }
     }
 
-    /// What a forked child starts with.
-    pub(super) fn copy_in_process(&self) -> InProcess {
+    /// Whether it logs lookups.
+    pub(super) fn logs(&self) -> bool {
+        self.in_process.mapped.borrow().is_some()
+    }
+
+    /// What a forked child, which is in its first stop, starts with: its copy of
+    /// the code gets a log of its own.
+    pub(super) fn fork_in_process(&self, child: Tid) -> InProcess {
+        let state = &self.in_process;
         let copy = InProcess::default();
-        // The mappings are there, but they are its parent's.
-        let mapped = self.in_process.mapped.borrow().is_some();
-        copy.refused.set(mapped || self.in_process.refused.get());
-        copy.frames
-            .borrow_mut()
-            .clone_from(&self.in_process.frames.borrow());
+        copy.refused.set(state.refused.get());
+        copy.frames.borrow_mut().clone_from(&state.frames.borrow());
+        let mapped = state.mapped.borrow();
+        let Some(parent) = &*mapped else { return copy };
+        // It was forked before its parent came to have all this, or after it
+        // was taken from it: then it has nothing, or is to lose it.
+        let has_copy = parent.is_copied_to(child);
+        let wanted = has_copy && !state.refused.get() && !parent.broken;
+        let log = wanted.then(|| Log::new(parent.log.arena())).flatten();
+        match log.filter(|log| sys::poke(child, code::LOG, log.place()).is_ok()) {
+            Some(log) => {
+                let mut own = Mapped::new(log, parent.trampolines, child);
+                own.sites.clone_from(&parent.sites);
+                *copy.mapped.borrow_mut() = Some(own);
+            }
+            None => {
+                copy.refused.set(true);
+                self.restore(child);
+                if has_copy {
+                    // An error means that the task is gone.
+                    let _ = sys::poke(child, code::LOG, code::LOGS);
+                }
+            }
+        }
         copy
+    }
+
+    /// The tracer lets a task go that may go on as it is.
+    pub(super) fn let_go(&self) {
+        if let Some(mapped) = &*self.in_process.mapped.borrow() {
+            mapped.log.give_away();
+        }
     }
 }
 
@@ -261,9 +302,26 @@ pub(super) fn disarm(task: Tid) {
     let mut found = vec![0; code::bytes().len()];
     let read = sys::read_memory(task, BASE, &mut found);
     if read == found.len() && found == code::bytes() {
-        let address = code::LOG + log::SHARING as u64;
         // An error means that the task is gone.
-        let _ = sys::write_memory(task, address, &(Sharing::Strangers as u32).to_le_bytes());
+        let _ = sys::poke(task, code::LOG, code::LOGS);
+    }
+}
+
+impl Shared {
+    /// The memory of all logs.
+    fn arena(&self) -> io::Result<Rc<Arena>> {
+        let mut arena = self.arena.borrow_mut();
+        if let Some(arena) = &*arena {
+            return Ok(arena.clone());
+        }
+        Ok(arena.insert(Arena::new()?).clone())
+    }
+
+    /// An address space logs lookups from now on.
+    pub(super) fn note_patched(&self, space: &Rc<Space>) {
+        let mut patched = self.patched.borrow_mut();
+        patched.retain(|space| space.strong_count() > 0);
+        patched.push(Rc::downgrade(space));
     }
 }
 
@@ -442,9 +500,7 @@ impl Tracee<Prehook> {
                 Ok(mapped) => {
                     *space.in_process.mapped.borrow_mut() = Some(mapped);
                     space.tell_sharing();
-                    let mut patched = tracee.shared().patched.borrow_mut();
-                    patched.retain(|space| space.strong_count() > 0);
-                    patched.push(Rc::downgrade(&space));
+                    tracee.shared().note_patched(&space);
                 }
                 Err(_) => {
                     space.in_process.refused.set(true);
@@ -469,11 +525,15 @@ impl Tracee<Prehook> {
 
     /// Maps code, log and a page for trampolines.
     async fn map(self, site: &Site) -> Result<(Self, io::Result<Mapped>), Stop> {
-        let (file, log) = match Log::new() {
-            Ok(made) => made,
+        let arena = match self.shared().arena() {
+            Ok(arena) => arena,
             Err(error) => return Ok((self, Err(error))),
         };
-        let path = format!("/proc/{}/fd/{}\0", std::process::id(), file.as_raw_fd());
+        let Some(log) = Log::new(&arena) else {
+            return Ok((self, Err(io::ErrorKind::OutOfMemory.into())));
+        };
+        let file = arena.file().as_raw_fd();
+        let path = format!("/proc/{}/fd/{file}\0", std::process::id());
         let (tracee, scratch) = self.scratch(path.len()).await?;
         let scratch = match scratch {
             Ok(scratch) => scratch,
@@ -501,14 +561,22 @@ impl Tracee<Prehook> {
         site: &Site,
     ) -> Result<(Self, io::Result<Mapped>), Stop> {
         let fixed = (libc::MAP_SHARED | libc::MAP_FIXED_NOREPLACE) as u64;
+        let copied = (libc::MAP_PRIVATE | libc::MAP_FIXED_NOREPLACE) as u64;
         let private = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
         let read_execute = (libc::PROT_READ | libc::PROT_EXEC) as u64;
         let read_write = (libc::PROT_READ | libc::PROT_WRITE) as u64;
         // Below programs at fixed addresses, whose heap grows upwards.
         let near = site.address.checked_sub(DISTANCE).unwrap_or(LOWEST) & !(PAGE - 1);
         let maps = [
-            [BASE, CODE_LEN, read_execute, fixed, fd, 0],
-            [code::LOG, log::LEN as u64, read_write, fixed, fd, CODE_LEN],
+            [BASE, CODE_LEN, read_execute, copied, fd, 0],
+            [
+                code::LOGS,
+                ARENA_LEN as u64,
+                read_write,
+                fixed,
+                fd,
+                CODE_LEN,
+            ],
             [near, PAGE, read_execute, private, u64::MAX, 0],
         ];
         let mut tracee = self;
@@ -533,7 +601,8 @@ impl Tracee<Prehook> {
             }
         }
         let mapped = Mapped::new(log, made[2].0, tracee.tid());
-        Ok((tracee, Ok(mapped)))
+        let told = sys::poke(tracee.tid(), code::LOG, mapped.log.place());
+        Ok((tracee, told.map(|()| mapped)))
     }
 
     /// Makes a call in the tracee's place.
@@ -576,7 +645,5 @@ impl Tracee<Prehook> {
             return;
         }
         mapped.sites.push((site, trampoline));
-        // From now on it may look at its affinity unseen (see `placement`).
-        self.slot().exposed.set(true);
     }
 }

@@ -116,12 +116,16 @@ impl Mapped {
 mod tests {
     use super::super::Calls;
     use super::super::code::{self, BASE};
-    use super::super::log::Log;
+    use super::super::log::{Arena, Log};
     use super::*;
 
     const TRAMPOLINES: u64 = 0x7000_0000;
     const FROM: u64 = TRAMPOLINES + TAIL;
     const PATH: u64 = 0x5000;
+
+    fn a_log() -> Log {
+        Log::new(&Arena::new().expect("memory")).expect("a log")
+    }
 
     /// Memory with a path in it.
     struct Path;
@@ -153,7 +157,7 @@ mod tests {
                 continue;
             }
             seen += 1;
-            let (_, log) = Log::new().expect("a log");
+            let log = a_log();
             let mut mapped = Mapped::new(log, TRAMPOLINES, 1);
             let nr = nr.cast_unsigned();
             let (rdi, rsi, rdx) = (PATH, PATH, 7);
@@ -243,7 +247,7 @@ mod tests {
 
     #[test]
     fn a_lock_that_another_thread_has_is_left_to_it() {
-        let (_, log) = Log::new().expect("a log");
+        let log = a_log();
         let mut mapped = Mapped::new(log, TRAMPOLINES, 1);
         let (from, nr, rdi, rsi, rdx, value) = (1, 2, 3, 4, 5, 6);
         mapped.log.hold(Saved {
@@ -266,7 +270,7 @@ mod tests {
 
     #[test]
     fn who_is_on_the_way_into_the_code_stays_out_of_it() {
-        let (_, log) = Log::new().expect("a log");
+        let log = a_log();
         let mut mapped = Mapped::new(log, TRAMPOLINES, 1);
         let tail = TRAMPOLINES + TRAMPOLINE_LEN + TAIL;
         for (from, to) in [
