@@ -884,8 +884,10 @@ fn children_beyond_the_last_log_go_on_with_stops() {
     numbers.sort_unstable();
     assert_eq!(numbers, (0..1000).collect::<Vec<u32>>());
     counts_up(&run, "later/", 300);
-    let without = run.logged - 300;
-    assert!((700..950).contains(&without), "{without}");
+    // Of about 190 children, and of the last.
+    is_in_use(&run, 1000 + 700 + 300);
+    let stopped = run.lookups.len() - run.logged;
+    assert!(stopped >= 200, "{stopped}");
 }
 
 #[test]
