@@ -16,6 +16,8 @@ pub struct Jobs {
     outstanding: Arc<(Mutex<usize>, Condvar)>,
     /// What threads are allowed; the one that starts them may be pinned.
     cpus: Option<rustix::thread::CpuSet>,
+    /// How many threads there may be.
+    wanted: usize,
 }
 
 impl Default for Jobs {
@@ -34,13 +36,13 @@ impl Jobs {
             threads: Vec::new(),
             outstanding: Arc::default(),
             cpus: rustix::thread::sched_getaffinity(None).ok(),
+            wanted: std::thread::available_parallelism().map_or(2, |n| n.get().clamp(2, 8)),
         }
     }
 
     /// Has `job` done.
     pub fn submit(&mut self, job: impl FnOnce() + Send + 'static) {
-        let wanted = std::thread::available_parallelism().map_or(2, |n| n.get().clamp(2, 8));
-        while self.threads.len() < wanted {
+        while self.threads.len() < self.wanted {
             let receiver = self.receiver.clone();
             let cpus = self.cpus;
             let thread = std::thread::Builder::new()

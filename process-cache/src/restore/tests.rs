@@ -115,8 +115,8 @@ impl Place {
             .store
             .dir()
             .join("blobs")
-            .join(&name[..2])
-            .join(&name[2..]);
+            .join(&name[..1])
+            .join(&name[1..]);
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
         fs::write(path, vec![b'x'; bytes.len()]).unwrap();
     }

@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 
 use super::error::{Result, StoreError};
 use super::tree::{Leaf, MAX_LEAVES, OutcomeRef, Tree, canonical};
-use super::{DAY, Store, codec, now, sharded};
+use super::{DAY, SHARD, Store, codec, now, sharded};
 use crate::fact::{Answer, Digest, Fact, Query};
 use crate::outcome::{Effect, Outcome, StreamData};
 
@@ -131,7 +131,7 @@ impl Store {
     fn update(&self, key: &WeakKey, change: impl FnOnce(&mut Tree) -> bool) -> Result<()> {
         let path = self.tree_path(key);
         let name = key.0.to_string();
-        let _lock = self.lock(&name[..2])?;
+        let _lock = self.lock(&name[..SHARD])?;
         // What cannot be read is started afresh.
         let mut tree = self.read_tree(key)?.ok().flatten().unwrap_or_default();
         if !change(&mut tree) {

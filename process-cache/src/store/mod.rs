@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! <root>/format        "format 1"
-//!        blobs/ab/…    contents, named by their BLAKE3 digest
-//!        units/ab/…    one decision tree per weak key
-//!        locks/ab      serialise writers of units/ab
+//!        blobs/a/…     contents, named by their BLAKE3 digest
+//!        units/a/…     one decision tree per weak key
+//!        locks/a       serialise writers of units/a
 //!        digests       file identity -> content digest
 //!        usage         estimate of the bytes held
 //!        tmp/          files being written; renamed into place
@@ -255,10 +255,15 @@ impl Store {
     }
 }
 
-/// The sharded place of a digest's file: `<dir>/ab/cdef…`.
+/// How many hexadecimal digits name a part of the store. A part is a directory
+/// to be made once; more of them than 16 made the first runs slow, and file
+/// systems find names among many.
+const SHARD: usize = 1;
+
+/// The sharded place of a digest's file: `<dir>/a/bcdef…`.
 fn sharded(dir: &Path, digest: &crate::fact::Digest) -> PathBuf {
     let name = digest.to_string();
-    let (shard, rest) = name.split_at(2);
+    let (shard, rest) = name.split_at(SHARD);
     let mut path = PathBuf::with_capacity(dir.as_os_str().len() + name.len() + 2);
     path.push(dir);
     path.push(shard);

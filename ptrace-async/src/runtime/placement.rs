@@ -149,7 +149,7 @@ impl Placement {
             inner: RefCell::new(Inner {
                 last: 0,
                 wide: None,
-                turns: ALWAYS,
+                turns: PIN_BELOW,
                 own,
                 pin: None,
             }),
