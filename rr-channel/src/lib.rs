@@ -59,7 +59,7 @@
 //! | time, randomness, file and network order | not covered; a program that depends on them may desynchronise |
 //! | which live thread gets which message or lock, after a desynchronisation | not reserved for threads that still replay |
 //!
-//! Recording adds a few nanoseconds to a lock and ten to thirty to a message
+//! Recording adds a few nanoseconds to a lock and ten to twenty to a message
 //! (`cargo bench -p rr-channel --bench paired` measures it), and creates a file for
 //! each thread that has anything to log.
 //!

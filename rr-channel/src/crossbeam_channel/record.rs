@@ -199,6 +199,9 @@ impl<T> Sender<T> {
         native: Native,
     ) -> Result<(), NotSent<Stamped<T>>> {
         loop {
+            if matches!(native, Native::Block) {
+                self.spin_while_full();
+            }
             let mut slot = self.shared.order();
             stamped = match self.raw.try_send(stamped) {
                 Ok(()) => {
@@ -215,7 +218,7 @@ impl<T> Sender<T> {
             drop(slot);
             let waited = match native {
                 Native::Try => false,
-                Native::Block => self.has_room_soon() || self.wait_for_room(None),
+                Native::Block => self.wait_for_room(None),
                 Native::Until(deadline) => self.wait_for_room(Some(deadline)),
             };
             if !waited {
@@ -226,12 +229,12 @@ impl<T> Sender<T> {
 }
 
 impl<T> Sender<T> {
-    /// Waits for room, or for the channel to be disconnected, as long as waiting is not
-    /// worth going to sleep: as upstream does in a blocking send.
-    fn has_room_soon(&self) -> bool {
+    /// Waits a little while the channel is full, as upstream does in a blocking send
+    /// before it goes to sleep: outside of the lock, and without a futile attempt.
+    fn spin_while_full(&self) {
         for step in 0..=10 {
             if !self.raw.is_full() {
-                return true;
+                return;
             }
             if step <= 6 {
                 (0..1 << step).for_each(|_| hint::spin_loop());
@@ -239,7 +242,6 @@ impl<T> Sender<T> {
                 thread::yield_now();
             }
         }
-        false
     }
 
     /// Waits for room, or for the channel to be disconnected; `false` if that was too long.
