@@ -1,0 +1,267 @@
+//! Calls of every form, and what they leave alone.
+
+use crate::support::{compare, output, program};
+
+pub(crate) const EVERY_FORM: &str = r#"
+static char longest[4096], too_long[8192];
+static long last[200];
+static int current, round_;
+static void note(long value, const char *what) {
+    int at = current++;
+    if (round_ == 0) {
+        last[at] = value + 1000000;
+    }
+    if (last[at] != value) {
+        last[at] = value;
+        dprintf(out, "%d %s: %ld\n", round_, what, value);
+    }
+}
+#ifdef RAW
+#define CALL(nr, a, b, c, d) raw(nr, (long)(a), (long)(b), (long)(c), (long)(d))
+#else
+#define CALL(nr, a, b, c, d) ({ long r = syscall(nr, a, b, c, d); r == -1 ? -errno : r; })
+#endif
+#define NOTE(nr, a, b, c, d) note(CALL(nr, a, b, c, d), #nr " " #a " " #b " " #c " " #d)
+#define OPENED(nr, a, b, c, d) do { \
+        long fd = CALL(nr, a, b, c, d); \
+        note(fd, #nr " " #a " " #b " " #c " " #d); \
+        if (fd >= 0) note(CALL(SYS_close, fd, 0, 0, 0), "close"); \
+    } while (0)
+#define LIBC(call) note(({ errno = 0; long r = call; r == -1 ? -errno : r; }), #call)
+int main(int argc, char **argv) {
+    char buffer[5000];
+    struct stat st;
+#ifdef RAW
+    /* The first to be patched, so that this is near. */
+    for (int i = 0; i < 60; i++) raw(SYS_access, (long)"missing", 0, 0, 0);
+#endif
+    begin(argv[1]);
+    mkdir("dir", 0777);
+    chmod(".", 0755);
+    close(open("file", O_CREAT | O_WRONLY, 0644));
+    close(open("forbidden", O_CREAT | O_WRONLY, 0));
+    close(open("dir/inner", O_CREAT | O_WRONLY, 0644));
+    mkdir("closed", 0); 
+    symlink("file", "link");
+    symlink("nowhere", "dangling");
+    symlink("loop", "loop");
+    memset(longest, '/', 4095);
+    memcpy(longest + 4095 - 4, "file", 4);
+    memcpy(longest, "./", 2);
+    memset(too_long, 'x', 8191);
+    for (int i = 0; i < 8191; i += 200) too_long[i] = '/';
+    too_long[0] = '.';
+    char *edge = mmap(0, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    munmap(edge + 4096, 4096);
+    edge += 4096 - 8;
+    strcpy(edge, "no-file");
+    char *beyond = edge + 8 - 4;
+    int dir = open("dir", O_RDONLY | O_DIRECTORY);
+    int path = open("link", O_PATH | O_NOFOLLOW);
+    void *wild = (void *)0x10, *kernel = (void *)0xffff800000000000;
+    const char *paths[] = {"file", "missing", "file/below", "missing/below", "dir", "dir/inner",
+        "link", "dangling", "loop", "forbidden", "closed/x", "", 0, wild, kernel, longest,
+        too_long, edge, beyond, "/dev/null", "/proc/self/fd", "./dir/../file"};
+    for (round_ = 0; round_ < 320; round_++) {
+        current = 0;
+        if (round_ == 250 && geteuid() == 0) setfsuid(65534);
+#ifdef LIBC_SITES
+        LIBC(access("file", 0)); LIBC(access("missing", R_OK)); LIBC(access("file", X_OK));
+        LIBC(access("file", 100)); LIBC(access("missing", 100));
+        LIBC(faccessat(dir, "inner", R_OK, 0)); LIBC(faccessat(dir, "missing", R_OK, AT_EACCESS));
+        LIBC(stat("file", &st)); LIBC(stat("missing", &st)); LIBC(lstat("dangling", &st));
+        LIBC(stat("loop", &st)); LIBC(fstat(dir, &st)); LIBC(fstat(999, &st));
+        LIBC(fstatat(dir, "inner", &st, AT_SYMLINK_NOFOLLOW)); LIBC(fstatat(dir, "x", &st, 0));
+        LIBC(readlink("link", buffer, 100)); LIBC(readlink("file", buffer, 100));
+        LIBC(readlink("link", buffer, 2)); LIBC(readlink("file", buffer, 0)); LIBC(readlink("missing", buffer, 9));
+        LIBC(readlinkat(dir, "inner", buffer, 100)); LIBC(readlinkat(dir, "inner", buffer, 0));
+        LIBC(close(open("file", O_RDONLY))); LIBC(close(open("dir", O_RDONLY)));
+        LIBC(open("missing", O_RDONLY)); LIBC(open("link", O_RDONLY | O_NOFOLLOW));
+        LIBC(close(openat(dir, "inner", O_RDONLY | O_CLOEXEC))); LIBC(openat(dir, "no", O_RDONLY));
+        LIBC(openat(999, "no", O_RDONLY)); LIBC(openat(path, "no", O_RDONLY));
+        LIBC(close(-1)); LIBC(close(999)); 
+        LIBC(open("forbidden", 0)); LIBC(access("closed/x", 0));
+        FILE *stream = fopen("file", "r"); CHECK(stream); fclose(stream);
+#else
+        for (int i = 0; i < sizeof(paths) / sizeof(*paths); i++) {
+            const char *p = paths[i];
+            OPENED(SYS_open, p, O_RDONLY, 0, 0);
+            NOTE(SYS_stat, p, &st, 0, 0);
+            NOTE(SYS_lstat, p, &st, 0, 0);
+            NOTE(SYS_access, p, F_OK, 0, 0);
+            memset(buffer, 7, 10);
+            NOTE(SYS_readlink, p, buffer, 5000, 0);
+            note(buffer[0] + 256 * buffer[5], "what it holds");
+            if (i > 18) continue;
+            OPENED(SYS_openat, dir, p, O_RDONLY | O_CLOEXEC, 0);
+            NOTE(SYS_newfstatat, dir, p, &st, 0);
+            NOTE(SYS_newfstatat, AT_FDCWD, p, &st, AT_EMPTY_PATH);
+            NOTE(SYS_newfstatat, dir, p, &st, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW);
+            NOTE(SYS_faccessat, dir, p, R_OK, 0);
+            NOTE(SYS_readlinkat, AT_FDCWD, p, buffer, 1);
+        }
+        OPENED(SYS_openat, AT_FDCWD, "link", O_NOFOLLOW, 0);
+        OPENED(SYS_openat, AT_FDCWD, "link", O_NOFOLLOW | O_PATH, 0);
+        OPENED(SYS_openat, AT_FDCWD, "dir", O_DIRECTORY, 0);
+        OPENED(SYS_openat, AT_FDCWD, "file", O_DIRECTORY, 0);
+        OPENED(SYS_openat, AT_FDCWD, "created", O_CREAT | O_RDWR, 0600);
+        OPENED(SYS_openat, 999, "file", O_RDONLY, 0);
+        OPENED(SYS_openat, path, "file", O_RDONLY, 0);
+        OPENED(SYS_open, "file", O_RDONLY | O_TRUNC, 0, 0);
+        OPENED(SYS_open, "file", 3, 0, 0);
+        NOTE(SYS_close, 999, 0, 0, 0);
+        NOTE(SYS_close, -1, 0, 0, 0);
+        NOTE(SYS_stat, "file", wild, 0, 0);
+        NOTE(SYS_stat, "missing", wild, 0, 0);
+        NOTE(SYS_access, "file", X_OK, 0, 0);
+        NOTE(SYS_access, "file", 100, 0, 0);
+        NOTE(SYS_access, 0, 100, 0, 0);
+        NOTE(SYS_access, wild, -1, 0, 0);
+        NOTE(SYS_faccessat2, dir, "inner", R_OK, AT_EACCESS);
+        NOTE(SYS_faccessat2, dir, "missing", R_OK, AT_SYMLINK_NOFOLLOW);
+        NOTE(SYS_faccessat2, dir, wild, R_OK, 0x7777);
+        NOTE(SYS_faccessat2, dir, "", R_OK, AT_EMPTY_PATH);
+        NOTE(SYS_readlink, 0, buffer, 0, 0);
+        NOTE(SYS_readlink, wild, buffer, -1, 0);
+        NOTE(SYS_readlink, "link", 0, 100, 0);
+        NOTE(SYS_readlink, "file", 0, 100, 0);
+        NOTE(SYS_readlinkat, dir, 0, buffer, 0);
+        NOTE(SYS_readlinkat, path, "", buffer, 100);
+        NOTE(SYS_readlinkat, dir, "", buffer, 100);
+        NOTE(SYS_newfstatat, path, 0, &st, AT_EMPTY_PATH);
+        NOTE(SYS_newfstatat, dir, "", wild, AT_EMPTY_PATH);
+        NOTE(SYS_newfstatat, 999, "", &st, AT_EMPTY_PATH);
+        NOTE(SYS_newfstatat, dir, "inner", &st, 0x4000000);
+        /* What the same site makes, too. */
+        NOTE(SYS_getppid, 0, 0, 0, 0) , current--;
+        NOTE(SYS_dup, 100, 0, 0, 0);
+        NOTE(SYS_close, last[current - 1] >= 0 ? last[current - 1] % 1000000 : -1, 0, 0, 0);
+        NOTE(SYS_lseek, 100, 0, 77, 0);
+        NOTE(SYS_mkdir, "dir", 0777, 0, 0);
+        NOTE(-1L, 0, 0, 0, 0);
+        NOTE(1L << 32 | SYS_access, "missing", 0, 0, 0);
+#endif
+    }
+    dprintf(out, "size %zu\n", sizeof st);
+    return 0;
+}
+"#;
+
+#[test]
+fn every_form_of_call_does_what_it_does_without_a_tracer() {
+    let built = program(EVERY_FORM, &["-DRAW"]);
+    compare(&[built.path()], 30_000);
+}
+
+#[test]
+fn the_general_call_of_libc_may_make_any_call() {
+    let built = program(EVERY_FORM, &[]);
+    compare(&[built.path()], 30_000);
+}
+
+#[test]
+fn the_functions_of_libc_do_what_they_do_without_a_tracer() {
+    let built = program(EVERY_FORM, &["-DLIBC_SITES"]);
+    compare(&[built.path()], 5_000);
+}
+
+#[test]
+fn a_call_leaves_all_other_registers_and_the_red_zone_alone() {
+    let built = program(
+        r#"
+        struct registers { unsigned long rax, rbx, rdx, rsi, rdi, rbp, r8, r9, r10, r12, r13, r14, r15;
+            unsigned long zone[16], vectors[32] __attribute__((aligned(16))); } in, after;
+        void probe(void);
+        asm(R"(
+        .globl probe
+        probe:
+            push %rbx; push %rbp; push %r12; push %r13; push %r14; push %r15
+            .set i, 0
+            .rept 16
+            mov in+104+8*i(%rip), %rax
+            mov %rax, -8-8*i(%rsp)
+            .set i, i+1
+            .endr
+            mov in(%rip), %rax; mov in+8(%rip), %rbx; mov in+16(%rip), %rdx; mov in+24(%rip), %rsi
+            mov in+32(%rip), %rdi; mov in+40(%rip), %rbp; mov in+48(%rip), %r8; mov in+56(%rip), %r9
+            mov in+64(%rip), %r10; mov in+72(%rip), %r12; mov in+80(%rip), %r13; mov in+88(%rip), %r14
+            mov in+96(%rip), %r15
+            movdqu in+240(%rip), %xmm0; movdqu in+256(%rip), %xmm1; movdqu in+272(%rip), %xmm2
+            movdqu in+288(%rip), %xmm3; movdqu in+480(%rip), %xmm15
+            syscall
+            cmp $-4095, %rax
+            mov %rax, after(%rip); mov %rbx, after+8(%rip); mov %rdx, after+16(%rip); mov %rsi, after+24(%rip)
+            mov %rdi, after+32(%rip); mov %rbp, after+40(%rip); mov %r8, after+48(%rip); mov %r9, after+56(%rip)
+            mov %r10, after+64(%rip); mov %r12, after+72(%rip); mov %r13, after+80(%rip); mov %r14, after+88(%rip)
+            mov %r15, after+96(%rip)
+            movdqu %xmm0, after+240(%rip); movdqu %xmm1, after+256(%rip); movdqu %xmm2, after+272(%rip)
+            movdqu %xmm3, after+288(%rip); movdqu %xmm15, after+480(%rip)
+            .set i, 0
+            .rept 16
+            mov -8-8*i(%rsp), %rax
+            mov %rax, after+104+8*i(%rip)
+            .set i, i+1
+            .endr
+            pop %r15; pop %r14; pop %r13; pop %r12; pop %rbp; pop %rbx
+            ret
+        )");
+        _Static_assert(offsetof(struct registers, zone) == 104 && offsetof(struct registers, vectors) == 240, "");
+        int main(int argc, char **argv) {
+            char buffer[100];
+            struct stat st;
+            begin(argv[1]);
+            long calls[][5] = {
+                {SYS_access, (long)"missing", 0, 3, 4}, {SYS_access, (long)".", 0, 3, 4},
+                {SYS_readlink, (long)"/proc/self/cwd", (long)buffer, 100, 9},
+                {SYS_open, (long)"/dev/null", O_RDONLY, 5, 6}, {SYS_close, -1, 2, 3, 4},
+                {SYS_openat, AT_FDCWD, (long)"missing", O_RDONLY, 8},
+                {SYS_stat, (long)"missing", (long)&st, 7, 8}, {SYS_stat, (long)".", (long)&st, 7, 8},
+                {SYS_newfstatat, 100, (long)"", (long)&st, AT_EMPTY_PATH},
+                {SYS_openat, AT_FDCWD, (long)"output", O_RDWR, 8}, {SYS_getppid, 1, 2, 3, 4},
+            };
+            for (int i = 0; i < 600; i++) {
+                for (int j = 0; j < sizeof calls / sizeof *calls; j++) {
+                    unsigned long *words = (void *)&in;
+                    for (int k = 0; k < sizeof in / 8; k++)
+                        words[k] = 0x9e3779b97f4a7c15ul * (i * 100 + k + 1);
+                    in.rax = calls[j][0]; in.rdi = calls[j][1]; in.rsi = calls[j][2];
+                    in.rdx = calls[j][3]; in.r10 = calls[j][4];
+                    probe();
+                    long result = after.rax;
+                    CHECK(!memcmp(&in.rbx, &after.rbx, 13 * 8 + 128 - 8));
+                    for (int k = 0; k < 32; k++)
+                        CHECK(k > 7 && k < 30 || in.vectors[k] == after.vectors[k]);
+                    if ((j == 3 || j == 9) && result >= 0) close(result);
+                }
+            }
+            return 0;
+        }"#,
+        &[],
+    );
+    compare(&[built.path()], 4000);
+}
+
+#[test]
+fn a_log_that_fills_up_is_emptied() {
+    let built = program(
+        r#"int main(int argc, char **argv) {
+            char path[4096];
+            begin(argv[1]);
+            for (int i = 0; i < 10000; i++) {
+                sprintf(path, "full/%d", i);
+                CHECK(access(path, 0) == -1 && errno == ENOENT);
+            }
+            for (int i = 0; i < 300; i++) {
+                memset(path, '/', 4095);
+                sprintf(path + 4085, "long%d", i);
+                CHECK(access(path, 0) == -1 && errno == ENOENT);
+            }
+            return 0;
+        }"#,
+        &[],
+    );
+    let run = compare(&[built.path()], 10_000);
+    assert_eq!(run.marked("full/").len(), 10_000);
+    assert_eq!(run.marked("//long").len(), 300);
+    assert!(run.stops < 400, "{}", run.stops);
+}

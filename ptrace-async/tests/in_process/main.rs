@@ -1,0 +1,13 @@
+//! Lookups that tracees perform by themselves: nothing changes for the
+//! program, and no call is lost or told twice.
+//!
+//! A program runs untraced, with stops only, and with the mechanism. What it
+//! writes must be the same, and so must the calls that were seen.
+
+mod calls;
+#[path = "../common/mod.rs"]
+mod common;
+mod limits;
+mod processes;
+mod signals;
+mod support;

@@ -1,0 +1,411 @@
+//! Runs programs untraced, with stops and with the mechanism, and notes what was
+//! seen of them.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::process::Command;
+use std::rc::Rc;
+
+use crate::common::{Built, Seen, c};
+use ptrace_async::event::Tid;
+use ptrace_async::filter::watching;
+use ptrace_async::invocation::Invocation;
+use ptrace_async::memory::Memory;
+use ptrace_async::runtime::{
+    Calls, Emulation, Handle, Interception, Options, Prehook, Program, Running, Runtime, Started,
+    Stop, Tracee,
+};
+
+pub(crate) const LOOKUPS: [i64; 11] = [
+    libc::SYS_open,
+    libc::SYS_openat,
+    libc::SYS_close,
+    libc::SYS_readlink,
+    libc::SYS_readlinkat,
+    libc::SYS_access,
+    libc::SYS_faccessat,
+    libc::SYS_faccessat2,
+    libc::SYS_stat,
+    libc::SYS_lstat,
+    libc::SYS_newfstatat,
+];
+
+pub(crate) const OPENS: [i64; 2] = [libc::SYS_open, libc::SYS_openat];
+
+/// A lookup, without what differs from run to run.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Lookup {
+    pub(crate) nr: i64,
+    /// The directory's descriptor, or the one that is closed.
+    pub(crate) fd: i32,
+    pub(crate) path: Option<String>,
+    pub(crate) flags: i32,
+}
+
+impl Lookup {
+    pub(crate) fn of(call: Invocation, memory: &dyn Memory) -> Self {
+        let nr = call.nr.cast_signed();
+        let closes = nr == libc::SYS_close;
+        let at = nr >= libc::SYS_openat;
+        let path = memory.read_c_string(call.args[usize::from(at)], 8192);
+        let path = path.ok().filter(|_| !closes);
+        let number = |index: usize| call.args[index] as i32;
+        Self {
+            nr,
+            fd: if at || closes { number(0) } else { 0 },
+            path: path.map(|path| String::from_utf8_lossy(&path).into_owned()),
+            flags: match nr {
+                libc::SYS_open | libc::SYS_access => number(1),
+                libc::SYS_openat | libc::SYS_faccessat | libc::SYS_readlink => number(2),
+                libc::SYS_newfstatat | libc::SYS_faccessat2 | libc::SYS_readlinkat => number(3),
+                _ => 0,
+            },
+        }
+    }
+}
+
+/// What was seen of a run.
+#[derive(Debug, Default)]
+pub(crate) struct Run {
+    /// Lookups with their tasks, in the order in which they were told.
+    pub(crate) lookups: Vec<(Tid, Lookup)>,
+    /// How many of them came without a stop.
+    pub(crate) logged: usize,
+    /// Logs that were overwritten.
+    pub(crate) lost: usize,
+    pub(crate) stops: u64,
+    /// Descriptors that were opened, and not closed since.
+    pub(crate) open: BTreeSet<i64>,
+    /// Those that were opened again before their close was told.
+    pub(crate) clashes: usize,
+    pub(crate) ends: Vec<(Tid, Seen)>,
+    pub(crate) first: Tid,
+    pub(crate) output: String,
+}
+
+impl Run {
+    pub(crate) fn opened(&mut self, value: i64) {
+        if value >= 0 && !self.open.insert(value) {
+            self.clashes += 1;
+        }
+    }
+
+    pub(crate) fn note(&mut self, tid: Tid, lookup: Lookup) {
+        if lookup.nr == libc::SYS_close {
+            self.open.remove(&i64::from(lookup.fd));
+        }
+        self.lookups.push((tid, lookup));
+    }
+
+    pub(crate) fn end(&self) -> Seen {
+        let end = self.ends.iter().find(|(tid, _)| *tid == self.first);
+        end.expect("it ended").1
+    }
+
+    /// The lookups of the test itself: of paths that say so, and what belongs
+    /// to them.
+    pub(crate) fn marked(&self, mark: &str) -> Vec<Lookup> {
+        let marked = |lookup: &Lookup| {
+            let path = lookup.path.as_deref();
+            path.is_some_and(|path| path.contains(mark))
+        };
+        let lookups = self.lookups.iter().map(|(_, lookup)| lookup);
+        lookups.filter(|lookup| marked(lookup)).cloned().collect()
+    }
+
+    pub(crate) fn all(&self) -> Vec<&Lookup> {
+        self.lookups.iter().map(|(_, lookup)| lookup).collect()
+    }
+
+    pub(crate) fn of(&self, tid: Tid) -> Vec<&Lookup> {
+        let of = self.lookups.iter().filter(|(task, _)| *task == tid);
+        of.map(|(_, lookup)| lookup).collect()
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum How {
+    Stops,
+    InProcess,
+}
+
+pub(crate) type Shared = Rc<RefCell<Run>>;
+
+pub(crate) fn take(run: &Shared, tid: Tid, calls: Calls) {
+    let mut run = run.borrow_mut();
+    match calls {
+        Calls::Made(calls) => {
+            run.logged += calls.len();
+            for call in calls {
+                let lookup = Lookup::of(call.invocation(), &call);
+                if OPENS.contains(&lookup.nr) {
+                    run.opened(call.value());
+                }
+                run.note(tid, lookup);
+            }
+        }
+        Calls::Lost => run.lost += 1,
+    }
+}
+
+pub(crate) async fn prehook(
+    mut tracee: Tracee<Prehook>,
+    how: How,
+    run: &Shared,
+) -> Result<Result<Tracee<Prehook>, Tracee<Running>>, Stop> {
+    // An error means that it is gone.
+    let _ = tracee.keep_in_sight();
+    let tracee = match tracee.emulate_ptrace().await {
+        Emulation::Answered(running) => return Ok(Err(running)),
+        Emulation::NotOurs(tracee) => tracee,
+    };
+    let call = tracee.invocation();
+    let nr = call.nr.cast_signed();
+    if LOOKUPS.contains(&nr) {
+        let lookup = Lookup::of(call, &tracee);
+        run.borrow_mut().note(tracee.tid(), lookup);
+        return match how {
+            How::InProcess => tracee.perform_in_process().await.map(Ok),
+            How::Stops => Ok(Ok(tracee)),
+        };
+    }
+    // What changes names is preceded by a look into all logs.
+    if matches!(
+        nr,
+        libc::SYS_rename | libc::SYS_unlink | libc::SYS_mkdir | libc::SYS_symlink
+    ) {
+        everywhere(&tracee.handle(), run);
+    }
+    Ok(Ok(tracee))
+}
+
+pub(crate) fn everywhere(handle: &Handle, run: &Shared) {
+    for (tid, calls) in handle.logged_everywhere(1) {
+        take(run, tid, calls);
+    }
+}
+
+pub(crate) async fn follow(tracee: Tracee<Started>, how: How, run: Shared) {
+    let (handle, mut tid) = (tracee.handle(), tracee.tid());
+    let is_first = tracee.parent().is_none();
+    let mut running = tracee.resume();
+    loop {
+        let mut stop = running.stop().await;
+        // The id of a thread that executes a program changes, and what its
+        // former program did is told first.
+        let now = match &stop {
+            Stop::Exec(tracee) => tracee.tid(),
+            _ => tid,
+        };
+        take(&run, tid, handle.logged(now));
+        tid = now;
+        run.borrow_mut().stops = handle.stops();
+        if is_first && matches!(stop, Stop::Exec(_)) {
+            // Whatever made lookups on the way to the program.
+            run.borrow_mut().logged = 0;
+        }
+        if let Stop::Prehook(tracee) = stop {
+            stop = match prehook(tracee, how, &run).await {
+                Ok(Ok(tracee)) => Stop::Prehook(tracee),
+                Ok(Err(next)) => {
+                    running = next;
+                    continue;
+                }
+                Err(instead) => {
+                    take(&run, tid, handle.logged(tid));
+                    instead
+                }
+            };
+        }
+        if let Stop::Posthook(tracee) = &stop {
+            run.borrow_mut().opened(tracee.value());
+        }
+        if let Stop::Prehook(tracee) = stop {
+            let opens = OPENS.contains(&tracee.invocation().nr.cast_signed());
+            running = match opens {
+                true => tracee.resume_to_exit(),
+                false => tracee.resume(),
+            };
+            continue;
+        }
+        let seen = Seen::of(&stop);
+        match stop.go_on() {
+            Some(next) => running = next,
+            None => {
+                run.borrow_mut().ends.push((tid, seen));
+                return;
+            }
+        }
+    }
+}
+
+/// Runs a program; its first argument is a new directory to work in, where it
+/// may write to `output`.
+pub(crate) fn traced(argv: &[&str], how: How) -> Run {
+    let dir = tempfile::tempdir().expect("directory");
+    let path = dir.path().to_str().expect("UTF-8");
+    // What cargo says about libraries makes lookups before the program does.
+    let mut words = vec!["/usr/bin/env", "-u", "LD_LIBRARY_PATH", argv[0], path];
+    words.extend(&argv[1..]);
+    let runtime = Runtime::new(Options {
+        interception: Interception::Seccomp(watching()),
+        exit_kill: true,
+    });
+    let first = runtime
+        .spawn(&Program::new(&words).expect("no NUL"))
+        .expect("ptrace is allowed");
+    let run = Shared::default();
+    let shared = run.clone();
+    runtime
+        .run(move |tracee| follow(tracee, how, shared.clone()))
+        .expect("waiting works");
+    let mut run = run.take();
+    run.first = first;
+    run.output = output(dir.path());
+    run
+}
+
+pub(crate) fn untraced(argv: &[&str]) -> (i32, String) {
+    let dir = tempfile::tempdir().expect("directory");
+    let status = Command::new(argv[0])
+        .arg(dir.path())
+        .args(&argv[1..])
+        .status()
+        .expect("it can be executed");
+    let status = status.code().expect("an exit status");
+    (status, output(dir.path()))
+}
+
+pub(crate) fn output(dir: &std::path::Path) -> String {
+    std::fs::read_to_string(dir.join("output")).unwrap_or_default()
+}
+
+/// Compares the three ways to run a program that ends with 0, and always does
+/// the same; what was seen with the mechanism.
+#[track_caller]
+pub(crate) fn compare(argv: &[&str], at_least: usize) -> Run {
+    let (status, output) = untraced(argv);
+    assert_eq!(status, 0, "untraced: {output}");
+    let stops = traced(argv, How::Stops);
+    assert_eq!(stops.end(), Seen::Exited(0), "with stops: {}", stops.output);
+    assert_eq!(stops.output, output, "with stops");
+    assert_eq!(stops.logged, 0);
+    let run = traced(argv, How::InProcess);
+    assert_eq!(run.end(), Seen::Exited(0), "in process: {}", run.output);
+    assert_eq!(run.output, output, "in process");
+    assert_eq!(run.lost, 0);
+    let (expected, found) = (stops.all(), run.all());
+    if let Some(at) =
+        (0..expected.len().max(found.len())).find(|at| expected.get(*at) != found.get(*at))
+    {
+        panic!(
+            "lookup {at} of {}: expected {:?}, found {:?}",
+            expected.len(),
+            expected.get(at),
+            found.get(at)
+        );
+    }
+    is_in_use(&run, at_least);
+    assert!(
+        run.stops + (at_least as u64) <= stops.stops,
+        "{} stops instead of {}",
+        run.stops,
+        stops.stops
+    );
+    run
+}
+
+#[track_caller]
+pub(crate) fn is_in_use(run: &Run, at_least: usize) {
+    assert!(
+        run.logged >= at_least,
+        "only {} of {} lookups were made without a stop",
+        run.logged,
+        run.lookups.len()
+    );
+}
+
+/// What the programs below begin with.
+pub(crate) const PRELUDE: &str = r#"
+#include <sys/time.h>
+#include <setjmp.h>
+#include <sys/resource.h>
+#include <dlfcn.h>
+#include <stdarg.h>
+#include <stdint.h>
+/* A call, with the bytes around it that libc has. */
+__attribute__((noinline, unused)) static long
+raw(long nr, long a, long b, long c, long d) {
+    register long r10 asm("r10") = d;
+    long result;
+    asm volatile("syscall\n\tcmp $-4095, %%rax"
+        : "=a"(result) : "a"(nr), "D"(a), "S"(b), "d"(c), "r"(r10)
+        : "rcx", "r11", "memory", "cc");
+    return result;
+}
+static int out = -1;
+static void begin(const char *directory) {
+    if (chdir(directory)) exit(99);
+    out = fcntl(open("output", O_CREAT | O_WRONLY | O_APPEND | O_CLOEXEC, 0666), F_DUPFD_CLOEXEC, 100);
+    close(3);
+}
+__attribute__((unused)) static void warm(void) {
+    for (int i = 0; i < 200; i++) {
+        char buffer[8];
+        access("warm/missing", 0);
+        readlink("warm/missing", buffer, 8);
+        close(open("/dev/null", O_RDONLY));
+    }
+}
+#define CHECK(x) do { if (!(x)) { dprintf(out, "line %d: %s (%d)\n", __LINE__, #x, errno); _exit(1); } } while (0)
+"#;
+
+pub(crate) fn program(source: &str, flags: &[&str]) -> Built {
+    c(&format!("{PRELUDE}{source}"), flags)
+}
+
+/// The numbers of the paths that begin with `mark`.
+pub(crate) fn numbers(run: &Run, mark: &str) -> Vec<u32> {
+    let paths = run.marked(mark).into_iter().filter_map(|found| found.path);
+    let number = |path: String| path.strip_prefix(mark)?.parse().ok();
+    paths.filter_map(number).collect()
+}
+
+/// All of 0..count in order, each once.
+#[track_caller]
+pub(crate) fn counts_up(run: &Run, mark: &str, count: u32) {
+    let found = numbers(run, mark);
+    let wrong = (0..count).find(|at| found.get(*at as usize) != Some(at));
+    assert_eq!(wrong, None, "{mark}: {} of {count} lookups", found.len());
+    assert_eq!(found.len(), count as usize, "{mark}");
+}
+
+pub(crate) const STORM: &str = r#"
+    static volatile int handled;
+    static sigjmp_buf back;
+    static void make(const char *name, int number) {
+        char path[40];
+        sprintf(path, "%s%d", name, number);
+        CHECK(access(path, 0) == -1 && errno == ENOENT);
+    }
+    static volatile int depth;
+    static void handler(int signal) {
+        /* A slow machine gets further signals before this one is dealt with. */
+        if (depth == 3) return;
+        int saved = errno;
+        depth++;
+        make("handler/", __atomic_fetch_add(&handled, 1, __ATOMIC_SEQ_CST));
+        depth--;
+        errno = saved;
+    }
+    static void start(void (*handler)(int), int flags) {
+        struct sigaction action = {.sa_handler = handler, .sa_flags = flags};
+        struct itimerval every = {{0, 200}, {0, 200}};
+        sigaction(SIGALRM, &action, 0);
+        setitimer(ITIMER_REAL, &every, 0);
+    }
+    static void stop(void) {
+        struct itimerval never = {0};
+        setitimer(ITIMER_REAL, &never, 0);
+    }
+"#;
