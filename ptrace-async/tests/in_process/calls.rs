@@ -1,6 +1,6 @@
 //! Calls of every form, and what they leave alone.
 
-use crate::support::{compare, output, program};
+use crate::support::{compare, program};
 
 pub(crate) const EVERY_FORM: &str = r#"
 static char longest[4096], too_long[8192];

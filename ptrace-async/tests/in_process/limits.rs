@@ -2,9 +2,7 @@
 
 use crate::calls::EVERY_FORM;
 use crate::common::{Seen, c};
-use crate::support::{
-    How, Run, STORM, compare, counts_up, is_in_use, numbers, output, program, traced, untraced,
-};
+use crate::support::{How, Run, STORM, compare, counts_up, is_in_use, program, traced, untraced};
 
 #[test]
 fn what_takes_the_place_of_a_patched_library_is_left_alone() {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use ptrace_async::event::Tid;
 
 use crate::common::Seen;
-use crate::support::{How, Lookup, STORM, counts_up, is_in_use, numbers, output, program, traced};
+use crate::support::{How, Lookup, STORM, counts_up, is_in_use, numbers, program, traced};
 
 #[test]
 fn a_forked_child_and_its_parent_have_logs_of_their_own() {

@@ -1,7 +1,7 @@
 //! Signals, and what ends in the middle.
 
 use crate::common::Seen;
-use crate::support::{How, STORM, counts_up, is_in_use, numbers, output, program, traced};
+use crate::support::{How, STORM, counts_up, is_in_use, numbers, program, traced};
 
 #[test]
 fn a_storm_of_signals_whose_handlers_make_lookups_too() {
