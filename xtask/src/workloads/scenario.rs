@@ -78,7 +78,8 @@ impl Scenario {
             }
             Self::Elsewhere => {
                 tree::clear(tree)?;
-                copy(pristine, tree, "-dR")
+                copy(pristine, tree, "-dRp")?;
+                shift_times(tree).context("giving a tree other times")
             }
             Self::Warm => clean(workload, shell),
             Self::Nothing | Self::NothingAgain => Ok(()),
@@ -108,6 +109,23 @@ impl Scenario {
             }
         }
     }
+}
+
+/// Makes all files younger by the same time: what was newer than what stays so,
+/// which autotools depend on.
+fn shift_times(dir: &Path) -> std::io::Result<()> {
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
+            shift_times(&entry.path())?;
+        } else if kind.is_file() {
+            let before = entry.metadata()?.modified()?;
+            let file = fs::File::open(entry.path())?;
+            file.set_modified(before + std::time::Duration::from_secs(1_000_003))?;
+        }
+    }
+    Ok(())
 }
 
 fn clean(workload: &Workload, shell: &dyn Fn(&str) -> Command) -> anyhow::Result<()> {
