@@ -34,7 +34,7 @@ pub struct Locator {
 }
 
 /// Links on the way that are followed (path_resolution(7)).
-const MAX_LINKS: u32 = 40;
+pub const MAX_LINKS: u32 = 40;
 
 /// Whether this is a symbolic link.
 pub fn is_link(stat: &Stat) -> bool {

@@ -386,3 +386,46 @@ fn the_file_that_the_output_goes_to_is_like_no_other() {
         sandbox.edit(": > b");
     }
 }
+
+#[test]
+fn each_link_that_something_is_written_through_counts() {
+    // To a file that is made, and to one that is there; through another link,
+    // and through a directory.
+    for (links, other) in [
+        ("ln -s b a; ln -s new b", "rm -f b; echo 1 > b"),
+        (
+            "echo 0 > new; ln -s b a; ln -s new b",
+            "rm -f b; echo 1 > b",
+        ),
+        ("mkdir d e; ln -s d l; ln -s l/x a", "ln -sfn e l"),
+        (
+            "mkdir d e; ln -s d l; ln -s ../new d/x; ln -s ../other e/x; ln -s l/x a",
+            "ln -sfn e l",
+        ),
+        (
+            "mkdir d e; ln -s d l; ln -s ../new d/a; ln -s ../other e/a; ln -s l/a a",
+            "ln -sfn e l",
+        ),
+    ] {
+        let command = "echo written > a; sleep 0.01";
+        let sandbox = Sandbox::new(links);
+        sandbox.cached(command);
+        sandbox.reset();
+        sandbox.edit(other);
+        sandbox.plain(command);
+        let contents = || sandbox.plain("find . -type f | sort | xargs grep .").out;
+        let plain = contents();
+        sandbox.reset();
+        sandbox.edit(other);
+        sandbox.cached(command);
+        assert_eq!(contents(), plain, "{links}; {other}");
+    }
+    // The directory of the link itself is one.
+    let sandbox = Sandbox::new("mkdir d; ln -s d l; ln -s ../new d/a");
+    let command = "echo written > l/a; sleep 0.01";
+    sandbox.cached(command);
+    sandbox.reset();
+    sandbox.edit("rm d/a; ln -s ../other d/a");
+    sandbox.cached(command);
+    assert_eq!(sandbox.text("other"), "written\n");
+}
