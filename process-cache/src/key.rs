@@ -10,7 +10,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use ptrace_async::event::{FileKind, OfdId, Tid};
-use rustix::fs::FileType;
+use rustix::event::{PollFd, PollFlags};
+use rustix::fs::{FileType, Mode, OFlags};
+use rustix::time::Timespec;
 
 use crate::defect::{Defect, planted};
 use crate::fact::Digest;
@@ -369,15 +371,20 @@ fn hash_descriptors(hasher: &mut Hasher, execution: &Execution) -> Vec<Inherited
             hasher.number(first.fd as u64);
             continue;
         }
-        for mode in descriptor.modes {
-            hasher.number(u64::from(mode));
-        }
         let own = if execution.tid == 0 {
             "self".to_owned()
         } else {
             execution.tid.to_string()
         };
         let place = format!("/proc/{own}/fd/{}", descriptor.fd);
+        let nothing = descriptor.fd == 0 && is_empty_input(&place, descriptor);
+        if nothing {
+            hasher.bytes(b"nothing");
+        } else {
+            for mode in descriptor.modes {
+                hasher.number(u64::from(mode));
+            }
+        }
         let mut entry = Inherited {
             fd: descriptor.fd,
             file: descriptor.file,
@@ -388,6 +395,7 @@ fn hash_descriptors(hasher: &mut Hasher, execution: &Execution) -> Vec<Inherited
             flags: status_flags(descriptor.modes[2], descriptor.modes[3]),
         };
         match &descriptor.kind {
+            _ if nothing => {}
             FileKind::Opened | FileKind::Regular | FileKind::Directory => {
                 let stat = rustix::fs::stat(place.as_str());
                 let kind = stat.map(|stat| (FileType::from_raw_mode(stat.st_mode), stat.st_rdev));
@@ -450,6 +458,33 @@ fn hash_descriptors(hasher: &mut Hasher, execution: &Execution) -> Vec<Inherited
         inherited.push(entry);
     }
     inherited
+}
+
+/// Whether reading from a standard input gives nothing, whatever happens:
+/// `/dev/null`, or a pipe that nobody can write to any more. `make -j` gives the
+/// one to the first of the commands that run at a time, and the other to the
+/// others.
+fn is_empty_input(place: &str, descriptor: &Descriptor) -> bool {
+    if !descriptor.modes[0] {
+        return false;
+    }
+    match &descriptor.kind {
+        FileKind::Pipe { .. } => {
+            let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+            let Ok(pipe) = rustix::fs::open(place, flags, Mode::empty()) else {
+                return false;
+            };
+            let mut polled = [PollFd::new(&pipe, PollFlags::IN)];
+            let now = Timespec::default();
+            rustix::event::poll(&mut polled, Some(&now)).is_ok()
+                && polled[0].revents() == PollFlags::HUP
+        }
+        FileKind::Opened | FileKind::CharDevice(_) => rustix::fs::stat(place).is_ok_and(|stat| {
+            FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice
+                && stat.st_rdev == rustix::fs::makedev(1, 3)
+        }),
+        _ => false,
+    }
 }
 
 /// `O_APPEND` and `O_NONBLOCK`.

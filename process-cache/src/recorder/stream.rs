@@ -75,6 +75,10 @@ impl Session {
             }
             return;
         }
+        if fd == 0 {
+            // Which of several things it is is not in the key.
+            self.doubt_outside(unit, file, "writes to its standard input");
+        }
         let seq = self.tick();
         if let Some(resource) = self.resources.get(&file.id).cloned() {
             // An ancestor opened it: its own change goes on.
