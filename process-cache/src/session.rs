@@ -16,7 +16,6 @@ use crate::fact::Digest;
 use crate::jobs::Jobs;
 use crate::locate::Locator;
 use crate::lookups::Lookups;
-use crate::outcome::Ending;
 use crate::path::FilePath;
 use crate::policy::Scripts;
 use crate::report::Report;
@@ -75,6 +74,9 @@ impl Task {
 pub struct Process {
     /// Threads that have not ended.
     pub threads: u32,
+    /// Wait statuses that threads left with: the first's (the process ends with
+    /// it, or with that of who ended all), and one that is not 0 of another.
+    pub statuses: (Option<i32>, Option<i32>),
     /// Units whose main process this is, outermost first.
     pub units: Vec<UnitId>,
     /// The last signal it got, if the kernel sent it.
@@ -141,8 +143,8 @@ pub struct Session {
     pub looking_back: Option<u64>,
     /// The rights that all processes have.
     pub rights: Vec<u8>,
-    /// How the command ended, once it has.
-    pub command_ended: Option<Ending>,
+    /// The command's last thread is on its way out.
+    pub command_left: bool,
     /// The process that the user started: it holds what the command inherited.
     pub front: Tid,
     /// The first process.
@@ -186,7 +188,7 @@ impl Session {
             told: None,
             looking_back: None,
             rights: crate::key::rights(0),
-            command_ended: None,
+            command_left: false,
             front: std::os::unix::process::parent_id() as Tid,
             first: 0,
             skipped: 0,

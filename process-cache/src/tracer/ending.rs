@@ -34,14 +34,26 @@ impl Tracer {
                 return;
             };
             entry.threads = entry.threads.saturating_sub(1);
+            let (first, other) = &mut entry.statuses;
+            if tid == process {
+                *first = Some(status);
+            } else if status != 0 {
+                *other = Some(status);
+            }
             if entry.threads > 0 {
                 return;
             }
+            // They leave in any order, and a thread that returned has 0.
+            let status = first.or(*other).unwrap_or(status);
+            let unclear = other.is_some_and(|other| other != status);
             let units = std::mem::take(&mut entry.units);
             session.processes.remove(&process);
-            (units, unit, process)
+            if unclear && let Some(id) = units.last() {
+                session.doubt(*id, "has threads that ended in different ways", true);
+            }
+            (units, unit, process, status)
         };
-        let (units, unit, process) = ended;
+        let (units, unit, process, status) = ended;
         for id in units.iter().rev() {
             self.conclude(*id, status).await;
         }
@@ -55,8 +67,7 @@ impl Tracer {
             && units.contains(&UnitId(1));
         drop(session);
         if is_command {
-            let ending = Ending::from_wait(status);
-            self.session.borrow_mut().command_ended = Some(ending);
+            self.session.borrow_mut().command_left = true;
         }
     }
 
@@ -156,14 +167,11 @@ impl Tracer {
                 .units
                 .get(1)
                 .map_or(session.first, |unit| unit.process);
-            if root == tid {
-                session.command_ended.take().or_else(|| {
-                    // It never became a program.
-                    (session.units.len() <= 1).then_some(Ending::from_wait(status))
-                })
-            } else {
-                None
-            }
+            let left = std::mem::take(&mut session.command_left);
+            // Or it never became a program.
+            let ended = root == tid && (left || session.units.len() <= 1);
+            session.command_left = left && !ended;
+            ended.then(|| Ending::from_wait(status))
         };
         if let Some(ending) = ended {
             let wait = self.session.borrow().jobs.drained();

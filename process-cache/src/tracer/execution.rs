@@ -236,7 +236,8 @@ impl Tracer {
         session
             .tasks
             .retain(|&other, task| task.process != process || other == now);
-        session.processes.entry(process).or_default().threads = 1;
+        let entry = session.processes.entry(process).or_default();
+        (entry.threads, entry.statuses) = (1, (None, None));
         if skipped {
             return tracee.resume();
         }

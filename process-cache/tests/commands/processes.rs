@@ -230,3 +230,41 @@ fn a_child_in_the_background_that_is_waited_for_is_skipped() {
                   echo go >&${COPROC[1]}; wait $pid; cat f";
     check_hit("", &format!("exec bash -c '{script}'"));
 }
+
+#[test]
+fn a_process_ends_as_it_does_whatever_its_threads_end_with() {
+    let Some(_) = program(&["cc"]) else { return };
+    // The threads return while the process ends.
+    let source = "#include <pthread.h>\n#include <stdlib.h>\n#include <unistd.h>\n\
+                  static void *thread(void *gate) { char byte; read(*(int *)gate, &byte, 1); return 0; }\n\
+                  int main(int argc, char **argv) {\n\
+                      int gate[2]; pipe(gate);\n\
+                      for (int i = 0; i < 8; i++) { pthread_t id; pthread_create(&id, 0, thread, gate); }\n\
+                      close(gate[1]);\n\
+                      if (argc > 1) exit(3);\n\
+                      abort();\n\
+                  }\n";
+    let sandbox = Sandbox::new("");
+    std::fs::write(sandbox.path("p.c"), source).expect("a source");
+    sandbox.plain("ulimit -c 0; cc -pthread -o p p.c");
+    for round in 0..30 {
+        let mut command = sandbox.pcache();
+        command.args(["--refresh", "--", "./p"]);
+        let run = sandbox.run(&mut command);
+        assert_eq!(
+            crate::support::ending(run.status),
+            (None, Some(6)),
+            "{round}"
+        );
+        let mut command = sandbox.pcache();
+        command.args(["--refresh", "--", "sh", "-c", "./p 1; echo $?"]);
+        assert_eq!(sandbox.run(&mut command).out, "3\n", "{round}");
+    }
+    // Skipped, it ends so too.
+    for _ in 0..3 {
+        let mut command = sandbox.pcache();
+        command.args(["--", "./p"]);
+        let run = sandbox.run(&mut command);
+        assert_eq!(crate::support::ending(run.status), (None, Some(6)));
+    }
+}
