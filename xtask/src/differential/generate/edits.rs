@@ -43,7 +43,9 @@ fn edit(dice: &mut Dice, project: &Project) -> Edit {
         78..80 => Edit::Delete(source),
         80..83 => Edit::Chmod(either, *dice.pick(&[0o644, 0o755, 0o600, 0o444])),
         83..84 => Edit::Chmod("out".into(), *dice.pick(&[0o755, 0o700])),
-        84..86 => Edit::Symlink(
+        // A source that is written through a link gets the time of that; so
+        // not where times are shown.
+        84..86 if !project.pin_times => Edit::Symlink(
             either,
             (*dice.pick(&["s0.txt", "nowhere", "../src/s1.txt", "../inc/b/h.txt"])).into(),
         ),
@@ -64,7 +66,7 @@ fn edit(dice: &mut Dice, project: &Project) -> Edit {
             "src/link.txt".into(),
             (*dice.pick(&["s0.txt", "s1.txt"])).into(),
         ),
-        106..109 => Edit::Symlink(
+        106..109 if !project.pin_times => Edit::Symlink(
             output,
             (*dice.pick(&["../src/s1.txt", "elsewhere.txt"])).into(),
         ),
