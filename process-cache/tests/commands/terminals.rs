@@ -43,9 +43,19 @@ impl Terminal {
             let file = File::options().read(true).write(true).open(path);
             file.expect("a terminal").into()
         };
-        // setsid makes standard input the terminal that controls the session.
-        let mut shell = Command::new("setsid");
-        shell.args(["--ctty", "sh", "-m", "-c", script]);
+        // The tests may run in the background, where signals are ignored that
+        // terminals send. setsid makes standard input the terminal that
+        // controls the session.
+        let mut shell = Command::new("env");
+        shell.args([
+            "--default-signal",
+            "setsid",
+            "--ctty",
+            "sh",
+            "-m",
+            "-c",
+            script,
+        ]);
         sandbox.environment(&mut shell).env("RUN", run);
         shell.stdin(open()).stdout(open()).stderr(open());
         Self {
