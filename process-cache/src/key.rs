@@ -277,8 +277,11 @@ fn without_tokens(entry: &[u8]) -> Vec<u8> {
     words.join(&b' ')
 }
 
-/// The descriptors of the jobserver that an environment announces.
-pub fn jobserver(envp: &[Vec<u8>]) -> Vec<i32> {
+/// The descriptors of the jobserver that an environment announces. They are both
+/// ends of one pipe; `pipe_of` tells which pipe a descriptor is. Where they are
+/// not, somebody has put another pipe in the place of one (`a | b` without a
+/// standard input, whose number make may have given to its tokens).
+pub fn jobserver(envp: &[Vec<u8>], pipe_of: impl Fn(i32) -> Option<u64>) -> Vec<i32> {
     envp.iter()
         .filter_map(|entry| {
             entry
@@ -290,8 +293,13 @@ pub fn jobserver(envp: &[Vec<u8>]) -> Vec<i32> {
             word.strip_prefix(b"--jobserver-auth=")
                 .or_else(|| word.strip_prefix(b"--jobserver-fds="))
         })
-        .flat_map(|pair| pair.split(|&b| b == b','))
-        .filter_map(|number| std::str::from_utf8(number).ok()?.parse().ok())
+        .filter_map(|pair| {
+            let (reading, writing) = std::str::from_utf8(pair).ok()?.split_once(',')?;
+            let pair: [i32; 2] = [reading.parse().ok()?, writing.parse().ok()?];
+            let [reading, writing] = pair.map(&pipe_of);
+            (reading.is_some() && reading == writing).then_some(pair)
+        })
+        .flatten()
         .collect()
 }
 

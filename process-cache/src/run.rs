@@ -13,7 +13,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
-use ptrace_async::event::Tid;
+use ptrace_async::event::{FileKind, Tid};
 use ptrace_async::filter;
 use ptrace_async::process::Processes;
 use ptrace_async::runtime::{Interception, Options, Program, Runtime};
@@ -328,12 +328,15 @@ fn execution(program: &Program, strict: bool) -> Execution {
     let bytes = |list: &[std::ffi::CString]| list.iter().map(|s| s.as_bytes().to_vec()).collect();
     let argv: Vec<Vec<u8>> = bytes(&program.argv);
     let envp: Vec<Vec<u8>> = bytes(&program.envp);
-    let tokens = jobserver(&envp);
     let mut model = Processes::new();
     let own = std::process::id() as Tid;
     let mut descriptors = Vec::new();
     let mut same = |one, other| os::same_description(own, one, other);
     if model.adopt_comparing(own, own, &mut same).is_ok() {
+        let tokens = jobserver(&envp, |fd| match model.file(own, fd)?.kind {
+            FileKind::Pipe { pipe } => Some(pipe),
+            _ => None,
+        });
         for (fd, file, cloexec) in model.descriptors(own) {
             if !cloexec {
                 descriptors.push(Descriptor {

@@ -57,7 +57,10 @@ impl Tracer {
                 // Its own key has all variables, those of the units above do not.
                 session.doubt(unit, "shows its environment, session and all", true);
             }
-            let tokens = jobserver(&envp);
+            let tokens = jobserver(&envp, |fd| match session.model.file(tid, fd)?.kind {
+                FileKind::Pipe { pipe } => Some(pipe),
+                _ => None,
+            });
             let mut found = Vec::new();
             let descriptors: Vec<Descriptor> = session
                 .model

@@ -268,3 +268,21 @@ fn a_process_ends_as_it_does_whatever_its_threads_end_with() {
         assert_eq!(crate::support::ending(run.status), (None, Some(6)));
     }
 }
+
+#[test]
+fn a_pipe_with_a_number_of_the_jobserver_is_no_jobserver() {
+    let Some(_) = program(&["make"]) else { return };
+    // Without a standard input, make's tokens get its number.
+    let sandbox = Sandbox::new(
+        "echo data > in; printf 'all: a b\\na b:\\n\\t@cat in | tee $@ | wc -l; sleep 0.01\\n' > Makefile",
+    );
+    let pcache = format!("'{PCACHE}' -q --min-time 0 --");
+    for _ in 0..3 {
+        sandbox.plain(&format!("{pcache} sh -c 'make -j2 | sort' <&-"));
+        assert_eq!(
+            (sandbox.text("a"), sandbox.text("b")),
+            ("data\n".into(), "data\n".into())
+        );
+        sandbox.edit("rm a b");
+    }
+}
