@@ -77,7 +77,7 @@ impl Session {
         }
         let time = match &made {
             Some(change) => change.time,
-            None if is_regular(stat) => {
+            None => {
                 self.carried(unit, from, to, stat);
                 if stat.st_nlink > 1 {
                     self.doubt(
@@ -90,13 +90,6 @@ impl Session {
                     Some(ns(stat.st_atime, stat.st_atime_nsec as i64)),
                     Some(ns(stat.st_mtime, stat.st_mtime_nsec as i64)),
                 )
-            }
-            None => {
-                if let Ok(target) = std::fs::read_link(to) {
-                    let answer = Observed::Answer(Answer::Path(FilePath::from(target)));
-                    self.note(unit, Query::Link(from.clone()), answer, from.clone());
-                }
-                TimeState::Present
             }
         };
         let linked = made.as_ref().and_then(|change| change.linked_to.clone());
@@ -162,9 +155,14 @@ impl Session {
     /// What had the name `from`, and is at `now`, keeps its content and its
     /// times under another name.
     fn carried(&mut self, unit: UnitId, from: &FilePath, now: &FilePath, stat: &Stat) {
-        let content = self.content(now, stat);
-        let observed = Observed::Content(content);
-        self.note(unit, Query::Content(from.clone()), observed, from.clone());
+        if is_regular(stat) {
+            let content = self.content(now, stat);
+            let observed = Observed::Content(content);
+            self.note(unit, Query::Content(from.clone()), observed, from.clone());
+        } else if let Ok(target) = std::fs::read_link(now) {
+            let answer = Observed::Answer(Answer::Path(FilePath::from(target)));
+            self.note(unit, Query::Link(from.clone()), answer, from.clone());
+        }
         let query = Query::Stat {
             path: from.clone(),
             follow: false,

@@ -132,6 +132,11 @@ fn a_renamed_file_is_renamed_again() {
 }
 
 #[test]
+fn a_moved_link_keeps_its_time() {
+    check_hit("ln -s f l; touch -h -d @1000000000 l", "mv l m");
+}
+
+#[test]
 fn a_file_moved_over_another_takes_its_place() {
     check_hit("echo 1 > a; echo 2 > b", "mv a b");
 }
