@@ -25,6 +25,8 @@
 //! |---|---|
 //! | `RR_CHANNEL` | `record`, `replay`, or `off` (the same as unset) |
 //! | `RR_CHANNEL_LOG` | the recording's directory; `rr-channel-log` if unset. A recording is never overwritten |
+//! | `RR_CHANNEL_REPORT` | of a replay: a file to which desynchronisations are appended, and at exit the numbers of events that came about again |
+//! | `RR_CHANNEL_PROCESS` | if set, the only process (by id) that is recorded or replayed; those that it starts run as if off |
 //!
 //! # What a replay promises
 //!

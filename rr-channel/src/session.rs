@@ -1,11 +1,11 @@
 //! What this process does: nothing, record, or replay. Decided once, at first use.
 //!
 //! `RR_CHANNEL` chooses (`record`, `replay`, `off`; unset means off), and
-//! `RR_CHANNEL_LOG` names the recording's directory. Trouble with either never
+//! `RR_CHANNEL_LOG` names the recording's directory. A process that a tool started for
+//! its sake is told from those that it starts itself by `RR_CHANNEL_PROCESS`. Trouble with either never
 //! stops the program: a line on standard error says what was wrong, and the
 //! program runs as if off.
 
-use std::collections::BTreeMap;
 use std::env;
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
@@ -17,8 +17,8 @@ use rustc_hash::FxHashMap;
 
 use crate::identity::{Dti, ThreadId};
 use crate::interpose;
-use crate::log::{LogError, ThreadLog, Writer};
-use crate::replay::Engine;
+use crate::log::{Recording, RecordingError, SESSION_FILE, Writer, file_name, session_header};
+use crate::replay::{self, Engine};
 use crate::sys;
 
 /// What this process does with its nondeterminism.
@@ -91,10 +91,8 @@ pub(crate) enum StartError {
     Occupied(PathBuf),
     #[error("cannot record to {}: {source}; running as if off", .dir.display())]
     Create { dir: PathBuf, source: io::Error },
-    #[error("cannot replay {}: {source}; running as if off", .path.display())]
-    Log { path: PathBuf, source: LogError },
-    #[error("cannot replay {}: it is no recording; running as if off", .0.display())]
-    NotARecording(PathBuf),
+    #[error("cannot replay {0}; running as if off")]
+    Recording(#[from] RecordingError),
     #[error(
         "cannot replay {}: it is a recording of `{recorded}`, and this is `{running}`; \
          running as if off", .dir.display()
@@ -108,6 +106,10 @@ pub(crate) enum StartError {
 
 impl Session {
     fn start(mode: Option<&OsStr>, dir: &Path) -> Result<Session, StartError> {
+        let meant = env::var("RR_CHANNEL_PROCESS");
+        if meant.is_ok_and(|pid| pid != std::process::id().to_string()) {
+            return Ok(Session::Off);
+        }
         match mode.map(|mode| mode.to_string_lossy()).as_deref() {
             None | Some("" | "off") => Ok(Session::Off),
             Some("record") => Recorder::create(dir).map(Session::Record),
@@ -133,9 +135,6 @@ fn program() -> String {
         _ => name,
     }
 }
-
-const SESSION_FILE: &str = "session";
-const SESSION_TITLE: &str = "rr-channel 2";
 
 /// The recording side: where logs go, and which thread has which number.
 #[derive(Debug)]
@@ -164,7 +163,8 @@ impl Recorder {
             }
             Err(error) => return Err(fail(error)),
         };
-        writeln!(file, "{SESSION_TITLE}\nprogram {}", program()).map_err(fail)?;
+        file.write_all(session_header(&program()).as_bytes())
+            .map_err(fail)?;
         sys::watch_forks();
         // The program may change its working directory before its next thread.
         let dir = std::path::absolute(dir).map_err(fail)?;
@@ -201,10 +201,6 @@ impl Recorder {
     pub(crate) fn open_log(&self, id: ThreadId, dti: &Dti) -> io::Result<Writer> {
         Writer::create(&self.dir.join(file_name(id)), id, dti)
     }
-}
-
-fn file_name(id: ThreadId) -> String {
-    format!("thread-{}.rrlog", id.0)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -270,80 +266,39 @@ impl Who {
 }
 
 fn load(dir: &Path) -> Result<Engine, StartError> {
-    let io_error = |path: &Path, source| StartError::Log {
-        path: path.to_owned(),
-        source: LogError::Io {
-            path: path.to_owned(),
-            source,
-        },
-    };
-    let session_path = dir.join(SESSION_FILE);
-    let text = fs::read(&session_path).map_err(|source| io_error(&session_path, source))?;
-    let text = String::from_utf8_lossy(&text);
-    let not_a_recording = || StartError::NotARecording(dir.to_owned());
-    // What follows the last line's end is a line that was cut off.
-    let (text, _) = text.rsplit_once('\n').ok_or_else(not_a_recording)?;
-    let mut lines = text.lines();
-    if lines.next() != Some(SESSION_TITLE) {
-        return Err(not_a_recording());
-    }
-    let recorded = lines
-        .next()
-        .and_then(|line| line.strip_prefix("program "))
-        .ok_or_else(not_a_recording)?;
+    let recording = Recording::open(dir)?;
     let running = program();
-    if recorded != running {
-        let recorded = recorded.to_owned();
+    if recording.program() != running {
         return Err(StartError::Program {
             dir: dir.to_owned(),
-            recorded,
+            recorded: recording.program().to_owned(),
             running,
         });
     }
-    let mut threads = BTreeMap::new();
-    for line in lines {
-        let known = match line.split_once(' ') {
-            Some(("thread", rest)) => rest.split_once(' ').and_then(|(id, dti)| {
-                let id = ThreadId(id.parse().ok()?);
-                threads.insert(id, (dti.parse().ok()?, false));
-                Some(())
-            }),
-            Some(("ended", id)) => (|| {
-                let (_, ended) = threads.get_mut(&ThreadId(id.parse().ok()?))?;
-                *ended = true;
-                Some(())
-            })(),
-            _ => None,
-        };
-        known.ok_or_else(not_a_recording)?;
-    }
     let mut logs = Vec::new();
-    for (id, (dti, ended)) in threads {
-        let path = dir.join(file_name(id));
-        // A thread that was cut off while it created its log has logged nothing.
-        if fs::metadata(&path).map_or(0, |meta| meta.len()) == 0 {
-            logs.push((ThreadLog::empty(id, dti, ended), 0));
-            continue;
+    for thread in recording.threads() {
+        let log = recording.log(thread)?;
+        let mut total = 0;
+        for event in log.events() {
+            event.map_err(|source| RecordingError::Log {
+                path: dir.join(file_name(thread.id)),
+                source,
+            })?;
+            total += 1;
         }
-        let log = ThreadLog::open(&path)
-            .and_then(|log| {
-                let mut total = 0;
-                for event in log.events() {
-                    event?;
-                    total += 1;
-                }
-                Ok((log, total))
-            })
-            .map_err(|source| StartError::Log { path, source })?;
-        logs.push(log);
+        logs.push((log, total));
     }
     sys::watch_forks();
+    if let Some(path) = env::var_os("RR_CHANNEL_REPORT") {
+        replay::report_to(path.into());
+    }
     Ok(Engine::new(logs))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::log::LogError;
 
     #[test]
     fn a_thread_keeps_its_number() {
@@ -396,15 +351,15 @@ mod tests {
         let missing = load(dir.path()).unwrap_err();
         assert!(matches!(
             missing,
-            StartError::Log {
-                source: LogError::Io { .. },
-                ..
-            }
+            StartError::Recording(RecordingError::Io { .. })
         ));
 
         fs::write(dir.path().join(SESSION_FILE), "shopping list").unwrap();
         let err = load(dir.path()).unwrap_err();
-        assert!(matches!(err, StartError::NotARecording(_)));
+        assert!(matches!(
+            err,
+            StartError::Recording(RecordingError::NotARecording(_))
+        ));
 
         fs::write(
             dir.path().join(SESSION_FILE),
@@ -424,10 +379,10 @@ mod tests {
         let err = load(dir.path()).unwrap_err();
         assert!(matches!(
             err,
-            StartError::Log {
+            StartError::Recording(RecordingError::Log {
                 source: LogError::NotALog,
                 ..
-            }
+            })
         ));
     }
 }

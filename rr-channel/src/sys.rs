@@ -30,6 +30,13 @@ pub(crate) fn is_fork() -> bool {
     FORKED.load(Ordering::Relaxed)
 }
 
+/// Calls `f` when the process exits in an orderly way, with its other threads still
+/// running. If there is no memory to note this, it is not called.
+pub(crate) fn at_exit(f: extern "C" fn()) {
+    // SAFETY: the function lives as long as the program.
+    unsafe { libc::atexit(f) };
+}
+
 /// From here on, children made by fork(2) know that they are.
 pub(crate) fn watch_forks() {
     extern "C" fn in_child() {

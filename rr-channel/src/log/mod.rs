@@ -38,12 +38,15 @@ mod hot;
 mod mapping;
 mod model;
 mod reader;
+mod recording;
 mod writer;
 
 pub use event::{Event, Op, Outcome};
 pub(crate) use event::{Symbol, on};
 pub(crate) use hot::Hot;
 pub use reader::{Events, LogError, ThreadLog};
+pub use recording::{RecordedThread, Recording, RecordingError};
+pub(crate) use recording::{SESSION_FILE, file_name, session_header};
 pub(crate) use writer::Writer;
 
 /// The version of the file format that this crate writes and reads.

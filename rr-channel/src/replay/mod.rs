@@ -21,11 +21,12 @@ mod plan;
 mod progress;
 mod queue;
 mod report;
+mod report_file;
 mod stall;
 mod turns;
 mod world;
 
-use std::sync::{Condvar, Mutex, MutexGuard, Once, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, Once, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 pub(crate) use chan::{Chan, Disconnected, NotSent};
@@ -33,6 +34,7 @@ use cursor::Cursor;
 pub(crate) use operation::{Arm, Got, Native, Pick};
 use operation::{Plan, Want};
 pub use report::{Attempt, Cause, Desync, Progress, Report};
+pub(crate) use report_file::report_to;
 use rustc_hash::FxHashMap;
 pub(crate) use turns::{Once as OnceTurn, Turn, Woken};
 pub(crate) use world::ChanKey;
@@ -108,6 +110,15 @@ impl Engine {
 
     fn lock(&self) -> MutexGuard<'_, World> {
         lock(&self.world)
+    }
+
+    /// The report, where it can be had soon.
+    fn try_report(&self) -> Option<Report> {
+        match self.world.try_lock() {
+            Ok(world) => Some(world.report()),
+            Err(TryLockError::Poisoned(world)) => Some(world.into_inner().report()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     /// The calling thread appears.
@@ -282,9 +293,11 @@ fn move_past(world: &mut World, id: ThreadId, plan: Plan) {
     }
 }
 
-/// Says on standard error what desynchronised since there were `known`.
+/// Says on standard error, and in the report's file, what desynchronised since there
+/// were `known`.
 fn announce(world: &World, known: usize) {
     for desync in &world.desyncs()[known..] {
         complain(desync);
+        report_file::desynchronised(desync);
     }
 }

@@ -294,6 +294,56 @@ fn an_unwritable_directory_runs_as_if_off() {
 }
 
 #[test]
+fn a_process_that_is_not_meant_is_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = Run::of("many_senders")
+        .env("RR_CHANNEL", "record")
+        .env("RR_CHANNEL_LOG", dir.path().join("log"))
+        .env("RR_CHANNEL_PROCESS", std::process::id().to_string())
+        .finish();
+    assert!(
+        run.status.success() && run.stderr.is_empty(),
+        "{}",
+        run.stderr
+    );
+    assert!(!dir.path().join("log").exists());
+}
+
+#[test]
+fn a_replay_reports_to_a_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = dir.path().join("log");
+    record("diverging", &log);
+    let report = |diverges: bool| {
+        let path = dir.path().join(format!("report-{diverges}"));
+        let mut run = Run::of("diverging")
+            .env("RR_CHANNEL", "replay")
+            .env("RR_CHANNEL_LOG", &log)
+            .env("RR_CHANNEL_REPORT", &path);
+        if diverges {
+            run = run.env("DIVERGE", "1");
+        }
+        assert!(run.finish().status.success());
+        std::fs::read_to_string(path).unwrap()
+    };
+    let faithful = report(false);
+    let words: Vec<_> = faithful.split_whitespace().collect();
+    assert!(
+        matches!(words[..], ["end", consumed, "of", total] if consumed == total),
+        "{faithful}"
+    );
+    let diverged = report(true);
+    assert!(
+        diverged.starts_with("desync thread programs::run/2 desynchronised at event 0: "),
+        "{diverged}"
+    );
+    assert!(
+        diverged.contains("\nleft programs::run/2 0 of "),
+        "{diverged}"
+    );
+}
+
+#[test]
 fn off_leaves_no_trace() {
     let run = off("many_senders");
     assert!(

@@ -1,0 +1,113 @@
+//! The report of a replay as a file, for the tool that started it.
+//!
+//! Lines of text: each desynchronisation when it is found, so that it is there however
+//! the process ends; at the exit, the threads whose logs were not used up, and a last
+//! line with the sums.
+//!
+//! ```text
+//! desync thread main/1 desynchronised at event 3: ...
+//! left main/~2 5 of 8
+//! end 1017 of 1020
+//! ```
+
+use std::fs::{File, OpenOptions};
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+use std::thread;
+use std::time::Duration;
+
+use super::{Desync, Report, Session, session};
+use crate::session::complain;
+use crate::sys;
+
+static FILE: OnceLock<File> = OnceLock::new();
+
+/// From here on, what happens is appended to the file.
+pub(crate) fn report_to(path: PathBuf) {
+    match OpenOptions::new().append(true).create(true).open(&path) {
+        Ok(file) => {
+            if FILE.set(file).is_ok() {
+                sys::at_exit(at_exit);
+            }
+        }
+        Err(error) => complain(&format_args!(
+            "cannot report to {}: {error}",
+            path.display()
+        )),
+    }
+}
+
+/// A thread left its log.
+pub(super) fn desynchronised(desync: &Desync) {
+    write(&format!("desync {desync}\n"));
+}
+
+/// By one system call, so that lines of several threads stay apart.
+fn write(text: &str) {
+    if let Some(mut file) = FILE.get() {
+        // Nowhere is left to say that this failed; the missing last line says so.
+        let _ = file.write_all(text.as_bytes());
+    }
+}
+
+extern "C" fn at_exit() {
+    let Session::Replay(engine) = session() else {
+        return;
+    };
+    if sys::is_fork() {
+        return;
+    }
+    // The other threads go on, and one may hold the lock; the exit does not wait long.
+    let report = (0..1000).find_map(|_| {
+        let report = engine.try_report();
+        if report.is_none() {
+            thread::sleep(Duration::from_millis(1));
+        }
+        report
+    });
+    if let Some(report) = report {
+        write(&summary(&report));
+    }
+}
+
+fn summary(report: &Report) -> String {
+    let mut text = String::new();
+    let (mut consumed, mut total) = (0, 0);
+    for thread in &report.threads {
+        consumed += thread.consumed;
+        total += thread.total;
+        if thread.consumed != thread.total {
+            text += &format!(
+                "left {} {} of {}\n",
+                thread.thread, thread.consumed, thread.total
+            );
+        }
+    }
+    text + &format!("end {consumed} of {total}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Progress;
+    use super::*;
+    use crate::identity::Dti;
+
+    #[test]
+    fn the_summary_names_what_was_left() {
+        let progress = |thread, consumed| Progress {
+            thread,
+            consumed,
+            total: 8,
+            live: false,
+        };
+        let report = Report {
+            desyncs: Vec::new(),
+            threads: vec![
+                progress(Dti::main(), 8),
+                progress(Dti::main().foreign_child(2), 5),
+            ],
+        };
+        assert_eq!(summary(&report), "left main/~2 5 of 8\nend 13 of 16\n");
+    }
+}
