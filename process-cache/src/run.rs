@@ -515,6 +515,9 @@ fn serve(
         interception,
         exit_kill: true,
     });
+    if !store.is_read_only() {
+        runtime.keep_copies_in(store.dir().join("images"));
+    }
     if let Err(error) = runtime.spawn(program) {
         send(&to_front, &Message::CannotTrace(error.to_string()));
         return Ok(());

@@ -8,6 +8,8 @@
 //!
 //! See seccomp(2) and the kernel's `Documentation/userspace-api/seccomp_filter.rst`.
 
+use std::hash::{BuildHasher, Hasher, RandomState};
+
 use libc::sock_filter;
 
 /// The program that keeps a model of processes true: it stops what
@@ -15,10 +17,18 @@ use libc::sock_filter;
 pub fn watching() -> Filter {
     Filter::build(512, |nr| {
         let rule = crate::process::watch(u64::from(nr)).rule();
-        let logged = crate::runtime::PERFORMED.contains(&i64::from(nr));
-        match rule {
-            Rule::Trace if logged => Rule::TraceUnlessLogged,
-            rule => rule,
+        let nr = i64::from(nr);
+        let from_code =
+            crate::runtime::PERFORMED.contains(&nr) || crate::runtime::NEEDED.contains(&nr);
+        if rule == Rule::Allow || !from_code {
+            return rule;
+        }
+        let rule = Rule::UnlessLogged(Box::new(rule));
+        // What programs do that start in process, before they have the code.
+        if nr == libc::SYS_openat || nr == libc::SYS_close {
+            Rule::UnlessStarting(Box::new(rule))
+        } else {
+            rule
         }
     })
 }
@@ -71,9 +81,31 @@ pub enum Rule {
     Trace,
     /// It stops when, in one of the alternatives, all tests hold.
     TraceIf(Vec<Vec<Test>>),
-    /// It stops unless it is made by the code that the runtime maps into
-    /// tracees, which logs it (see [`crate::runtime::Handle::logged`]).
-    TraceUnlessLogged,
+    /// It runs if it is made by the code that the runtime maps into tracees,
+    /// which logs it (see [`crate::runtime::Handle::logged`]); or else this.
+    UnlessLogged(Box<Self>),
+    /// It runs if its fourth argument is the [`Filter::token`]; or else this.
+    UnlessStarting(Box<Self>),
+}
+
+impl Rule {
+    /// Whether a call stops that is neither.
+    fn stops(&self, args: &[u64; 6]) -> bool {
+        match self {
+            Self::Allow => false,
+            Self::Trace => true,
+            Self::TraceIf(any) => any.iter().any(|tests| tests.iter().all(|t| t.holds(args))),
+            Self::UnlessLogged(rule) | Self::UnlessStarting(rule) => rule.stops(args),
+        }
+    }
+
+    fn mentions_logged(&self) -> bool {
+        match self {
+            Self::UnlessLogged(_) => true,
+            Self::UnlessStarting(rule) => rule.mentions_logged(),
+            _ => false,
+        }
+    }
 }
 
 /// A finished program.
@@ -81,6 +113,7 @@ pub enum Rule {
 pub struct Filter {
     program: Vec<sock_filter>,
     ranges: Vec<(u32, Rule)>,
+    token: Option<u64>,
 }
 
 impl std::fmt::Debug for Filter {
@@ -129,8 +162,14 @@ impl Filter {
             op(JUMP_GE, 0x4000_0000, 0, 1),
             ret(libc::SECCOMP_RET_TRACE | FOREIGN),
         ];
-        program.extend(search(&ranges));
-        Self { program, ranges }
+        let token = RandomState::new().build_hasher().finish();
+        program.extend(search(&ranges, token));
+        let logged = ranges.iter().any(|(_, rule)| rule.mentions_logged());
+        Self {
+            program,
+            ranges,
+            token: logged.then_some(token),
+        }
     }
 
     /// Whether a call stops: what the program decides, computed here.
@@ -141,18 +180,14 @@ impl Filter {
         let index = self
             .ranges
             .partition_point(|(first, _)| u64::from(*first) <= nr);
-        match index.checked_sub(1).map(|index| &self.ranges[index].1) {
-            Some(Rule::Allow) => false,
-            Some(Rule::Trace | Rule::TraceUnlessLogged) | None => true,
-            Some(Rule::TraceIf(any)) => any.iter().any(|tests| tests.iter().all(|t| t.holds(args))),
-        }
+        let rule = index.checked_sub(1).map(|index| &self.ranges[index].1);
+        rule.is_none_or(|rule| rule.stops(args))
     }
 
-    /// Whether calls of the code that the runtime maps into tracees pass.
-    pub(crate) fn lets_logged_pass(&self) -> bool {
-        self.ranges
-            .iter()
-            .any(|(_, rule)| *rule == Rule::TraceUnlessLogged)
+    /// A number that nobody else knows, if calls of the code that the runtime
+    /// maps into tracees pass: it lets the calls pass that lead there.
+    pub(crate) fn token(&self) -> Option<u64> {
+        self.token
     }
 
     /// The instructions, for `seccomp(SECCOMP_SET_MODE_FILTER)`.
@@ -162,35 +197,50 @@ impl Filter {
 }
 
 /// Emits a binary search whose accumulator holds the syscall number.
-fn search(ranges: &[(u32, Rule)]) -> Vec<sock_filter> {
+fn search(ranges: &[(u32, Rule)], token: u64) -> Vec<sock_filter> {
     if let [(_, rule)] = ranges {
-        return leaf(rule);
+        return leaf(rule, token);
     }
     let (left, right) = ranges.split_at(ranges.len() / 2);
-    let left = search(left);
+    let left = search(left, token);
     let mut code = vec![
         op(JUMP_GE, right[0].0, 0, 1),
         op(JUMP, left.len() as u32, 0, 0),
     ];
     code.extend(left);
-    code.extend(search(right));
+    code.extend(search(right, token));
     code
 }
 
-fn leaf(rule: &Rule) -> Vec<sock_filter> {
+fn leaf(rule: &Rule, token: u64) -> Vec<sock_filter> {
     match rule {
         Rule::Allow => vec![ret(libc::SECCOMP_RET_ALLOW)],
         Rule::Trace => vec![ret(libc::SECCOMP_RET_TRACE)],
-        Rule::TraceUnlessLogged => {
+        Rule::UnlessLogged(rule) => {
+            // The code is aligned to its length.
             let from = crate::runtime::performed_at();
-            vec![
+            let within = !(crate::runtime::PASSING as u32 - 1);
+            let mut code = vec![
                 op(LOAD, 12, 0, 0),
-                op(JUMP_EQ, (from >> 32) as u32, 0, 3),
+                op(JUMP_EQ, (from >> 32) as u32, 0, 4),
                 op(LOAD, 8, 0, 0),
-                op(JUMP_EQ, from as u32, 0, 1),
+                op(AND, within, 0, 0),
+                op(JUMP_EQ, from as u32 & within, 0, 1),
                 ret(libc::SECCOMP_RET_ALLOW),
-                ret(libc::SECCOMP_RET_TRACE),
-            ]
+            ];
+            code.extend(leaf(rule, token));
+            code
+        }
+        Rule::UnlessStarting(rule) => {
+            let mut code = vec![
+                op(LOAD, 16 + 8 * 3, 0, 0),
+                op(JUMP_EQ, token as u32, 0, 3),
+                op(LOAD, 16 + 8 * 3 + 4, 0, 0),
+                op(JUMP_EQ, (token >> 32) as u32, 0, 1),
+                ret(libc::SECCOMP_RET_ALLOW),
+            ];
+            code.extend(leaf(rule, token));
+            code
         }
         Rule::TraceIf(alternatives) => {
             let mut code = Vec::new();
@@ -342,29 +392,49 @@ mod tests {
     }
 
     #[test]
-    fn what_is_logged_passes_from_one_address_only() {
+    fn what_is_logged_passes_from_the_code_only() {
         let (filter, from) = (watching(), crate::runtime::performed_at());
+        let page = from & !0xfff;
         for nr in 0..512 {
-            let logged = crate::runtime::PERFORMED.contains(&i64::from(nr));
+            let number = i64::from(nr);
+            let passes_there = crate::runtime::PERFORMED.contains(&number)
+                || crate::runtime::NEEDED.contains(&number);
+            let args = [0, 0, 2, 1, 0, 0];
+            let usual = run(&filter, ARCH_X86_64, nr, args);
             for ip in [
                 0,
-                from - 1,
-                from + 1,
+                page - 1,
+                page + 4096,
                 from ^ 1 << 32,
                 from & 0xffff_ffff,
                 from << 32,
             ] {
-                let usual = run(&filter, ARCH_X86_64, nr, [0; 6]);
-                assert_eq!(
-                    run_at(&filter, ARCH_X86_64, nr, [0; 6], ip),
-                    usual,
-                    "{nr} {ip:x}"
-                );
+                assert_eq!(run_at(&filter, ARCH_X86_64, nr, args, ip), usual, "{ip:x}");
             }
-            let passes = run_at(&filter, ARCH_X86_64, nr, [0; 6], from) == libc::SECCOMP_RET_ALLOW
-                && run(&filter, ARCH_X86_64, nr, [0; 6]) == libc::SECCOMP_RET_TRACE;
-            assert_eq!(passes, logged, "{nr}");
+            let stops = usual != libc::SECCOMP_RET_ALLOW;
+            let there = run_at(&filter, ARCH_X86_64, nr, args, from);
+            let passes = there == libc::SECCOMP_RET_ALLOW;
+            assert_eq!(passes, passes_there || !stops, "{nr}");
         }
+    }
+
+    #[test]
+    fn the_token_lets_pass_what_leads_to_the_code() {
+        let filter = watching();
+        let token = filter.token().expect("one");
+        for nr in 0..512 {
+            let usual = run(&filter, ARCH_X86_64, nr, [0; 6]);
+            for wrong in [token ^ 1, token ^ 1 << 63, token << 32, token >> 32] {
+                let args = [0, 0, 0, wrong, 0, 0];
+                assert_eq!(run(&filter, ARCH_X86_64, nr, args), usual);
+            }
+            let args = [0, 0, 0, token, 0, 0];
+            let passes = run(&filter, ARCH_X86_64, nr, args) == libc::SECCOMP_RET_ALLOW;
+            let leads = [libc::SYS_openat, libc::SYS_close].contains(&i64::from(nr));
+            assert_eq!(passes, leads || usual == libc::SECCOMP_RET_ALLOW, "{nr}");
+        }
+        assert_ne!(watching().token(), filter.token());
+        assert_eq!(Filter::build(400, rules).token(), None);
     }
 
     #[test]

@@ -245,6 +245,9 @@ impl Tracer {
             return tracee.resume();
         }
         hide_vdso(&tracee);
+        if !session.settings.stops_only {
+            tracee.perform_in_process();
+        }
         let id = UnitId(session.units.len() as u32);
         let started = session.tick();
         let mut unit = Unit::new(id, Some(above), process, started);
@@ -339,15 +342,18 @@ impl Tracer {
 }
 
 /// Reads a NULL-terminated array of strings.
-fn strings(memory: &dyn Memory, address: u64) -> Vec<Vec<u8>> {
-    let mut strings = Vec::new();
+fn strings(tracee: &Tracee<Prehook>, address: u64) -> Vec<Vec<u8>> {
+    const PAGE: u64 = 4096;
+    /// How much of each is read at first: most are shorter.
+    const START: u64 = 128;
+    let mut pointers = Vec::new();
     let mut at = address;
     let mut words = [0_u8; 1024];
     if address == 0 {
-        return strings;
+        return Vec::new();
     }
     'all: loop {
-        let got = memory.read(at, &mut words) / 8 * 8;
+        let got = tracee.read(at, &mut words) / 8 * 8;
         if got == 0 {
             break;
         }
@@ -356,11 +362,24 @@ fn strings(memory: &dyn Memory, address: u64) -> Vec<Vec<u8>> {
             if pointer == 0 {
                 break 'all;
             }
-            strings.push(memory.read_c_string(pointer, 1 << 20).unwrap_or_default());
+            pointers.push(pointer);
         }
         at += got as u64;
     }
-    strings
+    // All at once, none of them beyond its page.
+    let range = |&pointer: &u64| (pointer, START.min(PAGE - pointer % PAGE));
+    let ranges: Vec<(u64, u64)> = pointers.iter().map(range).collect();
+    let starts = tracee.read_ranges(&ranges);
+    let mut rest = &starts[..];
+    let one = |(pointer, len): (u64, u64)| {
+        let (start, after) = rest.split_at(rest.len().min(len as usize));
+        rest = after;
+        match memchr::memchr(0, start) {
+            Some(end) => start[..end].to_vec(),
+            None => tracee.read_c_string(pointer, 1 << 20).unwrap_or_default(),
+        }
+    };
+    ranges.into_iter().map(one).collect()
 }
 
 /// Takes the vdso out of the auxiliary vector of a fresh program, so that its

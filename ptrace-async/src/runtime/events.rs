@@ -98,6 +98,7 @@ impl Shared {
         self.placement.stopped(tid);
         let raw = match event {
             0 if signal == libc::SIGTRAP | 0x80 => self.syscall_stop(slot, tid, false)?,
+            0 if signal == libc::SIGTRAP && self.failed_to_start(slot) => return None,
             0 => {
                 slot.at.set(At::Signal(signal));
                 Raw::Signal(signal)
@@ -169,6 +170,7 @@ impl Shared {
     }
 
     fn syscall_stop(&self, slot: &Rc<Slot>, tid: Tid, seccomp: bool) -> Option<Raw> {
+        slot.starting.take();
         let filter = self.options.interception.filter();
         match sys::syscall_info(tid) {
             Ok(SyscallInfo::Entry {
@@ -330,6 +332,7 @@ impl Shared {
             leftover: RefCell::default(),
             stranger: heritage.is_some_and(|heritage| heritage.stranger).into(),
             confined: heritage.is_some_and(|heritage| heritage.confined).into(),
+            starting: RefCell::default(),
             unattended: false.into(),
             nested: Nested::default(),
             space: space.into(),
@@ -358,6 +361,7 @@ impl Slot {
     /// It runs another program now.
     fn executed(&self) {
         self.wants_exit.set(false);
+        self.starting.take();
         let calls = self.logged();
         self.leave_space();
         self.space.replace(Rc::default());

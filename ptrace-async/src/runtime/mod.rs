@@ -41,7 +41,7 @@ use rustc_hash::FxHashMap;
 use self::births::{Birth, Births};
 use self::events::trace_options;
 pub use self::in_process::{Calls, Logged};
-pub(crate) use self::in_process::{PERFORMED, performed_at};
+pub(crate) use self::in_process::{NEEDED, PASSING, PERFORMED, performed_at};
 pub use self::launch::{Program, SETUP_FAILED};
 pub use self::nested::Emulation;
 use self::placement::Placement;
@@ -109,6 +109,8 @@ struct Shared {
     patched: RefCell<Vec<std::rc::Weak<scratch::Space>>>,
     /// Where they do, made when the first needs it.
     arena: RefCell<Option<Rc<in_process::Arena>>>,
+    /// Where patched copies of libraries are kept.
+    copies: RefCell<Option<std::path::PathBuf>>,
 }
 
 /// The executor. It must be created and run on the same thread.
@@ -174,6 +176,7 @@ impl Runtime {
                 placement,
                 patched: RefCell::default(),
                 arena: RefCell::default(),
+                copies: RefCell::default(),
             }),
         }
     }
@@ -183,6 +186,15 @@ impl Runtime {
         Handle {
             shared: self.shared.clone(),
         }
+    }
+
+    /// Keeps the patched copies of C libraries that
+    /// [`Tracee::perform_in_process`] makes in this directory (2 MB each, eight
+    /// at most), which is made when it is needed. Only this user may write there.
+    /// Otherwise each runtime makes its own in memory, which takes some
+    /// milliseconds.
+    pub fn keep_copies_in(&self, dir: impl Into<std::path::PathBuf>) {
+        *self.shared.copies.borrow_mut() = Some(dir.into());
     }
 
     /// Starts a program under trace. Its function runs once [`Runtime::run`]

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use super::in_process::Calls;
+use super::in_process::{Calls, Starting};
 use super::nested::Nested;
 use super::scratch::Space;
 use super::stop::Raw;
@@ -96,6 +96,8 @@ pub(super) struct Slot {
     pub(super) stranger: Cell<bool>,
     /// It has restricted its own system calls, or those it comes from have.
     pub(super) confined: Cell<bool>,
+    /// It is about to start in process.
+    pub(super) starting: RefCell<Option<Box<Starting>>>,
     /// Its function has ended: stops are resumed at once.
     pub(super) unattended: Cell<bool>,
     pub(super) nested: Nested,

@@ -7,7 +7,11 @@
 mod calls;
 #[path = "../common/mod.rs"]
 mod common;
+mod late;
 mod limits;
 mod processes;
 mod signals;
 mod support;
+
+/// Programs come to it when they have made many lookups.
+const FROM_START: bool = false;

@@ -200,9 +200,14 @@ pub(crate) async fn follow(tracee: Tracee<Started>, how: How, run: Shared) {
         take(&run, tid, handle.logged(now));
         tid = now;
         run.borrow_mut().stops = handle.stops();
-        if is_first && matches!(stop, Stop::Exec(_)) {
-            // Whatever made lookups on the way to the program.
-            run.borrow_mut().logged = 0;
+        if let Stop::Exec(tracee) = &stop {
+            if is_first {
+                // Whatever made lookups on the way to the program.
+                run.borrow_mut().logged = 0;
+            }
+            if crate::FROM_START && how == How::InProcess {
+                tracee.perform_in_process();
+            }
         }
         if let Stop::Prehook(tracee) = stop {
             stop = match prehook(tracee, how, &run).await {
@@ -409,3 +414,15 @@ pub(crate) const STORM: &str = r#"
         setitimer(ITIMER_REAL, &never, 0);
     }
 "#;
+
+/// Runs a program in which lookups must go on to stop.
+#[track_caller]
+pub(crate) fn goes_on_with_stops(main: &str) -> Run {
+    let built = program(&format!("{STORM}{main}"), &[]);
+    let (status, output) = untraced(&[built.path()]);
+    assert_eq!(status, 0, "untraced: {output}");
+    let run = traced(&[built.path()], How::InProcess);
+    assert_eq!(run.end(), Seen::Exited(0), "{}", run.output);
+    counts_up(&run, "look/", 300);
+    run
+}

@@ -21,13 +21,60 @@ use super::log::Header;
 /// Where the code is mapped; no sanitizer's shadow, no allocator's arena and
 /// no stack lies here.
 pub(super) const BASE: u64 = 0x6fe0_0000_0000;
-/// Room for the code.
-pub(super) const CODE_LEN: u64 = 4096;
-/// Where the address space has the address of its log: at the end of the code,
-/// of which each has a copy of its own.
-pub(super) const LOG: u64 = BASE + CODE_LEN - 8;
+pub(super) const PAGE: u64 = 4096;
+/// From this much of the code calls pass the filter.
+pub(crate) const PASSING: u64 = PAGE;
+/// Room for the code and its tables, which tracees map read-only.
+pub(super) const CODE_LEN: u64 = 2 * PAGE;
+/// What is done about each call: a byte for each number below [`COUNT`].
+const CLASSES: u64 = BASE + PASSING + 1024;
+const COUNT: u64 = 512;
+/// Libraries that there are patched copies of; the last is followed by zeros.
+pub(super) const LIBRARIES: u64 = BASE + PASSING + 2048;
+/// Room for one of them, and how many there may be.
+pub(super) const LIBRARY_LEN: u64 = 128;
+pub(super) const MAX_LIBRARIES: u64 = 8;
+/// A number that only this code has at its end.
+pub(super) const TOKEN: u64 = BASE + CODE_LEN - 8;
+/// Where the address space has the address of its log: in a page of its own.
+pub(super) const LOG: u64 = BASE + CODE_LEN;
 /// Where the logs begin. What the first of them holds says that nothing is logged.
-pub(super) const LOGS: u64 = BASE + CODE_LEN;
+pub(super) const LOGS: u64 = BASE + CODE_LEN + PAGE;
+/// What a fresh program starts with, in words: see [`super::start`].
+pub(super) const START_WORDS: u64 = 16;
+
+// What is done about a call.
+/// Where it has a path: nowhere, in its first or in its second argument.
+const PATH_IN: u8 = 3;
+/// It gives descriptors back.
+const GIVES_BACK: u8 = 4;
+/// What is logged of it: one of the following.
+const KIND: u8 = 0xf0;
+/// A link or permissions.
+const LINK: u8 = 0x10;
+/// Opening, only for reading.
+const OPEN: u8 = 0x20;
+/// Metadata of a path...
+const METADATA: u8 = 0x30;
+/// ... or of a descriptor.
+const METADATA_AT: u8 = 0x40;
+/// Whatever it returns.
+const WHATEVER: u8 = 0x50;
+
+/// The calls that are performed, and what is done about them.
+const PERFORMED_AS: [(i64, u8); 11] = [
+    (libc::SYS_open, OPEN | 1),
+    (libc::SYS_openat, OPEN | 2),
+    (libc::SYS_close, WHATEVER | GIVES_BACK),
+    (libc::SYS_readlink, LINK | 1),
+    (libc::SYS_readlinkat, LINK | 2),
+    (libc::SYS_access, LINK | 1),
+    (libc::SYS_faccessat, LINK | 2),
+    (libc::SYS_faccessat2, LINK | 2),
+    (libc::SYS_stat, METADATA | 1),
+    (libc::SYS_lstat, METADATA | 1),
+    (libc::SYS_newfstatat, METADATA_AT | 2),
+];
 
 /// Flags of an open that is more than reading what a path leads to.
 const NOT_PLAIN: i32 = libc::O_WRONLY
@@ -46,39 +93,30 @@ std::arch::global_asm!(
     .globl ptrace_async_in_process_begin
     .globl ptrace_async_in_process_taken
     .globl ptrace_async_in_process_saved
+    .globl ptrace_async_in_process_loader
+    .globl ptrace_async_in_process_loader_taken
+    .globl ptrace_async_in_process_loader_saved
     .globl ptrace_async_in_process_performed
     .globl ptrace_async_in_process_noted
     .globl ptrace_async_in_process_published
     .globl ptrace_async_in_process_released
     .globl ptrace_async_in_process_again
     .globl ptrace_async_in_process_left
+    .globl ptrace_async_in_process_start
+    .globl ptrace_async_in_process_started
+    .globl ptrace_async_in_process_stopping
     .globl ptrace_async_in_process_end
+    .globl ptrace_async_in_process_entry
+    .globl ptrace_async_in_process_entry_end
 ptrace_async_in_process_begin:
     endbr64
     // A site may make any call: syscall(2) is one.
-    cmp $257, %eax
-    je 10f
-    cmp $262, %eax
-    je 10f
-    cmp $3, %eax
-    je 10f
-    cmp $89, %eax
-    je 10f
-    cmp $21, %eax
-    je 10f
-    cmp $2, %eax
-    je 10f
-    cmp $4, %eax
-    je 10f
-    cmp $6, %eax
-    je 10f
-    cmp $267, %eax
-    je 10f
-    cmp $269, %eax
-    je 10f
-    cmp $439, %eax
-    jne 90f
-10: movabs ${log}, %r11
+    cmp $({count} - 1), %rax
+    ja 90f
+    movabs ${classes}, %r11
+    cmpb $0, (%r11, %rax)
+    je 90f
+    movabs ${log}, %r11
     mov (%r11), %r11
     lock btsl $0, {lock}(%r11)
 ptrace_async_in_process_taken:
@@ -86,25 +124,45 @@ ptrace_async_in_process_taken:
     mov %rcx, {from}(%r11)
     mov %rax, {nr}(%r11)
 ptrace_async_in_process_saved:
-    mov %rdi, {rdi}(%r11)
+    movl $0, {loader}(%r11)
+    jmp 15f
+
+ptrace_async_in_process_loader:
+    // The loader's opens come here.
+    endbr64
+    movabs ${log}, %r11
+    mov (%r11), %r11
+    lock btsl $0, {lock}(%r11)
+ptrace_async_in_process_loader_taken:
+    jc 90f
+    mov %rcx, {from}(%r11)
+    mov %rax, {nr}(%r11)
+ptrace_async_in_process_loader_saved:
+    movl $1, {loader}(%r11)
+
+15: mov %rdi, {rdi}(%r11)
     mov %rsi, {rsi}(%r11)
     mov %rdx, {rdx}(%r11)
     mov {head}(%r11), %rcx
     cmp {limit}(%r11), %rcx
     ja 70f
-    mov {sharing}(%r11), %ecx
-    test %ecx, %ecx
-    jz 20f
-    // With threads all but close, whose order with their opens matters.
-    cmp $1, %ecx
+    movabs ${classes}, %rcx
+    movzbl (%rcx, %rax), %ecx
+    mov %ecx, {class}(%r11)
+    cmpl $0, {sharing}(%r11)
+    je 20f
+    // With threads all but what gives descriptors back, whose order with
+    // their opens matters.
+    cmpl $1, {sharing}(%r11)
     jne 70f
-    cmp $3, %eax
-    je 70f
-20: cmp $2, %eax
-    je 25f
-    cmp $257, %eax
+    test ${gives_back}, %ecx
+    jnz 70f
+20: and ${kind}, %ecx
+    cmp ${open}, %ecx
     jne 30f
     // openat and open: only for reading, following links
+    cmp $2, %eax
+    je 25f
     test ${not_plain}, %edx
     jnz 70f
     jmp 30f
@@ -118,24 +176,20 @@ ptrace_async_in_process_performed:
     mov (%r11), %r11
     mov %rax, {value}(%r11)
 ptrace_async_in_process_noted:
-    mov {nr}(%r11), %rcx
-    // A descriptor is gone whatever close returns.
-    cmp $3, %ecx
+    mov {class}(%r11), %ecx
+    and ${kind}, %ecx
+    cmp ${whatever}, %ecx
     je 40f
     // What does not exist is the same for all.
     cmp $-2, %rax
     je 40f
     cmp $-20, %rax
     je 40f
-    cmp $2, %ecx
+    cmp ${open}, %ecx
     je 35f
-    cmp $257, %ecx
-    je 35f
-    cmp $4, %ecx
+    cmp ${metadata}, %ecx
     je 37f
-    cmp $6, %ecx
-    je 37f
-    cmp $262, %ecx
+    cmp ${metadata_at}, %ecx
     je 38f
     // Links and permissions.
     test %rax, %rax
@@ -143,6 +197,7 @@ ptrace_async_in_process_noted:
     cmp $-22, %rax
     jne 70f
     // No link, unless the call was nonsense: then it has not read its path.
+    mov {nr}(%r11), %rcx
     cmp $89, %ecx
     je 36f
     cmp $267, %ecx
@@ -159,8 +214,10 @@ ptrace_async_in_process_noted:
     je 55f
     test %rax, %rax
     js 70f
+    cmpl $0, {loader}(%r11)
+    jne 80f
     // A file of /proc may show its affinity: that stops first, see `placement`.
-    cmp $2, %ecx
+    cmpl $2, {nr}(%r11)
     mov %rsi, %rcx
     cmove %rdi, %rcx
     cmpb $'/', (%rcx)
@@ -173,17 +230,7 @@ ptrace_async_in_process_noted:
     jne 40f
     cmpb $'c', 4(%rcx)
     jne 40f
-    // dup2 of a descriptor onto itself
-    mov %rax, %rdi
-    mov %rax, %rsi
-    mov $33, %eax
-    syscall
-    movabs ${log}, %r11
-    mov (%r11), %r11
-    mov {rdi}(%r11), %rdi
-    mov {rsi}(%r11), %rsi
-    mov {value}(%r11), %rax
-    jmp 40f
+    jmp 45f
 
 37: // Metadata.
     test %rax, %rax
@@ -210,13 +257,12 @@ ptrace_async_in_process_noted:
     mov %r10, 40(%rcx)
     mov {nr}(%r11), %rax
     mov %eax, 4(%rcx)
-    // The path is the second argument of the calls ending in `at`; close has
-    // none.
-    cmp $257, %eax
-    jae 41f
+    mov {class}(%r11), %eax
+    and ${path_in}, %eax
+    cmp $1, %eax
+    ja 41f
     mov %rdi, %rsi
-    cmp $3, %eax
-    jne 41f
+    je 41f
     lea 43f(%rip), %rsi
 41: lea {path}(%rcx), %rdi
     // The kernel has read the path, so it can be read, and has an end.
@@ -236,6 +282,88 @@ ptrace_async_in_process_noted:
     and $-8, %rdi
     mov %edi, (%rcx)
     add %rdi, {head}(%r11)
+    jmp 55f
+
+80: // The loader opened a file: is it a library that there is a copy of?
+    mov %eax, %edi
+    lea {stat}(%r11), %rsi
+    mov $5, %eax
+    syscall
+    movabs ${log}, %r11
+    mov (%r11), %r11
+    test %eax, %eax
+    jnz 85f
+    movabs ${libraries}, %rcx
+81: cmpq $0, (%rcx)
+    je 85f
+    mov {stat}(%r11), %rax
+    cmp 8(%rcx), %rax
+    jne 83f
+    mov {stat}+8(%r11), %rax
+    cmp 16(%rcx), %rax
+    jne 83f
+    mov {stat}+48(%r11), %rax
+    cmp 24(%rcx), %rax
+    jne 83f
+    mov {stat}+88(%r11), %rax
+    cmp 32(%rcx), %rax
+    jne 83f
+    mov {stat}+96(%r11), %rax
+    cmp 40(%rcx), %rax
+    jne 83f
+    mov {stat}+104(%r11), %rax
+    cmp 48(%rcx), %rax
+    jne 83f
+    mov {stat}+112(%r11), %rax
+    cmp 56(%rcx), %rax
+    jne 83f
+    // Then it reads and maps the copy under the same number.
+    mov %rcx, {found}(%r11)
+    mov $-100, %rdi
+    lea 80(%rcx), %rsi
+    mov $0x80000, %edx
+    mov $257, %eax
+    syscall
+    movabs ${log}, %r11
+    mov (%r11), %r11
+    test %eax, %eax
+    js 85f
+    mov %rax, {spare}(%r11)
+    mov %eax, %edi
+    lea {stat}(%r11), %rsi
+    mov $5, %eax
+    syscall
+    movabs ${log}, %r11
+    mov (%r11), %r11
+    test %eax, %eax
+    jnz 84f
+    mov {found}(%r11), %rcx
+    mov {stat}(%r11), %rax
+    cmp 64(%rcx), %rax
+    jne 84f
+    mov {stat}+8(%r11), %rax
+    cmp 72(%rcx), %rax
+    jne 84f
+    mov {spare}(%r11), %edi
+    mov {value}(%r11), %esi
+    mov $0x80000, %edx
+    mov $292, %eax
+    syscall
+    movabs ${log}, %r11
+    mov (%r11), %r11
+84: mov {spare}(%r11), %edi
+    mov $3, %eax
+    syscall
+    movabs ${log}, %r11
+    mov (%r11), %r11
+85: mov {rdi}(%r11), %rdi
+    mov {rsi}(%r11), %rsi
+    mov {rdx}(%r11), %rdx
+    mov {value}(%r11), %rax
+    jmp 40b
+83: add ${library}, %rcx
+    jmp 81b
+
 ptrace_async_in_process_published:
 55: // go on after the call with the result
     mov {value}(%r11), %rax
@@ -255,10 +383,144 @@ ptrace_async_in_process_again:
     movl $0, {lock}(%r11)
 ptrace_async_in_process_left:
 90: jmp *%rcx
+
+ptrace_async_in_process_start:
+    // A fresh program: r8 is the arena, r15 says what and where.
+    endbr64
+    movabs ${log}, %rdi
+    mov ${page}, %esi
+    mov ${read_write}, %edx
+    mov ${private}, %r10d
+    mov ${code_len}, %r9d
+    mov $9, %eax
+    syscall
+    cmp %rdi, %rax
+    jne 99f
+    movabs ${logs}, %rdi
+    mov ${arena_len}, %esi
+    mov ${read_write}, %edx
+    mov ${shared}, %r10d
+    mov $({code_len} + {page}), %r9d
+    mov $9, %eax
+    syscall
+    cmp %rdi, %rax
+    jne 99f
+    mov (%r15), %rdi
+    mov 8(%r15), %rsi
+    mov ${read_execute}, %edx
+    mov ${replacing}, %r10d
+    mov 16(%r15), %r9
+    mov $9, %eax
+    syscall
+    cmp %rdi, %rax
+    jne 98f
+    movabs ${log}, %rcx
+    mov 24(%r15), %rax
+    mov %rax, (%rcx)
+    mov %r8d, %edi
+    mov $3, %eax
+    syscall
+    // As the kernel leaves it to a program.
+    mov 32(%r15), %r11
+    mov %r15, %rdi
+    mov ${start_words}, %ecx
+    xor %eax, %eax
+    rep stosq
+    xor %edi, %edi
+    xor %esi, %esi
+    xor %edx, %edx
+    xor %ebx, %ebx
+    xor %ebp, %ebp
+    xor %r8d, %r8d
+    xor %r9d, %r9d
+    xor %r10d, %r10d
+    xor %r12d, %r12d
+    xor %r13d, %r13d
+    xor %r14d, %r14d
+    xor %r15d, %r15d
+    jmp *%r11
+98: movabs ${logs}, %rdi
+    mov ${arena_len}, %esi
+    mov $11, %eax
+    syscall
+99: mov %r8d, %edi
+    mov $3, %eax
+    syscall
+    int3
+ptrace_async_in_process_started:
+
+    // What follows is beyond what the filter lets pass.
+    .org {passing}
+ptrace_async_in_process_stopping:
+45: // dup2 of a descriptor onto itself
+    mov %rax, %rdi
+    mov %rax, %rsi
+    mov $33, %eax
+    syscall
+    movabs ${log}, %r11
+    mov (%r11), %r11
+    mov {rdi}(%r11), %rdi
+    mov {rsi}(%r11), %rsi
+    mov {value}(%r11), %rax
+    jmp 40b
 ptrace_async_in_process_end:
+
+ptrace_async_in_process_entry:
+    // What a fresh program begins with, see `start`. It opens the arena (its
+    // path is in rsi, flags in rdx) and maps its code at rbx (length,
+    // protection and flags are in r12 to r14), where it goes on, if that has
+    // the number in rbp; else it closes it and stops.
+    mov $257, %eax
+    syscall
+    test %eax, %eax
+    js 2f
+    mov %eax, %r8d
+    mov %rbx, %rdi
+    mov %r12, %rsi
+    mov %r13, %rdx
+    mov %r14, %r10
+    xor %r9d, %r9d
+    mov $9, %eax
+    syscall
+    cmp %rbx, %rax
+    jne 1f
+    cmp %rbp, ({token} - {base})(%rbx)
+    jne 1f
+    lea (ptrace_async_in_process_start - ptrace_async_in_process_begin)(%rbx), %rax
+    jmp *%rax
+1:  mov %r8d, %edi
+    mov %rbp, %r10
+    mov $3, %eax
+    syscall
+2:  int3
+ptrace_async_in_process_entry_end:
     .popsection
     "#,
+    base = const BASE,
+    token = const TOKEN,
     log = const LOG,
+    logs = const LOGS,
+    classes = const CLASSES,
+    libraries = const LIBRARIES,
+    library = const LIBRARY_LEN,
+    count = const COUNT,
+    page = const PAGE,
+    passing = const PASSING,
+    code_len = const CODE_LEN,
+    arena_len = const super::log::ARENA_LEN,
+    read_write = const libc::PROT_READ | libc::PROT_WRITE,
+    read_execute = const libc::PROT_READ | libc::PROT_EXEC,
+    private = const libc::MAP_PRIVATE | libc::MAP_FIXED_NOREPLACE,
+    shared = const libc::MAP_SHARED | libc::MAP_FIXED_NOREPLACE,
+    replacing = const libc::MAP_PRIVATE | libc::MAP_FIXED,
+    start_words = const START_WORDS,
+    path_in = const PATH_IN,
+    gives_back = const GIVES_BACK,
+    kind = const KIND,
+    open = const OPEN,
+    metadata = const METADATA,
+    metadata_at = const METADATA_AT,
+    whatever = const WHATEVER,
     lock = const std::mem::offset_of!(Header, lock),
     sharing = const std::mem::offset_of!(Header, sharing),
     head = const std::mem::offset_of!(Header, head),
@@ -269,6 +531,11 @@ ptrace_async_in_process_end:
     rsi = const std::mem::offset_of!(Header, rsi),
     rdx = const std::mem::offset_of!(Header, rdx),
     value = const std::mem::offset_of!(Header, value),
+    class = const std::mem::offset_of!(Header, class),
+    loader = const std::mem::offset_of!(Header, loader),
+    found = const std::mem::offset_of!(Header, found),
+    spare = const std::mem::offset_of!(Header, spare),
+    stat = const std::mem::offset_of!(Header, stat),
     data = const super::log::DATA,
     path = const super::log::ENTRY,
     path_max = const super::log::PATH_MAX,
@@ -280,32 +547,78 @@ unsafe extern "C" {
     safe static ptrace_async_in_process_begin: [u8; 0];
     safe static ptrace_async_in_process_taken: [u8; 0];
     safe static ptrace_async_in_process_saved: [u8; 0];
+    safe static ptrace_async_in_process_loader: [u8; 0];
+    safe static ptrace_async_in_process_loader_taken: [u8; 0];
+    safe static ptrace_async_in_process_loader_saved: [u8; 0];
     safe static ptrace_async_in_process_performed: [u8; 0];
     safe static ptrace_async_in_process_noted: [u8; 0];
     safe static ptrace_async_in_process_published: [u8; 0];
     safe static ptrace_async_in_process_released: [u8; 0];
     safe static ptrace_async_in_process_again: [u8; 0];
     safe static ptrace_async_in_process_left: [u8; 0];
+    safe static ptrace_async_in_process_start: [u8; 0];
+    safe static ptrace_async_in_process_started: [u8; 0];
+    safe static ptrace_async_in_process_stopping: [u8; 0];
     safe static ptrace_async_in_process_end: [u8; 0];
+    safe static ptrace_async_in_process_entry: [u8; 0];
+    safe static ptrace_async_in_process_entry_end: [u8; 0];
 }
 
 /// The code, as it is to lie at [`BASE`].
 pub(super) fn bytes() -> &'static [u8] {
-    let begin = (&raw const ptrace_async_in_process_begin).cast::<u8>();
-    let len = offset(&raw const ptrace_async_in_process_end);
-    // SAFETY: the bytes between the two symbols are the assembly above, in a
+    between(
+        &raw const ptrace_async_in_process_begin,
+        &raw const ptrace_async_in_process_end,
+    )
+}
+
+/// The instructions that a fresh program begins with, wherever they lie.
+pub(super) fn entry() -> &'static [u8] {
+    between(
+        &raw const ptrace_async_in_process_entry,
+        &raw const ptrace_async_in_process_entry_end,
+    )
+}
+
+fn between(begin: *const [u8; 0], end: *const [u8; 0]) -> &'static [u8] {
+    // SAFETY: the bytes between two symbols of the assembly above, which is one
     // read-only section.
-    unsafe { std::slice::from_raw_parts(begin, len) }
+    unsafe { std::slice::from_raw_parts(begin.cast::<u8>(), end.addr() - begin.addr()) }
 }
 
 fn offset(symbol: *const [u8; 0]) -> usize {
     symbol.addr() - (&raw const ptrace_async_in_process_begin).addr()
 }
 
-/// Where calls come from that the filter lets pass, as it sees it: the address
-/// after the syscall instruction.
+/// The file that tracees map at [`BASE`]: code, tables and `token`, before all logs.
+pub(super) fn image(token: u64) -> Vec<u8> {
+    let mut image = vec![0; (CODE_LEN + PAGE) as usize];
+    let mut put = |at: u64, bytes: &[u8]| {
+        let at = (at - BASE) as usize;
+        image[at..at + bytes.len()].copy_from_slice(bytes);
+    };
+    put(BASE, bytes());
+    put(CLASSES, &classes());
+    put(TOKEN, &token.to_le_bytes());
+    // Until it has one of its own.
+    put(LOG, &LOGS.to_le_bytes());
+    image
+}
+
+/// Where a call that the code performs is made, as a filter sees it.
 pub(crate) fn performed_at() -> u64 {
     BASE + offset(&raw const ptrace_async_in_process_performed) as u64
+}
+
+/// Where the loader's opens go on.
+pub(super) fn loader() -> u64 {
+    BASE + offset(&raw const ptrace_async_in_process_loader) as u64
+}
+
+/// Whether this is where fresh programs go through.
+pub(super) fn starts(address: u64) -> bool {
+    let from = BASE + offset(&raw const ptrace_async_in_process_start) as u64;
+    (from..BASE + offset(&raw const ptrace_async_in_process_started) as u64).contains(&address)
 }
 
 /// How far a task has come in the code.
@@ -328,141 +641,86 @@ pub(super) enum Progress {
     Published,
 }
 
-/// How far somebody at this address has come; `None` outside of the code.
+/// How far somebody at this address has come; `None` outside of the code, and
+/// where a fresh program has no handlers yet.
 pub(super) fn progress(address: u64) -> Option<Progress> {
+    use Progress::*;
     let at = usize::try_from(address.checked_sub(BASE)?).ok()?;
-    let borders = [
-        (&raw const ptrace_async_in_process_taken, Progress::Outside),
-        (&raw const ptrace_async_in_process_saved, Progress::Locked),
-        (
-            &raw const ptrace_async_in_process_performed,
-            Progress::Saved,
-        ),
-        (
-            &raw const ptrace_async_in_process_noted,
-            Progress::Performed,
-        ),
-        (
-            &raw const ptrace_async_in_process_published,
-            Progress::Noted,
-        ),
-        (
-            &raw const ptrace_async_in_process_released,
-            Progress::Published,
-        ),
-        (&raw const ptrace_async_in_process_again, Progress::Outside),
-        (&raw const ptrace_async_in_process_left, Progress::Saved),
-        (&raw const ptrace_async_in_process_end, Progress::Outside),
+    let tried = [
+        &raw const ptrace_async_in_process_taken,
+        &raw const ptrace_async_in_process_loader_taken,
     ];
-    if at == offset(&raw const ptrace_async_in_process_taken) {
-        return Some(Progress::Tried);
+    if tried.iter().any(|symbol| at == offset(*symbol)) {
+        return Some(Tried);
     }
+    let borders = [
+        (&raw const ptrace_async_in_process_taken, Some(Outside)),
+        (&raw const ptrace_async_in_process_saved, Some(Locked)),
+        (&raw const ptrace_async_in_process_loader, Some(Saved)),
+        (
+            &raw const ptrace_async_in_process_loader_taken,
+            Some(Outside),
+        ),
+        (
+            &raw const ptrace_async_in_process_loader_saved,
+            Some(Locked),
+        ),
+        (&raw const ptrace_async_in_process_performed, Some(Saved)),
+        (&raw const ptrace_async_in_process_noted, Some(Performed)),
+        (&raw const ptrace_async_in_process_published, Some(Noted)),
+        (&raw const ptrace_async_in_process_released, Some(Published)),
+        (&raw const ptrace_async_in_process_again, Some(Outside)),
+        (&raw const ptrace_async_in_process_left, Some(Saved)),
+        (&raw const ptrace_async_in_process_start, Some(Outside)),
+        (&raw const ptrace_async_in_process_stopping, None),
+        (&raw const ptrace_async_in_process_end, Some(Noted)),
+    ];
     let before = borders.iter().find(|(end, _)| at < offset(*end));
-    before.map(|(_, progress)| *progress)
+    before.and_then(|(_, progress)| *progress)
 }
 
 /// The calls that are performed: what a filter must let pass from there.
-pub(crate) const PERFORMED: [i64; 11] = [
-    libc::SYS_open,
-    libc::SYS_openat,
-    libc::SYS_close,
-    libc::SYS_readlink,
-    libc::SYS_readlinkat,
-    libc::SYS_access,
-    libc::SYS_faccessat,
-    libc::SYS_faccessat2,
-    libc::SYS_stat,
-    libc::SYS_lstat,
-    libc::SYS_newfstatat,
-];
+pub(crate) const PERFORMED: [i64; PERFORMED_AS.len()] = {
+    let mut numbers = [0; PERFORMED_AS.len()];
+    let mut index = 0;
+    while index < numbers.len() {
+        numbers[index] = PERFORMED_AS[index].0;
+        index += 1;
+    }
+    numbers
+};
+
+/// What else the code calls for its own ends.
+pub(crate) const NEEDED: [i64; 3] = [libc::SYS_mmap, libc::SYS_fstat, libc::SYS_dup3];
 
 /// Whether a site that makes this call is worth a patch.
 pub(super) fn handles(nr: u64) -> bool {
-    PERFORMED.contains(&nr.cast_signed())
+    class(nr).is_some()
 }
 
-/// A syscall instruction and the comparison after it, in a tracee.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Site {
-    /// Where the syscall instruction is.
-    pub(super) address: u64,
-    /// The instruction and the comparison.
-    bytes: [u8; SITE_MAX],
-    len: usize,
+fn class(nr: u64) -> Option<u8> {
+    let mut known = PERFORMED_AS.iter();
+    known.find_map(|(number, class)| (number.cast_unsigned() == nr).then_some(*class))
 }
 
-/// Bytes to look at to recognise a site.
-pub(super) const SITE_MAX: usize = 8;
-/// Bytes that a patch replaces.
-pub(super) const PATCH_LEN: usize = 5;
-/// Room for one trampoline.
-pub(super) const TRAMPOLINE_LEN: u64 = 48;
-/// Where in a trampoline its own syscall instruction is.
-pub(super) const TAIL: u64 = 20;
-
-impl Site {
-    /// Recognises `syscall; cmp $imm32, %rax` or `... %eax`, which is how C
-    /// libraries make calls and check for errors. The comparison is moved along,
-    /// since a jump needs the room; nobody jumps to it from elsewhere, because
-    /// it makes sense only after the call.
-    pub(super) fn recognise(address: u64, bytes: [u8; SITE_MAX]) -> Option<Self> {
-        let len = match bytes {
-            [0x0f, 0x05, 0x48, 0x3d, ..] => 8,
-            [0x0f, 0x05, 0x3d, ..] => 7,
-            _ => return None,
-        };
-        Some(Self {
-            address,
-            bytes,
-            len,
-        })
-    }
-
-    /// What stood where the patch is.
-    pub(super) fn original(&self) -> [u8; PATCH_LEN] {
-        let mut original = [0; PATCH_LEN];
-        original.copy_from_slice(&self.bytes[..PATCH_LEN]);
-        original
-    }
-
-    /// Whether an address lies within.
-    pub(super) fn contains(&self, address: u64) -> bool {
-        (self.address..self.address + self.len as u64).contains(&address)
-    }
-
-    /// The jump to its trampoline; `None` if that is too far.
-    pub(super) fn patch(&self, trampoline: u64) -> Option<[u8; PATCH_LEN]> {
-        jump(self.address, trampoline)
-    }
-
-    /// Where a call that the site was stopped at goes on.
-    pub(super) fn after_call(trampoline: u64) -> u64 {
-        trampoline + TAIL + 2
-    }
-
-    /// The code at `trampoline`; `None` if the way back is too far.
-    pub(super) fn trampoline(&self, trampoline: u64) -> Option<Vec<u8>> {
-        let mut code = vec![0x48, 0x8d, 0x0d];
-        // lea tail(%rip), %rcx
-        code.extend((TAIL as u32 - 7).to_le_bytes());
-        // movabs $BASE, %r11; jmp *%r11
-        code.extend([0x49, 0xbb]);
-        code.extend(BASE.to_le_bytes());
-        code.extend([0x41, 0xff, 0xe3]);
-        debug_assert_eq!(code.len() as u64, TAIL);
-        // syscall and the comparison, then back.
-        code.extend(&self.bytes[..self.len]);
-        let back = trampoline + code.len() as u64;
-        code.extend(jump(back, self.address + self.len as u64)?);
-        Some(code)
-    }
+/// Which argument of a call is its path.
+pub(super) fn path_argument(nr: u64) -> Option<usize> {
+    let path = class(nr)? & PATH_IN;
+    usize::from(path).checked_sub(1)
 }
 
-/// `jmp rel32` at `from`.
-fn jump(from: u64, to: u64) -> Option<[u8; PATCH_LEN]> {
-    let distance = to.wrapping_sub(from + PATCH_LEN as u64).cast_signed();
-    let distance = i32::try_from(distance).ok()?.to_le_bytes();
-    Some([0xe9, distance[0], distance[1], distance[2], distance[3]])
+/// Whether a call that was made must not be made again.
+pub(super) fn once(nr: u64) -> bool {
+    class(nr).is_some_and(|class| class & KIND == WHATEVER)
+}
+
+/// The table of what is done about each call, as it is to lie at [`CLASSES`].
+fn classes() -> [u8; COUNT as usize] {
+    let mut table = [0; COUNT as usize];
+    for (nr, class) in PERFORMED_AS {
+        table[nr as usize] = class;
+    }
+    table
 }
 
 #[cfg(test)]
@@ -472,59 +730,43 @@ mod tests {
     #[test]
     fn the_code_fits_and_its_syscall_is_where_it_is_said_to_be() {
         let code = bytes();
-        assert!(code.len() as u64 <= LOG - BASE);
+        assert!(code.len() as u64 <= CLASSES - BASE);
         let after = (performed_at() - BASE) as usize;
         assert_eq!(code[after - 2..after], [0x0f, 0x05]);
-        // The filter lets the first pass, the other is to stop.
+        // The filter lets all but the last pass.
         let calls: Vec<usize> = (2..=code.len())
             .filter(|end| code[end - 2..*end] == [0x0f, 0x05])
             .collect();
-        assert_eq!(calls.len(), 2);
-        assert_eq!(calls[0], after);
+        let stopping = calls.iter().filter(|end| **end > PASSING as usize);
+        assert_eq!(stopping.count(), 1);
+    }
+
+    /// Between what passes the filter and what does not.
+    fn is_filling(address: u64) -> bool {
+        let from = offset(&raw const ptrace_async_in_process_started) as u64;
+        (BASE + from..BASE + PASSING).contains(&address)
     }
 
     #[test]
     fn every_address_of_the_code_has_its_progress() {
         let mut seen = Vec::new();
         for at in BASE..BASE + bytes().len() as u64 {
-            let progress = progress(at).expect("within");
-            if seen.last() != Some(&progress) {
+            let progress = progress(at);
+            assert_eq!(progress.is_none(), starts(at) || is_filling(at));
+            if let Some(progress) = progress
+                && seen.last() != Some(&progress)
+            {
                 seen.push(progress);
             }
         }
         use Progress::*;
         let all = [
-            Outside, Tried, Locked, Saved, Performed, Noted, Published, Outside, Saved, Outside,
+            Outside, Tried, Locked, Saved, Outside, Tried, Locked, Saved, Performed, Noted,
+            Published, Outside, Saved, Outside, Noted,
         ];
         assert_eq!(seen, all);
         assert_eq!(progress(performed_at()), Some(Progress::Performed));
         assert_eq!(progress(BASE - 1), None);
         assert_eq!(progress(BASE + bytes().len() as u64), None);
-    }
-
-    #[test]
-    fn sites_are_recognised_by_the_comparison() {
-        let libc = [0x0f, 0x05, 0x48, 0x3d, 1, 0xf0, 0xff, 0xff];
-        let site = Site::recognise(0x1000, libc).expect("a site");
-        assert!(site.contains(0x1007) && !site.contains(0x1008));
-        let short = [0x0f, 0x05, 0x3d, 0, 0xf0, 0xff, 0xff, 0x90];
-        let site = Site::recognise(0x1000, short).expect("a site");
-        assert!(site.contains(0x1006) && !site.contains(0x1007));
-        assert_eq!(Site::recognise(0, [0x0f, 0x05, 0xc3, 0, 0, 0, 0, 0]), None);
-    }
-
-    #[test]
-    fn trampolines_come_back() {
-        let libc = [0x0f, 0x05, 0x48, 0x3d, 1, 0xf0, 0xff, 0xff];
-        let site = Site::recognise(0x7000_0000, libc).expect("a site");
-        let code = site.trampoline(0x6000_0000).expect("near");
-        assert!(code.len() as u64 <= TRAMPOLINE_LEN);
-        let back = code.len() - PATCH_LEN;
-        assert_eq!(code[TAIL as usize..back], libc);
-        let rel = i32::from_le_bytes(code[back + 1..].try_into().expect("4 bytes"));
-        let to = 0x6000_0000 + code.len() as i64 + i64::from(rel);
-        assert_eq!(to, 0x7000_0008);
-        assert_eq!(site.trampoline(0x7fff_0000_0000), None);
-        assert_eq!(site.patch(0x7fff_0000_0000), None);
     }
 }

@@ -7,6 +7,7 @@
 #![expect(unsafe_code, reason = "a mapping that another process writes")]
 
 use std::cell::{Cell, RefCell};
+use std::ffi::CStr;
 use std::fs::File;
 use std::io;
 use std::mem::ManuallyDrop;
@@ -16,11 +17,12 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::code;
+use super::start::Images;
 use crate::invocation::Invocation;
 use crate::memory::Memory;
 
 /// Where the entries begin, from the header.
-pub(super) const DATA: usize = 128;
+pub(super) const DATA: usize = 384;
 /// Where an entry's path begins.
 pub(super) const ENTRY: usize = 48;
 /// The longest path that the kernel takes, with its NUL.
@@ -31,6 +33,10 @@ pub(super) const LEN: usize = 32 << 10;
 const LOGS: usize = 192;
 /// The length of all logs.
 pub(super) const ARENA_LEN: usize = LOGS * LEN;
+/// Where they begin in the file that tracees map.
+pub(super) const LOGS_AT: u64 = code::LOGS - code::BASE;
+/// The length of that file, before copies of loaders are appended.
+pub(super) const FILE_LEN: u64 = LOGS_AT + ARENA_LEN as u64;
 
 /// What lies before the entries.
 #[repr(C)]
@@ -49,7 +55,20 @@ pub(super) struct Header {
     pub(super) rsi: AtomicU64,
     pub(super) rdx: AtomicU64,
     pub(super) value: AtomicU64,
+    /// What is done about the call.
+    pub(super) class: AtomicU32,
+    /// Whether it is an open of the loader's.
+    pub(super) loader: AtomicU32,
+    /// The library that it opened, in the table.
+    pub(super) found: AtomicU64,
+    /// A descriptor of the copy.
+    pub(super) spare: AtomicU64,
+    /// Room for a `struct stat`.
+    pub(super) stat: [AtomicU64; 18],
 }
+
+const _: () = assert!(size_of::<Header>() <= DATA);
+const _: () = assert!(size_of::<libc::stat>() <= 18 * 8);
 
 /// Who else runs in the address space, and so what may be logged in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,22 +136,22 @@ impl Logged {
         self.mark = mark;
     }
 
-    /// Where the tracee has the path.
-    fn address(&self) -> u64 {
-        path_address(&self.call)
+    /// The path that it was about, if it succeeded in opening it.
+    pub(super) fn opened(&self) -> Option<&[u8]> {
+        let opens = [libc::SYS_open, libc::SYS_openat].contains(&self.call.nr.cast_signed());
+        (opens && self.value >= 0).then(|| self.path.strip_suffix(b"\0").unwrap_or(&self.path))
     }
 }
 
 /// Where the tracee has the path of a call.
-pub(super) fn path_address(call: &Invocation) -> u64 {
-    let second = call.nr >= libc::SYS_openat as u64;
-    call.args[usize::from(second)]
+pub(super) fn path_address(call: &Invocation) -> Option<u64> {
+    code::path_argument(call.nr).map(|index| call.args[index])
 }
 
 impl Memory for Logged {
     fn read(&self, address: u64, buffer: &mut [u8]) -> usize {
-        let Some(from) = address
-            .checked_sub(self.address())
+        let Some(from) = path_address(&self.call)
+            .and_then(|path| address.checked_sub(path))
             .and_then(|from| usize::try_from(from).ok())
             .filter(|from| *from < self.path.len())
         else {
@@ -150,24 +169,32 @@ impl Memory for Logged {
 /// nothing else.
 #[derive(Debug)]
 pub(in super::super) struct Arena {
-    /// The code, then the logs.
+    /// The code, a page for each to have its own copy of, the logs, the texts of loaders.
     file: File,
     address: *mut u8,
     /// Logs that nobody has.
     free: RefCell<Vec<usize>>,
+    /// What there are patched copies of.
+    pub(super) images: RefCell<Images>,
+}
+
+/// A new file that is nowhere but in memory.
+pub(super) fn memory_file(name: &CStr) -> io::Result<File> {
+    // SAFETY: the name is a C string.
+    let fd = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: a descriptor that was just made and belongs to nobody else.
+    Ok(File::from(unsafe { OwnedFd::from_raw_fd(fd) }))
 }
 
 impl Arena {
-    pub(super) fn new() -> io::Result<Rc<Self>> {
-        // SAFETY: the name is a C string.
-        let fd = unsafe { libc::memfd_create(c"ptrace-async".as_ptr(), libc::MFD_CLOEXEC) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: a descriptor that was just made and belongs to nobody else.
-        let file = File::from(unsafe { OwnedFd::from_raw_fd(fd) });
-        file.set_len(code::CODE_LEN + ARENA_LEN as u64)?;
-        file.write_all_at(code::bytes(), 0)?;
+    /// Memory with this number in it.
+    pub(super) fn new(token: u64) -> io::Result<Rc<Self>> {
+        let file = memory_file(c"ptrace-async")?;
+        file.set_len(FILE_LEN)?;
+        file.write_all_at(&code::image(token), 0)?;
         // SAFETY: a new mapping of a file that is long enough; nobody else
         // unmaps it.
         let address = unsafe {
@@ -177,7 +204,7 @@ impl Arena {
                 libc::PROT_READ | libc::PROT_WRITE,
                 libc::MAP_SHARED,
                 file.as_raw_fd(),
-                code::CODE_LEN.cast_signed(),
+                LOGS_AT.cast_signed(),
             )
         };
         if address == libc::MAP_FAILED {
@@ -187,6 +214,7 @@ impl Arena {
             file,
             address: address.cast(),
             free: RefCell::new((1..LOGS).rev().collect()),
+            images: RefCell::default(),
         });
         let nobodys = ManuallyDrop::new(Log::at(&arena, 0));
         nobodys.set_sharing(Sharing::Strangers);
@@ -394,7 +422,7 @@ mod tests {
     use super::*;
 
     fn log() -> Log {
-        Log::new(&Arena::new().expect("memory")).expect("a log")
+        Log::new(&Arena::new(7).expect("memory")).expect("a log")
     }
 
     fn append(log: &Log, nr: u32, value: i64, path: &[u8]) {
@@ -466,7 +494,7 @@ mod tests {
 
     #[test]
     fn logs_are_given_out_once_and_come_back_empty() {
-        let arena = Arena::new().expect("memory");
+        let arena = Arena::new(7).expect("memory");
         let mut logs: Vec<Log> = std::iter::from_fn(|| Log::new(&arena)).collect();
         assert_eq!(logs.len(), LOGS - 1);
         let mut places: Vec<u64> = logs.iter().map(Log::place).collect();

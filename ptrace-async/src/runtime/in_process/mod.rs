@@ -1,17 +1,17 @@
 //! Lookups that the tracee performs and logs by itself, without a stop.
 //!
-//! A stop costs ten times what a lookup does, and compilers make thousands of
-//! lookups in a process. When one address space has stopped often enough for
-//! lookups, code and a log are mapped into it (`code`, `log`), and from then on
-//! each site in it that stops for a lookup is patched once, at that stop: its
-//! syscall instruction becomes a jump to a trampoline. What the log holds is
-//! handed out before anything else is done about a stop of the task
-//! ([`Handle::logged`]), and on request at any time
-//! ([`Handle::logged_everywhere`]), so a tool can see all lookups that came
-//! before a change before it lets the change happen.
+//! A stop costs ten times what a lookup does, and builds make tens of thousands
+//! of them. So code and a log are mapped into tracees (`code`, `log`), and sites
+//! that make lookups jump there: in copies of the loader and the C library that
+//! a program starts with (`image`, `start`), or, in an address space that has
+//! stopped often enough for lookups, each where it stops (`site`): its syscall
+//! instruction becomes a jump to a trampoline. What the log holds is handed out
+//! before anything else is done about a stop of the task ([`Handle::logged`]),
+//! and on request at any time ([`Handle::logged_everywhere`]), so a tool can see
+//! all lookups that came before a change before it lets the change happen.
 //!
 //! Nothing depends on it: what is not patched, and what the code does not want
-//! to decide, stops. Processes that live shortly are left alone.
+//! to decide, stops.
 //!
 //! **Why it is safe to patch.** A site is patched while its only task is
 //! stopped right there, and no other task shares its memory; so nobody runs
@@ -32,19 +32,23 @@
 //! from then on, because its filter may look at where calls come from.
 
 mod code;
+mod image;
 mod log;
 mod retreat;
+mod site;
+mod start;
 
 use std::cell::{Cell, RefCell};
 use std::io;
-use std::os::fd::AsRawFd;
 use std::rc::Rc;
 
-use self::code::{BASE, CODE_LEN, PATCH_LEN, SITE_MAX, Site, TRAMPOLINE_LEN, handles};
-pub(crate) use self::code::{PERFORMED, performed_at};
+use self::code::{BASE, CODE_LEN, PAGE, handles};
+pub(crate) use self::code::{NEEDED, PASSING, PERFORMED, performed_at};
 pub(super) use self::log::Arena;
 pub use self::log::Logged;
-use self::log::{ARENA_LEN, Log, Sharing};
+use self::log::{ARENA_LEN, LOGS_AT, Log, Sharing};
+use self::site::{PATCH_LEN, SITE_MAX, Site, TRAMPOLINE_LEN};
+pub(super) use self::start::Starting;
 use super::scratch::Space;
 use super::slot::Slot;
 use super::stop::Stop;
@@ -66,7 +70,6 @@ const MAX_FRAMES: usize = 64;
 /// How far from a site its trampoline is asked for: near enough for a jump,
 /// far from where the next mappings go.
 const DISTANCE: u64 = 1 << 28;
-const PAGE: u64 = 4096;
 /// Where trampolines are asked for if there is no such distance.
 const LOWEST: u64 = 1 << 20;
 
@@ -92,8 +95,8 @@ pub(super) struct InProcess {
 #[derive(Debug)]
 struct Mapped {
     log: Log,
-    /// The page of trampolines.
-    trampolines: u64,
+    /// The page of trampolines, if there is one.
+    trampolines: Option<u64>,
     sites: Vec<(Site, u64)>,
     /// The task that stopped or began last: what is in the log is its own, or
     /// that of one with the same memory, directory and files.
@@ -122,7 +125,7 @@ pub enum Calls {
 const PATIENCE: u32 = 300;
 
 impl Mapped {
-    fn new(log: Log, trampolines: u64, last: Tid) -> Self {
+    fn new(log: Log, trampolines: Option<u64>, last: Tid) -> Self {
         Self {
             log,
             trampolines,
@@ -160,7 +163,13 @@ impl Mapped {
             return;
         }
         match self.log.take() {
-            Some(calls) => self.noted.extend(calls),
+            Some(calls) => {
+                let arena = self.log.arena();
+                for path in calls.iter().filter_map(Logged::opened) {
+                    arena.images.borrow_mut().consider(arena, path);
+                }
+                self.noted.extend(calls);
+            }
             None => self.lose(),
         }
     }
@@ -314,7 +323,10 @@ impl Shared {
         if let Some(arena) = &*arena {
             return Ok(arena.clone());
         }
-        Ok(arena.insert(Arena::new()?).clone())
+        let token = self.options.interception.filter().token();
+        let new = Arena::new(token.unwrap_or(0))?;
+        new.images.borrow_mut().dir = self.copies.borrow().clone();
+        Ok(arena.insert(new).clone())
     }
 
     /// An address space logs lookups from now on.
@@ -406,7 +418,8 @@ impl Space {
     fn has_made(&self, site: &Site) -> bool {
         let mapped = self.in_process.mapped.borrow();
         mapped.as_ref().is_some_and(|mapped| {
-            (mapped.trampolines..mapped.trampolines + PAGE).contains(&site.address)
+            let made = mapped.trampolines.map(|from| from..from + PAGE);
+            made.is_some_and(|made| made.contains(&site.address))
         })
     }
 
@@ -420,6 +433,15 @@ impl Space {
         mapped.log.empty();
         calls
     }
+}
+
+/// The arguments of the mmap of a page for trampolines near a site.
+fn trampoline_page(site: &Site) -> [u64; 6] {
+    // Below programs at fixed addresses, whose heap grows upwards.
+    let near = site.address.checked_sub(DISTANCE).unwrap_or(LOWEST) & !(PAGE - 1);
+    let read_execute = (libc::PROT_READ | libc::PROT_EXEC) as u64;
+    let private = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
+    [near, PAGE, read_execute, private, u64::MAX, 0]
 }
 
 impl Tracee<Signal> {
@@ -470,7 +492,7 @@ impl Tracee<Prehook> {
             return Ok(self);
         }
         let passes = match &self.shared().options.interception {
-            Interception::Seccomp(filter) => filter.lets_logged_pass(),
+            Interception::Seccomp(filter) => filter.token().is_some(),
             Interception::Ptrace(_) => false,
         };
         if !passes {
@@ -507,20 +529,47 @@ impl Tracee<Prehook> {
                     return Ok(tracee);
                 }
             }
+        } else {
+            tracee = tracee.map_trampolines(&space, &site).await?;
         }
         tracee.patch(&space, site);
+        Ok(tracee)
+    }
+
+    /// Maps a page for trampolines, if there is none.
+    async fn map_trampolines(self, space: &Space, site: &Site) -> Result<Self, Stop> {
+        let has_none = |mapped: &Mapped| mapped.trampolines.is_none();
+        if !space
+            .in_process
+            .mapped
+            .borrow()
+            .as_ref()
+            .is_some_and(has_none)
+        {
+            return Ok(self);
+        }
+        let (tracee, page) = self.made(libc::SYS_mmap, trampoline_page(site)).await?;
+        match (page, &mut *space.in_process.mapped.borrow_mut()) {
+            (Ok(page), Some(mapped)) => mapped.trampolines = Some(page),
+            _ => space.in_process.refused.set(true),
+        }
         Ok(tracee)
     }
 
     /// The site that this call was made at.
     fn site(&self) -> Option<Site> {
         let address = self.instruction_pointer().checked_sub(2)?;
-        let mut bytes = [0; SITE_MAX];
-        if self.read(address, &mut bytes) != SITE_MAX || (BASE..BASE + CODE_LEN).contains(&address)
-        {
+        let mut bytes = [0; image::BEFORE + SITE_MAX];
+        let from = address.checked_sub(image::BEFORE as u64)?;
+        let read = self.read(from, &mut bytes);
+        if read != bytes.len() || (BASE..BASE + CODE_LEN).contains(&address) {
             return None;
         }
-        Site::recognise(address, bytes)
+        let (before, site) = bytes.split_first_chunk::<{ image::BEFORE }>()?;
+        // In a patched copy it is reached from our code (see `image`).
+        let is_patched = image::may_be_patched(before) && self.space().logs();
+        let site = *site.first_chunk()?;
+        Site::recognise(address, site).filter(|_| !is_patched)
     }
 
     /// Maps code, log and a page for trampolines.
@@ -532,14 +581,13 @@ impl Tracee<Prehook> {
         let Some(log) = Log::new(&arena) else {
             return Ok((self, Err(io::ErrorKind::OutOfMemory.into())));
         };
-        let file = arena.file().as_raw_fd();
-        let path = format!("/proc/{}/fd/{file}\0", std::process::id());
+        let path = start::path_of(arena.file());
         let (tracee, scratch) = self.scratch(path.len()).await?;
         let scratch = match scratch {
             Ok(scratch) => scratch,
             Err(error) => return Ok((tracee, Err(error))),
         };
-        if let Err(error) = tracee.write(scratch.address(), path.as_bytes()) {
+        if let Err(error) = tracee.write(scratch.address(), &path) {
             return Ok((tracee, Err(error)));
         }
         let flags = (libc::O_RDWR | libc::O_CLOEXEC) as u64;
@@ -562,29 +610,21 @@ impl Tracee<Prehook> {
     ) -> Result<(Self, io::Result<Mapped>), Stop> {
         let fixed = (libc::MAP_SHARED | libc::MAP_FIXED_NOREPLACE) as u64;
         let copied = (libc::MAP_PRIVATE | libc::MAP_FIXED_NOREPLACE) as u64;
-        let private = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
         let read_execute = (libc::PROT_READ | libc::PROT_EXEC) as u64;
         let read_write = (libc::PROT_READ | libc::PROT_WRITE) as u64;
-        // Below programs at fixed addresses, whose heap grows upwards.
-        let near = site.address.checked_sub(DISTANCE).unwrap_or(LOWEST) & !(PAGE - 1);
         let maps = [
-            [BASE, CODE_LEN, read_execute, copied, fd, 0],
-            [
-                code::LOGS,
-                ARENA_LEN as u64,
-                read_write,
-                fixed,
-                fd,
-                CODE_LEN,
-            ],
-            [near, PAGE, read_execute, private, u64::MAX, 0],
+            [BASE, CODE_LEN, read_execute, fixed, fd, 0],
+            [code::LOG, PAGE, read_write, copied, fd, CODE_LEN],
+            [code::LOGS, ARENA_LEN as u64, read_write, fixed, fd, LOGS_AT],
+            trampoline_page(site),
         ];
         let mut tracee = self;
         let mut made: Vec<(u64, u64)> = Vec::new();
         for args in maps {
             let (same, address) = tracee.made(libc::SYS_mmap, args).await?;
             tracee = same;
-            let wanted = |address: &u64| *address == args[0] || args[3] == private;
+            let anywhere = args[4] == u64::MAX;
+            let wanted = |address: &u64| *address == args[0] || anywhere;
             match address {
                 Ok(address) if wanted(&address) => made.push((address, args[1])),
                 other => {
@@ -600,7 +640,7 @@ impl Tracee<Prehook> {
                 }
             }
         }
-        let mapped = Mapped::new(log, made[2].0, tracee.tid());
+        let mapped = Mapped::new(log, Some(made[3].0), tracee.tid());
         let told = sys::poke(tracee.tid(), code::LOG, mapped.log.place());
         Ok((tracee, told.map(|()| mapped)))
     }
@@ -625,7 +665,10 @@ impl Tracee<Prehook> {
         if count >= MAX_SITES || mapped.sites.iter().any(|(known, _)| *known == site) {
             return;
         }
-        let trampoline = mapped.trampolines + count as u64 * TRAMPOLINE_LEN;
+        let Some(page) = mapped.trampolines else {
+            return;
+        };
+        let trampoline = page + count as u64 * TRAMPOLINE_LEN;
         let (Some(code), Some(jump)) = (site.trampoline(trampoline), site.patch(trampoline)) else {
             return;
         };

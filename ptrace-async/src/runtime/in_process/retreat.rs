@@ -8,8 +8,9 @@
 //! it had not logged yet is noted here. The kernel then restarts or ends an
 //! interrupted call there, as `SA_RESTART` says.
 
-use super::code::{Progress, TAIL, TRAMPOLINE_LEN, progress};
+use super::code::{self, Progress, progress};
 use super::log::{Logged, PATH_MAX, Saved, path_address};
+use super::site::{TAIL, TRAMPOLINE_LEN};
 use super::{Mapped, PAGE};
 use crate::invocation::Invocation;
 use crate::memory::Memory;
@@ -28,7 +29,8 @@ impl Mapped {
         regs: &mut libc::user_regs_struct,
         memory: &dyn Memory,
     ) -> bool {
-        if let Some(offset) = regs.rip.checked_sub(self.trampolines)
+        if let Some(trampolines) = self.trampolines
+            && let Some(offset) = regs.rip.checked_sub(trampolines)
             && offset < PAGE
         {
             // On its way into the code: a forked child must not follow it.
@@ -83,23 +85,21 @@ impl Mapped {
         if RESTARTS.contains(&value) {
             return true;
         }
-        let closes = saved.nr == libc::SYS_close as u64;
         let opens = [libc::SYS_open as u64, libc::SYS_openat as u64].contains(&saved.nr);
         if opens && value == i64::from(-libc::EINTR) {
             return true;
         }
-        let once = closes || opens && value >= 0;
-        if !once {
+        let stands = code::once(saved.nr) || opens && value >= 0;
+        if !stands {
             return false;
         }
         let call = Invocation {
             nr: saved.nr,
             args: [saved.rdi, saved.rsi, saved.rdx, r10, 0, 0],
         };
-        let path = match closes {
-            true => Ok(Vec::new()),
-            false => memory.read_c_string(path_address(&call), PATH_MAX),
-        };
+        let path = path_address(&call).map_or(Ok(Vec::new()), |address| {
+            memory.read_c_string(address, PATH_MAX)
+        });
         match path {
             Ok(mut path) => {
                 path.push(0);
@@ -115,7 +115,7 @@ impl Mapped {
 #[cfg(test)]
 mod tests {
     use super::super::Calls;
-    use super::super::code::{self, BASE};
+    use super::super::code::BASE;
     use super::super::log::{Arena, Log};
     use super::*;
 
@@ -124,7 +124,7 @@ mod tests {
     const PATH: u64 = 0x5000;
 
     fn a_log() -> Log {
-        Log::new(&Arena::new().expect("memory")).expect("a log")
+        Log::new(&Arena::new(7).expect("memory")).expect("a log")
     }
 
     /// Memory with a path in it.
@@ -158,7 +158,7 @@ mod tests {
             }
             seen += 1;
             let log = a_log();
-            let mut mapped = Mapped::new(log, TRAMPOLINES, 1);
+            let mut mapped = Mapped::new(log, Some(TRAMPOLINES), 1);
             let nr = nr.cast_unsigned();
             let (rdi, rsi, rdx) = (PATH, PATH, 7);
             let value = value.cast_unsigned();
@@ -248,7 +248,7 @@ mod tests {
     #[test]
     fn a_lock_that_another_thread_has_is_left_to_it() {
         let log = a_log();
-        let mut mapped = Mapped::new(log, TRAMPOLINES, 1);
+        let mut mapped = Mapped::new(log, Some(TRAMPOLINES), 1);
         let (from, nr, rdi, rsi, rdx, value) = (1, 2, 3, 4, 5, 6);
         mapped.log.hold(Saved {
             from,
@@ -271,7 +271,7 @@ mod tests {
     #[test]
     fn who_is_on_the_way_into_the_code_stays_out_of_it() {
         let log = a_log();
-        let mut mapped = Mapped::new(log, TRAMPOLINES, 1);
+        let mut mapped = Mapped::new(log, Some(TRAMPOLINES), 1);
         let tail = TRAMPOLINES + TRAMPOLINE_LEN + TAIL;
         for (from, to) in [
             (TRAMPOLINES + TRAMPOLINE_LEN, tail),

@@ -1,0 +1,316 @@
+//! Copies of the loader and of the C library in which calls are made by our code.
+//!
+//! A C library makes most calls as `mov $nr, %eax; syscall; cmp ...`, with a
+//! few instructions more in `open`. In a copy
+//! the first of the three becomes a jump, of the same five bytes, to a
+//! trampoline in what the text leaves free of its last page. That goes on in our
+//! code (see `code`), which comes back behind the syscall instruction or, if it
+//! does not want to decide, to it: it is still there, and so is all else that
+//! somebody might jump to.
+
+use object::LittleEndian;
+use object::elf::{ET_DYN, FileHeader64, NT_GNU_BUILD_ID, PF_W, PF_X, PT_LOAD, PT_NOTE};
+use object::read::elf::{FileHeader, ProgramHeader};
+
+use super::code::{self, BASE, PAGE};
+
+/// The executable part of a file that was patched, and what it is known by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Text {
+    /// Where it is in the file and in memory, from where the file is loaded;
+    /// whole pages.
+    pub(super) offset: u64,
+    pub(super) address: u64,
+    pub(super) len: u64,
+    /// Where the program is entered, from where the file is loaded.
+    pub(super) entry: u64,
+    /// The build's number, and where it is in memory.
+    pub(super) build_id: Vec<u8>,
+    pub(super) build_id_at: u64,
+    /// How many sites were patched.
+    pub(super) sites: usize,
+}
+
+/// `mov $imm32, %eax`, ...
+const MOVE: u8 = 0xb8;
+/// ... nothing, or `mov %rdi, %rsi; mov $AT_FDCWD, %edi`, ...
+const BETWEEN: [&[u8]; 2] = [&[], &[0x48, 0x89, 0xfe, 0xbf, 0x9c, 0xff, 0xff, 0xff]];
+/// ... `syscall; cmp $..., %eax` or `%rax`.
+const SYSCALL: [u8; 2] = [0x0f, 0x05];
+const COMPARES: [&[u8]; 2] = [&[0x48, 0x3d], &[0x3d]];
+
+/// The longest part of a site before its syscall instruction.
+pub(super) const BEFORE: usize = 13;
+
+/// Whether what lies before a syscall instruction looks like a patched site.
+pub(super) fn may_be_patched(before: &[u8; BEFORE]) -> bool {
+    let mut jumps = BETWEEN.iter().filter_map(|between| {
+        let (_, jump) = before.strip_suffix(*between)?.split_last_chunk::<5>()?;
+        Some(jump[0] == 0xe9)
+    });
+    jumps.any(|jumps| jumps)
+}
+
+/// Patches a shared object; `None` if it is none, or leaves no room.
+pub(super) fn patch(file: &mut [u8], is_loader: bool) -> Option<Text> {
+    let header = FileHeader64::<LittleEndian>::parse(&*file).ok()?;
+    let little = header.endian().ok()?;
+    if header.e_type(little) != ET_DYN {
+        return None;
+    }
+    let entry = header.e_entry(little);
+    let segments = header.program_headers(little, &*file).ok()?;
+    let load = |segment: &&_| ProgramHeader::p_type(*segment, little) == PT_LOAD;
+    let mut texts = segments
+        .iter()
+        .filter(load)
+        .filter(|segment| segment.p_flags(little) & PF_X != 0);
+    let text = texts.next()?;
+    if texts.next().is_some() || text.p_flags(little) & PF_W != 0 {
+        return None;
+    }
+    let (offset, address, len) = (
+        text.p_offset(little),
+        text.p_vaddr(little),
+        text.p_filesz(little),
+    );
+    let whole = len.checked_next_multiple_of(PAGE)?;
+    let end = offset.checked_add(whole)?;
+    let aligned = offset.is_multiple_of(PAGE) && address.is_multiple_of(PAGE);
+    if !aligned || len != text.p_memsz(little) || end > file.len() as u64 {
+        return None;
+    }
+    let alone = segments.iter().filter(load).all(|other| {
+        let (from, len) = (other.p_offset(little), other.p_filesz(little));
+        from == offset || from >= end || from.saturating_add(len) <= offset
+    });
+    let (build_id, build_id_at) = segments.iter().find_map(|segment| {
+        if segment.p_type(little) != PT_NOTE {
+            return None;
+        }
+        let mut notes = segment.notes(little, &*file).ok()??;
+        while let Ok(Some(note)) = notes.next() {
+            if note.name() == b"GNU" && note.n_type(little) == NT_GNU_BUILD_ID {
+                let found = note.desc();
+                let within = memchr::memmem::find(segment.data(little, &*file).ok()?, found)?;
+                return Some((
+                    found.to_vec(),
+                    segment.p_vaddr(little).wrapping_add(within as u64),
+                ));
+            }
+        }
+        None
+    })?;
+    let used = (offset + len) as usize;
+    if !alone || file[used..end as usize].iter().any(|byte| *byte != 0) {
+        return None;
+    }
+    let sites = patch_text(
+        &mut file[offset as usize..end as usize],
+        len as usize,
+        is_loader,
+    );
+    Some(Text {
+        offset,
+        address,
+        len: whole,
+        entry,
+        build_id,
+        build_id_at,
+        sites,
+    })
+}
+
+/// Patches the sites in the first `len` bytes; trampolines go behind them.
+fn patch_text(text: &mut [u8], len: usize, is_loader: bool) -> usize {
+    let mut found = Vec::new();
+    for call in memchr::memmem::find_iter(&text[..len], &SYSCALL) {
+        let (before, after) = (&text[..call], &text[call + SYSCALL.len()..len]);
+        if !COMPARES.iter().any(|compare| after.starts_with(compare)) {
+            continue;
+        }
+        found.extend(BETWEEN.iter().find_map(|between| {
+            let (_, mov) = before.strip_suffix(*between)?.split_last_chunk::<5>()?;
+            let [MOVE, number @ ..] = *mov else {
+                return None;
+            };
+            let number = u32::from_le_bytes(number);
+            code::handles(u64::from(number)).then_some((call, *between, number))
+        }));
+    }
+    let mut next = len.next_multiple_of(16);
+    let mut ways = Vec::new();
+    for target in [BASE, code::loader()] {
+        // movabs $target, %r11; jmp *%r11
+        let mut way = vec![0x49, 0xbb];
+        way.extend(target.to_le_bytes());
+        way.extend([0x41, 0xff, 0xe3]);
+        if !put(text, next, &way) {
+            return 0;
+        }
+        ways.push(next);
+        next += way.len();
+    }
+    let mut count = 0;
+    for (call, between, number) in found {
+        let opens = number == libc::SYS_openat as u32 || number == libc::SYS_open as u32;
+        let way = ways[usize::from(is_loader && opens)];
+        let mut trampoline = vec![MOVE];
+        trampoline.extend(number.to_le_bytes());
+        trampoline.extend(between);
+        // lea call(%rip), %rcx; jmp way
+        trampoline.extend([0x48, 0x8d, 0x0d]);
+        trampoline.extend(distance(next + trampoline.len() + 4, call));
+        trampoline.push(0xe9);
+        trampoline.extend(distance(next + trampoline.len() + 4, way));
+        if !put(text, next, &trampoline) {
+            break;
+        }
+        let start = call - between.len() - 5;
+        let [a, b, c, d] = distance(start + 5, next);
+        text[start..start + 5].copy_from_slice(&[0xe9, a, b, c, d]);
+        next += trampoline.len();
+        count += 1;
+    }
+    count
+}
+
+fn put(text: &mut [u8], at: usize, bytes: &[u8]) -> bool {
+    match text.get_mut(at..at + bytes.len()) {
+        Some(room) => {
+            room.copy_from_slice(bytes);
+            true
+        }
+        None => false,
+    }
+}
+
+/// What is added to get from one place of a text to another.
+fn distance(from: usize, to: usize) -> [u8; 4] {
+    // A text is far shorter than 2 GiB.
+    (to as i64 - from as i64).to_le_bytes()[..4]
+        .try_into()
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OPENS: [u8; 13] = [
+        0xb8, 1, 1, 0, 0, 0x0f, 0x05, 0x48, 0x3d, 0, 0xf0, 0xff, 0xff,
+    ];
+
+    fn follow(text: &[u8], at: usize) -> usize {
+        assert_eq!(text[at], 0xe9);
+        let rel = i32::from_le_bytes(text[at + 1..at + 5].try_into().expect("4 bytes"));
+        (at as i64 + 5 + i64::from(rel)) as usize
+    }
+
+    #[test]
+    fn a_site_jumps_to_its_trampoline_and_keeps_its_call() {
+        let mut text = vec![0x90; 100];
+        text.extend(OPENS);
+        let len = text.len();
+        text.resize(512, 0);
+        for (is_loader, target) in [(false, BASE), (true, code::loader())] {
+            let mut text = text.clone();
+            assert_eq!(patch_text(&mut text, len, is_loader), 1);
+            let to = follow(&text, 100);
+            assert_eq!(text[105..113], OPENS[5..]);
+            assert_eq!(text[to..to + 5], OPENS[..5]);
+            assert_eq!(text[to + 5..to + 8], [0x48, 0x8d, 0x0d]);
+            let rel = i32::from_le_bytes(text[to + 8..to + 12].try_into().expect("4 bytes"));
+            assert_eq!(to as i64 + 12 + i64::from(rel), 105);
+            let way = follow(&text, to + 12);
+            assert_eq!(text[way + 2..way + 10], target.to_le_bytes());
+        }
+    }
+
+    #[test]
+    fn an_open_that_takes_the_working_directory_is_one() {
+        let mut text = OPENS[..5].to_vec();
+        text.extend(BETWEEN[1]);
+        text.extend(&OPENS[5..]);
+        let original = text.clone();
+        text.resize(256, 0);
+        assert_eq!(patch_text(&mut text, original.len(), false), 1);
+        assert_eq!(text[5..original.len()], original[5..]);
+        let to = follow(&text, 0);
+        assert_eq!(text[to..to + 13], original[..13]);
+        let rel = i32::from_le_bytes(text[to + 16..to + 20].try_into().expect("4 bytes"));
+        assert_eq!(to as i64 + 20 + i64::from(rel), 13);
+    }
+
+    #[test]
+    fn what_is_no_such_site_stays() {
+        let other_number = [
+            0xb8, 0x3b, 0, 0, 0, 0x0f, 0x05, 0x48, 0x3d, 0, 0xf0, 0xff, 0xff,
+        ];
+        let no_compare = [
+            0xb8, 1, 1, 0, 0, 0x0f, 0x05, 0xc3, 0x90, 0x90, 0x90, 0x90, 0x90,
+        ];
+        for site in [other_number, no_compare] {
+            let mut text = site.to_vec();
+            text.resize(256, 0);
+            let mut patched = text.clone();
+            assert_eq!(patch_text(&mut patched, 13, false), 0);
+            assert_eq!(patched[..13], text[..13]);
+        }
+    }
+
+    #[test]
+    fn without_room_nothing_is_patched() {
+        let mut text = OPENS.to_vec();
+        text.resize(40, 0);
+        assert_eq!(patch_text(&mut text, 13, false), 0);
+        assert_eq!(text[..13], OPENS);
+    }
+
+    #[track_caller]
+    fn check(path: &str, is_loader: bool, sites: usize) {
+        let Ok(original) = std::fs::read(path) else {
+            return;
+        };
+        let mut file = original.clone();
+        let text = patch(&mut file, is_loader).expect("it can be patched");
+        assert!(text.sites >= sites, "{text:?}");
+        assert!(!text.build_id.is_empty());
+        let range = text.offset as usize..(text.offset + text.len) as usize;
+        assert_ne!(original[range.clone()], file[range.clone()]);
+        assert_eq!(original[..range.start], file[..range.start]);
+        assert_eq!(original[range.end..], file[range.end..]);
+    }
+
+    #[test]
+    fn those_of_this_machine_are_patched() {
+        check("/lib64/ld-linux-x86-64.so.2", true, 6);
+        check("/lib/x86_64-linux-gnu/libc.so.6", false, 15);
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        for mut file in [Vec::new(), vec![0; 4096], b"\x7fELF\x02\x01\x01".to_vec()] {
+            assert_eq!(patch(&mut file, false), None);
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn damaged_files_are_patched_or_refused(
+            damage in proptest::collection::vec((0_usize..1024, proptest::num::u8::ANY), 1..16),
+            len in 0_usize..300_000,
+        ) {
+            if let Ok(mut file) = std::fs::read("/lib64/ld-linux-x86-64.so.2") {
+                file.truncate(len.max(1024));
+                for (at, byte) in damage {
+                    file[at] = byte;
+                }
+                let len = file.len() as u64;
+                if let Some(text) = patch(&mut file, true) {
+                    assert!(text.offset + text.len <= len);
+                }
+            }
+        }
+    }
+}

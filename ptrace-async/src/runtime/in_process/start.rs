@@ -1,0 +1,407 @@
+//! Programs that make their calls in process from their first instruction on.
+//!
+//! Most processes of a build live a few milliseconds, too shortly for patching
+//! them to be worth it. So what they run is patched beforehand, once (`image`):
+//! the text of the loader, and the C library. When an execve has succeeded, the
+//! task is about to enter the loader. A few instructions are written there,
+//! which map our code and go on in it; that maps the logs and the patched text
+//! of the loader, in place of the text (and of those instructions), and enters the
+//! loader as the kernel would have. When the loader opens a C library of which
+//! there is a copy, the code gives it the copy under the same number. All this
+//! takes no stop.
+//!
+//! What a program can notice: names of memory files in `/proc/self/maps`, where
+//! it maps the loader's text and the library, and the numbers of devices and
+//! inodes there. Programs that open the library themselves, to read or to copy
+//! it, get the real one, because only the loader's opens are answered so.
+//!
+//! **Why it is safe.** A text is replaced only by a patched copy of itself: the
+//! build's number that lies in the tracee's memory, a hash of the contents, is
+//! compared. A library is known by device, inode, length and times of the very
+//! file that was opened, and the copy by device and inode of the file that was
+//! opened instead, since a path in `/proc` may lead elsewhere in another
+//! namespace. The same holds for the memory of logs: it has a number in it
+//! that nobody else knows. A fresh program has no signal handlers, so nobody
+//! returns into the instructions. If anything fails (no `/proc`, a limit of
+//! memory or descriptors), the task stops with a breakpoint, gets back what it
+//! had, and starts as ever.
+
+use std::ffi::OsStr;
+use std::fs::{File, Metadata, OpenOptions};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::{self, Read};
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use rustc_hash::FxHashSet;
+
+use super::Mapped;
+use super::code::{self, BASE, CODE_LEN, LIBRARIES, LIBRARY_LEN, MAX_LIBRARIES, START_WORDS};
+use super::image::{Text, patch};
+use super::log::{Arena, FILE_LEN, Log};
+use crate::event::Tid;
+use crate::runtime::slot::Slot;
+use crate::runtime::tracee::{Exec, Tracee};
+use crate::runtime::{Interception, Shared};
+use crate::sys;
+
+/// Loaders that are looked for at most: a static program looks like an unknown one.
+const MAX_ATTEMPTS: u32 = 16;
+/// Programs that may fail to start this way before none does any more.
+const MAX_FAILURES: u32 = 8;
+/// The code segment of 64-bit programs.
+const CODE_SEGMENT: u64 = 0x33;
+/// Raised when copies are made otherwise than by the same code before.
+const VERSION: u32 = 1;
+/// Copies that are kept at most.
+const MAX_KEPT: usize = 8;
+/// A file that is longer is no loader or C library.
+const MAX_LEN: u64 = 64 << 20;
+
+/// What there are patched copies of.
+#[derive(Debug, Default)]
+pub(in super::super) struct Images {
+    loaders: Vec<Loader>,
+    libraries: Vec<File>,
+    /// Where copies of libraries are kept for the next time.
+    pub(super) dir: Option<PathBuf>,
+    /// Libraries that were considered.
+    seen: FxHashSet<Vec<u8>>,
+    attempts: u32,
+    failures: u32,
+}
+
+/// A loader whose patched text is in the file of the arena.
+#[derive(Debug, Clone)]
+struct Loader {
+    text: Text,
+    at: u64,
+}
+
+/// What a task that is starting gets back if it fails to.
+#[derive(Debug)]
+pub(in super::super) struct Starting {
+    registers: libc::user_regs_struct,
+    original: Vec<u8>,
+}
+
+impl Images {
+    /// The loader that a task is about to enter at `entry`, and where it lies.
+    fn loader_at(&mut self, arena: &Arena, tid: Tid, entry: u64) -> Option<(Loader, u64)> {
+        let is_known = |loader: &&Loader| {
+            let base = entry.wrapping_sub(loader.text.entry);
+            let mut found = vec![0; loader.text.build_id.len()];
+            base.is_multiple_of(code::PAGE)
+                && sys::read_memory(tid, base.wrapping_add(loader.text.build_id_at), &mut found)
+                    == found.len()
+                && found == loader.text.build_id
+        };
+        let known = self.loaders.iter().find(is_known).cloned();
+        let loader = match known {
+            Some(loader) => loader,
+            None if self.attempts < MAX_ATTEMPTS => {
+                self.attempts += 1;
+                let loader = self.find_loader(arena, tid, entry)?;
+                self.loaders.push(loader.clone());
+                loader
+            }
+            None => return None,
+        };
+        let base = entry.wrapping_sub(loader.text.entry);
+        Some((loader, base))
+    }
+
+    /// Makes a copy of what is mapped at `entry` if it is a loader.
+    fn find_loader(&self, arena: &Arena, tid: Tid, entry: u64) -> Option<Loader> {
+        let maps = std::fs::read_to_string(format!("/proc/{tid}/maps")).ok()?;
+        let path = maps.lines().find_map(|line| {
+            let (range, rest) = line.split_once(' ')?;
+            let (from, to) = range.split_once('-')?;
+            let from = u64::from_str_radix(from, 16).ok()?;
+            let to = u64::from_str_radix(to, 16).ok()?;
+            let path = rest.find('/').map(|at| &rest[at..])?;
+            (from..to).contains(&entry).then_some(path)
+        })?;
+        let original = read_file(&File::open(path).ok()?)?;
+        let mut patched = original.clone();
+        let text = patch(&mut patched, true).filter(|text| text.sites > 0)?;
+        let range = text.offset as usize..(text.offset + text.len) as usize;
+        // It is what lies there.
+        let mut found = vec![0; text.len as usize];
+        let address = entry.wrapping_sub(text.entry).wrapping_add(text.address);
+        let read = sys::read_memory(tid, address, &mut found);
+        if read != found.len() || found != original[range.clone()] {
+            return None;
+        }
+        let at = self
+            .loaders
+            .last()
+            .map_or(FILE_LEN, |last| last.at + last.text.len);
+        arena.file().set_len(at + text.len).ok()?;
+        arena.file().write_all_at(&patched[range], at).ok()?;
+        Some(Loader { text, at })
+    }
+
+    /// Makes a copy of a library that somebody has opened, if it is the C library.
+    pub(super) fn consider(&mut self, arena: &Arena, path: &[u8]) {
+        let index = self.libraries.len() as u64;
+        if index >= MAX_LIBRARIES
+            || !path.starts_with(b"/")
+            || !path.ends_with(b"/libc.so.6")
+            || !self.seen.insert(path.to_vec())
+        {
+            return;
+        }
+        // It will do without.
+        let Ok(Some((entry, copy))) = copy_library(path, self.dir.as_deref()) else {
+            return;
+        };
+        let at = LIBRARIES - BASE + index * LIBRARY_LEN;
+        let put = arena
+            .file()
+            .write_all_at(&entry[8..], at + 8)
+            .and_then(|()| arena.file().write_all_at(&entry[..8], at));
+        if put.is_ok() {
+            self.libraries.push(copy);
+        }
+    }
+}
+
+/// Reads all of a file that does not change meanwhile.
+fn read_file(file: &File) -> Option<Vec<u8>> {
+    let before = file.metadata().ok().filter(|data| data.len() <= MAX_LEN)?;
+    let mut bytes = Vec::with_capacity(before.len() as usize);
+    file.take(MAX_LEN).read_to_end(&mut bytes).ok()?;
+    let after = file.metadata().ok()?;
+    (identity(&before) == identity(&after) && bytes.len() as u64 == after.len()).then_some(bytes)
+}
+
+/// A patched copy, and what the code in tracees is to know of it.
+fn copy_library(path: &[u8], dir: Option<&Path>) -> io::Result<Option<(Vec<u8>, File)>> {
+    let file = File::open(OsStr::from_bytes(path))?;
+    let it = file.metadata()?;
+    let kept = dir.map(|dir| dir.join(name_of_copy(&it)));
+    let known = kept.as_deref().and_then(|path| open_copy(path, &it));
+    let copy = match known {
+        Some(copy) => copy,
+        None => {
+            let Some(mut bytes) = read_file(&file) else {
+                return Ok(None);
+            };
+            if patch(&mut bytes, false).is_none_or(|text| text.sites == 0) {
+                return Ok(None);
+            }
+            let kept = kept.and_then(|path| keep_copy(&path, &bytes).ok());
+            match kept {
+                Some(copy) => copy,
+                None => {
+                    let copy = super::log::memory_file(c"libc.so.6")?;
+                    copy.write_all_at(&bytes, 0)?;
+                    copy
+                }
+            }
+        }
+    };
+    let its = copy.metadata()?;
+    let mut words = vec![1];
+    words.extend(identity(&it));
+    words.extend([its.dev(), its.ino()]);
+    let mut entry: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    entry.extend(path_of(&copy));
+    Ok((entry.len() as u64 <= LIBRARY_LEN).then_some((entry, copy)))
+}
+
+/// What tells a file, and this content of it, from all others.
+fn identity(file: &Metadata) -> [u64; 7] {
+    [
+        file.dev(),
+        file.ino(),
+        file.len(),
+        file.mtime().cast_unsigned(),
+        file.mtime_nsec().cast_unsigned(),
+        file.ctime().cast_unsigned(),
+        file.ctime_nsec().cast_unsigned(),
+    ]
+}
+
+/// Under which a copy is kept: by what it is a copy of, and what was patched in.
+fn name_of_copy(file: &Metadata) -> String {
+    let mut hasher = DefaultHasher::new();
+    (identity(file), code::bytes(), code::PERFORMED, VERSION).hash(&mut hasher);
+    format!("libc.so.6-{:016x}", hasher.finish())
+}
+
+/// Opens a copy that we keep.
+fn open_copy(path: &Path, original: &Metadata) -> Option<File> {
+    let copy = File::open(path).ok()?;
+    let its = copy.metadata().ok()?;
+    // Nobody else may have put it there.
+    let owner = std::fs::metadata("/proc/self").ok()?.uid();
+    let is_ours = its.uid() == owner && its.mode() & 0o022 == 0;
+    (is_ours && its.is_file() && its.len() == original.len()).then_some(copy)
+}
+
+/// Keeps a copy; it is complete when it has its name, whatever happens.
+fn keep_copy(path: &Path, bytes: &[u8]) -> io::Result<File> {
+    let dir = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
+    std::fs::create_dir_all(dir)?;
+    let old = std::fs::read_dir(dir)?.filter_map(Result::ok);
+    let old: Vec<_> = old.map(|entry| entry.path()).collect();
+    if old.len() >= MAX_KEPT {
+        for path in old {
+            // What is mapped or open stays so.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+    let draft = path.with_extension(std::process::id().to_string());
+    let mut options = OpenOptions::new();
+    let file = options
+        .write(true)
+        .create_new(true)
+        .mode(0o644)
+        .open(&draft)?;
+    let written = file
+        .write_all_at(bytes, 0)
+        .and_then(|()| file.sync_data())
+        .and_then(|()| std::fs::rename(&draft, path))
+        .and_then(|()| File::open(path));
+    if written.is_err() {
+        let _ = std::fs::remove_file(&draft);
+    }
+    written
+}
+
+/// Where tracees open a file of ours, with its NUL.
+pub(super) fn path_of(file: &File) -> Vec<u8> {
+    let (process, fd) = (std::process::id(), file.as_raw_fd());
+    format!("/proc/{process}/fd/{fd}\0").into_bytes()
+}
+
+impl Tracee<Exec> {
+    /// Has lookups of the program that was just executed performed and logged in
+    /// its process, from its first one on, if that is possible: if it is
+    /// started by a loader that is known or can be found. Ask
+    /// [`Handle::logged`](super::super::Handle::logged) at every stop from then
+    /// on.
+    pub fn perform_in_process(&self) {
+        // If it is not, all is as it was.
+        let _ = self.start_in_process();
+    }
+
+    fn start_in_process(&self) -> Option<()> {
+        let Interception::Seccomp(filter) = &self.shared().options.interception else {
+            return None;
+        };
+        let token = filter.token()?;
+        let space = self.space();
+        let state = &space.in_process;
+        if state.refused.get() || self.slot().confined.get() || space.logs() {
+            return None;
+        }
+        let tid = self.tid();
+        let arena = self.shared().arena().ok()?;
+        let mut images = arena.images.borrow_mut();
+        if images.failures > MAX_FAILURES {
+            return None;
+        }
+        let original = self.registers().ok()?;
+        if original.cs != CODE_SEGMENT {
+            return None;
+        }
+        let (loader, base) = images.loader_at(&arena, tid, original.rip)?;
+        let log = Log::new(&arena)?;
+
+        let mut block = [
+            base.wrapping_add(loader.text.address),
+            loader.text.len,
+            loader.at,
+            log.place(),
+            original.rip,
+        ]
+        .map(u64::to_le_bytes)
+        .concat();
+        let path_at = block.len() as u64;
+        block.extend(path_of(arena.file()));
+        block.resize(START_WORDS as usize * 8, 0);
+        let block_at = original.rsp.checked_sub(2 * START_WORDS * 8)? & !15;
+        sys::write_memory(tid, block_at, &block).ok()?;
+
+        let code = code::entry();
+        let mut replaced = vec![0; code.len()];
+        if sys::read_memory(tid, original.rip, &mut replaced) != replaced.len() {
+            return None;
+        }
+        let mut registers = original;
+        registers.rdi = i64::from(libc::AT_FDCWD).cast_unsigned();
+        registers.rsi = block_at + path_at;
+        registers.rdx = (libc::O_RDWR | libc::O_CLOEXEC) as u64;
+        registers.r10 = token;
+        registers.rbp = token;
+        registers.rbx = BASE;
+        registers.r12 = CODE_LEN;
+        registers.r13 = (libc::PROT_READ | libc::PROT_EXEC) as u64;
+        registers.r14 = (libc::MAP_SHARED | libc::MAP_FIXED_NOREPLACE) as u64;
+        registers.r15 = block_at;
+        put_code(tid, original.rip, code).ok()?;
+        self.set_registers(&registers).ok()?;
+        self.slot().starting.replace(Some(Box::new(Starting {
+            registers: original,
+            original: replaced,
+        })));
+        *state.mapped.borrow_mut() = Some(Mapped::new(log, None, tid));
+        space.tell_sharing();
+        self.shared().note_patched(&space);
+        Some(())
+    }
+}
+
+/// Writes whole words, which is quicker than opening the task's memory.
+fn put_code(tid: Tid, address: u64, code: &[u8]) -> io::Result<()> {
+    let (words, rest) = code.as_chunks::<8>();
+    for (index, word) in words.iter().enumerate() {
+        sys::poke(tid, address + 8 * index as u64, u64::from_le_bytes(*word))?;
+    }
+    let at = address + 8 * words.len() as u64;
+    let mut last = [0; 8];
+    if sys::read_memory(tid, at, &mut last) != last.len() {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    last[..rest.len()].copy_from_slice(rest);
+    sys::poke(tid, at, u64::from_le_bytes(last))
+}
+
+impl Shared {
+    /// A task stopped with SIGTRAP. If that says that it failed to start in
+    /// process, it starts as it would have, and this is true.
+    pub(in super::super) fn failed_to_start(&self, slot: &Rc<Slot>) -> bool {
+        let tid = slot.tid.get();
+        let Ok(registers) = sys::registers(tid) else {
+            return false;
+        };
+        let Some(at) = registers.rip.checked_sub(1) else {
+            return false;
+        };
+        let starting = slot.starting.take();
+        let is_ours = |starting: &Starting| {
+            let from = starting.registers.rip;
+            (from..from + starting.original.len() as u64).contains(&at) || code::starts(at)
+        };
+        let Some(starting) = starting.filter(|starting| is_ours(starting)) else {
+            return false;
+        };
+        // Errors mean that the task is gone.
+        let _ = sys::write_memory(tid, starting.registers.rip, &starting.original);
+        let _ = sys::set_registers(tid, &starting.registers);
+        let space = slot.space.borrow().clone();
+        space.in_process.refused.set(true);
+        *space.in_process.mapped.borrow_mut() = None;
+        if let Ok(arena) = self.arena() {
+            arena.images.borrow_mut().failures += 1;
+        }
+        self.resume(slot, self.usual_resume(), 0);
+        true
+    }
+}

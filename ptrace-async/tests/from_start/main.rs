@@ -1,0 +1,20 @@
+//! Programs that perform their lookups by themselves from their first
+//! instruction on: all that holds for those that come to it later, and what is
+//! particular to them.
+
+#[path = "../in_process/calls.rs"]
+mod calls;
+#[path = "../common/mod.rs"]
+mod common;
+#[path = "../in_process/limits.rs"]
+mod limits;
+#[path = "../in_process/processes.rs"]
+mod processes;
+#[path = "../in_process/signals.rs"]
+mod signals;
+mod starts;
+#[path = "../in_process/support.rs"]
+mod support;
+
+/// They begin with it.
+const FROM_START: bool = true;
