@@ -141,9 +141,16 @@ impl fmt::Display for Dti {
 }
 
 /// The text is no thread id.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("not a thread id: `{0}`")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseDtiError(String);
+
+impl fmt::Display for ParseDtiError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "not a thread id: `{}`", self.0)
+    }
+}
+
+impl std::error::Error for ParseDtiError {}
 
 impl FromStr for Dti {
     type Err = ParseDtiError;

@@ -8,6 +8,7 @@
 
 use std::env;
 use std::ffi::OsStr;
+use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -80,28 +81,57 @@ pub(crate) fn complain(message: &dyn std::fmt::Display) {
 }
 
 /// Why a session cannot start.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug)]
 pub(crate) enum StartError {
-    #[error("unknown mode RR_CHANNEL={0}: use record, replay or off; running as if off")]
     Mode(String),
-    #[error(
-        "{} already holds a recording: remove it, or name another directory in RR_CHANNEL_LOG; \
-         running as if off", .0.display()
-    )]
     Occupied(PathBuf),
-    #[error("cannot record to {}: {source}; running as if off", .dir.display())]
-    Create { dir: PathBuf, source: io::Error },
-    #[error("cannot replay {0}; running as if off")]
-    Recording(#[from] RecordingError),
-    #[error(
-        "cannot replay {}: it is a recording of `{recorded}`, and this is `{running}`; \
-         running as if off", .dir.display()
-    )]
+    Create {
+        dir: PathBuf,
+        source: io::Error,
+    },
+    Recording(RecordingError),
     Program {
         dir: PathBuf,
         recorded: String,
         running: String,
     },
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StartError::Mode(mode) => write!(
+                f,
+                "unknown mode RR_CHANNEL={mode}: use record, replay or off"
+            ),
+            StartError::Occupied(dir) => write!(
+                f,
+                "{} already holds a recording: remove it, or name another directory in \
+                 RR_CHANNEL_LOG",
+                dir.display()
+            ),
+            StartError::Create { dir, source } => {
+                write!(f, "cannot record to {}: {source}", dir.display())
+            }
+            StartError::Recording(error) => write!(f, "cannot replay {error}"),
+            StartError::Program {
+                dir,
+                recorded,
+                running,
+            } => write!(
+                f,
+                "cannot replay {}: it is a recording of `{recorded}`, and this is `{running}`",
+                dir.display()
+            ),
+        }?;
+        f.write_str("; running as if off")
+    }
+}
+
+impl From<RecordingError> for StartError {
+    fn from(error: RecordingError) -> Self {
+        StartError::Recording(error)
+    }
 }
 
 impl Session {

@@ -13,8 +13,11 @@ use crate::context;
 
 /// The kernel's id of the calling thread.
 pub(crate) fn tid() -> i32 {
+    // By its number, as the C library's function is not in every version of the crate.
     // SAFETY: no arguments, cannot fail.
-    unsafe { libc::gettid() }
+    let tid = unsafe { libc::syscall(libc::SYS_gettid) };
+    // Threads' ids are ints.
+    tid as i32
 }
 
 /// Whether the calling thread runs `main`: the kernel gives it the process's id.

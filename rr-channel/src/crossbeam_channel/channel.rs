@@ -134,7 +134,14 @@ fn timer(
 /// static NEVER: Receiver<i32> = never();
 /// assert!(NEVER.try_recv().is_err());
 /// ```
+#[cfg(feature = "upstream-0.5.16")]
 pub const fn never<T>() -> Receiver<T> {
+    Receiver(R::Raw(raw::never()))
+}
+
+/// Creates a receiver that never delivers messages.
+#[cfg(not(feature = "upstream-0.5.16"))]
+pub fn never<T>() -> Receiver<T> {
     Receiver(R::Raw(raw::never()))
 }
 

@@ -31,4 +31,6 @@ pub use self::iter::{IntoIter, Iter, TryIter};
 pub use self::select::{Select, SelectedOperation};
 #[doc(hidden)]
 pub use crate::crossbeam_channel_internal;
-pub use crate::{select, select_biased};
+pub use crate::select;
+#[cfg(feature = "upstream-0.5.14")]
+pub use crate::select_biased;

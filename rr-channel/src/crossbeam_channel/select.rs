@@ -90,17 +90,18 @@ impl<'a> Select<'a> {
 
     /// Creates an empty list of channel operations with biased selection: of several
     /// operations that are ready, the first is selected.
+    #[cfg(feature = "upstream-0.5.14")]
     pub fn new_biased() -> Self {
         Select::with_bias(true)
     }
 
     fn with_bias(biased: bool) -> Self {
         let raw = || {
+            #[cfg(feature = "upstream-0.5.14")]
             if biased {
-                raw::Select::new_biased()
-            } else {
-                raw::Select::new()
+                return raw::Select::new_biased();
             }
+            raw::Select::new()
         };
         Select(match session() {
             Session::Off => K::Raw(raw()),

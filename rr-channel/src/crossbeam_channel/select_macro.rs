@@ -203,6 +203,7 @@ macro_rules! select {
 
 /// Waits until one of several channel operations can go ahead, and performs it; if
 /// several can, the first of them. See [`select!`](crate::select!).
+#[cfg(feature = "upstream-0.5.14")]
 #[macro_export]
 macro_rules! select_biased {
     () => { compile_error!("empty `select!` block") };

@@ -3,6 +3,7 @@
 //! **Invariant:** no input makes this module panic, loop without end per byte
 //! read, or allocate more than in proportion to the file's size.
 
+use std::fmt;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,10 +18,9 @@ use super::{
 use crate::identity::{Dti, ThreadId};
 
 /// Why a file is no log that can be read.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug)]
 pub enum LogError {
     /// The file could not be read at all.
-    #[error("cannot read {}: {source}", .path.display())]
     Io {
         /// The file or directory.
         path: PathBuf,
@@ -28,16 +28,13 @@ pub enum LogError {
         source: io::Error,
     },
     /// The file does not start as a log does.
-    #[error("not an rr-channel log")]
     NotALog,
     /// The log has another format version.
-    #[error("log has format version {found}, this build reads {FORMAT_VERSION}: record again")]
     Version {
         /// The version in the file.
         found: u8,
     },
     /// The file ends before the data that its header promises.
-    #[error("log is truncated: {promised} bytes of events promised, {found} there")]
     Truncated {
         /// The length according to the header.
         promised: u64,
@@ -45,19 +42,49 @@ pub enum LogError {
         found: u64,
     },
     /// The header's fields contradict each other.
-    #[error("log header is damaged: {0}")]
     Header(&'static str),
     /// The bytes do not match the checksum of a sealed log.
-    #[error("log is damaged: its checksum does not match")]
     Checksum,
     /// The bytes at some event are no event.
-    #[error("log is damaged at byte {at}, after {events} events")]
     Body {
         /// Offset within the body.
         at: usize,
         /// Events read before it.
         events: u64,
     },
+}
+
+impl fmt::Display for LogError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LogError::Io { path, source } => {
+                write!(f, "cannot read {}: {source}", path.display())
+            }
+            LogError::NotALog => f.write_str("not an rr-channel log"),
+            LogError::Version { found } => write!(
+                f,
+                "log has format version {found}, this build reads {FORMAT_VERSION}: record again"
+            ),
+            LogError::Truncated { promised, found } => write!(
+                f,
+                "log is truncated: {promised} bytes of events promised, {found} there"
+            ),
+            LogError::Header(what) => write!(f, "log header is damaged: {what}"),
+            LogError::Checksum => f.write_str("log is damaged: its checksum does not match"),
+            LogError::Body { at, events } => {
+                write!(f, "log is damaged at byte {at}, after {events} events")
+            }
+        }
+    }
+}
+
+impl std::error::Error for LogError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            LogError::Io { source, .. } => Some(source),
+            _ => None,
+        }
+    }
 }
 
 /// One thread's log, header checked, events still packed.

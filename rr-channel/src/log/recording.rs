@@ -1,6 +1,7 @@
 //! A recording as a whole: the directory, its `session` file, the threads it names.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -23,10 +24,9 @@ pub(crate) fn file_name(thread: ThreadId) -> String {
 }
 
 /// Why a directory is no recording that can be read.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug)]
 pub enum RecordingError {
     /// A file of it cannot be read at all.
-    #[error("cannot read {}: {source}", .path.display())]
     Io {
         /// The file.
         path: PathBuf,
@@ -34,7 +34,6 @@ pub enum RecordingError {
         source: io::Error,
     },
     /// A file of it is damaged.
-    #[error("{}: {source}", .path.display())]
     Log {
         /// The file.
         path: PathBuf,
@@ -42,19 +41,43 @@ pub enum RecordingError {
         source: LogError,
     },
     /// Its `session` file is not one.
-    #[error("{}: it is no recording", .0.display())]
     NotARecording(PathBuf),
     /// It was made by another version of this crate.
-    #[error(
-        "{}: the recording has version {found}, this build reads {VERSION}: record again",
-        .path.display()
-    )]
     Version {
         /// The directory.
         path: PathBuf,
         /// The version that the recording has.
         found: String,
     },
+}
+
+impl fmt::Display for RecordingError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RecordingError::Io { path, source } => {
+                write!(f, "cannot read {}: {source}", path.display())
+            }
+            RecordingError::Log { path, source } => write!(f, "{}: {source}", path.display()),
+            RecordingError::NotARecording(path) => {
+                write!(f, "{}: it is no recording", path.display())
+            }
+            RecordingError::Version { path, found } => write!(
+                f,
+                "{}: the recording has version {found}, this build reads {VERSION}: record again",
+                path.display()
+            ),
+        }
+    }
+}
+
+impl std::error::Error for RecordingError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            RecordingError::Io { source, .. } => Some(source),
+            RecordingError::Log { source, .. } => Some(source),
+            RecordingError::NotARecording(_) | RecordingError::Version { .. } => None,
+        }
+    }
 }
 
 /// A recorded thread, as the `session` file has it.
