@@ -23,6 +23,7 @@ struct Place {
 const LIBRARIES: &[&str] = &[
     "rr-channel",
     "rr-channel/shims",
+    "rr-channel/tools",
     "ptrace-async",
     "ptrace-async/replay",
     "process-cache",
@@ -39,6 +40,10 @@ const PLACES: &[Place] = &[
     Place {
         dir: "rr-channel/shims",
         may_use: &["rr-channel", "rr-channel/shims"],
+    },
+    Place {
+        dir: "rr-channel/tools",
+        may_use: &["rr-channel"],
     },
     Place {
         dir: "ptrace-async",

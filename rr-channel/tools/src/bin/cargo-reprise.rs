@@ -1,0 +1,7 @@
+//! `cargo reprise`: see [`rr_channel_tools::reprise`].
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    rr_channel_tools::reprise::main()
+}

@@ -1,0 +1,466 @@
+//! Calling cargo on a project without leaving traces in it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::env;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, bail, ensure};
+use serde::Deserialize;
+
+use super::patch::{self, NAME};
+
+/// Makes a stable cargo accept `-Z` options; rust-analyzer uses it for the same purpose.
+/// Unlike `RUSTC_BOOTSTRAP` it means nothing to compilers and build scripts.
+pub(super) const CHANNEL: &str = "__CARGO_TEST_CHANNEL_OVERRIDE_DO_NOT_USE_THIS";
+
+const CRATES_IO: &str = "registry+https://github.com/rust-lang/crates.io-index";
+
+/// Crates by which threads synchronise, and whose order is not recorded.
+const UNCOVERED: &[&str] = &[
+    "async-channel",
+    "async-std",
+    "flume",
+    "ipc-channel",
+    "kanal",
+    "parking_lot",
+    "rayon",
+    "smol",
+    "tokio",
+];
+
+/// Those of a user's arguments that concern more than one call of cargo.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Shared {
+    /// Where the project is, its configuration, `--offline`: for every call.
+    pass: Vec<String>,
+    /// The project's lock file must need no change, before it is patched.
+    locked: bool,
+    targets: Vec<String>,
+    target_dir: Option<PathBuf>,
+}
+
+impl Shared {
+    /// Takes what is shared out of the arguments of a cargo command; the rest stays.
+    pub(super) fn take(args: &mut Vec<String>) -> Shared {
+        let mut shared = Shared::default();
+        let mut rest = Vec::new();
+        let mut given = std::mem::take(args).into_iter();
+        while let Some(arg) = given.next() {
+            if arg == "--" {
+                rest.push(arg);
+                rest.extend(given);
+                break;
+            }
+            let (name, attached) = match arg.split_once('=') {
+                Some((name, value)) if name.starts_with("--") => {
+                    (name.to_owned(), Some(value.to_owned()))
+                }
+                _ => (arg, None),
+            };
+            match name.as_str() {
+                "--locked" => shared.locked = true,
+                "--offline" => shared.pass.push(name),
+                "--frozen" => {
+                    shared.locked = true;
+                    shared.pass.push("--offline".to_owned());
+                }
+                "--manifest-path" | "--config" => {
+                    shared.pass.push(name);
+                    shared.pass.extend(attached.or_else(|| given.next()));
+                }
+                "--target-dir" => {
+                    shared.target_dir = attached.or_else(|| given.next()).map(PathBuf::from);
+                }
+                "--target" => {
+                    let value = attached.or_else(|| given.next());
+                    shared.targets.extend(value.clone());
+                    rest.push(name);
+                    rest.extend(value);
+                }
+                _ => rest.push(match attached {
+                    Some(value) => format!("{name}={value}"),
+                    None => name,
+                }),
+            }
+        }
+        *args = rest;
+        shared
+    }
+}
+
+/// A project, and where what is made for it is kept.
+#[derive(Debug)]
+pub(super) struct Project {
+    shared: Shared,
+    cargo: Version,
+    /// The project's own lock file, which is only read.
+    lock: PathBuf,
+    /// The directory of everything that is made.
+    pub(super) dir: PathBuf,
+}
+
+/// How to call cargo so that it builds the patched project.
+#[derive(Debug)]
+pub(super) struct Patched {
+    /// Crates in the dependency graph whose order is not recorded.
+    pub(super) uncovered: BTreeSet<String>,
+    options: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Metadata {
+    packages: Vec<Package>,
+    target_directory: PathBuf,
+    workspace_root: PathBuf,
+}
+
+#[derive(Debug, Deserialize)]
+struct Package {
+    name: String,
+    version: String,
+    /// `None` if it lies in a directory of the user's.
+    source: Option<String>,
+    manifest_path: PathBuf,
+    features: BTreeMap<String, Vec<String>>,
+}
+
+impl Package {
+    fn is_patchable(&self) -> bool {
+        self.name == NAME && self.version.starts_with("0.5.")
+    }
+}
+
+impl Project {
+    /// Finds the project that cargo finds with the same arguments.
+    ///
+    /// # Errors
+    /// If there is none, or no cargo that can be used.
+    pub(super) fn find(shared: Shared) -> anyhow::Result<Self> {
+        let mut project = Project {
+            shared,
+            cargo: Version::ask()?,
+            lock: PathBuf::new(),
+            dir: PathBuf::new(),
+        };
+        let metadata = project.metadata(&["--no-deps".to_owned()])?;
+        project.lock = metadata.workspace_root.join("Cargo.lock");
+        project.dir = match &project.shared.target_dir {
+            Some(dir) => std::path::absolute(dir)?,
+            None => metadata.target_directory,
+        }
+        .join("reprise");
+        Ok(project)
+    }
+
+    /// Cargo's `subcommand` on the project, with `options`.
+    fn command(&self, subcommand: &str, options: &[String]) -> Command {
+        let mut command = cargo();
+        command
+            .arg(subcommand)
+            .args(&self.shared.pass)
+            .args(options);
+        if !self.cargo.has_lockfile_path() {
+            command.arg("-Zlockfile-path").env(CHANNEL, "nightly");
+        }
+        command
+    }
+
+    fn metadata(&self, options: &[String]) -> anyhow::Result<Metadata> {
+        let mut command = self.command("metadata", options);
+        let output = command
+            .arg("--format-version=1")
+            .output()
+            .context("cannot start cargo")?;
+        ensure!(
+            output.status.success(),
+            "`cargo metadata` failed:\n{}",
+            String::from_utf8_lossy(&output.stderr).trim_end()
+        );
+        serde_json::from_slice(&output.stdout).context("reading what `cargo metadata` says")
+    }
+
+    /// Patches the project's dependencies: makes the crates and the lock file that
+    /// the returned way to call cargo uses.
+    ///
+    /// # Errors
+    /// If there is nothing to patch, or the patch could not be made or was not used.
+    pub(super) fn patch(&self) -> anyhow::Result<Patched> {
+        let dir = self.dir.join("patch");
+        fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
+        let guard = File::create(dir.join("lock"))?;
+        guard
+            .lock()
+            .with_context(|| format!("cannot lock {}", dir.display()))?;
+
+        let plain_lock = dir.join("plain/Cargo.lock");
+        take_over(&self.lock, &plain_lock)?;
+        let mut options = vec!["--all-features".to_owned()];
+        options.extend(lock_options(&plain_lock));
+        if self.shared.locked {
+            options.push("--locked".to_owned());
+        }
+        let plain = self.metadata(&options)?;
+        let upstream = upstream(&plain)?;
+        let source = upstream
+            .manifest_path
+            .parent()
+            .context("a manifest lies in no directory")?;
+        let made = patch::generate(&dir, &upstream.version, &upstream.features, source)?;
+
+        let lock = dir.join("Cargo.lock");
+        renew(&plain_lock, &lock)?;
+        let mut options = lock_options(&lock);
+        options.extend(config(
+            &format!("patch.crates-io.{NAME}.path"),
+            &made.to_string_lossy(),
+        )?);
+        let mut asked = options.clone();
+        asked.push("--all-features".to_owned());
+        let patched = self.metadata(&asked)?;
+        verify(&patched, &made)?;
+
+        if self.shared.target_dir.is_none() {
+            options.push("--target-dir".to_owned());
+            options.push(self.dir.join("build").to_string_lossy().into_owned());
+        }
+        Ok(Patched {
+            uncovered: plain
+                .packages
+                .into_iter()
+                .filter(|package| {
+                    UNCOVERED.contains(&package.name.as_str())
+                        || (package.name == NAME && !package.is_patchable())
+                })
+                .map(|package| match package.name.as_str() {
+                    NAME => format!("{NAME} {}", package.version),
+                    _ => package.name,
+                })
+                .collect(),
+            options,
+        })
+    }
+
+    /// A cargo command on the patched project, whose executables are run by `runner`.
+    pub(super) fn run(
+        &self,
+        patched: &Patched,
+        subcommand: &str,
+        args: &[String],
+        runner: &[String],
+    ) -> anyhow::Result<Command> {
+        let mut command = self.command(subcommand, &patched.options);
+        if let Some(dir) = &self.shared.target_dir {
+            command.arg("--target-dir").arg(dir);
+        }
+        let runner = serde_json::to_string(runner)?;
+        for target in self.shared.targets.iter().chain([&self.cargo.host]) {
+            command
+                .arg("--config")
+                .arg(format!("target.{target}.runner={runner}"));
+        }
+        command.args(args);
+        for (name, _) in env::vars_os() {
+            if name.to_string_lossy().starts_with("RR_CHANNEL") {
+                command.env_remove(name);
+            }
+        }
+        Ok(command)
+    }
+}
+
+/// The package to be replaced.
+fn upstream(metadata: &Metadata) -> anyhow::Result<&Package> {
+    let mut found = metadata.packages.iter().filter(|p| p.is_patchable());
+    let Some(package) = found.next() else {
+        bail!(
+            "nothing to record: no package that this project depends on is {NAME} 0.5; \
+             its other channels, threads and locks are not covered without a change of its source"
+        );
+    };
+    match package.source.as_deref() {
+        Some(CRATES_IO) => Ok(package),
+        Some(source) => bail!("{NAME} comes from {source}; only that of crates.io is replaced"),
+        None => bail!(
+            "{NAME} is a package of the project's own, in {}; only that of crates.io is replaced",
+            package.manifest_path.display()
+        ),
+    }
+}
+
+/// The patch was used, everywhere.
+fn verify(metadata: &Metadata, made: &Path) -> anyhow::Result<()> {
+    let manifest = made.join("Cargo.toml");
+    let (ours, others): (Vec<_>, Vec<_>) = metadata
+        .packages
+        .iter()
+        .filter(|package| package.is_patchable())
+        .partition(|package| package.manifest_path == manifest);
+    if let Some(other) = others.first() {
+        bail!(
+            "cargo did not use the patch for {NAME} {}: it takes {}",
+            other.version,
+            other.manifest_path.display()
+        );
+    }
+    ensure!(!ours.is_empty(), "cargo did not use the patch for {NAME}");
+    Ok(())
+}
+
+/// Makes `to` a copy of `from`, if there is one.
+fn take_over(from: &Path, to: &Path) -> anyhow::Result<()> {
+    match fs::read(from) {
+        Ok(bytes) => patch::write(to, &bytes),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error).with_context(|| format!("cannot read {}", from.display())),
+    }
+}
+
+/// Makes `to` a copy of `from` if `from` changed since that was last done: what cargo
+/// added to `to` meanwhile stays as it is.
+fn renew(from: &Path, to: &Path) -> anyhow::Result<()> {
+    let origin = to.with_extension("origin");
+    let bytes = fs::read(from).with_context(|| format!("cannot read {}", from.display()))?;
+    if to.exists() && fs::read(&origin).is_ok_and(|known| known == bytes) {
+        return Ok(());
+    }
+    patch::write(to, &bytes)?;
+    patch::write(&origin, &bytes)
+}
+
+fn lock_options(lock: &Path) -> Vec<String> {
+    // A string is a valid value, whatever is in it.
+    config("resolver.lockfile-path", &lock.to_string_lossy()).unwrap_or_default()
+}
+
+/// Options that set a key of cargo's configuration to a string.
+fn config(key: &str, value: &str) -> anyhow::Result<Vec<String>> {
+    // A string in JSON is one in TOML.
+    let value = serde_json::to_string(value)?;
+    Ok(vec!["--config".to_owned(), format!("{key}={value}")])
+}
+
+/// The cargo that started us.
+pub(super) fn cargo() -> Command {
+    Command::new(env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")))
+}
+
+/// What `cargo -vV` says.
+#[derive(Debug, PartialEq, Eq)]
+struct Version {
+    minor: u32,
+    host: String,
+}
+
+impl Version {
+    fn ask() -> anyhow::Result<Self> {
+        let output = cargo().arg("-vV").output().context("cannot start cargo")?;
+        let version = Version::parse(&String::from_utf8_lossy(&output.stdout))
+            .context("`cargo -vV` does not say which version it is")?;
+        ensure!(
+            version.minor >= 95,
+            "cargo 1.{} is too old: rr-channel needs 1.95",
+            version.minor
+        );
+        Ok(version)
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let value = |key| text.lines().find_map(|line| line.strip_prefix(key));
+        Some(Version {
+            minor: value("release: 1.")?.split('.').next()?.parse().ok()?,
+            host: value("host: ")?.to_owned(),
+        })
+    }
+
+    /// Whether the place of the lock file can be chosen without asking for an unstable
+    /// feature.
+    const fn has_lockfile_path(&self) -> bool {
+        self.minor >= 97
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(args: &str, rest: &str) -> Shared {
+        let mut args: Vec<_> = args.split(' ').map(str::to_owned).collect();
+        let shared = Shared::take(&mut args);
+        assert_eq!(args.join(" "), rest);
+        shared
+    }
+
+    #[test]
+    fn options_for_every_call_are_taken_out() {
+        let shared = check(
+            "--lib --manifest-path=a/Cargo.toml --frozen --config x=1 -p b -- --offline",
+            "--lib -p b -- --offline",
+        );
+        assert_eq!(
+            shared.pass,
+            [
+                "--manifest-path",
+                "a/Cargo.toml",
+                "--offline",
+                "--config",
+                "x=1"
+            ]
+        );
+        assert!(shared.locked);
+    }
+
+    #[test]
+    fn targets_are_known_and_stay() {
+        let shared = check("--target=t --features=a=b", "--target t --features=a=b");
+        assert_eq!(shared.targets, ["t"]);
+    }
+
+    #[test]
+    fn a_version_is_read() {
+        let text =
+            "cargo 1.95.0 (f2d3 2026-03-21)\nrelease: 1.95.0\nhost: x86_64-unknown-linux-gnu\n";
+        let version = Version::parse(text).unwrap();
+        assert_eq!(
+            (version.minor, version.host.as_str()),
+            (95, "x86_64-unknown-linux-gnu")
+        );
+        assert_eq!(Version::parse("cargo"), None);
+    }
+
+    #[test]
+    fn a_patch_that_was_not_used_is_an_error() {
+        let package = |path: &str| Package {
+            name: NAME.to_owned(),
+            version: "0.5.1".to_owned(),
+            source: None,
+            manifest_path: path.into(),
+            features: BTreeMap::new(),
+        };
+        let check = |packages| {
+            let metadata = Metadata {
+                packages,
+                target_directory: PathBuf::new(),
+                workspace_root: PathBuf::new(),
+            };
+            verify(&metadata, Path::new("made")).map_err(|error| error.to_string())
+        };
+        assert_eq!(check(vec![package("made/Cargo.toml")]), Ok(()));
+        assert_eq!(
+            check(vec![]),
+            Err("cargo did not use the patch for crossbeam-channel".to_owned())
+        );
+        assert_eq!(
+            check(vec![
+                package("made/Cargo.toml"),
+                package("other/Cargo.toml")
+            ]),
+            Err("cargo did not use the patch for crossbeam-channel 0.5.1: \
+                 it takes other/Cargo.toml"
+                .to_owned())
+        );
+    }
+}

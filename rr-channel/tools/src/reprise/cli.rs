@@ -1,0 +1,88 @@
+//! The command line of `cargo reprise`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use super::store::Store;
+use super::{record, replay, runner};
+
+/// Records the order of messages in a project's tests and programs, and replays it.
+///
+/// The project is left as it is: its crossbeam-channel is replaced on cargo's command line,
+/// and all that is made lies in `target/reprise`.
+#[derive(Debug, Parser)]
+#[command(name = "cargo-reprise", bin_name = "cargo reprise", version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Call `cargo test`, and record the executables that it runs
+    Test(record::Args),
+    /// Call `cargo run`, and record the program
+    Run(record::Args),
+    /// Run a recording again
+    Replay(replay::Args),
+    /// Show the recordings of this project
+    List {
+        /// The project, if not the one of the current directory
+        #[arg(long, value_name = "PATH")]
+        manifest_path: Option<String>,
+    },
+    /// What cargo calls to run an executable
+    #[command(hide = true)]
+    Runner(runner::Runner),
+    /// What the runner calls to become the executable
+    #[command(hide = true)]
+    Execute {
+        executable: PathBuf,
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
+}
+
+/// Runs the command line.
+///
+/// # Errors
+/// If it could not be done.
+pub(super) fn run() -> anyhow::Result<ExitCode> {
+    // Cargo calls `cargo-reprise reprise ARGS`.
+    let args = std::env::args_os().enumerate();
+    let args = args.filter(|(at, arg)| !(*at == 1 && arg == "reprise"));
+    let ending = match Cli::parse_from(args.map(|(_, arg)| arg)).command {
+        Command::Test(args) => record::run("test", &args)?,
+        Command::Run(args) => record::run("run", &args)?,
+        Command::Replay(args) => replay::run(&args)?,
+        Command::List { manifest_path } => {
+            list(manifest_path.as_ref())?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        Command::Runner(runner) => runner::run(&runner)?,
+        Command::Execute { executable, args } => runner::execute(&executable, &args)?,
+    };
+    Ok(ExitCode::from(runner::end_as(ending)))
+}
+
+fn list(manifest_path: Option<&String>) -> anyhow::Result<()> {
+    let project = replay::project_of(manifest_path)?;
+    for entry in Store::below(&project.dir).list()? {
+        let line = match (entry.call(), entry.size()) {
+            (Ok(call), Ok(size)) => format!(
+                "{:>4}  {:14}  {:>8} events  cargo {} {}",
+                entry.number,
+                call.ending
+                    .map_or_else(|| "cut off".to_owned(), |ending| ending.to_string()),
+                size.events,
+                call.subcommand,
+                call.args.join(" ")
+            ),
+            (Err(error), _) | (_, Err(error)) => format!("{:>4}  {error:#}", entry.number),
+        };
+        println!("{}", line.trim_end());
+    }
+    Ok(())
+}

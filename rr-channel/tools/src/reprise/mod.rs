@@ -1,0 +1,45 @@
+//! `cargo reprise`: records and replays the tests of a project as it is.
+//!
+//! ```console
+//! $ cargo reprise test --until failure -- flaky_test    # records; keeps the run that fails
+//! $ cargo reprise replay --times 100                    # that run again, a hundred times
+//! ```
+//!
+//! Wherever the project's dependencies use `crossbeam-channel` 0.5 from crates.io, cargo
+//! is given a crate of that name and of the locked version that is `rr-channel` inside
+//! ([`patch`]). The patch is in cargo's command line, the changed lock file and all that
+//! is built lie in `target/reprise`: neither the project's files nor its own builds are
+//! touched. If cargo did not use the patch, that is an error.
+//!
+//! What makes a process record or replay are environment variables, which only the
+//! executables get that cargo runs: cargo calls them through [`runner`]. Compilers,
+//! build scripts and procedural macros never see them, and the processes that an
+//! executable starts run as if nothing were.
+//!
+//! A *recording* ([`store`]) is one call of cargo. In it, the log of an executable is found
+//! by package, executable and, where it ran just one test, by the test.
+//!
+//! Not recorded: documentation tests; and of the executables what `rr-channel` does
+//! not cover, such as the locks of `std`, which a dependency's source would have to be
+//! changed for.
+
+mod cargo;
+mod cli;
+mod patch;
+mod record;
+mod replay;
+mod runner;
+mod store;
+
+use std::process::ExitCode;
+
+/// Runs the command line. What stopped it is said on standard error.
+pub fn main() -> ExitCode {
+    cli::run().unwrap_or_else(|error| {
+        eprintln!("reprise: {error:#}");
+        ExitCode::from(FAILED)
+    })
+}
+
+/// The exit status where the tool itself could not do its work.
+const FAILED: u8 = 125;

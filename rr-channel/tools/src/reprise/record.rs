@@ -1,0 +1,129 @@
+//! `cargo reprise test` and `run`: calls cargo, and keeps what it recorded.
+
+use std::env;
+use std::fs;
+
+use anyhow::{Context, ensure};
+
+use super::cargo::{Project, Shared};
+use super::runner::{self, Mode};
+use super::store::{Call, Ending, Entry, Store};
+
+/// Options of a recording.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Run again and again until a run ends like this, and keep that run only
+    #[arg(long, value_name = "OUTCOME")]
+    until: Option<Until>,
+    /// The most runs with --until
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    at_most: u32,
+    /// Options of cargo, and of the program after `--`
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "CARGO OPTIONS"
+    )]
+    cargo: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Until {
+    Success,
+    Failure,
+}
+
+impl Until {
+    fn is(self, ending: Ending) -> bool {
+        (ending == Ending::Exit(0)) == (self == Until::Success)
+    }
+}
+
+/// Records a call of cargo's `subcommand`.
+///
+/// # Errors
+/// If the project cannot be patched, nothing was recorded, or no run ended as wanted.
+pub(super) fn run(subcommand: &str, args: &Args) -> anyhow::Result<Ending> {
+    let mut rest = args.cargo.clone();
+    let project = Project::find(Shared::take(&mut rest))?;
+    let patched = project.patch()?;
+    if !patched.uncovered.is_empty() {
+        let names: Vec<_> = patched.uncovered.iter().map(String::as_str).collect();
+        eprintln!(
+            "reprise: dependencies whose order is not recorded: {}",
+            names.join(", ")
+        );
+    }
+    let store = Store::below(&project.dir);
+    let mut runs = 0;
+    loop {
+        runs += 1;
+        let entry = store.create()?;
+        let mut call = Call {
+            subcommand: subcommand.to_owned(),
+            args: args.cargo.clone(),
+            dir: env::current_dir().context("cannot tell the current directory")?,
+            ending: None,
+        };
+        entry.set_call(&call)?;
+        let scratch = entry.dir.join("scratch");
+        fs::create_dir(&scratch)?;
+        let runner = runner::arguments(Mode::Record, &entry.dir, &scratch, 1)?;
+        let status = project.run(&patched, subcommand, &rest, &runner)?.status();
+        let ending = runner::end(status)?;
+        fs::remove_dir_all(&scratch)?;
+        call.ending = Some(ending);
+        entry.set_call(&call)?;
+
+        if entry.processes()?.is_empty() {
+            fs::remove_dir_all(&entry.dir)?;
+            ensure!(
+                ending != Ending::Exit(0),
+                "cargo ran no executable: nothing was recorded"
+            );
+            // Cargo has said why.
+            return Ok(ending);
+        }
+        match args.until {
+            Some(until) if !until.is(ending) => {
+                fs::remove_dir_all(&entry.dir)?;
+                ensure!(
+                    runs < args.at_most,
+                    "none of {runs} runs was a {}",
+                    if until == Until::Success {
+                        "success"
+                    } else {
+                        "failure"
+                    }
+                );
+            }
+            _ => {
+                tell(&entry, ending, runs)?;
+                return Ok(ending);
+            }
+        }
+    }
+}
+
+fn tell(entry: &Entry, ending: Ending, runs: u32) -> anyhow::Result<()> {
+    let size = entry.size()?;
+    let number = entry.number;
+    let of_runs = if runs > 1 {
+        format!(" (the last of {runs} runs)")
+    } else {
+        String::new()
+    };
+    if size.processes == 0 {
+        eprintln!(
+            "reprise: recording {number}{of_runs}: {ending}; no process used a channel, \
+             so there is nothing to replay"
+        );
+    } else {
+        eprintln!(
+            "reprise: recording {number}{of_runs}: {ending}; {} events of {} threads in {} bytes; \
+             `cargo reprise replay {number}` runs it again",
+            size.events, size.threads, size.bytes
+        );
+    }
+    Ok(())
+}

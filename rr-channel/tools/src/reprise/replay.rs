@@ -1,0 +1,170 @@
+//! `cargo reprise replay`: calls cargo as a recording did, and sums up.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, ensure};
+use serde::Serialize;
+
+use super::cargo::{Project, Shared};
+use super::runner::{self, Mode, Replay, Replays};
+use super::store::{self, Ending, Store};
+
+/// Options of a replay.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Which recording; the last one if not given
+    recording: Option<u32>,
+    /// How often; the output is shown of the first that goes another way only
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    times: u64,
+    /// Write what became of the replays to this file
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// The project, if not the one of the current directory
+    #[arg(long, value_name = "PATH")]
+    manifest_path: Option<String>,
+}
+
+/// What became of all replays.
+#[derive(Debug, Default, PartialEq, Eq, Serialize)]
+struct Summary {
+    recording: u32,
+    /// Replays of processes; each process counts.
+    replays: u64,
+    /// Of them, those that ended as the recording did.
+    as_recorded: u64,
+    /// Those in which something desynchronised.
+    desynchronised: u64,
+    /// Those in which all recorded events came about again, and nothing desynchronised.
+    faithful: u64,
+    processes: Vec<ProcessSummary>,
+}
+
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct ProcessSummary {
+    process: String,
+    #[serde(flatten)]
+    replays: Replays,
+}
+
+/// The arguments that name the same project again.
+pub(super) fn project_of(manifest_path: Option<&String>) -> anyhow::Result<Project> {
+    let mut args: Vec<String> = Vec::new();
+    if let Some(path) = manifest_path {
+        args = vec!["--manifest-path".to_owned(), path.clone()];
+    }
+    Project::find(Shared::take(&mut args))
+}
+
+/// Replays a recording.
+///
+/// # Errors
+/// If there is no such recording, or it could not be replayed at all.
+pub(super) fn run(args: &Args) -> anyhow::Result<Ending> {
+    let here = project_of(args.manifest_path.as_ref())?;
+    let entry = Store::below(&here.dir).find(args.recording)?;
+    let call = entry.call()?;
+    std::env::set_current_dir(&call.dir)
+        .with_context(|| format!("cannot go to {}, where it was recorded", call.dir.display()))?;
+    let mut rest = call.args.clone();
+    let project = Project::find(Shared::take(&mut rest))?;
+    let patched = project.patch()?;
+
+    let scratch = here.dir.join(format!("replay-{}", std::process::id()));
+    fs::create_dir_all(&scratch)?;
+    let runner = runner::arguments(Mode::Replay, &entry.dir, &scratch, args.times)?;
+    let status = project
+        .run(&patched, &call.subcommand, &rest, &runner)?
+        .status();
+    let ending = runner::end(status)?;
+    let mut summary = Summary {
+        recording: entry.number,
+        ..Summary::default()
+    };
+    for key in entry.processes()?.into_keys() {
+        let path = scratch.join(&key).join("replays.json");
+        if path.exists() {
+            summary.add(key, store::read(&path)?);
+        }
+    }
+    fs::remove_dir_all(&scratch)?;
+    // Otherwise cargo has said why.
+    ensure!(
+        summary.replays > 0,
+        "no process of recording {} was replayed ({ending})",
+        entry.number
+    );
+    if let Some(path) = &args.json {
+        store::write(Path::new(path), &summary)?;
+    }
+    summary.tell();
+    Ok(if args.times == 1 {
+        ending
+    } else {
+        Ending::Exit(i32::from(!summary.is_good()))
+    })
+}
+
+impl Summary {
+    fn add(&mut self, process: String, replays: Replays) {
+        let count = |test: &dyn Fn(&Replay) -> bool| {
+            replays.replays.iter().filter(|replay| test(replay)).count() as u64
+        };
+        self.replays += replays.replays.len() as u64;
+        self.as_recorded += count(&|replay| Some(replay.ending) == replays.recorded);
+        self.desynchronised += count(&|replay| !replay.desyncs.is_empty());
+        self.faithful += count(&Replay::is_faithful);
+        self.processes.push(ProcessSummary { process, replays });
+    }
+
+    const fn is_good(&self) -> bool {
+        self.as_recorded == self.replays && self.desynchronised == 0
+    }
+
+    fn tell(&self) {
+        eprintln!(
+            "reprise: recording {}: {} of {} replays ended as recorded, {} desynchronised, \
+             {} used every event",
+            self.recording, self.as_recorded, self.replays, self.desynchronised, self.faithful
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_summary_counts_each_replay() {
+        let replay = |ending, desyncs: &[&str], events| Replay {
+            ending,
+            desyncs: desyncs.iter().map(|text| (*text).to_owned()).collect(),
+            left: Vec::new(),
+            events,
+        };
+        let mut summary = Summary::default();
+        summary.add(
+            "p/lib".to_owned(),
+            Replays {
+                recorded: Some(Ending::Exit(101)),
+                rebuilt: false,
+                replays: vec![
+                    replay(Ending::Exit(101), &[], Some((5, 5))),
+                    replay(Ending::Exit(101), &[], Some((4, 5))),
+                    replay(Ending::Exit(0), &["x"], Some((5, 5))),
+                ],
+            },
+        );
+        assert_eq!(
+            (
+                summary.replays,
+                summary.as_recorded,
+                summary.desynchronised,
+                summary.faithful
+            ),
+            (3, 2, 1, 1)
+        );
+        assert!(!summary.is_good());
+    }
+}

@@ -1,0 +1,361 @@
+//! What cargo calls to run an executable: it runs it, recording or replaying.
+//!
+//! The executable is started through one more call of this program ([`execute`]), which
+//! becomes it: so the process that is meant can be named by its id, and those that it
+//! starts in turn are left alone.
+
+use std::collections::hash_map::DefaultHasher;
+use std::fs::{self, File, OpenOptions};
+use std::hash::{Hash, Hasher};
+use std::io::{ErrorKind, Write as _};
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::{env, io};
+
+use anyhow::{Context, bail};
+use rustix::process::{Resource, Rlimit, Signal, getpid, kill_process, setrlimit};
+use serde::{Deserialize, Serialize};
+
+use super::cargo::CHANNEL;
+use super::store::{self, Ending, Process};
+
+/// What to do with an executable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Mode {
+    Record,
+    Replay,
+}
+
+/// The runner's command line, which [`arguments`](Runner::arguments) makes.
+#[derive(Debug, clap::Args)]
+pub(super) struct Runner {
+    mode: Mode,
+    /// The recording's directory.
+    recording: PathBuf,
+    /// A directory for what this call of cargo does.
+    scratch: PathBuf,
+    /// How often to replay.
+    times: u64,
+    executable: PathBuf,
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    args: Vec<String>,
+}
+
+/// What became of one replay.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Replay {
+    /// How the process ended.
+    pub(super) ending: Ending,
+    /// What it desynchronised at.
+    pub(super) desyncs: Vec<String>,
+    /// Threads whose logs were not used up at the exit.
+    pub(super) left: Vec<String>,
+    /// The events that came about again, and all; `None` if the process was cut off.
+    pub(super) events: Option<(u64, u64)>,
+}
+
+/// All replays of one process.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Replays {
+    /// How it ended when it was recorded.
+    pub(super) recorded: Option<Ending>,
+    /// Whether the executable is another one.
+    pub(super) rebuilt: bool,
+    pub(super) replays: Vec<Replay>,
+}
+
+impl Replay {
+    /// Nothing desynchronised, and every recorded event came about again.
+    pub(super) fn is_faithful(&self) -> bool {
+        self.desyncs.is_empty()
+            && self
+                .events
+                .is_some_and(|(consumed, total)| consumed == total)
+    }
+}
+
+/// The arguments with which cargo is to call the runner.
+pub(super) fn arguments(
+    mode: Mode,
+    recording: &Path,
+    scratch: &Path,
+    times: u64,
+) -> anyhow::Result<Vec<String>> {
+    let program = env::current_exe().context("cannot tell where this program is")?;
+    let mode = match mode {
+        Mode::Record => "record",
+        Mode::Replay => "replay",
+    };
+    let text = |path: &Path| match path.to_str() {
+        Some(text) => Ok(text.to_owned()),
+        None => bail!("{} is no UTF-8, as cargo's options must be", path.display()),
+    };
+    Ok(vec![
+        text(&program)?,
+        "runner".to_owned(),
+        mode.to_owned(),
+        text(recording)?,
+        text(scratch)?,
+        times.to_string(),
+    ])
+}
+
+/// Runs the executable.
+///
+/// # Errors
+/// If it could not be run as asked.
+pub(super) fn run(runner: &Runner) -> anyhow::Result<Ending> {
+    // Documentation tests: all have one name, and run in no order.
+    if runner
+        .executable
+        .file_stem()
+        .is_some_and(|name| name == "rust_out")
+    {
+        return end(plain(runner).status());
+    }
+    let package = env::var("CARGO_PKG_NAME").unwrap_or_default();
+    let key = store::key(&package, &runner.executable, &runner.args);
+    let key = claim(&runner.scratch, &key)?;
+    let dir = runner.recording.join(&key);
+    match runner.mode {
+        Mode::Record => record(runner, &dir),
+        Mode::Replay => replay(runner, &dir, &key),
+    }
+}
+
+/// A key of this process's own: executables that run again get a number.
+fn claim(scratch: &Path, key: &Path) -> anyhow::Result<PathBuf> {
+    let mut hasher = DefaultHasher::new();
+    key.hash(&mut hasher);
+    for number in 1.. {
+        let mark = scratch.join(format!("{:016x}-{number}", hasher.finish()));
+        match OpenOptions::new().write(true).create_new(true).open(&mark) {
+            Ok(_) if number == 1 => return Ok(key.to_owned()),
+            Ok(_) => {
+                let mut name = key.file_name().unwrap_or_default().to_owned();
+                name.push(format!("-{number}"));
+                return Ok(key.with_file_name(name));
+            }
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            Err(error) => {
+                return Err(error).with_context(|| format!("cannot make {}", mark.display()));
+            }
+        }
+    }
+    bail!("one executable ran too often")
+}
+
+/// The executable as it is.
+fn plain(runner: &Runner) -> Command {
+    let mut command = Command::new(&runner.executable);
+    command.args(&runner.args).env_remove(CHANNEL);
+    command
+}
+
+/// The executable, in a process that knows that it is meant.
+fn meant(runner: &Runner, mode: &str, log: &Path) -> anyhow::Result<Command> {
+    let program = env::current_exe().context("cannot tell where this program is")?;
+    let mut command = Command::new(program);
+    command
+        .arg("execute")
+        .arg(&runner.executable)
+        .args(&runner.args)
+        .env_remove(CHANNEL)
+        .env("RR_CHANNEL", mode)
+        .env("RR_CHANNEL_LOG", log);
+    Ok(command)
+}
+
+/// Becomes the executable.
+///
+/// # Errors
+/// If it cannot be executed; else there is no return.
+pub(super) fn execute(executable: &Path, args: &[String]) -> anyhow::Result<Ending> {
+    let error = Command::new(executable)
+        .args(args)
+        .env("RR_CHANNEL_PROCESS", std::process::id().to_string())
+        .exec();
+    Err(error).with_context(|| format!("cannot execute {}", executable.display()))
+}
+
+fn record(runner: &Runner, dir: &Path) -> anyhow::Result<Ending> {
+    fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    let file = dir.join("process.json");
+    let mut process = Process {
+        executable: runner.executable.clone(),
+        digest: digest(&runner.executable)?,
+        args: runner.args.clone(),
+        ending: None,
+    };
+    store::write(&file, &process)?;
+    let ending = end(meant(runner, "record", &store::log_dir(dir))?.status())?;
+    process.ending = Some(ending);
+    store::write(&file, &process)?;
+    Ok(ending)
+}
+
+fn replay(runner: &Runner, dir: &Path, key: &Path) -> anyhow::Result<Ending> {
+    let Ok(process) = store::read::<Process>(&dir.join("process.json")) else {
+        eprintln!(
+            "reprise: {} was not recorded: it runs as it is",
+            key.display()
+        );
+        return end(plain(runner).status());
+    };
+    let log = store::log_dir(dir);
+    let has_log = log.join("session").exists();
+    let mut replays = Replays {
+        recorded: process.ending,
+        rebuilt: process.digest != digest(&runner.executable)?,
+        replays: Vec::new(),
+    };
+    if replays.rebuilt {
+        eprintln!(
+            "reprise: {} is not the executable that was recorded: expect it to desynchronise",
+            key.display()
+        );
+    }
+    let state = runner.scratch.join(key);
+    fs::create_dir_all(&state).with_context(|| format!("cannot make {}", state.display()))?;
+    let mut odd = None;
+    for number in 1..=runner.times {
+        let report = state.join("report");
+        let mut command = if has_log {
+            let mut command = meant(runner, "replay", &log)?;
+            command.env("RR_CHANNEL_REPORT", &report);
+            command
+        } else {
+            plain(runner)
+        };
+        let output = state.join("output");
+        if runner.times > 1 {
+            let file = File::create(&output)?;
+            command
+                .stdin(Stdio::null())
+                .stdout(file.try_clone()?)
+                .stderr(file);
+        }
+        let ending = end(command.status())?;
+        let replay = if has_log {
+            let text = fs::read_to_string(&report).unwrap_or_default();
+            let _ = fs::remove_file(&report);
+            parse(ending, &text)
+        } else {
+            Replay {
+                ending,
+                desyncs: Vec::new(),
+                left: Vec::new(),
+                events: Some((0, 0)),
+            }
+        };
+        let is_odd = replays.recorded != Some(ending) || !replay.desyncs.is_empty();
+        if is_odd && odd.is_none() {
+            odd = Some(ending);
+            if runner.times > 1 {
+                eprintln!(
+                    "reprise: replay {number} of {} went another way:",
+                    key.display()
+                );
+                let _ = io::stderr().write_all(&fs::read(&output)?);
+            }
+        }
+        replays.replays.push(replay);
+        store::write(&state.join("replays.json"), &replays)?;
+    }
+    Ok(odd
+        .or(replays.recorded)
+        .or(replays.replays.last().map(|replay| replay.ending))
+        .unwrap_or(Ending::Exit(0)))
+}
+
+/// Reads what a replay reported (`rr_channel`, `RR_CHANNEL_REPORT`).
+fn parse(ending: Ending, text: &str) -> Replay {
+    let lines = |kind: &str| -> Vec<String> {
+        text.lines()
+            .filter_map(|line| line.strip_prefix(kind))
+            .map(str::to_owned)
+            .collect()
+    };
+    let events = lines("end ").pop().and_then(|line| {
+        let (consumed, total) = line.split_once(" of ")?;
+        Some((consumed.parse().ok()?, total.parse().ok()?))
+    });
+    Replay {
+        ending,
+        desyncs: lines("desync "),
+        left: lines("left "),
+        events,
+    }
+}
+
+fn digest(executable: &Path) -> anyhow::Result<String> {
+    let mut hasher = blake3::Hasher::new();
+    File::open(executable)
+        .and_then(|file| hasher.update_reader(file).map(|_| ()))
+        .with_context(|| format!("cannot read {}", executable.display()))?;
+    Ok(hasher.finalize().to_hex().to_string())
+}
+
+pub(super) fn end(status: io::Result<ExitStatus>) -> anyhow::Result<Ending> {
+    let status = status.context("cannot start the executable")?;
+    Ok(match (status.code(), status.signal()) {
+        (Some(code), _) => Ending::Exit(code),
+        (None, Some(signal)) => Ending::Signal(signal),
+        (None, None) => Ending::Exit(1),
+    })
+}
+
+/// Ends this process as another one ended.
+pub(super) fn end_as(ending: Ending) -> u8 {
+    match ending {
+        Ending::Exit(code) => u8::try_from(code).unwrap_or(1),
+        Ending::Signal(number) => {
+            let none = Rlimit {
+                current: Some(0),
+                maximum: Some(0),
+            };
+            // The core is the executable's business, which has left one if it should.
+            let _ = setrlimit(Resource::Core, none);
+            if let Some(signal) = Signal::from_named_raw(number) {
+                let _ = kill_process(getpid(), signal);
+            }
+            // Of a signal that does not end this process: what shells make of it.
+            u8::try_from(128 + number).unwrap_or(1)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_is_read() {
+        let replay = parse(
+            Ending::Exit(0),
+            "desync thread main desynchronised at event 3: x\nleft main/~2 5 of 8\nend 13 of 16\n",
+        );
+        assert_eq!(replay.desyncs, ["thread main desynchronised at event 3: x"]);
+        assert_eq!(replay.left, ["main/~2 5 of 8"]);
+        assert_eq!(replay.events, Some((13, 16)));
+        assert!(!replay.is_faithful());
+        assert!(parse(Ending::Exit(0), "end 16 of 16\n").is_faithful());
+    }
+
+    #[test]
+    fn a_replay_that_was_cut_off_is_not_called_faithful() {
+        for text in ["", "end 16", "end 16 of"] {
+            assert!(!parse(Ending::Signal(9), text).is_faithful());
+        }
+    }
+
+    #[test]
+    fn an_executable_that_runs_again_gets_a_number() {
+        let dir = tempfile::tempdir().unwrap();
+        let claim = |key: &str| claim(dir.path(), Path::new(key)).unwrap();
+        assert_eq!(claim("p/a"), Path::new("p/a"));
+        assert_eq!(claim("p/b"), Path::new("p/b"));
+        assert_eq!(claim("p/a"), Path::new("p/a-2"));
+    }
+}

@@ -1,0 +1,279 @@
+//! `cargo reprise` on a project that knows nothing of it.
+//!
+//! The project is built with what the workspace's lock file names, so nothing is
+//! downloaded that building these tests did not need.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const MANIFEST: &str = r#"
+[package]
+name = "project"
+version = "0.0.0"
+edition = "2021"
+
+[dependencies]
+crossbeam-channel = "0.5"
+
+[workspace]
+"#;
+
+/// Neither compilers nor build scripts may see what makes a process record.
+const BUILD_SCRIPT: &str = r#"
+fn main() {
+    for (name, _) in std::env::vars_os() {
+        assert!(!name.to_string_lossy().starts_with("RR_CHANNEL"), "{name:?}");
+    }
+}
+"#;
+
+const LIBRARY: &str = r#"
+#[cfg(test)]
+mod tests {
+    use crossbeam_channel::{bounded, unbounded};
+    use std::io::Write as _;
+    use std::process::Command;
+    use std::thread;
+
+    fn say(line: &str) {
+        let path = std::env::var_os("OUTCOMES").unwrap();
+        let mut file = std::fs::OpenOptions::new().append(true).create(true).open(path).unwrap();
+        file.write_all(format!("{line}\n").as_bytes()).unwrap();
+    }
+
+    #[test]
+    fn racing() {
+        let (s, r) = bounded(3);
+        let senders: Vec<_> = (0..3)
+            .map(|who| {
+                let s = s.clone();
+                thread::spawn(move || {
+                    for _ in 0..50 {
+                        s.send(who).unwrap();
+                        thread::yield_now();
+                    }
+                })
+            })
+            .collect();
+        drop(s);
+        let order: String = r.iter().map(|who| who.to_string()).collect();
+        for sender in senders {
+            sender.join().unwrap();
+        }
+        say(&order);
+    }
+
+    /// Passes or fails by chance.
+    #[test]
+    fn flaky() {
+        let (s, r) = unbounded();
+        for who in 0..2 {
+            let s = s.clone();
+            thread::spawn(move || s.send(who));
+        }
+        let first = r.recv().unwrap();
+        say(&first.to_string());
+        assert_eq!(first == 0, std::env::var_os("WANT_ONE").is_none());
+    }
+
+    #[test]
+    fn with_a_child() {
+        let (s, r) = unbounded();
+        s.send(1).unwrap();
+        let child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "tests::racing", "--nocapture"])
+            .output()
+            .unwrap();
+        assert!(child.status.success());
+        assert_eq!(String::from_utf8_lossy(&child.stderr), "");
+        assert_eq!(r.recv(), Ok(1));
+        say("fine");
+    }
+}
+"#;
+
+struct Project {
+    dir: tempfile::TempDir,
+}
+
+impl Project {
+    fn new(manifest: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        fs::create_dir(dir.path().join("src")).unwrap();
+        fs::write(dir.path().join("Cargo.toml"), manifest).unwrap();
+        fs::write(dir.path().join("build.rs"), BUILD_SCRIPT).unwrap();
+        fs::write(dir.path().join("src/lib.rs"), LIBRARY).unwrap();
+        fs::copy(root.join("Cargo.lock"), dir.path().join("Cargo.lock")).unwrap();
+        Project { dir }
+    }
+
+    /// What is built is kept between tests and runs of the tests; recordings are not.
+    fn target(&self) -> PathBuf {
+        self.dir.path().join("target")
+    }
+
+    fn reprise(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cargo-reprise"));
+        command
+            .arg("reprise")
+            .args(args)
+            .current_dir(self.dir.path())
+            .env("CARGO", env!("CARGO"))
+            .env("CARGO_NET_OFFLINE", "true")
+            .env("CARGO_TARGET_DIR", self.target())
+            .env("OUTCOMES", self.outcomes())
+            .env_remove("RR_CHANNEL");
+        command
+    }
+
+    fn outcomes(&self) -> PathBuf {
+        self.dir.path().join("target/outcomes")
+    }
+
+    /// What the tests said since this was last asked.
+    fn take_outcomes(&self) -> Vec<String> {
+        let text = fs::read_to_string(self.outcomes()).unwrap_or_default();
+        let _ = fs::remove_file(self.outcomes());
+        text.lines().map(str::to_owned).collect()
+    }
+
+    /// Every file of the project but what lies in `target`, with its content.
+    fn files(&self) -> BTreeSet<(PathBuf, Vec<u8>)> {
+        let mut files = BTreeSet::new();
+        let mut dirs = vec![self.dir.path().to_owned()];
+        while let Some(dir) = dirs.pop() {
+            for entry in fs::read_dir(dir).unwrap() {
+                let path = entry.unwrap().path();
+                if path == self.target() {
+                    continue;
+                }
+                if path.is_dir() {
+                    dirs.push(path);
+                } else {
+                    files.insert((path.clone(), fs::read(path).unwrap()));
+                }
+            }
+        }
+        files
+    }
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[track_caller]
+fn run(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    let text = stderr(&output);
+    assert!(output.status.success(), "{text}");
+    text
+}
+
+#[test]
+fn a_project_is_recorded_and_replayed_as_it_is() {
+    let project = Project::new(MANIFEST);
+    fs::create_dir(project.target()).unwrap();
+    let before = project.files();
+
+    // The order of messages is that of the recording, in each replay.
+    let said = run(&mut project.reprise(&["test", "-q", "--", "--exact", "tests::racing"]));
+    assert!(
+        said.contains("reprise: recording 1: exit status 0; "),
+        "{said}"
+    );
+    let recorded = project.take_outcomes();
+    assert_eq!(recorded.len(), 1);
+    let said = run(&mut project.reprise(&["replay", "--times", "5"]));
+    assert!(
+        said.contains(
+            "reprise: recording 1: 5 of 5 replays ended as recorded, 0 desynchronised, \
+             5 used every event"
+        ),
+        "{said}"
+    );
+    assert_eq!(project.take_outcomes(), vec![recorded[0].clone(); 5]);
+
+    // A failure is found, kept, and fails again. Whichever message comes first, either
+    // this or its opposite fails soon.
+    let flaky = [
+        "--until",
+        "failure",
+        "--at-most",
+        "40",
+        "-q",
+        "--",
+        "--exact",
+        "tests::flaky",
+    ];
+    let mut args = vec!["test"];
+    args.extend(flaky);
+    let mut wants_one = false;
+    let mut output = project.reprise(&args).output().unwrap();
+    if stderr(&output).contains("none of 40 runs was a failure") {
+        assert_eq!(output.status.code(), Some(125));
+        wants_one = true;
+        output = project
+            .reprise(&args)
+            .env("WANT_ONE", "1")
+            .output()
+            .unwrap();
+    }
+    assert_eq!(output.status.code(), Some(101), "{}", stderr(&output));
+    let failed = project.take_outcomes().pop().unwrap();
+    let mut replay = project.reprise(&["replay", "--times", "3"]);
+    if wants_one {
+        replay.env("WANT_ONE", "1");
+    }
+    let said = run(&mut replay);
+    assert!(
+        said.contains(": 3 of 3 replays ended as recorded, 0 desynch"),
+        "{said}"
+    );
+    assert_eq!(project.take_outcomes(), vec![failed; 3]);
+    let output = project.reprise(&["replay", "1"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let output = project.reprise(&["list"]).output().unwrap();
+    let list = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(list.lines().count(), 2, "{list}");
+
+    // Processes that a test starts are left alone, in both modes.
+    run(&mut project.reprise(&["test", "-q", "--", "--exact", "tests::with_a_child"]));
+    run(&mut project.reprise(&["replay"]));
+
+    assert_eq!(project.files(), before);
+}
+
+#[test]
+fn a_project_without_channels_has_nothing_to_record() {
+    let project = Project::new(&MANIFEST.replace("crossbeam-channel = \"0.5\"", ""));
+    let output = project.reprise(&["test"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(125));
+    assert!(
+        stderr(&output).contains("reprise: nothing to record: no package"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+#[test]
+fn what_cannot_be_replayed_is_said() {
+    let project = Project::new(MANIFEST);
+    let output = project.reprise(&["replay"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(125));
+    let said = stderr(&output);
+    assert!(
+        said.contains("reprise: there is no recording in "),
+        "{said}"
+    );
+    let output = project
+        .reprise(&["test", "--manifest-path", "none/Cargo.toml"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(125));
+    let said = stderr(&output);
+    assert!(said.contains("reprise: `cargo metadata` failed"), "{said}");
+}
