@@ -167,7 +167,7 @@ impl Session {
         Some(bytes)
     }
 
-    pub(super) fn read_from(&mut self, unit: UnitId, file: &OpenFile) {
+    pub(crate) fn read_from(&mut self, unit: UnitId, file: &OpenFile) {
         if self.is_own(unit, file) || self.jobserver.contains(&file.id) {
             return;
         }

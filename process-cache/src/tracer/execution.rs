@@ -5,11 +5,13 @@ use std::os::fd::AsRawFd;
 use ptrace_async::event::{FileKind, Tid};
 use ptrace_async::invocation::Invocation;
 use ptrace_async::memory::Memory;
+use ptrace_async::process::reads_unseen;
 use ptrace_async::runtime::{Exec, Prehook, Running, Stop, Tracee};
 
 use super::{Notice, OUTSIDE, Tracer, describe};
 use crate::hit::Applied;
 use crate::key::{Descriptor, Execution, Keyed, Unkeyed, jobserver, weak_key};
+use crate::locate::is_regular;
 use crate::outputs::Outputs;
 use crate::path::FilePath;
 use crate::place::{Class, classify};
@@ -316,26 +318,36 @@ impl Tracer {
                 true,
             );
         }
-        // Descriptors on which reads are not seen.
+        // Where reads are not seen, all that can be read is.
+        let mut read = Vec::new();
         for (fd, file, _) in session.model.descriptors(now) {
-            if (3..=5).contains(&fd)
-                && file.readable
-                && !session.jobserver.contains(&file.id)
-                && matches!(
-                    file.kind,
-                    FileKind::Pipe { .. } | FileKind::Terminal | FileKind::Socket(_)
-                )
-            {
-                unit.doubt(
-                    format!("inherits a pipe or terminal as descriptor {fd}"),
-                    false,
-                );
+            if fd < 3 || !file.readable || session.jobserver.contains(&file.id) {
+                continue;
+            }
+            match file.kind {
+                FileKind::Pipe { .. } | FileKind::Terminal | FileKind::Socket(_)
+                    if reads_unseen(fd) =>
+                {
+                    unit.doubt(
+                        format!("inherits a pipe or terminal as descriptor {fd}"),
+                        false,
+                    );
+                }
+                // By their position, or mapped.
+                FileKind::Opened | FileKind::Regular => read.push(file.clone()),
+                _ => {}
             }
         }
         session.units.push(unit);
         session.processes.entry(process).or_default().units.push(id);
         if let Some(task) = session.tasks.get_mut(&now) {
             task.unit = id;
+        }
+        for file in read {
+            let stat = file.path.as_deref().map(rustix::fs::stat);
+            if stat.is_some_and(|stat| stat.is_ok_and(|stat| is_regular(&stat))) {
+                session.read_from(id, &file);
+            }
         }
         tracee.resume()
     }

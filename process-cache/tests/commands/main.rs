@@ -6,6 +6,7 @@
 //! for each concern.
 
 mod command_line;
+mod descriptors;
 mod doubts;
 mod effects;
 mod foreign;

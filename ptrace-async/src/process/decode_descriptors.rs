@@ -1,8 +1,11 @@
 //! Calls that make, copy and close descriptors.
 
+use std::rc::Rc;
+
 use super::New;
 use super::decode::{Announce, Context, Step};
-use crate::event::{FileKind, Identity, IoEvent};
+use super::watch::reads_unseen;
+use crate::event::{FileKind, Identity, IoEvent, OpenFile};
 
 const CLOSE_RANGE_UNSHARE: u32 = 2;
 const CLOSE_RANGE_CLOEXEC: u32 = 4;
@@ -32,6 +35,15 @@ pub(super) const HARMLESS_FCNTL: [i32; 11] = [
 
 /// Descriptors below this can be had whatever limit somebody has set.
 const WITHIN_LIMITS: i32 = 16;
+
+/// What to report of a description that got this number.
+pub(super) fn read_from_now_on(fd: i32, file: Rc<OpenFile>) -> Option<IoEvent> {
+    (reads_unseen(fd) && file.readable).then_some(IoEvent::Read {
+        fd,
+        file,
+        positioned: false,
+    })
+}
 
 impl Context<'_> {
     /// A descriptor is gone whatever close(2) returns, so its exit is not
@@ -74,7 +86,9 @@ impl Context<'_> {
         if (0..WITHIN_LIMITS).contains(&new) && flags & !libc::O_CLOEXEC == 0 {
             // It succeeds, so there is nothing to wait for.
             let file = self.file(old)?;
-            self.model.table_mut(self.tid)?.set(new, file, cloexec);
+            let table = self.model.table_mut(self.tid)?;
+            table.set(new, Rc::clone(&file), cloexec);
+            self.out.extend(read_from_now_on(new, file));
             return None;
         }
         self.duplicate(old, cloexec)
@@ -183,6 +197,18 @@ mod tests {
         for fd in [3, 10, 11, 20, 21] {
             assert_eq!(case.model.file(TID, fd).unwrap().id, id);
         }
+    }
+
+    #[test]
+    fn what_comes_where_reads_are_not_seen_is_read() {
+        let mut case = Case::new();
+        let read = |fd: u64| format!("read {fd} </dev/pts/9>");
+        for fd in [3, 5, 255] {
+            case.check(nr::dup2, &[0, fd], fd as i64, &[read(fd).as_str()]);
+        }
+        case.check(nr::dup2, &[0, 6], 6, &[]);
+        case.check(nr::dup, &[0], 4, &[read(4).as_str()]);
+        case.check(nr::dup3, &[1, 3, 0], -9, &[]);
     }
 
     #[test]

@@ -36,7 +36,10 @@ fn is_stream(file: &OpenFile) -> bool {
 
 impl Context<'_> {
     pub(super) fn read(&mut self, positioned: bool) -> Option<Step> {
-        let fd = self.int(0);
+        self.read_by(self.int(0), positioned)
+    }
+
+    fn read_by(&mut self, fd: i32, positioned: bool) -> Option<Step> {
         let file = self.file(fd)?;
         self.push(IoEvent::Read {
             fd,
@@ -178,7 +181,13 @@ impl Context<'_> {
 
     pub(super) fn mmap(&mut self) -> Option<Step> {
         let (protection, flags, fd) = (self.int(2), self.int(3), self.int(4));
-        let shared = flags & libc::MAP_SHARED != 0 && flags & libc::MAP_ANONYMOUS == 0;
+        if flags & libc::MAP_ANONYMOUS != 0 {
+            return None;
+        }
+        if (0..3).contains(&fd) {
+            self.read_by(fd, true);
+        }
+        let shared = flags & libc::MAP_SHARED != 0;
         if !shared || protection & libc::PROT_WRITE == 0 {
             return None;
         }
@@ -365,9 +374,16 @@ mod tests {
     #[test]
     fn shared_writable_mappings_are_reported_when_they_exist() {
         let mut case = Case::new();
-        case.check(nr::mmap, &[0, 4096, 3, 1, 2, 0], 0x1000, &["map </log>"]);
-        case.check(nr::mmap, &[0, 4096, 3, 1, 2, 0], -13, &[]);
-        case.check(nr::mmap, &[0, 4096, 3, 2, 2, 0], 0x1000, &[]);
+        let read = "read 2 </log> positioned";
+        case.check(
+            nr::mmap,
+            &[0, 4096, 3, 1, 2, 0],
+            0x1000,
+            &[read, "map </log>"],
+        );
+        case.check(nr::mmap, &[0, 4096, 3, 1, 2, 0], -13, &[read]);
+        case.check(nr::mmap, &[0, 4096, 3, 2, 2, 0], 0x1000, &[read]);
+        case.check(nr::mmap, &[0, 4096, 3, 0x22, 2, 0], 0x1000, &[]);
     }
 
     #[test]

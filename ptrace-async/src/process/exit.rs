@@ -5,6 +5,7 @@ use std::rc::Rc;
 use smallvec::SmallVec;
 
 use super::decode::{Announce, Buffers, Pending, Step, Transfer, changed_paths};
+use super::decode_descriptors::read_from_now_on;
 use super::{New, Processes, nr, proc};
 use crate::event::{FileKind, IoEvent, OpenFile, PathRef, Place, Tid};
 use crate::memory::Memory;
@@ -203,8 +204,9 @@ impl Context<'_> {
             return;
         };
         if let Some(slot) = table.get(old) {
-            let file = Rc::clone(&slot.file);
-            table.set(self.result as i32, file, cloexec);
+            let (file, new) = (Rc::clone(&slot.file), self.result as i32);
+            table.set(new, Rc::clone(&file), cloexec);
+            self.out.extend(read_from_now_on(new, file));
         }
     }
 

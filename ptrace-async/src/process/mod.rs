@@ -78,7 +78,7 @@ use table::Table;
 pub use crate::invocation::Invocation;
 pub use decode::{Entry, Pending};
 pub use verify::Mismatch;
-pub use watch::{Condition, Watch, watch};
+pub use watch::{Condition, Watch, reads_unseen, watch};
 
 /// The `CLONE_*` flags of a clone, clone3, fork or vfork, for
 /// [`Processes::spawned`]; `None` for other syscalls, or when the argument

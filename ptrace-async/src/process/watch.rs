@@ -3,16 +3,18 @@
 //! Every stop costs ten times what the syscall does, so what says nothing new
 //! is let through. Let through although it observes something:
 //!
-//! - `read` and its kin on descriptors 3 to 5. That is where a program's own
-//!   files mostly are, and opening them was seen. An inherited pipe or terminal
-//!   at 3, 4 or 5 must therefore count as read from the start.
-//! - `pread64` and `preadv`: they fail on pipes, sockets and terminals.
+//! - `read` and its kin on descriptors 3 to 5 and 255 ([`reads_unseen`]). That
+//!   is where a program's own files mostly are (255: the script of a bash), and
+//!   opening them was seen. What is inherited there must therefore count as read
+//!   from the start; what is duplicated there is reported as read then.
+//! - `pread64`, `preadv` and mappings of descriptors from 3 up: they fail on
+//!   pipes, sockets and terminals. An inherited file must count as read.
 //! - `lseek` on anything but 0, 1 and 2: files opened by the process have no
 //!   position that matters to others. The positions of other inherited
 //!   descriptors are to be compared at the end.
 //! - `TCGETS`, `TCGETS2` and `TIOCGWINSZ` (isatty, window size) on descriptors
 //!   other than 0, 1 and 2: C libraries ask them of every file they open.
-//! - Mappings that are not both shared and writable. A shared mapping that
+//! - Other mappings that are not both shared and writable. A shared mapping that
 //!   `mprotect` makes writable later needs a description opened for reading and
 //!   writing: such an open counts as a write from the start.
 //! - Waiting (`epoll_wait`, `wait4`, `futex`, `nanosleep`): what is waited for
@@ -137,26 +139,34 @@ const fn none_of(argument: u8, mask: u32) -> Test {
 // NULL is told from other pointers by the low half as well: what a program
 // passes does not lie at a multiple of 4 GiB.
 
-/// The descriptor in argument 0 is 0, 1, 2, or at least 6.
+/// Whether reads on this descriptor are let through.
+pub fn reads_unseen(fd: i32) -> bool {
+    matches!(fd, 3..=5 | 255)
+}
+
+/// The descriptor in argument 0 is none of [`reads_unseen`].
 const READS: Condition = Condition {
-    any: &[&[below(0, 3)], &[at_least(0, 6)]],
+    any: &[&[below(0, 3)], &[at_least(0, 6), differs(0, 255)]],
 };
 const READS_AT_POSITION: Condition = Condition {
     any: &[
-        &[equal(3, u32::MAX), below(0, 3)],
-        &[equal(3, u32::MAX), at_least(0, 6)],
+        &[below(0, 3)],
+        &[equal(3, u32::MAX), at_least(0, 6), differs(0, 255)],
     ],
 };
 const STANDARD_STREAMS: Condition = Condition {
     any: &[&[below(0, 3)]],
 };
 const MAPS: Condition = Condition {
-    any: &[&[
-        any_of(2, libc::PROT_WRITE as u32),
-        any_of(3, libc::MAP_SHARED as u32),
-        none_of(3, libc::MAP_ANONYMOUS as u32),
-        below(4, 1 << 31),
-    ]],
+    any: &[
+        &[
+            any_of(2, libc::PROT_WRITE as u32),
+            any_of(3, libc::MAP_SHARED as u32),
+            none_of(3, libc::MAP_ANONYMOUS as u32),
+            below(4, 1 << 31),
+        ],
+        &[none_of(3, libc::MAP_ANONYMOUS as u32), below(4, 3)],
+    ],
 };
 const POLLS: Condition = Condition {
     any: &[&[differs(1, 0)]],
@@ -233,7 +243,7 @@ pub fn watch(nr: u64) -> Watch {
         // Through a descriptor.
         nr::read | nr::readv => Watch::If(READS),
         nr::preadv2 => Watch::If(READS_AT_POSITION),
-        nr::pread64 | nr::preadv => Watch::Never,
+        nr::pread64 | nr::preadv => Watch::If(STANDARD_STREAMS),
         nr::write | nr::writev | nr::pwrite64 | nr::pwritev | nr::pwritev2 => Watch::Exit,
         nr::sendfile | nr::splice | nr::tee | nr::vmsplice | nr::copy_file_range => Watch::Exit,
         nr::lseek => Watch::If(STANDARD_STREAMS),
@@ -415,17 +425,20 @@ mod tests {
 
     #[test]
     fn reads_stop_on_the_standard_streams_and_from_six_on() {
-        for (fd, stops) in [(0, true), (2, true), (3, false), (5, false), (6, true)] {
+        for fd in [0, 2, 3, 5, 6, 254, 255, 256] {
+            let stops = !reads_unseen(fd);
+            let fd = fd as u64;
             check(nr::read, [fd, 0, 0, 0, 0, 0], stops);
             check(nr::readv, [fd, 0, 0, 0, 0, 0], stops);
             check(nr::preadv2, [fd, 0, 0, u64::MAX, 0, 0], stops);
-            check(nr::preadv2, [fd, 0, 0, 8, 0, 0], false);
+            check(nr::preadv2, [fd, 0, 0, 8, 0, 0], fd < 3);
+            check(nr::pread64, [fd, 0, 0, 8, 0, 0], fd < 3);
         }
         check(nr::read, [u64::MAX, 0, 0, 0, 0, 0], true);
     }
 
     #[test]
-    fn only_shared_writable_mappings_of_files_stop() {
+    fn only_shared_writable_mappings_and_those_of_standard_streams_stop() {
         let map = |protection: i32, flags: i32, fd: i64, stops| {
             let args = [0, 4096, protection as u64, flags as u64, fd as u64, 0];
             check(nr::mmap, args, stops);
@@ -435,6 +448,8 @@ mod tests {
         map(write, libc::MAP_SHARED_VALIDATE, 3, true);
         map(read, libc::MAP_SHARED, 3, false);
         map(write, libc::MAP_PRIVATE, 3, false);
+        map(read, libc::MAP_PRIVATE, 0, true);
+        map(read, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, 0, false);
         map(write, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1, false);
     }
 
