@@ -165,6 +165,7 @@ fn vary(dice: &mut Dice, project: &Project, run: &mut Run) {
             "exec <&-;",
             "exec 5> extra.log;",
             "exec 6< src/s0.txt;",
+            "exec 3< src/s0.txt;",
             "trap '' PIPE;",
         ]))
         .into();

@@ -91,6 +91,12 @@ const EFFECTS: &[&str] = &[
     "cat {i} | sh -c 'cat > work/q.txt; cat work/q.txt' | sort -r",
     "for k in 1 2 3; do sh -c \"echo $k; echo e$k >&2\"; done",
     "python3 -S -c 'import sys; print(len(sys.stdin.read()))' < {i}",
+    "bash -c 'exec 3<&0; read -ru3 x; echo \"three $x\"' < {i}",
+    "bash -c 'exec 5<&0; read -ru5 x; echo \"five $x\"'",
+    "bash -c 'read -ru4 x; echo \"four $x\"' 4< {i}",
+    "cat {i} | bash -c 'exec 4<&0; read -ru4 x; echo \"piped $x\"'",
+    "python3 -S -c 'import os; print(len(os.pread(0, 99, 1)))' < {i}",
+    "python3 -S -c 'import os; print(os.pread(7, 99, 2))' 7< {i}",
 ];
 
 /// Statements that end the script, rarely used.
@@ -240,6 +246,14 @@ pub(super) fn project(dice: &mut Dice, _tools: Tools) -> Project {
         Run {
             input: Input::File("src/s0.txt".into(), 0),
             ..run(&["sh", "-c", "read -r x; sh s0.sh; echo \"$x\""])
+        },
+        Run {
+            prelude: "exec 4< src/s0.txt;".into(),
+            ..run(&["bash", "-c", "read -ru4 x; echo \"four $x\"; sh s0.sh"])
+        },
+        Run {
+            input: Input::Pipe("line four\nline five\n".into()),
+            ..run(&["bash", "-c", "exec 3<&0; read -ru3 x; echo \"three $x\""])
         },
     ];
     for argv in [
