@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::{ci, deps, differential, syscall_table, workloads};
+use crate::{ci, deps, differential, syscall_table, tantivy, workloads};
 
 /// Development tasks of the workspace.
 #[derive(Debug, Parser)]
@@ -24,6 +24,8 @@ enum Task {
     Differential(Box<differential::Args>),
     /// Compare the syscall table with the kernel's own list.
     SyscallTable,
+    /// Record and replay a flaky test of a published crate.
+    Tantivy(tantivy::Args),
     /// Build real projects plainly and under pcache, compare and measure.
     Workloads(workloads::Args),
 }
@@ -39,6 +41,7 @@ pub fn run() -> anyhow::Result<ExitCode> {
         Task::Ci(args) => ci::run(&args),
         Task::Deps => deps::run(),
         Task::Differential(args) => differential::run(&args),
+        Task::Tantivy(args) => tantivy::run(&args),
         Task::Workloads(args) => workloads::run(&args),
         Task::SyscallTable => {
             syscall_table::check()?;

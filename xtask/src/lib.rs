@@ -11,6 +11,7 @@ mod deps;
 mod differential;
 mod pcache;
 pub mod syscall_table;
+mod tantivy;
 mod totals;
 mod tree;
 mod workloads;
