@@ -9,7 +9,10 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use anyhow::{Context, ensure};
@@ -181,7 +184,7 @@ fn record(program: &Path, source: &Path, wanted: &str) -> anyhow::Result<u64> {
 
 fn replay(program: &Path, source: &Path, work: &Path, args: &Args) -> anyhow::Result<Summary> {
     let json = work.join("replays.json");
-    let _load = args.load.then(Load::start).transpose()?;
+    let _load = args.load.then(Load::start);
     let output = reprise(program, source, "replay")
         .args(["--times", &args.replays.to_string(), "--json"])
         .arg(&json)
@@ -198,33 +201,35 @@ fn replay(program: &Path, source: &Path, work: &Path, args: &Args) -> anyhow::Re
     Ok(serde_json::from_slice(&text)?)
 }
 
-/// Processes that keep all processors busy, until this is dropped.
-struct Load(Vec<Child>);
+/// Threads that keep all processors busy, until this is dropped.
+struct Load {
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
 
 impl Load {
-    fn start() -> anyhow::Result<Self> {
-        let count = std::thread::available_parallelism().map_or(1, usize::from);
-        let mut load = Load(Vec::new());
-        for _ in 0..count {
-            // Ends by itself if nobody is left to end it.
-            let child = Command::new("timeout")
-                .args(["1h", "sh", "-c", "while :; do :; done"])
-                .spawn()
-                .context("starting the load")?;
-            load.0.push(child);
-        }
-        Ok(load)
+    fn start() -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let count = thread::available_parallelism().map_or(1, usize::from);
+        let busy = || {
+            let stop = Arc::clone(&stop);
+            thread::spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            })
+        };
+        let threads = (0..count).map(|_| busy()).collect();
+        Load { stop, threads }
     }
 }
 
 impl Drop for Load {
     fn drop(&mut self) {
-        for child in &mut self.0 {
-            // `timeout` passes on a signal that it can catch, which SIGKILL is not.
-            if let Some(pid) = rustix::process::Pid::from_raw(child.id().cast_signed()) {
-                let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
-            }
-            let _ = child.wait();
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            // It does nothing that could panic.
+            let _ = thread.join();
         }
     }
 }

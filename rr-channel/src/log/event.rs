@@ -92,7 +92,7 @@ ops! {
 
 impl Op {
     /// Whether it is an operation on a lock, or the like, and not on a channel.
-    pub(crate) const fn is_on_lock(self) -> bool {
+    pub const fn is_on_lock(self) -> bool {
         self as u8 >= Op::Lock as u8
     }
 

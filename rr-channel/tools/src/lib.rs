@@ -1,6 +1,8 @@
 //! The command-line tools of `rr-channel`.
 //!
 //! [`reprise`] is `cargo reprise`: it records and replays the tests and programs of a
-//! project whose source it does not touch.
+//! project whose source it does not touch. [`log_tool`] is `rr-channel`: it shows what was
+//! recorded.
 
+pub mod log_tool;
 pub mod reprise;

@@ -154,9 +154,9 @@ fn plain(runner: &Runner) -> Command {
 }
 
 /// The executable, in a process that knows that it is meant.
-fn meant(runner: &Runner, mode: &str, log: &Path) -> anyhow::Result<Command> {
-    let program = env::current_exe().context("cannot tell where this program is")?;
-    let mut command = Command::new(program);
+fn meant(runner: &Runner, mode: &str, log: &Path) -> Command {
+    // This program, also if its file was replaced meanwhile.
+    let mut command = Command::new("/proc/self/exe");
     command
         .arg("execute")
         .arg(&runner.executable)
@@ -164,7 +164,7 @@ fn meant(runner: &Runner, mode: &str, log: &Path) -> anyhow::Result<Command> {
         .env_remove(CHANNEL)
         .env("RR_CHANNEL", mode)
         .env("RR_CHANNEL_LOG", log);
-    Ok(command)
+    command
 }
 
 /// Becomes the executable.
@@ -189,7 +189,7 @@ fn record(runner: &Runner, dir: &Path) -> anyhow::Result<Ending> {
         ending: None,
     };
     store::write(&file, &process)?;
-    let ending = end(meant(runner, "record", &store::log_dir(dir))?.status())?;
+    let ending = end(meant(runner, "record", &store::log_dir(dir)).status())?;
     process.ending = Some(ending);
     store::write(&file, &process)?;
     Ok(ending)
@@ -222,7 +222,7 @@ fn replay(runner: &Runner, dir: &Path, key: &Path) -> anyhow::Result<Ending> {
     for number in 1..=runner.times {
         let report = state.join("report");
         let mut command = if has_log {
-            let mut command = meant(runner, "replay", &log)?;
+            let mut command = meant(runner, "replay", &log);
             command.env("RR_CHANNEL_REPORT", &report);
             command
         } else {

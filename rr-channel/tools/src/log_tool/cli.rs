@@ -1,0 +1,145 @@
+//! The command line of `rr-channel`.
+
+use std::io::{self, BufWriter, ErrorKind, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use super::diff::Diff;
+use super::dump;
+use super::source::Source;
+use super::stats::Stats;
+use super::topology::Topology;
+
+/// Shows what recordings of channels, threads and locks hold.
+///
+/// Exit status: 0; 1 if a log is damaged, and for `diff` also if the recordings differ;
+/// 2 if there is nothing to show.
+#[derive(Debug, Parser)]
+#[command(name = "rr-channel", version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+    /// Write JSON instead; `dump` writes a line for each event
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Show every event
+    Dump {
+        /// A recording, or one thread's log
+        recording: PathBuf,
+    },
+    /// Show how much of what was recorded
+    Stats {
+        /// A recording, or one thread's log
+        recording: PathBuf,
+    },
+    /// Show where two recordings part
+    Diff {
+        /// A recording
+        first: PathBuf,
+        /// Another one
+        second: PathBuf,
+    },
+    /// Show who sends to whom, and who shares which lock
+    Topology {
+        /// A recording, or one thread's log
+        recording: PathBuf,
+    },
+}
+
+/// The exit status where something differs, or is damaged.
+const DIFFERS: u8 = 1;
+/// The exit status where there is nothing to show.
+const FAILED: u8 = 2;
+
+/// Runs the command line.
+pub(super) fn run() -> ExitCode {
+    let cli = Cli::parse();
+    let mut out = BufWriter::new(io::stdout().lock());
+    let result = show(&cli, &mut out).and_then(|code| {
+        out.flush()?;
+        Ok(code)
+    });
+    match result {
+        Ok(code) => ExitCode::from(code),
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("rr-channel: {error:#}");
+            ExitCode::from(FAILED)
+        }
+    }
+}
+
+/// Whether nobody wants to read any more.
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        let io = cause.downcast_ref::<io::Error>().map(io::Error::kind);
+        let json = cause
+            .downcast_ref::<serde_json::Error>()
+            .and_then(serde_json::Error::io_error_kind);
+        io.or(json) == Some(ErrorKind::BrokenPipe)
+    })
+}
+
+fn show(cli: &Cli, out: &mut dyn Write) -> anyhow::Result<u8> {
+    let mut differs = false;
+    let sources = match &cli.command {
+        Command::Dump { recording } => {
+            let mut source = Source::open(recording)?;
+            match cli.json {
+                true => dump::json(&mut source, out)?,
+                false => dump::text(&mut source, out)?,
+            }
+            vec![source]
+        }
+        Command::Stats { recording } => {
+            let mut source = Source::open(recording)?;
+            let stats = Stats::of(&mut source)?;
+            match cli.json {
+                true => json(&stats, out)?,
+                false => stats.text(out)?,
+            }
+            vec![source]
+        }
+        Command::Topology { recording } => {
+            let mut source = Source::open(recording)?;
+            let topology = Topology::of(&mut source)?;
+            match cli.json {
+                true => json(&topology, out)?,
+                false => topology.text(out)?,
+            }
+            vec![source]
+        }
+        Command::Diff { first, second } => {
+            let (mut left, mut right) = (Source::open(first)?, Source::open(second)?);
+            let diff = Diff::of(&mut left, &mut right);
+            differs = !diff.is_empty();
+            match cli.json {
+                true => json(&diff, out)?,
+                false => diff.text(out)?,
+            }
+            vec![left, right]
+        }
+    };
+    out.flush()?;
+    let problems: Vec<_> = sources.iter().flat_map(|source| &source.problems).collect();
+    for problem in &problems {
+        eprintln!("rr-channel: {problem}");
+    }
+    Ok(if differs || !problems.is_empty() {
+        DIFFERS
+    } else {
+        0
+    })
+}
+
+fn json(value: &impl serde::Serialize, out: &mut dyn Write) -> anyhow::Result<()> {
+    serde_json::to_writer_pretty(&mut *out, value)?;
+    writeln!(out)?;
+    Ok(())
+}

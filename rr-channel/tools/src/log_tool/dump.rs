@@ -1,0 +1,115 @@
+//! Every event.
+
+use std::io::Write;
+
+use rr_channel::log::Event;
+use serde::Serialize;
+
+use super::fold::{Fold, Run};
+use super::source::{End, Source, kind, number, object, sender};
+
+/// For people: runs of events in one line each.
+pub(super) fn text(source: &mut Source, out: &mut dyn Write) -> anyhow::Result<()> {
+    for index in 0..source.threads.len() {
+        let thread = &source.threads[index];
+        if index > 0 {
+            writeln!(out)?;
+        }
+        writeln!(out, "{}  {}", thread.id, thread.dti)?;
+        let mut fold = Fold::default();
+        let mut total = 0;
+        let end = source.for_each(index, |event| {
+            total += 1;
+            fold.push(event).map_or(Ok(()), |run| line(&run, out))
+        })?;
+        if let Some(run) = fold.finish() {
+            line(&run, out)?;
+        }
+        let what = match end {
+            End::Ended => "the thread ended",
+            End::CutOff => "the thread was cut off",
+            End::Incomplete => "recording stopped here",
+            End::Damaged => "the log is damaged here",
+        };
+        writeln!(out, "  {total:>8}  {what}")?;
+    }
+    Ok(())
+}
+
+fn line(run: &Run, out: &mut dyn Write) -> anyhow::Result<()> {
+    write!(out, "  {:>8}  {}", run.at, run.text())?;
+    if run.count > 1 {
+        write!(out, "  ({} times)", run.count)?;
+    }
+    writeln!(out)?;
+    Ok(())
+}
+
+#[derive(Serialize)]
+struct ThreadLine<'a> {
+    thread: u32,
+    name: &'a str,
+}
+
+#[derive(Serialize)]
+struct EventLine {
+    thread: u32,
+    event: u64,
+    op: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    object: Option<String>,
+    outcome: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sender: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    number: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct EndLine {
+    thread: u32,
+    events: u64,
+    end: End,
+}
+
+/// For programs: a line of JSON for each thread, each event, and each end of a log.
+pub(super) fn json(source: &mut Source, out: &mut dyn Write) -> anyhow::Result<()> {
+    for index in 0..source.threads.len() {
+        let thread = source.threads[index].id.0;
+        let name = &source.threads[index].dti.to_string();
+        json_line(&ThreadLine { thread, name }, out)?;
+        let mut events = 0;
+        let end = source.for_each(index, |event| {
+            let line = EventLine::new(thread, events, &event);
+            events += 1;
+            json_line(&line, out)
+        })?;
+        let line = EndLine {
+            thread,
+            events,
+            end,
+        };
+        json_line(&line, out)?;
+    }
+    Ok(())
+}
+
+impl EventLine {
+    fn new(thread: u32, at: u64, event: &Event) -> Self {
+        EventLine {
+            thread,
+            event: at,
+            op: event.op.as_str(),
+            object: object(event),
+            outcome: kind(&event.outcome),
+            sender: sender(&event.outcome).map(|sender| sender.0),
+            number: number(&event.outcome),
+        }
+    }
+}
+
+fn json_line(line: &impl Serialize, out: &mut dyn Write) -> anyhow::Result<()> {
+    serde_json::to_writer(&mut *out, line)?;
+    writeln!(out)?;
+    Ok(())
+}

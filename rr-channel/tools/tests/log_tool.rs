@@ -1,0 +1,295 @@
+//! `rr-channel` on recordings, good and bad.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use rr_channel::crossbeam_channel::{bounded, select_biased, unbounded};
+use rr_channel::sync::Mutex;
+use rr_channel::thread;
+
+/// What is recorded: the same in every run, but for the choice that `CHOICE` makes.
+#[test]
+fn program() {
+    if std::env::var_os("RR_CHANNEL_TEST_PROGRAM").is_none() {
+        return;
+    }
+    let (s, r) = unbounded();
+    let (answer, answers) = bounded(1);
+    let lock = std::sync::Arc::new(Mutex::new(0));
+    let child = thread::spawn({
+        let lock = std::sync::Arc::clone(&lock);
+        move || {
+            for n in r.iter() {
+                *lock.lock().unwrap() += n;
+            }
+            answer.send(*lock.lock().unwrap()).unwrap();
+        }
+    });
+    for n in 0..5 {
+        s.send(n).unwrap();
+    }
+    drop(s);
+    child.join().unwrap();
+    assert_eq!(*lock.lock().unwrap(), 10);
+    assert!(answers.len() == 1);
+    if std::env::var_os("CHOICE").is_some() {
+        assert!(!answers.is_empty());
+    }
+    select_biased! {
+        recv(answers) -> answer => assert_eq!(answer, Ok(10)),
+        default => unreachable!(),
+    }
+    assert!(answers.try_recv().is_err());
+}
+
+fn record(dir: &Path, choice: bool) {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
+        .args(["--exact", "program", "--test-threads=1"])
+        .env("RR_CHANNEL_TEST_PROGRAM", "1")
+        .env("RR_CHANNEL", "record")
+        .env("RR_CHANNEL_LOG", dir)
+        .env_remove("RR_CHANNEL_PROCESS");
+    if choice {
+        command.env("CHOICE", "1");
+    }
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert!(output.stderr.is_empty(), "{output:?}");
+}
+
+fn tool(args: &[&str], paths: &[&Path]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_rr-channel"))
+        .args(args)
+        .args(paths)
+        .output()
+        .unwrap()
+}
+
+#[track_caller]
+fn shown(args: &[&str], paths: &[&Path], code: i32) -> String {
+    let output = tool(args, paths);
+    assert_eq!(output.status.code(), Some(code), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+struct Recorded {
+    dir: tempfile::TempDir,
+}
+
+impl Recorded {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        record(&dir.path().join("first"), false);
+        Recorded { dir }
+    }
+
+    fn first(&self) -> PathBuf {
+        self.dir.path().join("first")
+    }
+
+    /// A copy of the recording.
+    fn copy(&self, name: &str) -> PathBuf {
+        let to = self.dir.path().join(name);
+        fs::create_dir(&to).unwrap();
+        for entry in fs::read_dir(self.first()).unwrap() {
+            let path = entry.unwrap().path();
+            fs::copy(&path, to.join(path.file_name().unwrap())).unwrap();
+        }
+        to
+    }
+}
+
+#[test]
+fn a_dump_shows_every_event() {
+    let recorded = Recorded::new();
+    let text = shown(&["dump"], &[&recorded.first()], 0);
+    insta::assert_snapshot!(text, @r"
+    t0  program
+             0  lock on t0.l1: after 6 others
+             1  len on t0.c2: 1
+             2  try_select: arm 0
+             3  selected recv on t0.c2: message 0 of t1
+             4  try_recv on t0.c2: disconnected
+             5  the thread ended
+
+    t1  program/1
+             0  recv on t0.c1: message 0 of t0
+             1  lock: first
+             2  recv on t0.c1: message 1 of t0
+             3  lock: again
+             4  recv on t0.c1: message 2 of t0
+             5  lock: again
+             6  recv on t0.c1: message 3 of t0
+             7  lock: again
+             8  recv on t0.c1: message 4 of t0
+             9  lock: again
+            10  recv on t0.c1: disconnected
+            11  lock: again
+            12  send on t0.c2: sent as 0
+            13  the thread ended
+    ");
+    let json = shown(&["dump", "--json"], &[&recorded.first()], 0);
+    let lines: Vec<serde_json::Value> = json
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let events = lines.iter().filter(|line| line.get("op").is_some());
+    let ends = lines.iter().filter_map(|line| line["events"].as_u64());
+    assert_eq!(events.count() as u64, ends.sum::<u64>());
+}
+
+#[test]
+fn stats_count_events() {
+    let recorded = Recorded::new();
+    let text = shown(&["stats"], &[&recorded.first()], 0);
+    insta::assert_snapshot!(text, @r"
+    program  log_tool
+    threads  2
+    events   18
+    bytes    61 (3.389 per event)
+
+      events  operation
+           1  len: value
+           5  lock: again
+           1  lock: first
+           1  lock: turn
+           1  recv: disconnected
+           5  recv: message
+           1  selected recv: message
+           1  send: sent
+           1  try_recv: disconnected
+           1  try_select: arm
+
+      events  channel (c) or lock (l)
+           6  t0.c1
+           4  t0.c2
+           1  t0.l1
+
+      events     bytes  end         thread
+          13        32  ended       t1 program/1
+           5        29  ended       t0 program
+    ");
+    let json = shown(&["stats", "--json"], &[&recorded.first()], 0);
+    let stats: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(stats["operations"]["recv"]["message"], 5);
+}
+
+#[test]
+fn a_topology_shows_who_sends_to_whom() {
+    let recorded = Recorded::new();
+    let text = shown(&["topology"], &[&recorded.first()], 0);
+    insta::assert_snapshot!(text, @r"
+      t0  program
+      t1  program/1
+
+    channel t0.c1: 5 messages
+            t0 -> t1          5
+
+    channel t0.c2: 1 message
+            t1 -> t0          1
+
+    lock t0.l1: handed over 1 time
+            to t0          1
+
+    threads that send to each other: t0, t1
+    ");
+    let json = shown(&["topology", "--json"], &[&recorded.first()], 0);
+    let topology: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(topology["channels"][0]["edges"][0]["messages"], 5);
+}
+
+#[test]
+fn a_diff_shows_where_runs_part() {
+    let recorded = Recorded::new();
+    let second = recorded.dir.path().join("second");
+    record(&second, true);
+    let text = shown(&["diff"], &[&recorded.first(), &second], 1);
+    insta::assert_snapshot!(text, @r"
+    2 threads in both recordings, 1 of them the same
+
+    t0: 2 events the same, then
+      < try_select: arm 0
+      > is_empty on t0.c2: 0
+
+      t0  program
+    ");
+    let same = shown(&["diff"], &[&recorded.first(), &recorded.copy("copy")], 0);
+    insta::assert_snapshot!(same, @"2 threads in both recordings, 2 of them the same");
+}
+
+#[test]
+fn one_log_can_be_shown_alone() {
+    let recorded = Recorded::new();
+    let text = shown(&["dump"], &[&recorded.first().join("thread-0.rrlog")], 0);
+    assert!(text.starts_with("t0  "), "{text}");
+}
+
+#[test]
+fn what_is_no_recording_is_said() {
+    let recorded = Recorded::new();
+    let dir = recorded.dir.path();
+    fs::write(dir.join("foreign"), "shopping list").unwrap();
+    fs::create_dir(dir.join("empty")).unwrap();
+    let old = recorded.copy("old");
+    fs::write(old.join("session"), "rr-channel 1\nprogram x\n").unwrap();
+    let check = |name: &str, expected: &str| {
+        let output = tool(&["stats"], &[&dir.join(name)]);
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains(expected), "{said}");
+    };
+    check("foreign", "foreign: not an rr-channel log");
+    check("empty", "there is no recording here");
+    check("none", "cannot read");
+    check(
+        "old",
+        "the recording has version 1, this build reads 2: record again",
+    );
+    check("", "several processes were recorded here, name one");
+}
+
+#[test]
+fn a_truncated_log_is_shown_as_far_as_it_goes() {
+    let recorded = Recorded::new();
+    let cut = recorded.copy("cut");
+    let log = cut.join("thread-1.rrlog");
+    let bytes = fs::read(&log).unwrap();
+    fs::write(&log, &bytes[..70]).unwrap();
+    let output = tool(&["dump"], &[&cut]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("thread-1.rrlog: log "), "{said}");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("the log is damaged here"), "{text}");
+    // The other thread's is whole.
+    assert!(text.contains("the thread ended"), "{text}");
+}
+
+/// Whatever is in the files: an answer or an error, in every command.
+#[test]
+fn damage_makes_no_panic() {
+    let recorded = Recorded::new();
+    let damaged = recorded.copy("damaged");
+    let names = ["session", "thread-0.rrlog", "thread-1.rrlog"];
+    // The last thread first: it has no log if it logged nothing.
+    for name in names {
+        let path = damaged.join(name);
+        let good = fs::read(&path).unwrap();
+        let len = good.len().min(160);
+        for at in (0..len).step_by(7) {
+            let mut bytes = good.clone();
+            bytes[at] ^= 1 << (at % 8);
+            fs::write(&path, bytes).unwrap();
+            let command = ["dump", "stats", "topology"][at % 3];
+            let output = tool(&[command], &[&damaged]);
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(
+                matches!(output.status.code(), Some(0..=2)) && !said.contains("panicked"),
+                "{command}, byte {at} of {name}: {output:?}"
+            );
+        }
+        fs::write(&path, good).unwrap();
+    }
+}
