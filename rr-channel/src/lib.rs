@@ -54,8 +54,8 @@
 //! | several processes | one per recording; the others run as if off |
 //! | `std::sync::mpsc`, as [`mpsc`] | covered |
 //! | locks, condition variables, barriers and `Once` of `std::sync`, as [`sync`], also in statics: the order of acquisition, what `try_` forms found, which wait timed out, who leads, who initializes | covered |
-//! | [`thread::park`] and `park_timeout`, unparked through a [`thread::Thread`] | covered |
-//! | the same through a handle of `std`'s; `clear_poison` without the lock; `JoinHandle::is_finished`; what `Debug` shows of a lock | not covered |
+//! | [`thread::park`] and `park_timeout`, unparked through a [`thread::Thread`]; `is_finished` of a [`thread::JoinHandle`] | covered |
+//! | the same through a handle of `std`'s; `clear_poison` without the lock; what `Debug` shows of a lock | not covered |
 //! | waits for a condition variable that end for no reason | covered; a program that looks at what no lock guards may desynchronise there |
 //! | ipc-channel, tokio, futures, rayon, parking_lot | not covered |
 //! | time, randomness, file and network order | not covered; a program that depends on them may desynchronise |

@@ -88,6 +88,8 @@ ops! {
     Park = "park",
     /// A wait to be unparked with a timeout.
     ParkTimeout = "park_timeout",
+    /// Whether a thread was seen finished.
+    IsFinished = "is_finished",
 }
 
 impl Op {

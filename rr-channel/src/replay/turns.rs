@@ -17,11 +17,12 @@ use std::sync::MutexGuard;
 use super::operation::{Native, Want};
 use super::report::{Attempt, Cause};
 use super::world::{Wait, Watch, World};
-use super::{Engine, announce};
+use super::{Engine, announce, lock};
 use crate::context;
-use crate::identity::{ChannelId, ThreadId};
+use crate::identity::{ChannelId, Dti, ThreadId};
 use crate::log::{Event, Op, Outcome};
 use crate::order::Order;
+use crate::session::Who;
 use crate::sys;
 
 /// What the log says about the acquisition of a lock.
@@ -303,6 +304,16 @@ impl Engine {
         if sys::is_fork() {
             return None;
         }
+        let watch = (Watch::Object(order.address()), 0);
+        self.recall_lasting(op, watch, lasting)
+    }
+
+    fn recall_lasting(
+        &self,
+        op: Op,
+        watch: (Watch, u64),
+        lasting: Option<&dyn Fn() -> bool>,
+    ) -> Option<bool> {
         let id = context::thread_or_last();
         let (mut world, next) = self.next_event(id, op, None);
         // At the end of an unfinished log, observing is harmless: no waiting.
@@ -314,11 +325,25 @@ impl Engine {
             world.advance(id);
             return Some(value);
         };
-        let watch = (Watch::Object(order.address()), 0);
         self.await_event(world, id, watch, Some(event), |_| {
             if is_true() { Reach::Now } else { Reach::Later }
         })
         .then_some(true)
+    }
+
+    /// The recorded answer to whether a thread has finished; one that was waits until
+    /// it is, as `is_finished` says. `None` if there is none.
+    pub(crate) fn recall_finished(
+        &self,
+        thread: &Dti,
+        is_finished: &dyn Fn() -> bool,
+    ) -> Option<bool> {
+        if sys::is_fork() {
+            return None;
+        }
+        let (id, _) = lock(&self.names).intern(Who::Known(thread.clone()));
+        // It is finished before the last of its destructors runs, which tells of its end.
+        self.recall_lasting(Op::IsFinished, (Watch::End(id), 1), Some(is_finished))
     }
 
     /// The calling thread notifies others, or unparks one.

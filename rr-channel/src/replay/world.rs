@@ -66,6 +66,8 @@ pub(super) enum Watch {
     Object(usize),
     /// The notifications of a thread.
     Signals(ThreadId),
+    /// The end of a thread.
+    End(ThreadId),
 }
 
 #[derive(Debug)]
@@ -134,6 +136,8 @@ impl World {
             return;
         };
         thread.ended = true;
+        self.touch(Watch::End(id), 1);
+        let thread = self.thread(id);
         if !thread.live {
             let left = thread.cursor.as_mut().and_then(|cursor| cursor.peek(0));
             thread.live = true;

@@ -9,8 +9,9 @@ use std::os::unix::thread::{JoinHandleExt, RawPthread};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{Result, ThreadId};
+use super::{Child, Result, ThreadId};
 use crate::context;
+use crate::identity::Dti;
 use crate::log::{Event, Op, Outcome};
 use crate::replay::Native;
 use crate::session::{Session, session};
@@ -161,21 +162,41 @@ fn woken(op: Op, timed: bool) {
     });
 }
 
+fn finished(thread: Option<&Dti>, is_finished: impl Fn() -> bool) -> bool {
+    match (session(), thread) {
+        (Session::Off, _) | (_, None) => is_finished(),
+        (Session::Record(_), _) => {
+            let finished = is_finished();
+            context::log(Event {
+                op: Op::IsFinished,
+                channel: None,
+                outcome: Outcome::Value(finished.into()),
+            });
+            finished
+        }
+        (Session::Replay(engine), Some(thread)) => engine
+            .recall_finished(thread, &is_finished)
+            .unwrap_or_else(is_finished),
+    }
+}
+
 macro_rules! join_handle {
     ($(#[$doc:meta])* $name:ident, $($lifetime:lifetime)?) => {
         $(#[$doc])*
         pub struct $name<$($lifetime,)? T> {
             raw: std::thread::$name<$($lifetime,)? T>,
             thread: Thread,
+            /// Its name, where names matter.
+            dti: Option<Dti>,
         }
 
         impl<$($lifetime,)? T> $name<$($lifetime,)? T> {
             pub(super) fn new(
                 raw: std::thread::$name<$($lifetime,)? T>,
-                unparked: Option<Arc<LastSignal>>,
+                Child { dti, unparked }: Child,
             ) -> Self {
                 let thread = Thread::new(raw.thread().clone(), unparked);
-                $name { raw, thread }
+                $name { raw, thread, dti }
             }
 
             /// The thread.
@@ -192,10 +213,12 @@ macro_rules! join_handle {
                 self.raw.join()
             }
 
-            /// Whether the thread has ended. Not recorded.
+            /// Whether the thread has ended.
+            ///
+            /// A replay in which it has, as recorded, waits until it really has.
             #[must_use]
             pub fn is_finished(&self) -> bool {
-                self.raw.is_finished()
+                finished(self.dti.as_ref(), || self.raw.is_finished())
             }
         }
 

@@ -31,7 +31,8 @@ use crate::interpose::without_seats;
 use crate::session::{Session, session};
 use crate::signal::LastSignal;
 
-/// What a thread-to-be has to be told.
+/// What a thread-to-be has to be told, and those who may join it know.
+#[derive(Clone)]
 struct Child {
     /// Its name, where names matter.
     dti: Option<Dti>,
@@ -51,10 +52,12 @@ fn next_child() -> Child {
 
 impl Child {
     /// Has `spawn` spawn a thread that runs `f` and knows who it is.
-    fn spawn<F, R>(self, f: F, spawn: impl FnOnce(Told<F>) -> R) -> (R, Option<Arc<LastSignal>>) {
-        let unparked = self.unparked.clone();
-        let told = Told { child: self, f };
-        (without_seats(|| spawn(told)), unparked)
+    fn spawn<F, R>(self, f: F, spawn: impl FnOnce(Told<F>) -> R) -> (R, Child) {
+        let told = Told {
+            child: self.clone(),
+            f,
+        };
+        (without_seats(|| spawn(told)), self)
     }
 }
 
@@ -83,8 +86,8 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    let (handle, unparked) = next_child().spawn(f, |told| std::thread::spawn(move || told.run()));
-    JoinHandle::new(handle, unparked)
+    let (handle, child) = next_child().spawn(f, |told| std::thread::spawn(move || told.run()));
+    JoinHandle::new(handle, child)
 }
 
 /// Thread factory, to configure a new thread. See [`std::thread::Builder`].
@@ -129,8 +132,8 @@ impl Builder {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        let (handle, unparked) = next_child().spawn(f, |told| self.0.spawn(move || told.run()));
-        Ok(JoinHandle::new(handle?, unparked))
+        let (handle, child) = next_child().spawn(f, |told| self.0.spawn(move || told.run()));
+        Ok(JoinHandle::new(handle?, child))
     }
 
     /// Spawns the thread in a scope. One that could not be created still counts as a
@@ -147,9 +150,9 @@ impl Builder {
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        let (handle, unparked) = next_child().spawn(f, |told| {
+        let (handle, child) = next_child().spawn(f, |told| {
             self.0.spawn_scoped(scope.inner(), move || told.run())
         });
-        Ok(ScopedJoinHandle::new(handle?, unparked))
+        Ok(ScopedJoinHandle::new(handle?, child))
     }
 }

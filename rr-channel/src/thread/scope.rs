@@ -57,8 +57,8 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        let (handle, unparked) = next_child().spawn(f, |told| self.0.spawn(move || told.run()));
-        ScopedJoinHandle::new(handle, unparked)
+        let (handle, child) = next_child().spawn(f, |told| self.0.spawn(move || told.run()));
+        ScopedJoinHandle::new(handle, child)
     }
 
     pub(super) const fn inner(&'scope self) -> &'scope std::thread::Scope<'scope, 'env> {

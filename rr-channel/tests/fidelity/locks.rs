@@ -36,6 +36,7 @@ pub(crate) fn run(program: &str) -> Outcome {
         "poison" => poison(),
         "park" => park(),
         "park_timeout" => park_timeout(),
+        "is_finished" => is_finished(),
         "foreign_lockers" => foreign_lockers(),
         "locking_destructors" => locking_destructors(),
         "forked" => forked(),
@@ -550,6 +551,34 @@ fn park_timeout() -> Outcome {
     }
     joined(vec![counter]);
     assert!(done.load(Ordering::SeqCst));
+    vec![line("main", &seen)]
+}
+
+/// Who has finished when, also of a scope; and that what a finished thread held is free.
+fn is_finished() -> Outcome {
+    let held = Arc::new(());
+    let handles: Vec<_> = (0..4)
+        .map(|who| {
+            let held = Arc::clone(&held);
+            thread::spawn(move || {
+                for n in 0..10 * who {
+                    pause(who, n);
+                }
+                drop(held);
+            })
+        })
+        .collect();
+    let mut seen = Vec::new();
+    while handles.iter().any(|handle| !handle.is_finished()) {
+        seen.push(handles.iter().filter(|handle| handle.is_finished()).count());
+        thread::yield_now();
+    }
+    assert_eq!(Arc::strong_count(&held), 1);
+    thread::scope(|scope| {
+        let child = scope.spawn(|| pause(0, 0));
+        let looks = std::iter::from_fn(|| (!child.is_finished()).then(thread::yield_now)).count();
+        seen.push(looks);
+    });
     vec![line("main", &seen)]
 }
 

@@ -228,6 +228,11 @@ fn threads_parked_with_a_timeout() {
 }
 
 #[test]
+fn threads_that_are_seen_finished() {
+    check("is_finished");
+}
+
+#[test]
 fn locks_in_thread_local_destructors() {
     check("locking_destructors");
 }
