@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::{ci, deps, differential, syscall_table, tantivy, workloads};
+use crate::{ci, deps, differential, fidelity, syscall_table, tantivy, workloads};
 
 /// Development tasks of the workspace.
 #[derive(Debug, Parser)]
@@ -22,6 +22,8 @@ enum Task {
     Deps,
     /// Compare random runs under pcache with the same runs without it.
     Differential(Box<differential::Args>),
+    /// Replay the programs of rr-channel's tests many times.
+    Fidelity(fidelity::Args),
     /// Compare the syscall table with the kernel's own list.
     SyscallTable,
     /// Record and replay a flaky test of a published crate.
@@ -41,6 +43,7 @@ pub fn run() -> anyhow::Result<ExitCode> {
         Task::Ci(args) => ci::run(&args),
         Task::Deps => deps::run(),
         Task::Differential(args) => differential::run(&args),
+        Task::Fidelity(args) => fidelity::run(&args),
         Task::Tantivy(args) => tantivy::run(&args),
         Task::Workloads(args) => workloads::run(&args),
         Task::SyscallTable => {

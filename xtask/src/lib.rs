@@ -9,6 +9,8 @@ mod ci;
 mod cli;
 mod deps;
 mod differential;
+mod fidelity;
+mod load;
 mod pcache;
 pub mod syscall_table;
 mod tantivy;

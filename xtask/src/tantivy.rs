@@ -10,15 +10,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use anyhow::{Context, ensure};
 use serde::Deserialize;
 
 use crate::cargo;
+use crate::load::Load;
 
 const PACKAGE: &str = "tantivy";
 const VERSION: &str = "0.17.0";
@@ -199,37 +197,4 @@ fn replay(program: &Path, source: &Path, work: &Path, args: &Args) -> anyhow::Re
     let text = fs::read(&json).with_context(|| format!("reading {}", json.display()))?;
     fs::remove_file(&json)?;
     Ok(serde_json::from_slice(&text)?)
-}
-
-/// Threads that keep all processors busy, until this is dropped.
-struct Load {
-    stop: Arc<AtomicBool>,
-    threads: Vec<JoinHandle<()>>,
-}
-
-impl Load {
-    fn start() -> Self {
-        let stop = Arc::new(AtomicBool::new(false));
-        let count = thread::available_parallelism().map_or(1, usize::from);
-        let busy = || {
-            let stop = Arc::clone(&stop);
-            thread::spawn(move || {
-                while !stop.load(Ordering::Relaxed) {
-                    std::hint::spin_loop();
-                }
-            })
-        };
-        let threads = (0..count).map(|_| busy()).collect();
-        Load { stop, threads }
-    }
-}
-
-impl Drop for Load {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        for thread in self.threads.drain(..) {
-            // It does nothing that could panic.
-            let _ = thread.join();
-        }
-    }
 }
