@@ -60,3 +60,21 @@ fn a_file_is_read_at_a_position_or_mapped() {
         ));
     }
 }
+
+#[test]
+fn a_file_of_the_process_that_opened_it_is_read_again() {
+    let sandbox = Sandbox::new("");
+    let inner = "tr '\\000' ' ' < /proc/self/cmdline";
+    for outer in [
+        format!("({inner})"),
+        format!("{inner}; true"),
+        inner.to_owned(),
+    ] {
+        for shell in ["sh", "bash"] {
+            let plain = sandbox.plain(&format!("{shell} -c \"{outer}\""));
+            assert!(!plain.out.is_empty());
+            let run = sandbox.cached(&format!("{shell} -c \"{outer}\""));
+            assert_eq!(run.out, plain.out, "{shell}: {outer}");
+        }
+    }
+}

@@ -16,7 +16,7 @@ use ptrace_async::runtime::{
     Stop, Tracee,
 };
 
-pub(crate) const LOOKUPS: [i64; 11] = [
+pub(crate) const LOOKUPS: [i64; 26] = [
     libc::SYS_open,
     libc::SYS_openat,
     libc::SYS_close,
@@ -28,6 +28,48 @@ pub(crate) const LOOKUPS: [i64; 11] = [
     libc::SYS_stat,
     libc::SYS_lstat,
     libc::SYS_newfstatat,
+    libc::SYS_fstat,
+    libc::SYS_statfs,
+    libc::SYS_dup,
+    libc::SYS_dup2,
+    libc::SYS_dup3,
+    libc::SYS_fcntl,
+    libc::SYS_ioctl,
+    libc::SYS_pipe,
+    libc::SYS_pipe2,
+    libc::SYS_umask,
+    libc::SYS_uname,
+    libc::SYS_sysinfo,
+    libc::SYS_time,
+    libc::SYS_gettimeofday,
+    libc::SYS_getrandom,
+];
+
+const WITH_PATH: [i64; 6] = [
+    libc::SYS_open,
+    libc::SYS_readlink,
+    libc::SYS_access,
+    libc::SYS_stat,
+    libc::SYS_lstat,
+    libc::SYS_statfs,
+];
+
+const WITH_PATH_AFTER_DIRECTORY: [i64; 5] = [
+    libc::SYS_openat,
+    libc::SYS_readlinkat,
+    libc::SYS_faccessat,
+    libc::SYS_faccessat2,
+    libc::SYS_newfstatat,
+];
+
+const OF_DESCRIPTOR: [i64; 7] = [
+    libc::SYS_close,
+    libc::SYS_fstat,
+    libc::SYS_dup,
+    libc::SYS_dup2,
+    libc::SYS_dup3,
+    libc::SYS_fcntl,
+    libc::SYS_ioctl,
 ];
 
 pub(crate) const OPENS: [i64; 2] = [libc::SYS_open, libc::SYS_openat];
@@ -45,17 +87,21 @@ pub(crate) struct Lookup {
 impl Lookup {
     pub(crate) fn of(call: Invocation, memory: &dyn Memory) -> Self {
         let nr = call.nr.cast_signed();
-        let closes = nr == libc::SYS_close;
-        let at = nr >= libc::SYS_openat;
+        let at = WITH_PATH_AFTER_DIRECTORY.contains(&nr);
+        let has_path = at || WITH_PATH.contains(&nr);
         let path = memory.read_c_string(call.args[usize::from(at)], 8192);
-        let path = path.ok().filter(|_| !closes);
+        let path = path.ok().filter(|_| has_path);
         let number = |index: usize| call.args[index] as i32;
         Self {
             nr,
-            fd: if at || closes { number(0) } else { 0 },
+            fd: if at || OF_DESCRIPTOR.contains(&nr) {
+                number(0)
+            } else {
+                0
+            },
             path: path.map(|path| String::from_utf8_lossy(&path).into_owned()),
             flags: match nr {
-                libc::SYS_open | libc::SYS_access => number(1),
+                libc::SYS_open | libc::SYS_access | libc::SYS_fcntl | libc::SYS_dup2 => number(1),
                 libc::SYS_openat | libc::SYS_faccessat | libc::SYS_readlink => number(2),
                 libc::SYS_newfstatat | libc::SYS_faccessat2 | libc::SYS_readlinkat => number(3),
                 _ => 0,
@@ -161,7 +207,9 @@ pub(crate) async fn prehook(
     };
     let call = tracee.invocation();
     let nr = call.nr.cast_signed();
-    if LOOKUPS.contains(&nr) {
+    // What the code in the tracee stops by, to be told of a file of /proc.
+    let by_itself = nr == libc::SYS_dup2 && call.args[0] == call.args[1];
+    if LOOKUPS.contains(&nr) && !by_itself {
         let lookup = Lookup::of(call, &tracee);
         run.borrow_mut().note(tracee.tid(), lookup);
         return match how {

@@ -10,10 +10,11 @@
 //! trampoline, where it stops as ever. So does every call that needs more than
 //! a line in the log: the path taken in doubt is the stop.
 //!
-//! What is performed here: readlink, readlinkat, access, faccessat,
-//! faccessat2, stat, lstat, newfstatat; opening for reading, except
-//! directories; close. A call is made again only if it failed, which is
-//! harmless. A site may make other calls as well (`syscall` of libc makes any): they are made there.
+//! What is performed here: lookups of paths (links, permissions, metadata, file
+//! systems); opening for reading, except directories; what makes and gives back
+//! descriptors without waiting; and questions about the time, chance and the
+//! machine ([`PERFORMED_AS`]). Nothing of it waits, but opening a named pipe
+//! may. A call is made again only if it failed, which is harmless.
 #![expect(unsafe_code, reason = "assembly, and the symbols around it")]
 
 use super::log::Header;
@@ -60,9 +61,14 @@ const METADATA: u8 = 0x30;
 const METADATA_AT: u8 = 0x40;
 /// Whatever it returns.
 const WHATEVER: u8 = 0x50;
+/// The same, of some commands: those that change descriptors, and the question
+/// whether a standard stream is a terminal.
+const COMMAND: u8 = 0x60;
+/// Two descriptors, which are logged as its fourth argument.
+const PAIR: u8 = 0x70;
 
 /// The calls that are performed, and what is done about them.
-const PERFORMED_AS: [(i64, u8); 11] = [
+const PERFORMED_AS: [(i64, u8); 26] = [
     (libc::SYS_open, OPEN | 1),
     (libc::SYS_openat, OPEN | 2),
     (libc::SYS_close, WHATEVER | GIVES_BACK),
@@ -74,6 +80,21 @@ const PERFORMED_AS: [(i64, u8); 11] = [
     (libc::SYS_stat, METADATA | 1),
     (libc::SYS_lstat, METADATA | 1),
     (libc::SYS_newfstatat, METADATA_AT | 2),
+    (libc::SYS_fstat, METADATA),
+    (libc::SYS_statfs, LINK | 1),
+    (libc::SYS_dup, WHATEVER),
+    (libc::SYS_dup2, WHATEVER | GIVES_BACK),
+    (libc::SYS_dup3, WHATEVER | GIVES_BACK),
+    (libc::SYS_fcntl, COMMAND),
+    (libc::SYS_ioctl, COMMAND),
+    (libc::SYS_pipe, PAIR),
+    (libc::SYS_pipe2, PAIR),
+    (libc::SYS_umask, WHATEVER),
+    (libc::SYS_uname, WHATEVER),
+    (libc::SYS_sysinfo, WHATEVER),
+    (libc::SYS_time, WHATEVER),
+    (libc::SYS_gettimeofday, WHATEVER),
+    (libc::SYS_getrandom, WHATEVER),
 ];
 
 /// Flags of an open that is more than reading what a path leads to.
@@ -158,6 +179,8 @@ ptrace_async_in_process_loader_saved:
     test ${gives_back}, %ecx
     jnz 70f
 20: and ${kind}, %ecx
+    cmp ${command}, %ecx
+    je 26f
     cmp ${open}, %ecx
     jne 30f
     // openat and open: only for reading, following links
@@ -168,6 +191,20 @@ ptrace_async_in_process_loader_saved:
     jmp 30f
 25: test ${not_plain}, %esi
     jnz 70f
+    jmp 30f
+26: cmp $16, %eax
+    je 27f
+    test %esi, %esi
+    jz 30f
+    cmp ${set_fd}, %esi
+    je 30f
+    cmp ${dup_fd_cloexec}, %esi
+    je 30f
+    jmp 70f
+27: cmp $3, %edi
+    jae 70f
+    cmp ${tcgets}, %esi
+    jne 70f
 
 30: // perform it
     syscall
@@ -180,6 +217,8 @@ ptrace_async_in_process_noted:
     and ${kind}, %ecx
     cmp ${whatever}, %ecx
     je 40f
+    cmp ${command}, %ecx
+    je 40f
     // What does not exist is the same for all.
     cmp $-2, %rax
     je 40f
@@ -188,6 +227,8 @@ ptrace_async_in_process_noted:
     cmp ${open}, %ecx
     je 35f
     cmp ${metadata}, %ecx
+    je 37f
+    cmp ${pair}, %ecx
     je 37f
     cmp ${metadata_at}, %ecx
     je 38f
@@ -232,7 +273,7 @@ ptrace_async_in_process_noted:
     jne 40f
     jmp 45f
 
-37: // Metadata.
+37: // Metadata, pipes.
     test %rax, %rax
     jnz 70f
     jmp 40f
@@ -255,7 +296,13 @@ ptrace_async_in_process_noted:
     mov %rsi, 24(%rcx)
     mov %rdx, 32(%rcx)
     mov %r10, 40(%rcx)
-    mov {nr}(%r11), %rax
+    mov {class}(%r11), %eax
+    and ${kind}, %eax
+    cmp ${pair}, %eax
+    jne 46f
+    mov (%rdi), %rax
+    mov %rax, 40(%rcx)
+46: mov {nr}(%r11), %rax
     mov %eax, 4(%rcx)
     mov {class}(%r11), %eax
     and ${path_in}, %eax
@@ -521,6 +568,11 @@ ptrace_async_in_process_entry_end:
     metadata = const METADATA,
     metadata_at = const METADATA_AT,
     whatever = const WHATEVER,
+    command = const COMMAND,
+    pair = const PAIR,
+    set_fd = const libc::F_SETFD,
+    dup_fd_cloexec = const libc::F_DUPFD_CLOEXEC,
+    tcgets = const libc::TCGETS,
     lock = const std::mem::offset_of!(Header, lock),
     sharing = const std::mem::offset_of!(Header, sharing),
     head = const std::mem::offset_of!(Header, head),
@@ -691,7 +743,7 @@ pub(crate) const PERFORMED: [i64; PERFORMED_AS.len()] = {
 };
 
 /// What else the code calls for its own ends.
-pub(crate) const NEEDED: [i64; 3] = [libc::SYS_mmap, libc::SYS_fstat, libc::SYS_dup3];
+pub(crate) const NEEDED: [i64; 1] = [libc::SYS_mmap];
 
 /// Whether a site that makes this call is worth a patch.
 pub(super) fn handles(nr: u64) -> bool {
@@ -709,9 +761,19 @@ pub(super) fn path_argument(nr: u64) -> Option<usize> {
     usize::from(path).checked_sub(1)
 }
 
-/// Whether a call that was made must not be made again.
-pub(super) fn once(nr: u64) -> bool {
-    class(nr).is_some_and(|class| class & KIND == WHATEVER)
+/// Whether a call that was made, and returned this, must not be made again.
+pub(super) fn stands(nr: u64, value: i64) -> bool {
+    match class(nr).map(|class| class & KIND) {
+        Some(WHATEVER | COMMAND) => true,
+        Some(OPEN) => value >= 0 || value == i64::from(-libc::EINTR),
+        Some(PAIR) => value == 0,
+        _ => false,
+    }
+}
+
+/// Whether the fourth argument of a logged call is two descriptors.
+pub(super) fn makes_pair(nr: u64) -> bool {
+    class(nr).is_some_and(|class| class & KIND == PAIR)
 }
 
 /// The table of what is done about each call, as it is to lie at [`CLASSES`].

@@ -150,14 +150,18 @@ pub(super) fn path_address(call: &Invocation) -> Option<u64> {
 
 impl Memory for Logged {
     fn read(&self, address: u64, buffer: &mut [u8]) -> usize {
-        let Some(from) = path_address(&self.call)
-            .and_then(|path| address.checked_sub(path))
-            .and_then(|from| usize::try_from(from).ok())
-            .filter(|from| *from < self.path.len())
+        let pair = self.call.args[3].to_le_bytes();
+        let (at, all) = if code::makes_pair(self.call.nr) {
+            (Some(self.call.args[0]), &pair[..])
+        } else {
+            (path_address(&self.call), &self.path[..])
+        };
+        let Some(bytes) = at
+            .and_then(|at| address.checked_sub(at))
+            .and_then(|from| all.get(usize::try_from(from).ok()?..))
         else {
             return 0;
         };
-        let bytes = &self.path[from..];
         let len = bytes.len().min(buffer.len());
         buffer[..len].copy_from_slice(&bytes[..len]);
         len

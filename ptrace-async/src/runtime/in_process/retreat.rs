@@ -85,17 +85,24 @@ impl Mapped {
         if RESTARTS.contains(&value) {
             return true;
         }
-        let opens = [libc::SYS_open as u64, libc::SYS_openat as u64].contains(&saved.nr);
-        if opens && value == i64::from(-libc::EINTR) {
+        if !code::stands(saved.nr, value) {
+            return false;
+        }
+        let opens = [libc::SYS_open, libc::SYS_openat].contains(&saved.nr.cast_signed());
+        if opens && value < 0 {
+            // Interrupted, it has observed nothing.
             return true;
         }
-        let stands = code::once(saved.nr) || opens && value >= 0;
-        if !stands {
-            return false;
+        let mut fourth = r10;
+        if code::makes_pair(saved.nr) {
+            match memory.read_u64(saved.rdi) {
+                Ok(pair) => fourth = pair,
+                Err(_) => self.lose(),
+            }
         }
         let call = Invocation {
             nr: saved.nr,
-            args: [saved.rdi, saved.rsi, saved.rdx, r10, 0, 0],
+            args: [saved.rdi, saved.rsi, saved.rdx, fourth, 0, 0],
         };
         let path = path_address(&call).map_or(Ok(Vec::new()), |address| {
             memory.read_c_string(address, PATH_MAX)
@@ -216,6 +223,10 @@ mod tests {
             (libc::SYS_open, 0),
             (libc::SYS_close, 0),
             (libc::SYS_close, -9),
+            (libc::SYS_dup2, 1),
+            (libc::SYS_fcntl, -24),
+            (libc::SYS_pipe2, 0),
+            (libc::SYS_getrandom, 8),
         ] {
             check(nr, value, Progress::Performed, (FROM + 2, value), 1);
             check(nr, value, Progress::Noted, (FROM + 2, value), 1);
@@ -231,6 +242,8 @@ mod tests {
             (libc::SYS_openat, -13),
             (libc::SYS_access, 0),
             (libc::SYS_readlink, 12),
+            (libc::SYS_fstat, 0),
+            (libc::SYS_pipe2, -24),
         ] {
             check(nr, value, Progress::Performed, (FROM, nr), 0);
             check(nr, value, Progress::Noted, (FROM, nr), 0);
