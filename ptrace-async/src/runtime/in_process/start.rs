@@ -68,8 +68,9 @@ pub(in super::super) struct Images {
     libraries: Vec<File>,
     /// Where copies of libraries are kept for the next time.
     pub(super) dir: Option<PathBuf>,
-    /// Libraries that were considered.
+    /// Paths that were considered, and files that were found there.
     seen: FxHashSet<Vec<u8>>,
+    known: FxHashSet<Vec<u8>>,
     attempts: u32,
     failures: u32,
 }
@@ -79,6 +80,18 @@ pub(in super::super) struct Images {
 struct Loader {
     text: Text,
     at: u64,
+}
+
+impl Loader {
+    /// Whether it is what a task is about to enter here.
+    fn is_at(&self, tid: Tid, entry: u64) -> bool {
+        let base = entry.wrapping_sub(self.text.entry);
+        let place = base.wrapping_add(self.text.build_id_at);
+        let mut found = vec![0; self.text.build_id.len()];
+        base.is_multiple_of(code::PAGE)
+            && sys::read_memory(tid, place, &mut found) == found.len()
+            && found == self.text.build_id
+    }
 }
 
 /// What a task that is starting gets back if it fails to.
@@ -91,15 +104,8 @@ pub(in super::super) struct Starting {
 impl Images {
     /// The loader that a task is about to enter at `entry`, and where it lies.
     fn loader_at(&mut self, arena: &Arena, tid: Tid, entry: u64) -> Option<(Loader, u64)> {
-        let is_known = |loader: &&Loader| {
-            let base = entry.wrapping_sub(loader.text.entry);
-            let mut found = vec![0; loader.text.build_id.len()];
-            base.is_multiple_of(code::PAGE)
-                && sys::read_memory(tid, base.wrapping_add(loader.text.build_id_at), &mut found)
-                    == found.len()
-                && found == loader.text.build_id
-        };
-        let known = self.loaders.iter().find(is_known).cloned();
+        let known = self.loaders.iter().find(|loader| loader.is_at(tid, entry));
+        let known = known.cloned();
         let loader = match known {
             Some(loader) => loader,
             None if self.attempts < MAX_ATTEMPTS => {
@@ -114,8 +120,9 @@ impl Images {
         Some((loader, base))
     }
 
-    /// Makes a copy of what is mapped at `entry` if it is a loader.
-    fn find_loader(&self, arena: &Arena, tid: Tid, entry: u64) -> Option<Loader> {
+    /// Makes a copy of what is mapped at `entry` if it is a loader, and of the
+    /// library that lies beside it.
+    fn find_loader(&mut self, arena: &Arena, tid: Tid, entry: u64) -> Option<Loader> {
         let maps = std::fs::read_to_string(format!("/proc/{tid}/maps")).ok()?;
         let path = maps.lines().find_map(|line| {
             let (range, rest) = line.split_once(' ')?;
@@ -125,24 +132,18 @@ impl Images {
             let path = rest.find('/').map(|at| &rest[at..])?;
             (from..to).contains(&entry).then_some(path)
         })?;
-        let original = read_file(&File::open(path).ok()?)?;
-        let mut patched = original.clone();
+        let mut patched = read_file(&File::open(path).ok()?)?;
         let text = patch(&mut patched, true).filter(|text| text.sites > 0)?;
         let range = text.offset as usize..(text.offset + text.len) as usize;
-        // It is what lies there.
-        let mut found = vec![0; text.len as usize];
-        let address = entry.wrapping_sub(text.entry).wrapping_add(text.address);
-        let read = sys::read_memory(tid, address, &mut found);
-        if read != found.len() || found != original[range.clone()] {
-            return None;
-        }
         let at = self
             .loaders
             .last()
             .map_or(FILE_LEN, |last| last.at + last.text.len);
         arena.file().set_len(at + text.len).ok()?;
         arena.file().write_all_at(&patched[range], at).ok()?;
-        Some(Loader { text, at })
+        let library = Path::new(path).with_file_name("libc.so.6");
+        self.consider(arena, library.as_os_str().as_bytes());
+        Some(Loader { text, at }).filter(|loader| loader.is_at(tid, entry))
     }
 
     /// Makes a copy of a library that somebody has opened, if it is the C library.
@@ -159,6 +160,10 @@ impl Images {
         let Ok(Some((entry, copy))) = copy_library(path, self.dir.as_deref()) else {
             return;
         };
+        // By another name it may be known.
+        if !self.known.insert(entry[8..64].to_vec()) {
+            return;
+        }
         let at = LIBRARIES - BASE + index * LIBRARY_LEN;
         let put = arena
             .file()
