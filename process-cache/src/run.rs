@@ -516,7 +516,7 @@ fn serve(
         exit_kill: true,
     });
     if !store.is_read_only() {
-        runtime.keep_copies_in(store.dir().join("images"));
+        runtime.keep_copies_in(store.images());
     }
     if let Err(error) = runtime.spawn(program) {
         send(&to_front, &Message::CannotTrace(error.to_string()));

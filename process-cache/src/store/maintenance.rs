@@ -132,13 +132,13 @@ impl Store {
         self.gc(max_bytes / 10 * 9, None).map(Some)
     }
 
-    /// Removes all results, contents and digests.
+    /// Removes all results, contents, digests and images.
     ///
     /// # Errors
     /// [`StoreError::ReadOnly`], [`StoreError::Io`].
     pub fn clear(&self) -> Result<()> {
         let _lock = self.lock("gc")?;
-        for name in ["units", "blobs", "digests", "usage"] {
+        for name in ["units", "blobs", "digests", "usage", super::IMAGES] {
             let path = self.root.join(name);
             let removed = match fs::remove_file(&path) {
                 Err(error) if error.kind() == io::ErrorKind::IsADirectory => remove_tree(&path),
@@ -308,7 +308,10 @@ mod tests {
     fn clearing_leaves_a_usable_store() {
         let (_dir, store) = store();
         let digest = store.put_bytes(b"x").unwrap();
+        fs::create_dir(store.images()).unwrap();
+        fs::write(store.images().join("libc.so.6-1"), "x").unwrap();
         store.clear().unwrap();
+        assert!(!store.images().exists());
         assert_eq!(store.stats().unwrap(), Stats::default());
         assert!(!store.contains(&digest));
         store.put_bytes(b"x").unwrap();

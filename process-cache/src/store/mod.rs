@@ -7,6 +7,7 @@
 //!        locks/a       serialise writers of units/a
 //!        digests       file identity -> content digest
 //!        usage         estimate of the bytes held
+//!        images/       patched copies of C libraries, made by `ptrace-async`
 //!        tmp/          files being written; renamed into place
 //! ```
 //!
@@ -45,6 +46,8 @@ pub use table_file::check_table;
 
 /// What `format` says in a store that this version reads and writes.
 const FORMAT: &str = "format 1";
+/// The directory of [`Store::images`].
+const IMAGES: &str = "images";
 
 /// A store in a directory. Cheap to open; shared by reference among threads.
 #[derive(Debug)]
@@ -112,6 +115,12 @@ impl Store {
     /// The directory that holds the store.
     pub fn dir(&self) -> &Path {
         &self.root
+    }
+
+    /// Where copies of C libraries are kept, see
+    /// [`keep_copies_in`](ptrace_async::runtime::Runtime::keep_copies_in).
+    pub fn images(&self) -> PathBuf {
+        self.root.join(IMAGES)
     }
 
     /// Whether nothing can be added.
