@@ -57,7 +57,8 @@
 //! | [`thread::park`] and `park_timeout`, unparked through a [`thread::Thread`]; `is_finished` of a [`thread::JoinHandle`] | covered |
 //! | the same through a handle of `std`'s; `clear_poison` without the lock; what `Debug` shows of a lock | not covered |
 //! | waits for a condition variable that end for no reason | covered; a program that looks at what no lock guards may desynchronise there |
-//! | ipc-channel, tokio, futures, rayon, parking_lot | not covered |
+//! | parking_lot 0.12, as `parking_lot` (feature `parking_lot`): mutexes, reentrant ones, locks for readers, writers and upgraders, condition variables, `Once` | covered |
+//! | ipc-channel, tokio, futures, rayon | not covered |
 //! | time, randomness, file and network order | not covered; a program that depends on them may desynchronise |
 //! | which live thread gets which message or lock, after a desynchronisation | not reserved for threads that still replay |
 //!
@@ -73,6 +74,8 @@ pub mod crossbeam_channel;
 pub mod identity;
 pub mod log;
 pub mod mpsc;
+#[cfg(feature = "parking_lot")]
+pub mod parking_lot;
 pub mod sync;
 pub mod thread;
 

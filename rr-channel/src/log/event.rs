@@ -90,6 +90,28 @@ ops! {
     ParkTimeout = "park_timeout",
     /// Whether a thread was seen finished.
     IsFinished = "is_finished",
+    /// An acquisition of a mutex with a timeout or deadline.
+    LockDeadline = "lock_deadline",
+    /// An acquisition of a lock for reading with a timeout or deadline.
+    ReadDeadline = "read_deadline",
+    /// An acquisition of a lock for writing with a timeout or deadline.
+    WriteDeadline = "write_deadline",
+    /// A blocking acquisition of a lock for reading that may become writing.
+    Upgradable = "upgradable_read",
+    /// The same without blocking.
+    TryUpgradable = "try_upgradable_read",
+    /// The same with a timeout or deadline.
+    UpgradableDeadline = "upgradable_read_deadline",
+    /// A blocking change from reading to writing.
+    Upgrade = "upgrade",
+    /// The same without blocking.
+    TryUpgrade = "try_upgrade",
+    /// The same with a timeout or deadline.
+    UpgradeDeadline = "upgrade_deadline",
+    /// Whether a lock was seen locked.
+    IsLocked = "is_locked",
+    /// How many threads a notification woke.
+    Notify = "notify",
 }
 
 impl Op {

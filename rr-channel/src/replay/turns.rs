@@ -74,6 +74,9 @@ enum Reach {
     Never,
 }
 
+/// What to watch, an answer, and whether it is given by now.
+type Lasting<'a> = (Watch, u64, &'a dyn Fn() -> bool);
+
 /// What a thread's log says next.
 enum Next {
     Event(Event),
@@ -301,34 +304,23 @@ impl Engine {
         order: &Order,
         lasting: Option<&dyn Fn() -> bool>,
     ) -> Option<bool> {
-        if sys::is_fork() {
-            return None;
-        }
-        let watch = (Watch::Object(order.address()), 0);
-        self.recall_lasting(op, watch, lasting)
+        let watch = Watch::Object(order.address());
+        let lasting = lasting.map(|is_true| (watch, 1, is_true));
+        Some(self.recall_lasting(op, lasting)? == 1)
     }
 
-    fn recall_lasting(
+    /// As [`recall`](Engine::recall), of an initialization that is `is_done` for good where
+    /// the answer is `done`.
+    #[cfg(feature = "parking_lot")]
+    pub(crate) fn recall_once(
         &self,
         op: Op,
-        watch: (Watch, u64),
-        lasting: Option<&dyn Fn() -> bool>,
-    ) -> Option<bool> {
-        let id = context::thread_or_last();
-        let (mut world, next) = self.next_event(id, op, None);
-        // At the end of an unfinished log, observing is harmless: no waiting.
-        let Next::Event(event) = next else {
-            return None;
-        };
-        let value = event.outcome == Outcome::Value(1);
-        let Some(is_true) = lasting.filter(|_| value) else {
-            world.advance(id);
-            return Some(value);
-        };
-        self.await_event(world, id, watch, Some(event), |_| {
-            if is_true() { Reach::Now } else { Reach::Later }
-        })
-        .then_some(true)
+        order: &Order,
+        done: u64,
+        is_done: &dyn Fn() -> bool,
+    ) -> Option<u64> {
+        let watch = Watch::Object(order.address());
+        self.recall_lasting(op, Some((watch, done, is_done)))
     }
 
     /// The recorded answer to whether a thread has finished; one that was waits until
@@ -343,7 +335,42 @@ impl Engine {
         }
         let (id, _) = lock(&self.names).intern(Who::Known(thread.clone()));
         // It is finished before the last of its destructors runs, which tells of its end.
-        self.recall_lasting(Op::IsFinished, (Watch::End(id), 1), Some(is_finished))
+        let lasting = (Watch::End(id), 1, is_finished);
+        Some(self.recall_lasting(Op::IsFinished, Some(lasting))? == 1)
+    }
+
+    /// The recorded answer to an observation that is a number; `None` if there is none.
+    #[cfg(feature = "parking_lot")]
+    pub(crate) fn recall_number(&self, op: Op) -> Option<u64> {
+        self.recall_lasting(op, None)
+    }
+
+    /// The recorded answer to an observation; `None` if there is none. Where `lasting` has an
+    /// answer that stays the same once it is given, that is waited for: what to watch,
+    /// the answer, and whether it is given by now.
+    fn recall_lasting(&self, op: Op, lasting: Option<Lasting<'_>>) -> Option<u64> {
+        if sys::is_fork() {
+            return None;
+        }
+        let id = context::thread_or_last();
+        let (mut world, next) = self.next_event(id, op, None);
+        // At the end of an unfinished log, observing is harmless: no waiting.
+        let Next::Event(event) = next else {
+            return None;
+        };
+        let Outcome::Value(value) = event.outcome else {
+            // The log of a program that did something else; it says what it says.
+            world.advance(id);
+            return Some(0);
+        };
+        let Some((watch, _, is_given)) = lasting.filter(|(_, answer, _)| *answer == value) else {
+            world.advance(id);
+            return Some(value);
+        };
+        self.await_event(world, id, (watch, 1), Some(event), |_| {
+            if is_given() { Reach::Now } else { Reach::Later }
+        })
+        .then_some(value)
     }
 
     /// The calling thread notifies others, or unparks one.

@@ -46,6 +46,8 @@ pub use self::barrier::{Barrier, BarrierWaitResult};
 pub use self::condvar::Condvar;
 pub use self::lazy_lock::LazyLock;
 pub use self::mutex::{Mutex, MutexGuard};
+#[cfg(feature = "parking_lot")]
+pub(crate) use self::once::Attempts;
 pub use self::once::Once;
 pub use self::once_lock::OnceLock;
 pub use self::rwlock::RwLock;

@@ -142,14 +142,14 @@ impl fmt::Debug for Once {
 
 /// The attempts at an initialization: one, unless it panics.
 #[derive(Debug, Default)]
-pub(super) struct Attempts {
-    pub(super) order: Order,
+pub(crate) struct Attempts {
+    pub(crate) order: Order,
     /// In a replay: one has panicked.
     failed: AtomicBool,
 }
 
 impl Attempts {
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Attempts {
             order: Order::new(),
             failed: AtomicBool::new(false),
@@ -158,7 +158,7 @@ impl Attempts {
 
     /// Logs what comes of `call`, which gets a function to be called at the beginning of
     /// the initialization.
-    pub(super) fn record<R>(&self, call: impl FnOnce(&dyn Fn()) -> R) -> R {
+    pub(crate) fn record<R>(&self, call: impl FnOnce(&dyn Fn()) -> R) -> R {
         /// Logs an initialization by others when `call` is over.
         struct Call {
             began: Cell<bool>,
@@ -190,13 +190,13 @@ impl Attempts {
     }
 
     /// What the log says, waited for.
-    pub(super) fn turn(&self, engine: &Engine, is_done: impl Fn() -> bool) -> OnceTurn {
+    pub(crate) fn turn(&self, engine: &Engine, is_done: impl Fn() -> bool) -> OnceTurn {
         let has_failed = || self.failed.load(Ordering::Relaxed);
         engine.once(Op::CallOnce, &self.order, is_done, has_failed)
     }
 
     /// Runs an initialization that is the calling thread's to run, in a replay.
-    pub(super) fn perform<R>(&self, engine: &Engine, f: impl FnOnce() -> R) -> R {
+    pub(crate) fn perform<R>(&self, engine: &Engine, f: impl FnOnce() -> R) -> R {
         /// Tells those who wait for a failure.
         struct Failure<'a>(&'a Attempts, &'a Engine);
         impl Drop for Failure<'_> {

@@ -49,13 +49,16 @@ pub(crate) fn run(program: &str) -> Outcome {
 }
 
 /// Now and then, lets others run: by the numbers, not by the clock.
-fn pause(who: usize, n: usize) {
+pub(crate) fn pause(who: usize, n: usize) {
     if (n + who).is_multiple_of(5) {
         thread::yield_now();
     }
 }
 
-fn threads(count: usize, f: impl Fn(usize) -> String + Send + Sync + 'static) -> Outcome {
+pub(crate) fn threads(
+    count: usize,
+    f: impl Fn(usize) -> String + Send + Sync + 'static,
+) -> Outcome {
     let f = Arc::new(f);
     let handles = (0..count)
         .map(|who| {

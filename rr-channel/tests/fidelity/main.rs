@@ -5,6 +5,7 @@
 
 mod harness;
 mod locks;
+mod parking;
 mod programs;
 mod random;
 mod random_locks;
@@ -246,6 +247,51 @@ fn locks_of_a_forked_child_are_its_own() {
 #[test]
 fn locks_of_threads_that_others_spawned() {
     check("foreign_lockers");
+}
+
+#[test]
+fn mutexes_of_parking_lot() {
+    check("parking_lot mutex");
+}
+
+#[test]
+fn attempts_at_locks_of_parking_lot() {
+    check("parking_lot try_lock");
+}
+
+#[test]
+fn fair_mutexes() {
+    check("parking_lot fair");
+}
+
+#[test]
+fn reentrant_mutexes() {
+    check("parking_lot reentrant");
+}
+
+#[test]
+fn readers_and_writers_of_parking_lot() {
+    check("parking_lot rwlock");
+}
+
+#[test]
+fn readers_that_become_writers() {
+    check("parking_lot upgrades");
+}
+
+#[test]
+fn condition_variables_of_parking_lot() {
+    check("parking_lot condvar");
+}
+
+#[test]
+fn waits_of_parking_lot_that_race_with_their_deadlines() {
+    check("parking_lot wait_for");
+}
+
+#[test]
+fn initializations_of_parking_lot() {
+    check("parking_lot once");
 }
 
 /// `RR_CHANNEL_TEST_SEEDS` says how many.

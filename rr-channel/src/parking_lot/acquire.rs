@@ -1,0 +1,98 @@
+//! Acquiring a raw lock in each mode.
+
+use std::thread;
+use std::time::Instant;
+
+use crate::context;
+use crate::log::{Event, Op, Outcome};
+use crate::order::Order;
+use crate::replay::Turn;
+use crate::session::{Session, session};
+
+/// How an acquisition is counted: [`Order::took`] if it is exclusive, [`Order::shared`] if not.
+type Count = fn(&Order, Op);
+
+/// Acquires what `lock` locks.
+#[inline]
+pub(super) fn acquire(order: &Order, op: Op, count: Count, lock: impl FnOnce()) {
+    match session() {
+        Session::Off => lock(),
+        Session::Record(_) => {
+            lock();
+            count(order, op);
+        }
+        Session::Replay(engine) => {
+            engine.turn(op, order);
+            lock();
+            engine.taken(order);
+        }
+    }
+}
+
+/// Attempts to acquire what `try_lock` locks, until `deadline` if there is one; `lock` does so
+/// for as long as it takes.
+#[inline]
+pub(super) fn attempt(
+    order: &Order,
+    op: Op,
+    count: Count,
+    deadline: Option<Instant>,
+    try_lock: impl FnOnce() -> bool,
+    lock: impl FnOnce(),
+) -> bool {
+    match session() {
+        Session::Off => try_lock(),
+        Session::Record(_) => {
+            let acquired = try_lock();
+            if acquired {
+                count(order, op);
+            } else {
+                log(op, Outcome::Busy);
+            }
+            acquired
+        }
+        Session::Replay(engine) => match engine.turn(op, order) {
+            Turn::Mine => {
+                lock();
+                engine.taken(order);
+                true
+            }
+            Turn::Busy => {
+                // Not before its time, which the program may look at.
+                if let Some(deadline) = deadline {
+                    thread::sleep(deadline.saturating_duration_since(Instant::now()));
+                }
+                false
+            }
+            Turn::Live => {
+                let acquired = try_lock();
+                if acquired {
+                    engine.taken(order);
+                }
+                acquired
+            }
+        },
+    }
+}
+
+/// An observation, as recorded.
+pub(super) fn observe(op: Op, look: impl Fn() -> u64) -> u64 {
+    match session() {
+        Session::Off => look(),
+        Session::Record(_) => {
+            let value = look();
+            log(op, Outcome::Value(value));
+            value
+        }
+        Session::Replay(engine) => engine.recall_number(op).unwrap_or_else(look),
+    }
+}
+
+/// Logs an outcome that needs no name.
+pub(super) fn log(op: Op, outcome: Outcome) {
+    context::log(Event {
+        op,
+        channel: None,
+        outcome,
+    });
+}

@@ -1,0 +1,121 @@
+//! An initialization that runs once.
+
+use std::fmt;
+
+use ::parking_lot as raw;
+use raw::OnceState;
+
+use super::acquire::log;
+use crate::log::{Op, Outcome};
+use crate::replay::{Engine, OnceTurn};
+use crate::session::{Session, session};
+use crate::sync::Attempts;
+
+/// A global initialization that runs once.
+pub struct Once {
+    attempts: Attempts,
+    raw: raw::Once,
+}
+
+const POISONED: &str = "Once instance has previously been poisoned";
+
+/// What is logged of a state: done is [`DONE`].
+const STATES: [OnceState; 4] = [
+    OnceState::New,
+    OnceState::Done,
+    OnceState::Poisoned,
+    OnceState::InProgress,
+];
+const DONE: u64 = 1;
+
+impl Once {
+    /// Creates one that has not run.
+    #[inline]
+    #[expect(
+        clippy::new_without_default,
+        reason = "upstream's Default is derived here"
+    )]
+    pub const fn new() -> Self {
+        Once {
+            attempts: Attempts::new(),
+            raw: raw::Once::new(),
+        }
+    }
+
+    /// What has become of it.
+    pub fn state(&self) -> OnceState {
+        match session() {
+            Session::Off => self.raw.state(),
+            Session::Record(_) => {
+                let state = self.raw.state();
+                let number = STATES.iter().position(|known| *known == state);
+                log(Op::IsCompleted, Outcome::Value(number.unwrap_or(0) as u64));
+                state
+            }
+            Session::Replay(engine) => {
+                let is_done = || self.raw.state().done();
+                engine
+                    .recall_once(Op::IsCompleted, &self.attempts.order, DONE, &is_done)
+                    .and_then(|number| STATES.get(number as usize).copied())
+                    .unwrap_or_else(|| self.raw.state())
+            }
+        }
+    }
+
+    /// Runs `f` if nothing was run here yet, and otherwise waits until that has ended.
+    ///
+    /// # Panics
+    /// If what was run here panicked.
+    #[inline]
+    pub fn call_once<F: FnOnce()>(&self, f: F) {
+        match session() {
+            Session::Off => self.raw.call_once(f),
+            Session::Record(_) => self.attempts.record(|begin| {
+                self.raw.call_once(|| {
+                    begin();
+                    f();
+                });
+            }),
+            Session::Replay(engine) => match self.turn(engine) {
+                OnceTurn::Done => {}
+                OnceTurn::Poisoned => panic!("{POISONED}"),
+                OnceTurn::Mine | OnceTurn::Live => {
+                    self.raw.call_once(|| self.attempts.perform(engine, f));
+                    engine.touched(&self.attempts.order);
+                }
+            },
+        }
+    }
+
+    /// As [`call_once`](Once::call_once), but runs `f` also where something panicked.
+    #[inline]
+    pub fn call_once_force<F: FnOnce(OnceState)>(&self, f: F) {
+        match session() {
+            Session::Off => self.raw.call_once_force(f),
+            Session::Record(_) => self.attempts.record(|begin| {
+                self.raw.call_once_force(|state| {
+                    begin();
+                    f(state);
+                });
+            }),
+            Session::Replay(engine) => match self.turn(engine) {
+                OnceTurn::Done => {}
+                _ => {
+                    self.raw
+                        .call_once_force(|state| self.attempts.perform(engine, || f(state)));
+                    engine.touched(&self.attempts.order);
+                }
+            },
+        }
+    }
+
+    fn turn(&self, engine: &Engine) -> OnceTurn {
+        self.attempts.turn(engine, || self.raw.state().done())
+    }
+}
+
+impl fmt::Debug for Once {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Once").finish_non_exhaustive()
+    }
+}
