@@ -16,6 +16,7 @@ edition = "2021"
 
 [dependencies]
 crossbeam-channel = "0.5"
+parking_lot = { version = "0.12", features = ["arc_lock"] }
 
 [workspace]
 "#;
@@ -63,6 +64,38 @@ mod tests {
             sender.join().unwrap();
         }
         say(&order);
+    }
+
+    #[test]
+    fn locking() {
+        use parking_lot::{ArcMutexGuard, Condvar, Mutex, RawMutex};
+        use std::sync::Arc;
+
+        static CHANGED: Condvar = Condvar::new();
+        let order = Arc::new(Mutex::new(String::new()));
+        let threads: Vec<_> = (0..3)
+            .map(|who| {
+                let order = Arc::clone(&order);
+                thread::spawn(move || {
+                    for n in 0..50 {
+                        let mut guard: ArcMutexGuard<RawMutex, String> = order.lock_arc();
+                        guard.push_str(&who.to_string());
+                        CHANGED.notify_all();
+                        if n % 7 == who {
+                            drop(guard);
+                            thread::yield_now();
+                        }
+                    }
+                })
+            })
+            .collect();
+        let mut seen = order.lock();
+        CHANGED.wait_while(&mut seen, |seen| seen.len() < 150);
+        drop(seen);
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        say(&order.lock());
     }
 
     /// Passes or fails by chance.
@@ -197,6 +230,16 @@ fn a_project_is_recorded_and_replayed_as_it_is() {
     );
     assert_eq!(project.take_outcomes(), vec![recorded[0].clone(); 5]);
 
+    // So is the order in which locks were acquired.
+    run(&mut project.reprise(&["test", "-q", "--", "--exact", "tests::locking"]));
+    let recorded = project.take_outcomes();
+    let said = run(&mut project.reprise(&["replay", "--times", "5"]));
+    assert!(
+        said.contains(": 5 of 5 replays ended as recorded, 0 desynch"),
+        "{said}"
+    );
+    assert_eq!(project.take_outcomes(), vec![recorded[0].clone(); 5]);
+
     // A failure is found, kept, and fails again. Whichever message comes first, either
     // this or its opposite fails soon.
     let flaky = [
@@ -238,7 +281,7 @@ fn a_project_is_recorded_and_replayed_as_it_is() {
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let output = project.reprise(&["list"]).output().unwrap();
     let list = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert_eq!(list.lines().count(), 2, "{list}");
+    assert_eq!(list.lines().count(), 3, "{list}");
 
     // Processes that a test starts are left alone, in both modes.
     run(&mut project.reprise(&["test", "-q", "--", "--exact", "tests::with_a_child"]));
@@ -249,7 +292,8 @@ fn a_project_is_recorded_and_replayed_as_it_is() {
 
 #[test]
 fn a_project_without_channels_has_nothing_to_record() {
-    let project = Project::new(&MANIFEST.replace("crossbeam-channel = \"0.5\"", ""));
+    let (package, _) = MANIFEST.split_once("[dependencies]").unwrap();
+    let project = Project::new(&format!("{package}[workspace]\n"));
     let output = project.reprise(&["test"]).output().unwrap();
     assert_eq!(output.status.code(), Some(125));
     assert!(

@@ -10,7 +10,7 @@ use std::process::Command;
 use anyhow::{Context, bail, ensure};
 use serde::Deserialize;
 
-use super::patch::{self, NAME};
+use super::patch::{self, Crate, Replaced};
 
 /// Makes a stable cargo accept `-Z` options; rust-analyzer uses it for the same purpose.
 /// Unlike `RUSTC_BOOTSTRAP` it means nothing to compilers and build scripts.
@@ -25,7 +25,6 @@ const UNCOVERED: &[&str] = &[
     "flume",
     "ipc-channel",
     "kanal",
-    "parking_lot",
     "rayon",
     "smol",
     "tokio",
@@ -128,8 +127,8 @@ struct Package {
 }
 
 impl Package {
-    fn is_patchable(&self) -> bool {
-        self.name == NAME && self.version.starts_with("0.5.")
+    fn replaceable(&self) -> Option<&'static Crate> {
+        patch::replaceable(&self.name, &self.version)
     }
 }
 
@@ -203,24 +202,24 @@ impl Project {
             options.push("--locked".to_owned());
         }
         let plain = self.metadata(&options)?;
-        let upstream = upstream(&plain)?;
-        let source = upstream
-            .manifest_path
-            .parent()
-            .context("a manifest lies in no directory")?;
-        let made = patch::generate(&dir, &upstream.version, &upstream.features, source)?;
+        let replaced = replaced(&plain)?;
+        let made = patch::generate(&dir, &replaced)?;
 
         let lock = dir.join("Cargo.lock");
         renew(&plain_lock, &lock)?;
         let mut options = lock_options(&lock);
-        options.extend(config(
-            &format!("patch.crates-io.{NAME}.path"),
-            &made.to_string_lossy(),
-        )?);
+        for (package, made) in replaced.iter().zip(&made) {
+            options.extend(config(
+                &format!("patch.crates-io.{}.path", package.of.name),
+                &made.to_string_lossy(),
+            )?);
+        }
         let mut asked = options.clone();
         asked.push("--all-features".to_owned());
         let patched = self.metadata(&asked)?;
-        verify(&patched, &made)?;
+        for (package, made) in replaced.iter().zip(&made) {
+            verify(&patched, package.of, made)?;
+        }
 
         if self.shared.target_dir.is_none() {
             options.push("--target-dir".to_owned());
@@ -230,13 +229,14 @@ impl Project {
             uncovered: plain
                 .packages
                 .into_iter()
-                .filter(|package| {
-                    UNCOVERED.contains(&package.name.as_str())
-                        || (package.name == NAME && !package.is_patchable())
-                })
-                .map(|package| match package.name.as_str() {
-                    NAME => format!("{NAME} {}", package.version),
-                    _ => package.name,
+                .filter_map(|package| {
+                    if UNCOVERED.contains(&package.name.as_str()) {
+                        Some(package.name)
+                    } else if patch::is_known(&package.name) && package.replaceable().is_none() {
+                        Some(format!("{} {}", package.name, package.version))
+                    } else {
+                        None
+                    }
                 })
                 .collect(),
             options,
@@ -271,41 +271,65 @@ impl Project {
     }
 }
 
-/// The package to be replaced.
-fn upstream(metadata: &Metadata) -> anyhow::Result<&Package> {
-    let mut found = metadata.packages.iter().filter(|p| p.is_patchable());
-    let Some(package) = found.next() else {
-        bail!(
-            "nothing to record: no package that this project depends on is {NAME} 0.5; \
-             its other channels, threads and locks are not covered without a change of its source"
-        );
-    };
-    match package.source.as_deref() {
-        Some(CRATES_IO) => Ok(package),
-        Some(source) => bail!("{NAME} comes from {source}; only that of crates.io is replaced"),
-        None => bail!(
-            "{NAME} is a package of the project's own, in {}; only that of crates.io is replaced",
-            package.manifest_path.display()
-        ),
+/// The packages to be replaced.
+fn replaced(metadata: &Metadata) -> anyhow::Result<Vec<Replaced<'_>>> {
+    let mut found = Vec::new();
+    for package in &metadata.packages {
+        let Some(of) = package.replaceable() else {
+            continue;
+        };
+        match package.source.as_deref() {
+            Some(CRATES_IO) => {}
+            Some(source) => bail!(
+                "{} comes from {source}; only that of crates.io is replaced",
+                of.name
+            ),
+            None => bail!(
+                "{} is a package of the project's own, in {}; only that of crates.io is replaced",
+                of.name,
+                package.manifest_path.display()
+            ),
+        }
+        found.push(Replaced {
+            of,
+            version: &package.version,
+            features: &package.features,
+            source: package
+                .manifest_path
+                .parent()
+                .context("a manifest lies in no directory")?,
+        });
     }
+    ensure!(
+        !found.is_empty(),
+        "nothing to record: no package that this project depends on is {}; its other channels, \
+         threads and locks are not covered without a change of its source",
+        patch::what()
+    );
+    Ok(found)
 }
 
 /// The patch was used, everywhere.
-fn verify(metadata: &Metadata, made: &Path) -> anyhow::Result<()> {
+fn verify(metadata: &Metadata, of: &Crate, made: &Path) -> anyhow::Result<()> {
     let manifest = made.join("Cargo.toml");
     let (ours, others): (Vec<_>, Vec<_>) = metadata
         .packages
         .iter()
-        .filter(|package| package.is_patchable())
+        .filter(|package| package.replaceable() == Some(of))
         .partition(|package| package.manifest_path == manifest);
     if let Some(other) = others.first() {
         bail!(
-            "cargo did not use the patch for {NAME} {}: it takes {}",
+            "cargo did not use the patch for {} {}: it takes {}",
+            of.name,
             other.version,
             other.manifest_path.display()
         );
     }
-    ensure!(!ours.is_empty(), "cargo did not use the patch for {NAME}");
+    ensure!(
+        !ours.is_empty(),
+        "cargo did not use the patch for {}",
+        of.name
+    );
     Ok(())
 }
 
@@ -434,7 +458,7 @@ mod tests {
     #[test]
     fn a_patch_that_was_not_used_is_an_error() {
         let package = |path: &str| Package {
-            name: NAME.to_owned(),
+            name: "crossbeam-channel".to_owned(),
             version: "0.5.1".to_owned(),
             source: None,
             manifest_path: path.into(),
@@ -446,7 +470,8 @@ mod tests {
                 target_directory: PathBuf::new(),
                 workspace_root: PathBuf::new(),
             };
-            verify(&metadata, Path::new("made")).map_err(|error| error.to_string())
+            let of = patch::replaceable("crossbeam-channel", "0.5.1").unwrap();
+            verify(&metadata, of, Path::new("made")).map_err(|error| error.to_string())
         };
         assert_eq!(check(vec![package("made/Cargo.toml")]), Ok(()));
         assert_eq!(

@@ -5,9 +5,9 @@
 //! $ cargo reprise replay --times 100                    # that run again, a hundred times
 //! ```
 //!
-//! Wherever the project's dependencies use `crossbeam-channel` 0.5 from crates.io, cargo
-//! is given a crate of that name and of the locked version that is `rr-channel` inside
-//! ([`patch`]). The patch is in cargo's command line, the changed lock file and all that
+//! Wherever the project's dependencies use `crossbeam-channel` 0.5 or `parking_lot` 0.12
+//! from crates.io, cargo is given a crate of that name and of the locked version that is
+//! `rr-channel` inside ([`patch`]). The patch is in cargo's command line, the changed lock file and all that
 //! is built lie in `target/reprise`: neither the project's files nor its own builds are
 //! touched. If cargo did not use the patch, that is an error.
 //!

@@ -1,13 +1,13 @@
-//! The crates that take crossbeam-channel's place in a project.
+//! The crates that take others' places in a project.
 //!
-//! Three, because a crate that replaces another cannot depend on it by the same name:
-//! cargo would replace that dependency too, or drop the patch without a word.
+//! Three for each, because a crate that replaces another cannot depend on it by the same
+//! name: cargo would replace that dependency too, or drop the patch without a word.
 //!
 //! | directory | package | content |
 //! |---|---|---|
 //! | `crossbeam-channel` | of that name, the locked version and upstream's features | re-exports `rr_channel::crossbeam_channel` |
-//! | `rr-channel` | `rr-channel` | the sources that this tool carries with it |
-//! | `upstream` | `rr-channel-upstream` | upstream's source, whose library keeps its name |
+//! | `crossbeam-channel-upstream` | `rr-channel-crossbeam-channel` | upstream's source, whose library keeps its name |
+//! | `rr-channel` | `rr-channel`, once for all | the sources that this tool carries with it |
 //!
 //! Files whose content would not change are left alone, so that cargo does not build
 //! them anew.
@@ -20,78 +20,164 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use toml::{Table, Value};
 
-/// The crate that is replaced.
-pub(super) const NAME: &str = "crossbeam-channel";
+/// A crate that can be replaced.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Crate {
+    pub(super) name: &'static str,
+    /// How its versions begin.
+    series: &'static str,
+    /// What the crate in its place says.
+    code: &'static str,
+    /// Whether upstream's features matter: they are passed on to it.
+    passes_features: bool,
+}
+
+/// The crates that can be replaced.
+const CRATES: [Crate; 2] = [
+    Crate {
+        name: CHANNEL,
+        series: "0.5.",
+        code: "pub use rr_channel::crossbeam_channel::*;\n",
+        passes_features: false,
+    },
+    Crate {
+        name: LOCKS,
+        series: "0.12.",
+        code: "pub use rr_channel::parking_lot::*;\n\n\
+               #[cfg(feature = \"arc_lock\")]\n\
+               pub use rr_channel::parking_lot::lock_api::{\n    \
+                   ArcMutexGuard, ArcReentrantMutexGuard, ArcRwLockReadGuard,\n    \
+                   ArcRwLockUpgradableReadGuard, ArcRwLockWriteGuard,\n\
+               };\n\n\
+               #[cfg(feature = \"deadlock_detection\")]\n\
+               pub use upstream::deadlock;\n",
+        passes_features: true,
+    },
+];
+
+const CHANNEL: &str = "crossbeam-channel";
+const LOCKS: &str = "parking_lot";
 
 /// What `rr-channel`'s own manifest has, too.
 const FEATURES: &str = r#"
 default = ["interpose", "upstream-0.5.16"]
 interpose = []
+parking_lot = ["dep:lock_api", "dep:parking_lot", "dep:parking_lot_core"]
 "upstream-0.5.14" = []
 "upstream-0.5.16" = ["upstream-0.5.14"]
 "#;
 
-const RENAMED: &str = "rr-channel-upstream";
-
 /// Every file of `rr-channel`'s `src`.
 const SOURCES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/sources.rs"));
 
-/// What `rr-channel` depends on besides upstream, and that it is content with: the
-/// project's lock file may hold versions of long ago.
+/// What `rr-channel` depends on, and is content with: the project's lock file may hold
+/// versions of long ago. Crates that are replaced are there by another name.
 const DEPENDENCIES: &str = r#"
+crossbeam-channel = "0.5.16"
 libc = "0.2.81"
+lock_api = { version = "0.4.6", optional = true }
+parking_lot = { version = "0.12", optional = true }
+parking_lot_core = { version = "0.9", optional = true }
 rustc-hash = "2"
 "#;
 
-/// Writes the crates below `dir`, of an upstream of this version with these features
-/// whose source is in `source`. The path of the one to patch in.
+/// A package to be replaced.
+#[derive(Debug)]
+pub(super) struct Replaced<'a> {
+    pub(super) of: &'static Crate,
+    pub(super) version: &'a str,
+    pub(super) features: &'a BTreeMap<String, Vec<String>>,
+    /// The directory of its source.
+    pub(super) source: &'a Path,
+}
+
+/// The crate of this name, if this version can be replaced.
+pub(super) fn replaceable(name: &str, version: &str) -> Option<&'static Crate> {
+    CRATES
+        .iter()
+        .find(|known| known.name == name && version.starts_with(known.series))
+}
+
+/// What can be replaced, in words.
+pub(super) fn what() -> String {
+    let names = CRATES.each_ref().map(|known| {
+        let series = known.series.trim_end_matches('.');
+        format!("{} {series}", known.name)
+    });
+    names.join(" or ")
+}
+
+/// Whether some version of the crate can be replaced.
+pub(super) fn is_known(name: &str) -> bool {
+    CRATES.iter().any(|known| known.name == name)
+}
+
+/// Writes the crates below `dir`. The path of the one to patch in, for each replaced one.
 ///
 /// # Errors
-/// If upstream cannot be replaced, or something cannot be read or written.
-pub(super) fn generate(
-    dir: &Path,
-    version: &str,
-    features: &BTreeMap<String, Vec<String>>,
-    source: &Path,
-) -> anyhow::Result<PathBuf> {
-    let asked = features_for(version)?;
-    let shim = dir.join(NAME);
-    write_toml(&shim, shim_manifest(version, features, asked))?;
-    write(
-        &shim.join("src/lib.rs"),
-        b"pub use rr_channel::crossbeam_channel::*;\n",
-    )?;
+/// If one cannot be replaced, or something cannot be read or written.
+pub(super) fn generate(dir: &Path, replaced: &[Replaced<'_>]) -> anyhow::Result<Vec<PathBuf>> {
+    let asked = features_for(replaced)?;
+    let mut made = Vec::new();
+    for package in replaced {
+        let shim = dir.join(package.of.name);
+        write_toml(&shim, shim_manifest(package, &asked))?;
+        write(&shim.join("src/lib.rs"), package.of.code.as_bytes())?;
+        made.push(shim);
 
+        let upstream = dir.join(format!("{}-upstream", package.of.name));
+        copy_package(package.source, &upstream)?;
+        let manifest = package.source.join("Cargo.toml");
+        let text = fs::read_to_string(&manifest)
+            .with_context(|| format!("cannot read {}", manifest.display()))?;
+        let manifest = text
+            .parse()
+            .with_context(|| format!("cannot parse {}", manifest.display()))?;
+        write_toml(&upstream, upstream_manifest(package.of.name, manifest)?)?;
+    }
     let rr_channel = dir.join("rr-channel");
-    write_toml(&rr_channel, rr_channel_manifest()?)?;
+    write_toml(&rr_channel, rr_channel_manifest(replaced)?)?;
     for (path, text) in SOURCES {
         write(&rr_channel.join("src").join(path), text.as_bytes())?;
     }
-
-    let upstream = dir.join("upstream");
-    copy_package(source, &upstream)?;
-    let manifest = source.join("Cargo.toml");
-    let text = fs::read_to_string(&manifest)
-        .with_context(|| format!("cannot read {}", manifest.display()))?;
-    let manifest = text
-        .parse()
-        .with_context(|| format!("cannot parse {}", manifest.display()))?;
-    write_toml(&upstream, upstream_manifest(manifest)?)?;
-    Ok(shim)
+    Ok(made)
 }
 
-/// The features of `rr-channel` that go with this version of upstream.
-fn features_for(version: &str) -> anyhow::Result<&'static [&'static str]> {
+/// The name of upstream's package.
+fn renamed(name: &str) -> String {
+    format!("rr-channel-{name}")
+}
+
+/// The features of `rr-channel` that go with these packages.
+fn features_for(replaced: &[Replaced<'_>]) -> anyhow::Result<Vec<&'static str>> {
+    let mut features = vec!["interpose"];
+    let mut channel = "upstream-0.5.16";
+    for package in replaced {
+        match package.of.name {
+            LOCKS => features.push("parking_lot"),
+            _ => channel = feature_for_channel(package.version)?,
+        }
+    }
+    if !channel.is_empty() {
+        features.push(channel);
+    }
+    Ok(features)
+}
+
+/// The feature of `rr-channel` that goes with this version of crossbeam-channel.
+fn feature_for_channel(version: &str) -> anyhow::Result<&'static str> {
     let patch = version
         .strip_prefix("0.5.")
         .and_then(|rest| rest.split(['-', '+']).next()?.parse::<u32>().ok())
-        .with_context(|| format!("{NAME} {version} is not 0.5"))?;
+        .with_context(|| format!("{CHANNEL} {version} is not 0.5"))?;
     Ok(match patch {
         // It has a `select_biased!`, and nothing below it that others could use.
-        13 => bail!("{NAME} 0.5.13 is locked, which cannot be replaced: `cargo update -p {NAME}`"),
-        ..=12 => &["interpose"],
-        14 | 15 => &["interpose", "upstream-0.5.14"],
-        _ => &["interpose", "upstream-0.5.16"],
+        13 => bail!(
+            "{CHANNEL} 0.5.13 is locked, which cannot be replaced: `cargo update -p {CHANNEL}`"
+        ),
+        ..=12 => "",
+        14 | 15 => "upstream-0.5.14",
+        _ => "upstream-0.5.16",
     })
 }
 
@@ -126,45 +212,59 @@ fn path_dependency(path: &str, package: &str) -> Table {
 }
 
 /// Upstream's features stay; `rr-channel` is `asked` for some of its own.
-fn shim_manifest(version: &str, features: &BTreeMap<String, Vec<String>>, asked: &[&str]) -> Table {
-    let mut shim = manifest(NAME, version, "2021");
-    let features: Table = features
+fn shim_manifest(package: &Replaced<'_>, asked: &[&str]) -> Table {
+    let name = package.of.name;
+    let mut shim = manifest(name, package.version, "2021");
+    let features: Table = package
+        .features
         .iter()
-        .map(|(name, implied)| {
+        .map(|(feature, implied)| {
             // What belongs to dependencies is upstream's business.
             let implied = implied
                 .iter()
-                .filter(|implied| features.contains_key(*implied))
+                .filter(|implied| package.features.contains_key(*implied))
                 .map(|implied| Value::from(implied.as_str()));
-            (name.clone(), implied.collect::<Vec<_>>().into())
+            let passed = package.of.passes_features && feature != "default";
+            let passed = passed.then(|| Value::from(format!("upstream/{feature}")));
+            let all: Vec<_> = implied.chain(passed).collect();
+            (feature.clone(), all.into())
         })
         .collect();
     shim.insert("features".to_owned(), features.into());
+    let mut dependencies = Table::new();
     let mut rr_channel = path_dependency("../rr-channel", "rr-channel");
     rr_channel.insert("default-features".to_owned(), false.into());
     let asked = asked.iter().map(|name| Value::from(*name));
     rr_channel.insert("features".to_owned(), asked.collect::<Vec<_>>().into());
-    let mut dependencies = Table::new();
     dependencies.insert("rr-channel".to_owned(), rr_channel.into());
+    if package.of.passes_features {
+        let mut upstream = path_dependency(&format!("../{name}-upstream"), &renamed(name));
+        upstream.insert("default-features".to_owned(), false.into());
+        dependencies.insert("upstream".to_owned(), upstream.into());
+    }
     shim.insert("dependencies".to_owned(), dependencies.into());
     shim
 }
 
-fn rr_channel_manifest() -> anyhow::Result<Table> {
+fn rr_channel_manifest(replaced: &[Replaced<'_>]) -> anyhow::Result<Table> {
     let mut rr_channel = manifest("rr-channel", env!("CARGO_PKG_VERSION"), "2024");
     let features: Table = FEATURES.parse()?;
     rr_channel.insert("features".to_owned(), features.into());
     let mut dependencies: Table = DEPENDENCIES.parse()?;
-    dependencies.insert(
-        NAME.to_owned(),
-        path_dependency("../upstream", RENAMED).into(),
-    );
+    for package in replaced {
+        let name = package.of.name;
+        let mut upstream = path_dependency(&format!("../{name}-upstream"), &renamed(name));
+        if dependencies[name].get("optional").is_some() {
+            upstream.insert("optional".to_owned(), true.into());
+        }
+        dependencies.insert(name.to_owned(), upstream.into());
+    }
     rr_channel.insert("dependencies".to_owned(), dependencies.into());
     Ok(rr_channel)
 }
 
 /// Upstream's manifest as it is, but for the name and for what is not built.
-fn upstream_manifest(mut manifest: Table) -> anyhow::Result<Table> {
+fn upstream_manifest(name: &str, mut manifest: Table) -> anyhow::Result<Table> {
     for unused in ["dev-dependencies", "example", "test", "bench", "lints"] {
         manifest.remove(unused);
     }
@@ -172,7 +272,7 @@ fn upstream_manifest(mut manifest: Table) -> anyhow::Result<Table> {
         .get_mut("package")
         .and_then(Value::as_table_mut)
         .context("upstream's manifest has no package")?;
-    package.insert("name".to_owned(), RENAMED.into());
+    package.insert("name".to_owned(), renamed(name).into());
     package.insert("publish".to_owned(), false.into());
     package.remove("readme");
     let lib = manifest
@@ -180,7 +280,7 @@ fn upstream_manifest(mut manifest: Table) -> anyhow::Result<Table> {
         .or_insert_with(|| Table::new().into())
         .as_table_mut()
         .context("upstream's library is no table")?;
-    lib.insert("name".to_owned(), NAME.replace('-', "_").into());
+    lib.insert("name".to_owned(), name.replace('-', "_").into());
     seclude(&mut manifest);
     Ok(manifest)
 }
@@ -247,25 +347,36 @@ mod tests {
         text.parse().unwrap()
     }
 
+    fn features(features: &[(&str, &[&str])]) -> BTreeMap<String, Vec<String>> {
+        let owned = |implied: &[&str]| implied.iter().map(|name| (*name).to_owned()).collect();
+        features
+            .iter()
+            .map(|(name, implied)| ((*name).to_owned(), owned(implied)))
+            .collect()
+    }
+
+    fn shim(name: &str, version: &str, features: &BTreeMap<String, Vec<String>>) -> String {
+        let replaced = [Replaced {
+            of: replaceable(name, version).unwrap(),
+            version,
+            features,
+            source: Path::new("source"),
+        }];
+        let asked = features_for(&replaced).unwrap();
+        toml::to_string(&shim_manifest(&replaced[0], &asked)).unwrap()
+    }
+
     #[test]
     fn the_shim_has_upstreams_name_version_and_features() {
-        let features = [
-            ("default", vec!["std"]),
-            ("std", vec!["crossbeam-utils/std"]),
-            ("crossbeam-utils", vec!["dep:crossbeam-utils"]),
-        ];
-        let features = features
-            .map(|(name, implied)| {
-                (
-                    name.to_owned(),
-                    implied.into_iter().map(str::to_owned).collect(),
-                )
-            })
-            .into();
-        insta::assert_snapshot!(toml::to_string(&shim_manifest("0.5.17", &features, &["interpose"])).unwrap(), @r#"
+        let features = features(&[
+            ("default", &["std"]),
+            ("std", &["crossbeam-utils/std"]),
+            ("crossbeam-utils", &["dep:crossbeam-utils"]),
+        ]);
+        insta::assert_snapshot!(shim(CHANNEL, "0.5.15", &features), @r#"
         [dependencies.rr-channel]
         default-features = false
-        features = ["interpose"]
+        features = ["interpose", "upstream-0.5.14"]
         package = "rr-channel"
         path = "../rr-channel"
 
@@ -281,7 +392,39 @@ mod tests {
         edition = "2021"
         name = "crossbeam-channel"
         publish = false
-        version = "0.5.17"
+        version = "0.5.15"
+
+        [workspace]
+        "#);
+    }
+
+    #[test]
+    fn features_that_change_upstream_reach_it() {
+        let features = features(&[("default", &[]), ("arc_lock", &["lock_api/arc_lock"])]);
+        insta::assert_snapshot!(shim(LOCKS, "0.12.5", &features), @r#"
+        [dependencies.rr-channel]
+        default-features = false
+        features = ["interpose", "parking_lot", "upstream-0.5.16"]
+        package = "rr-channel"
+        path = "../rr-channel"
+
+        [dependencies.upstream]
+        default-features = false
+        package = "rr-channel-parking_lot"
+        path = "../parking_lot-upstream"
+
+        [features]
+        arc_lock = ["upstream/arc_lock"]
+        default = []
+
+        [lints.rust]
+        warnings = "allow"
+
+        [package]
+        edition = "2021"
+        name = "parking_lot"
+        publish = false
+        version = "0.12.5"
 
         [workspace]
         "#);
@@ -289,12 +432,12 @@ mod tests {
 
     #[test]
     fn upstream_gets_another_name_and_keeps_its_library() {
-        let manifest = upstream_manifest(table(
+        let manifest = table(
             "[package]\nname = \"crossbeam-channel\"\nversion = \"0.5.17\"\n\
              [dependencies.crossbeam-utils]\nversion = \"0.8\"\n\
              [dev-dependencies]\nrand = \"0.8\"\n[[test]]\nname = \"a\"\n",
-        ))
-        .unwrap();
+        );
+        let manifest = upstream_manifest(CHANNEL, manifest).unwrap();
         insta::assert_snapshot!(toml::to_string(&manifest).unwrap(), @r#"
         [dependencies.crossbeam-utils]
         version = "0.8"
@@ -306,7 +449,7 @@ mod tests {
         warnings = "allow"
 
         [package]
-        name = "rr-channel-upstream"
+        name = "rr-channel-crossbeam-channel"
         publish = false
         version = "0.5.17"
 
@@ -320,33 +463,62 @@ mod tests {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let read = |path: &str| table(&fs::read_to_string(root.join(path)).unwrap());
         let (own, workspace) = (read("rr-channel/Cargo.toml"), read("Cargo.toml"));
-        let made = rr_channel_manifest().unwrap();
+        let made = rr_channel_manifest(&[]).unwrap();
         assert_eq!(made["features"], own["features"]);
         let made = made["dependencies"].as_table().unwrap();
         let own = own["dependencies"].as_table().unwrap();
         assert!(own.keys().eq(made.keys()));
+        let major = |dependency: &Value| -> String {
+            let version = dependency.get("version").unwrap_or(dependency);
+            let mut parts = version.as_str().unwrap().split('.');
+            let major = parts.next().unwrap().to_owned();
+            match major.as_str() {
+                "0" => format!("0.{}", parts.next().unwrap()),
+                _ => major,
+            }
+        };
         for (name, dependency) in own {
+            assert_eq!(dependency["workspace"], Value::from(true), "{name}");
             assert_eq!(
-                dependency,
-                &Value::from(table("workspace = true")),
+                made[name].get("optional"),
+                dependency.get("optional"),
                 "{name}"
             );
-            if name != NAME {
-                let version = workspace["workspace"]["dependencies"][name]
-                    .as_str()
-                    .unwrap();
-                let major = made[name].as_str().unwrap().split('.').next();
-                assert_eq!(major, version.split('.').next(), "{name}");
-            }
+            let version = &workspace["workspace"]["dependencies"][name];
+            assert_eq!(major(&made[name]), major(version), "{name}");
         }
     }
 
     #[test]
+    fn what_is_replaced_is_there_by_another_name() {
+        let features = features(&[]);
+        let replaced = [(CHANNEL, "0.5.17"), (LOCKS, "0.12.5")].map(|(name, version)| Replaced {
+            of: replaceable(name, version).unwrap(),
+            version,
+            features: &features,
+            source: Path::new("source"),
+        });
+        let manifest = rr_channel_manifest(&replaced).unwrap();
+        let dependencies = &manifest["dependencies"];
+        assert_eq!(
+            dependencies[CHANNEL]["package"].as_str(),
+            Some("rr-channel-crossbeam-channel")
+        );
+        assert_eq!(
+            dependencies[LOCKS],
+            Value::from(table(
+                "package = \"rr-channel-parking_lot\"\npath = \"../parking_lot-upstream\"\n\
+                 optional = true"
+            ))
+        );
+    }
+
+    #[test]
     fn old_upstreams_ask_for_less() {
-        let check = |version| features_for(version).map(<[_]>::to_vec);
-        assert_eq!(check("0.5.0").unwrap(), ["interpose"]);
-        assert_eq!(check("0.5.14").unwrap(), ["interpose", "upstream-0.5.14"]);
-        assert_eq!(check("0.5.99+x").unwrap(), ["interpose", "upstream-0.5.16"]);
+        let check = feature_for_channel;
+        assert_eq!(check("0.5.0").unwrap(), "");
+        assert_eq!(check("0.5.14").unwrap(), "upstream-0.5.14");
+        assert_eq!(check("0.5.99+x").unwrap(), "upstream-0.5.16");
         insta::assert_snapshot!(check("0.5.13").unwrap_err(), @"crossbeam-channel 0.5.13 is locked, which cannot be replaced: `cargo update -p crossbeam-channel`");
         assert!(check("0.4.0").is_err());
     }
