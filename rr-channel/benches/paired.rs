@@ -6,7 +6,9 @@
 //!
 //! ```text
 //! cargo bench -p rr-channel --bench paired
-//! RR_CHANNEL=record RR_CHANNEL_LOG=$(mktemp -d)/log cargo bench -p rr-channel --bench paired
+//! export RR_CHANNEL_LOG=$(mktemp -d)/log
+//! RR_CHANNEL=record cargo bench -p rr-channel --bench paired
+//! RR_CHANNEL=replay cargo bench -p rr-channel --bench paired
 //! ```
 
 use std::hint::black_box;

@@ -68,7 +68,8 @@
 //!
 //! Linux only. A timer's message in replay is the present time, never before it is
 //! due. A replay keeps all state under one lock, and is meant for finding out, not
-//! for speed.
+//! for speed: a message or a lock costs 5 to 12 times what it does while recording (the
+//! same benchmark on its recording measures it).
 
 pub mod crossbeam_channel;
 pub mod identity;

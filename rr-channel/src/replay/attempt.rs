@@ -10,7 +10,8 @@ use crate::tag::Tag;
 impl World {
     /// Takes an arm if one can be taken as `want` says.
     ///
-    /// `first` is the arm that a free choice begins with.
+    /// `first` is the arm that a free choice begins with. `now` is needed where there are
+    /// [timers](World::has_timer) only.
     pub(super) fn attempt(
         &mut self,
         id: ThreadId,
@@ -18,7 +19,7 @@ impl World {
         want: Want,
         probe: bool,
         first: usize,
-        now: Instant,
+        now: Option<Instant>,
     ) -> Option<Pick> {
         match want {
             Want::Nothing => None,
@@ -35,7 +36,13 @@ impl World {
         }
     }
 
-    fn attempt_any(&mut self, id: ThreadId, arm: &Arm, probe: bool, now: Instant) -> Option<Got> {
+    fn attempt_any(
+        &mut self,
+        id: ThreadId,
+        arm: &Arm,
+        probe: bool,
+        now: Option<Instant>,
+    ) -> Option<Got> {
         let chan = &mut self.chans[arm.chan.0];
         if probe {
             return self.is_ready(id, arm, now).then_some(Got::Ready);
@@ -63,7 +70,7 @@ impl World {
         id: ThreadId,
         arm: &Arm,
         need: Need,
-        now: Instant,
+        now: Option<Instant>,
     ) -> Option<Got> {
         let chan = &mut self.chans[arm.chan.0];
         match (need, arm.send) {
@@ -111,11 +118,9 @@ impl World {
         Got::Sent
     }
 
-    fn fire(&mut self, key: ChanKey, now: Instant) -> Option<Got> {
+    fn fire(&mut self, key: ChanKey, now: Option<Instant>) -> Option<Got> {
         let chan = &mut self.chans[key.0];
-        if !chan.is_due(now) {
-            return None;
-        }
+        let now = now.filter(|now| chan.is_due(*now))?;
         chan.taken = true;
         let timer = chan.timer.as_mut()?;
         let due = timer.due?;
@@ -123,7 +128,7 @@ impl World {
         Some(Got::Tick(due))
     }
 
-    fn is_ready(&mut self, id: ThreadId, arm: &Arm, now: Instant) -> bool {
+    fn is_ready(&mut self, id: ThreadId, arm: &Arm, now: Option<Instant>) -> bool {
         let chan = &self.chans[arm.chan.0];
         match arm.send {
             Some(_) if chan.capacity == Some(0) => {
@@ -132,7 +137,7 @@ impl World {
             Some(_) => chan.receivers == 0 || chan.has_room(),
             None => {
                 chan.len > 0
-                    || chan.is_due(now)
+                    || now.is_some_and(|now| chan.is_due(now))
                     || (chan.timer.is_none() && chan.senders == 0)
                     || self.partner(id, arm, None).is_some()
             }

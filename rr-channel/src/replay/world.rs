@@ -368,6 +368,12 @@ impl World {
         wait.picked
     }
 
+    /// Whether one of the channels is a timer.
+    pub(super) fn has_timer(&self, arms: &[Arm]) -> bool {
+        arms.iter()
+            .any(|arm| self.chans[arm.chan.0].timer.is_some())
+    }
+
     /// When the first timer is due among those `arms` that are wanted. (A timer that
     /// is due and not wanted is nothing to wake up for, again and again.)
     pub(super) fn next_due(&self, arms: &[Arm], want: Want) -> Option<Instant> {
