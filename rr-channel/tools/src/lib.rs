@@ -6,3 +6,9 @@
 
 pub mod log_tool;
 pub mod reprise;
+
+/// A number of things, in words.
+fn counted(count: u64, thing: &str) -> String {
+    let s = if count == 1 { "" } else { "s" };
+    format!("{count} {thing}{s}")
+}

@@ -10,7 +10,8 @@ use rr_channel::identity::{ChannelId, ThreadId};
 use rr_channel::log::{Event, Events, Outcome};
 use serde::Serialize;
 
-use super::source::{Source, Thread, counted};
+use super::source::{Source, Thread};
+use crate::counted;
 
 #[derive(Debug, Serialize)]
 pub(super) struct Diff {

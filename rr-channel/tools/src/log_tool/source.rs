@@ -198,12 +198,6 @@ pub(super) fn name(channel: ChannelId, is_lock: bool) -> String {
     format!("{}.{kind}{}", channel.creator, channel.number)
 }
 
-/// A number of things.
-pub(super) fn counted(count: u64, thing: &str) -> String {
-    let s = if count == 1 { "" } else { "s" };
-    format!("{count} {thing}{s}")
-}
-
 /// The kind of an outcome, as one word.
 pub(super) const fn kind(outcome: &Outcome) -> &'static str {
     match outcome {

@@ -7,7 +7,8 @@ use rr_channel::identity::{ChannelId, ThreadId};
 use rr_channel::log::Outcome;
 use serde::Serialize;
 
-use super::source::{Source, counted, name};
+use super::source::{Source, name};
+use crate::counted;
 
 #[derive(Debug, Serialize)]
 pub(super) struct Topology {

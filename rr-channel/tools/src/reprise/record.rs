@@ -8,6 +8,7 @@ use anyhow::{Context, ensure};
 use super::cargo::{Project, Shared};
 use super::runner::{self, Mode};
 use super::store::{Call, Ending, Entry, Store};
+use crate::counted;
 
 /// Options of a recording.
 #[derive(Debug, clap::Args)]
@@ -120,9 +121,11 @@ fn tell(entry: &Entry, ending: Ending, runs: u32) -> anyhow::Result<()> {
         );
     } else {
         eprintln!(
-            "reprise: recording {number}{of_runs}: {ending}; {} events of {} threads in {} bytes; \
+            "reprise: recording {number}{of_runs}: {ending}; {} of {} in {} bytes; \
              `cargo reprise replay {number}` runs it again",
-            size.events, size.threads, size.bytes
+            counted(size.events, "event"),
+            counted(size.threads, "thread"),
+            counted(size.bytes, "byte")
         );
     }
     Ok(())

@@ -38,6 +38,8 @@ struct Summary {
     desynchronised: u64,
     /// Those in which all recorded events came about again, and nothing desynchronised.
     faithful: u64,
+    /// Those that a signal or the like ended before they could tell.
+    cut_off: u64,
     processes: Vec<ProcessSummary>,
 }
 
@@ -115,6 +117,7 @@ impl Summary {
         self.as_recorded += count(&|replay| Some(replay.ending) == replays.recorded);
         self.desynchronised += count(&|replay| !replay.desyncs.is_empty());
         self.faithful += count(&Replay::is_faithful);
+        self.cut_off += count(&|replay| replay.events.is_none());
         self.processes.push(ProcessSummary { process, replays });
     }
 
@@ -125,8 +128,16 @@ impl Summary {
     fn tell(&self) {
         eprintln!(
             "reprise: recording {}: {} of {} replays ended as recorded, {} desynchronised, \
-             {} used every event",
-            self.recording, self.as_recorded, self.replays, self.desynchronised, self.faithful
+             {} used every event{}",
+            self.recording,
+            self.as_recorded,
+            self.replays,
+            self.desynchronised,
+            self.faithful,
+            match self.cut_off {
+                0 => String::new(),
+                count => format!(", {count} ended before they could tell"),
+            }
         );
     }
 }
@@ -153,6 +164,7 @@ mod tests {
                     replay(Ending::Exit(101), &[], Some((5, 5))),
                     replay(Ending::Exit(101), &[], Some((4, 5))),
                     replay(Ending::Exit(0), &["x"], Some((5, 5))),
+                    replay(Ending::Signal(6), &[], None),
                 ],
             },
         );
@@ -161,9 +173,10 @@ mod tests {
                 summary.replays,
                 summary.as_recorded,
                 summary.desynchronised,
-                summary.faithful
+                summary.faithful,
+                summary.cut_off
             ),
-            (3, 2, 1, 1)
+            (4, 2, 1, 1, 1)
         );
         assert!(!summary.is_good());
     }
