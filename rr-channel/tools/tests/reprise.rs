@@ -215,7 +215,7 @@ fn a_project_is_recorded_and_replayed_as_it_is() {
     // The order of messages is that of the recording, in each replay.
     let said = run(&mut project.reprise(&["test", "-q", "--", "--exact", "tests::racing"]));
     assert!(
-        said.contains("reprise: recording 1: exit status 0; "),
+        said.contains("reprise: recording 1: exit status 0; 301 events of 4 threads in "),
         "{said}"
     );
     let recorded = project.take_outcomes();

@@ -16,8 +16,6 @@ use super::patch::{self, Crate, Replaced};
 /// Unlike `RUSTC_BOOTSTRAP` it means nothing to compilers and build scripts.
 pub(super) const CHANNEL: &str = "__CARGO_TEST_CHANNEL_OVERRIDE_DO_NOT_USE_THIS";
 
-const CRATES_IO: &str = "registry+https://github.com/rust-lang/crates.io-index";
-
 /// Crates by which threads synchronise, and whose order is not recorded.
 const UNCOVERED: &[&str] = &[
     "async-channel",
@@ -279,7 +277,8 @@ fn replaced(metadata: &Metadata) -> anyhow::Result<Vec<Replaced<'_>>> {
             continue;
         };
         match package.source.as_deref() {
-            Some(CRATES_IO) => {}
+            // Of another registry, it is not what cargo patches: that is found out later.
+            Some(source) if source.starts_with("registry+") => {}
             Some(source) => bail!(
                 "{} comes from {source}; only that of crates.io is replaced",
                 of.name

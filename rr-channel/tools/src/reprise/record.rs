@@ -121,7 +121,7 @@ fn tell(entry: &Entry, ending: Ending, runs: u32) -> anyhow::Result<()> {
         );
     } else {
         eprintln!(
-            "reprise: recording {number}{of_runs}: {ending}; {} of {} in {} bytes; \
+            "reprise: recording {number}{of_runs}: {ending}; {} of {} in {}; \
              `cargo reprise replay {number}` runs it again",
             counted(size.events, "event"),
             counted(size.threads, "thread"),
