@@ -280,6 +280,17 @@ pub(crate) fn poke(tid: Tid, address: u64, word: u64) -> io::Result<()> {
     request(libc::PTRACE_POKEDATA, tid, address as usize, word as usize).map(drop)
 }
 
+/// Whether the address space of a task is limited (prlimit(2)).
+pub(crate) fn limits_memory(tid: Tid) -> bool {
+    let mut limit = libc::rlimit64 {
+        rlim_cur: libc::RLIM64_INFINITY,
+        rlim_max: libc::RLIM64_INFINITY,
+    };
+    // SAFETY: nothing is set, and the kernel writes one such structure.
+    unsafe { libc::prlimit64(tid, libc::RLIMIT_AS, std::ptr::null(), &raw mut limit) };
+    limit.rlim_cur != libc::RLIM64_INFINITY
+}
+
 /// Our own thread id.
 pub(crate) fn own_tid() -> Tid {
     // SAFETY: gettid has no preconditions.

@@ -224,6 +224,8 @@ impl Tracer {
         next: Option<Next>,
     ) -> Tracee<Running> {
         let (former, now) = (tracee.former(), tracee.tid());
+        // What a thread did that is not the leader.
+        self.catch_up(now);
         let mut session = self.session.borrow_mut();
         let session = &mut *session;
         session.model.exec(now, former);

@@ -351,6 +351,13 @@ impl Slot {
         if has(libc::CLONE_VM) {
             space.joined(stranger);
         }
+        if !has(libc::CLONE_THREAD) && (has(libc::CLONE_FS) || has(libc::CLONE_FILES)) {
+            // What one does to the directory or the descriptors is the other's,
+            // too, and two logs do not tell in which order; an execve does not
+            // part them.
+            self.confined.set(true);
+            space.withdraw(self.tid.get(), false);
+        }
         Heritage {
             space,
             stranger,

@@ -20,8 +20,8 @@ use crate::event::Tid;
 use crate::invocation::Invocation;
 
 /// Where mappings are asked for; the kernel takes another place if this one is
-/// in use. No sanitizer's shadow and no allocator's arena lies here.
-const HINT: u64 = 0x6ff0_0000_0000;
+/// in use. See `in_process::code::BASE` for the choice.
+const HINT: u64 = 0x7ea0_0000_0000;
 const PAGE: u64 = 4096;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -248,3 +248,106 @@ fn breakpoints_of_a_program_are_its_own() {
     assert_eq!(run.end(), Seen::Exited(0), "{}", run.output);
     assert_eq!(run.marked("after/").len(), 1);
 }
+
+#[test]
+fn programs_with_a_sanitizer_that_looks_at_mappings_start() {
+    let name = std::process::Command::new("cc")
+        .arg("-print-file-name=libtsan.so")
+        .output()
+        .expect("a compiler");
+    if !name.stdout.starts_with(b"/") {
+        eprintln!("skipped: there is no libtsan");
+        return;
+    }
+    let built = program(SHORT, &["-fsanitize=thread"]);
+    let (status, _) = untraced(&[built.path()]);
+    let run = traced(&[built.path()], How::InProcess);
+    assert_eq!(run.end(), Seen::Exited(status), "{}", run.output);
+    if status == 0 {
+        counts_up(&run, "short/", 10);
+    }
+}
+
+/// Adds up the library's file, wherever the program has it from.
+const SUM: &str = r#"
+    static char bytes[4 << 20];
+    int main(int argc, char **argv) {
+        begin(argv[1]);
+        int fd = open("/lib/x86_64-linux-gnu/libc.so.6", O_RDONLY);
+        unsigned long sum = 0;
+        ssize_t got;
+        while ((got = read(fd, bytes, sizeof bytes)) > 0)
+            for (ssize_t at = 0; at < got; at++) sum = sum * 31 + bytes[at];
+        struct stat it;
+        int asked = fstat(fd, &it);
+        dprintf(out, "%lu %d %lu\n", sum, asked, (long)it.st_ino);
+        return 0;
+    }"#;
+
+#[test]
+fn a_program_that_loads_itself_is_no_loader() {
+    let built = program(SUM, &["-static-pie"]);
+    let (status, output) = untraced(&[built.path()]);
+    let run = traced(&[built.path()], How::InProcess);
+    assert_eq!(run.end(), Seen::Exited(status));
+    assert_eq!(run.output, output);
+    assert_eq!(run.logged, 0);
+}
+
+#[test]
+fn the_library_is_loaded_once_whether_there_is_a_copy_or_not() {
+    let built = program(
+        r#"
+        #include <link.h>
+        static int each(struct dl_phdr_info *info, size_t size, void *data) {
+            if (strstr(info->dlpi_name, "libc.so.6")) strcpy(data, info->dlpi_name);
+            return 0;
+        }
+        int main(int argc, char **argv) {
+            char path[500] = "", other[600];
+            begin(argv[1]);
+            dl_iterate_phdr(each, path);
+            CHECK(path[0] == '/');
+            /* The same by another name, when there is no descriptor for a copy. */
+            snprintf(other, sizeof other, "/.%s", path);
+            int fd = dup(2);
+            struct rlimit limit = {fd + 1, fd + 1};
+            close(fd);
+            CHECK(!setrlimit(RLIMIT_NOFILE, &limit));
+            void *again = dlopen(other, RTLD_NOW);
+            CHECK(again);
+            CHECK(dlsym(again, "malloc") == (void *)malloc);
+            return 0;
+        }"#,
+        &["-ldl"],
+    );
+    compare(&[built.path()], 5);
+}
+
+#[test]
+fn a_pipe_with_the_name_of_the_library_is_not_waited_for() {
+    let built = program(
+        r#"
+        int main(int argc, char **argv) {
+            char byte;
+            begin(argv[1]);
+            CHECK(!mkfifo("libc.so.6", 0600));
+            char path[300];
+            CHECK(getcwd(path, 200));
+            strcat(path, "/libc.so.6");
+            pid_t child = fork();
+            if (!child) {
+                int fd = open(path, O_WRONLY);
+                _exit(write(fd, "x", 1) != 1);
+            }
+            int fd = open(path, O_RDONLY);
+            CHECK(read(fd, &byte, 1) == 1 && byte == 'x');
+            int status;
+            CHECK(waitpid(child, &status, 0) == child && status == 0);
+            return 0;
+        }"#,
+        &[],
+    );
+    let run = traced(&[built.path()], How::InProcess);
+    assert_eq!(run.end(), Seen::Exited(0), "{}", run.output);
+}

@@ -1,6 +1,7 @@
 //! Calls of every form, and what they leave alone.
 
-use crate::support::{compare, program};
+use crate::common::Seen;
+use crate::support::{How, compare, program, traced};
 
 pub(crate) const EVERY_FORM: &str = r#"
 static char longest[4096], too_long[8192];
@@ -302,4 +303,67 @@ fn a_log_that_fills_up_is_emptied() {
     assert_eq!(run.marked("full/").len(), 10_000);
     assert_eq!(run.marked("//long").len(), 300);
     assert!(run.stops < 400, "{}", run.stops);
+}
+
+#[test]
+fn a_result_may_overwrite_the_path_it_is_about() {
+    let built = program(
+        r#"
+        int main(int argc, char **argv) {
+            char buffer[300];
+            begin(argv[1]);
+            warm();
+            symlink("overlap/second", "overlap");
+            symlink("a-target-that-is-longer-than-four", "f");
+            char *page = mmap(0, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            munmap(page + 4096, 4096);
+            for (int i = 0; i < 100; i++) {
+                strcpy(buffer, "overlap");
+                CHECK(readlink(buffer, buffer, sizeof buffer) == 14);
+                CHECK(!memcmp(buffer, "overlap/second", 14));
+                /* No end, and nothing behind it. */
+                strcpy(page + 4096 - 4, "f");
+                CHECK(readlink(page + 4096 - 4, page + 4096 - 4, 4) == 4);
+                CHECK(!memcmp(page + 4096 - 4, "a-ta", 4));
+                struct stat *st = (void *)buffer;
+                strcpy(buffer + 40, ".");
+                CHECK(!stat(buffer + 40, st));
+                strcpy(buffer, "./");
+                CHECK(!lstat(buffer, (void *)buffer));
+                memset(buffer, '/', 200);
+                strcpy(buffer + 200, "dev");
+                CHECK(!stat(buffer + 100, (void *)buffer));
+                strcpy(buffer, ".");
+                CHECK(!fstatat(AT_FDCWD, buffer, (void *)buffer, 0));
+            }
+            return 0;
+        }"#,
+        &[],
+    );
+    let run = compare(&[built.path()], 600);
+    assert_eq!(run.marked("overlap").len(), 100);
+    assert_eq!(run.marked("a-ta").len(), 0);
+}
+
+#[test]
+fn a_path_whose_end_is_overwritten_is_not_taken_for_another() {
+    let built = program(
+        r#"
+        int main(int argc, char **argv) {
+            static char buffer[600];
+            begin(argv[1]);
+            warm();
+            symlink("target", "overwritten");
+            for (int i = 0; i < 20; i++) {
+                strcpy(buffer, "./////////overwritten");
+                CHECK(readlink(buffer, buffer + 12, 6) == 6);
+            }
+            return 0;
+        }"#,
+        &[],
+    );
+    let run = traced(&[built.path()], How::InProcess);
+    assert_eq!(run.end(), Seen::Exited(0), "{}", run.output);
+    assert_eq!(run.lost, 1);
+    assert_eq!(run.marked("overtarget").len(), 0);
 }

@@ -4,7 +4,7 @@ use crate::support::goes_on_with_stops;
 
 #[test]
 fn a_program_that_uses_the_place_itself_keeps_it() {
-    for at in ["0x6fe000000000", "0x6fe000001000", "0x6fe000020000"] {
+    for at in ["0x7e9000000000", "0x7e9000001000", "0x7e9000020000"] {
         let main = r#"int main(int argc, char **argv) {
             begin(argv[1]);
             char *own = mmap((void *)PLACE, 4096, PROT_READ | PROT_WRITE,

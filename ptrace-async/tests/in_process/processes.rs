@@ -94,8 +94,8 @@ fn children_beyond_the_last_log_go_on_with_stops() {
     numbers.sort_unstable();
     assert_eq!(numbers, (0..1000).collect::<Vec<u32>>());
     counts_up(&run, "later/", 300);
-    // Of about 190 children, and of the last.
-    is_in_use(&run, 1000 + 700 + 300);
+    // Of about 125 children, and of the last.
+    is_in_use(&run, 800 + 450 + 300);
     let stopped = run.lookups.len() - run.logged;
     assert!(stopped >= 200, "{stopped}");
 }
@@ -492,4 +492,41 @@ fn threads_beside_a_vfork_are_not_taken_for_the_child() {
     let closes = |(tid, lookup): &&(Tid, Lookup)| lookup.fd == 100 && threads.contains(tid);
     assert_eq!(run.lookups.iter().filter(closes).count(), 0);
     is_in_use(&run, 500);
+}
+
+#[test]
+fn processes_with_one_directory_are_told_in_their_order() {
+    let built = program(
+        &format!(
+            "{STORM}{}",
+            r#"
+        #include <sched.h>
+        int main(int argc, char **argv) {
+            begin(argv[1]);
+            mkdir("sub", 0777);
+            warm();
+            _Atomic int *turn = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+            long flags = argc > 2 ? CLONE_FILES : CLONE_FS;
+            pid_t child = syscall(SYS_clone, flags | SIGCHLD, 0, 0, 0, 0);
+            for (int i = 0; i < 100; i++) {
+                int mine = 2 * i + !child;
+                while (*turn != mine) sched_yield();
+                make("turn/", mine);
+                *turn = mine + 1;
+            }
+            if (!child) _exit(0);
+            int status;
+            CHECK(waitpid(child, &status, 0) == child && status == 0);
+            return 0;
+        }"#
+        ),
+        &[],
+    );
+    for more in [&[][..], &["files"]] {
+        let mut argv = vec![built.path()];
+        argv.extend(more);
+        let run = traced(&argv, How::InProcess);
+        assert_eq!(run.end(), Seen::Exited(0), "{}", run.output);
+        counts_up(&run, "turn/", 200);
+    }
 }

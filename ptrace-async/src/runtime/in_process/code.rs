@@ -19,9 +19,10 @@
 
 use super::log::Header;
 
-/// Where the code is mapped; no sanitizer's shadow, no allocator's arena and
-/// no stack lies here.
-pub(super) const BASE: u64 = 0x6fe0_0000_0000;
+/// Where the code is mapped: below all that the kernel maps by itself, by some
+/// hundred GiB, and where sanitizers take mappings for the program's own
+/// (ThreadSanitizer refuses to run with any in other places).
+pub(super) const BASE: u64 = 0x7e90_0000_0000;
 pub(super) const PAGE: u64 = 4096;
 /// From this much of the code calls pass the filter.
 pub(crate) const PASSING: u64 = PAGE;
@@ -49,6 +50,8 @@ pub(super) const START_WORDS: u64 = 16;
 const PATH_IN: u8 = 3;
 /// It gives descriptors back.
 const GIVES_BACK: u8 = 4;
+/// It has a result in memory, behind its path in the list of arguments.
+const RESULT: u8 = 8;
 /// What is logged of it: one of the following.
 const KIND: u8 = 0xf0;
 /// A link or permissions.
@@ -72,16 +75,16 @@ const PERFORMED_AS: [(i64, u8); 26] = [
     (libc::SYS_open, OPEN | 1),
     (libc::SYS_openat, OPEN | 2),
     (libc::SYS_close, WHATEVER | GIVES_BACK),
-    (libc::SYS_readlink, LINK | 1),
-    (libc::SYS_readlinkat, LINK | 2),
+    (libc::SYS_readlink, LINK | RESULT | 1),
+    (libc::SYS_readlinkat, LINK | RESULT | 2),
     (libc::SYS_access, LINK | 1),
     (libc::SYS_faccessat, LINK | 2),
     (libc::SYS_faccessat2, LINK | 2),
-    (libc::SYS_stat, METADATA | 1),
-    (libc::SYS_lstat, METADATA | 1),
-    (libc::SYS_newfstatat, METADATA_AT | 2),
+    (libc::SYS_stat, METADATA | RESULT | 1),
+    (libc::SYS_lstat, METADATA | RESULT | 1),
+    (libc::SYS_newfstatat, METADATA_AT | RESULT | 2),
     (libc::SYS_fstat, METADATA),
-    (libc::SYS_statfs, LINK | 1),
+    (libc::SYS_statfs, LINK | RESULT | 1),
     (libc::SYS_dup, WHATEVER),
     (libc::SYS_dup2, WHATEVER | GIVES_BACK),
     (libc::SYS_dup3, WHATEVER | GIVES_BACK),
@@ -139,6 +142,9 @@ ptrace_async_in_process_begin:
     je 90f
     movabs ${log}, %r11
     mov (%r11), %r11
+    // Nobody's log is everybody's who has none: it is left alone.
+    cmp ${nobodys}, %r11d
+    je 90f
     lock btsl $0, {lock}(%r11)
 ptrace_async_in_process_taken:
     jc 90f
@@ -149,10 +155,13 @@ ptrace_async_in_process_saved:
     jmp 15f
 
 ptrace_async_in_process_loader:
-    // The loader's opens come here.
+    // The loader's opens come here, and its questions about what it opened.
     endbr64
     movabs ${log}, %r11
     mov (%r11), %r11
+    // Nobody's log is everybody's who has none: it is left alone.
+    cmp ${nobodys}, %r11d
+    je 90f
     lock btsl $0, {lock}(%r11)
 ptrace_async_in_process_loader_taken:
     jc 90f
@@ -178,7 +187,35 @@ ptrace_async_in_process_loader_saved:
     jne 70f
     test ${gives_back}, %ecx
     jnz 70f
-20: and ${kind}, %ecx
+20: movq $0, {result}(%r11)
+    test ${has_result}, %ecx
+    jz 24f
+    // It must not overwrite the path: what lies there afterwards is logged.
+    and ${path_in}, %ecx
+    cmp $1, %ecx
+    jne 22f
+    mov %rdi, %rcx
+    mov %rsi, %rax
+    jmp 23f
+22: mov %rsi, %rcx
+    mov %rdx, %rax
+23: mov %rax, {result}(%r11)
+    sub %rax, %rcx
+    cmpl $89, {nr}(%r11)
+    je 28f
+    cmpl $267, {nr}(%r11)
+    je 29f
+    cmp ${stat_len}, %rcx
+    jmp 31f
+28: mov %edx, %eax
+    cmp %rax, %rcx
+    jmp 31f
+29: mov %r10d, %eax
+    cmp %rax, %rcx
+31: mov {nr}(%r11), %rax
+    jb 70f
+24: mov {class}(%r11), %ecx
+    and ${kind}, %ecx
     cmp ${command}, %ecx
     je 26f
     cmp ${open}, %ecx
@@ -276,6 +313,8 @@ ptrace_async_in_process_noted:
 37: // Metadata, pipes.
     test %rax, %rax
     jnz 70f
+    cmpl $0, {loader}(%r11)
+    jne 92f
     jmp 40f
 
 38: // Of a descriptor too, whose path may be NULL.
@@ -287,6 +326,8 @@ ptrace_async_in_process_noted:
     jz 70f
     cmpb $0, (%rsi)
     jne 70f
+    cmpl $0, {loader}(%r11)
+    jne 92f
 
 40: // log it: rcx is the entry
     mov {head}(%r11), %rcx
@@ -304,6 +345,9 @@ ptrace_async_in_process_noted:
     mov %rax, 40(%rcx)
 46: mov {nr}(%r11), %rax
     mov %eax, 4(%rcx)
+    mov {loader}(%r11), %eax
+    shl $31, %eax
+    or %eax, 4(%rcx)
     mov {class}(%r11), %eax
     and ${path_in}, %eax
     cmp $1, %eax
@@ -314,7 +358,9 @@ ptrace_async_in_process_noted:
 41: lea {path}(%rcx), %rdi
     // The kernel has read the path, so it can be read, and has an end.
     mov ${path_max}, %edx
-42: movb (%rsi), %al
+42: cmp {result}(%r11), %rsi
+    je 48f
+    movb (%rsi), %al
     movb %al, (%rdi)
     inc %rsi
     inc %rdi
@@ -330,6 +376,35 @@ ptrace_async_in_process_noted:
     mov %edi, (%rcx)
     add %rdi, {head}(%r11)
     jmp 55f
+48: // The result has overwritten the end of the path, so what was asked is not
+    // known: an entry that makes no sense says so.
+    movl $0, (%rcx)
+    addq $56, {head}(%r11)
+    jmp 55f
+
+92: // To the loader a copy is what it is a copy of, for it loads nothing twice.
+    mov %rdx, %rax
+    cmpl $5, {nr}(%r11)
+    cmove %rsi, %rax
+    movabs ${libraries}, %rcx
+93: cmpq $0, (%rcx)
+    je 95f
+    mov (%rax), %rdi
+    cmp 64(%rcx), %rdi
+    jne 94f
+    mov 8(%rax), %rdi
+    cmp 72(%rcx), %rdi
+    jne 94f
+    mov 8(%rcx), %rdi
+    mov %rdi, (%rax)
+    mov 16(%rcx), %rdi
+    mov %rdi, 8(%rax)
+    jmp 95f
+94: add ${library}, %rcx
+    jmp 93b
+95: mov {rdi}(%r11), %rdi
+    mov {value}(%r11), %rax
+    jmp 40b
 
 80: // The loader opened a file: is it a library that there is a copy of?
     mov %eax, %edi
@@ -564,6 +639,9 @@ ptrace_async_in_process_entry_end:
     path_in = const PATH_IN,
     gives_back = const GIVES_BACK,
     kind = const KIND,
+    has_result = const RESULT,
+    nobodys = const LOGS as u32,
+    stat_len = const size_of::<libc::stat>(),
     open = const OPEN,
     metadata = const METADATA,
     metadata_at = const METADATA_AT,
@@ -583,6 +661,7 @@ ptrace_async_in_process_entry_end:
     rsi = const std::mem::offset_of!(Header, rsi),
     rdx = const std::mem::offset_of!(Header, rdx),
     value = const std::mem::offset_of!(Header, value),
+    result = const std::mem::offset_of!(Header, result),
     class = const std::mem::offset_of!(Header, class),
     loader = const std::mem::offset_of!(Header, loader),
     found = const std::mem::offset_of!(Header, found),
@@ -662,7 +741,7 @@ pub(crate) fn performed_at() -> u64 {
     BASE + offset(&raw const ptrace_async_in_process_performed) as u64
 }
 
-/// Where the loader's opens go on.
+/// Where what the loader opens and asks goes on.
 pub(super) fn loader() -> u64 {
     BASE + offset(&raw const ptrace_async_in_process_loader) as u64
 }

@@ -9,7 +9,7 @@
 //! somebody might jump to.
 
 use object::LittleEndian;
-use object::elf::{ET_DYN, FileHeader64, NT_GNU_BUILD_ID, PF_W, PF_X, PT_LOAD, PT_NOTE};
+use object::elf::{DT_SONAME, ET_DYN, FileHeader64, NT_GNU_BUILD_ID, PF_W, PF_X, PT_LOAD, PT_NOTE};
 use object::read::elf::{FileHeader, ProgramHeader};
 
 use super::code::{self, BASE, PAGE};
@@ -51,7 +51,16 @@ pub(super) fn may_be_patched(before: &[u8; BEFORE]) -> bool {
     jumps.any(|jumps| jumps)
 }
 
-/// Patches a shared object; `None` if it is none, or leaves no room.
+/// What a loader does about libraries.
+const LOADS: [i64; 4] = [
+    libc::SYS_open,
+    libc::SYS_openat,
+    libc::SYS_fstat,
+    libc::SYS_newfstatat,
+];
+
+/// Patches a shared object; `None` if it is none (programs have no name in them,
+/// unlike libraries and loaders), or leaves no room.
 pub(super) fn patch(file: &mut [u8], is_loader: bool) -> Option<Text> {
     let header = FileHeader64::<LittleEndian>::parse(&*file).ok()?;
     let little = header.endian().ok()?;
@@ -60,6 +69,14 @@ pub(super) fn patch(file: &mut [u8], is_loader: bool) -> Option<Text> {
     }
     let entry = header.e_entry(little);
     let segments = header.program_headers(little, &*file).ok()?;
+    let is_named = |segment: &object::elf::ProgramHeader64<LittleEndian>| {
+        let entries = segment.dynamic(little, &*file).ok().flatten();
+        let mut entries = entries.unwrap_or_default().iter();
+        entries.any(|entry| entry.d_tag.get(little) == u64::from(DT_SONAME))
+    };
+    if !segments.iter().any(is_named) {
+        return None;
+    }
     let load = |segment: &&_| ProgramHeader::p_type(*segment, little) == PT_LOAD;
     let mut texts = segments
         .iter()
@@ -153,8 +170,8 @@ fn patch_text(text: &mut [u8], len: usize, is_loader: bool) -> usize {
     }
     let mut count = 0;
     for (call, between, number) in found {
-        let opens = number == libc::SYS_openat as u32 || number == libc::SYS_open as u32;
-        let way = ways[usize::from(is_loader && opens)];
+        let loads = LOADS.contains(&i64::from(number));
+        let way = ways[usize::from(is_loader && loads)];
         let mut trampoline = vec![MOVE];
         trampoline.extend(number.to_le_bytes());
         trampoline.extend(between);

@@ -23,14 +23,16 @@ use crate::memory::Memory;
 
 /// Where the entries begin, from the header.
 pub(super) const DATA: usize = 384;
+/// A bit of an entry's number: the loader made the call.
+const BY_LOADER: u32 = 1 << 31;
 /// Where an entry's path begins.
 pub(super) const ENTRY: usize = 48;
 /// The longest path that the kernel takes, with its NUL.
 pub(super) const PATH_MAX: usize = 4096;
 /// The length of a log with its header.
-pub(super) const LEN: usize = 32 << 10;
+pub(super) const LEN: usize = 16 << 10;
 /// How many logs there are. The first belongs to nobody: nothing is logged in it.
-const LOGS: usize = 192;
+const LOGS: usize = 128;
 /// The length of all logs.
 pub(super) const ARENA_LEN: usize = LOGS * LEN;
 /// Where they begin in the file that tracees map.
@@ -55,6 +57,8 @@ pub(super) struct Header {
     pub(super) rsi: AtomicU64,
     pub(super) rdx: AtomicU64,
     pub(super) value: AtomicU64,
+    /// Where the call puts a result, if it has a path too.
+    pub(super) result: AtomicU64,
     /// What is done about the call.
     pub(super) class: AtomicU32,
     /// Whether it is an open of the loader's.
@@ -100,6 +104,7 @@ pub struct Logged {
     value: i64,
     path: Vec<u8>,
     mark: Option<u64>,
+    by_loader: bool,
 }
 
 impl Logged {
@@ -111,6 +116,7 @@ impl Logged {
             value,
             path,
             mark,
+            by_loader: false,
         }
     }
 
@@ -136,10 +142,11 @@ impl Logged {
         self.mark = mark;
     }
 
-    /// The path that it was about, if it succeeded in opening it.
-    pub(super) fn opened(&self) -> Option<&[u8]> {
+    /// The path of what the loader has opened.
+    pub(super) fn loaded(&self) -> Option<&[u8]> {
         let opens = [libc::SYS_open, libc::SYS_openat].contains(&self.call.nr.cast_signed());
-        (opens && self.value >= 0).then(|| self.path.strip_suffix(b"\0").unwrap_or(&self.path))
+        (self.by_loader && opens && self.value >= 0)
+            .then(|| self.path.strip_suffix(b"\0").unwrap_or(&self.path))
     }
 }
 
@@ -191,6 +198,21 @@ pub(super) fn memory_file(name: &CStr) -> io::Result<File> {
     }
     // SAFETY: a descriptor that was just made and belongs to nobody else.
     Ok(File::from(unsafe { OwnedFd::from_raw_fd(fd) }))
+}
+
+/// Whether it may be mapped to be executed, which a mount can forbid.
+pub(super) fn can_be_executed(file: &File) -> bool {
+    const LEN: usize = 4096;
+    let (protection, fd) = (libc::PROT_READ | libc::PROT_EXEC, file.as_raw_fd());
+    let nowhere = std::ptr::null_mut();
+    // SAFETY: a new mapping, which nobody uses.
+    let address = unsafe { libc::mmap(nowhere, LEN, protection, libc::MAP_PRIVATE, fd, 0) };
+    if address == libc::MAP_FAILED {
+        return false;
+    }
+    // SAFETY: the mapping from above.
+    unsafe { libc::munmap(address, LEN) };
+    true
 }
 
 impl Arena {
@@ -378,12 +400,13 @@ impl Log {
             path.truncate(end + 1);
             calls.push(Logged {
                 call: Invocation {
-                    nr: u64::from(half(4)),
+                    nr: u64::from(half(4) & !BY_LOADER),
                     args: [word(16), word(24), word(32), word(40), 0, 0],
                 },
                 value: word(8).cast_signed(),
                 path,
                 mark: None,
+                by_loader: half(4) & BY_LOADER != 0,
             });
             self.consumed += len;
         }

@@ -165,7 +165,7 @@ impl Mapped {
         match self.log.take() {
             Some(calls) => {
                 let arena = self.log.arena();
-                for path in calls.iter().filter_map(Logged::opened) {
+                for path in calls.iter().filter_map(Logged::loaded) {
                     arena.images.borrow_mut().consider(arena, path);
                 }
                 self.noted.extend(calls);

@@ -10,10 +10,13 @@
 //! there is a copy, the code gives it the copy under the same number. All this
 //! takes no stop.
 //!
-//! What a program can notice: names of memory files in `/proc/self/maps`, where
-//! it maps the loader's text and the library, and the numbers of devices and
-//! inodes there. Programs that open the library themselves, to read or to copy
-//! it, get the real one, because only the loader's opens are answered so.
+//! What a program can notice: the names and numbers of other files in
+//! `/proc/self/maps`, where the loader's text and the library are mapped, and 2 MiB
+//! that count if it locks all its memory. A program whose address space is limited
+//! is left alone. Programs that open the library themselves, to read or to copy
+//! it, get the real one, because only the loader's opens are answered so; and
+//! when the loader asks what it opened, the copy has the real one's identity,
+//! so that it takes both for the same.
 //!
 //! **Why it is safe.** A text is replaced only by a patched copy of itself: the
 //! build's number that lies in the tracee's memory, a hash of the contents, is
@@ -35,13 +38,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::time::{Duration, SystemTime};
 
 use rustc_hash::FxHashSet;
 
 use super::Mapped;
 use super::code::{self, BASE, CODE_LEN, LIBRARIES, LIBRARY_LEN, MAX_LIBRARIES, START_WORDS};
 use super::image::{Text, patch};
-use super::log::{Arena, FILE_LEN, Log};
+use super::log::{Arena, FILE_LEN, Log, can_be_executed};
 use crate::event::Tid;
 use crate::runtime::slot::Slot;
 use crate::runtime::tracee::{Exec, Tracee};
@@ -56,6 +60,8 @@ const MAX_FAILURES: u32 = 8;
 const CODE_SEGMENT: u64 = 0x33;
 /// Raised when copies are made otherwise than by the same code before.
 const VERSION: u32 = 1;
+/// How long ago a library must have changed for its copy to be kept.
+const SETTLED: Duration = Duration::from_secs(3);
 /// Copies that are kept at most.
 const MAX_KEPT: usize = 8;
 /// A file that is longer is no loader or C library.
@@ -132,7 +138,7 @@ impl Images {
             let path = rest.find('/').map(|at| &rest[at..])?;
             (from..to).contains(&entry).then_some(path)
         })?;
-        let mut patched = read_file(&File::open(path).ok()?)?;
+        let mut patched = read_file(&open_plain(OsStr::new(path)).ok()?)?;
         let text = patch(&mut patched, true).filter(|text| text.sites > 0)?;
         let range = text.offset as usize..(text.offset + text.len) as usize;
         let at = self
@@ -175,9 +181,19 @@ impl Images {
     }
 }
 
+/// Opens what may be anything, without waiting for anybody.
+fn open_plain(path: &OsStr) -> io::Result<File> {
+    let flags = libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_CLOEXEC;
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags(flags).open(path)
+}
+
 /// Reads all of a file that does not change meanwhile.
 fn read_file(file: &File) -> Option<Vec<u8>> {
-    let before = file.metadata().ok().filter(|data| data.len() <= MAX_LEN)?;
+    let before = file.metadata().ok()?;
+    if !before.is_file() || before.len() > MAX_LEN {
+        return None;
+    }
     let mut bytes = Vec::with_capacity(before.len() as usize);
     file.take(MAX_LEN).read_to_end(&mut bytes).ok()?;
     let after = file.metadata().ok()?;
@@ -186,8 +202,12 @@ fn read_file(file: &File) -> Option<Vec<u8>> {
 
 /// A patched copy, and what the code in tracees is to know of it.
 fn copy_library(path: &[u8], dir: Option<&Path>) -> io::Result<Option<(Vec<u8>, File)>> {
-    let file = File::open(OsStr::from_bytes(path))?;
+    let file = open_plain(OsStr::from_bytes(path))?;
     let it = file.metadata()?;
+    // What changed just now may change again within the same tick.
+    let changed = SystemTime::UNIX_EPOCH + Duration::from_secs(it.ctime().max(0).cast_unsigned());
+    let settled = changed.elapsed().is_ok_and(|age| age > SETTLED);
+    let dir = dir.filter(|_| settled);
     let kept = dir.map(|dir| dir.join(name_of_copy(&it)));
     let known = kept.as_deref().and_then(|path| open_copy(path, &it));
     let copy = match known {
@@ -200,7 +220,7 @@ fn copy_library(path: &[u8], dir: Option<&Path>) -> io::Result<Option<(Vec<u8>, 
                 return Ok(None);
             }
             let kept = kept.and_then(|path| keep_copy(&path, &bytes).ok());
-            match kept {
+            match kept.filter(can_be_executed) {
                 Some(copy) => copy,
                 None => {
                     let copy = super::log::memory_file(c"libc.so.6")?;
@@ -210,6 +230,9 @@ fn copy_library(path: &[u8], dir: Option<&Path>) -> io::Result<Option<(Vec<u8>, 
             }
         }
     };
+    if !can_be_executed(&copy) {
+        return Ok(None);
+    }
     let its = copy.metadata()?;
     let mut words = vec![1];
     words.extend(identity(&it));
@@ -246,7 +269,8 @@ fn open_copy(path: &Path, original: &Metadata) -> Option<File> {
     // Nobody else may have put it there.
     let owner = std::fs::metadata("/proc/self").ok()?.uid();
     let is_ours = its.uid() == owner && its.mode() & 0o022 == 0;
-    (is_ours && its.is_file() && its.len() == original.len()).then_some(copy)
+    let is_whole = its.is_file() && its.len() == original.len();
+    (is_ours && is_whole && can_be_executed(&copy)).then_some(copy)
 }
 
 /// Keeps a copy; it is complete when it has its name, whatever happens.
@@ -313,7 +337,7 @@ impl Tracee<Exec> {
             return None;
         }
         let original = self.registers().ok()?;
-        if original.cs != CODE_SEGMENT {
+        if original.cs != CODE_SEGMENT || sys::limits_memory(tid) {
             return None;
         }
         let (loader, base) = images.loader_at(&arena, tid, original.rip)?;
@@ -342,7 +366,8 @@ impl Tracee<Exec> {
         let mut registers = original;
         registers.rdi = i64::from(libc::AT_FDCWD).cast_unsigned();
         registers.rsi = block_at + path_at;
-        registers.rdx = (libc::O_RDWR | libc::O_CLOEXEC) as u64;
+        let flags = libc::O_RDWR | libc::O_CLOEXEC | libc::O_NOCTTY | libc::O_NONBLOCK;
+        registers.rdx = flags as u64;
         registers.r10 = token;
         registers.rbp = token;
         registers.rbx = BASE;
