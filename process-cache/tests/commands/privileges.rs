@@ -304,3 +304,27 @@ fn inside_of_namespaces_of_an_ordinary_user_a_second_run_is_skipped() {
     assert!(second.err.contains("skipped ("), "{}", second.err);
     assert_eq!(ordinary.sandbox.text("g"), "1\n");
 }
+
+#[test]
+fn a_store_on_a_mount_that_forbids_execution_is_a_store() {
+    let sandbox = Sandbox::new("echo 1 > f; mkdir store");
+    let script = format!(
+        "mount -t tmpfs -o noexec none store || exit 77
+         for round in 1 2; do
+             PCACHE_DIR=$PWD/store/s '{PCACHE}' --min-time 0 -- cat f || exit 1
+         done"
+    );
+    let mut unshare = Command::new("unshare");
+    unshare.args(["--mount", "--map-root-user", "sh", "-c", &script]);
+    let run = sandbox.run(sandbox.environment(&mut unshare));
+    if run.status.code() != Some(0) && !run.err.contains("pcache:") {
+        eprintln!("skipped: a file system cannot be mounted here: {}", run.err);
+        return;
+    }
+    assert_eq!(run.out, "1\n1\n", "{}", run.err);
+    assert!(
+        run.err.contains("skipped (1 unit unchanged)"),
+        "{}",
+        run.err
+    );
+}
