@@ -122,7 +122,7 @@ impl Report {
     /// The tables, as Markdown.
     pub(super) fn markdown(&self) -> String {
         let mut text = format!(
-            "{} x {}, Linux {}, commit {}; medians of {} rounds, wall and CPU seconds plainly, ratios to that otherwise\n\n",
+            "{} x {}, Linux {}, commit {}; medians of {} rounds, wall and CPU seconds plainly, otherwise ratios to the plain run of the same round\n\n",
             self.machine.processors,
             self.machine.processor,
             self.machine.kernel,
@@ -152,24 +152,17 @@ impl Report {
                 seconds(plain.map(|c| c.cpu))
             );
             for runner in [Runner::Pcache, Runner::Ccache] {
-                let cold = self.cost(workload, Scenario::Cold, runner);
-                let warm = self.cost(workload, Scenario::Warm, runner);
-                let plain_warm = self.cost(workload, Scenario::Warm, Runner::Plain);
+                let of = |scenario, part| self.ratio(workload, scenario, runner, part);
                 let _ = write!(
                     text,
                     " {} | {} | {} |",
-                    ratio(cold.map(|c| c.wall), plain.map(|c| c.wall)),
-                    ratio(cold.map(|c| c.cpu), plain.map(|c| c.cpu)),
-                    speedup(plain_warm.map(|c| c.wall), warm.map(|c| c.wall)),
+                    ratio(of(Scenario::Cold, |c| c.wall)),
+                    ratio(of(Scenario::Cold, |c| c.cpu)),
+                    speedup(of(Scenario::Warm, |c| c.wall)),
                 );
                 if runner == Runner::Pcache {
-                    let nothing = self.cost(workload, Scenario::NothingAgain, runner);
-                    let plain = self.cost(workload, Scenario::NothingAgain, Runner::Plain);
-                    let _ = write!(
-                        text,
-                        " {} |",
-                        ratio(nothing.map(|c| c.wall), plain.map(|c| c.wall))
-                    );
+                    let nothing = of(Scenario::NothingAgain, |c| c.wall);
+                    let _ = write!(text, " {} |", ratio(nothing));
                 }
             }
             text.push('\n');
@@ -202,7 +195,7 @@ impl Report {
                     "| {workload} | {name} | {} | {} | {} | {} | {} |",
                     seconds(plain.map(|c| c.wall)),
                     seconds(cached.map(|c| c.wall)),
-                    ratio(cached.map(|c| c.wall), plain.map(|c| c.wall)),
+                    ratio(self.ratio(workload, scenario, Runner::Pcache, |c| c.wall)),
                     last.map_or_else(String::new, |run| format!("{} of {}", run.hits, run.units)),
                     if different { "DIFFERS" } else { "equal" },
                 );
@@ -256,23 +249,43 @@ impl Report {
             cpu: of(|cost| cost.cpu),
         })
     }
+
+    /// What a runner costs, compared with the plain run of the same round.
+    fn ratio(
+        &self,
+        workload: &str,
+        scenario: Scenario,
+        runner: Runner,
+        part: fn(&Cost) -> f64,
+    ) -> Option<f64> {
+        let of = |runner| {
+            let runs = self.runs(workload, scenario, runner);
+            runs.map(|run| part(&run.cost)).collect()
+        };
+        middle_ratio(of(runner), of(Runner::Plain))
+    }
+}
+
+/// The middle of the rounds' ratios: the two of a round follow each other, so
+/// that a machine that is slower for a while is so for both.
+fn middle_ratio(values: Vec<f64>, to: Vec<f64>) -> Option<f64> {
+    let pairs = values.into_iter().zip(to).filter(|(_, to)| *to > 0.0);
+    let ratios: Vec<f64> = pairs.map(|(value, to)| value / to).collect();
+    (!ratios.is_empty()).then(|| median(ratios))
 }
 
 fn seconds(value: Option<f64>) -> String {
     value.map_or_else(|| "-".into(), |value| format!("{value:.3}"))
 }
 
-fn ratio(value: Option<f64>, to: Option<f64>) -> String {
-    match (value, to) {
-        (Some(value), Some(to)) if to > 0.0 => format!("{:.2}", value / to),
-        _ => "-".into(),
-    }
+fn ratio(value: Option<f64>) -> String {
+    value.map_or_else(|| "-".into(), |value| format!("{value:.2}"))
 }
 
-fn speedup(plain: Option<f64>, value: Option<f64>) -> String {
-    match (plain, value) {
-        (Some(plain), Some(value)) if value > 0.0 => format!("{:.1}x faster", plain / value),
-        _ => "-".into(),
+fn speedup(ratio: Option<f64>) -> String {
+    match ratio.filter(|ratio| *ratio > 0.0) {
+        Some(ratio) => format!("{:.1}x faster", 1.0 / ratio),
+        None => "-".into(),
     }
 }
 
@@ -284,4 +297,18 @@ fn commit() -> String {
         |_| String::new(),
         |output| String::from_utf8_lossy(&output.stdout).trim().to_owned(),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ratios_are_taken_within_rounds() {
+        // The second round was slow, for both.
+        let found = middle_ratio(vec![2.0, 20.0, 3.0], vec![1.0, 10.0, 1.0]);
+        assert_eq!(found, Some(2.0));
+        assert_eq!(middle_ratio(vec![1.0], vec![]), None);
+        assert_eq!(middle_ratio(vec![1.0], vec![0.0]), None);
+    }
 }
