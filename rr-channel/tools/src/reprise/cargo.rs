@@ -167,10 +167,12 @@ impl Project {
 
     fn metadata(&self, options: &[String]) -> anyhow::Result<Metadata> {
         let mut command = self.command("metadata", options);
-        let output = command
-            .arg("--format-version=1")
-            .output()
-            .context("cannot start cargo")?;
+        command.arg("--format-version=1");
+        // Other platforms' packages may never have been downloaded.
+        for target in self.shared.targets.iter().chain([&self.cargo.host]) {
+            command.args(["--filter-platform", target]);
+        }
+        let output = command.output().context("cannot start cargo")?;
         ensure!(
             output.status.success(),
             "`cargo metadata` failed:\n{}",
