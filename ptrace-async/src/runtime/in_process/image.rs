@@ -12,6 +12,7 @@ use object::LittleEndian;
 use object::elf::{DT_SONAME, ET_DYN, FileHeader64, NT_GNU_BUILD_ID, PF_W, PF_X, PT_LOAD, PT_NOTE};
 use object::read::elf::{FileHeader, ProgramHeader};
 
+use super::calls;
 use super::code::{self, BASE, PAGE};
 
 /// The executable part of a file that was patched, and what it is known by.
@@ -152,7 +153,7 @@ fn patch_text(text: &mut [u8], len: usize, is_loader: bool) -> usize {
                 return None;
             };
             let number = u32::from_le_bytes(number);
-            code::handles(u64::from(number)).then_some((call, *between, number))
+            calls::handles(u64::from(number)).then_some((call, *between, number))
         }));
     }
     let mut next = len.next_multiple_of(16);

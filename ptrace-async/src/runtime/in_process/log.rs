@@ -16,6 +16,7 @@ use std::os::unix::fs::FileExt;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use super::calls;
 use super::code;
 use super::start::Images;
 use crate::invocation::Invocation;
@@ -152,13 +153,13 @@ impl Logged {
 
 /// Where the tracee has the path of a call.
 pub(super) fn path_address(call: &Invocation) -> Option<u64> {
-    code::path_argument(call.nr).map(|index| call.args[index])
+    calls::path_argument(call.nr).map(|index| call.args[index])
 }
 
 impl Memory for Logged {
     fn read(&self, address: u64, buffer: &mut [u8]) -> usize {
         let pair = self.call.args[3].to_le_bytes();
-        let (at, all) = if code::makes_pair(self.call.nr) {
+        let (at, all) = if calls::makes_pair(self.call.nr) {
             (Some(self.call.args[0]), &pair[..])
         } else {
             (path_address(&self.call), &self.path[..])

@@ -31,6 +31,7 @@
 //! the owner's. A task that restricts its own calls (seccomp(2)) is left alone
 //! from then on, because its filter may look at where calls come from.
 
+mod calls;
 mod code;
 mod image;
 mod log;
@@ -42,8 +43,10 @@ use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
 
-use self::code::{BASE, CODE_LEN, PAGE, handles};
-pub(crate) use self::code::{NEEDED, PASSING, PERFORMED, performed_at};
+use self::calls::handles;
+pub(crate) use self::calls::{NEEDED, PERFORMED};
+use self::code::{BASE, CODE_LEN, PAGE};
+pub(crate) use self::code::{PASSING, performed_at};
 pub(super) use self::log::Arena;
 pub use self::log::Logged;
 use self::log::{ARENA_LEN, LOGS_AT, Log, Sharing};

@@ -8,7 +8,8 @@
 //! it had not logged yet is noted here. The kernel then restarts or ends an
 //! interrupted call there, as `SA_RESTART` says.
 
-use super::code::{self, Progress, progress};
+use super::calls;
+use super::code::{Progress, progress};
 use super::log::{Logged, PATH_MAX, Saved, path_address};
 use super::site::{TAIL, TRAMPOLINE_LEN};
 use super::{Mapped, PAGE};
@@ -85,7 +86,7 @@ impl Mapped {
         if RESTARTS.contains(&value) {
             return true;
         }
-        if !code::stands(saved.nr, value) {
+        if !calls::stands(saved.nr, value) {
             return false;
         }
         let opens = [libc::SYS_open, libc::SYS_openat].contains(&saved.nr.cast_signed());
@@ -94,7 +95,7 @@ impl Mapped {
             return true;
         }
         let mut fourth = r10;
-        if code::makes_pair(saved.nr) {
+        if calls::makes_pair(saved.nr) {
             match memory.read_u64(saved.rdi) {
                 Ok(pair) => fourth = pair,
                 Err(_) => self.lose(),
@@ -122,7 +123,7 @@ impl Mapped {
 #[cfg(test)]
 mod tests {
     use super::super::Calls;
-    use super::super::code::BASE;
+    use super::super::code::{self, BASE};
     use super::super::log::{Arena, Log};
     use super::*;
 

@@ -43,6 +43,7 @@ use std::time::{Duration, SystemTime};
 use rustc_hash::FxHashSet;
 
 use super::Mapped;
+use super::calls;
 use super::code::{self, BASE, CODE_LEN, LIBRARIES, LIBRARY_LEN, MAX_LIBRARIES, START_WORDS};
 use super::image::{Text, patch};
 use super::log::{Arena, FILE_LEN, Log, can_be_executed};
@@ -258,7 +259,7 @@ fn identity(file: &Metadata) -> [u64; 7] {
 /// Under which a copy is kept: by what it is a copy of, and what was patched in.
 fn name_of_copy(file: &Metadata) -> String {
     let mut hasher = DefaultHasher::new();
-    (identity(file), code::bytes(), code::PERFORMED, VERSION).hash(&mut hasher);
+    (identity(file), code::bytes(), calls::PERFORMED, VERSION).hash(&mut hasher);
     format!("libc.so.6-{:016x}", hasher.finish())
 }
 
