@@ -81,7 +81,7 @@ impl Tracer {
         let tid = tracee.tid();
         self.catch_up_all();
         let outcome = Arc::new(outcome);
-        let (wait, before, world, results) = {
+        let (began, wait, before, world, results) = {
             let mut session = self.session.borrow_mut();
             let paths: Vec<PathRef> = outcome
                 .effects
@@ -95,9 +95,16 @@ impl Tracer {
             for Fact { query, answer } in &outcome.facts {
                 session.inherit(unit, query, answer);
             }
-            session.lookups.begin_change(tid);
+            let began = session.tick();
+            session.lookups.begin_change(tid, began);
             let (before, wait) = session.before(unit, &paths);
-            (wait, before, session.world.clone(), session.store.clone())
+            (
+                began,
+                wait,
+                before,
+                session.world.clone(),
+                session.store.clone(),
+            )
         };
         let job = outcome.clone();
         let prepared = self
@@ -144,6 +151,7 @@ impl Tracer {
         }
         {
             let mut session = self.session.borrow_mut();
+            session.began = Some(began);
             session.take_in(tid, unit, &outcome, &before, &stream);
             if let Some(task) = session.tasks.get_mut(&tid) {
                 task.skipped = true;
@@ -205,7 +213,7 @@ impl Session {
             if let Some(stat) = initial.as_deref() {
                 self.contents.forget(stat);
             }
-            let change = self.unit(unit).change(seq, path, initial.clone());
+            let change = self.change(unit, seq, path, initial.clone());
             establish(change, seq, effect, initial_content);
         }
         self.locator.forget();

@@ -46,23 +46,31 @@ impl Kind {
 pub struct Lookups {
     /// Counts changes.
     epoch: u64,
-    /// Tasks in the middle of a change.
-    changing: Vec<Tid>,
+    /// Tasks in the middle of a change, and when they began it.
+    changing: Vec<(Tid, u64)>,
     known: FxHashMap<UnitId, FxHashMap<FilePath, (u64, u64)>>,
 }
 
 impl Lookups {
-    /// A task is about to change names.
-    pub fn begin_change(&mut self, tid: Tid) {
+    /// A task is about to change names, from the sequence number `seq` on.
+    pub fn begin_change(&mut self, tid: Tid, seq: u64) {
         self.epoch += 1;
-        if !self.changing.contains(&tid) {
-            self.changing.push(tid);
+        if self.began(tid).is_none() {
+            self.changing.push((tid, seq));
         }
+    }
+
+    /// When a task began the change that it is in the middle of.
+    pub fn began(&self, tid: Tid) -> Option<u64> {
+        let mut changing = self.changing.iter();
+        changing
+            .find(|(other, _)| *other == tid)
+            .map(|(_, seq)| *seq)
     }
 
     /// It has done so, or has failed, or is gone.
     pub fn end_change(&mut self, tid: Tid) {
-        if let Some(at) = self.changing.iter().position(|other| *other == tid) {
+        if let Some(at) = self.changing.iter().position(|(other, _)| *other == tid) {
             self.changing.swap_remove(at);
             self.epoch += 1;
         }
@@ -113,7 +121,8 @@ mod tests {
         assert!(lookups.knows(unit, path, Kind::LINK));
         assert!(!lookups.knows(other, path, Kind::LINK));
         assert!(!lookups.knows(unit, path, Kind::no_content(true)));
-        lookups.begin_change(7);
+        lookups.begin_change(7, 3);
+        assert_eq!((lookups.began(7), lookups.began(8)), (Some(3), None));
         assert!(!lookups.knows(unit, path, Kind::LINK));
         // Before or after the change: nobody can tell.
         lookups.learn(unit, path, Kind::LINK);

@@ -81,6 +81,7 @@ impl Session {
             return;
         };
         self.umask = self.model.umask(tid);
+        self.began = self.lookups.began(tid);
         match event {
             IoEvent::Open {
                 path,
@@ -128,11 +129,13 @@ impl Session {
                     return;
                 }
                 if classify(&path.path) == Class::Ordinary {
-                    if let Some(kind) = kind {
+                    let located = self.look(unit, &path.path, path.follow);
+                    if let Some(kind) = kind
+                        && (self.told_missing().is_none() || located.stat.is_err())
+                    {
                         self.lookups.learn(unit, &path.path, kind);
                     }
-                    let located = self.look(unit, &path.path, path.follow);
-                    self.ask(
+                    self.ask_name(
                         unit,
                         Query::Access {
                             path: path.path.into(),

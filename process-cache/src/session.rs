@@ -20,7 +20,7 @@ use crate::path::FilePath;
 use crate::policy::Scripts;
 use crate::report::Report;
 use crate::store::Store;
-use crate::unit::{Unit, UnitId};
+use crate::unit::{Change, Unit, UnitId};
 use crate::world::World;
 
 /// How a session behaves.
@@ -141,6 +141,8 @@ pub struct Session {
     /// The sequence number of the lookup that is being applied, if it may be
     /// older than the last changes.
     pub looking_back: Option<u64>,
+    /// When the change that is being applied began.
+    pub began: Option<u64>,
     /// The rights that all processes have.
     pub rights: Vec<u8>,
     /// The command's last thread is on its way out.
@@ -187,6 +189,7 @@ impl Session {
             looked_at: None,
             told: None,
             looking_back: None,
+            began: None,
             rights: crate::key::rights(0),
             command_left: false,
             front: std::os::unix::process::parent_id() as Tid,
@@ -219,6 +222,21 @@ impl Session {
     /// The unit with this id.
     pub fn unit(&mut self, id: UnitId) -> &mut Unit {
         &mut self.units[id.0 as usize]
+    }
+
+    /// A unit's change of a name by the call that is being applied, done at
+    /// `seq`; `initial` is what was there before.
+    pub fn change(
+        &mut self,
+        unit: UnitId,
+        seq: u64,
+        path: &FilePath,
+        initial: Option<Box<Stat>>,
+    ) -> &mut Change {
+        let began = self.began.unwrap_or(seq);
+        let change = self.unit(unit).change(seq, path, initial);
+        change.begun = change.begun.min(began);
+        change
     }
 
     /// Counts processes of a unit and of all above it.

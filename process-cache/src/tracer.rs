@@ -244,7 +244,8 @@ impl Tracer {
             self.catch_up_all();
             let mut session = self.session.borrow_mut();
             if let Some(unit) = session.unit_of(tid) {
-                session.lookups.begin_change(tid);
+                let began = session.tick();
+                session.lookups.begin_change(tid, began);
                 (before, wait) = session.before(unit, &entry.about_to_change);
             }
         }

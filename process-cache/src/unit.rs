@@ -109,6 +109,9 @@ pub enum TimeState {
 /// Everything a tree of units did to one name.
 #[derive(Debug, Clone)]
 pub struct Change {
+    /// When the first change began: it happened between then and its own
+    /// number, nobody can tell when.
+    pub begun: u64,
     /// First change of content or existence.
     pub content: Option<u64>,
     /// First change of metadata alone.
@@ -147,6 +150,7 @@ impl Change {
     pub fn new(seq: u64, initial: Option<Box<Stat>>) -> Self {
         Self {
             content: None,
+            begun: seq,
             meta: None,
             last: seq,
             initial,
@@ -167,6 +171,14 @@ impl Change {
     /// Whether nothing was there at first.
     pub fn was_absent(&self) -> bool {
         self.initial.is_none()
+    }
+
+    /// Whether what was `observed` of this name at `seq` is what this change
+    /// made. While the call that makes a name runs, who finds one finds this.
+    pub fn made(&self, seq: u64, observed: &Observed) -> bool {
+        let missing = matches!(observed, Observed::Answer(Answer::Error(_)));
+        let found_early = self.was_absent() && self.begun < seq && !missing;
+        self.content.is_some_and(|at| at < seq || found_early)
     }
 
     /// Takes in a change of the same name by a unit below.
@@ -208,6 +220,7 @@ impl Change {
         };
         *self = Self {
             moved_from,
+            begun: self.begun.min(other.begun),
             content: min(self.content, other.content),
             meta: min(self.meta, other.meta),
             last: self.last.max(other.last),

@@ -131,7 +131,14 @@ pub(super) fn capture(
                             _ => Time::Present,
                         },
                     };
-                    effects.push((change.content.unwrap_or(change.last), effect));
+                    // Others may put something into it before the call that
+                    // makes it is seen to have ended.
+                    let seq = if change.was_absent() {
+                        change.begun
+                    } else {
+                        change.content.unwrap_or(change.last)
+                    };
+                    effects.push((seq, effect));
                 }
             }
             _ => return Err(format!("{} is no plain file", path.display())),

@@ -37,7 +37,7 @@ impl<'c> Shape<'c> {
         let mut names = names.clone();
         let changes = self.by_directory.get(directory.as_bytes());
         for (name, change) in changes.into_iter().flatten() {
-            if change.content.is_some_and(|at| at < seq) {
+            if change.content.is_some() && change.begun < seq {
                 match change.initial.as_deref() {
                     None => {
                         names.remove(*name);
@@ -127,10 +127,10 @@ fn precondition(
 ) -> Result<Precondition, String> {
     let resource = &observation.resource;
     let change = unit.changes.get(resource);
-    let made = |seq: u64| change.is_some_and(|c| c.content.is_some_and(|at| at < seq));
+    let made = |seq: u64, observed: &Observed| change.is_some_and(|c| c.made(seq, observed));
     // The time of what was made is another one whenever it is restored.
     let own_time = |seq: u64, observed: &Observed| {
-        made(seq)
+        made(seq, observed)
             && matches!(query, Query::Stat { time, .. } if *time >= TimeUse::Modified)
             && matches!(observed, Observed::Metadata { .. })
             && change.is_some_and(|c| c.time == TimeState::Present)
@@ -145,7 +145,7 @@ fn precondition(
             resource.display()
         ));
     }
-    if let Some(change) = change.filter(|_| made(observation.seq)) {
+    if let Some(change) = change.filter(|_| made(observation.seq, &observation.observed)) {
         if matches!(query, Query::Inode { .. }) {
             return Err(format!(
                 "shows the inode number of {}, which it made",
@@ -189,8 +189,7 @@ fn precondition(
     if matches!(query, Query::Target(_)) {
         let made_above = resource.parent().is_some_and(|parent| {
             let above = unit.changes.get(&FilePath::from(parent));
-            above
-                .is_some_and(|c| c.was_absent() && c.content.is_some_and(|at| at < observation.seq))
+            above.is_some_and(|c| c.was_absent() && c.made(observation.seq, &observation.observed))
         });
         if made_above {
             return Ok(Precondition::Made(Vec::new()));
@@ -214,7 +213,7 @@ fn precondition(
     };
     let first = before(observation.seq, &observation.observed);
     if let Some((seq, later)) = &observation.later {
-        let explained = made(*seq)
+        let explained = made(*seq, later)
             || made_on_the_way(unit, resource, *seq)
             || change.is_some_and(|c| c.meta.is_some_and(|at| at < *seq))
             // Entries come and go in a directory; its own times follow.
@@ -457,6 +456,46 @@ mod tests {
             .map(|name| String::from_utf8_lossy(name).into_owned())
             .collect();
         assert_eq!(names, ["gone", "old"]);
+    }
+
+    #[test]
+    fn what_is_found_while_it_is_being_made_is_no_precondition() {
+        let absent = || Observed::Answer(Answer::Error(libc::ENOENT));
+        let found = || Observed::Answer(Answer::Directory);
+        let path = FilePath::from("/w/d");
+        let kind = Query::Kind {
+            path: path.clone(),
+            follow: false,
+        };
+        // (seen from 2 to 5, the facts): the call runs from 1 to 4.
+        for seen in [
+            vec![found()],
+            vec![found(), found()],
+            vec![absent(), found()],
+        ] {
+            let mut unit = unit();
+            unit.observe(1, kind.clone(), absent(), path.clone());
+            for (seq, observed) in (2..).zip(seen.clone()) {
+                unit.observe(seq, kind.clone(), observed.clone(), path.clone());
+                let access = Query::Content(path.clone());
+                unit.observe(seq, access, observed, path.clone());
+            }
+            let change = unit.change(4, &path, None);
+            change.content = Some(4);
+            change.begun = 1;
+            let facts = preconditions(&unit).expect("preconditions");
+            let all_absent = facts
+                .iter()
+                .all(|(_, observed)| !observed.differs(&absent()));
+            assert!(all_absent && !facts.is_empty(), "{seen:?}: {facts:?}");
+        }
+        // What stood there before may have been seen.
+        let mut unit = unit();
+        unit.observe(2, kind.clone(), found(), path.clone());
+        let change = unit.change(4, &path, Some(regular("/w/d")));
+        change.content = Some(4);
+        change.begun = 1;
+        assert_eq!(queries(&unit), [kind]);
     }
 
     #[test]

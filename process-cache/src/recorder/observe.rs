@@ -9,7 +9,7 @@ use crate::lookups::Kind;
 use crate::path::FilePath;
 use crate::place::{Class, classify};
 use crate::session::Session;
-use crate::unit::{Observed, UnitId};
+use crate::unit::{Change, Observed, UnitId};
 use crate::world::World;
 use ptrace_async::event::{FileKind, OpenFile, PathRef};
 use rustix::fs::Stat;
@@ -23,8 +23,7 @@ impl Session {
         let seq = match self.looking_back {
             None => self.tick(),
             Some(then) => {
-                let since = self.touched.get(&resource);
-                if since.is_some_and(|list| list.iter().any(|(seq, _)| *seq > then)) {
+                if self.changed_since(then, &resource, &observed) {
                     let reason = format!("{} changed while it was looked at", resource.display());
                     self.doubt(unit, reason, true);
                 }
@@ -32,6 +31,55 @@ impl Session {
             }
         };
         self.unit(unit).observe(seq, query, observed, resource);
+    }
+
+    /// Whether somebody changed a name after `then` so that nobody can tell if
+    /// what was `observed` is from before that or after. Of a name that was
+    /// absent it can be told.
+    fn changed_since(&self, then: u64, resource: &FilePath, observed: &Observed) -> bool {
+        let missing = matches!(observed, Observed::Answer(Answer::Error(_)));
+        let told_apart = |who: UnitId| {
+            let change = self.change_of(who, resource);
+            change.is_some_and(|change| {
+                change.was_absent() && (missing || change.made(then, observed))
+            })
+        };
+        let touched = self.touched.get(resource).into_iter().flatten();
+        touched
+            .filter(|(seq, _)| *seq > then)
+            .any(|(_, who)| !told_apart(*who))
+    }
+
+    /// What a unit did to a name, if it is known still: who has ended has left
+    /// it to the one above.
+    fn change_of(&self, unit: UnitId, resource: &FilePath) -> Option<&Change> {
+        let mut at = Some(unit);
+        while let Some(id) = at {
+            let unit = &self.units[id.0 as usize];
+            if let Some(change) = unit.changes.get(resource) {
+                return Some(change);
+            }
+            at = unit.parent;
+        }
+        None
+    }
+
+    /// That nothing was there, if the lookup that is being applied said so.
+    pub(super) fn told_missing(&self) -> Option<i32> {
+        let error = self.told.and_then(|told| i32::try_from(-told).ok());
+        error.filter(|error| matches!(*error, libc::ENOENT | libc::ENOTDIR))
+    }
+
+    /// Notes what a lookup by name said: that nothing was there, or else what
+    /// the world says.
+    pub(super) fn ask_name(&mut self, unit: UnitId, query: Query, resource: FilePath) {
+        match self.told_missing() {
+            Some(error) => {
+                let observed = Observed::Answer(Answer::Error(error));
+                self.note(unit, query, observed, resource);
+            }
+            None => self.ask(unit, query, resource),
+        }
     }
 
     /// Asks the world, and notes the answer.
@@ -120,7 +168,13 @@ impl Session {
         if classify(path) != Class::Ordinary {
             return;
         }
-        let located = self.look(unit, path, follow);
+        let mut located = self.look(unit, path, follow);
+        if let (Some(error), Ok(_)) = (self.told_missing(), &located.stat) {
+            // It has come since.
+            located.stat = Err(Errno::from_raw_os_error(error));
+            self.metadata_as(unit, path, follow, &located, time);
+            return;
+        }
         let found = located.stat.as_ref().map(|_| ());
         self.compare(unit, path, found.map_err(|error| error.raw_os_error()));
         if located.stat.is_err() && time == self.unit(unit).policy.time {
@@ -211,14 +265,27 @@ impl Session {
         self.ask(unit, query, located.resource.clone());
     }
 
-    /// Notes what kind of thing was there (by canonical path).
+    /// Notes what kind of thing was there (by canonical path) when the change
+    /// that is being applied began.
     pub(super) fn expect_kind(&mut self, unit: UnitId, path: &FilePath, initial: Option<&Stat>) {
-        let answer = initial.map_or(errno(Errno::NOENT), World::kind_of);
+        let seq = self.began.unwrap_or_else(|| self.tick());
+        self.note_kind(seq, unit, path, initial);
+    }
+
+    /// Notes what kind of thing is there (by canonical path).
+    pub(super) fn note_kind(
+        &mut self,
+        seq: u64,
+        unit: UnitId,
+        path: &FilePath,
+        found: Option<&Stat>,
+    ) {
+        let answer = Observed::Answer(found.map_or(errno(Errno::NOENT), World::kind_of));
         let query = Query::Kind {
             path: path.clone(),
             follow: false,
         };
-        self.note(unit, query, Observed::Answer(answer), path.clone());
+        self.unit(unit).observe(seq, query, answer, path.clone());
     }
 
     /// Whether a program whose clock reads do not count, as they do not show in
@@ -247,11 +314,13 @@ impl Session {
                 return;
             }
         }
-        self.lookups.learn(unit, path, Kind::LINK);
+        if self.told_missing().is_none() {
+            self.lookups.learn(unit, path, Kind::LINK);
+        }
         // The commonest call of compilers: one question and no more.
         let (resource, indirect) = self.locator.place(path);
         self.note_indirect(unit, indirect);
-        self.ask(unit, Query::Link(FilePath::from(path)), resource);
+        self.ask_name(unit, Query::Link(FilePath::from(path)), resource);
     }
 
     pub(super) fn list(&mut self, unit: UnitId, file: &OpenFile) {
@@ -337,8 +406,10 @@ impl Session {
                         located.resource.clone(),
                     );
                     match error {
+                        // Making a name is not concerned with what is in it.
                         libc::ENOTEMPTY | libc::EEXIST
-                            if located.stat.is_ok_and(|stat| is_directory(&stat)) =>
+                            if !makes_name(call)
+                                && located.stat.is_ok_and(|stat| is_directory(&stat)) =>
                         {
                             self.list_path(unit, &given, located.resource);
                         }
@@ -363,4 +434,12 @@ impl Session {
             }
         }
     }
+}
+
+/// Whether a call of this name fails with `EEXIST` because of the name, not
+/// because a directory holds something.
+fn makes_name(call: &str) -> bool {
+    ["mk", "link", "symlink"]
+        .iter()
+        .any(|start| call.starts_with(start))
 }

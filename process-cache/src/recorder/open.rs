@@ -1,6 +1,5 @@
 //! Files that are opened: what is read of them, and what becomes of them.
 
-use super::errno;
 use crate::defect::{Defect, planted};
 use crate::fact::{Answer, Query, TimeUse};
 use crate::locate::{is_directory, is_regular};
@@ -305,7 +304,7 @@ impl Session {
         let seq = self.tick();
         self.touch(unit, seq, &resource, false);
         let size = stat.st_size as u64;
-        let change = self.unit(unit).change(seq, &resource, initial.clone());
+        let change = self.change(unit, seq, &resource, initial.clone());
         if change.content.is_none() {
             change.content = Some(seq);
             change.initial_content = initial_content;
@@ -334,7 +333,10 @@ impl Session {
             _ => Answer::Writable,
         };
         let query = Query::Target(resource.clone());
-        self.note(unit, query, Observed::Answer(answer), resource.clone());
+        let seq = self.began.unwrap_or_else(|| self.tick());
+        let observed = Observed::Answer(answer);
+        self.unit(unit)
+            .observe(seq, query, observed, resource.clone());
     }
 
     pub(super) fn open_failed(
@@ -352,10 +354,12 @@ impl Session {
         }
         let given = FilePath::from(path.path.as_path());
         let located = self.look(unit, &path.path, path.follow);
-        if missing && let Err(error) = located.stat {
-            self.compare(unit, &path.path, Err(error.raw_os_error()));
-            self.lookups.learn(unit, &path.path, kind);
-            let observed = Observed::Answer(errno(error));
+        if missing {
+            // Or it has come since.
+            if located.stat.is_err() {
+                self.lookups.learn(unit, &path.path, kind);
+            }
+            let observed = Observed::Answer(Answer::Error(error));
             self.note(unit, Query::Content(given), observed, located.resource);
             return;
         }

@@ -25,7 +25,7 @@ impl Session {
             self.contents.forget(stat);
         }
         self.touch(unit, seq, path, true);
-        let change = self.unit(unit).change(seq, path, initial);
+        let change = self.change(unit, seq, path, initial);
         change.content.get_or_insert(seq);
         change.fresh = true;
         change.appended_from = None;
@@ -198,7 +198,8 @@ impl Session {
                 .is_some_and(|c| c.content.is_some());
             if !made {
                 let stat = rustix::fs::lstat(source.as_path()).ok();
-                self.expect_kind(unit, source, stat.as_ref());
+                let seq = self.tick();
+                self.note_kind(seq, unit, source, stat.as_ref());
                 if let Some(stat) = stat.filter(is_regular) {
                     // It can be looked at by its new name.
                     self.carried(unit, source, source, &stat);
@@ -243,7 +244,7 @@ impl Session {
         }
         let seq = self.tick();
         self.touch(unit, seq, &path, false);
-        let change = self.unit(unit).change(seq, &path, initial);
+        let change = self.change(unit, seq, &path, initial);
         change.content.get_or_insert(seq);
         change.appended_from = None;
         change.time = TimeState::Present;
@@ -269,7 +270,7 @@ impl Session {
         }
         let seq = self.tick();
         self.touch(unit, seq, &path, false);
-        let change = self.unit(unit).change(seq, &path, initial);
+        let change = self.change(unit, seq, &path, initial);
         change.meta.get_or_insert(seq);
         Some(change)
     }

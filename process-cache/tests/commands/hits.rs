@@ -260,3 +260,14 @@ fn threads_that_write_files_are_skipped() {
         check_hit("seq 100000 > f", "xz -T2 -k f");
     }
 }
+
+#[test]
+fn what_is_in_a_directory_does_not_matter_to_who_would_make_it() {
+    let sandbox = Sandbox::new("mkdir d");
+    let command = "mkdir -p d; mkdir d; ln -s x d/l; ln -s x d/l; echo done";
+    sandbox.cached(command);
+    sandbox.reset();
+    sandbox.edit("echo > d/new");
+    let run = sandbox.cached(command);
+    assert!(run.is_hit(), "{:#?}", run.units);
+}

@@ -82,6 +82,20 @@ fn parallel_processes_are_waited_for() {
     );
 }
 
+/// As libtool does in a parallel make.
+#[test]
+fn processes_that_make_the_same_directories_at_once_are_skipped() {
+    let job = "for n in 1 2 3 4 5 6 7 8 9 10; do
+            [ -d d$1.$n ] || mkdir d$1.$n 2> /dev/null
+            [ -d d$1.$n ] || exit 1
+            : > d$1.$n/f.$2
+        done";
+    check_hit(
+        &format!("cat > job <<'END'\n{job}\nEND"),
+        "for i in 1 2 3 4 5; do sh job $i a & sh job $i b & wait; done; ls d?.*",
+    );
+}
+
 const THREADS: &str = r#"
 #include <pthread.h>
 #include <stdio.h>
