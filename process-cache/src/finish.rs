@@ -295,9 +295,9 @@ impl Session {
         let Some(parent) = self.unit(id).parent else {
             return;
         };
-        let child = std::mem::replace(&mut self.units[id.0 as usize], placeholder(id, parent));
+        let mut child = std::mem::replace(&mut self.units[id.0 as usize], placeholder(id, parent));
         let above = &mut self.units[parent.0 as usize];
-        above.absorb(&child);
+        above.absorb(&mut child);
         above.names.extend(child.names.iter().cloned());
         for written in &child.written {
             if self.owners.get(&written.file) != Some(&parent) {
@@ -315,7 +315,6 @@ impl Session {
                 }
             }
         }
-        let mut child = child;
         child.observations = FxHashMap::default();
         child.changes = FxHashMap::default();
         child.written = Vec::new();

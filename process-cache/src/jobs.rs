@@ -4,6 +4,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
+use ptrace_async::runtime::Background;
+
 type Job = Box<dyn FnOnce() + Send>;
 
 /// A queue of jobs and the threads that do them. Jobs begin in the order of
@@ -14,8 +16,8 @@ pub struct Jobs {
     receiver: Arc<Mutex<Receiver<Job>>>,
     threads: Vec<JoinHandle<()>>,
     outstanding: Arc<(Mutex<usize>, Condvar)>,
-    /// What threads are allowed; the one that starts them may be pinned.
-    cpus: Option<rustix::thread::CpuSet>,
+    /// Where threads enter themselves, once something is traced.
+    pub background: Background,
     /// How many threads there may be.
     wanted: usize,
 }
@@ -27,7 +29,7 @@ impl Default for Jobs {
 }
 
 impl Jobs {
-    /// A queue; threads start with the first job.
+    /// A queue; threads start when there are jobs for them.
     pub fn new() -> Self {
         let (sender, receiver) = channel();
         Self {
@@ -35,23 +37,25 @@ impl Jobs {
             receiver: Arc::new(Mutex::new(receiver)),
             threads: Vec::new(),
             outstanding: Arc::default(),
-            cpus: rustix::thread::sched_getaffinity(None).ok(),
+            background: Background::default(),
             wanted: std::thread::available_parallelism().map_or(2, |n| n.get().clamp(2, 8)),
         }
     }
 
     /// Has `job` done.
     pub fn submit(&mut self, job: impl FnOnce() + Send + 'static) {
-        while self.threads.len() < self.wanted {
+        let busy = *self
+            .outstanding
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if self.threads.len() < self.wanted.min(busy + 1) {
             let receiver = self.receiver.clone();
-            let cpus = self.cpus;
+            let background = self.background.clone();
             let thread = std::thread::Builder::new()
                 .name("digest".to_owned())
                 .spawn(move || {
-                    if let Some(cpus) = cpus {
-                        // Being slower is no reason to fail.
-                        let _ = rustix::thread::sched_setaffinity(None, &cpus);
-                    }
+                    let _working = background.enter();
                     loop {
                         let job = receiver
                             .lock()
@@ -65,7 +69,7 @@ impl Jobs {
                 });
             match thread {
                 Ok(thread) => self.threads.push(thread),
-                Err(_) => break,
+                Err(_) => {}
             }
         }
         if self.threads.is_empty() {
@@ -86,16 +90,21 @@ impl Jobs {
         }
     }
 
-    /// Something that waits (elsewhere) until no job is left.
-    pub fn drained(&self) -> impl FnOnce() + Send + 'static {
+    /// Something that waits (elsewhere) until no job is left, if there is
+    /// one. Nothing else is to be done meanwhile.
+    pub fn drained(&self) -> Option<impl FnOnce() + Send + 'static> {
         let outstanding = self.outstanding.clone();
-        move || {
+        if *outstanding.0.lock().unwrap_or_else(PoisonError::into_inner) == 0 {
+            return None;
+        }
+        self.background.anywhere();
+        Some(move || {
             let (count, changed) = &*outstanding;
             let mut count = count.lock().unwrap_or_else(PoisonError::into_inner);
             while *count > 0 {
                 count = changed.wait(count).unwrap_or_else(PoisonError::into_inner);
             }
-        }
+        })
     }
 
     /// Waits until all jobs are done, and ends the threads.

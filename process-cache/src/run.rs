@@ -380,6 +380,7 @@ fn trace(
         Ok(pipe) => pipe,
         Err(error) => return error.into(),
     };
+    os::keep_memory();
     program.default_signals.clear();
     program.ignored_signals.clear();
     let quiet = [libc::SIGINT, libc::SIGQUIT];
@@ -523,7 +524,8 @@ fn serve(
         return Ok(());
     }
     os::let_go_of_streams();
-    let session = Session::new(plan.settings.clone(), store.clone(), world.clone());
+    let mut session = Session::new(plan.settings.clone(), store.clone(), world.clone());
+    session.jobs.background = runtime.handle().background();
     let report = session.report.clone();
     let session = Rc::new(RefCell::new(session));
     let told_plan = plan.clone();

@@ -440,42 +440,42 @@ impl Unit {
         change
     }
 
-    /// Takes in what a finished unit below observed and changed.
-    pub fn absorb(&mut self, child: &Self) {
-        for (query, observation) in &child.observations {
-            match self.observations.get_mut(query) {
-                None => {
-                    self.observations.insert(query.clone(), observation.clone());
+    /// Takes in what a finished unit below observed and changed, and leaves it
+    /// without.
+    pub fn absorb(&mut self, child: &mut Self) {
+        for (query, observation) in child.observations.drain() {
+            match self.observations.entry(query) {
+                std::collections::hash_map::Entry::Vacant(entry) => {
+                    entry.insert(observation);
                 }
-                Some(mine) => {
+                std::collections::hash_map::Entry::Occupied(mut entry) => {
+                    let mine = entry.get_mut();
                     mine.carried &= observation.carried;
-                    mine.merge(observation.seq, observation.observed.clone());
-                    if let Some((seq, later)) = &observation.later {
-                        mine.merge(*seq, later.clone());
+                    mine.merge(observation.seq, observation.observed);
+                    if let Some((seq, later)) = observation.later {
+                        mine.merge(seq, later);
                     }
                 }
             }
         }
         // What was moved has the time it was given here, if it was made here.
-        let mut moved: FxHashMap<&FilePath, Change> = FxHashMap::default();
-        for (path, change) in &child.changes {
+        for change in child.changes.values_mut() {
             if let Some(from) = &change.moved_from
                 && let Some(made) = self.changes.get(from)
                 && made.content.is_some()
             {
-                let mut change = change.clone();
                 change.time = made.time;
                 change.moved_from = made.moved_from.clone();
-                moved.insert(path, change);
             }
         }
-        for (path, change) in &child.changes {
-            let change = moved.get(path).unwrap_or(change);
-            match self.changes.get_mut(path) {
-                None => {
-                    self.changes.insert(path.clone(), change.clone());
+        for (path, change) in child.changes.drain() {
+            match self.changes.entry(path) {
+                std::collections::hash_map::Entry::Vacant(entry) => {
+                    entry.insert(change);
                 }
-                Some(mine) => mine.absorb(change),
+                std::collections::hash_map::Entry::Occupied(mut entry) => {
+                    entry.get_mut().absorb(&change);
+                }
             }
         }
         for doubt in child.doubts.iter().filter(|doubt| doubt.leaks) {

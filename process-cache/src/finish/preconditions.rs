@@ -7,7 +7,7 @@ use crate::locate::{is_directory, is_link};
 use crate::path::FilePath;
 use crate::unit::{Change, Listing, Observation, Observed, TimeState, Unit};
 use crate::world::World;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::fs::{FileType, Stat};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
@@ -81,6 +81,8 @@ pub fn preconditions(unit: &Unit) -> Result<Vec<(Query, Observed)>, String> {
         Shape::default()
     };
     let mut facts: Vec<(u64, Query, Observed)> = Vec::with_capacity(unit.observations.len());
+    // Whether a question may be among the facts more than once.
+    let mut several = false;
     for (query, observation) in &unit.observations {
         if dropped(query, &observation.observed) {
             continue;
@@ -90,6 +92,7 @@ pub fn preconditions(unit: &Unit) -> Result<Vec<(Query, Observed)>, String> {
                 facts.push((observation.seq, query.clone(), observed));
             }
             Precondition::Made(promoted) => {
+                several |= !promoted.is_empty();
                 facts.extend(
                     promoted
                         .into_iter()
@@ -99,8 +102,10 @@ pub fn preconditions(unit: &Unit) -> Result<Vec<(Query, Observed)>, String> {
         }
     }
     facts.sort_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
-    let mut seen = std::collections::HashSet::with_capacity(facts.len());
-    facts.retain(|(_, query, _)| seen.insert(query.clone()));
+    if several {
+        let mut seen = FxHashSet::default();
+        facts.retain(|(_, query, _)| seen.insert(query.clone()));
+    }
     let mut facts: Vec<(Query, Observed)> = facts
         .into_iter()
         .map(|(_, query, observed)| (query, observed))

@@ -175,7 +175,9 @@ impl Tracer {
         };
         if let Some(ending) = ended {
             let wait = self.session.borrow().jobs.drained();
-            self.handle.blocking(wait).await;
+            if let Some(wait) = wait {
+                self.handle.blocking(wait).await;
+            }
             (self.notify)(Notice::Ended(ending));
         }
     }

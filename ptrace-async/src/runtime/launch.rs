@@ -91,6 +91,16 @@ pub(super) fn launch(program: &Program, options: &Options) -> io::Result<Tid> {
     if script_argv.len() < 3 {
         script_argv.insert(1, std::ptr::null());
     }
+    // Each attempt would be two stops; where there is nothing there is none.
+    let candidates = program.candidates.iter();
+    let tried: Vec<&CString> = candidates
+        .skip_while(|candidate| {
+            use std::os::unix::ffi::OsStrExt;
+            let path = std::ffi::OsStr::from_bytes(candidate.as_bytes());
+            std::fs::symlink_metadata(path)
+                .is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+        })
+        .collect();
     let needs_no_new_privs = !sys::may_filter_with_privileges();
     let (go_read, go_write) = io::pipe()?;
 
@@ -120,7 +130,7 @@ pub(super) fn launch(program: &Program, options: &Options) -> io::Result<Tid> {
                 }
             }
             let mut denied = false;
-            for candidate in &program.candidates {
+            for candidate in &tried {
                 libc::execve(candidate.as_ptr(), argv.as_ptr(), envp.as_ptr());
                 match *libc::__errno_location() {
                     libc::ENOEXEC => {

@@ -45,6 +45,7 @@ pub(crate) use self::in_process::{NEEDED, PASSING, PERFORMED, performed_at};
 pub use self::launch::{Program, SETUP_FAILED};
 pub use self::nested::Emulation;
 use self::placement::Placement;
+pub use self::placement::{Background, Working};
 use self::pool::Pool;
 use self::remote::{Remote, TaskWaker};
 pub use self::scratch::Scratch;
@@ -150,6 +151,11 @@ impl Handle {
             pool.get_or_insert_with(Pool::new).submit(work)
         };
         receiver.await
+    }
+
+    /// Where threads that the host has of its own enter themselves.
+    pub fn background(&self) -> Background {
+        self.shared.placement.background()
     }
 
     /// The number of stops handled so far.

@@ -35,7 +35,7 @@
 #![expect(unsafe_code, reason = "sched_getaffinity and sched_setaffinity")]
 
 use std::cell::RefCell;
-use std::sync::OnceLock;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::event::Tid;
 use crate::filter::{ARCH_X86_64, Filter};
@@ -72,6 +72,14 @@ impl Cpus {
         Self(set)
     }
 
+    fn without(mut self, cpu: usize) -> Self {
+        if self.contains(cpu) {
+            // SAFETY: CPU_CLR stays within the set, for the CPU was checked.
+            unsafe { libc::CPU_CLR(cpu, &mut self.0) };
+        }
+        self
+    }
+
     fn contains(&self, cpu: usize) -> bool {
         // SAFETY: CPU_ISSET stays within the set, for the CPU was checked.
         cpu < libc::CPU_SETSIZE as usize && unsafe { libc::CPU_ISSET(cpu, &self.0) }
@@ -100,6 +108,71 @@ struct Pin {
     only: Cpus,
 }
 
+/// The threads of a host that work while its tracees run.
+///
+/// In phases in which one tracee is busy at a time the tracer keeps it on its
+/// own CPU; these threads keep off that CPU meanwhile. Left to the scheduler
+/// they would often be woken there, and stand in the tracee's way: to a guest a
+/// CPU that its host has put to sleep looks taken.
+#[derive(Clone, Default)]
+pub struct Background(Arc<Mutex<Aside>>);
+
+#[derive(Default)]
+struct Aside {
+    threads: Vec<Tid>,
+    /// What the threads are allowed, if the runtime decides.
+    cpus: Option<Cpus>,
+}
+
+impl Background {
+    /// The calling thread is one of them until the guard is dropped.
+    pub fn enter(&self) -> Working {
+        // SAFETY: gettid has no arguments and cannot fail.
+        let tid = unsafe { libc::gettid() };
+        let mut aside = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match aside.cpus {
+            Some(cpus) => {
+                cpus.apply(tid);
+            }
+            None => widen_self(),
+        }
+        aside.threads.push(tid);
+        Working(self.clone(), tid)
+    }
+
+    /// Nothing but them is left to do: they may run anywhere.
+    pub fn anywhere(&self) {
+        if let Some(cpus) = INITIAL.get() {
+            self.allow(*cpus);
+        }
+    }
+
+    fn allow(&self, cpus: Cpus) {
+        let mut aside = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        aside.cpus = Some(cpus);
+        for tid in &aside.threads {
+            cpus.apply(*tid);
+        }
+    }
+}
+
+impl std::fmt::Debug for Background {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Background").finish_non_exhaustive()
+    }
+}
+
+/// That a thread is one of the [`Background`].
+#[derive(Debug)]
+pub struct Working(Background, Tid);
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        let mut aside = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
+        aside.threads.retain(|tid| *tid != self.1);
+    }
+}
+
 struct Inner {
     /// Who stopped last.
     last: Tid,
@@ -110,6 +183,7 @@ struct Inner {
     /// What the tracer is allowed; `None`: the policy is off.
     own: Option<Cpus>,
     pin: Option<Pin>,
+    background: Background,
 }
 
 impl Inner {
@@ -117,6 +191,7 @@ impl Inner {
         self.wide = None;
         if let (Some(_), Some(own)) = (self.pin.take(), self.own) {
             own.apply(0);
+            self.background.allow(own);
         }
     }
 }
@@ -152,8 +227,14 @@ impl Placement {
                 turns: PIN_BELOW,
                 own,
                 pin: None,
+                background: Background::default(),
             }),
         }
+    }
+
+    /// The host's own threads.
+    pub(super) fn background(&self) -> Background {
+        self.inner.borrow().background.clone()
     }
 
     /// A stop of `tid` arrived.
@@ -176,6 +257,9 @@ impl Placement {
                     only: Cpus::only(cpu),
                 })
                 .filter(|pin| pin.only.apply(0));
+            if let Some(pin) = inner.pin {
+                inner.background.allow(own.without(pin.cpu));
+            }
         }
         let Some(pin) = inner.pin else { return };
         if inner.turns > FREE_ABOVE {

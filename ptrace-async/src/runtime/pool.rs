@@ -7,49 +7,69 @@ use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// A few threads that take jobs from one queue; they end with the pool.
+/// A few threads that take jobs from one queue; they start when there are jobs
+/// for them, and end with the pool.
 pub(super) struct Pool {
     jobs: Sender<Job>,
+    queue: Arc<Mutex<Receiver<Job>>>,
+    threads: usize,
+    most: usize,
+    /// Jobs that are not done.
+    open: Arc<AtomicUsize>,
 }
 
 impl Pool {
     pub(super) fn new() -> Self {
         let (jobs, queue) = channel::<Job>();
-        let queue = Arc::new(Mutex::new(queue));
-        let count = std::thread::available_parallelism().map_or(2, |n| n.get().clamp(2, 8));
-        for index in 0..count {
-            let queue: Arc<Mutex<Receiver<Job>>> = queue.clone();
-            let spawned = std::thread::Builder::new()
-                .name(format!("worker-{index}"))
-                .spawn(move || {
-                    super::placement::widen_self();
-                    loop {
-                        let job = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
-                        match job {
-                            Ok(job) => job(),
-                            Err(_) => break,
-                        }
+        Self {
+            jobs,
+            queue: Arc::new(Mutex::new(queue)),
+            threads: 0,
+            most: std::thread::available_parallelism().map_or(2, |n| n.get().clamp(2, 8)),
+            open: Arc::default(),
+        }
+    }
+
+    fn start(&mut self) {
+        let queue = self.queue.clone();
+        let spawned = std::thread::Builder::new()
+            .name(format!("worker-{}", self.threads))
+            .spawn(move || {
+                super::placement::widen_self();
+                loop {
+                    let job = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
+                    match job {
+                        Ok(job) => job(),
+                        Err(_) => break,
                     }
-                });
+                }
+            });
+        match spawned {
+            Ok(_) => self.threads += 1,
             // One worker is enough to make progress.
-            if let Err(error) = spawned {
-                assert!(index > 0, "cannot start a worker thread: {error}");
-                break;
+            Err(error) => {
+                assert!(self.threads > 0, "cannot start a worker thread: {error}");
+                self.most = self.threads;
             }
         }
-        Self { jobs }
     }
 
     pub(super) fn submit<T: Send + 'static>(
-        &self,
+        &mut self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Answer<T> {
+        let others = self.open.fetch_add(1, Ordering::Relaxed);
+        if self.threads <= others && self.threads < self.most {
+            self.start();
+        }
+        let open = self.open.clone();
         let state = Arc::new(Mutex::new(AnswerState {
             value: None,
             waker: None,
@@ -58,6 +78,7 @@ impl Pool {
         let job = Box::new(move || {
             // What the job captured is gone with it, whether it panicked or not.
             let value = catch_unwind(AssertUnwindSafe(work));
+            open.fetch_sub(1, Ordering::Relaxed);
             let mut state = shared.lock().unwrap_or_else(PoisonError::into_inner);
             state.value = Some(value);
             if let Some(waker) = state.waker.take() {
