@@ -67,9 +67,8 @@ impl Jobs {
                         }
                     }
                 });
-            match thread {
-                Ok(thread) => self.threads.push(thread),
-                Err(_) => {}
+            if let Ok(thread) = thread {
+                self.threads.push(thread);
             }
         }
         if self.threads.is_empty() {
