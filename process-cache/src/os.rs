@@ -343,6 +343,20 @@ pub fn wait_for(pid: Tid) -> Option<i32> {
     }
 }
 
+/// Has the heap grow in large steps and stay: what is given back has to be
+/// cleared again by the kernel when it is needed next.
+pub fn keep_memory() {
+    const MIB: i32 = 1 << 20;
+    for (parameter, value) in [
+        (libc::M_TOP_PAD, MIB),
+        (libc::M_TRIM_THRESHOLD, 256 * MIB),
+        (libc::M_MMAP_THRESHOLD, 8 * MIB),
+    ] {
+        // SAFETY: takes numbers. Refusal changes nothing.
+        unsafe { libc::mallopt(parameter, value) };
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -361,19 +375,5 @@ mod tests {
         forward(&signals, child.id() as Tid);
         let status = child.wait().expect("it ends");
         assert_eq!(status.signal(), Some(libc::SIGUSR2));
-    }
-}
-
-/// Has the heap grow in large steps and stay: what is given back has to be
-/// cleared again by the kernel when it is needed next.
-pub fn keep_memory() {
-    const MIB: i32 = 1 << 20;
-    for (parameter, value) in [
-        (libc::M_TOP_PAD, MIB),
-        (libc::M_TRIM_THRESHOLD, 256 * MIB),
-        (libc::M_MMAP_THRESHOLD, 8 * MIB),
-    ] {
-        // SAFETY: takes numbers. Refusal changes nothing.
-        unsafe { libc::mallopt(parameter, value) };
     }
 }
