@@ -14,6 +14,9 @@ pub(crate) struct Report {
     pub(crate) units: u64,
     /// Of them, those skipped.
     pub(crate) hits: u64,
+    /// Why the whole command was not stored, if it ran and was not.
+    #[serde(skip)]
+    pub(crate) not_stored: Option<String>,
 }
 
 impl Report {
@@ -22,11 +25,26 @@ impl Report {
         #[derive(Deserialize)]
         struct Whole {
             summary: Report,
+            #[serde(default)]
+            units: Vec<Unit>,
+        }
+        #[derive(Deserialize)]
+        struct Unit {
+            depth: u32,
+            #[serde(default)]
+            reason: Option<String>,
         }
         std::fs::read(path)
             .ok()
             .and_then(|json| serde_json::from_slice::<Whole>(&json).ok())
-            .map(|whole| whole.summary)
+            .map(|whole| Self {
+                not_stored: whole
+                    .units
+                    .into_iter()
+                    .find(|unit| unit.depth == 0)
+                    .and_then(|unit| unit.reason),
+                ..whole.summary
+            })
             .unwrap_or_default()
     }
 }

@@ -250,6 +250,9 @@ impl Bench<'_> {
                     measurement.hits,
                     measurement.units
                 );
+                if let Some(reason) = &measurement.not_stored {
+                    eprintln!("  the whole is not stored: {reason}");
+                }
                 report.measurements.push(measurement);
             }
             let differences = self.compare(&arena, &mut unstable)?;
@@ -319,6 +322,7 @@ impl Bench<'_> {
             cost,
             units: counts.units,
             hits: counts.hits,
+            not_stored: counts.not_stored,
         })
     }
 

@@ -39,6 +39,8 @@ pub(super) struct Measurement {
     pub(super) units: u64,
     /// Of them, those it skipped.
     pub(super) hits: u64,
+    /// Why pcache did not store the command as a whole, if it did not.
+    pub(super) not_stored: Option<String>,
 }
 
 /// Whether a run under pcache left what the plain one left.
