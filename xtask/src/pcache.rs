@@ -67,7 +67,7 @@ pub(crate) enum Build {
 /// When it does not build.
 pub(crate) fn build(how: Build) -> anyhow::Result<PathBuf> {
     let mut command = crate::cargo::command();
-    command.args(["build", "--package", "process-cache", "--bin", "pcache"]);
+    command.args(["rustc", "--package", "process-cache", "--bin", "pcache"]);
     command.args(["--message-format", "json-render-diagnostics"]);
     if how != Build::Test {
         command.arg("--release");
@@ -75,14 +75,28 @@ pub(crate) fn build(how: Build) -> anyhow::Result<PathBuf> {
     if how == Build::Planted {
         command.args(["--features", "planted-defects"]);
     }
+    if how == Build::Release && has_static_libc() {
+        // As `examples/demo.sh` does.
+        command.args(["--", "-C", "target-feature=+crt-static"]);
+        command.args(["-C", "relocation-model=static"]);
+    }
     let output = command
         .stderr(Stdio::inherit())
         .output()
-        .context("starting `cargo build`")?;
+        .context("starting `cargo rustc`")?;
     ensure!(output.status.success(), "pcache does not build");
     String::from_utf8_lossy(&output.stdout)
         .lines()
         .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
         .find_map(|message| message["executable"].as_str().map(PathBuf::from))
-        .context("`cargo build` named no executable")
+        .context("`cargo rustc` named no executable")
+}
+
+/// Whether the C compiler finds a static C library: it says the bare name if
+/// not.
+fn has_static_libc() -> bool {
+    std::process::Command::new("cc")
+        .arg("-print-file-name=libc.a")
+        .output()
+        .is_ok_and(|output| output.stdout.contains(&b'/'))
 }
