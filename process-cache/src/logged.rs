@@ -3,10 +3,12 @@
 //! They are applied before anything else is done about a stop of their task,
 //! and before and after any change of a name, so that they come before the
 //! changes that they came before. One that came shortly after a change may be
-//! taken for one before it: then a unit needs what it has made itself, and is
-//! stored but not found again. What a lookup said is compared with what the
-//! world says when it is applied; if they differ, or if what it looked at was
-//! changed in between, the unit is in doubt.
+//! taken for one before it; what is found while a call makes it is told from
+//! what was there by [`Change::made`](crate::unit::Change::made).
+//!
+//! A lookup that found nothing is believed. What another found is looked at
+//! when it is applied; if nothing is there then, or if it was changed in between
+//! so that nobody can tell what the lookup has seen, the unit is in doubt.
 
 use ptrace_async::event::{IoEvent, Tid};
 use ptrace_async::runtime::{Calls, Logged, Prehook, Stop, Tracee};
