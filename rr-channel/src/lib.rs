@@ -73,6 +73,8 @@
 
 pub mod crossbeam_channel;
 pub mod identity;
+#[cfg(feature = "ipc_channel")]
+pub mod ipc_channel;
 pub mod log;
 pub mod mpsc;
 #[cfg(feature = "parking_lot")]

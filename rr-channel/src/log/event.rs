@@ -112,12 +112,22 @@ ops! {
     IsLocked = "is_locked",
     /// How many threads a notification woke.
     Notify = "notify",
+    /// A blocking selection of a receiver set.
+    SetSelect = "select of set",
+    /// A selection of a receiver set that does not block.
+    TrySetSelect = "try_select of set",
+    /// A selection of a receiver set with a timeout.
+    SetSelectDeadline = "try_select_timeout of set",
+    /// One of the results of a receiver set's selection.
+    SetRecv = "recv by set",
+    /// A server's acceptance of a connection, with its first message.
+    Accept = "accept",
 }
 
 impl Op {
     /// Whether it is an operation on a lock, or the like, and not on a channel.
     pub const fn is_on_lock(self) -> bool {
-        self as u8 >= Op::Lock as u8
+        self as u8 >= Op::Lock as u8 && self as u8 <= Op::Notify as u8
     }
 
     pub(super) fn from_byte(byte: u8) -> Option<Op> {
@@ -191,6 +201,11 @@ pub enum Outcome {
     Done,
     /// An initialization had panicked.
     Poisoned,
+    /// The system refused something.
+    Failed {
+        /// Its error number; 0 if there was none.
+        code: u64,
+    },
 }
 
 /// One logged outcome.
@@ -230,6 +245,7 @@ impl fmt::Display for Event {
             }
             Outcome::Done => f.write_str(": done"),
             Outcome::Poisoned => f.write_str(": poisoned"),
+            Outcome::Failed { code } => write!(f, ": failed with error {code}"),
         }
     }
 }
@@ -272,6 +288,7 @@ const BUSY: u8 = 14;
 const WOKEN: u8 = 15;
 const DONE: u8 = 16;
 const POISONED: u8 = 17;
+const FAILED: u8 = 18;
 
 impl Symbol {
     const CHANNEL: u64 = 1 << 16;
@@ -290,7 +307,7 @@ impl Symbol {
 
     /// Whether `kind` exists.
     pub(super) const fn is_kind(kind: u8) -> bool {
-        kind <= POISONED
+        kind <= FAILED
     }
 
     /// The operation, by its position.
@@ -318,7 +335,10 @@ impl Symbol {
 
     /// Whether events of this symbol carry a number.
     pub(super) const fn has_number(&self) -> bool {
-        matches!(self.kind(), MESSAGE | SENT | REFUSED | VALUE | TURN | WOKEN)
+        matches!(
+            self.kind(),
+            MESSAGE | SENT | REFUSED | VALUE | TURN | WOKEN | FAILED
+        )
     }
 
     /// Whether definitions of this symbol carry a parameter.
@@ -349,6 +369,7 @@ impl Symbol {
             Outcome::Woken { sender, number } => (WOKEN, sender.0, number),
             Outcome::Done => (DONE, 0, 0),
             Outcome::Poisoned => (POISONED, 0, 0),
+            Outcome::Failed { code } => (FAILED, 0, code),
         };
         (Symbol::new(event.op, kind, event.channel, param), number)
     }
@@ -375,6 +396,7 @@ impl Symbol {
             WOKEN => Outcome::Woken { sender, number },
             DONE => Outcome::Done,
             POISONED => Outcome::Poisoned,
+            FAILED => Outcome::Failed { code: number },
             _ => Outcome::Value(number),
         };
         Some(Event {

@@ -183,6 +183,7 @@ mod tests {
             1 => number.prop_map(Outcome::Value),
             1 => (0..4_u32).prop_map(Outcome::Arm),
             1 => any::<u64>().prop_map(|ticket| Outcome::Turn { ticket }),
+            1 => any::<u64>().prop_map(|code| Outcome::Failed { code }),
             1 => (0..3_u32, any::<u64>())
                 .prop_map(|(t, number)| Outcome::Woken { sender: ThreadId(t), number }),
             1 => prop::sample::select(vec![

@@ -13,6 +13,8 @@
 //! A thread that leaves its log is *live*: it goes on natively, while the others
 //! stay in replay as long as their logs hold. Each leaving is a [`Desync`], a value.
 
+#[cfg(feature = "ipc_channel")]
+mod arrivals;
 mod attempt;
 mod chan;
 mod cursor;
@@ -29,6 +31,8 @@ mod world;
 use std::sync::{Condvar, Mutex, MutexGuard, Once, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
+#[cfg(feature = "ipc_channel")]
+pub(crate) use arrivals::{Expected, Listening};
 pub(crate) use chan::{Chan, Disconnected, NotSent};
 use cursor::Cursor;
 pub(crate) use operation::{Arm, Got, Native, Pick};
@@ -38,6 +42,8 @@ pub(crate) use report_file::report_to;
 use rustc_hash::FxHashMap;
 pub(crate) use turns::{Once as OnceTurn, Turn, Woken};
 pub(crate) use world::ChanKey;
+#[cfg(feature = "ipc_channel")]
+pub(crate) use world::Source;
 use world::{Wait, World};
 
 use crate::context;

@@ -9,6 +9,9 @@
 //! wake each other in turn, each may be asleep just when it is looked at; their
 //! context switches give them away.)
 //!
+//! A thread that waits in the kernel for a message of this process ([`Source::Here`])
+//! can be seen to run as soon as there is one, so it counts as waiting for the others.
+//!
 //! A thread that waits for the outside world (a read, a child process) may move or
 //! may not; so may one that sleeps until a deadline, again and again, and never
 //! touches a channel. Only then does [`PATIENCE`] decide.
@@ -19,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use super::Engine;
 use super::stall::Waiting;
-use super::world::World;
+use super::world::{Source, World};
 use crate::interpose::without_seats;
 use crate::session::complain;
 use crate::sys;
@@ -111,15 +114,25 @@ fn motion_of_all(world: &World, waiting: &[Waiting], own: i32) -> (Motion, u64) 
         else {
             continue;
         };
-        if tid == own || waiting.iter().any(|thread| thread.tid == tid) {
+        let waits = waiting.iter().find(|thread| thread.tid == tid);
+        let listens = waits.and_then(|thread| thread.listens);
+        if tid == own || (waits.is_some() && listens.is_none()) {
             continue;
         }
         let idle_harness = u32::try_from(tid) == Ok(main) && !world.knows(tid);
         // Where the kernel does not say, or the thread is gone: ask again.
         let motion = fs::read_to_string(task.path().join("syscall"))
             .map_or(Motion::Outside, |text| motion_of(&text, idle_harness));
-        let switches = fs::read_to_string(task.path().join("status"))
-            .map_or(0, |text| context_switches(&text));
+        let motion = match (listens, motion) {
+            (Some(Source::Here), Motion::Outside) => Motion::Blocked,
+            (_, motion) => motion,
+        };
+        // Who listens wakes now and then for nothing; what it hears is a step.
+        let switches = match listens {
+            Some(_) => 0,
+            None => fs::read_to_string(task.path().join("status"))
+                .map_or(0, |text| context_switches(&text)),
+        };
         all = (all.0.max(motion), all.1.wrapping_add(switches));
     }
     all

@@ -2,7 +2,7 @@
 
 use super::operation::{Need, Want};
 use super::report::{Cause, Desync, Progress, Report};
-use super::world::{Thread, Wait, Watch, World};
+use super::world::{Source, Thread, Wait, Watch, World};
 
 /// A thread that waits in the world, as the search for stalls sees it.
 #[derive(Debug, Clone, Copy)]
@@ -10,6 +10,8 @@ pub(super) struct Waiting {
     pub(super) tid: i32,
     /// It will go on by itself: it was told to, or it has a deadline.
     pub(super) will_move: bool,
+    /// It waits in the kernel, for this.
+    pub(super) listens: Option<Source>,
 }
 
 impl World {
@@ -25,6 +27,7 @@ impl World {
             Some(Waiting {
                 tid: thread.tid,
                 will_move: wait.notified || wait.timed,
+                listens: wait.listens,
             })
         };
         self.threads.values().filter_map(waiting).collect()

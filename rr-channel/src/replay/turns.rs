@@ -78,7 +78,7 @@ enum Reach {
 type Lasting<'a> = (Watch, u64, &'a dyn Fn() -> bool);
 
 /// What a thread's log says next.
-enum Next {
+pub(super) enum Next {
     Event(Event),
     /// It ends here, and it is unknown whether the thread did.
     End,
@@ -122,11 +122,16 @@ impl World {
     }
 }
 
-type Locked<'a> = MutexGuard<'a, World>;
+pub(super) type Locked<'a> = MutexGuard<'a, World>;
 
 impl Engine {
     /// As [`World::next_event`]; what desynchronises is announced.
-    fn next_event(&self, id: ThreadId, op: Op, name: Option<ChannelId>) -> (Locked<'_>, Next) {
+    pub(super) fn next_event(
+        &self,
+        id: ThreadId,
+        op: Op,
+        name: Option<ChannelId>,
+    ) -> (Locked<'_>, Next) {
         let mut world = self.lock();
         let known = world.desyncs().len();
         let next = world.next_event(id, op, name);

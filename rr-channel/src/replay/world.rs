@@ -39,6 +39,8 @@ pub(super) struct Wait {
     /// Waits for others as the program says, not for its log: leaving that would not
     /// help.
     pub(super) stays: bool,
+    /// Waits in the kernel, and looks from time to time whether it was released.
+    pub(super) listens: Option<Source>,
     pub(super) notified: bool,
     pub(super) picked: Option<Pick>,
 }
@@ -53,10 +55,24 @@ impl Wait {
             timed: false,
             watch: None,
             stays: false,
+            listens: None,
             notified: false,
             picked: None,
         }
     }
+}
+
+/// Who sends what a thread waits for in the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(
+    not(feature = "ipc_channel"),
+    expect(dead_code, reason = "only these channels are in the kernel")
+)]
+pub(crate) enum Source {
+    /// A thread of this process.
+    Here,
+    /// Perhaps another process.
+    Anywhere,
 }
 
 /// What threads wait for besides channels.

@@ -4,6 +4,7 @@
 //! test that is the program. Its outcome is what its threads saw, in their order.
 
 mod harness;
+mod ipc;
 mod locks;
 mod parking;
 mod programs;
@@ -294,6 +295,71 @@ fn initializations_of_parking_lot() {
     check("parking_lot once");
 }
 
+#[test]
+fn senders_of_an_ipc_channel() {
+    check("ipc senders");
+}
+
+#[test]
+fn polling_an_ipc_channel() {
+    check("ipc try_recv");
+}
+
+#[test]
+fn timeouts_that_race_with_ipc_messages() {
+    check("ipc timeouts");
+}
+
+#[test]
+fn sends_that_race_with_the_end_of_an_ipc_receiver() {
+    check("ipc refused");
+}
+
+#[test]
+fn ipc_channels_of_bytes() {
+    check("ipc bytes");
+}
+
+#[test]
+fn sets_of_ipc_receivers() {
+    check("ipc set");
+}
+
+#[test]
+fn polling_a_set_of_ipc_receivers() {
+    check("ipc try_select");
+}
+
+#[test]
+fn the_router_that_threads_start_and_use() {
+    check("ipc router");
+}
+
+#[test]
+fn routers_that_send_on() {
+    check("ipc routers");
+}
+
+#[test]
+fn ipc_senders_in_messages() {
+    check("ipc channels_in_messages");
+}
+
+#[test]
+fn ipc_receivers_in_messages() {
+    check("ipc receivers_in_messages");
+}
+
+#[test]
+fn servers_for_one_connection() {
+    check("ipc server");
+}
+
+#[test]
+fn messages_of_another_process() {
+    check("ipc other_process");
+}
+
 /// `RR_CHANNEL_TEST_SEEDS` says how many.
 fn check_seeds(program: &str) {
     let count = std::env::var("RR_CHANNEL_TEST_SEEDS")
@@ -312,6 +378,27 @@ fn random_programs() {
 #[test]
 fn random_programs_with_locks() {
     check_seeds("random_locks");
+}
+
+/// Each of two processes records, or is off.
+#[test]
+fn processes_understand_each_other_in_whatever_mode() {
+    for (ours, theirs) in [(false, false), (false, true), (true, false), (true, true)] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut run = Run::of("ipc converse");
+        if ours {
+            run = run
+                .env("RR_CHANNEL", "record")
+                .env("RR_CHANNEL_LOG", dir.path().join("ours"));
+        }
+        if theirs {
+            run = run.env("RR_CHANNEL_TEST_CHILD_LOG", dir.path().join("theirs"));
+        }
+        let run = run.finish();
+        assert_eq!(run.outcome, ["understood"], "{}", run.stderr);
+        assert_eq!(dir.path().join("ours").exists(), ours);
+        assert_eq!(dir.path().join("theirs").exists(), theirs);
+    }
 }
 
 #[test]

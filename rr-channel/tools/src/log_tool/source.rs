@@ -219,6 +219,7 @@ pub(super) const fn kind(outcome: &Outcome) -> &'static str {
         Outcome::Woken { .. } => "woken",
         Outcome::Done => "done",
         Outcome::Poisoned => "poisoned",
+        Outcome::Failed { .. } => "failed",
     }
 }
 

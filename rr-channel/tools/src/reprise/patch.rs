@@ -62,6 +62,7 @@ const LOCKS: &str = "parking_lot";
 const FEATURES: &str = r#"
 default = ["interpose", "upstream-0.5.16"]
 interpose = []
+ipc_channel = ["dep:ipc-channel", "dep:postcard", "dep:serde"]
 parking_lot = ["dep:lock_api", "dep:parking_lot", "dep:parking_lot_core"]
 "upstream-0.5.14" = []
 "upstream-0.5.16" = ["upstream-0.5.14"]
@@ -74,11 +75,14 @@ const SOURCES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/sources.rs"
 /// versions of long ago. Crates that are replaced are there by another name.
 const DEPENDENCIES: &str = r#"
 crossbeam-channel = "0.5.16"
+ipc-channel = { version = "0.23", optional = true }
 libc = "0.2.81"
 lock_api = { version = "0.4.6", optional = true }
 parking_lot = { version = "0.12", optional = true }
 parking_lot_core = { version = "0.9", optional = true }
+postcard = { version = "1", default-features = false, features = ["use-std"], optional = true }
 rustc-hash = "2"
+serde = { version = "1", optional = true }
 "#;
 
 /// A package to be replaced.

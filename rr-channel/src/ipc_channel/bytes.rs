@@ -1,0 +1,161 @@
+//! Channels of bytes.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::io;
+use std::time::Duration;
+
+use ::ipc_channel::ipc as raw;
+use ::ipc_channel::{IpcError, TryRecvError};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::inbox::{self, Inbox, Place};
+use super::new_id;
+use super::now::{Now, now};
+use super::typed::{blocking, send};
+use super::wire::{self, Handle, Kind, Packet, Read, other_kind, read_handle, write_handle};
+use crate::identity::ChannelId;
+use crate::log::Op;
+use crate::replay::Native;
+
+/// The sending end of a channel of bytes.
+#[derive(Clone)]
+pub struct IpcBytesSender {
+    raw: raw::IpcBytesSender,
+    id: ChannelId,
+}
+
+/// The receiving end of a channel of bytes.
+pub struct IpcBytesReceiver {
+    raw: raw::IpcBytesReceiver,
+    id: ChannelId,
+    inbox: RefCell<Inbox<Packet>>,
+}
+
+/// Creates a channel of bytes.
+///
+/// ```
+/// use rr_channel::ipc_channel::ipc;
+///
+/// let (tx, rx) = ipc::bytes_channel().unwrap();
+/// tx.send(b"bytes").unwrap();
+/// assert_eq!(rx.recv().unwrap(), b"bytes");
+/// ```
+///
+/// # Errors
+/// If the system cannot create one.
+pub fn bytes_channel() -> Result<(IpcBytesSender, IpcBytesReceiver), io::Error> {
+    let id = new_id();
+    let (tx, rx) = raw::bytes_channel()?;
+    let inbox = RefCell::default();
+    Ok((
+        IpcBytesSender { raw: tx, id },
+        IpcBytesReceiver { raw: rx, id, inbox },
+    ))
+}
+
+impl IpcBytesSender {
+    /// Sends bytes.
+    ///
+    /// # Errors
+    /// If the receiver is gone.
+    pub fn send(&self, data: &[u8]) -> Result<(), io::Error> {
+        let sent = send(self.id, |tag| {
+            match tag {
+                None => self.raw.send(data),
+                Some(tag) => self.raw.send(&wire::stamped_bytes(data, tag)),
+            }
+            .map_err(IpcError::Io)
+        });
+        sent.map_err(|error| match error {
+            IpcError::Io(error) => error,
+            error => io::Error::other(error),
+        })
+    }
+}
+
+impl IpcBytesReceiver {
+    fn receive(&self, op: Op, native: Native) -> Result<Vec<u8>, TryRecvError> {
+        let place = Place {
+            raw: &self.raw,
+            id: self.id,
+            inbox: &self.inbox,
+        };
+        place
+            .receive(op, native, Duration::ZERO)
+            .map(|packet| packet.data)
+    }
+
+    /// Waits for bytes.
+    ///
+    /// # Errors
+    /// If there are none and no sender.
+    pub fn recv(&self) -> Result<Vec<u8>, IpcError> {
+        if let Now::Off = now() {
+            return self.raw.recv().map(wire::plain_bytes);
+        }
+        blocking(self.receive(Op::Recv, Native::Block))
+    }
+
+    /// Attempts to receive bytes without blocking.
+    ///
+    /// # Errors
+    /// If there are none.
+    pub fn try_recv(&self) -> Result<Vec<u8>, TryRecvError> {
+        if let Now::Off = now() {
+            return self.raw.try_recv().map(wire::plain_bytes);
+        }
+        self.receive(Op::TryRecv, Native::Try)
+    }
+}
+
+impl fmt::Debug for IpcBytesSender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.raw.fmt(f)
+    }
+}
+
+impl fmt::Debug for IpcBytesReceiver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.raw.fmt(f)
+    }
+}
+
+impl Serialize for IpcBytesSender {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        write_handle(&self.raw, Kind::BytesSender, self.id, serializer)
+    }
+}
+
+impl Serialize for IpcBytesReceiver {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        inbox::leave(self.id, self.inbox.take());
+        write_handle(&self.raw, Kind::BytesReceiver, self.id, serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for IpcBytesSender {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let (raw, id) = match read_handle(Kind::BytesSender, deserializer)? {
+            Read::Packed(Handle::BytesSender(raw), id) => (raw, id),
+            Read::Packed(..) => return Err(other_kind()),
+            Read::Plain(raw) => (raw, new_id()),
+        };
+        Ok(IpcBytesSender { raw, id })
+    }
+}
+
+impl<'de> Deserialize<'de> for IpcBytesReceiver {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let (raw, id) = match read_handle(Kind::BytesReceiver, deserializer)? {
+            Read::Packed(Handle::BytesReceiver(raw), id) => (raw, id),
+            Read::Packed(..) => return Err(other_kind()),
+            Read::Plain(raw) => (raw, new_id()),
+        };
+        Ok(IpcBytesReceiver {
+            raw,
+            id,
+            inbox: RefCell::new(inbox::arrive(id)),
+        })
+    }
+}

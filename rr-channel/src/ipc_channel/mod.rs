@@ -1,0 +1,38 @@
+//! A drop-in for [`ipc-channel`](https://docs.rs/ipc-channel/0.23).
+//!
+//! Names, signatures, guarantees and panics are upstream's, whose documentation applies;
+//! error types *are* upstream's. Where nothing is recorded or replayed, a channel is
+//! upstream's channel behind one branch, and its messages are upstream's to the byte. While
+//! recording, a message carries a stamp, where a plain receiver does not see it (bytes
+//! channels are the exception: there the receiver must be of this crate, in whatever mode).
+//!
+//! Only what happens between the threads of one process is replayed. Messages of other
+//! processes arrive as ever, and are told apart by their order in their channel; in a
+//! replay, the other processes must run again.
+//!
+//! Not there: the module `platform`, and the feature `async`.
+//!
+//! ```
+//! use rr_channel::ipc_channel::ipc;
+//!
+//! let (tx, rx) = ipc::channel().unwrap();
+//! tx.send("hello".to_owned()).unwrap();
+//! assert_eq!(rx.recv().unwrap(), "hello");
+//! ```
+
+pub mod ipc;
+pub mod router;
+
+mod bytes;
+mod inbox;
+mod memory;
+mod now;
+mod opaque;
+mod server;
+mod set;
+mod typed;
+mod wire;
+
+pub use ::ipc_channel::{IpcError, SerDeError, TryRecvError, TrySelectError};
+
+use self::now::new_id;

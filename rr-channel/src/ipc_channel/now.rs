@@ -1,0 +1,70 @@
+//! What the calling thread does about a message.
+
+use crate::context;
+use crate::identity::{ChannelId, ThreadId};
+use crate::log::{Event, Op, Outcome};
+use crate::replay::Engine;
+use crate::session::{Session, session};
+use crate::sys;
+use crate::tag::Tag;
+
+/// What this process does; a fork of one that records does nothing.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Now {
+    Off,
+    Record,
+    Replay(&'static Engine),
+}
+
+#[inline]
+pub(super) fn now() -> Now {
+    match session() {
+        Session::Off => Now::Off,
+        _ if sys::is_fork() => Now::Off,
+        Session::Record(_) => Now::Record,
+        Session::Replay(engine) => Now::Replay(engine),
+    }
+}
+
+/// A name for a channel that is new to this process.
+pub(super) fn new_id() -> ChannelId {
+    match now() {
+        Now::Off => ChannelId {
+            creator: ThreadId(0),
+            number: 0,
+        },
+        _ => context::next_channel(),
+    }
+}
+
+pub(super) fn log(op: Op, channel: Option<ChannelId>, outcome: Outcome) {
+    context::log(Event {
+        op,
+        channel,
+        outcome,
+    });
+}
+
+/// The sender of messages that no thread of this session has sent.
+pub(super) const ELSEWHERE: ThreadId = ThreadId(ThreadId::LIMIT - 1);
+
+/// Numbers the foreign messages of a channel.
+#[derive(Debug, Default)]
+pub(super) struct Foreign(u64);
+
+impl Foreign {
+    /// The tag of a message that arrived with `tag`, or with none.
+    pub(super) fn tag(&mut self, tag: Option<Tag>) -> Tag {
+        tag.unwrap_or_else(|| {
+            self.0 += 1;
+            Tag::new(ELSEWHERE, self.0)
+        })
+    }
+}
+
+pub(super) const fn message(tag: Tag) -> Outcome {
+    Outcome::Message {
+        sender: tag.sender(),
+        number: tag.number(),
+    }
+}

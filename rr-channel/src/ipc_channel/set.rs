@@ -1,0 +1,414 @@
+//! Sets of receivers, of which one selection takes all that is there.
+//!
+//! The log of a selection is the number of its results, and each of them. A set's messages
+//! are made values only when the program says of which type they are; until then one that
+//! this process sent is a [`Packet`], and any other stays as upstream has read it.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use ::ipc_channel::ipc as raw;
+use ::ipc_channel::{SerDeError, TrySelectError};
+use rustc_hash::{FxHashMap, FxHashSet};
+use serde::{Deserialize, Serialize};
+
+use super::inbox::{STEP, failed, failure};
+use super::now::{ELSEWHERE, Foreign, Now, log, message, now};
+use super::opaque::OpaqueIpcReceiver;
+use super::typed::{IpcReceiver, until};
+use super::wire::{Arrival, Packet, Untyped};
+use crate::identity::ChannelId;
+use crate::log::{Event, Op, Outcome};
+use crate::replay::{Engine, Expected, Listening, Native, Source};
+
+/// The channels into which threads of this process have sent. Whatever else arrives there
+/// from other processes must hold no handles, if it arrives at a set: it is taken out of
+/// upstream's hands before its type is known.
+static SENT_HERE: Mutex<Option<FxHashSet<ChannelId>>> = Mutex::new(None);
+
+fn sent_here<R>(f: impl FnOnce(&mut FxHashSet<ChannelId>) -> R) -> R {
+    let mut channels = SENT_HERE.lock().unwrap_or_else(PoisonError::into_inner);
+    f(channels.get_or_insert_default())
+}
+
+/// The calling thread is about to send into the channel `id`.
+pub(super) fn sends_here(id: ChannelId) {
+    sent_here(|channels| channels.insert(id));
+}
+
+/// A set of receivers.
+pub struct IpcReceiverSet {
+    raw: raw::IpcReceiverSet,
+    members: FxHashMap<u64, Member>,
+    /// Results that a replay has come by before their turn.
+    early: VecDeque<(u64, Outcome, Option<IpcMessage>)>,
+}
+
+struct Member {
+    id: ChannelId,
+    foreign: Foreign,
+}
+
+/// What a selection found.
+#[derive(Debug)]
+pub enum IpcSelectionResult {
+    /// A message of the receiver with this number.
+    MessageReceived(u64, IpcMessage),
+    /// The receiver with this number has no sender any more, and is no longer in the set.
+    ChannelClosed(u64),
+}
+
+impl IpcSelectionResult {
+    /// The receiver's number and the message.
+    ///
+    /// # Panics
+    /// If the channel was closed.
+    pub fn unwrap(self) -> (u64, IpcMessage) {
+        match self {
+            IpcSelectionResult::MessageReceived(id, message) => (id, message),
+            IpcSelectionResult::ChannelClosed(id) => {
+                panic!("IpcSelectionResult::unwrap(): channel {id} closed")
+            }
+        }
+    }
+}
+
+/// A message of whatever type.
+pub struct IpcMessage(Content);
+
+enum Content {
+    Whole(raw::IpcMessage),
+    Packet(Packet),
+}
+
+impl IpcMessage {
+    /// A message of these bytes, without handles.
+    pub fn from_data(data: Vec<u8>) -> Self {
+        IpcMessage(Content::Whole(raw::IpcMessage::from_data(data)))
+    }
+
+    /// The value.
+    ///
+    /// # Errors
+    /// If the message is not one of that type.
+    pub fn to<T>(self) -> Result<T, SerDeError>
+    where
+        T: for<'de> Deserialize<'de> + Serialize,
+    {
+        match self.0 {
+            Content::Packet(packet) => packet.open(),
+            Content::Whole(message) => message.to::<Arrival<T>>()?.value(),
+        }
+    }
+}
+
+impl fmt::Debug for IpcMessage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Content::Whole(message) => message.fmt(f),
+            Content::Packet(packet) => raw::IpcMessage::from_data(packet.data.clone()).fmt(f),
+        }
+    }
+}
+
+impl IpcReceiverSet {
+    /// A set without receivers.
+    ///
+    /// # Errors
+    /// If the system cannot create one.
+    pub fn new() -> Result<IpcReceiverSet, io::Error> {
+        Ok(IpcReceiverSet {
+            raw: raw::IpcReceiverSet::new()?,
+            members: FxHashMap::default(),
+            early: VecDeque::new(),
+        })
+    }
+
+    /// Adds a receiver, and returns its number.
+    ///
+    /// # Errors
+    /// If the system cannot watch it.
+    pub fn add<T>(&mut self, receiver: IpcReceiver<T>) -> Result<u64, io::Error>
+    where
+        T: for<'de> Deserialize<'de> + Serialize,
+    {
+        self.add_opaque(receiver.to_opaque())
+    }
+
+    /// Adds a receiver, and returns its number.
+    ///
+    /// # Errors
+    /// If the system cannot watch it.
+    pub fn add_opaque(&mut self, receiver: OpaqueIpcReceiver) -> Result<u64, io::Error> {
+        let OpaqueIpcReceiver { raw, id, inbox } = receiver;
+        let number = self.raw.add_opaque(raw)?;
+        if let Now::Off = now() {
+            return Ok(number);
+        }
+        let inbox = inbox.into_inner();
+        for (tag, packet) in inbox.early {
+            let content = Some(IpcMessage(Content::Packet(packet)));
+            self.early.push_back((number, message(tag), content));
+        }
+        let foreign = inbox.foreign;
+        self.members.insert(number, Member { id, foreign });
+        Ok(number)
+    }
+
+    /// Waits until there is something to be returned.
+    ///
+    /// # Errors
+    /// If the system refuses to wait.
+    pub fn select(&mut self) -> Result<Vec<IpcSelectionResult>, io::Error> {
+        self.selection(Op::SetSelect, Native::Block, Duration::ZERO)
+            .map_err(|error| match error {
+                TrySelectError::IoError(error) => error,
+                TrySelectError::Empty => unreachable!("a blocking selection waits"),
+            })
+    }
+
+    /// Returns what is there.
+    ///
+    /// # Errors
+    /// If there is nothing.
+    pub fn try_select(&mut self) -> Result<Vec<IpcSelectionResult>, TrySelectError> {
+        self.selection(Op::TrySetSelect, Native::Try, Duration::ZERO)
+    }
+
+    /// Waits for a limited time until there is something to be returned.
+    ///
+    /// # Errors
+    /// If there is nothing in that time.
+    pub fn try_select_timeout(
+        &mut self,
+        duration: Duration,
+    ) -> Result<Vec<IpcSelectionResult>, TrySelectError> {
+        self.selection(Op::SetSelectDeadline, until(duration), duration)
+    }
+
+    fn selection(
+        &mut self,
+        op: Op,
+        native: Native,
+        timeout: Duration,
+    ) -> Result<Vec<IpcSelectionResult>, TrySelectError> {
+        match now() {
+            Now::Off => {
+                let found = self.natively(native, timeout)?;
+                Ok(found.into_iter().map(plain).collect())
+            }
+            Now::Record => self.record(op, native, timeout),
+            Now::Replay(engine) => self.replay(engine, op, native, timeout),
+        }
+    }
+
+    fn natively(
+        &mut self,
+        native: Native,
+        timeout: Duration,
+    ) -> Result<Vec<raw::IpcSelectionResult>, TrySelectError> {
+        match native {
+            Native::Block => self.raw.select().map_err(TrySelectError::IoError),
+            Native::Try => self.raw.try_select(),
+            Native::Until(_) => self.raw.try_select_timeout(timeout),
+        }
+    }
+
+    fn record(
+        &mut self,
+        op: Op,
+        native: Native,
+        timeout: Duration,
+    ) -> Result<Vec<IpcSelectionResult>, TrySelectError> {
+        let found = self.natively(native, timeout);
+        let found = match found {
+            Ok(found) => found,
+            Err(error) => {
+                let outcome = match (&error, native) {
+                    (TrySelectError::IoError(error), _) => failed(error),
+                    (TrySelectError::Empty, Native::Until(_)) => Outcome::Timeout,
+                    (TrySelectError::Empty, _) => Outcome::Empty,
+                };
+                log(op, None, outcome);
+                return Err(error);
+            }
+        };
+        log(op, None, Outcome::Value(found.len() as u64));
+        let mut results = Vec::with_capacity(found.len());
+        for result in found {
+            let (number, outcome, content) = self.look_at(result);
+            log(Op::SetRecv, self.id(number), outcome);
+            results.push(self.deliver(number, content));
+        }
+        Ok(results)
+    }
+
+    fn replay(
+        &mut self,
+        engine: &'static Engine,
+        op: Op,
+        native: Native,
+        timeout: Duration,
+    ) -> Result<Vec<IpcSelectionResult>, TrySelectError> {
+        match engine.expect(op, None) {
+            Expected::Live => {}
+            Expected::End => self.read_until(engine, Source::Anywhere, true, |_| false),
+            Expected::Event(Event { outcome, .. }) => match outcome {
+                Outcome::Value(count) => {
+                    engine.came_about();
+                    let results: Vec<_> =
+                        (0..count).map_while(|_| self.next_result(engine)).collect();
+                    // Fewer if the thread went live meanwhile.
+                    if count == 0 || !results.is_empty() {
+                        return Ok(results);
+                    }
+                }
+                Outcome::Timeout => {
+                    engine.expire(match native {
+                        Native::Until(deadline) => Some(deadline),
+                        _ => None,
+                    });
+                    return Err(TrySelectError::Empty);
+                }
+                Outcome::Failed { code } => {
+                    engine.came_about();
+                    return Err(TrySelectError::IoError(failure(code)));
+                }
+                _ => {
+                    engine.came_about();
+                    return Err(TrySelectError::Empty);
+                }
+            },
+        }
+        self.live(native, timeout)
+    }
+
+    /// The next result of a recorded selection; `None` if the thread goes live instead.
+    fn next_result(&mut self, engine: &'static Engine) -> Option<IpcSelectionResult> {
+        let event = match engine.expect(Op::SetRecv, None) {
+            Expected::Live => return None,
+            Expected::End => {
+                self.read_until(engine, Source::Anywhere, true, |_| false);
+                return None;
+            }
+            Expected::Event(event) => event,
+        };
+        let source = match event.outcome {
+            Outcome::Message { sender, .. } if sender != ELSEWHERE => Source::Here,
+            _ => Source::Anywhere,
+        };
+        self.read_until(engine, source, false, |set| set.place_of(event).is_some());
+        let at = self.place_of(event)?;
+        let (number, _, content) = self.early.remove(at)?;
+        engine.came_about();
+        Some(self.deliver(number, content))
+    }
+
+    /// Where the result is that `event` names, if it is there.
+    fn place_of(&self, event: Event) -> Option<usize> {
+        self.early.iter().position(|(number, outcome, _)| {
+            *outcome == event.outcome && self.id(*number) == event.channel
+        })
+    }
+
+    /// Reads until `done`, or until the thread goes live.
+    fn read_until(
+        &mut self,
+        engine: &'static Engine,
+        source: Source,
+        at_end: bool,
+        done: impl Fn(&Self) -> bool,
+    ) {
+        let mut listening: Option<Listening> = None;
+        while !done(self) {
+            let found = match &listening {
+                None => self.raw.try_select(),
+                Some(_) => self.raw.try_select_timeout(STEP),
+            };
+            if let Ok(found) = found {
+                for result in found {
+                    let looked_at = self.look_at(result);
+                    self.early.push_back(looked_at);
+                }
+                if let Some(listening) = &listening {
+                    listening.heard();
+                }
+                continue;
+            }
+            let listening = listening.get_or_insert_with(|| engine.listen(source, at_end));
+            if listening.is_released() {
+                return;
+            }
+        }
+    }
+
+    /// Returns what there is: first what was read before.
+    fn live(
+        &mut self,
+        native: Native,
+        timeout: Duration,
+    ) -> Result<Vec<IpcSelectionResult>, TrySelectError> {
+        if self.early.is_empty() {
+            let found = self.natively(native, timeout)?;
+            for result in found {
+                let looked_at = self.look_at(result);
+                self.early.push_back(looked_at);
+            }
+        }
+        let early = std::mem::take(&mut self.early);
+        let deliver = |(number, _, content)| self.deliver(number, content);
+        Ok(early.into_iter().map(deliver).collect())
+    }
+
+    fn id(&self, number: u64) -> Option<ChannelId> {
+        self.members.get(&number).map(|member| member.id)
+    }
+
+    /// What upstream found: the receiver's number, what is logged, and the message.
+    fn look_at(&mut self, result: raw::IpcSelectionResult) -> (u64, Outcome, Option<IpcMessage>) {
+        let (number, content) = match result {
+            raw::IpcSelectionResult::ChannelClosed(number) => {
+                return (number, Outcome::Disconnected, None);
+            }
+            raw::IpcSelectionResult::MessageReceived(number, content) => (number, content),
+        };
+        let Some(member) = self.members.get_mut(&number) else {
+            // Added before this process began to record; there is no such time.
+            let content = IpcMessage(Content::Whole(content));
+            return (number, Outcome::Empty, Some(content));
+        };
+        let (tag, content) = if sent_here(|channels| channels.contains(&member.id)) {
+            match content.to::<Untyped>() {
+                Ok(Untyped(packet)) => (packet.tag, Content::Packet(packet)),
+                // A stamp that lists handles which are not there: nobody of ours wrote it.
+                Err(_) => (None, Content::Packet(Packet::of_bytes(Vec::new()))),
+            }
+        } else {
+            (None, Content::Whole(content))
+        };
+        let outcome = message(member.foreign.tag(tag));
+        (number, outcome, Some(IpcMessage(content)))
+    }
+
+    fn deliver(&mut self, number: u64, content: Option<IpcMessage>) -> IpcSelectionResult {
+        match content {
+            Some(content) => IpcSelectionResult::MessageReceived(number, content),
+            None => {
+                self.members.remove(&number);
+                IpcSelectionResult::ChannelClosed(number)
+            }
+        }
+    }
+}
+
+fn plain(result: raw::IpcSelectionResult) -> IpcSelectionResult {
+    match result {
+        raw::IpcSelectionResult::MessageReceived(number, content) => {
+            IpcSelectionResult::MessageReceived(number, IpcMessage(Content::Whole(content)))
+        }
+        raw::IpcSelectionResult::ChannelClosed(number) => IpcSelectionResult::ChannelClosed(number),
+    }
+}

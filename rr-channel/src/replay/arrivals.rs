@@ -1,0 +1,129 @@
+//! Messages that come through the kernel, and not through the world.
+//!
+//! The world learns of such a message only when a thread reads it. A thread whose log
+//! names one reads its channel, and keeps what comes too early, until that one is there;
+//! meanwhile it waits in the kernel, where nobody can notify it. So it *listens*: it is
+//! known to wait, for whom, and looks every now and then whether it was released.
+
+use std::time::Instant;
+
+use super::report::Cause;
+use super::turns::Next;
+use super::world::Source;
+use super::{Engine, Wait, Want, announce, progress};
+use crate::context;
+use crate::identity::{ChannelId, ThreadId};
+use crate::log::{Event, Op, Outcome};
+use crate::tag::Tag;
+
+/// What the calling thread's log says next.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Expected {
+    /// Nothing: the thread is live.
+    Live,
+    /// It ends here, and it is unknown whether the thread did.
+    End,
+    Event(Event),
+}
+
+impl Engine {
+    /// What the log says about `op`; the thread desynchronises if it says other.
+    pub(crate) fn expect(&self, op: Op, channel: Option<ChannelId>) -> Expected {
+        let (world, next) = self.next_event(context::thread_or_last(), op, channel);
+        drop(world);
+        match next {
+            Next::Live => Expected::Live,
+            Next::End => Expected::End,
+            Next::Event(event) => Expected::Event(event),
+        }
+    }
+
+    /// The event that was expected came about.
+    pub(crate) fn came_about(&self) {
+        self.lock().advance(context::thread_or_last());
+    }
+
+    /// The event that was expected cannot come about any more.
+    pub(crate) fn give_up(&self, expected: Event) {
+        let id = context::thread_or_last();
+        let mut world = self.lock();
+        let known = world.desyncs().len();
+        if !world.is_live(id) {
+            world.desync(id, Cause::Stalled { expected });
+        }
+        announce(&world, known);
+    }
+
+    /// Waits for a recorded timeout, and moves past it.
+    pub(crate) fn expire(&self, deadline: Option<Instant>) {
+        let id = context::thread_or_last();
+        let mut world = self.lock();
+        if let Some(deadline) = deadline {
+            (world, _) = self.wait(world, id, Wait::new(Want::Nothing), Some(deadline));
+        }
+        world.advance(id);
+    }
+
+    /// Whether the log says that the message `tag`, just sent, was refused; `None` if the
+    /// thread is live. Sends that are not refused are not logged.
+    pub(crate) fn was_refused(&self, channel: ChannelId, tag: Tag) -> Option<bool> {
+        let id = context::thread_or_last();
+        let mut world = self.lock();
+        world.step();
+        let thread = world.thread(id);
+        if thread.live {
+            return None;
+        }
+        let refusal = Event {
+            op: Op::Send,
+            channel: Some(channel),
+            outcome: Outcome::Refused {
+                number: tag.number(),
+            },
+        };
+        let next = thread.cursor.as_mut().and_then(|cursor| cursor.peek(0));
+        let refused = next == Some(refusal);
+        if refused {
+            world.advance(id);
+        }
+        Some(refused)
+    }
+
+    /// The calling thread is about to wait in the kernel, for a message from `source`;
+    /// `at_end` if its log ends here.
+    pub(crate) fn listen(&'static self, source: Source, at_end: bool) -> Listening {
+        self.watch.call_once(|| progress::start(self));
+        let id = context::thread_or_last();
+        let mut wait = Wait::new(Want::Nothing);
+        wait.listens = Some(source);
+        wait.end_of_log = at_end;
+        self.lock().begin_wait(id, wait);
+        self.waits.notify_one();
+        Listening { engine: self, id }
+    }
+}
+
+/// The calling thread waits in the kernel, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Listening {
+    engine: &'static Engine,
+    id: ThreadId,
+}
+
+impl Listening {
+    /// A message came, or the end of a channel.
+    pub(crate) fn heard(&self) {
+        self.engine.lock().step();
+    }
+
+    /// Whether the thread was released from its log.
+    pub(crate) fn is_released(&self) -> bool {
+        self.engine.lock().is_live(self.id)
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.engine.lock().end_wait(self.id);
+    }
+}
