@@ -1,9 +1,10 @@
-//! Upstream's own test suite, run through the drop-in.
+//! Upstream's own test suites, run through the drop-ins.
 //!
-//! The tests are those of the published crossbeam-channel of the version in use,
-//! taken from where cargo keeps it, copied to a scratch package next to a crate that
-//! carries upstream's name and re-exports ours, and run in each mode. Nothing of
-//! them is kept in this repository.
+//! The tests are those of the published crossbeam-channel and ipc-channel of the version
+//! in use, taken from where cargo keeps it, copied to a scratch package next to crates that
+//! carry upstream's names and re-export ours, and run in each mode. Nothing of
+//! them is kept in this repository. Of ipc-channel there are all tests but those of its
+//! platform layer, which is not replaced, and of its feature `async`.
 //!
 //! It takes some minutes and a crates registry, so it is asked for explicitly:
 //!
@@ -15,7 +16,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What the published tests use besides the crate itself.
+/// What the published tests of crossbeam-channel use besides the crate itself.
 const MANIFEST: &str = r#"
 [package]
 name = "conformance"
@@ -37,6 +38,48 @@ members = ["shim"]
 
 [profile.dev]
 opt-level = 1
+"#;
+
+/// The same of ipc-channel, whose tests are a part of it, or start a program of it.
+const IPC_MANIFEST: &str = r#"
+[package]
+name = "conformance-ipc"
+version = "0.0.0"
+edition = "2021"
+autobins = false
+
+[lib]
+path = "lib.rs"
+test = false
+
+[[bin]]
+name = "spawn_client_test_helper"
+path = "helper.rs"
+test = false
+
+[dependencies]
+ipc-channel = { path = "shim" }
+
+[dev-dependencies]
+crossbeam-channel = { path = "shim-crossbeam" }
+libc = "0.2"
+serde = { version = "1", features = ["rc"] }
+static_assertions = "1"
+
+[workspace]
+members = ["shim", "shim-crossbeam"]
+
+[profile.dev]
+opt-level = 1
+"#;
+
+/// Where the tests that are a part of ipc-channel find what they take to be around them.
+const IPC_SUITE: &str = r#"
+#![allow(unused_imports, unexpected_cfgs, deprecated)]
+use ipc_channel::{ipc, router, IpcError, SerDeError, TryRecvError, TrySelectError};
+
+#[path = "../test.rs"]
+mod test;
 "#;
 
 /// Tests that choose random numbers, which is no order of messages: upstream calls
@@ -61,9 +104,9 @@ fn cargo() -> Command {
 }
 
 /// Where cargo keeps the published crate, and its version.
-fn published() -> (PathBuf, String) {
+fn published(name: &str) -> (PathBuf, String) {
     let output = cargo()
-        .args(["metadata", "--format-version=1"])
+        .args(["metadata", "--format-version=1", "--all-features"])
         .output()
         .unwrap();
     assert!(
@@ -76,7 +119,7 @@ fn published() -> (PathBuf, String) {
         .as_array()
         .unwrap()
         .iter()
-        .find(|package| package["name"] == "crossbeam-channel")
+        .find(|package| package["name"] == name)
         .unwrap();
     let manifest = Path::new(package["manifest_path"].as_str().unwrap());
     (
@@ -85,28 +128,59 @@ fn published() -> (PathBuf, String) {
     )
 }
 
-/// A package with the published tests, below `dir`.
-fn lay_out(dir: &Path) {
-    let (source, version) = published();
-    fs::create_dir_all(dir.join("shim/src")).unwrap();
-    fs::create_dir_all(dir.join("tests")).unwrap();
-    fs::write(dir.join("Cargo.toml"), MANIFEST).unwrap();
-    fs::write(dir.join("lib.rs"), "").unwrap();
-    let shim = format!(
-        "[package]\nname = \"crossbeam-channel\"\nversion = \"{version}\"\nedition = \"2021\"\n\n\
-         [dependencies]\nrr-channel = {{ path = {:?} }}\n",
+/// A crate below `dir` that has a published one's name and version, and is `module`.
+fn shim(dir: &Path, name: &str, version: &str, module: &str) {
+    fs::create_dir_all(dir.join("src")).unwrap();
+    let manifest = format!(
+        "[package]\nname = \"{name}\"\nversion = \"{version}\"\nedition = \"2021\"\n\n\
+         [dependencies]\nrr-channel = {{ path = {:?}, features = [\"ipc_channel\"] }}\n",
         env!("CARGO_MANIFEST_DIR")
     );
-    fs::write(dir.join("shim/Cargo.toml"), shim).unwrap();
-    fs::write(
-        dir.join("shim/src/lib.rs"),
-        "pub use rr_channel::crossbeam_channel::*;\n",
-    )
-    .unwrap();
+    fs::write(dir.join("Cargo.toml"), manifest).unwrap();
+    let code = format!("pub use rr_channel::{module}::*;\n");
+    fs::write(dir.join("src/lib.rs"), code).unwrap();
+}
+
+fn copy_tests(source: &Path, dir: &Path) {
+    fs::create_dir_all(dir.join("tests")).unwrap();
     for entry in fs::read_dir(source.join("tests")).unwrap() {
         let path = entry.unwrap().path();
         fs::copy(&path, dir.join("tests").join(path.file_name().unwrap())).unwrap();
     }
+}
+
+/// A package with the published tests of crossbeam-channel, below `dir`.
+fn lay_out(dir: &Path) {
+    let (source, version) = published("crossbeam-channel");
+    fs::write(dir.join("Cargo.toml"), MANIFEST).unwrap();
+    fs::write(dir.join("lib.rs"), "").unwrap();
+    shim(
+        &dir.join("shim"),
+        "crossbeam-channel",
+        &version,
+        "crossbeam_channel",
+    );
+    copy_tests(&source, dir);
+}
+
+/// A package with the published tests of ipc-channel, below `dir`.
+fn lay_out_ipc(dir: &Path) {
+    let (source, version) = published("ipc-channel");
+    let (_, of_crossbeam) = published("crossbeam-channel");
+    fs::write(dir.join("Cargo.toml"), IPC_MANIFEST).unwrap();
+    fs::write(dir.join("lib.rs"), "").unwrap();
+    shim(&dir.join("shim"), "ipc-channel", &version, "ipc_channel");
+    shim(
+        &dir.join("shim-crossbeam"),
+        "crossbeam-channel",
+        &of_crossbeam,
+        "crossbeam_channel",
+    );
+    copy_tests(&source, dir);
+    fs::copy(source.join("src/test.rs"), dir.join("test.rs")).unwrap();
+    fs::write(dir.join("tests/suite.rs"), IPC_SUITE).unwrap();
+    let helper = source.join("src/bin/spawn_client_test_helper.rs");
+    fs::copy(helper, dir.join("helper.rs")).unwrap();
 }
 
 /// Builds the tests: each suite's name and executable.
@@ -185,11 +259,8 @@ fn run(executable: &Path, name: &str, mode: &str, log: &Path) -> Counts {
     }
 }
 
-#[test]
-#[ignore = "takes minutes, and a crates registry"]
-fn upstreams_tests_pass_in_every_mode() {
-    let dir = tempfile::tempdir().unwrap();
-    lay_out(dir.path());
+/// Runs the tests of the package in `dir` in each mode; how many desynchronised.
+fn check(dir: &Path) -> usize {
     let mut total = [0; 3];
     let mut failed = 0;
     let mut desyncs = 0;
@@ -197,8 +268,8 @@ fn upstreams_tests_pass_in_every_mode() {
         "{:16} {:>8} {:>8} {:>8} {:>8}",
         "suite", "off", "record", "replay", "desyncs"
     );
-    for (name, executable) in build(dir.path()) {
-        let log = dir.path().join(format!("{name}.log"));
+    for (name, executable) in build(dir) {
+        let log = dir.join(format!("{name}.log"));
         let counts = ["off", "record", "replay"].map(|mode| run(&executable, &name, mode, &log));
         let [off, record, replay] = &counts;
         println!(
@@ -217,4 +288,21 @@ fn upstreams_tests_pass_in_every_mode() {
         (failed, off > 0, off == record, off == replay),
         (0, true, true, true)
     );
+    desyncs
+}
+
+#[test]
+#[ignore = "takes minutes, and a crates registry"]
+fn upstreams_tests_pass_in_every_mode() {
+    let dir = tempfile::tempdir().unwrap();
+    lay_out(dir.path());
+    check(dir.path());
+}
+
+#[test]
+#[ignore = "takes minutes, and a crates registry"]
+fn the_tests_of_ipc_channel_pass_in_every_mode() {
+    let dir = tempfile::tempdir().unwrap();
+    lay_out_ipc(dir.path());
+    assert_eq!(check(dir.path()), 0);
 }
