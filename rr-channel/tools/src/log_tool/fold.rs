@@ -61,7 +61,7 @@ fn continues(run: &Run, event: &Event) -> bool {
             // The run's second event decides whether numbers grow or stay.
             let grows = number(&run.first.outcome) != Some(last);
             let step = match event.outcome {
-                Outcome::Arm(_) | Outcome::Value(_) => 0,
+                Outcome::Arm(_) | Outcome::Value(_) | Outcome::Failed { .. } => 0,
                 _ if run.count == 1 || grows => 1,
                 _ => 0,
             };

@@ -239,6 +239,7 @@ pub(super) const fn number(outcome: &Outcome) -> Option<u64> {
         | Outcome::Woken { number, .. }
         | Outcome::Sent { slot: number }
         | Outcome::Value(number)
+        | Outcome::Failed { code: number }
         | Outcome::Turn { ticket: number } => Some(number),
         Outcome::Arm(arm) => Some(arm as u64),
         _ => None,
