@@ -7,6 +7,10 @@
 //! as soon as one end is elsewhere.) A receiver reads on until it finds the message that
 //! its log names; what it reads before waits in its [`Inbox`], and goes where it goes.
 //!
+//! That keeps a sender from waiting for room in the channel that is being read, and not in
+//! others. A sender that comes later there than in its recording may find no room, and
+//! its message not come: the search for stalls ends that, by a desynchronisation.
+//!
 //! **Invariant:** no lock and no inbox is held while upstream reads a message, which may
 //! run the program's code.
 

@@ -25,8 +25,9 @@ use crate::log::{Event, Op, Outcome};
 use crate::replay::{Engine, Expected, Listening, Native, Source};
 
 /// The channels into which threads of this process have sent. Whatever else arrives there
-/// from other processes must hold no handles, if it arrives at a set: it is taken out of
-/// upstream's hands before its type is known.
+/// from other processes must hold no handles, if it arrives at a set: without a stamp
+/// nobody knows how many there are before its type is known, and whether there is a stamp
+/// upstream tells only to who takes the message.
 static SENT_HERE: Mutex<Option<FxHashSet<ChannelId>>> = Mutex::new(None);
 
 fn sent_here<R>(f: impl FnOnce(&mut FxHashSet<ChannelId>) -> R) -> R {

@@ -439,3 +439,89 @@ pub(super) fn plain_bytes(mut data: Vec<u8>) -> Vec<u8> {
     unstamp(&mut data);
     data
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn tag() -> Tag {
+        Tag::new(ThreadId(3), 77)
+    }
+
+    fn entries() -> Vec<Entry> {
+        Kind::ALL
+            .iter()
+            .zip(0..)
+            .map(|(kind, n)| Entry {
+                index: n as usize,
+                kind: *kind,
+                id: ChannelId {
+                    creator: ThreadId(n),
+                    number: 100 + n,
+                },
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_stamp_reads_back_and_leaves_the_value() {
+        let mut data = [&b"value"[..], &stamp(&entries(), tag())].concat();
+        let read = unstamp(&mut data).unwrap();
+        assert_eq!(data, b"value");
+        assert_eq!(read.tag, Some(tag()));
+        assert_eq!(format!("{:?}", read.entries), format!("{:?}", entries()));
+    }
+
+    #[test]
+    fn another_process_s_stamp_has_no_tag() {
+        let mut data = stamp(&entries(), tag());
+        let at = data.len() - MAGIC.len() - 1;
+        data[at] ^= 1;
+        let read = unstamp(&mut data).unwrap();
+        assert_eq!((read.tag, read.entries.len()), (None, 5));
+    }
+
+    /// What a receiver does that knows nothing of stamps.
+    #[test]
+    fn a_plain_receiver_does_not_see_a_stamp() {
+        let value = ("text".to_owned(), vec![1_u16, 2], Some(-3));
+        let plain = postcard::to_stdvec(&value).unwrap();
+        let outgoing = |tag| Outgoing {
+            value: value.clone(),
+            tag,
+        };
+        let unstamped = postcard::to_stdvec(&outgoing(None)).unwrap();
+        let stamped = postcard::to_stdvec(&outgoing(Some(tag()))).unwrap();
+        assert_eq!(unstamped, plain);
+        assert!(stamped.len() > plain.len() && stamped.starts_with(&plain));
+        let read: (String, Vec<u16>, Option<i32>) = postcard::from_bytes(&stamped).unwrap();
+        assert_eq!(read, value);
+    }
+
+    /// A value that is not what it says, or not all of what was sent.
+    #[test]
+    fn a_plain_message_is_foreign_whatever_it_holds() {
+        let (tx, rx) = raw::channel::<(u8, u64)>().unwrap();
+        tx.send((1, 2)).unwrap();
+        let rx: raw::IpcReceiver<Arrival<u8>> = rx.to_opaque().to();
+        let arrival = rx.recv().unwrap();
+        assert_eq!(arrival.tag(), None);
+        assert_eq!(arrival.open().unwrap(), 1);
+    }
+
+    proptest! {
+        #[test]
+        fn any_end_of_a_message_is_read_without_panic(
+            mut data in prop::collection::vec(any::<u8>(), 0..80),
+            magic in any::<bool>(),
+        ) {
+            if magic {
+                data.extend_from_slice(&MAGIC);
+            }
+            let before = data.clone();
+            unstamp(&mut data);
+            prop_assert!(before.starts_with(&data));
+        }
+    }
+}

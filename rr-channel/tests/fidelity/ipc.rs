@@ -25,6 +25,10 @@ pub(crate) fn run(program: &str) -> Outcome {
         "timeouts" => timeouts(),
         "refused" => refused(),
         "bytes" => bytes(),
+        "big" => big(),
+        "killed" => killed(),
+        "withheld" => withheld(),
+        "withheld_from_set" => withheld_from_set(),
         "set" => set(),
         "try_select" => try_select(),
         "router" => router(),
@@ -179,6 +183,102 @@ fn bytes() -> Outcome {
     }
     join(handles);
     vec![line("main", &seen)]
+}
+
+/// Messages that upstream sends in pieces, and more of them than a channel holds.
+fn big() -> Outcome {
+    let (tx, rx) = ipc::channel::<(usize, Vec<u8>)>().unwrap();
+    let senders: Vec<_> = (0..3)
+        .map(|who| {
+            let tx = tx.clone();
+            thread::spawn(move || {
+                for n in 0..250 {
+                    let len = if n % 125 == who { 300_000 } else { n };
+                    tx.send((who, vec![who as u8; len])).unwrap();
+                }
+            })
+        })
+        .collect();
+    drop(tx);
+    let mut seen = Vec::new();
+    while let Ok((who, bytes)) = rx.recv() {
+        assert!(bytes.iter().all(|byte| usize::from(*byte) == who));
+        seen.push((who, bytes.len()));
+        pause(who, bytes.len());
+    }
+    join(senders);
+    vec![line("main", &seen)]
+}
+
+/// The process dies while its threads send.
+fn killed() -> Outcome {
+    let (tx, rx) = ipc::channel::<Item>().unwrap();
+    let mut set = IpcReceiverSet::new().unwrap();
+    for who in 0..3 {
+        let tx = tx.clone();
+        let (to_set, of_set) = ipc::channel::<Item>().unwrap();
+        set.add(of_set).unwrap();
+        // Fewer than the channel has room for: what room a sender finds is not replayed.
+        thread::spawn(move || {
+            for n in 0..60 {
+                tx.send((who, n)).unwrap();
+                to_set.send((who, n)).unwrap();
+            }
+            loop {
+                thread::park();
+            }
+        });
+    }
+    let mut seen = Vec::new();
+    let mut batches = Vec::new();
+    for n in 0..100 {
+        seen.push(rx.recv().unwrap());
+        if n % 10 == 0 {
+            let results = set.try_select().unwrap_or_default();
+            batches.push(batch(results, &mut 0));
+        }
+    }
+    println!("\noutcome: {seen:?} {batches:?}");
+    let pid = std::process::id().to_string();
+    let _ = Command::new("kill").args(["-9", &pid]).status();
+    unreachable!("killed");
+}
+
+/// With `DIVERGE`, the recorded message never comes, and nobody else moves.
+fn withheld() -> Outcome {
+    let diverge = std::env::var_os("DIVERGE").is_some();
+    let (tx, rx) = ipc::channel::<Item>().unwrap();
+    let first = tx.clone();
+    let silent = thread::spawn(move || {
+        if !diverge {
+            first.send((1, 1)).unwrap();
+        }
+    });
+    silent.join().unwrap();
+    let other = tx.clone();
+    let other = thread::spawn(move || other.send((2, 2)).unwrap());
+    other.join().unwrap();
+    let seen = rx.recv().unwrap();
+    drop(tx);
+    vec![line("got", &seen)]
+}
+
+/// The same of a set.
+fn withheld_from_set() -> Outcome {
+    let diverge = std::env::var_os("DIVERGE").is_some();
+    let mut set = IpcReceiverSet::new().unwrap();
+    let channels: Vec<_> = (0..2).map(|_| ipc::channel::<Item>().unwrap()).collect();
+    let mut senders = Vec::new();
+    for (tx, rx) in channels {
+        set.add(rx).unwrap();
+        senders.push(tx);
+    }
+    let of_thread = senders.clone();
+    let sender = thread::spawn(move || of_thread[usize::from(diverge)].send((3, 3)).unwrap());
+    sender.join().unwrap();
+    let seen = batch(set.select().unwrap(), &mut 0);
+    drop(senders);
+    vec![line("got", &seen)]
 }
 
 /// A set of three channels, each with its sender or senders.

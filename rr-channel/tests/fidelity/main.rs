@@ -321,6 +321,11 @@ fn ipc_channels_of_bytes() {
 }
 
 #[test]
+fn ipc_messages_that_are_big_or_many() {
+    check("ipc big");
+}
+
+#[test]
 fn sets_of_ipc_receivers() {
     check("ipc set");
 }
@@ -495,7 +500,7 @@ fn off_leaves_no_trace() {
 /// to the crash, and replay must come to the same place.
 #[test]
 fn a_recording_survives_sigkill() {
-    for program in ["killed", "killed_with_locks"] {
+    for program in ["killed", "killed_with_locks", "ipc killed"] {
         let dir = tempfile::tempdir().unwrap();
         let recorded = record(program, dir.path());
         assert!(!recorded.status.success());
@@ -555,6 +560,19 @@ fn a_replay_that_cannot_go_on_goes_live() {
         replayed.stderr
     );
     assert_eq!(replayed.outcome, ["got the other message"]);
+}
+
+#[test]
+fn a_replay_whose_ipc_message_does_not_come_goes_live() {
+    for (program, outcome) in [
+        ("ipc withheld", "got (2, 2)"),
+        ("ipc withheld_from_set", "got [(1, Some((3, 3)))]"),
+    ] {
+        let (_, replayed) = diverge(program);
+        let stalled = "which nobody is left to bring about";
+        assert!(replayed.stderr.contains(stalled), "{}", replayed.stderr);
+        assert_eq!(replayed.outcome, [outcome]);
+    }
 }
 
 /// Threads that leave their logs take locks as they like, and those that still follow
