@@ -120,7 +120,11 @@ fn reference(store: &Store, effect: &Effect) -> Option<()> {
     let path = path_of(effect).as_path();
     // Effects name files in directories, not behind links.
     let parent = fs::symlink_metadata(path.parent()?).is_ok_and(|parent| parent.is_dir());
-    let found = fs::symlink_metadata(path).ok();
+    let found = match fs::symlink_metadata(path) {
+        // Behind links that lead to each other nothing can be looked at.
+        Err(error) if error.raw_os_error() == Some(libc::ELOOP) => return None,
+        found => found.ok(),
+    };
     let is_dir = found.as_ref().is_some_and(fs::Metadata::is_dir);
     let is_file = found.as_ref().is_some_and(fs::Metadata::is_file);
     let removing = matches!(effect, Effect::Remove { .. } | Effect::RemoveDir { .. });

@@ -207,7 +207,13 @@ impl Sketch {
                 return wrong("is not there");
             }
             (Effect::Chmod { .. }, Kind::Symlink) => return wrong("is a symbolic link"),
-            // What it could be written with before says nothing any more.
+            // What it could be written with before says nothing any more. What
+            // is in a directory stays there.
+            (Effect::Chmod { .. }, Kind::Directory) => {
+                if !self.changed.contains_key(path.as_path()) {
+                    self.writable.insert(path.to_path_buf(), true);
+                }
+            }
             (Effect::Chmod { .. }, _) => self.set(path, before),
             (Effect::SetTimes { .. }, _) => {}
         }

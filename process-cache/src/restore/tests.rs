@@ -376,6 +376,19 @@ fn names_can_change_their_kind() {
 }
 
 #[test]
+fn what_is_in_a_directory_that_gets_another_mode_is_seen() {
+    let place = Place::new();
+    fs::create_dir_all(place.path("dir/sub")).unwrap();
+    let chmod = Effect::Chmod {
+        path: place.path("dir").as_path().into(),
+        mode: 0o755,
+    };
+    let write = place.write("dir/sub", b"1", false, Time::Present);
+    let error = place.apply(&[chmod, write]).expect_err("a directory");
+    assert!(error.is_clean(), "{error}");
+}
+
+#[test]
 fn a_temporary_file_does_not_keep_a_directory() {
     let place = Place::new();
     fs::create_dir(place.path("dir")).unwrap();
