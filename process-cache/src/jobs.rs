@@ -1,7 +1,7 @@
 //! Work in the background that somebody waits for at the end.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use ptrace_async::runtime::Background;
@@ -44,11 +44,7 @@ impl Jobs {
 
     /// Has `job` done.
     pub fn submit(&mut self, job: impl FnOnce() + Send + 'static) {
-        let busy = *self
-            .outstanding
-            .0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let busy = *self.open();
         if self.threads.len() < self.wanted.min(busy + 1) {
             let receiver = self.receiver.clone();
             let background = self.background.clone();
@@ -76,8 +72,8 @@ impl Jobs {
             job();
             return;
         }
+        *self.open() += 1;
         let outstanding = self.outstanding.clone();
-        *outstanding.0.lock().unwrap_or_else(PoisonError::into_inner) += 1;
         let job = move || {
             // Counted down also when the job panics.
             let _done = Done(outstanding);
@@ -89,14 +85,20 @@ impl Jobs {
         }
     }
 
+    /// How many jobs are not done.
+    fn open(&self) -> MutexGuard<'_, usize> {
+        let (count, _) = &*self.outstanding;
+        count.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Something that waits (elsewhere) until no job is left, if there is
     /// one. Nothing else is to be done meanwhile.
     pub fn drained(&self) -> Option<impl FnOnce() + Send + 'static> {
-        let outstanding = self.outstanding.clone();
-        if *outstanding.0.lock().unwrap_or_else(PoisonError::into_inner) == 0 {
+        if *self.open() == 0 {
             return None;
         }
         self.background.anywhere();
+        let outstanding = self.outstanding.clone();
         Some(move || {
             let (count, changed) = &*outstanding;
             let mut count = count.lock().unwrap_or_else(PoisonError::into_inner);

@@ -17,10 +17,10 @@
 //! comes, so a later effect is never older than an earlier one and nothing lies
 //! in the future. All effects together may take less than a tick of that clock,
 //! and build tools compare times: files whose times differed when the program
-//! made them get times that differ, in the same order, just below the first
-//! tick after the effects began (see `commit::Ages`). Explicit times of directories are set last, because making entries
-//! changes them.
+//! made them get times that differ, in the same order (see `ages`). Explicit
+//! times of directories are set last, because making entries changes them.
 
+mod ages;
 mod commit;
 mod sketch;
 mod stage;

@@ -224,6 +224,15 @@ impl Session {
         &mut self.units[id.0 as usize]
     }
 
+    /// The number of what is noted as it was when the change that is being
+    /// applied began.
+    pub fn at_beginning(&mut self) -> u64 {
+        match self.began {
+            Some(began) => began,
+            None => self.tick(),
+        }
+    }
+
     /// A unit's change of a name by the call that is being applied, done at
     /// `seq`; `initial` is what was there before.
     pub fn change(

@@ -472,7 +472,7 @@ mod tests {
             path: path.clone(),
             follow: false,
         };
-        // (seen from 2 to 5, the facts): the call runs from 1 to 4.
+        // What is seen from 2 on; the call runs from 1 to 4.
         for seen in [
             vec![found()],
             vec![found(), found()],

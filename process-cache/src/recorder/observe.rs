@@ -268,7 +268,7 @@ impl Session {
     /// Notes what kind of thing was there (by canonical path) when the change
     /// that is being applied began.
     pub(super) fn expect_kind(&mut self, unit: UnitId, path: &FilePath, initial: Option<&Stat>) {
-        let seq = self.began.unwrap_or_else(|| self.tick());
+        let seq = self.at_beginning();
         self.note_kind(seq, unit, path, initial);
     }
 

@@ -333,7 +333,7 @@ impl Session {
             _ => Answer::Writable,
         };
         let query = Query::Target(resource.clone());
-        let seq = self.began.unwrap_or_else(|| self.tick());
+        let seq = self.at_beginning();
         let observed = Observed::Answer(answer);
         self.unit(unit)
             .observe(seq, query, observed, resource.clone());

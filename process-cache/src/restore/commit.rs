@@ -20,7 +20,6 @@ pub(super) fn run(
     mut options: Options<'_>,
 ) -> Result<Restored> {
     stages.committed = true;
-    let begun = coarse_now();
     let total = effects
         .iter()
         .filter_map(content_of)
@@ -44,7 +43,7 @@ pub(super) fn run(
             progress(restored.bytes + restored.kept, total);
         }
     }
-    Ages::apply(begun, effects, options.ages);
+    super::ages::apply(effects, options.ages);
     if let Some(world) = options.world {
         for effect in effects {
             if let Effect::Write { path, content, .. } = effect {
@@ -61,55 +60,7 @@ pub(super) fn run(
     Ok(restored)
 }
 
-/// Gives files times that differ where they differed when they were made.
-///
-/// The times lie between two ticks of the clock that writing takes them from:
-/// after the one in which the effects began, so above all that was written
-/// before, and not after the present one, so not above anything written later.
-struct Ages;
-
-impl Ages {
-    fn apply(begun: i128, effects: &[Effect], ages: &[u32]) {
-        let Some(youngest) = ages.iter().copied().max().filter(|age| *age > 1) else {
-            return;
-        };
-        let tick = loop {
-            let now = coarse_now();
-            if now > begun {
-                break now;
-            }
-            std::thread::sleep(std::time::Duration::from_micros(200));
-        };
-        // A nanosecond each, if so many fit.
-        let room = u64::try_from(tick - begun - 1).unwrap_or(0);
-        for (effect, age) in effects.iter().zip(ages).filter(|(_, age)| **age > 0) {
-            let before = u64::from(youngest - age).min(room);
-            let time = Timestamps {
-                last_access: Timespec {
-                    tv_sec: 0,
-                    tv_nsec: UTIME_OMIT,
-                },
-                last_modification: timespec(tick - i128::from(before)),
-            };
-            // Who may write a file need not own it: then writing has given it
-            // the present.
-            let _ = rustix::fs::utimensat(
-                CWD,
-                super::path_of(effect).as_path(),
-                &time,
-                AtFlags::SYMLINK_NOFOLLOW,
-            );
-        }
-    }
-}
-
-/// The clock that file times are taken from (ns since the epoch).
-fn coarse_now() -> i128 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
-    i128::from(now.tv_sec) * 1_000_000_000 + i128::from(now.tv_nsec)
-}
-
-fn timespec(ns: i128) -> Timespec {
+pub(super) fn timespec(ns: i128) -> Timespec {
     Timespec {
         tv_sec: i64::try_from(ns.div_euclid(1_000_000_000)).unwrap_or(i64::MAX),
         tv_nsec: ns.rem_euclid(1_000_000_000) as _,
