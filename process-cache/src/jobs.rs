@@ -1,5 +1,6 @@
 //! Work in the background that somebody waits for at the end.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -20,6 +21,19 @@ pub struct Jobs {
     pub background: Background,
     /// How many threads there may be.
     wanted: usize,
+    ending: Ending,
+}
+
+/// Whether somebody waits for the jobs and nothing else is left to do: what is
+/// only useful for later work can be left undone.
+#[derive(Debug, Clone, Default)]
+pub struct Ending(Arc<AtomicBool>);
+
+impl Ending {
+    /// Whether it has come to that.
+    pub fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 impl Default for Jobs {
@@ -39,13 +53,20 @@ impl Jobs {
             outstanding: Arc::default(),
             background: Background::default(),
             wanted: std::thread::available_parallelism().map_or(2, |n| n.get().clamp(2, 8)),
+            ending: Ending::default(),
         }
+    }
+
+    /// Tells jobs when the end has come.
+    pub fn ending(&self) -> Ending {
+        self.ending.clone()
     }
 
     /// Has `job` done.
     pub fn submit(&mut self, job: impl FnOnce() + Send + 'static) {
         let busy = *self.open();
-        if self.threads.len() < self.wanted.min(busy + 1) {
+        let useful = self.background.cpus().unwrap_or(usize::MAX).max(1);
+        if self.threads.len() < self.wanted.min(busy + 1).min(useful) {
             let receiver = self.receiver.clone();
             let background = self.background.clone();
             let thread = std::thread::Builder::new()
@@ -91,15 +112,22 @@ impl Jobs {
         count.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Something that waits (elsewhere) until no job is left, if there is
-    /// one. Nothing else is to be done meanwhile.
+    /// Something that waits (elsewhere) until no job is left, and helps with
+    /// them, if there is one. Nothing else is to be done meanwhile.
     pub fn drained(&self) -> Option<impl FnOnce() + Send + 'static> {
         if *self.open() == 0 {
             return None;
         }
+        self.ending.0.store(true, Ordering::Relaxed);
         self.background.anywhere();
         let outstanding = self.outstanding.clone();
+        let receiver = self.receiver.clone();
         Some(move || {
+            // Whoever holds the receiver waits for jobs: there are none then.
+            let next = || receiver.try_lock().ok()?.try_recv().ok();
+            while let Some(job) = next() {
+                job();
+            }
             let (count, changed) = &*outstanding;
             let mut count = count.lock().unwrap_or_else(PoisonError::into_inner);
             while *count > 0 {
@@ -110,6 +138,7 @@ impl Jobs {
 
     /// Waits until all jobs are done, and ends the threads.
     pub fn finish(&mut self) {
+        self.ending.0.store(true, Ordering::Relaxed);
         self.sender = None;
         for thread in self.threads.drain(..) {
             // A job that panicked has already said so.

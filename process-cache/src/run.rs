@@ -30,7 +30,7 @@ use crate::store::{Lookup, Store};
 use crate::tracer::{Notice, Tracer, describe};
 use crate::unit::display_argv;
 use crate::world::World;
-use crate::{machine, os, restore};
+use crate::{ahead, machine, os, restore};
 
 /// How a command is run.
 #[derive(Debug, Clone, Default)]
@@ -74,7 +74,8 @@ pub fn run(plan: &Plan, store: Store) -> anyhow::Error {
         Ok(program) => program,
         Err(error) => return error.into(),
     };
-    let execution = execution(&program, plan.settings.strict);
+    let mut model = Processes::new();
+    let execution = execution(&program, plan.settings.strict, &mut model);
     if let Err(error) = can_execute(&execution.path) {
         // As shells say it: 127 for what is not there, 126 for what is no
         // program.
@@ -108,14 +109,23 @@ pub fn run(plan: &Plan, store: Store) -> anyhow::Error {
         tell(plan, &report, None);
         return Untraced.into();
     }
-    trace(
-        plan,
-        program,
-        store,
-        world,
-        (keyed, miss),
-        execution.machine,
-    )
+    let found = Found {
+        keyed,
+        miss,
+        machine: execution.machine,
+        model,
+    };
+    trace(plan, program, store, world, found)
+}
+
+/// What is known of the command before it is traced.
+struct Found {
+    keyed: Result<Keyed, Unkeyed>,
+    /// Why there is no result.
+    miss: String,
+    machine: crate::fact::Digest,
+    /// This process, which the command's is a copy of.
+    model: Processes,
 }
 
 /// What is reported of a command that is not traced.
@@ -306,7 +316,8 @@ fn end(ending: Ending) -> ! {
 }
 
 /// What the command's execve is going to be.
-fn execution(program: &Program, strict: bool) -> Execution {
+/// `model` takes in this process.
+fn execution(program: &Program, strict: bool, model: &mut Processes) -> Execution {
     let cwd = std::env::current_dir().unwrap_or_default();
     let chosen = program.candidates.iter().find(|candidate| {
         let path = Path::new(std::ffi::OsStr::from_bytes(candidate.as_bytes()));
@@ -328,7 +339,6 @@ fn execution(program: &Program, strict: bool) -> Execution {
     let bytes = |list: &[std::ffi::CString]| list.iter().map(|s| s.as_bytes().to_vec()).collect();
     let argv: Vec<Vec<u8>> = bytes(&program.argv);
     let envp: Vec<Vec<u8>> = bytes(&program.envp);
-    let mut model = Processes::new();
     let own = std::process::id() as Tid;
     let mut descriptors = Vec::new();
     let mut same = |one, other| os::same_description(own, one, other);
@@ -373,8 +383,7 @@ fn trace(
     mut program: Program,
     store: Arc<Store>,
     world: Arc<World>,
-    root: (Result<Keyed, Unkeyed>, String),
-    machine: crate::fact::Digest,
+    found: Found,
 ) -> anyhow::Error {
     let (from_tracer, to_front) = match io::pipe() {
         Ok(pipe) => pipe,
@@ -433,7 +442,7 @@ fn trace(
                 std::process::exit(1);
             }
             let tell = Rc::new(RefCell::new(to_front));
-            let result = serve(plan, &program, store, world, root, machine, tell.clone());
+            let result = serve(plan, &program, store, world, found, tell.clone());
             if let Err(error) = result {
                 send(&tell, &Message::Failed(error.to_string()));
             }
@@ -502,8 +511,7 @@ fn serve(
     program: &Program,
     store: Arc<Store>,
     world: Arc<World>,
-    root: (Result<Keyed, Unkeyed>, String),
-    machine: crate::fact::Digest,
+    found: Found,
     to_front: Rc<RefCell<io::PipeWriter>>,
 ) -> io::Result<()> {
     let filter = filter::watching();
@@ -526,6 +534,10 @@ fn serve(
     os::let_go_of_streams();
     let mut session = Session::new(plan.settings.clone(), store.clone(), world.clone());
     session.jobs.background = runtime.handle().background();
+    session.model = found.model;
+    if let Ok(keyed) = &found.keyed {
+        ahead::digest(&mut session.jobs, &store, &world, keyed.key);
+    }
     let report = session.report.clone();
     let session = Rc::new(RefCell::new(session));
     let told_plan = plan.clone();
@@ -555,8 +567,8 @@ fn serve(
     let tracer = Tracer {
         session: session.clone(),
         handle: runtime.handle(),
-        machine,
-        root: Rc::new(root),
+        machine: found.machine,
+        root: Rc::new((found.keyed, found.miss)),
         min_us: plan.min_us,
         notify: Rc::new(notify),
         filtered: !plan.no_seccomp,

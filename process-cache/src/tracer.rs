@@ -122,10 +122,17 @@ impl Tracer {
     /// The first task: what it has open belongs to the outside.
     fn adopt(&self, tid: Tid) {
         let mut session = self.session.borrow_mut();
-        // The child is ours and stopped, so this can only fail if it was
-        // killed; then nothing follows.
-        let mut same = |one, other| crate::os::same_description(tid, one, other);
-        let _ = session.model.adopt_comparing(tid, tid, &mut same);
+        // It is a copy of the front, in all that it keeps when it executes.
+        let front = session.front;
+        if session.model.tasks().any(|task| task == front) {
+            let _ = session.model.spawned(front, tid, 0);
+            session.model.exited(front);
+        } else {
+            // The child is ours and stopped, so this can only fail if it was
+            // killed; then nothing follows.
+            let mut same = |one, other| crate::os::same_description(tid, one, other);
+            let _ = session.model.adopt_comparing(tid, tid, &mut same);
+        }
         session.first = tid;
         let outside = Unit::new(OUTSIDE, None, 0, 0);
         session.units.push(outside);

@@ -10,6 +10,7 @@
 //! [`Answer::Unknown`], which equals no stored answer.
 
 mod content;
+mod devices;
 mod listing;
 mod metadata;
 
@@ -18,9 +19,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::path::Path;
-use std::sync::Mutex;
 
-use rustc_hash::FxHashMap;
 use rustix::fs::{Access, AtFlags, CWD, FileType, Stat};
 use rustix::io::Errno;
 
@@ -30,6 +29,7 @@ use crate::store::{DigestTable, FileKey, Trust};
 
 use content::Need;
 pub use content::Scanner;
+use devices::Devices;
 
 /// Answers queries, remembering digests of files in a [`DigestTable`]. Shared
 /// by reference among threads.
@@ -37,8 +37,7 @@ pub use content::Scanner;
 pub struct World {
     table: DigestTable,
     scanner: Option<Scanner>,
-    /// Whether a device's files change without their times telling.
-    volatile: Mutex<FxHashMap<u64, bool>>,
+    devices: Devices,
 }
 
 impl World {
@@ -47,7 +46,7 @@ impl World {
         Self {
             table,
             scanner: None,
-            volatile: Mutex::default(),
+            devices: Devices::default(),
         }
     }
 
@@ -194,14 +193,49 @@ impl World {
     }
 
     /// Remembers, for this run only, that the file has this content now: the
-    /// caller has just written it or secured its copy, and knows that nobody
-    /// else writes it.
+    /// caller has just written it, and knows that nobody else writes it.
     pub fn learn(&self, path: &Path, digest: Digest) {
         if let Ok(stat) = rustix::fs::lstat(path)
             && is(&stat, FileType::RegularFile)
             && let Some(key) = FileKey::of(&stat)
         {
             self.table.insert(&key, digest, 0, Trust::ThisRun);
+        }
+    }
+
+    /// Remembers that this content was read from the file at `path`, which was
+    /// in the state `before` when reading began. The caller knows that none of
+    /// the traced programs writes it meanwhile.
+    pub fn learn_read(&self, path: &Path, before: &Stat, digest: Digest) {
+        let Ok(now) = rustix::fs::lstat(path) else {
+            return;
+        };
+        let Some(key) = FileKey::of(&now).filter(|_| is(&now, FileType::RegularFile)) else {
+            return;
+        };
+        if FileKey::of(before) != Some(key) {
+            return;
+        }
+        let trust = if self.tells_changes(&now, || rustix::fs::statfs(path)) {
+            Trust::Distinct
+        } else {
+            Trust::ThisRun
+        };
+        self.table.insert(&key, digest, 0, trust);
+    }
+
+    /// Sees to it that the digest is known of what is at `path`, if that is a
+    /// regular file of at most `longest` bytes.
+    pub fn digest_ahead(&self, path: &FilePath, longest: u64) {
+        if private(path).is_none()
+            && let Ok(stat) = rustix::fs::stat(path.as_path())
+            && is(&stat, FileType::RegularFile)
+            && stat.st_size.unsigned_abs() <= longest
+            && !self.is_volatile(&stat, || rustix::fs::statfs(path.as_path()))
+            && self.can_be_kept(path, &stat)
+        {
+            // Whoever asks gets the error.
+            let _ = self.digest_at(path, &stat, Need::Digest);
         }
     }
 

@@ -13,8 +13,9 @@ use std::sync::atomic::Ordering;
 use super::error::{Result, StoreError};
 use super::tree::{Leaf, MAX_LEAVES, OutcomeRef, Tree, canonical};
 use super::{DAY, SHARD, Store, codec, now, sharded};
-use crate::fact::{Answer, Digest, Fact, Query};
+use crate::fact::{Answer, Digest, Fact, Query, TimeUse};
 use crate::outcome::{Effect, Outcome, StreamData};
+use crate::path::FilePath;
 
 /// Outcomes up to this length are kept in the tree itself.
 const INLINE: usize = 1024;
@@ -101,6 +102,23 @@ impl Store {
             }),
             (Err(None), None) => Lookup::Miss(Miss::NoEntry),
         })
+    }
+
+    /// The files whose contents results under `key` depend on, or on whose
+    /// absence.
+    pub fn inputs(&self, key: &WeakKey) -> Vec<FilePath> {
+        let tree = self.read_tree(key).ok().and_then(Result::ok).flatten();
+        let queries = tree.map(|tree| tree.queries).unwrap_or_default();
+        let path = |query| match query {
+            Query::Content(path)
+            | Query::Stat {
+                path,
+                time: TimeUse::Order,
+                ..
+            } => Some(path),
+            _ => None,
+        };
+        queries.into_iter().filter_map(path).collect()
     }
 
     /// Adds a result under `key`: the facts it depends on, in batches in the

@@ -5,9 +5,9 @@
 //! anew. The marks of use are modification times, renewed by a hit at most once
 //! a day, so a hit in a well-used store writes nothing.
 
-use std::fs;
+use std::fs::{self, OpenOptions};
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -159,12 +159,18 @@ impl Store {
         self.root.join("usage")
     }
 
+    /// In place: making a file can cost more than all else at the end of a run,
+    /// and what cannot be read is counted anew.
     fn write_usage(&self, bytes: u64) -> Result<()> {
-        let mut file = self.temporary()?;
         let path = self.usage_path();
-        io::Write::write_all(&mut file, format!("{bytes}\n").as_bytes())
-            .map_err(StoreError::io("write", &path))?;
-        self.publish(file.into_temp_path(), &path)
+        OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(self.mode & 0o666 | 0o600)
+            .open(&path)
+            .and_then(|file| file.write_all_at(format!("{bytes:20}\n").as_bytes(), 0))
+            .map_err(StoreError::io("write", &path))
     }
 
     fn items(&self) -> Result<Vec<Item>> {

@@ -3,10 +3,9 @@
 use std::fs::File;
 use std::io;
 use std::path::Path;
-use std::sync::PoisonError;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use rustix::fs::{FileType, Mode, OFlags, Stat, StatFs};
+use rustix::fs::{FileType, Mode, OFlags, Stat};
 
 use super::{World, is, readable};
 use crate::fact::Digest;
@@ -83,10 +82,16 @@ impl World {
             let after = rustix::fs::fstat(file)?;
             let key = FileKey::of(&after);
             if key == FileKey::of(&before) {
-                if let (Some(key), Some(started)) = (key, started) {
+                if let Some(key) = key {
                     let known = flags | if self.scanner.is_some() { SCANNED } else { 0 };
-                    let trust = Trust::HashedAt(started);
-                    self.table().insert(&key, digest, known, trust);
+                    let trust = if self.tells_changes(&after, || rustix::fs::fstatfs(file)) {
+                        Some(Trust::Distinct)
+                    } else {
+                        started.map(Trust::HashedAt)
+                    };
+                    if let Some(trust) = trust {
+                        self.table().insert(&key, digest, known, trust);
+                    }
                 }
                 return Ok((digest, flags, after));
             }
@@ -95,27 +100,10 @@ impl World {
         Err(io::Error::other("it changes while it is read"))
     }
 
-    /// Whether the file's content can change without its times telling: where
-    /// the kernel makes it up when it is read.
-    pub(super) fn is_volatile(
-        &self,
-        stat: &Stat,
-        file_system: impl FnOnce() -> rustix::io::Result<StatFs>,
-    ) -> bool {
-        // Such file systems have anonymous devices.
-        if rustix::fs::major(stat.st_dev) != 0 {
-            return false;
-        }
-        let mut known = self.volatile.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(&volatile) = known.get(&stat.st_dev) {
-            return volatile;
-        }
-        let Ok(found) = file_system() else {
-            return true;
-        };
-        let volatile = VOLATILE.contains(&(found.f_type as u32));
-        known.insert(stat.st_dev, volatile);
-        volatile
+    /// Whether a digest of the file that is computed now is kept.
+    pub(super) fn can_be_kept(&self, path: &Path, stat: &Stat) -> bool {
+        self.tells_changes(stat, || rustix::fs::statfs(path))
+            || matches!((FileKey::of(stat), clock()), (Some(key), Some(now)) if key.settled(now))
     }
 
     fn lookup(&self, stat: &Stat, need: Need) -> Option<(Digest, u8)> {
@@ -165,19 +153,3 @@ fn clock() -> Option<i64> {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
     i64::try_from(since.as_nanos()).ok()
 }
-
-/// Magic numbers (linux/magic.h) of file systems whose files are computed.
-const VOLATILE: [u32; 12] = [
-    0x9fa0,      // proc
-    0x6265_6572, // sysfs
-    0x6462_6720, // debugfs
-    0x7472_6163, // tracefs
-    0x0027_e0eb, // cgroup
-    0x6367_7270, // cgroup2
-    0x7363_6673, // securityfs
-    0x6265_6570, // configfs
-    0xde5e_81e4, // efivarfs
-    0xcafe_4a11, // bpf
-    0x1cd1,      // devpts
-    0xf97c_ff8c, // selinux
-];

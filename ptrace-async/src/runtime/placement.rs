@@ -140,6 +140,12 @@ impl Background {
         Working(self.clone(), tid)
     }
 
+    /// How many CPUs they may use now, if the runtime decides.
+    pub fn cpus(&self) -> Option<usize> {
+        let aside = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        aside.cpus.map(|cpus| cpus.count().unsigned_abs() as usize)
+    }
+
     /// Nothing but them is left to do: they may run anywhere.
     pub fn anywhere(&self) {
         if let Some(cpus) = INITIAL.get() {
