@@ -1,9 +1,13 @@
 //! The stored form of trees and outcomes.
 //!
-//! `"pcu"`, a version byte, half a BLAKE3 digest of the rest, and the rest in
-//! postcard. Paths are a sorted table in which each names how much it shares
-//! with the one before; digests are a table as well. Both are what a tree
-//! mostly consists of.
+//! A frame: `"pcu"`, a version byte, half a BLAKE3 digest of the rest, the length
+//! of the body (8 bytes, little endian), and the body in postcard. Paths are a
+//! sorted table in which each names how much it shares with the one before;
+//! digests are a table as well. Both are what a tree mostly consists of.
+//!
+//! A file of trees is a row of frames, so that one can be added without reading
+//! the others. Most lookups are decided by a few of a tree's questions: a
+//! [`Packed`] tree is one in which the others are never made.
 //!
 //! **Invariant:** whatever the bytes are, decoding returns a tree whose indices
 //! are in range and whose shape is as [`super::tree`] says, or an error.
@@ -11,15 +15,19 @@
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
-use super::tree::{Node, Tree};
+use super::tree::{Node, Source, Tree};
 use crate::fact::{Answer, Digest, Metadata, Query, TimeUse};
 use crate::outcome::Outcome;
 use crate::path::FilePath;
 
 const MAGIC: &[u8; 3] = b"pcu";
-const VERSION: u8 = 3;
+const VERSION: u8 = 4;
 const CHECKSUM: usize = 16;
-const HEADER: usize = MAGIC.len() + 1 + CHECKSUM;
+const LENGTH: usize = 8;
+/// Where what the checksum is of begins.
+const CHECKED: usize = MAGIC.len() + 1 + CHECKSUM;
+/// The length of what is before a body.
+pub(crate) const HEADER: usize = CHECKED + LENGTH;
 /// No more than this is decoded into, however small the encoded form is.
 const MAX_PATH_BYTES: usize = 256 << 20;
 
@@ -101,26 +109,62 @@ fn seal(body: impl FnOnce(Vec<u8>) -> postcard::Result<Vec<u8>>) -> postcard::Re
     let mut bytes = Vec::with_capacity(1024);
     bytes.extend_from_slice(MAGIC);
     bytes.push(VERSION);
-    bytes.extend_from_slice(&[0; CHECKSUM]);
+    bytes.extend_from_slice(&[0; HEADER - MAGIC.len() - 1]);
     let mut bytes = body(bytes)?;
-    let sum = blake3::hash(&bytes[HEADER..]);
-    bytes[HEADER - CHECKSUM..HEADER].copy_from_slice(&sum.as_bytes()[..CHECKSUM]);
+    let length = (bytes.len() - HEADER) as u64;
+    bytes[CHECKED..HEADER].copy_from_slice(&length.to_le_bytes());
+    let sum = blake3::hash(&bytes[CHECKED..]);
+    bytes[CHECKED - CHECKSUM..CHECKED].copy_from_slice(&sum.as_bytes()[..CHECKSUM]);
     Ok(bytes)
 }
 
-/// Checks the header and returns the body.
-fn unseal(bytes: &[u8]) -> Result<&[u8], DecodeError> {
-    let (header, body) = bytes.split_at_checked(HEADER).ok_or(DecodeError::Magic)?;
+/// The length of the frame that begins with this header, header included.
+///
+/// # Errors
+/// Where no frame of this version begins.
+pub(crate) fn frame_len(header: &[u8]) -> Result<u64, DecodeError> {
+    let header = header.get(..HEADER).ok_or(DecodeError::Magic)?;
     if &header[..MAGIC.len()] != MAGIC {
         return Err(DecodeError::Magic);
     }
     if header[MAGIC.len()] != VERSION {
         return Err(DecodeError::Version(header[MAGIC.len()]));
     }
-    if header[HEADER - CHECKSUM..] != blake3::hash(body).as_bytes()[..CHECKSUM] {
+    let mut length = [0; LENGTH];
+    length.copy_from_slice(&header[CHECKED..]);
+    u64::from_le_bytes(length)
+        .checked_add(HEADER as u64)
+        .ok_or(Damaged("its length is out of range"))
+}
+
+/// The frames of a file, and why the rest of it is none, if there is a rest.
+/// Their checksums are not compared yet.
+pub(crate) fn frames(mut bytes: &[u8]) -> (Vec<&[u8]>, Option<DecodeError>) {
+    let mut frames = Vec::new();
+    while !bytes.is_empty() || frames.is_empty() {
+        let length = match frame_len(bytes) {
+            Ok(length) => usize::try_from(length).unwrap_or(usize::MAX),
+            Err(error) => return (frames, Some(error)),
+        };
+        let Some((frame, rest)) = bytes.split_at_checked(length) else {
+            return (frames, Some(Damaged("its end is missing")));
+        };
+        frames.push(frame);
+        bytes = rest;
+    }
+    (frames, None)
+}
+
+/// Checks a frame and returns its body.
+fn unseal(frame: &[u8]) -> Result<&[u8], DecodeError> {
+    if frame_len(frame)? != frame.len() as u64 {
+        return Err(Damaged("its length differs"));
+    }
+    let sum = blake3::hash(&frame[CHECKED..]);
+    if frame[CHECKED - CHECKSUM..CHECKED] != sum.as_bytes()[..CHECKSUM] {
         return Err(Damaged("its checksum differs"));
     }
-    Ok(body)
+    Ok(&frame[HEADER..])
 }
 
 pub(crate) fn encode_outcome(outcome: &Outcome) -> postcard::Result<Vec<u8>> {
@@ -174,69 +218,143 @@ pub(crate) fn decode_tree(bytes: &[u8]) -> Result<Tree, DecodeError> {
 
 /// Decodes what follows the header: what a fuzzer can reach.
 pub(crate) fn decode_tree_body(body: &[u8]) -> Result<Tree, DecodeError> {
-    let form: TreeForm<'_> = postcard::from_bytes(body)?;
-    let mut paths = Vec::with_capacity(form.paths.len());
-    let mut path = Vec::new();
-    let mut total = 0;
-    for (shared, rest) in form.paths {
-        let shared = shared as usize;
-        if shared > path.len() {
-            return Err(Damaged("a path shares more than there is"));
-        }
-        path.truncate(shared);
-        path.extend_from_slice(rest);
-        total += path.len();
-        if total > MAX_PATH_BYTES {
-            return Err(Damaged("its paths are too long"));
-        }
-        paths.push(FilePath::from(path.as_slice()));
-    }
-    let (digests, []) = form.digests.as_chunks::<32>() else {
-        return Err(Damaged("half a digest"));
-    };
-    let path = |index: u32| {
-        paths
-            .get(index as usize)
-            .cloned()
-            .ok_or(Damaged("no such path"))
-    };
-    let digest = |index: u32| {
-        let found = digests.get(index as usize).copied();
-        found.map(Digest).ok_or(Damaged("no such digest"))
-    };
-    let tree = Tree {
-        queries: form
-            .queries
-            .into_iter()
-            .map(|form| form.query(&path))
-            .collect::<Result<_, _>>()?,
-        answers: form
-            .answers
-            .into_iter()
-            .map(|form| form.answer(&path, &digest))
-            .collect::<Result<_, _>>()?,
-        nodes: form.nodes,
-        serial: form.serial,
-    };
-    check_shape(&tree)?;
-    Ok(tree)
+    let packed = Packed::of_body(body)?;
+    Ok(Tree {
+        queries: (0..packed.queries.len() as u32)
+            .map(|index| packed.query(index))
+            .collect(),
+        answers: (0..packed.answers.len() as u32)
+            .map(|index| packed.answer(index))
+            .collect(),
+        nodes: packed.nodes,
+        serial: packed.serial,
+    })
 }
 
-/// The invariants that walking a tree relies on.
-fn check_shape(tree: &Tree) -> Result<(), DecodeError> {
-    let mut parents = vec![0u32; tree.nodes.len()];
-    for (index, node) in tree.nodes.iter().enumerate() {
+/// A tree whose questions and answers are made when somebody wants them.
+pub(crate) struct Packed<'a> {
+    /// All paths, one behind the other, and where each ends.
+    paths: Vec<u8>,
+    ends: Vec<usize>,
+    digests: &'a [[u8; 32]],
+    queries: Vec<QueryForm<'a>>,
+    answers: Vec<AnswerForm>,
+    nodes: Vec<Node>,
+    serial: u64,
+}
+
+impl<'a> Packed<'a> {
+    /// # Errors
+    /// What is wrong with the frame.
+    pub(crate) fn of(frame: &'a [u8]) -> Result<Self, DecodeError> {
+        Self::of_body(unseal(frame)?)
+    }
+
+    fn of_body(body: &'a [u8]) -> Result<Self, DecodeError> {
+        let form: TreeForm<'a> = postcard::from_bytes(body)?;
+        let (paths, ends) = unfold(&form.paths)?;
+        let (digests, []) = form.digests.as_chunks::<32>() else {
+            return Err(Damaged("half a digest"));
+        };
+        let packed = Self {
+            paths,
+            ends,
+            digests,
+            queries: form.queries,
+            answers: form.answers,
+            nodes: form.nodes,
+            serial: form.serial,
+        };
+        let has_path = |index: u32| (index as usize) < packed.ends.len();
+        let has_digest = |index: u32| (index as usize) < packed.digests.len();
+        if !packed.queries.iter().all(|query| query.names(has_path)) {
+            return Err(Damaged("no such path"));
+        }
+        if !packed
+            .answers
+            .iter()
+            .all(|answer| answer.names(has_path, has_digest))
+        {
+            return Err(Damaged("no such path or digest"));
+        }
+        check_shape(&packed.nodes, packed.queries.len(), packed.answers.len())?;
+        Ok(packed)
+    }
+
+    /// All questions.
+    pub(crate) fn queries(&self) -> impl Iterator<Item = Query> {
+        (0..self.queries.len() as u32).map(|index| self.query(index))
+    }
+
+    /// The path with this number, which was checked.
+    fn path(&self, index: u32) -> FilePath {
+        let index = index as usize;
+        let from = index.checked_sub(1).map_or(0, |before| self.ends[before]);
+        FilePath::from(&self.paths[from..self.ends[index]])
+    }
+
+    /// The digest with this number, which was checked.
+    fn digest(&self, index: u32) -> Digest {
+        Digest(self.digests[index as usize])
+    }
+}
+
+impl Source for Packed<'_> {
+    fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    fn questions(&self) -> usize {
+        self.queries.len()
+    }
+
+    fn query(&self, index: u32) -> Query {
+        self.queries[index as usize].query(&|path| self.path(path))
+    }
+
+    fn answer(&self, index: u32) -> Answer {
+        let (path, digest) = (|path| self.path(path), |digest| self.digest(digest));
+        self.answers[index as usize].answer(&path, &digest)
+    }
+}
+
+/// Paths without what they share: one behind the other, and where each ends.
+fn unfold(forms: &[(u32, &[u8])]) -> Result<(Vec<u8>, Vec<usize>), DecodeError> {
+    let mut paths: Vec<u8> = Vec::new();
+    let mut ends = Vec::with_capacity(forms.len());
+    let mut before = 0..0;
+    for (shared, rest) in forms {
+        let shared = *shared as usize;
+        if shared > before.len() {
+            return Err(Damaged("a path shares more than there is"));
+        }
+        if paths.len() + shared + rest.len() > MAX_PATH_BYTES {
+            return Err(Damaged("its paths are too long"));
+        }
+        let from = paths.len();
+        paths.extend_from_within(before.start..before.start + shared);
+        paths.extend_from_slice(rest);
+        before = from..paths.len();
+        ends.push(paths.len());
+    }
+    Ok((paths, ends))
+}
+
+/// The invariants that walking a tree of so many queries and answers relies on.
+fn check_shape(nodes: &[Node], queries: usize, answers: usize) -> Result<(), DecodeError> {
+    let mut parents = vec![0u32; nodes.len()];
+    for (index, node) in nodes.iter().enumerate() {
         for alternative in &node.alternatives {
             let length = alternative.batch.len();
-            let queries = alternative
+            let asks = alternative
                 .batch
                 .iter()
-                .all(|&query| (query as usize) < tree.queries.len());
-            let answers = alternative
+                .all(|&query| (query as usize) < queries);
+            let bases = alternative
                 .base
                 .iter()
-                .all(|&answer| (answer as usize) < tree.answers.len());
-            if !queries || !answers || alternative.base.len() != length {
+                .all(|&answer| (answer as usize) < answers);
+            if !asks || !bases || alternative.base.len() != length {
                 return Err(Damaged("a batch is out of range"));
             }
             if length == 0 || alternative.edges.is_empty() {
@@ -246,9 +364,9 @@ fn check_shape(tree: &Tree) -> Result<(), DecodeError> {
                 let child = edge.child as usize;
                 let ordered = edge.diffs.is_sorted_by(|a, b| a.0 < b.0);
                 let in_range = edge.diffs.iter().all(|&(place, answer)| {
-                    (place as usize) < length && (answer as usize) < tree.answers.len()
+                    (place as usize) < length && (answer as usize) < answers
                 });
-                if !ordered || !in_range || child <= index || child >= tree.nodes.len() {
+                if !ordered || !in_range || child <= index || child >= nodes.len() {
                     return Err(Damaged("an edge is out of range"));
                 }
                 parents[child] += 1;
@@ -384,60 +502,90 @@ impl<'t> Tables<'t> {
     }
 }
 
-type Find<'f, T> = &'f dyn Fn(u32) -> Result<T, DecodeError>;
+type Find<'f, T> = &'f dyn Fn(u32) -> T;
 
 impl QueryForm<'_> {
-    fn query(self, path: Find<'_, FilePath>) -> Result<Query, DecodeError> {
-        Ok(match self {
-            Self::Content(at) => Query::Content(path(at)?),
+    /// Whether all paths that it names are there.
+    fn names(&self, has_path: impl Fn(u32) -> bool) -> bool {
+        match self {
+            Self::Content(at)
+            | Self::Stat(at, ..)
+            | Self::Access(at, ..)
+            | Self::Link(at)
+            | Self::List(at)
+            | Self::RealPath(at)
+            | Self::Target(at)
+            | Self::Kind(at, _)
+            | Self::Permissions(at)
+            | Self::Inode(at, _)
+            | Self::StatFs(at)
+            | Self::Xattr(at, ..) => has_path(*at),
+            Self::Order(several) => several.iter().all(|at| has_path(*at)),
+        }
+    }
+
+    fn query(&self, path: Find<'_, FilePath>) -> Query {
+        match self {
+            Self::Content(at) => Query::Content(path(*at)),
             Self::Stat(at, follow, time) => Query::Stat {
-                path: path(at)?,
-                follow,
-                time,
+                path: path(*at),
+                follow: *follow,
+                time: *time,
             },
             Self::Access(at, mode, effective, follow) => Query::Access {
-                path: path(at)?,
-                mode,
-                effective,
-                follow,
+                path: path(*at),
+                mode: *mode,
+                effective: *effective,
+                follow: *follow,
             },
-            Self::Link(at) => Query::Link(path(at)?),
-            Self::List(at) => Query::List(path(at)?),
-            Self::RealPath(at) => Query::RealPath(path(at)?),
-            Self::Target(at) => Query::Target(path(at)?),
-            Self::Order(several) => {
-                Query::Order(several.into_iter().map(path).collect::<Result<_, _>>()?)
-            }
+            Self::Link(at) => Query::Link(path(*at)),
+            Self::List(at) => Query::List(path(*at)),
+            Self::RealPath(at) => Query::RealPath(path(*at)),
+            Self::Target(at) => Query::Target(path(*at)),
+            Self::Order(several) => Query::Order(several.iter().map(|at| path(*at)).collect()),
             Self::Kind(at, follow) => Query::Kind {
-                path: path(at)?,
-                follow,
+                path: path(*at),
+                follow: *follow,
             },
-            Self::Permissions(at) => Query::Permissions(path(at)?),
+            Self::Permissions(at) => Query::Permissions(path(*at)),
             Self::Inode(at, follow) => Query::Inode {
-                path: path(at)?,
-                follow,
+                path: path(*at),
+                follow: *follow,
             },
-            Self::StatFs(at) => Query::StatFs(path(at)?),
+            Self::StatFs(at) => Query::StatFs(path(*at)),
             Self::Xattr(at, follow, name) => Query::Xattr {
-                path: path(at)?,
-                follow,
+                path: path(*at),
+                follow: *follow,
                 name: name.to_vec(),
             },
-        })
+        }
     }
 }
 
 impl AnswerForm {
-    fn answer(
-        self,
-        path: Find<'_, FilePath>,
-        digest: Find<'_, Digest>,
-    ) -> Result<Answer, DecodeError> {
-        Ok(match self {
-            Self::Error(errno) => Answer::Error(errno),
-            Self::File(at) => Answer::File(digest(at)?),
+    /// Whether all that it names is there.
+    fn names(&self, has_path: impl Fn(u32) -> bool, has_digest: impl Fn(u32) -> bool) -> bool {
+        match self {
+            Self::Path(at) => has_path(*at),
+            Self::File(at) | Self::Summary(at) => has_digest(*at),
+            Self::Metadata(form) => form.content.is_none_or(has_digest),
+            Self::Error(_)
+            | Self::Directory
+            | Self::Special(..)
+            | Self::Granted
+            | Self::Writable => true,
+        }
+    }
+
+    fn answer(&self, path: Find<'_, FilePath>, digest: Find<'_, Digest>) -> Answer {
+        match self {
+            Self::Error(errno) => Answer::Error(*errno),
+            Self::File(at) => Answer::File(digest(*at)),
             Self::Directory => Answer::Directory,
-            Self::Special(kind, device) => Answer::Special { kind, device },
+            Self::Special(kind, device) => Answer::Special {
+                kind: *kind,
+                device: *device,
+            },
             Self::Metadata(form) => Answer::Metadata(Metadata {
                 mode: form.mode,
                 uid: form.uid,
@@ -447,13 +595,13 @@ impl AnswerForm {
                 modified: form.modified,
                 changed: form.changed,
                 inode: form.inode,
-                content: form.content.map(digest).transpose()?,
+                content: form.content.map(digest),
             }),
             Self::Granted => Answer::Granted,
-            Self::Path(at) => Answer::Path(path(at)?),
-            Self::Summary(at) => Answer::Summary(digest(at)?),
+            Self::Path(at) => Answer::Path(path(*at)),
+            Self::Summary(at) => Answer::Summary(digest(*at)),
             Self::Writable => Answer::Writable,
-        })
+        }
     }
 }
 

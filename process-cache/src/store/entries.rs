@@ -1,17 +1,26 @@
 //! Results by weak key: one file per key, holding its decision tree.
 //!
-//! A tree is rewritten as a whole, under its shard's lock and by rename, so
-//! readers need no lock. One file beats an object per node: a lookup is one
-//! open and one read, and what units share (paths of headers) compresses to a
-//! few bytes each in every tree.
+//! A result is a tree of its own behind those that are there, until they are
+//! many: then they become one, which replaces the file by rename. Both happen
+//! under the shard's lock. Readers need no lock: what is being added is not a
+//! whole frame yet. One file beats an object per node: a lookup is one open and
+//! one read, and what units share (paths of headers) compresses to a few bytes
+//! each in every tree. Adding beats rewriting: a result of a hundred facts beside
+//! one of a thousand takes a tenth of the time, and no new file, which can take
+//! half a millisecond.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
+use std::time::{SystemTime, UNIX_EPOCH};
 
+use rustc_hash::FxHashMap;
+
+use super::codec::Packed;
 use super::error::{Result, StoreError};
-use super::tree::{Leaf, MAX_LEAVES, OutcomeRef, Tree, canonical};
+use super::tree::{self, Leaf, MAX_LEAVES, NearMiss, OutcomeRef, Tree, canonical};
 use super::{DAY, SHARD, Store, codec, now, sharded};
 use crate::fact::{Answer, Digest, Fact, Query, TimeUse};
 use crate::outcome::{Effect, Outcome, StreamData};
@@ -19,8 +28,10 @@ use crate::path::FilePath;
 
 /// Outcomes up to this length are kept in the tree itself.
 const INLINE: usize = 1024;
-/// A tree that grows beyond this loses its older half.
+/// A file that grows beyond this loses its older half.
 const MAX_TREE: usize = 32 << 20;
+/// How many trees there are in a file at most.
+const MAX_FRAMES: usize = 8;
 
 /// What identifies a unit before it has looked at anything: the digest of its
 /// program, arguments, environment and so on.
@@ -71,44 +82,71 @@ impl Store {
     /// [`StoreError::Io`] where the store cannot be read. Damaged contents are
     /// a [`Miss::Incomplete`].
     pub fn lookup(&self, key: &WeakKey, ask: &mut dyn FnMut(&Query) -> Answer) -> Result<Lookup> {
-        let tree = match self.read_tree(key)? {
-            Ok(Some(tree)) => tree,
-            Ok(None) => return Ok(Lookup::Miss(Miss::NoEntry)),
-            Err(damage) => return Ok(Lookup::Miss(Miss::Incomplete(damage))),
+        let Some(bytes) = self.read(key)? else {
+            return Ok(Lookup::Miss(Miss::NoEntry));
         };
-        let mut incomplete = None;
-        let mut accept = |leaf: &Leaf| match self.outcome(leaf) {
-            Ok(outcome) => Some((outcome, leaf.serial, leaf.used)),
-            Err(reason) => {
-                incomplete = Some(reason);
-                None
+        let (frames, rest) = codec::frames(&bytes);
+        let mut incomplete = rest.map(|damage| damage.to_string());
+        let mut known: FxHashMap<Query, Answer> = FxHashMap::default();
+        let several = frames.len() > 1;
+        let mut ask = |query: &Query| {
+            if !several {
+                return ask(query);
             }
+            if let Some(answer) = known.get(query) {
+                return answer.clone();
+            }
+            let answer = ask(query);
+            known.insert(query.clone(), answer.clone());
+            answer
         };
-        let found = tree.lookup(ask, &mut accept);
-        Ok(match (found, incomplete) {
-            (Ok(((mut outcome, serial, used), facts)), _) => {
-                if used < today() && !self.read_only {
-                    // Losing a use mark costs at most an early eviction.
-                    let _ = self.mark_leaf(key, serial);
+        let mut nearest: Option<Box<NearMiss>> = None;
+        // The newest first.
+        for frame in frames.iter().rev() {
+            let tree = match Packed::of(frame) {
+                Ok(tree) => tree,
+                Err(damage) => {
+                    incomplete = Some(damage.to_string());
+                    continue;
                 }
-                outcome.facts = facts;
-                Lookup::Hit(Box::new(outcome))
+            };
+            let mut accept = |leaf: &Leaf| match self.outcome(leaf) {
+                Ok(outcome) => Some((outcome, leaf.serial, leaf.used)),
+                Err(reason) => {
+                    incomplete = Some(reason);
+                    None
+                }
+            };
+            match tree::lookup(&tree, &mut ask, &mut accept) {
+                Ok(((mut outcome, serial, used), facts)) => {
+                    if used < today() && !self.read_only {
+                        // Losing a use mark costs at most an early eviction.
+                        let _ = self.mark_leaf(key, serial);
+                    }
+                    outcome.facts = facts;
+                    return Ok(Lookup::Hit(Box::new(outcome)));
+                }
+                Err(Some(near)) if nearest.as_ref().is_none_or(|best| near.depth > best.depth) => {
+                    nearest = Some(near);
+                }
+                Err(_) => {}
             }
-            (Err(_), Some(reason)) => Lookup::Miss(Miss::Incomplete(reason)),
-            (Err(Some(near)), None) => Lookup::Miss(Miss::Changed {
+        }
+        Ok(Lookup::Miss(match (incomplete, nearest) {
+            (Some(reason), _) => Miss::Incomplete(reason),
+            (None, Some(near)) => Miss::Changed {
                 query: near.query,
                 recorded: near.recorded,
                 found: near.found,
-            }),
-            (Err(None), None) => Lookup::Miss(Miss::NoEntry),
-        })
+            },
+            (None, None) => Miss::NoEntry,
+        }))
     }
 
     /// The files whose contents results under `key` depend on, or on whose
     /// absence.
     pub fn inputs(&self, key: &WeakKey) -> Vec<FilePath> {
-        let tree = self.read_tree(key).ok().and_then(Result::ok).flatten();
-        let queries = tree.map(|tree| tree.queries).unwrap_or_default();
+        let bytes = self.read(key).ok().flatten().unwrap_or_default();
         let path = |query| match query {
             Query::Content(path)
             | Query::Stat {
@@ -118,7 +156,12 @@ impl Store {
             } => Some(path),
             _ => None,
         };
-        queries.into_iter().filter_map(path).collect()
+        let (frames, _) = codec::frames(&bytes);
+        frames
+            .iter()
+            .filter_map(|frame| Packed::of(frame).ok())
+            .flat_map(|tree| tree.queries().filter_map(path).collect::<Vec<_>>())
+            .collect()
     }
 
     /// Adds a result under `key`: the facts it depends on, in batches in the
@@ -139,22 +182,45 @@ impl Store {
         } else {
             OutcomeRef::Stored(self.put_bytes(&bytes)?)
         };
-        self.update(key, |tree| {
-            tree.insert(&batches, outcome, today());
-            true
-        })
-    }
-
-    /// Reads, changes and writes a tree while no other process does.
-    fn update(&self, key: &WeakKey, change: impl FnOnce(&mut Tree) -> bool) -> Result<()> {
-        let path = self.tree_path(key);
         let name = key.0.to_string();
         let _lock = self.lock(&name[..SHARD])?;
-        // What cannot be read is started afresh.
-        let mut tree = self.read_tree(key)?.ok().flatten().unwrap_or_default();
-        if !change(&mut tree) {
+        let mut tree = Tree::from_serial(serial());
+        tree.insert(&batches, outcome, today());
+        let frame = codec::encode_tree(&tree).map_err(encode_error)?;
+        if self.append(key, &frame)? {
             return Ok(());
         }
+        let mut all = self.merged(key)?;
+        all.absorb(&tree);
+        self.rewrite(key, all)
+    }
+
+    /// Puts a frame behind the others, if there are others and it still fits.
+    fn append(&self, key: &WeakKey, frame: &[u8]) -> Result<bool> {
+        let path = self.tree_path(key);
+        let Ok(file) = File::options().read(true).write(true).open(&path) else {
+            return Ok(false);
+        };
+        let Some(end) = end_of_frames(&file) else {
+            return Ok(false);
+        };
+        if end + frame.len() as u64 > MAX_TREE as u64 {
+            return Ok(false);
+        }
+        file.write_all_at(frame, end).map_err(|error| {
+            // Half a frame is none, but the next one would stand behind it.
+            let _ = file.set_len(end);
+            StoreError::io("write", &path)(error)
+        })?;
+        self.written
+            .fetch_add(frame.len() as u64, Ordering::Relaxed);
+        Ok(true)
+    }
+
+    /// Writes a tree in the place of what is there. The caller has the lock.
+    fn rewrite(&self, key: &WeakKey, mut tree: Tree) -> Result<()> {
+        tree.shrink(MAX_LEAVES);
+        let path = self.tree_path(key);
         let mut bytes = codec::encode_tree(&tree).map_err(encode_error)?;
         let mut limit = tree.leaves().count().min(MAX_LEAVES);
         while bytes.len() > MAX_TREE && limit > 1 {
@@ -171,18 +237,35 @@ impl Store {
     }
 
     fn mark_leaf(&self, key: &WeakKey, serial: u64) -> Result<()> {
-        self.update(key, |tree| tree.touch(serial, today()))
+        let name = key.0.to_string();
+        let _lock = self.lock(&name[..SHARD])?;
+        let mut tree = self.merged(key)?;
+        if tree.touch(serial, today()) {
+            self.rewrite(key, tree)?;
+        }
+        Ok(())
     }
 
-    /// The tree; `None` if there is none; in the inner error, why it cannot be
-    /// used.
-    fn read_tree(&self, key: &WeakKey) -> Result<Result<Option<Tree>, String>> {
+    /// All results as one tree. What cannot be read is left out.
+    fn merged(&self, key: &WeakKey) -> Result<Tree> {
+        let bytes = self.read(key)?.unwrap_or_default();
+        let (frames, _) = codec::frames(&bytes);
+        let mut trees = frames
+            .iter()
+            .filter_map(|frame| codec::decode_tree(frame).ok());
+        let mut merged = trees.next().unwrap_or_default();
+        for tree in trees {
+            merged.absorb(&tree);
+        }
+        Ok(merged)
+    }
+
+    /// The file of a key, if there is one.
+    fn read(&self, key: &WeakKey) -> Result<Option<Vec<u8>>> {
         let path = self.tree_path(key);
         match fs::read(&path) {
-            Ok(bytes) => Ok(codec::decode_tree(&bytes)
-                .map(Some)
-                .map_err(|error| error.to_string())),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Ok(None)),
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(StoreError::io("read", &path)(error)),
         }
     }
@@ -225,26 +308,56 @@ impl Store {
     }
 }
 
-/// Checks bytes that claim to be a stored tree or outcome, header included;
+/// Where the frames of a file end, if that is where the file ends, and there may
+/// be another one.
+fn end_of_frames(file: &File) -> Option<u64> {
+    let length = file.metadata().ok()?.len();
+    let mut end = 0;
+    for _ in 0..MAX_FRAMES - 1 {
+        let mut header = [0; codec::HEADER];
+        file.read_exact_at(&mut header, end).ok()?;
+        end = end.checked_add(codec::frame_len(&header).ok()?)?;
+        if end == length {
+            return Some(end);
+        }
+    }
+    None
+}
+
+/// Names a result in its file; later ones are larger.
+fn serial() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_nanos() as u64)
+}
+
+/// Checks bytes that claim to be stored trees or an outcome, headers included;
 /// never panics.
 ///
 /// # Errors
 /// What is wrong with them.
 #[doc(hidden)]
 pub fn check_entry(bytes: &[u8]) -> Result<(), String> {
-    match codec::decode_tree(bytes) {
-        Ok(_) => Ok(()),
-        Err(error) => codec::decode_outcome(bytes)
-            .map(drop)
-            .map_err(|_| error.to_string()),
+    let (frames, rest) = codec::frames(bytes);
+    if let Some(damage) = rest {
+        return Err(damage.to_string());
     }
+    for frame in frames {
+        if let Err(error) = codec::decode_tree(frame) {
+            return codec::decode_outcome(frame)
+                .map(drop)
+                .map_err(|_| error.to_string());
+        }
+    }
+    Ok(())
 }
 
 /// Decodes the bodies behind the checksums, which a fuzzer cannot get past.
 #[doc(hidden)]
 pub fn check_entry_body(body: &[u8]) {
     if let Ok(tree) = codec::decode_tree_body(body) {
-        let _ = tree.lookup(&mut |_| Answer::Error(0), &mut |leaf| Some(leaf.serial));
+        let _ = tree::lookup(&tree, &mut |_| Answer::Error(0), &mut |leaf| {
+            Some(leaf.serial)
+        });
         let mut smaller = tree;
         smaller.shrink(1);
         let _ = codec::encode_tree(&smaller);

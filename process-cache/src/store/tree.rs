@@ -79,9 +79,23 @@ pub(crate) enum OutcomeRef {
     Stored(Digest),
 }
 
+/// What a lookup reads of a tree.
+pub(crate) trait Source {
+    /// The nodes.
+    fn nodes(&self) -> &[Node];
+    /// How many queries there are.
+    fn questions(&self) -> usize;
+    /// The query with this number.
+    fn query(&self, index: u32) -> Query;
+    /// The answer with this number.
+    fn answer(&self, index: u32) -> Answer;
+}
+
 /// The fact that kept the most promising path from leading to a result.
 #[derive(Debug)]
 pub(crate) struct NearMiss {
+    /// How many facts held on the way to it.
+    pub(crate) depth: usize,
     pub(crate) query: Query,
     pub(crate) recorded: Answer,
     pub(crate) found: Answer,
@@ -149,140 +163,215 @@ pub(crate) fn canonical(batches: Vec<Vec<Fact>>) -> Result<Vec<Vec<Fact>>> {
     Ok(result)
 }
 
-impl Tree {
-    /// Looks for a leaf whose facts all hold, asking only what is needed and
-    /// nothing twice. `accept` may refuse a leaf (its contents are gone); the
-    /// search then goes on.
-    pub(crate) fn lookup<T>(
-        &self,
-        ask: &mut dyn FnMut(&Query) -> Answer,
-        accept: &mut dyn FnMut(&Leaf) -> Option<T>,
-    ) -> std::result::Result<(T, Vec<Fact>), Option<Box<NearMiss>>> {
-        if self.nodes.is_empty() {
-            return Err(None);
-        }
-        let mut memo: Vec<Option<Answer>> = vec![None; self.queries.len()];
-        let mut nearest: Option<(usize, Box<NearMiss>)> = None;
-        let mut path = vec![Frame {
-            node: 0,
-            next: 0,
-            via: None,
-            depth: 0,
-        }];
-        while let Some(frame) = path.last_mut() {
-            let node = &self.nodes[frame.node];
-            if frame.next == 0
-                && let Some(leaf) = &node.leaf
-                && let Some(accepted) = accept(leaf)
-            {
-                return Ok((accepted, self.facts(&path)));
-            }
-            let (index, depth) = (frame.next, frame.depth);
-            frame.next += 1;
-            let Some(alternative) = node.alternatives.get(index) else {
-                path.pop();
-                continue;
-            };
-            match self.matching(alternative, &mut memo, ask) {
-                Ok(edge) => path.push(Frame {
-                    node: alternative.edges[edge].child as usize,
-                    next: 0,
-                    via: Some((index, edge)),
-                    depth: depth + alternative.batch.len(),
-                }),
-                Err(Some((place, miss)))
-                    if nearest
-                        .as_ref()
-                        .is_none_or(|(best, _)| depth + place > *best) =>
-                {
-                    nearest = Some((depth + place, miss));
-                }
-                Err(_) => {}
-            }
-        }
-        Err(nearest.map(|(_, miss)| miss))
+impl Source for Tree {
+    fn nodes(&self) -> &[Node] {
+        &self.nodes
     }
 
-    /// The edge whose answers hold, or the place and the fact at which the last
-    /// one was ruled out.
-    fn matching(
-        &self,
-        alternative: &Alternative,
-        memo: &mut [Option<Answer>],
-        ask: &mut dyn FnMut(&Query) -> Answer,
-    ) -> std::result::Result<usize, Option<(usize, Box<NearMiss>)>> {
-        // Edges still possible, each with its next difference from the base.
-        let mut alive: Vec<(usize, usize)> = (0..alternative.edges.len()).map(|e| (e, 0)).collect();
-        let upcoming = |alive: &[(usize, usize)]| {
-            let next = |&(edge, next): &(usize, usize)| alternative.edges[edge].diffs.get(next);
-            alive
-                .iter()
-                .filter_map(next)
-                .map(|&(at, _)| at as usize)
-                .min()
-        };
-        // Until this place, all of them say what the base says.
-        let mut soonest = upcoming(&alive);
-        for (place, (&query, &base)) in alternative.batch.iter().zip(&alternative.base).enumerate()
+    fn questions(&self) -> usize {
+        self.queries.len()
+    }
+
+    fn query(&self, index: u32) -> Query {
+        self.queries[index as usize].clone()
+    }
+
+    fn answer(&self, index: u32) -> Answer {
+        self.answers[index as usize].clone()
+    }
+}
+
+/// Looks for a leaf whose facts all hold, asking only what is needed and
+/// nothing twice. `accept` may refuse a leaf (its contents are gone); the search
+/// then goes on.
+pub(crate) fn lookup<T>(
+    tree: &impl Source,
+    ask: &mut dyn FnMut(&Query) -> Answer,
+    accept: &mut dyn FnMut(&Leaf) -> Option<T>,
+) -> std::result::Result<(T, Vec<Fact>), Option<Box<NearMiss>>> {
+    if tree.nodes().is_empty() {
+        return Err(None);
+    }
+    let mut memo: Vec<Option<Answer>> = vec![None; tree.questions()];
+    let mut nearest: Option<Box<NearMiss>> = None;
+    let mut path = vec![Frame {
+        node: 0,
+        next: 0,
+        via: None,
+        depth: 0,
+    }];
+    while let Some(frame) = path.last_mut() {
+        let node = &tree.nodes()[frame.node];
+        if frame.next == 0
+            && let Some(leaf) = &node.leaf
+            && let Some(accepted) = accept(leaf)
         {
-            let (query_id, query) = (query as usize, &self.queries[query as usize]);
-            let found: &Answer = memo[query_id].get_or_insert_with(|| ask(query));
-            let as_base = self.answers[base as usize] == *found;
-            if as_base && soonest.is_none_or(|soonest| place < soonest) {
-                continue;
-            }
-            let newest = alive.first().copied();
-            alive.retain_mut(
-                |(edge, next)| match alternative.edges[*edge].diffs.get(*next) {
-                    Some(&(at, answer)) if at as usize == place => {
-                        *next += 1;
-                        self.answers[answer as usize] == *found
-                    }
-                    _ => as_base,
-                },
-            );
-            soonest = upcoming(&alive);
-            if alive.is_empty() {
-                return Err(newest.map(|(edge, _)| {
-                    let recorded = alternative.edges[edge].answer(&alternative.base, place);
-                    let miss = NearMiss {
-                        query: query.clone(),
-                        recorded: self.answers[recorded as usize].clone(),
-                        found: found.clone(),
-                    };
-                    (place, Box::new(miss))
-                }));
-            }
+            return Ok((accepted, facts(tree, &path)));
         }
-        alive.first().map(|&(edge, _)| edge).ok_or(None)
+        let (index, depth) = (frame.next, frame.depth);
+        frame.next += 1;
+        let Some(alternative) = node.alternatives.get(index) else {
+            path.pop();
+            continue;
+        };
+        match matching(tree, alternative, depth, &mut memo, ask) {
+            Ok(edge) => path.push(Frame {
+                node: alternative.edges[edge].child as usize,
+                next: 0,
+                via: Some((index, edge)),
+                depth: depth + alternative.batch.len(),
+            }),
+            Err(Some(miss)) if nearest.as_ref().is_none_or(|best| miss.depth > best.depth) => {
+                nearest = Some(miss);
+            }
+            Err(_) => {}
+        }
+    }
+    Err(nearest)
+}
+
+/// The edge whose answers hold, or the fact at which the last one was ruled out,
+/// `depth` facts below the root.
+fn matching(
+    tree: &impl Source,
+    alternative: &Alternative,
+    depth: usize,
+    memo: &mut [Option<Answer>],
+    ask: &mut dyn FnMut(&Query) -> Answer,
+) -> std::result::Result<usize, Option<Box<NearMiss>>> {
+    // Edges still possible, each with its next difference from the base.
+    let mut alive: Vec<(usize, usize)> = (0..alternative.edges.len()).map(|e| (e, 0)).collect();
+    let upcoming = |alive: &[(usize, usize)]| {
+        let next = |&(edge, next): &(usize, usize)| alternative.edges[edge].diffs.get(next);
+        alive
+            .iter()
+            .filter_map(next)
+            .map(|&(at, _)| at as usize)
+            .min()
+    };
+    // Until this place, all of them say what the base says.
+    let mut soonest = upcoming(&alive);
+    for (place, (&query, &base)) in alternative.batch.iter().zip(&alternative.base).enumerate() {
+        let found: &Answer = memo[query as usize].get_or_insert_with(|| ask(&tree.query(query)));
+        let as_base = tree.answer(base) == *found;
+        if as_base && soonest.is_none_or(|soonest| place < soonest) {
+            continue;
+        }
+        let newest = alive.first().copied();
+        alive.retain_mut(
+            |(edge, next)| match alternative.edges[*edge].diffs.get(*next) {
+                Some(&(at, answer)) if at as usize == place => {
+                    *next += 1;
+                    tree.answer(answer) == *found
+                }
+                _ => as_base,
+            },
+        );
+        soonest = upcoming(&alive);
+        if alive.is_empty() {
+            return Err(newest.map(|(edge, _)| {
+                let recorded = alternative.edges[edge].answer(&alternative.base, place);
+                Box::new(NearMiss {
+                    depth: depth + place,
+                    query: tree.query(query),
+                    recorded: tree.answer(recorded),
+                    found: found.clone(),
+                })
+            }));
+        }
+    }
+    alive.first().map(|&(edge, _)| edge).ok_or(None)
+}
+
+/// The facts along a path.
+fn facts(tree: &impl Source, path: &[Frame]) -> Vec<Fact> {
+    let mut facts = Vec::with_capacity(path.last().map_or(0, |frame| frame.depth));
+    for pair in path.windows(2) {
+        let Some((alternative, edge)) = pair[1].via else {
+            continue;
+        };
+        facts.extend(alternative_facts(
+            tree,
+            &tree.nodes()[pair[0].node].alternatives[alternative],
+            edge,
+        ));
+    }
+    facts
+}
+
+/// The facts of one edge.
+fn alternative_facts(
+    tree: &impl Source,
+    alternative: &Alternative,
+    edge: usize,
+) -> impl Iterator<Item = Fact> {
+    let answers = alternative.answers(&alternative.edges[edge]);
+    alternative
+        .batch
+        .iter()
+        .zip(answers)
+        .map(|(&query, answer)| Fact {
+            query: tree.query(query),
+            answer: tree.answer(answer),
+        })
+}
+
+impl Tree {
+    /// A tree whose leaves have numbers from `serial` on.
+    pub(crate) fn from_serial(serial: u64) -> Self {
+        Self {
+            serial,
+            ..Self::default()
+        }
     }
 
-    /// The facts along a path.
-    fn facts(&self, path: &[Frame]) -> Vec<Fact> {
-        let mut facts = Vec::with_capacity(path.last().map_or(0, |frame| frame.depth));
-        for pair in path.windows(2) {
-            let Some((alternative, edge)) = pair[1].via else {
+    /// Takes in all results of another one, as the newest.
+    pub(crate) fn absorb(&mut self, other: &Self) {
+        // Oldest first: each becomes the newest.
+        let mut results = other.results();
+        results.sort_by_key(|(_, leaf)| leaf.serial);
+        for (batches, leaf) in results {
+            self.insert_leaf(&batches, leaf.clone());
+        }
+        self.serial = self.serial.max(other.serial);
+    }
+
+    /// All results with the batches that lead to them.
+    fn results(&self) -> Vec<(Vec<Vec<Fact>>, &Leaf)> {
+        let mut results = Vec::new();
+        let mut open = vec![(0_usize, Vec::new())];
+        while let Some((index, batches)) = open.pop() {
+            let Some(node) = self.nodes.get(index) else {
                 continue;
             };
-            let alternative = &self.nodes[pair[0].node].alternatives[alternative];
-            let answers = alternative.answers(&alternative.edges[edge]);
-            facts.extend(
-                alternative
-                    .batch
-                    .iter()
-                    .zip(answers)
-                    .map(|(&query, answer)| Fact {
-                        query: self.queries[query as usize].clone(),
-                        answer: self.answers[answer as usize].clone(),
-                    }),
-            );
+            for alternative in &node.alternatives {
+                for (at, edge) in alternative.edges.iter().enumerate() {
+                    let mut batches: Vec<Vec<Fact>> = batches.clone();
+                    batches.push(alternative_facts(self, alternative, at).collect());
+                    open.push((edge.child as usize, batches));
+                }
+            }
+            if let Some(leaf) = &node.leaf {
+                results.push((batches, leaf));
+            }
         }
-        facts
+        results
     }
 
     /// Adds a result under its [`canonical`] batches, as the newest; one with
     /// the same facts is replaced.
     pub(crate) fn insert(&mut self, batches: &[Vec<Fact>], outcome: OutcomeRef, today: u32) {
+        let leaf = Leaf {
+            outcome,
+            used: today,
+            serial: self.serial,
+        };
+        self.serial = self.serial.wrapping_add(1);
+        self.insert_leaf(batches, leaf);
+        self.shrink(MAX_LEAVES);
+    }
+
+    fn insert_leaf(&mut self, batches: &[Vec<Fact>], leaf: Leaf) {
         let mut ids = Interner::new(self);
         let batches: Vec<(Vec<u32>, Vec<u32>)> = batches
             .iter()
@@ -295,13 +384,7 @@ impl Tree {
         for (batch, answers) in batches {
             node = self.descend(node, batch, answers);
         }
-        self.nodes[node].leaf = Some(Leaf {
-            outcome,
-            used: today,
-            serial: self.serial,
-        });
-        self.serial = self.serial.wrapping_add(1);
-        self.shrink(MAX_LEAVES);
+        self.nodes[node].leaf = Some(leaf);
     }
 
     /// The child of `node` under these answers, made if necessary, and moved to

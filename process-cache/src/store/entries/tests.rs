@@ -216,13 +216,115 @@ fn a_reader_finds_results_and_records_none() {
 fn a_hit_after_days_renews_its_use() {
     let (_dir, store) = store();
     store.record(&key(1), vec![], &outcome(7)).unwrap();
-    store
-        .update(&key(1), |tree| {
-            tree.nodes[0].leaf.as_mut().unwrap().used = 5;
-            true
-        })
-        .unwrap();
+    let mut tree = store.merged(&key(1)).unwrap();
+    tree.nodes[0].leaf.as_mut().unwrap().used = 5;
+    store.rewrite(&key(1), tree).unwrap();
     hit(look(&store, &key(1), 0));
-    let tree = store.read_tree(&key(1)).unwrap().unwrap().unwrap();
+    let tree = store.merged(&key(1)).unwrap();
     assert!(tree.leaves().all(|leaf| leaf.used == today()));
+}
+
+#[test]
+fn results_are_added_and_then_become_one_tree() {
+    let (_dir, store) = store();
+    let mut frames = Vec::new();
+    for n in 0..20 {
+        let batches = vec![vec![fact(1, n), fact(2, 0)], vec![fact(3, n)]];
+        store.record(&key(1), batches, &outcome(n)).unwrap();
+        let bytes = store.read(&key(1)).unwrap().unwrap();
+        let (found, rest) = codec::frames(&bytes);
+        assert!(rest.is_none());
+        frames.push(found.len());
+    }
+    assert_eq!(frames[..9], [1, 2, 3, 4, 5, 6, 7, 8, 1]);
+    assert!(frames.iter().all(|frames| *frames <= MAX_FRAMES));
+    let merged = store.merged(&key(1)).unwrap();
+    assert_eq!(merged.leaves().count(), 20);
+    for n in 0..20 {
+        let mut ask = |query: &Query| {
+            let second = *query == fact(2, 0).query;
+            Answer::Error(if second { 0 } else { n })
+        };
+        let found = hit(store.lookup(&key(1), &mut ask).unwrap());
+        assert_eq!(found.ending, Ending::Exited(n));
+        assert_eq!(found.facts, [fact(1, n), fact(2, 0), fact(3, n)]);
+    }
+}
+
+#[test]
+fn the_newest_of_results_with_the_same_facts_is_found() {
+    let (_dir, store) = store();
+    for n in 0..12 {
+        store
+            .record(&key(1), vec![vec![fact(1, 0)]], &outcome(n))
+            .unwrap();
+        assert_eq!(hit(look(&store, &key(1), 0)).ending, Ending::Exited(n));
+    }
+}
+
+#[test]
+fn no_question_is_asked_twice_though_results_share_it() {
+    let (_dir, store) = store();
+    for n in 0..5 {
+        store
+            .record(&key(1), vec![vec![fact(1, 7), fact(2, n)]], &outcome(n))
+            .unwrap();
+    }
+    let mut asked = Vec::new();
+    let mut ask = |query: &Query| {
+        asked.push(query.clone());
+        Answer::Error(7)
+    };
+    let missed = miss(store.lookup(&key(1), &mut ask).unwrap());
+    assert!(matches!(missed, Miss::Changed { .. }));
+    assert_eq!(asked, [fact(1, 0).query, fact(2, 0).query]);
+}
+
+#[test]
+fn a_frame_that_was_not_finished_is_none_and_is_replaced() {
+    let (_dir, store) = store();
+    let record = |n| {
+        let facts = vec![vec![fact(1, n)]];
+        store.record(&key(1), facts, &outcome(n)).unwrap();
+    };
+    record(0);
+    record(1);
+    let path = store.tree_path(&key(1));
+    let whole = fs::read(&path).unwrap();
+    let first = codec::frames(&whole).0[0].len();
+    for cut in first + 1..whole.len() {
+        fs::write(&path, &whole[..cut]).unwrap();
+        assert_eq!(hit(look(&store, &key(1), 0)).ending, Ending::Exited(0));
+        assert!(matches!(
+            miss(look(&store, &key(1), 1)),
+            Miss::Incomplete(_)
+        ));
+    }
+    record(2);
+    for n in [0, 2] {
+        assert_eq!(hit(look(&store, &key(1), n)).ending, Ending::Exited(n));
+    }
+    let whole = fs::read(&path).unwrap();
+    assert!(codec::frames(&whole).1.is_none());
+}
+
+#[test]
+fn a_damaged_frame_hides_no_other() {
+    let (_dir, store) = store();
+    for n in 0..3 {
+        let facts = vec![vec![fact(1, n)]];
+        store.record(&key(1), facts, &outcome(n)).unwrap();
+    }
+    let path = store.tree_path(&key(1));
+    let mut bytes = fs::read(&path).unwrap();
+    let first = codec::frames(&bytes).0[0].len();
+    bytes[first + codec::HEADER + 1] ^= 1;
+    fs::write(&path, &bytes).unwrap();
+    for n in [0, 2] {
+        assert_eq!(hit(look(&store, &key(1), n)).ending, Ending::Exited(n));
+    }
+    assert!(matches!(
+        miss(look(&store, &key(1), 1)),
+        Miss::Incomplete(_)
+    ));
 }

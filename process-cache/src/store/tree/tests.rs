@@ -46,7 +46,7 @@ fn find(tree: &Tree, world: &[u8]) -> Result<(u8, Vec<Fact>), Option<Box<NearMis
         OutcomeRef::Inline(bytes) => Some(bytes[0]),
         OutcomeRef::Stored(_) => None,
     };
-    tree.lookup(&mut ask, &mut accept)
+    lookup(tree, &mut ask, &mut accept)
 }
 
 /// Results of runs in different worlds that each looked at some of them, in
@@ -160,7 +160,7 @@ fn a_lookup_stops_at_the_first_difference() {
         asked += 1;
         answer(9)
     };
-    assert!(tree.lookup(&mut ask, &mut |_| Some(())).is_err());
+    assert!(lookup(&tree, &mut ask, &mut |_| Some(())).is_err());
     assert_eq!(asked, 1);
 }
 
@@ -170,7 +170,7 @@ fn a_refused_result_does_not_hide_another() {
     insert(&mut tree, &[vec![(0, 0)]], 0, 0);
     insert(&mut tree, &[vec![(1, 0)]], 1, 0);
     let mut accept = |leaf: &Leaf| (leaf.serial == 0).then_some(());
-    assert!(tree.lookup(&mut |_| answer(0), &mut accept).is_ok());
+    assert!(lookup(&tree, &mut |_| answer(0), &mut accept).is_ok());
 }
 
 #[test]
@@ -230,8 +230,7 @@ fn thousands_of_batches_need_no_deep_stack() {
         })
         .collect();
     tree.insert(&batches, OutcomeRef::Inline(vec![]), 0);
-    let (_, facts) = tree
-        .lookup(&mut |_| answer(0), &mut |_| Some(()))
+    let (_, facts) = lookup(&tree, &mut |_| answer(0), &mut |_| Some(()))
         .map_err(|_| "a miss")
         .unwrap();
     assert_eq!(facts.len(), 20_000);
