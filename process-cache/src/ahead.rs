@@ -16,6 +16,9 @@ const LONGEST: u64 = 16 << 20;
 /// Has the digests computed of what results under `key` depend on, until all
 /// else is done.
 pub fn digest(jobs: &mut Jobs, store: &Arc<Store>, world: &Arc<World>, key: WeakKey) {
+    if std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() == 1) {
+        return;
+    }
     let (store, world) = (store.clone(), world.clone());
     let ending = jobs.ending();
     jobs.submit(move || {

@@ -20,7 +20,7 @@ use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 use super::error::{Result, StoreError};
-use crate::fact::{Answer, Digest, Fact, Query};
+use crate::fact::{Answer, Digest, Fact, Query, TimeUse};
 
 /// How many alternative batches a node keeps, newest first.
 pub(crate) const MAX_ALTERNATIVES: usize = 8;
@@ -192,7 +192,7 @@ pub(crate) fn lookup<T>(
     if tree.nodes().is_empty() {
         return Err(None);
     }
-    let mut memo: Vec<Option<Answer>> = vec![None; tree.questions()];
+    let mut memo = vec![Known::Nothing; tree.questions()];
     let mut nearest: Option<Box<NearMiss>> = None;
     let mut path = vec![Frame {
         node: 0,
@@ -236,7 +236,7 @@ fn matching(
     tree: &impl Source,
     alternative: &Alternative,
     depth: usize,
-    memo: &mut [Option<Answer>],
+    memo: &mut [Known],
     ask: &mut dyn FnMut(&Query) -> Answer,
 ) -> std::result::Result<usize, Option<Box<NearMiss>>> {
     // Edges still possible, each with its next difference from the base.
@@ -252,9 +252,38 @@ fn matching(
     // Until this place, all of them say what the base says.
     let mut soonest = upcoming(&alive);
     for (place, (&query, &base)) in alternative.batch.iter().zip(&alternative.base).enumerate() {
-        let found: &Answer = memo[query as usize].get_or_insert_with(|| ask(&tree.query(query)));
-        let as_base = tree.answer(base) == *found;
-        if as_base && soonest.is_none_or(|soonest| place < soonest) {
+        let base = tree.answer(base);
+        let settled = soonest.is_none_or(|soonest| place < soonest);
+        let known = &mut memo[query as usize];
+        if settled && base == Answer::Error(libc::ENOENT) {
+            if let Known::Nothing = known
+                && let Some(presence) = presence(&tree.query(query))
+            {
+                match ask(&presence) {
+                    absent @ Answer::Error(_) => *known = Known::Answer(absent),
+                    there @ (Answer::Directory | Answer::Special { .. }) => {
+                        *known = Known::There(there);
+                    }
+                    _ => {}
+                }
+            }
+            if let Known::There(there) = known {
+                return Err(Some(Box::new(NearMiss {
+                    depth: depth + place,
+                    query: tree.query(query),
+                    recorded: base,
+                    found: there.clone(),
+                })));
+            }
+        }
+        if !matches!(known, Known::Answer(_)) {
+            *known = Known::Answer(ask(&tree.query(query)));
+        }
+        let Known::Answer(found) = &*known else {
+            return Err(None);
+        };
+        let as_base = base == *found;
+        if as_base && settled {
             continue;
         }
         let newest = alive.first().copied();
@@ -281,6 +310,34 @@ fn matching(
         }
     }
     alive.first().map(|&(edge, _)| edge).ok_or(None)
+}
+
+/// What a lookup knows of a query's answer.
+#[derive(Debug, Clone)]
+enum Known {
+    Nothing,
+    /// That something is there: what [`presence`] says.
+    There(Answer),
+    Answer(Answer),
+}
+
+/// A question that fails as this one does, and otherwise says what kind of thing
+/// is there, without looking into it: a file that was absent and is there now need
+/// not be digested.
+fn presence(query: &Query) -> Option<Query> {
+    let (path, follow) = match query {
+        Query::Content(path) => (path, true),
+        Query::Stat {
+            path,
+            follow,
+            time: TimeUse::Order,
+        } => (path, *follow),
+        _ => return None,
+    };
+    Some(Query::Kind {
+        path: path.clone(),
+        follow,
+    })
 }
 
 /// The facts along a path.

@@ -267,7 +267,11 @@ fn no_question_is_asked_twice_though_results_share_it() {
     let (_dir, store) = store();
     for n in 0..5 {
         store
-            .record(&key(1), vec![vec![fact(1, 7), fact(2, n)]], &outcome(n))
+            .record(
+                &key(1),
+                vec![vec![fact(1, 7), fact(2, 10 + n)]],
+                &outcome(n),
+            )
             .unwrap();
     }
     let mut asked = Vec::new();
@@ -327,4 +331,30 @@ fn a_damaged_frame_hides_no_other() {
         miss(look(&store, &key(1), 1)),
         Miss::Incomplete(_)
     ));
+}
+
+#[test]
+fn what_has_appeared_is_not_looked_into() {
+    let (_dir, store) = store();
+    for n in 0..2 {
+        let facts = vec![vec![fact(1, libc::ENOENT), fact(2, n)]];
+        store.record(&key(1), facts, &outcome(n)).unwrap();
+    }
+    let there = Query::Kind {
+        path: "/1".into(),
+        follow: true,
+    };
+    let mut asked = Vec::new();
+    let mut ask = |query: &Query| {
+        asked.push(query.clone());
+        Answer::Directory
+    };
+    let missed = miss(store.lookup(&key(1), &mut ask).unwrap());
+    let expected = Miss::Changed {
+        query: fact(1, 0).query,
+        recorded: Answer::Error(libc::ENOENT),
+        found: Answer::Directory,
+    };
+    assert_eq!(missed, expected);
+    assert_eq!(asked, [there]);
 }

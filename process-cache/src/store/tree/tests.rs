@@ -11,8 +11,23 @@ fn query(n: u8) -> Query {
     Query::Content(format!("/dir/{n}").as_str().into())
 }
 
+/// 2 is that nothing is there.
 fn answer(n: u8) -> Answer {
-    Answer::Error(i32::from(n))
+    match n {
+        2 => Answer::Error(libc::ENOENT),
+        n => Answer::File(Digest([n; 32])),
+    }
+}
+
+/// What kind of thing is there.
+fn kind(n: u8) -> Answer {
+    match answer(n) {
+        absent @ Answer::Error(_) => absent,
+        _ => Answer::Special {
+            kind: libc::S_IFREG,
+            device: 0,
+        },
+    }
 }
 
 fn facts(batches: &[Vec<Small>]) -> Vec<Vec<Fact>> {
@@ -37,6 +52,10 @@ fn find(tree: &Tree, world: &[u8]) -> Result<(u8, Vec<Fact>), Option<Box<NearMis
     let mut ask = |asking: &Query| {
         assert!(!asked.contains(asking), "{asking:?} is asked twice");
         asked.push(asking.clone());
+        let there = |n: &usize| presence(&query(*n as u8)).unwrap() == *asking;
+        if let Some(index) = (0..world.len()).find(there) {
+            return kind(world[index]);
+        }
         let index = (0..world.len())
             .find(|&n| query(n as u8) == *asking)
             .unwrap();
