@@ -30,7 +30,7 @@ use crate::store::{Lookup, Store};
 use crate::tracer::{Notice, Tracer, describe};
 use crate::unit::display_argv;
 use crate::world::World;
-use crate::{ahead, machine, os, restore};
+use crate::{machine, os, restore};
 
 /// How a command is run.
 #[derive(Debug, Clone, Default)]
@@ -535,9 +535,7 @@ fn serve(
     let mut session = Session::new(plan.settings.clone(), store.clone(), world.clone());
     session.jobs.background = runtime.handle().background();
     session.model = found.model;
-    if let Ok(keyed) = &found.keyed {
-        ahead::digest(&mut session.jobs, &store, &world, keyed.key);
-    }
+    session.ahead = found.keyed.as_ref().ok().map(|keyed| keyed.key);
     let report = session.report.clone();
     let session = Rc::new(RefCell::new(session));
     let told_plan = plan.clone();
