@@ -154,7 +154,7 @@ impl Filter {
             }
         }
         ranges.push((count, Rule::Trace));
-        let mut program = vec![
+        let program = vec![
             op(LOAD, 4, 0, 0),
             op(JUMP_EQ, ARCH_X86_64, 1, 0),
             ret(libc::SECCOMP_RET_TRACE | FOREIGN),
@@ -163,7 +163,13 @@ impl Filter {
             ret(libc::SECCOMP_RET_TRACE | FOREIGN),
         ];
         let token = RandomState::new().build_hasher().finish();
-        program.extend(search(&ranges, token));
+        let mut emitter = Emitter {
+            program,
+            token,
+            shared: Vec::new(),
+        };
+        emitter.search(&ranges);
+        let program = emitter.finish();
         let logged = ranges.iter().any(|(_, rule)| rule.mentions_logged());
         Self {
             program,
@@ -196,20 +202,66 @@ impl Filter {
     }
 }
 
-/// Emits a binary search whose accumulator holds the syscall number.
-fn search(ranges: &[(u32, Rule)], token: u64) -> Vec<sock_filter> {
-    if let [(_, rule)] = ranges {
-        return leaf(rule, token);
+/// A program in the making. The kernel checks, translates and compiles it for each
+/// first process, and interprets it for each syscall number: what is said once is
+/// paid once.
+struct Emitter<'r> {
+    program: Vec<sock_filter>,
+    token: u64,
+    /// Leaves that several ranges share, which stand at the end, and the jumps
+    /// that lead there.
+    shared: Vec<(&'r Rule, Vec<usize>)>,
+}
+
+impl<'r> Emitter<'r> {
+    /// A binary search whose accumulator holds the syscall number.
+    fn search(&mut self, ranges: &'r [(u32, Rule)]) {
+        if let [(_, rule)] = ranges {
+            self.leaf(rule);
+            return;
+        }
+        let (left, right) = ranges.split_at(ranges.len() / 2);
+        let at = self.program.len();
+        self.program.push(op(JUMP_GE, right[0].0, 0, 0));
+        self.search(left);
+        let skip = self.program.len() - at - 1;
+        if let Ok(skip) = u8::try_from(skip) {
+            self.program[at].jt = skip;
+        } else {
+            // Too far for one byte.
+            self.program[at] = op(JUMP_GE, right[0].0, 0, 1);
+            self.program.insert(at + 1, op(JUMP, skip as u32, 0, 0));
+            for (_, jumps) in &mut self.shared {
+                for jump in jumps.iter_mut().filter(|jump| **jump > at) {
+                    *jump += 1;
+                }
+            }
+        }
+        self.search(right);
     }
-    let (left, right) = ranges.split_at(ranges.len() / 2);
-    let left = search(left, token);
-    let mut code = vec![
-        op(JUMP_GE, right[0].0, 0, 1),
-        op(JUMP, left.len() as u32, 0, 0),
-    ];
-    code.extend(left);
-    code.extend(search(right, token));
-    code
+
+    fn leaf(&mut self, rule: &'r Rule) {
+        if let Rule::Allow | Rule::Trace = rule {
+            self.program.extend(leaf(rule, self.token));
+            return;
+        }
+        let at = self.program.len();
+        self.program.push(op(JUMP, 0, 0, 0));
+        match self.shared.iter_mut().find(|(known, _)| *known == rule) {
+            Some((_, jumps)) => jumps.push(at),
+            None => self.shared.push((rule, vec![at])),
+        }
+    }
+
+    fn finish(mut self) -> Vec<sock_filter> {
+        for (rule, jumps) in self.shared {
+            for jump in jumps {
+                self.program[jump].k = (self.program.len() - jump - 1) as u32;
+            }
+            self.program.extend(leaf(rule, self.token));
+        }
+        self.program
+    }
 }
 
 fn leaf(rule: &Rule, token: u64) -> Vec<sock_filter> {
