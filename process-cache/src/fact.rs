@@ -127,7 +127,7 @@ pub enum Answer {
         device: u64,
     },
     /// Metadata; what the query's [`TimeUse`] leaves out is zero.
-    Metadata(Metadata),
+    Metadata(Box<Metadata>),
     /// Permission granted.
     Granted,
     /// A link target or a canonical path.

@@ -92,7 +92,7 @@ pub struct Observation {
     pub carried: bool,
     /// A later, different answer to the same question: (when, the same
     /// question's answer at that time).
-    pub later: Option<(u64, Observed)>,
+    pub later: Option<Box<(u64, Observed)>>,
 }
 
 /// What a file's timestamps are after the unit.
@@ -443,6 +443,10 @@ impl Unit {
     /// Takes in what a finished unit below observed and changed, and leaves it
     /// without.
     pub fn absorb(&mut self, child: &mut Self) {
+        // It is the same which is added to which: the fewer to the many.
+        if self.observations.len() < child.observations.len() {
+            std::mem::swap(&mut self.observations, &mut child.observations);
+        }
         for (query, observation) in child.observations.drain() {
             match self.observations.entry(query) {
                 std::collections::hash_map::Entry::Vacant(entry) => {
@@ -452,8 +456,8 @@ impl Unit {
                     let mine = entry.get_mut();
                     mine.carried &= observation.carried;
                     mine.merge(observation.seq, observation.observed);
-                    if let Some((seq, later)) = observation.later {
-                        mine.merge(seq, later);
+                    if let Some(later) = observation.later {
+                        mine.merge(later.0, later.1);
                     }
                 }
             }
@@ -502,11 +506,14 @@ impl Observation {
         if seq < self.seq {
             let former = std::mem::replace(&mut self.observed, observed);
             let at = std::mem::replace(&mut self.seq, seq);
-            if self.observed.differs(&former) && self.later.is_none() {
-                self.later = Some((at, former));
+            let other = self.later.as_deref().map(|(_, observed)| observed);
+            if other.is_none_or(|other| !self.observed.differs(other))
+                && self.observed.differs(&former)
+            {
+                self.later = Some(Box::new((at, former)));
             }
         } else if self.later.is_none() && self.observed.differs(&observed) {
-            self.later = Some((seq, observed));
+            self.later = Some(Box::new((seq, observed)));
         }
     }
 }
@@ -543,4 +550,51 @@ pub fn display_argv(argv: &[Vec<u8>], limit: usize) -> String {
 /// The parent directory and the last component.
 pub fn split(path: &Path) -> Option<(&Path, &[u8])> {
     Some((path.parent()?, path.file_name()?.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A unit that got these answers to one question.
+    fn unit(answers: &[(u64, i32)]) -> Unit {
+        let mut unit = Unit::new(UnitId(1), None, 1, 0);
+        for &(seq, answer) in answers {
+            let path = FilePath::from("/x");
+            let answer = Observed::Answer(Answer::Error(answer));
+            unit.observe(seq, Query::Link(path.clone()), answer, path);
+        }
+        // Something else, so that either may be the one with more.
+        for n in 0..answers.len() % 3 {
+            let path = FilePath::from(format!("/{n}").as_str());
+            let answer = Observed::Answer(Answer::Error(0));
+            unit.observe(100, Query::Link(path.clone()), answer, path);
+        }
+        unit
+    }
+
+    proptest! {
+        #[test]
+        fn the_first_answer_stays_and_whether_there_was_another(
+            answers in prop::collection::vec((0..2_i32, any::<bool>()), 1..8),
+        ) {
+            let numbered = || (1_u64..).zip(&answers);
+            let of = |whose: bool| -> Vec<(u64, i32)> {
+                numbered()
+                    .filter(|(_, (_, who))| *who == whose)
+                    .map(|(seq, (answer, _))| (seq, *answer))
+                    .collect()
+            };
+            let (mut parent, mut child) = (unit(&of(true)), unit(&of(false)));
+            parent.absorb(&mut child);
+            let seen = &parent.observations[&Query::Link("/x".into())];
+            prop_assert_eq!(seen.seq, 1);
+            let first = answers[0].0;
+            prop_assert!(!seen.observed.differs(&Observed::Answer(Answer::Error(first))));
+            let other = seen.later.as_deref().filter(|(_, later)| seen.observed.differs(later));
+            prop_assert_eq!(other.is_some(), answers.iter().any(|(answer, _)| *answer != first));
+        }
+    }
 }

@@ -290,7 +290,7 @@ impl World {
                 Err(error) => return from_io(&error, path),
             }
         }
-        Ok(Answer::Metadata(answer))
+        Ok(Answer::Metadata(Box::new(answer)))
     }
 }
 
@@ -408,16 +408,13 @@ fn inode(path: &FilePath, follow: bool) -> Result<Answer, Errno> {
 }
 
 fn inode_of(stat: &Stat) -> Answer {
-    let Answer::Metadata(empty) = permissions_of(stat) else {
-        return Answer::Unknown("no metadata".to_owned());
-    };
-    Answer::Metadata(Metadata {
+    Answer::Metadata(Box::new(Metadata {
         mode: 0,
         uid: 0,
         gid: 0,
         inode: (stat.st_ino, stat.st_dev),
-        ..empty
-    })
+        ..rights_of(stat)
+    }))
 }
 
 fn permissions(path: &FilePath) -> Result<Answer, Errno> {
@@ -428,7 +425,11 @@ fn permissions(path: &FilePath) -> Result<Answer, Errno> {
 }
 
 fn permissions_of(stat: &Stat) -> Answer {
-    Answer::Metadata(Metadata {
+    Answer::Metadata(Box::new(rights_of(stat)))
+}
+
+fn rights_of(stat: &Stat) -> Metadata {
+    Metadata {
         mode: stat.st_mode,
         uid: stat.st_uid,
         gid: stat.st_gid,
@@ -438,7 +439,7 @@ fn permissions_of(stat: &Stat) -> Answer {
         changed: 0,
         inode: (0, 0),
         content: None,
-    })
+    }
 }
 
 /// What stands where a program wrote without looking.
@@ -466,7 +467,7 @@ fn target(path: &FilePath) -> Result<Answer, Errno> {
             if stat.st_nlink == 1 && writable.is_ok() {
                 Answer::Writable
             } else {
-                Answer::Metadata(metadata::of(&stat, TimeUse::None))
+                Answer::Metadata(Box::new(metadata::of(&stat, TimeUse::None)))
             }
         }
         FileType::Directory => Answer::Directory,

@@ -141,7 +141,7 @@ fn precondition(
             && change.is_some_and(|c| c.time == TimeState::Present)
             && !observation.carried
     };
-    let later = observation.later.as_ref();
+    let later = observation.later.as_deref();
     if own_time(observation.seq, &observation.observed)
         || later.is_some_and(|(seq, observed)| own_time(*seq, observed))
     {
@@ -217,7 +217,7 @@ fn precondition(
         _ => observed.clone(),
     };
     let first = before(observation.seq, &observation.observed);
-    if let Some((seq, later)) = &observation.later {
+    if let Some((seq, later)) = observation.later.as_deref() {
         let explained = made(*seq, later)
             || made_on_the_way(unit, resource, *seq)
             || change.is_some_and(|c| c.meta.is_some_and(|at| at < *seq))
@@ -337,7 +337,7 @@ pub(super) fn answer(query: &Query, observed: &Observed) -> Answer {
                     other => return other,
                 }
             }
-            Answer::Metadata(metadata)
+            Answer::Metadata(Box::new(metadata))
         }
     }
 }

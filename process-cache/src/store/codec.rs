@@ -417,10 +417,10 @@ impl<'t> Tables<'t> {
                     continue;
                 }
                 Answer::File(digest) | Answer::Summary(digest) => *digest,
-                Answer::Metadata(Metadata {
-                    content: Some(digest),
-                    ..
-                }) => *digest,
+                Answer::Metadata(metadata) => match metadata.content {
+                    Some(digest) => digest,
+                    None => continue,
+                },
                 _ => continue,
             };
             digest_numbers.entry(digest).or_insert_with(|| {
@@ -586,7 +586,7 @@ impl AnswerForm {
                 kind: *kind,
                 device: *device,
             },
-            Self::Metadata(form) => Answer::Metadata(Metadata {
+            Self::Metadata(form) => Answer::Metadata(Box::new(Metadata {
                 mode: form.mode,
                 uid: form.uid,
                 gid: form.gid,
@@ -596,7 +596,7 @@ impl AnswerForm {
                 changed: form.changed,
                 inode: form.inode,
                 content: form.content.map(digest),
-            }),
+            })),
             Self::Granted => Answer::Granted,
             Self::Path(at) => Answer::Path(path(*at)),
             Self::Summary(at) => Answer::Summary(digest(*at)),

@@ -40,10 +40,6 @@ pub struct WeakKey(pub Digest);
 
 /// What a lookup found.
 #[derive(Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "one is made per process, and taken apart at once"
-)]
 pub enum Lookup {
     /// A result whose facts all hold (they are in [`Outcome::facts`], in the
     /// order of the tree) and whose contents are all in the store.
@@ -54,10 +50,6 @@ pub enum Lookup {
 
 /// Why there is no result.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "one is made per process, and taken apart at once"
-)]
 pub enum Miss {
     /// The unit has not been recorded.
     NoEntry,

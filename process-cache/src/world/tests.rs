@@ -53,7 +53,7 @@ impl Tree {
             time,
         };
         match self.world.ask(&query) {
-            Answer::Metadata(metadata) => metadata,
+            Answer::Metadata(metadata) => *metadata,
             other => panic!("{other:?}"),
         }
     }

@@ -62,7 +62,7 @@ fn answer() -> impl Strategy<Value = Answer> {
         any::<(u32, u64)>().prop_map(|(kind, device)| Answer::Special { kind, device }),
         metadata.prop_map(
             |((mode, uid, gid, size, links), (modified, changed, i, d), content)| {
-                Answer::Metadata(Metadata {
+                Answer::Metadata(Box::new(Metadata {
                     mode,
                     uid,
                     gid,
@@ -72,7 +72,7 @@ fn answer() -> impl Strategy<Value = Answer> {
                     changed,
                     inode: (i, d),
                     content,
-                })
+                }))
             }
         ),
         Just(Answer::Granted),
