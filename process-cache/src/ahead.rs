@@ -13,8 +13,8 @@ use crate::world::World;
 /// Larger files wait until they are asked for: hashing one cannot be broken off.
 const LONGEST: u64 = 16 << 20;
 
-/// Has the digests computed of what results under `key` depend on, until all
-/// else is done.
+/// Has the digests computed of what results under `key` depend on, until there is
+/// something else to do.
 pub fn digest(jobs: &mut Jobs, store: &Arc<Store>, world: &Arc<World>, key: WeakKey) {
     if std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() == 1) {
         return;

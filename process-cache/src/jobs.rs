@@ -1,5 +1,6 @@
 //! Work in the background that somebody waits for at the end.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -24,15 +25,21 @@ pub struct Jobs {
     ending: Ending,
 }
 
-/// Whether somebody waits for the jobs and nothing else is left to do: what is
-/// only useful for later work can be left undone.
+/// Whether somebody waits, be it for all jobs, be it for another one: what is only
+/// useful for later work can be left undone.
 #[derive(Debug, Clone, Default)]
-pub struct Ending(Arc<AtomicBool>);
+pub struct Ending {
+    set: Arc<AtomicBool>,
+    outstanding: Arc<(Mutex<usize>, Condvar)>,
+}
 
 impl Ending {
-    /// Whether it has come to that.
+    /// Whether it has come to that, or there are other jobs than the one that
+    /// asks.
     pub fn is_set(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        let (count, _) = &*self.outstanding;
+        self.set.load(Ordering::Relaxed)
+            || *count.lock().unwrap_or_else(PoisonError::into_inner) > 1
     }
 }
 
@@ -46,14 +53,18 @@ impl Jobs {
     /// A queue; threads start when there are jobs for them.
     pub fn new() -> Self {
         let (sender, receiver) = channel();
+        let outstanding: Arc<(Mutex<usize>, Condvar)> = Arc::default();
         Self {
             sender: Some(sender),
             receiver: Arc::new(Mutex::new(receiver)),
             threads: Vec::new(),
-            outstanding: Arc::default(),
+            outstanding: outstanding.clone(),
             background: Background::default(),
             wanted: std::thread::available_parallelism().map_or(2, |n| n.get().clamp(2, 8)),
-            ending: Ending::default(),
+            ending: Ending {
+                set: Arc::default(),
+                outstanding,
+            },
         }
     }
 
@@ -98,7 +109,8 @@ impl Jobs {
         let job = move || {
             // Counted down also when the job panics.
             let _done = Done(outstanding);
-            job();
+            // Whoever needs the result misses it; the others go on.
+            let _ = catch_unwind(AssertUnwindSafe(job));
         };
         if let Some(sender) = &self.sender {
             // The receiver lives as long as `self`.
@@ -118,7 +130,7 @@ impl Jobs {
         if *self.open() == 0 {
             return None;
         }
-        self.ending.0.store(true, Ordering::Relaxed);
+        self.ending.set.store(true, Ordering::Relaxed);
         self.background.anywhere();
         let outstanding = self.outstanding.clone();
         let receiver = self.receiver.clone();
@@ -138,7 +150,7 @@ impl Jobs {
 
     /// Waits until all jobs are done, and ends the threads.
     pub fn finish(&mut self) {
-        self.ending.0.store(true, Ordering::Relaxed);
+        self.ending.set.store(true, Ordering::Relaxed);
         self.sender = None;
         for thread in self.threads.drain(..) {
             // A job that panicked has already said so.

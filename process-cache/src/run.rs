@@ -96,7 +96,11 @@ pub fn run(plan: &Plan, store: Store) -> anyhow::Error {
         match store.lookup(&keyed.key, &mut |query| outputs.ask(&world, query)) {
             Ok(Lookup::Hit(outcome)) => match skip(plan, &store, &world, &outcome, asked) {
                 Ok(never) => match never {},
-                Err(reason) => miss = reason,
+                Err(reason) => {
+                    miss = reason;
+                    // What was restored may have replaced files that are open.
+                    model = Processes::new();
+                }
             },
             Ok(Lookup::Miss(reason)) => miss = describe(&reason),
             Err(error) => miss = error.to_string(),

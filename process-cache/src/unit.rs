@@ -389,7 +389,7 @@ impl Unit {
             }
             std::collections::hash_map::Entry::Occupied(mut entry) => {
                 entry.get_mut().carried = false;
-                entry.get_mut().merge(seq, observed);
+                entry.get_mut().merge(seq, observed, &resource);
             }
         }
     }
@@ -455,9 +455,9 @@ impl Unit {
                 std::collections::hash_map::Entry::Occupied(mut entry) => {
                     let mine = entry.get_mut();
                     mine.carried &= observation.carried;
-                    mine.merge(observation.seq, observation.observed);
+                    mine.merge(observation.seq, observation.observed, &observation.resource);
                     if let Some(later) = observation.later {
-                        mine.merge(later.0, later.1);
+                        mine.merge(later.0, later.1, &observation.resource);
                     }
                 }
             }
@@ -502,17 +502,21 @@ impl Unit {
 }
 
 impl Observation {
-    fn merge(&mut self, seq: u64, observed: Observed) {
-        if seq < self.seq {
+    /// Takes in what was observed at another time. The first answer stays, with
+    /// what it was about, and of those that differ from it the first one.
+    fn merge(&mut self, seq: u64, observed: Observed, resource: &FilePath) {
+        let (seq, observed) = if seq < self.seq {
+            self.resource = resource.clone();
             let former = std::mem::replace(&mut self.observed, observed);
-            let at = std::mem::replace(&mut self.seq, seq);
-            let other = self.later.as_deref().map(|(_, observed)| observed);
-            if other.is_none_or(|other| !self.observed.differs(other))
-                && self.observed.differs(&former)
-            {
-                self.later = Some(Box::new((at, former)));
-            }
-        } else if self.later.is_none() && self.observed.differs(&observed) {
+            (std::mem::replace(&mut self.seq, seq), former)
+        } else {
+            (seq, observed)
+        };
+        let earlier = self
+            .later
+            .as_deref()
+            .is_none_or(|(at, other)| seq < *at || !self.observed.differs(other));
+        if earlier && self.observed.differs(&observed) {
             self.later = Some(Box::new((seq, observed)));
         }
     }
@@ -558,13 +562,13 @@ mod tests {
 
     use super::*;
 
-    /// A unit that got these answers to one question.
+    /// A unit that got these answers to one question, each about another file.
     fn unit(answers: &[(u64, i32)]) -> Unit {
         let mut unit = Unit::new(UnitId(1), None, 1, 0);
         for &(seq, answer) in answers {
-            let path = FilePath::from("/x");
+            let query = Query::Link(FilePath::from("/x"));
             let answer = Observed::Answer(Answer::Error(answer));
-            unit.observe(seq, Query::Link(path.clone()), answer, path);
+            unit.observe(seq, query, answer, resource(seq));
         }
         // Something else, so that either may be the one with more.
         for n in 0..answers.len() % 3 {
@@ -575,10 +579,14 @@ mod tests {
         unit
     }
 
+    fn resource(seq: u64) -> FilePath {
+        FilePath::from(format!("/at/{seq}").as_str())
+    }
+
     proptest! {
         #[test]
-        fn the_first_answer_stays_and_whether_there_was_another(
-            answers in prop::collection::vec((0..2_i32, any::<bool>()), 1..8),
+        fn the_first_answer_stays_and_the_first_that_differs(
+            answers in prop::collection::vec((0..3_i32, any::<bool>()), 1..8),
         ) {
             let numbered = || (1_u64..).zip(&answers);
             let of = |whose: bool| -> Vec<(u64, i32)> {
@@ -590,11 +598,20 @@ mod tests {
             let (mut parent, mut child) = (unit(&of(true)), unit(&of(false)));
             parent.absorb(&mut child);
             let seen = &parent.observations[&Query::Link("/x".into())];
-            prop_assert_eq!(seen.seq, 1);
             let first = answers[0].0;
+            prop_assert_eq!(seen.seq, 1);
+            prop_assert_eq!(&seen.resource, &resource(1));
             prop_assert!(!seen.observed.differs(&Observed::Answer(Answer::Error(first))));
-            let other = seen.later.as_deref().filter(|(_, later)| seen.observed.differs(later));
-            prop_assert_eq!(other.is_some(), answers.iter().any(|(answer, _)| *answer != first));
+            let differing = numbered().find(|(_, (answer, _))| *answer != first);
+            let later = seen
+                .later
+                .as_deref()
+                .filter(|(_, later)| seen.observed.differs(later));
+            // Of one unit's own answers only its first other one is known.
+            prop_assert_eq!(later.is_some(), differing.is_some());
+            if let (Some((at, _)), Some((first, _))) = (later, differing) {
+                prop_assert_eq!(*at, first);
+            }
         }
     }
 }

@@ -27,8 +27,8 @@ use crate::fact::{Answer, Digest, Metadata, Query, TimeUse};
 use crate::path::FilePath;
 use crate::store::{DigestTable, FileKey, Trust};
 
-use content::Need;
 pub use content::Scanner;
+use content::{Need, can_be_kept};
 use devices::Devices;
 
 /// Answers queries, remembering digests of files in a [`DigestTable`]. Shared
@@ -203,36 +203,15 @@ impl World {
         }
     }
 
-    /// Remembers that this content was read from the file at `path`, which was
-    /// in the state `before` when reading began. The caller knows that none of
-    /// the traced programs writes it meanwhile.
-    pub fn learn_read(&self, path: &Path, before: &Stat, digest: Digest) {
-        let Ok(now) = rustix::fs::lstat(path) else {
-            return;
-        };
-        let Some(key) = FileKey::of(&now).filter(|_| is(&now, FileType::RegularFile)) else {
-            return;
-        };
-        if FileKey::of(before) != Some(key) {
-            return;
-        }
-        let trust = if self.tells_changes(&now, || rustix::fs::statfs(path)) {
-            Trust::Distinct
-        } else {
-            Trust::ThisRun
-        };
-        self.table.insert(&key, digest, 0, trust);
-    }
-
     /// Sees to it that the digest is known of what is at `path`, if that is a
-    /// regular file of at most `longest` bytes.
+    /// regular file of at most `longest` bytes that nobody notices to be read.
     pub fn digest_ahead(&self, path: &FilePath, longest: u64) {
         if private(path).is_none()
             && let Ok(stat) = rustix::fs::stat(path.as_path())
             && is(&stat, FileType::RegularFile)
             && stat.st_size.unsigned_abs() <= longest
-            && !self.is_volatile(&stat, || rustix::fs::statfs(path.as_path()))
-            && self.can_be_kept(path, &stat)
+            && self.is_local(&stat, || rustix::fs::statfs(path.as_path()))
+            && can_be_kept(&stat)
         {
             // Whoever asks gets the error.
             let _ = self.digest_at(path, &stat, Need::Digest);

@@ -306,7 +306,7 @@ fn file_effect(
         .put_file(&file, length)
         .map_err(|error| shown(&error))?;
     world.table().resume(stat.st_dev, stat.st_ino);
-    world.learn_read(path, stat, content);
+    world.learn(path, content);
     let mode = (change.fresh || change.mode_set).then_some(permissions);
     Ok(Some(Effect::Write {
         path: path.clone(),

@@ -48,7 +48,7 @@ fn by_touching(groups: &[&[(u32, &FilePath)]]) -> bool {
         for (_, path) in &group[1..] {
             set(path, time);
         }
-        last = Some(time);
+        last = group.iter().map(|(_, path)| modified(path)).max().flatten();
     }
     true
 }
@@ -58,11 +58,7 @@ fn touched_after(path: &FilePath, last: Option<i128>) -> Option<i128> {
     (0..TOUCHES).find_map(|_| {
         // Looking at it is what makes the next time a fine one.
         modified(path)?;
-        let present = Timespec {
-            tv_sec: 0,
-            tv_nsec: UTIME_NOW,
-        };
-        modify(path, present);
+        touch(path);
         modified(path).filter(|time| Some(*time) > last)
     })
 }
@@ -74,7 +70,7 @@ fn by_the_tick(groups: &[&[(u32, &FilePath)]]) {
     let mut waited = Duration::ZERO;
     let tick = loop {
         let tick = now(ClockId::RealtimeCoarse);
-        if tick > begun || waited > TICK {
+        if tick - begun > groups.len() as i128 || waited > TICK {
             break tick;
         }
         std::thread::sleep(PAUSE);
@@ -96,21 +92,43 @@ fn modified(path: &FilePath) -> Option<i128> {
     Some(i128::from(stat.st_mtime) * 1_000_000_000 + i128::from(stat.st_mtime_nsec))
 }
 
-/// Who may write a file need not own it, and then cannot do this: writing has
-/// given it the present.
+/// Gives the file this time. Who may write a file need not own it: then it gets
+/// the present.
 fn set(path: &FilePath, ns: i128) {
-    modify(path, timespec(ns));
+    if modify(path, kept(), timespec(ns)).is_err() {
+        touch(path);
+    }
 }
 
-fn modify(path: &FilePath, last_modification: Timespec) {
+/// Gives the file the present.
+fn touch(path: &FilePath) {
+    let present = Timespec {
+        tv_sec: 0,
+        tv_nsec: UTIME_NOW,
+    };
+    // Who does not own it may only do both.
+    if modify(path, kept(), present).is_err() {
+        let _ = modify(path, present, present);
+    }
+}
+
+fn kept() -> Timespec {
+    Timespec {
+        tv_sec: 0,
+        tv_nsec: UTIME_OMIT,
+    }
+}
+
+fn modify(
+    path: &FilePath,
+    last_access: Timespec,
+    last_modification: Timespec,
+) -> rustix::io::Result<()> {
     let times = Timestamps {
-        last_access: Timespec {
-            tv_sec: 0,
-            tv_nsec: UTIME_OMIT,
-        },
+        last_access,
         last_modification,
     };
-    let _ = rustix::fs::utimensat(CWD, path.as_path(), &times, AtFlags::SYMLINK_NOFOLLOW);
+    rustix::fs::utimensat(CWD, path.as_path(), &times, AtFlags::SYMLINK_NOFOLLOW)
 }
 
 fn now(clock: ClockId) -> i128 {

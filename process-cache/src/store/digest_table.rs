@@ -6,10 +6,7 @@
 //! clock leaves all five as they were, so such a digest is used once and not
 //! kept. The tick of the coarse clock that stamps files is at most 10 ms; 100 ms
 //! leave room for a busy machine. A file system whose times have whole seconds
-//! (both times end in nine zeros) has to settle for two seconds. Where a file
-//! that was looked at gets another time at its next change in any case, a digest
-//! is kept at once ([`Trust::Distinct`]): a program's output is hashed when it is
-//! captured, and not again by the next run.
+//! (both times end in nine zeros) has to settle for two seconds.
 //!
 //! In memory are the digests of this run; behind them is the file of
 //! [`super::table_file`], read page by page as it is asked.
@@ -54,10 +51,6 @@ pub enum Trust {
     /// As far as the clock allows: hashing began at this time (ns since the
     /// epoch, real-time clock). A racily clean file's digest is not kept.
     HashedAt(i64),
-    /// As long as its key: the key was the file's before it was hashed and
-    /// afterwards, and the file system gives whatever changes after it was
-    /// looked at other times.
-    Distinct,
     /// For this run, because the caller knows that nobody writes the file: it
     /// is traced or has just been restored. Never persisted.
     ThisRun,
@@ -163,7 +156,6 @@ impl DigestTable {
         let persistent = match trust {
             Trust::HashedAt(time) if key.settled(time) => true,
             Trust::HashedAt(_) => return false,
-            Trust::Distinct => true,
             Trust::ThisRun => false,
         };
         if self.is_suspended(id) {
@@ -280,16 +272,6 @@ mod tests {
             let trust = Trust::HashedAt(key.modified + after);
             assert_eq!(table.insert(&key, Digest([0; 32]), 0, trust), trusted);
         }
-    }
-
-    #[test]
-    fn a_file_whose_changes_are_told_is_trusted_at_once() {
-        let (dir, table) = table();
-        let key = key(5 * SECOND + 1);
-        assert!(table.insert(&key, Digest([1; 32]), 0, Trust::Distinct));
-        table.flush().unwrap();
-        let later = DigestTable::open(dir.path().join("digests"), false);
-        assert_eq!(later.get(&key), Some((Digest([1; 32]), 0)));
     }
 
     #[test]

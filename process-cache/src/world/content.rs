@@ -82,28 +82,16 @@ impl World {
             let after = rustix::fs::fstat(file)?;
             let key = FileKey::of(&after);
             if key == FileKey::of(&before) {
-                if let Some(key) = key {
+                if let (Some(key), Some(started)) = (key, started) {
                     let known = flags | if self.scanner.is_some() { SCANNED } else { 0 };
-                    let trust = if self.tells_changes(&after, || rustix::fs::fstatfs(file)) {
-                        Some(Trust::Distinct)
-                    } else {
-                        started.map(Trust::HashedAt)
-                    };
-                    if let Some(trust) = trust {
-                        self.table().insert(&key, digest, known, trust);
-                    }
+                    let trust = Trust::HashedAt(started);
+                    self.table().insert(&key, digest, known, trust);
                 }
                 return Ok((digest, flags, after));
             }
             before = after;
         }
         Err(io::Error::other("it changes while it is read"))
-    }
-
-    /// Whether a digest of the file that is computed now is kept.
-    pub(super) fn can_be_kept(&self, path: &Path, stat: &Stat) -> bool {
-        self.tells_changes(stat, || rustix::fs::statfs(path))
-            || matches!((FileKey::of(stat), clock()), (Some(key), Some(now)) if key.settled(now))
     }
 
     fn lookup(&self, stat: &Stat, need: Need) -> Option<(Digest, u8)> {
@@ -127,6 +115,11 @@ impl World {
             None => Err(io::Error::other("a pseudo file of unusual length")),
         }
     }
+}
+
+/// Whether a digest of the file that is computed now is kept.
+pub(super) fn can_be_kept(stat: &Stat) -> bool {
+    matches!((FileKey::of(stat), clock()), (Some(key), Some(now)) if key.settled(now))
 }
 
 /// Shows a piece to a scanner, and what lies across the border to the one

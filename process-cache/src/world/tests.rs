@@ -142,36 +142,6 @@ fn a_learnt_digest_is_used_until_the_file_changes() {
 }
 
 #[test]
-fn times_in_whole_seconds_tell_too_little() {
-    let tree = Tree::new();
-    tree.write("file", "abc", 0);
-    let path = tree.path("file");
-    let mut stat = rustix::fs::stat(&path).unwrap();
-    (stat.st_mtime_nsec, stat.st_ctime_nsec) = (0, 0);
-    assert!(
-        !tree
-            .world
-            .tells_changes(&stat, || rustix::fs::statfs(&path))
-    );
-}
-
-#[test]
-fn what_was_read_is_learnt_if_nothing_changed_meanwhile() {
-    let tree = Tree::new();
-    tree.write("file", "abc", 0);
-    let stat = || rustix::fs::stat(tree.path("file")).unwrap();
-    let before = stat();
-    tree.write("file", "abd", 0);
-    let other = copy::digest(b"other");
-    tree.world.learn_read(&tree.path("file"), &before, other);
-    let answer = tree.ask(Query::Content, "file");
-    assert_eq!(answer, Answer::File(copy::digest(b"abd")));
-    tree.write("file", "abe", 0);
-    tree.world.learn_read(&tree.path("file"), &stat(), other);
-    assert_eq!(tree.ask(Query::Content, "file"), Answer::File(other));
-}
-
-#[test]
 fn no_digest_of_a_suspended_file_is_trusted() {
     let tree = Tree::new();
     tree.write("file", "abc", 0);
