@@ -70,6 +70,8 @@ std::arch::global_asm!(
     .globl ptrace_async_in_process_loader_saved
     .globl ptrace_async_in_process_performed
     .globl ptrace_async_in_process_noted
+    .globl ptrace_async_in_process_logged
+    .globl ptrace_async_in_process_logged_nonsense
     .globl ptrace_async_in_process_published
     .globl ptrace_async_in_process_released
     .globl ptrace_async_in_process_again
@@ -323,11 +325,13 @@ ptrace_async_in_process_noted:
     and $-8, %rdi
     mov %edi, (%rcx)
     add %rdi, {head}(%r11)
+ptrace_async_in_process_logged:
     jmp 55f
 48: // The result has overwritten the end of the path, so what was asked is not
     // known: an entry that makes no sense says so.
     movl $0, (%rcx)
     addq $56, {head}(%r11)
+ptrace_async_in_process_logged_nonsense:
     jmp 55f
 
 92: // To the loader a copy is what it is a copy of, for it loads nothing twice.
@@ -631,6 +635,8 @@ unsafe extern "C" {
     safe static ptrace_async_in_process_loader_saved: [u8; 0];
     safe static ptrace_async_in_process_performed: [u8; 0];
     safe static ptrace_async_in_process_noted: [u8; 0];
+    safe static ptrace_async_in_process_logged: [u8; 0];
+    safe static ptrace_async_in_process_logged_nonsense: [u8; 0];
     safe static ptrace_async_in_process_published: [u8; 0];
     safe static ptrace_async_in_process_released: [u8; 0];
     safe static ptrace_async_in_process_again: [u8; 0];
@@ -732,6 +738,14 @@ pub(super) fn progress(address: u64) -> Option<Progress> {
     if tried.iter().any(|symbol| at == offset(*symbol)) {
         return Some(Tried);
     }
+    // From there they jump to where the same is done for all.
+    let published = [
+        &raw const ptrace_async_in_process_logged,
+        &raw const ptrace_async_in_process_logged_nonsense,
+    ];
+    if published.iter().any(|symbol| at == offset(*symbol)) {
+        return Some(Published);
+    }
     let borders = [
         (&raw const ptrace_async_in_process_taken, Some(Outside)),
         (&raw const ptrace_async_in_process_saved, Some(Locked)),
@@ -776,6 +790,25 @@ mod tests {
         assert_eq!(stopping.count(), 1);
     }
 
+    #[test]
+    fn what_is_in_the_log_is_not_logged_again() {
+        // add %rdi, head(%r11) and addq $56, head(%r11)
+        let head = std::mem::offset_of!(Header, head) as u8;
+        let code = bytes();
+        let mut seen = 0;
+        for advance in [&[0x49, 0x01, 0x7b, head][..], &[0x49, 0x83, 0x43, head, 56]] {
+            for at in 0..code.len() - advance.len() {
+                if code[at..].starts_with(advance) {
+                    seen += 1;
+                    let after = BASE + (at + advance.len()) as u64;
+                    assert!(matches!(progress(after - 1), Some(Progress::Noted)));
+                    assert!(matches!(progress(after), Some(Progress::Published)));
+                }
+            }
+        }
+        assert_eq!(seen, 2);
+    }
+
     /// Between what passes the filter and what does not.
     fn is_filling(address: u64) -> bool {
         let from = offset(&raw const ptrace_async_in_process_started) as u64;
@@ -797,7 +830,7 @@ mod tests {
         use Progress::*;
         let all = [
             Outside, Tried, Locked, Saved, Outside, Tried, Locked, Saved, Performed, Noted,
-            Published, Outside, Saved, Outside, Noted,
+            Published, Noted, Published, Noted, Published, Outside, Saved, Outside, Noted,
         ];
         assert_eq!(seen, all);
         assert_eq!(progress(performed_at()), Some(Progress::Performed));
