@@ -27,7 +27,7 @@ pub struct Jobs {
 
 /// Whether somebody waits, be it for all jobs, be it for another one: what is only
 /// useful for later work can be left undone.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Ending {
     set: Arc<AtomicBool>,
     outstanding: Arc<(Mutex<usize>, Condvar)>,

@@ -193,7 +193,8 @@ impl World {
     }
 
     /// Remembers, for this run only, that the file has this content now: the
-    /// caller has just written it, and knows that nobody else writes it.
+    /// caller has just written it or secured its copy, and knows that nobody
+    /// else writes it.
     pub fn learn(&self, path: &Path, digest: Digest) {
         if let Ok(stat) = rustix::fs::lstat(path)
             && is(&stat, FileType::RegularFile)
