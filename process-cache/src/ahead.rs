@@ -27,6 +27,9 @@ pub fn digest(jobs: &mut Jobs, store: &Arc<Store>, world: &Arc<World>, key: Weak
                 break;
             }
             world.digest_ahead(&path, LONGEST);
+            // A child that was just born on this CPU would wait for the slice to
+            // end, with another CPU idle.
+            std::thread::yield_now();
         }
     });
 }
