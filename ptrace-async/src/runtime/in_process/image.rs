@@ -7,10 +7,18 @@
 //! code (see `code`), which comes back behind the syscall instruction or, if it
 //! does not want to decide, to it: it is still there, and so is all else that
 //! somebody might jump to.
+//!
+//! A loader that starts a program also asks the processor some forty times what it
+//! is. In a virtual machine each question is an exit to the hypervisor (2 to 70
+//! µs), so that the answers take longer than all lookups together. Most
+//! questions are `mov $leaf, %eax; cpuid`; in the copy they are jumps as well, to
+//! instructions that load what the tracer was answered.
 
 use object::LittleEndian;
 use object::elf::{DT_SONAME, ET_DYN, FileHeader64, NT_GNU_BUILD_ID, PF_W, PF_X, PT_LOAD, PT_NOTE};
 use object::read::elf::{FileHeader, ProgramHeader};
+
+use rustc_hash::FxHashMap;
 
 use super::calls;
 use super::code::{self, BASE, PAGE};
@@ -156,6 +164,11 @@ fn patch_text(text: &mut [u8], len: usize, is_loader: bool) -> usize {
             calls::handles(u64::from(number)).then_some((call, *between, number))
         }));
     }
+    let questions = if is_loader {
+        find_questions(&text[..len])
+    } else {
+        Vec::new()
+    };
     let mut next = len.next_multiple_of(16);
     let mut ways = Vec::new();
     for target in [BASE, code::loader()] {
@@ -184,13 +197,71 @@ fn patch_text(text: &mut [u8], len: usize, is_loader: bool) -> usize {
         if !put(text, next, &trampoline) {
             break;
         }
-        let start = call - between.len() - 5;
-        let [a, b, c, d] = distance(start + 5, next);
-        text[start..start + 5].copy_from_slice(&[0xe9, a, b, c, d]);
+        divert(text, call - between.len() - 5, next);
         next += trampoline.len();
         count += 1;
     }
+    for (from, to, answer) in questions {
+        // mov to %eax, %ebx, %ecx, %edx
+        let mut trampoline = Vec::new();
+        for (mov, register) in [MOVE, 0xbb, 0xb9, 0xba].into_iter().zip(answer) {
+            trampoline.push(mov);
+            trampoline.extend(register.to_le_bytes());
+        }
+        trampoline.push(0xe9);
+        trampoline.extend(distance(next + trampoline.len() + 4, to));
+        if !put(text, next, &trampoline) {
+            break;
+        }
+        divert(text, from, next);
+        next += trampoline.len();
+    }
     count
+}
+
+/// `cpuid`, and `xor %ecx, %ecx` before it.
+const CPUID: [u8; 2] = [0x0f, 0xa2];
+const NO_SUBLEAF: [u8; 2] = [0x31, 0xc9];
+
+/// Where a text asks the processor what it is, where it goes on, and the answer.
+/// There are questions with one answer for as long as the machine runs, but for the
+/// number of the processor that is asked (in leaf 1), which may change at any time.
+fn find_questions(text: &[u8]) -> Vec<(usize, usize, [u32; 4])> {
+    let mut answers: FxHashMap<u32, [u32; 4]> = FxHashMap::default();
+    let mut found = Vec::new();
+    for at in memchr::memmem::find_iter(text, &CPUID) {
+        let before = &text[..at];
+        let (before, has_subleaf) = match before.strip_suffix(&NO_SUBLEAF) {
+            Some(before) => (before, true),
+            None => (before, false),
+        };
+        let Some((start, [MOVE, leaf @ ..])) = before.split_last_chunk::<5>() else {
+            continue;
+        };
+        let leaf = u32::from_le_bytes(*leaf);
+        let known = match leaf {
+            0 | 1 | 0x8000_0000..=0x8000_0008 => true,
+            4 | 7 | 0xd => has_subleaf,
+            _ => false,
+        };
+        if known {
+            let answer = *answers.entry(leaf).or_insert_with(|| cpuid(leaf));
+            found.push((start.len(), at + CPUID.len(), answer));
+        }
+    }
+    found
+}
+
+/// What the processor says of itself in part 0 of a leaf: eax, ebx, ecx, edx.
+fn cpuid(leaf: u32) -> [u32; 4] {
+    let found = std::arch::x86_64::__cpuid_count(leaf, 0);
+    [found.eax, found.ebx, found.ecx, found.edx]
+}
+
+/// Makes the five bytes at `from` a jump.
+fn divert(text: &mut [u8], from: usize, to: usize) {
+    let [a, b, c, d] = distance(from + 5, to);
+    text[from..from + 5].copy_from_slice(&[0xe9, a, b, c, d]);
 }
 
 fn put(text: &mut [u8], at: usize, bytes: &[u8]) -> bool {
@@ -274,6 +345,56 @@ mod tests {
             let mut patched = text.clone();
             assert_eq!(patch_text(&mut patched, 13, false), 0);
             assert_eq!(patched[..13], text[..13]);
+        }
+    }
+
+    #[test]
+    fn a_loader_is_told_what_the_tracer_was_told() {
+        let asks = |leaf: u32, subleaf: &[u8]| {
+            let mut site = vec![MOVE];
+            site.extend(leaf.to_le_bytes());
+            site.extend(subleaf);
+            site.extend(CPUID);
+            site
+        };
+        for (site, is_known) in [
+            (asks(0x8000_0006, &[]), true),
+            (asks(1, &[]), true),
+            (asks(0xd, &NO_SUBLEAF), true),
+            // Which part of it is asked for is not known; nor is this one constant.
+            (asks(0xd, &[]), false),
+            (asks(0xd, &[0x89, 0xf1]), false),
+            (asks(0xb, &NO_SUBLEAF), false),
+        ] {
+            let mut text = vec![0x90; 32];
+            text.extend(&site);
+            let len = text.len();
+            text.resize(256, 0);
+            let original = text.clone();
+            patch_text(&mut text, len, false);
+            assert_eq!(text[..len], original[..len], "in a library");
+            patch_text(&mut text, len, true);
+            if !is_known {
+                assert_eq!(text[..len], original[..len]);
+                continue;
+            }
+            assert_eq!(text[37..len], original[37..len]);
+            let to = follow(&text, 32);
+            let leaf = u32::from_le_bytes(site[1..5].try_into().expect("4 bytes"));
+            let loaded = [0, 1, 2, 3].map(|register| {
+                let at = to + 5 * register;
+                u32::from_le_bytes(text[at + 1..at + 5].try_into().expect("4 bytes"))
+            });
+            let movs = [0, 5, 10, 15].map(|at| text[to + at]);
+            assert_eq!(movs, [0xb8, 0xbb, 0xb9, 0xba]);
+            // The number of the processor, which may be another one now.
+            let stable = if leaf == 1 { 0x00ff_ffff } else { u32::MAX };
+            let [eax, ebx, ecx, edx] = cpuid(leaf);
+            assert_eq!(
+                [loaded[0], loaded[1] & stable, loaded[2], loaded[3]],
+                [eax, ebx & stable, ecx, edx],
+            );
+            assert_eq!(follow(&text, to + 20), len);
         }
     }
 
