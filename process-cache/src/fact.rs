@@ -109,6 +109,34 @@ pub enum Query {
     },
 }
 
+impl Query {
+    /// A question that fails as this one does, and otherwise says what kind of
+    /// thing is there, without looking into it: a file that was absent and is there
+    /// now need not be digested.
+    pub(crate) fn presence(&self) -> Option<Self> {
+        let (path, follow) = match self {
+            Self::Content(path) => (path, true),
+            Self::Stat {
+                path,
+                follow,
+                time: TimeUse::Order,
+            } => (path, *follow),
+            _ => return None,
+        };
+        Some(Self::Kind {
+            path: path.clone(),
+            follow,
+        })
+    }
+}
+
+impl Answer {
+    /// Whether this is how [`Query::presence`] says that something is there.
+    pub(crate) fn is_presence(&self) -> bool {
+        matches!(self, Self::Directory | Self::Special { .. })
+    }
+}
+
 /// What the world said. Answers are compared for equality, and digested into
 /// the edges of the decision tree.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]

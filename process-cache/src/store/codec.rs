@@ -5,6 +5,10 @@
 //! sorted table in which each names how much it shares with the one before;
 //! digests are a table as well. Both are what a tree mostly consists of.
 //!
+//! The body of a tree begins with what must be absent for any of its results, where
+//! there is such a place for each: a build that was done once finds its outputs
+//! there, and need not read on.
+//!
 //! A file of trees is a row of frames, so that one can be added without reading
 //! the others. Most lookups are decided by a few of a tree's questions: a
 //! [`Packed`] tree is one in which the others are never made.
@@ -21,7 +25,7 @@ use crate::outcome::Outcome;
 use crate::path::FilePath;
 
 const MAGIC: &[u8; 3] = b"pcu";
-const VERSION: u8 = 4;
+const VERSION: u8 = 5;
 const CHECKSUM: usize = 16;
 const LENGTH: usize = 8;
 /// Where what the checksum is of begins.
@@ -209,7 +213,12 @@ pub(crate) fn encode_tree(tree: &Tree) -> postcard::Result<Vec<u8>> {
         // An unknown answer: it is refused where results come in.
         return Err(postcard::Error::WontImplement);
     }
-    seal(|bytes| postcard::to_extend(&form, bytes))
+    // Of each result, or nothing can be said of the tree.
+    let absent: Option<Vec<&Query>> = tree.leaves().map(|leaf| leaf.absent.as_ref()).collect();
+    let mut absent = absent.unwrap_or_default();
+    absent.sort_unstable();
+    absent.dedup();
+    seal(|bytes| postcard::to_extend(&form, postcard::to_extend(&absent, bytes)?))
 }
 
 pub(crate) fn decode_tree(bytes: &[u8]) -> Result<Tree, DecodeError> {
@@ -218,7 +227,7 @@ pub(crate) fn decode_tree(bytes: &[u8]) -> Result<Tree, DecodeError> {
 
 /// Decodes what follows the header: what a fuzzer can reach.
 pub(crate) fn decode_tree_body(body: &[u8]) -> Result<Tree, DecodeError> {
-    let packed = Packed::of_body(body)?;
+    let packed = Opened::of_body(body)?.tree()?;
     Ok(Tree {
         queries: (0..packed.queries.len() as u32)
             .map(|index| packed.query(index))
@@ -229,6 +238,33 @@ pub(crate) fn decode_tree_body(body: &[u8]) -> Result<Tree, DecodeError> {
         nodes: packed.nodes,
         serial: packed.serial,
     })
+}
+
+/// A frame of a tree that has been checked, and not yet decoded.
+pub(crate) struct Opened<'a> {
+    /// For each result of the tree, a question that must fail with `ENOENT`; none
+    /// at all if there is a result without.
+    pub(crate) absent: Vec<Query>,
+    tree: &'a [u8],
+}
+
+impl<'a> Opened<'a> {
+    /// # Errors
+    /// What is wrong with the frame.
+    pub(crate) fn of(frame: &'a [u8]) -> Result<Self, DecodeError> {
+        Self::of_body(unseal(frame)?)
+    }
+
+    fn of_body(body: &'a [u8]) -> Result<Self, DecodeError> {
+        let (absent, tree) = postcard::take_from_bytes(body)?;
+        Ok(Self { absent, tree })
+    }
+
+    /// # Errors
+    /// What is wrong with the tree.
+    pub(crate) fn tree(&self) -> Result<Packed<'a>, DecodeError> {
+        Packed::of(self.tree)
+    }
 }
 
 /// A tree whose questions and answers are made when somebody wants them.
@@ -244,14 +280,8 @@ pub(crate) struct Packed<'a> {
 }
 
 impl<'a> Packed<'a> {
-    /// # Errors
-    /// What is wrong with the frame.
-    pub(crate) fn of(frame: &'a [u8]) -> Result<Self, DecodeError> {
-        Self::of_body(unseal(frame)?)
-    }
-
-    fn of_body(body: &'a [u8]) -> Result<Self, DecodeError> {
-        let form: TreeForm<'a> = postcard::from_bytes(body)?;
+    fn of(bytes: &'a [u8]) -> Result<Self, DecodeError> {
+        let form: TreeForm<'a> = postcard::from_bytes(bytes)?;
         let (paths, ends) = unfold(&form.paths)?;
         let (digests, []) = form.digests.as_chunks::<32>() else {
             return Err(Damaged("half a digest"));

@@ -16,9 +16,9 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::codec::Packed;
+use super::codec::Opened;
 use super::error::{Result, StoreError};
 use super::tree::{self, Leaf, MAX_LEAVES, NearMiss, OutcomeRef, Tree, canonical};
 use super::{DAY, SHARD, Store, codec, now, sharded};
@@ -95,7 +95,20 @@ impl Store {
         let mut nearest: Option<Box<NearMiss>> = None;
         // The newest first.
         for frame in frames.iter().rev() {
-            let tree = match Packed::of(frame) {
+            let opened = match Opened::of(frame) {
+                Ok(opened) => opened,
+                Err(damage) => {
+                    incomplete = Some(damage.to_string());
+                    continue;
+                }
+            };
+            if !self.explains
+                && let Some(near) = tree::ruled_out(&opened.absent, &mut ask)
+            {
+                nearest.get_or_insert(near);
+                continue;
+            }
+            let tree = match opened.tree() {
                 Ok(tree) => tree,
                 Err(damage) => {
                     incomplete = Some(damage.to_string());
@@ -151,7 +164,7 @@ impl Store {
         let (frames, _) = codec::frames(&bytes);
         frames
             .iter()
-            .filter_map(|frame| Packed::of(frame).ok())
+            .filter_map(|frame| Opened::of(frame).ok()?.tree().ok())
             .flat_map(|tree| tree.queries().filter_map(path).collect::<Vec<_>>())
             .collect()
     }
@@ -168,6 +181,7 @@ impl Store {
             return Err(StoreError::ReadOnly);
         }
         let batches = canonical(batches)?;
+        let absent = ruled_out_by_itself(&batches, outcome);
         let bytes = codec::encode_outcome(outcome).map_err(encode_error)?;
         let outcome = if bytes.len() <= INLINE {
             OutcomeRef::Inline(bytes)
@@ -177,7 +191,7 @@ impl Store {
         let name = key.0.to_string();
         let _lock = self.lock(&name[..SHARD])?;
         let mut tree = Tree::from_serial(serial());
-        tree.insert(&batches, outcome, today());
+        tree.insert(&batches, outcome, absent, today());
         let frame = codec::encode_tree(&tree).map_err(encode_error)?;
         if self.append(key, &frame)? {
             return Ok(());
@@ -298,6 +312,25 @@ impl Store {
     fn tree_path(&self, key: &WeakKey) -> PathBuf {
         sharded(&self.root.join("units"), &key.0)
     }
+}
+
+/// The question that a result's own effects answer otherwise, if it depends on
+/// the absence of something that it makes.
+fn ruled_out_by_itself(batches: &[Vec<Fact>], outcome: &Outcome) -> Option<Query> {
+    let effects = outcome.effects.iter();
+    let made: FxHashSet<&FilePath> = effects
+        .filter_map(|effect| match effect {
+            Effect::Write { path, .. }
+            | Effect::Append { path, .. }
+            | Effect::MakeDir { path, .. } => Some(path),
+            _ => None,
+        })
+        .collect();
+    let facts = batches.iter().flatten();
+    facts
+        .filter(|fact| fact.answer == Answer::Error(libc::ENOENT))
+        .filter_map(|fact| fact.query.presence())
+        .find(|presence| matches!(presence, Query::Kind { path, .. } if made.contains(path)))
 }
 
 /// Where the frames of a file end, if that is where the file ends, and there may

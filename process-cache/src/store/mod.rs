@@ -54,6 +54,9 @@ const IMAGES: &str = "images";
 pub struct Store {
     root: PathBuf,
     read_only: bool,
+    /// Misses say what differs from the result that came closest, not only from
+    /// some result.
+    pub explains: bool,
     /// Permission bits of the root, which everything inside inherits.
     mode: u32,
     /// Bytes this process added, for the estimate in `usage`.
@@ -137,6 +140,7 @@ impl Store {
         Self {
             root,
             read_only,
+            explains: false,
             mode: 0o700,
             written: AtomicU64::new(0),
         }

@@ -20,7 +20,7 @@ use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 use super::error::{Result, StoreError};
-use crate::fact::{Answer, Digest, Fact, Query, TimeUse};
+use crate::fact::{Answer, Digest, Fact, Query};
 
 /// How many alternative batches a node keeps, newest first.
 pub(crate) const MAX_ALTERNATIVES: usize = 8;
@@ -70,6 +70,9 @@ pub(crate) struct Leaf {
     pub(crate) used: u32,
     /// Names the leaf; later ones are larger.
     pub(crate) serial: u64,
+    /// One of its facts, if there is such a one: a [`Query::presence`] that must
+    /// fail with `ENOENT`. A result that leaves something there rules itself out.
+    pub(crate) absent: Option<Query>,
 }
 
 /// Where the encoded outcome is.
@@ -257,13 +260,11 @@ fn matching(
         let known = &mut memo[query as usize];
         if settled && base == Answer::Error(libc::ENOENT) {
             if let Known::Nothing = known
-                && let Some(presence) = presence(&tree.query(query))
+                && let Some(presence) = tree.query(query).presence()
             {
                 match ask(&presence) {
                     absent @ Answer::Error(_) => *known = Known::Answer(absent),
-                    there @ (Answer::Directory | Answer::Special { .. }) => {
-                        *known = Known::There(there);
-                    }
+                    there if there.is_presence() => *known = Known::There(there),
                     _ => {}
                 }
             }
@@ -316,27 +317,29 @@ fn matching(
 #[derive(Debug, Clone)]
 enum Known {
     Nothing,
-    /// That something is there: what [`presence`] says.
+    /// That something is there: what [`Query::presence`] says.
     There(Answer),
     Answer(Answer),
 }
 
-/// A question that fails as this one does, and otherwise says what kind of thing
-/// is there, without looking into it: a file that was absent and is there now need
-/// not be digested.
-fn presence(query: &Query) -> Option<Query> {
-    let (path, follow) = match query {
-        Query::Content(path) => (path, true),
-        Query::Stat {
-            path,
-            follow,
-            time: TimeUse::Order,
-        } => (path, *follow),
-        _ => return None,
-    };
-    Some(Query::Kind {
-        path: path.clone(),
-        follow,
+/// Where something must be absent for any result of a tree, and something is there
+/// at each of these places: what rules out the first result.
+pub(crate) fn ruled_out(
+    absent: &[Query],
+    ask: &mut dyn FnMut(&Query) -> Answer,
+) -> Option<Box<NearMiss>> {
+    let mut found = None;
+    for query in absent {
+        let there = Some(ask(query)).filter(Answer::is_presence)?;
+        found.get_or_insert((query, there));
+    }
+    found.map(|(query, found)| {
+        Box::new(NearMiss {
+            depth: 0,
+            query: query.clone(),
+            recorded: Answer::Error(libc::ENOENT),
+            found,
+        })
     })
 }
 
@@ -416,12 +419,19 @@ impl Tree {
     }
 
     /// Adds a result under its [`canonical`] batches, as the newest; one with
-    /// the same facts is replaced.
-    pub(crate) fn insert(&mut self, batches: &[Vec<Fact>], outcome: OutcomeRef, today: u32) {
+    /// the same facts is replaced. `absent` as in [`Leaf`].
+    pub(crate) fn insert(
+        &mut self,
+        batches: &[Vec<Fact>],
+        outcome: OutcomeRef,
+        absent: Option<Query>,
+        today: u32,
+    ) {
         let leaf = Leaf {
             outcome,
             used: today,
             serial: self.serial,
+            absent,
         };
         self.serial = self.serial.wrapping_add(1);
         self.insert_leaf(batches, leaf);

@@ -98,6 +98,66 @@ fn a_miss_says_what_changed() {
     assert_eq!(miss(look(&store, &key(1), 2)), expected);
 }
 
+/// A result that depends on the absence of what it makes, and what a world in
+/// which that is there is asked.
+#[test]
+fn a_result_that_rules_itself_out_needs_one_question() {
+    let (_dir, mut store) = store();
+    let absent = |path: &str| Fact {
+        query: Query::Content(path.into()),
+        answer: Answer::Error(libc::ENOENT),
+    };
+    let mut result = outcome(7);
+    result.effects.push(write(&store, b"made"));
+    let facts = vec![fact(1, 0), absent("/elsewhere"), absent("/out")];
+    store.record(&key(1), vec![facts], &result).unwrap();
+    let there = Query::Kind {
+        path: "/out".into(),
+        follow: true,
+    };
+    let look = |store: &Store, is_there: bool| {
+        let mut asked = Vec::new();
+        let found = store.lookup(&key(1), &mut |query| {
+            asked.push(query.clone());
+            match query {
+                Query::Content(path) if path.as_bytes() == b"/1" => Answer::Error(0),
+                query if *query == there && is_there => Answer::Directory,
+                _ => Answer::Error(libc::ENOENT),
+            }
+        });
+        (found.unwrap(), asked)
+    };
+    let appeared = Miss::Changed {
+        query: there.clone(),
+        recorded: Answer::Error(libc::ENOENT),
+        found: Answer::Directory,
+    };
+    let (found, asked) = look(&store, true);
+    assert_eq!((miss(found), asked), (appeared, vec![there.clone()]));
+    assert_eq!(hit(look(&store, false).0).ending, Ending::Exited(7));
+
+    // Who wants to know what differs from the nearest result hears of that.
+    store.explains = true;
+    let (found, asked) = look(&store, true);
+    assert!(asked.len() > 1, "{asked:?}");
+    assert!(matches!(miss(found), Miss::Changed { .. }));
+    store.explains = false;
+
+    // A result that does not care: nothing can be said without looking.
+    let indifferent = vec![fact(1, 0)];
+    store
+        .record(&key(1), vec![indifferent.clone()], &outcome(8))
+        .unwrap();
+    assert_eq!(hit(look(&store, true).0).ending, Ending::Exited(8));
+    for n in 0..2 * MAX_FRAMES as i32 {
+        // As one tree as well.
+        let mut facts = indifferent.clone();
+        facts.push(fact(2, 100 + n));
+        store.record(&key(1), vec![facts], &outcome(9)).unwrap();
+        assert_eq!(hit(look(&store, true).0).ending, Ending::Exited(8));
+    }
+}
+
 #[test]
 fn a_missing_or_shorter_content_makes_it_incomplete() {
     let (_dir, store) = store();
