@@ -16,6 +16,7 @@ use rustix::time::Timespec;
 
 use crate::defect::{Defect, planted};
 use crate::fact::Digest;
+use crate::os;
 use crate::path::FilePath;
 use crate::policy::ignores_variable;
 use crate::recorder::position;
@@ -348,12 +349,17 @@ fn hash_process(hasher: &mut Hasher, tid: Tid) {
             hasher.bytes(line);
         }
     }
-    let path = if tid == 0 {
-        "/proc/self/limits".to_owned()
-    } else {
-        format!("/proc/{tid}/limits")
-    };
-    hasher.bytes(&std::fs::read(path).unwrap_or_default());
+    match os::limits(tid) {
+        Ok(limits) => {
+            for limit in limits.as_flattened() {
+                hasher.number(*limit);
+            }
+        }
+        // Somebody else's: all may read them there, which takes longer.
+        Err(_) => {
+            hasher.bytes(&std::fs::read(format!("/proc/{tid}/limits")).unwrap_or_default());
+        }
+    }
 }
 
 /// The signals that a line of `/proc/PID/status` lists, without 32 and 33:

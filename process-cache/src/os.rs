@@ -357,6 +357,30 @@ pub fn keep_memory() {
     }
 }
 
+/// The soft and hard limits (prlimit(2)) of all resources of a process that the
+/// kernel knows, by their numbers; of this process for 0.
+///
+/// # Errors
+/// `EPERM` for processes of other users.
+pub fn limits(process: Tid) -> io::Result<Vec<[u64; 2]>> {
+    let mut limits = Vec::with_capacity(16);
+    for resource in 0.. {
+        let mut found = libc::rlimit64 {
+            rlim_cur: 0,
+            rlim_max: 0,
+        };
+        // SAFETY: nothing is read but a null pointer, and written where `found` is.
+        let result = unsafe { libc::prlimit64(process, resource, std::ptr::null(), &mut found) };
+        let error = (result != 0).then(io::Error::last_os_error);
+        match error {
+            None => limits.push([found.rlim_cur, found.rlim_max]),
+            Some(error) if error.raw_os_error() == Some(libc::EINVAL) && resource > 0 => break,
+            Some(error) => return Err(error),
+        }
+    }
+    Ok(limits)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -70,11 +70,16 @@ impl Tracer {
     /// Follows one task from its first stop to its end.
     pub async fn follow(self, tracee: Tracee<Started>) {
         let tid = tracee.tid();
-        if tracee.parent().is_none() {
+        let is_first = tracee.parent().is_none();
+        if is_first {
             self.adopt(tid);
         }
         let mut next: Option<Next> = None;
         let mut running = tracee.resume();
+        if is_first {
+            // It installs its filter meanwhile, on another CPU if there is one.
+            self.prepare();
+        }
         loop {
             let tid = running.tid();
             let mut stop = running.stop().await;
@@ -116,6 +121,16 @@ impl Tracer {
                     Stop::Superseded => return,
                 };
             };
+        }
+    }
+
+    /// Makes ready what the command is going to be started with.
+    fn prepare(&self) {
+        if let (Ok(keyed), _) = &*self.root
+            && let Some(loader) = keyed.images.last().filter(|last| **last != keyed.program)
+            && !self.session.borrow().settings.stops_only
+        {
+            self.handle.prepare_loader(loader.as_path());
         }
     }
 

@@ -50,7 +50,7 @@ use super::log::{Arena, FILE_LEN, Log, can_be_executed};
 use crate::event::Tid;
 use crate::runtime::slot::Slot;
 use crate::runtime::tracee::{Exec, Tracee};
-use crate::runtime::{Interception, Shared};
+use crate::runtime::{Handle, Interception, Shared};
 use crate::sys;
 
 /// Loaders that are looked for at most: a static program looks like an unknown one.
@@ -139,7 +139,14 @@ impl Images {
             let path = rest.find('/').map(|at| &rest[at..])?;
             (from..to).contains(&entry).then_some(path)
         })?;
-        let mut patched = read_file(&open_plain(OsStr::new(path)).ok()?)?;
+        let loader = self.copy_loader(arena, Path::new(path))?;
+        Some(loader).filter(|loader| loader.is_at(tid, entry))
+    }
+
+    /// Puts a patched copy of a loader into the arena, and makes one of the library
+    /// that lies beside it.
+    fn copy_loader(&mut self, arena: &Arena, path: &Path) -> Option<Loader> {
+        let mut patched = read_file(&open_plain(path.as_os_str()).ok()?)?;
         let text = patch(&mut patched, true).filter(|text| text.sites > 0)?;
         let range = text.offset as usize..(text.offset + text.len) as usize;
         let at = self
@@ -148,9 +155,19 @@ impl Images {
             .map_or(FILE_LEN, |last| last.at + last.text.len);
         arena.file().set_len(at + text.len).ok()?;
         arena.file().write_all_at(&patched[range], at).ok()?;
-        let library = Path::new(path).with_file_name("libc.so.6");
+        let library = path.with_file_name("libc.so.6");
         self.consider(arena, library.as_os_str().as_bytes());
-        Some(Loader { text, at }).filter(|loader| loader.is_at(tid, entry))
+        Some(Loader { text, at })
+    }
+
+    /// Makes a copy of the loader that the first program is going to need.
+    fn prepare(&mut self, arena: &Arena, path: &Path) {
+        if self.loaders.is_empty()
+            && let Ok(path) = path.canonicalize()
+            && let Some(loader) = self.copy_loader(arena, &path)
+        {
+            self.loaders.push(loader);
+        }
     }
 
     /// Makes a copy of a library that somebody has opened, if it is the C library.
@@ -308,6 +325,21 @@ fn keep_copy(path: &Path, bytes: &[u8]) -> io::Result<File> {
 pub(super) fn path_of(file: &File) -> Vec<u8> {
     let (process, fd) = (std::process::id(), file.as_raw_fd());
     format!("/proc/{process}/fd/{fd}\0").into_bytes()
+}
+
+impl Handle {
+    /// Has copies made of this loader, and of the C library that lies beside it, for
+    /// a program that is going to start with
+    /// [`Tracee::perform_in_process`]. They are made then if they are not made now,
+    /// while there is nothing else to do.
+    pub fn prepare_loader(&self, path: &Path) {
+        if let Interception::Seccomp(filter) = &self.shared.options.interception
+            && filter.token().is_some()
+            && let Ok(arena) = self.shared.arena()
+        {
+            arena.images.borrow_mut().prepare(&arena, path);
+        }
+    }
 }
 
 impl Tracee<Exec> {
