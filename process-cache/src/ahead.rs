@@ -6,6 +6,8 @@
 
 use std::sync::Arc;
 
+use ptrace_async::runtime::Background;
+
 use crate::jobs::Jobs;
 use crate::store::{Store, WeakKey};
 use crate::world::World;
@@ -16,7 +18,7 @@ const LONGEST: u64 = 16 << 20;
 /// Has the digests computed of what results under `key` depend on, until there is
 /// something else to do.
 pub fn digest(jobs: &mut Jobs, store: &Arc<Store>, world: &Arc<World>, key: WeakKey) {
-    if std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() == 1) {
+    if Background::available() == 1 {
         return;
     }
     let (store, world) = (store.clone(), world.clone());

@@ -60,7 +60,7 @@ impl Jobs {
             threads: Vec::new(),
             outstanding: outstanding.clone(),
             background: Background::default(),
-            wanted: std::thread::available_parallelism().map_or(2, |n| n.get().clamp(2, 8)),
+            wanted: Background::available().clamp(2, 8),
             ending: Ending {
                 set: Arc::default(),
                 outstanding,

@@ -67,7 +67,7 @@ enum Message {
 /// Runs the command. Returns only when it cannot be run at all; otherwise the
 /// process ends as the command does.
 pub fn run(plan: &Plan, mut store: Store) -> anyhow::Error {
-    store.explains = plan.explain || plan.json.is_some();
+    store.explains = plan.explain;
     let store = Arc::new(store);
     let world = Arc::new(World::new(store.digest_table()));
     let asked = Instant::now();

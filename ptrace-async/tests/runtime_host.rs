@@ -200,3 +200,62 @@ fn the_affinity_of_the_tracing_thread_is_its_own_again_after_a_run() {
         assert_eq!(own_affinity(), before);
     }
 }
+
+#[test]
+fn whoever_has_stopped_or_looks_is_allowed_all_that_it_was() {
+    let programs = "for i in 1 2 3 4 5 6 7 8 9; do /bin/true; done;
+        (for i in 1 2 3 4 5 6 7 8 9; do /bin/true; done) &
+        for i in 1 2 3 4 5 6 7 8 9; do grep Cpus_allowed: /proc/self/status; done; wait";
+    let dir = tempfile::tempdir().expect("a directory");
+    let output = dir.path().join("output");
+    let script = format!("exec > {}; {programs}", output.display());
+    let runtime = Runtime::new(seccomp(&[
+        libc::SYS_execve,
+        libc::SYS_openat,
+        libc::SYS_sched_getaffinity,
+        libc::SYS_sched_setaffinity,
+    ]));
+    let command = Program::new(&["sh", "-c", &script]).expect("no NUL");
+    runtime.spawn(&command).expect("ptrace is allowed");
+    let before = own_affinity();
+    let executed = Rc::new(Cell::new(0));
+    let (count, expected) = (executed.clone(), before.clone());
+    runtime
+        .run(move |tracee: Tracee<Started>| {
+            let (executed, expected) = (count.clone(), expected.clone());
+            let check = move |tid: i32| {
+                let status = std::fs::read_to_string(format!("/proc/{tid}/status"));
+                let status = status.expect("it is stopped");
+                assert!(status.lines().any(|line| line == expected), "{status}");
+            };
+            async move {
+                let mut running = tracee.resume();
+                loop {
+                    running = match running.stop().await {
+                        Stop::Prehook(tracee) => {
+                            check(tracee.tid());
+                            // A program that is executed stops before it runs.
+                            tracee.resume_to_exit()
+                        }
+                        Stop::Exec(tracee) => {
+                            check(tracee.tid());
+                            executed.set(executed.get() + 1);
+                            tracee.resume()
+                        }
+                        Stop::Posthook(tracee) => {
+                            check(tracee.tid());
+                            tracee.resume()
+                        }
+                        stop => match stop.go_on() {
+                            Some(running) => running,
+                            None => return,
+                        },
+                    }
+                }
+            }
+        })
+        .expect("it runs");
+    assert_eq!(executed.get(), 1 + 3 * 9);
+    let told = std::fs::read_to_string(output).expect("it was written");
+    assert_eq!(told, format!("{before}\n").repeat(9));
+}

@@ -11,6 +11,7 @@ use super::slot::{At, Peeked, Slot};
 use super::stop::{Raw, SpawnKind};
 use super::{Interception, Options, Shared};
 use crate::event::Tid;
+use crate::filter::ARCH_X86_64;
 use crate::sys::{self, Resume, SyscallInfo, Waited};
 
 /// The ptrace options of every tracee.
@@ -81,12 +82,21 @@ impl Shared {
             Resume::Continue if slot.nested.attaches() => Resume::ToSyscall,
             how => how,
         };
+        let resume = || sys::resume(tid, how, signal);
+        let executes = slot.executing.replace(false) && how == Resume::ToSyscall;
         // ESRCH: the task was killed in its stop; its death is reported.
         let _ = if slot.exposed.get() {
-            sys::resume(tid, how, signal)
+            resume()
+        } else if executes && !self.is_somebody_exposed() {
+            self.placement.wake_until_stop(tid, resume)
         } else {
-            self.placement.wake(tid, || sys::resume(tid, how, signal))
+            self.placement.wake(tid, resume)
         };
+    }
+
+    /// Whether a task may be looking at the affinity of others.
+    fn is_somebody_exposed(&self) -> bool {
+        self.slots.borrow().values().any(|slot| slot.exposed.get())
     }
 
     /// What a wait status means; `None` when it was dealt with here.
@@ -214,7 +224,7 @@ impl Shared {
                     return None;
                 }
                 if !slot.exposed.get() {
-                    slot.exposed.set(match placement::exposure(nr, &args) {
+                    let exposes = match placement::exposure(nr, &args) {
                         placement::Exposure::None => false,
                         placement::Exposure::Certain => true,
                         placement::Exposure::OfPath(path) => {
@@ -222,8 +232,16 @@ impl Shared {
                             slot.peeked.set(start);
                             start.starts_with(b"/proc")
                         }
-                    });
+                    };
+                    if exposes {
+                        slot.exposed.set(true);
+                        self.placement.exposed();
+                    }
                 }
+                // A leader keeps its number.
+                let executes = matches!(nr.cast_signed(), libc::SYS_execve | libc::SYS_execveat);
+                slot.executing
+                    .set(executes && arch == ARCH_X86_64 && tid == slot.tgid.get());
                 self.beware(slot, nr, &args);
                 if nr == libc::SYS_sched_setaffinity as u64 {
                     self.placement.disturbed();
@@ -327,6 +345,7 @@ impl Shared {
             stopped: true.into(),
             at: At::Elsewhere.into(),
             wants_exit: false.into(),
+            executing: false.into(),
             exposed: false.into(),
             peeked: Peeked::NOTHING.into(),
             leftover: RefCell::default(),

@@ -352,6 +352,7 @@ impl Runtime {
         match slot {
             Some(slot) if waited.is_end() => {
                 slot.gone.set(true);
+                shared.placement.ended(waited.tid);
                 slot.leave_space();
                 shared.end_nested(&slot);
                 // It may still be asked what it has done.

@@ -22,6 +22,11 @@
 //! at its first stop. A task that sets an affinity ends the phase, so that
 //! nothing but what it set is ever restored.
 //!
+//! A task that executes a program is narrowed until its next stop, which comes
+//! before the program runs: the kernel looks for a better CPU at an execve, and
+//! the way to it takes 130 µs. While there is a task that may look at the affinity
+//! of others, none is narrowed so.
+//!
 //! What lost: being free again at every stop of another task (in a `configure`,
 //! a fifth of the tracer's time went into finding CPUs and pinning anew); always pinning the tracer (55 µs a stop), narrowing in parallel
 //! phases too (serialises two busy tracees on one CPU until the next balance).
@@ -48,6 +53,9 @@ const MEMORY: u32 = 32;
 const PIN_BELOW: u32 = ALWAYS / 4;
 /// ... and ends when more than these are. Two busy tasks come near a half.
 const FREE_ABOVE: u32 = ALWAYS * 3 / 8;
+/// Where the count begins: a single task is alone from its second stop on. Until
+/// then it sets itself up, and so does the tracer.
+const FIRST: u32 = PIN_BELOW - ALWAYS / 48;
 
 /// A set of CPUs as the kernel passes it.
 #[derive(Clone, Copy)]
@@ -140,6 +148,13 @@ impl Background {
         Working(self.clone(), tid)
     }
 
+    /// How many CPUs there are for them and the runtime together: those that the
+    /// thread was allowed that made the first runtime, or else the calling one.
+    pub fn available() -> usize {
+        let initial = INITIAL.get().copied().or_else(|| Cpus::of(0));
+        initial.map_or(1, |cpus| cpus.count().unsigned_abs() as usize)
+    }
+
     /// How many CPUs they may use now, if the runtime decides.
     pub fn cpus(&self) -> Option<usize> {
         let aside = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -189,10 +204,20 @@ struct Inner {
     /// What the tracer is allowed; `None`: the policy is off.
     own: Option<Cpus>,
     pin: Option<Pin>,
+    /// Tasks that are narrowed until they stop, and what they are allowed.
+    held: Vec<(Tid, Cpus)>,
     background: Background,
 }
 
 impl Inner {
+    /// Gives a task that is held, if it is, what it is allowed.
+    fn release(&mut self, tid: Tid) {
+        if let Some(at) = self.held.iter().position(|(held, _)| *held == tid) {
+            let (_, wide) = self.held.swap_remove(at);
+            wide.apply(tid);
+        }
+    }
+
     fn free(&mut self) {
         self.wide = None;
         if let (Some(_), Some(own)) = (self.pin.take(), self.own) {
@@ -230,9 +255,10 @@ impl Placement {
             inner: RefCell::new(Inner {
                 last: 0,
                 wide: None,
-                turns: PIN_BELOW,
+                turns: FIRST,
                 own,
                 pin: None,
+                held: Vec::new(),
                 background: Background::default(),
             }),
         }
@@ -247,6 +273,7 @@ impl Placement {
     pub(super) fn stopped(&self, tid: Tid) {
         let mut inner = self.inner.borrow_mut();
         let Some(own) = inner.own else { return };
+        inner.release(tid);
         inner.turns -= inner.turns / MEMORY;
         if inner.last != tid {
             inner.last = tid;
@@ -295,9 +322,40 @@ impl Placement {
         }
     }
 
+    /// As [`Placement::wake`], of a task that is going to stop again before it runs
+    /// anything of its own: it stays narrowed until then.
+    pub(super) fn wake_until_stop<T>(&self, tid: Tid, resume: impl FnOnce() -> T) -> T {
+        let mut inner = self.inner.borrow_mut();
+        if let (Some(pin), Some(wide)) = (inner.pin, inner.wide)
+            && inner.last == tid
+            && wide.count() > 1
+            && pin.only.apply(tid)
+        {
+            inner.held.push((tid, wide));
+        }
+        drop(inner);
+        resume()
+    }
+
+    /// A task is going to look at its affinity, or at that of others.
+    pub(super) fn exposed(&self) {
+        for (tid, wide) in std::mem::take(&mut self.inner.borrow_mut().held) {
+            wide.apply(tid);
+        }
+    }
+
+    /// A task has ended.
+    pub(super) fn ended(&self, tid: Tid) {
+        self.inner
+            .borrow_mut()
+            .held
+            .retain(|(held, _)| *held != tid);
+    }
+
     /// A task is about to choose an affinity, or nobody is traced any more: what
     /// we know of any is stale, and the tracer is free again.
     pub(super) fn disturbed(&self) {
+        self.exposed();
         let mut inner = self.inner.borrow_mut();
         (inner.last, inner.turns) = (0, ALWAYS);
         inner.free();

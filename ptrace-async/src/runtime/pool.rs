@@ -12,6 +12,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
+use super::placement::Background;
+
 type Job = Box<dyn FnOnce() + Send>;
 
 /// A few threads that take jobs from one queue; they start when there are jobs
@@ -32,7 +34,7 @@ impl Pool {
             jobs,
             queue: Arc::new(Mutex::new(queue)),
             threads: 0,
-            most: std::thread::available_parallelism().map_or(2, |n| n.get().clamp(2, 8)),
+            most: Background::available().clamp(2, 8),
             open: Arc::default(),
         }
     }

@@ -86,6 +86,8 @@ pub(super) struct Slot {
     pub(super) at: Cell<At>,
     /// The function asked for the exit stop of the current syscall.
     pub(super) wants_exit: Cell<bool>,
+    /// It is stopped before an execve, which keeps its number.
+    pub(super) executing: Cell<bool>,
     /// It has asked for its CPU affinity, or may read it: it is never narrowed.
     pub(super) exposed: Cell<bool>,
     /// Memory that was read in the current stop already.
