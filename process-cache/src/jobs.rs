@@ -1,7 +1,6 @@
 //! Work in the background that somebody waits for at the end.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -22,25 +21,6 @@ pub struct Jobs {
     pub background: Background,
     /// How many threads there may be.
     wanted: usize,
-    ending: Ending,
-}
-
-/// Whether somebody waits, be it for all jobs, be it for another one: what is only
-/// useful for later work can be left undone.
-#[derive(Debug, Clone)]
-pub struct Ending {
-    set: Arc<AtomicBool>,
-    outstanding: Arc<(Mutex<usize>, Condvar)>,
-}
-
-impl Ending {
-    /// Whether it has come to that, or there are other jobs than the one that
-    /// asks.
-    pub fn is_set(&self) -> bool {
-        let (count, _) = &*self.outstanding;
-        self.set.load(Ordering::Relaxed)
-            || *count.lock().unwrap_or_else(PoisonError::into_inner) > 1
-    }
 }
 
 impl Default for Jobs {
@@ -53,24 +33,14 @@ impl Jobs {
     /// A queue; threads start when there are jobs for them.
     pub fn new() -> Self {
         let (sender, receiver) = channel();
-        let outstanding: Arc<(Mutex<usize>, Condvar)> = Arc::default();
         Self {
             sender: Some(sender),
             receiver: Arc::new(Mutex::new(receiver)),
             threads: Vec::new(),
-            outstanding: outstanding.clone(),
+            outstanding: Arc::default(),
             background: Background::default(),
             wanted: Background::available().clamp(2, 8),
-            ending: Ending {
-                set: Arc::default(),
-                outstanding,
-            },
         }
-    }
-
-    /// Tells jobs when the end has come.
-    pub fn ending(&self) -> Ending {
-        self.ending.clone()
     }
 
     /// Has `job` done.
@@ -130,7 +100,6 @@ impl Jobs {
         if *self.open() == 0 {
             return None;
         }
-        self.ending.set.store(true, Ordering::Relaxed);
         self.background.anywhere();
         let outstanding = self.outstanding.clone();
         let receiver = self.receiver.clone();
@@ -150,7 +119,6 @@ impl Jobs {
 
     /// Waits until all jobs are done, and ends the threads.
     pub fn finish(&mut self) {
-        self.ending.set.store(true, Ordering::Relaxed);
         self.sender = None;
         for thread in self.threads.drain(..) {
             // A job that panicked has already said so.

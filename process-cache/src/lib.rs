@@ -12,7 +12,6 @@
 //! | a hit: files restored, a stand-in executed | [`restore`], [`hit`], [`standin`] |
 //! | a miss: stops of tasks, events, observations, changes | [`tracer`], [`recorder`], [`mod@unit`], [`session`] |
 //! | the end of a unit: preconditions, effects | [`finish`], [`outcome`] |
-//! | digests before they are asked for | [`ahead`] |
 //! | what is assumed about programs and places | [`policy`], [`place`] |
 //! | the command line, and what is told | [`cli`], [`run`], [`report`] |
 //!
@@ -33,7 +32,6 @@
 //! assert_eq!(answer, Answer::Error(2)); // ENOENT
 //! ```
 
-pub mod ahead;
 pub mod cli;
 pub mod content;
 pub mod defect;

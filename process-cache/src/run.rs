@@ -540,7 +540,6 @@ fn serve(
     let mut session = Session::new(plan.settings.clone(), store.clone(), world.clone());
     session.jobs.background = runtime.handle().background();
     session.model = found.model;
-    session.ahead = found.keyed.as_ref().ok().map(|keyed| keyed.key);
     let report = session.report.clone();
     let session = Rc::new(RefCell::new(session));
     let told_plan = plan.clone();

@@ -19,7 +19,7 @@ use crate::lookups::Lookups;
 use crate::path::FilePath;
 use crate::policy::Scripts;
 use crate::report::Report;
-use crate::store::{Store, WeakKey};
+use crate::store::Store;
 use crate::unit::{Change, Unit, UnitId};
 use crate::world::World;
 
@@ -151,8 +151,6 @@ pub struct Session {
     pub front: Tid,
     /// The first process.
     pub first: Tid,
-    /// Of whose inputs digests are going to be needed, until that has begun.
-    pub ahead: Option<WeakKey>,
     /// Units that were skipped inside the run.
     pub skipped: u32,
     /// The file-creation mask of the task whose event is applied.
@@ -196,7 +194,6 @@ impl Session {
             command_left: false,
             front: std::os::unix::process::parent_id() as Tid,
             first: 0,
-            ahead: None,
             skipped: 0,
             umask: 0o022,
             seq: 1,

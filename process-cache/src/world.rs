@@ -27,8 +27,8 @@ use crate::fact::{Answer, Digest, Metadata, Query, TimeUse};
 use crate::path::FilePath;
 use crate::store::{DigestTable, FileKey, Trust};
 
+use content::Need;
 pub use content::Scanner;
-use content::{Need, can_be_kept};
 use devices::Devices;
 
 /// Answers queries, remembering digests of files in a [`DigestTable`]. Shared
@@ -201,21 +201,6 @@ impl World {
             && let Some(key) = FileKey::of(&stat)
         {
             self.table.insert(&key, digest, 0, Trust::ThisRun);
-        }
-    }
-
-    /// Sees to it that the digest is known of what is at `path`, if that is a
-    /// regular file of at most `longest` bytes that nobody notices to be read.
-    pub fn digest_ahead(&self, path: &FilePath, longest: u64) {
-        if private(path).is_none()
-            && let Ok(stat) = rustix::fs::stat(path.as_path())
-            && is(&stat, FileType::RegularFile)
-            && stat.st_size.unsigned_abs() <= longest
-            && self.is_local(&stat, || rustix::fs::statfs(path.as_path()))
-            && can_be_kept(&stat)
-        {
-            // Whoever asks gets the error.
-            let _ = self.digest_at(path, &stat, Need::Digest);
         }
     }
 

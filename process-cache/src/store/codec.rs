@@ -311,11 +311,6 @@ impl<'a> Packed<'a> {
         Ok(packed)
     }
 
-    /// All questions.
-    pub(crate) fn queries(&self) -> impl Iterator<Item = Query> {
-        (0..self.queries.len() as u32).map(|index| self.query(index))
-    }
-
     /// The path with this number, which was checked.
     fn path(&self, index: u32) -> FilePath {
         let index = index as usize;

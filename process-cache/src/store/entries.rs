@@ -22,7 +22,7 @@ use super::codec::Opened;
 use super::error::{Result, StoreError};
 use super::tree::{self, Leaf, MAX_LEAVES, NearMiss, OutcomeRef, Tree, canonical};
 use super::{DAY, SHARD, Store, codec, now, sharded};
-use crate::fact::{Answer, Digest, Fact, Query, TimeUse};
+use crate::fact::{Answer, Digest, Fact, Query};
 use crate::outcome::{Effect, Outcome, StreamData};
 use crate::path::FilePath;
 
@@ -146,27 +146,6 @@ impl Store {
             },
             (None, None) => Miss::NoEntry,
         }))
-    }
-
-    /// The files whose contents results under `key` depend on, or on whose
-    /// absence.
-    pub fn inputs(&self, key: &WeakKey) -> Vec<FilePath> {
-        let bytes = self.read(key).ok().flatten().unwrap_or_default();
-        let path = |query| match query {
-            Query::Content(path)
-            | Query::Stat {
-                path,
-                time: TimeUse::Order,
-                ..
-            } => Some(path),
-            _ => None,
-        };
-        let (frames, _) = codec::frames(&bytes);
-        frames
-            .iter()
-            .filter_map(|frame| Opened::of(frame).ok()?.tree().ok())
-            .flat_map(|tree| tree.queries().filter_map(path).collect::<Vec<_>>())
-            .collect()
     }
 
     /// Adds a result under `key`: the facts it depends on, in batches in the

@@ -9,7 +9,6 @@ use ptrace_async::process::reads_unseen;
 use ptrace_async::runtime::{Exec, Prehook, Running, Stop, Tracee};
 
 use super::{Notice, OUTSIDE, Tracer, describe};
-use crate::ahead;
 use crate::hit::Applied;
 use crate::key::{Descriptor, Execution, Keyed, Unkeyed, jobserver, weak_key};
 use crate::locate::is_regular;
@@ -252,11 +251,6 @@ impl Tracer {
         hide_vdso(&tracee);
         if !session.settings.stops_only {
             tracee.perform_in_process();
-        }
-        // Not before: by now the tracer has settled on a CPU, with its tracees,
-        // and threads of its own keep off it.
-        if let Some(key) = session.ahead.take() {
-            ahead::digest(&mut session.jobs, &session.store, &session.world, key);
         }
         let id = UnitId(session.units.len() as u32);
         let started = session.tick();

@@ -117,11 +117,6 @@ impl World {
     }
 }
 
-/// Whether a digest of the file that is computed now is kept.
-pub(super) fn can_be_kept(stat: &Stat) -> bool {
-    matches!((FileKey::of(stat), clock()), (Some(key), Some(now)) if key.settled(now))
-}
-
 /// Shows a piece to a scanner, and what lies across the border to the one
 /// before.
 fn scan(scanner: Scanner, carried: &mut Vec<u8>, piece: &[u8]) -> u8 {

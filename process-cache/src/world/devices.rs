@@ -7,38 +7,10 @@ use rustix::fs::{Stat, StatFs};
 
 use super::World;
 
-/// What is known of the file systems behind device numbers.
+/// For each file system by its device number, whether its files are made up when
+/// they are read.
 #[derive(Debug, Default)]
-pub(super) struct Devices(Mutex<FxHashMap<u64, Device>>);
-
-/// One of them.
-#[derive(Debug, Clone, Copy)]
-struct Device {
-    /// Its files are made up when they are read.
-    volatile: bool,
-    /// Reading its files waits for nobody else, and nobody sees them open.
-    local: bool,
-}
-
-impl Devices {
-    fn of(
-        &self,
-        stat: &Stat,
-        file_system: impl FnOnce() -> rustix::io::Result<StatFs>,
-    ) -> Option<Device> {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(device) = known.get(&stat.st_dev) {
-            return Some(*device);
-        }
-        let magic = file_system().ok()?.f_type as u32;
-        let device = Device {
-            volatile: VOLATILE.contains(&magic),
-            local: LOCAL.contains(&magic),
-        };
-        known.insert(stat.st_dev, device);
-        Some(device)
-    }
-}
+pub(super) struct Devices(Mutex<FxHashMap<u64, bool>>);
 
 impl World {
     /// Whether the file's content can change without its times telling: where
@@ -49,25 +21,23 @@ impl World {
         file_system: impl FnOnce() -> rustix::io::Result<StatFs>,
     ) -> bool {
         // Such file systems have anonymous devices.
-        rustix::fs::major(stat.st_dev) == 0
-            && self
-                .devices
-                .of(stat, file_system)
-                .is_none_or(|device| device.volatile)
-    }
-
-    /// Whether reading the file waits for nobody else, and nobody sees that it is
-    /// open: a server of files might be one of the traced programs, and on some
-    /// file systems a directory cannot be removed while a file is open that was
-    /// in it.
-    pub(super) fn is_local(
-        &self,
-        stat: &Stat,
-        file_system: impl FnOnce() -> rustix::io::Result<StatFs>,
-    ) -> bool {
-        self.devices
-            .of(stat, file_system)
-            .is_some_and(|device| device.local)
+        if rustix::fs::major(stat.st_dev) != 0 {
+            return false;
+        }
+        let mut known = self
+            .devices
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(volatile) = known.get(&stat.st_dev) {
+            return *volatile;
+        }
+        let Ok(found) = file_system() else {
+            return true;
+        };
+        let volatile = VOLATILE.contains(&(found.f_type as u32));
+        known.insert(stat.st_dev, volatile);
+        volatile
     }
 }
 
@@ -85,11 +55,4 @@ const VOLATILE: [u32; 12] = [
     0xcafe_4a11, // bpf
     0x1cd1,      // devpts
     0xf97c_ff8c, // selinux
-];
-
-/// Of those that are on a disk of this machine.
-const LOCAL: [u32; 3] = [
-    0xef53,      // ext2, ext3, ext4
-    0x5846_5342, // xfs
-    0x9123_683e, // btrfs
 ];
