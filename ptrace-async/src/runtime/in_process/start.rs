@@ -48,6 +48,7 @@ use super::code::{self, BASE, CODE_LEN, LIBRARIES, LIBRARY_LEN, MAX_LIBRARIES, S
 use super::image::{Text, patch};
 use super::log::{Arena, FILE_LEN, Log, can_be_executed};
 use crate::event::Tid;
+use crate::runtime::pool::Pool;
 use crate::runtime::slot::Slot;
 use crate::runtime::tracee::{Exec, Tracee};
 use crate::runtime::{Handle, Interception, Shared};
@@ -328,16 +329,18 @@ pub(super) fn path_of(file: &File) -> Vec<u8> {
 }
 
 impl Handle {
-    /// Has copies made of this loader, and of the C library that lies beside it, for
-    /// a program that is going to start with
-    /// [`Tracee::perform_in_process`]. They are made then if they are not made now,
-    /// while there is nothing else to do.
-    pub fn prepare_loader(&self, path: &Path) {
+    /// Makes what else is made when it is needed, while there is nothing else to
+    /// do: a thread for [`Handle::blocking`], and copies of this loader and of the C
+    /// library that lies beside it, for a program that is going to start with
+    /// [`Tracee::perform_in_process`].
+    pub fn prepare(&self, loader: &Path) {
+        let mut pool = self.shared.pool.borrow_mut();
+        pool.get_or_insert_with(Pool::new).prepare();
         if let Interception::Seccomp(filter) = &self.shared.options.interception
             && filter.token().is_some()
             && let Ok(arena) = self.shared.arena()
         {
-            arena.images.borrow_mut().prepare(&arena, path);
+            arena.images.borrow_mut().prepare(&arena, loader);
         }
     }
 }
