@@ -448,43 +448,14 @@ pub(crate) fn wake(tid: Tid) {
     unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), tid, wake_signal()) };
 }
 
-/// Installs a seccomp filter in the calling thread.
-pub(crate) fn install_filter(program: &[libc::sock_filter]) -> io::Result<()> {
-    let fprog = libc::sock_fprog {
-        len: program.len() as u16,
-        filter: program.as_ptr().cast_mut(),
-    };
-    // SAFETY: `fprog` describes `program`; the kernel copies it.
-    check(unsafe {
-        libc::syscall(
-            libc::SYS_seccomp,
-            libc::SECCOMP_SET_MODE_FILTER,
-            0,
-            &raw const fprog,
-        )
-    })
-    .map(drop)
-}
-
 /// Whether the calling thread may install a filter without no_new_privs.
 pub(crate) fn may_filter_with_privileges() -> bool {
+    // _LINUX_CAPABILITY_VERSION_3 and the calling thread; then effective, permitted,
+    // inheritable, twice 32 of each (capget(2)).
+    let header: [u32; 2] = [0x2008_0522, 0];
+    let mut sets = [0_u32; 6];
+    // SAFETY: the kernel reads the header and writes six words.
+    let got = unsafe { libc::syscall(libc::SYS_capget, header.as_ptr(), sets.as_mut_ptr()) };
     // CAP_SYS_ADMIN is bit 21 of the effective set.
-    std::fs::read_to_string("/proc/thread-self/status").is_ok_and(|status| {
-        status
-            .lines()
-            .find_map(|line| line.strip_prefix("CapEff:\t"))
-            .and_then(|hex| u64::from_str_radix(hex, 16).ok())
-            .is_some_and(|caps| caps & (1 << 21) != 0)
-    })
-}
-
-/// Forks; `Ok(None)` in the child.
-///
-/// # Safety
-/// The child may only call async-signal-safe functions until it executes a
-/// program or exits.
-pub(crate) unsafe fn fork() -> io::Result<Option<Tid>> {
-    // SAFETY: passed on to the caller.
-    let pid = check(i64::from(unsafe { libc::fork() }))?;
-    Ok(if pid == 0 { None } else { Some(pid as Tid) })
+    got == 0 && sets[0] & (1 << 21) != 0
 }

@@ -42,6 +42,7 @@ use self::births::{Birth, Births};
 use self::events::trace_options;
 pub use self::in_process::{Calls, Logged};
 pub(crate) use self::in_process::{NEEDED, PASSING, PERFORMED, performed_at};
+use self::launch::Launches;
 pub use self::launch::{Program, SETUP_FAILED};
 pub use self::nested::Emulation;
 use self::placement::Placement;
@@ -102,6 +103,7 @@ struct Shared {
     functions: RefCell<FxHashMap<u64, Followed>>,
     births: Births,
     next_key: Cell<u64>,
+    launches: Launches,
     remote: Arc<Remote>,
     pool: RefCell<Option<Pool>>,
     stops: Cell<u64>,
@@ -176,6 +178,7 @@ impl Runtime {
                 functions: RefCell::default(),
                 births: Births::default(),
                 next_key: Cell::new(1),
+                launches: Launches::default(),
                 remote: Arc::new(Remote::new()),
                 pool: RefCell::new(None),
                 stops: Cell::new(0),
@@ -209,7 +212,8 @@ impl Runtime {
     /// # Errors
     /// When forking or `PTRACE_SEIZE` fails (`EPERM` where ptrace is forbidden).
     pub fn spawn(&self, program: &Program) -> io::Result<Tid> {
-        let tid = launch::launch(program, &self.shared.options)?;
+        let launched = launch::launch(program, &self.shared.options)?;
+        let tid = self.shared.launches.add(launched);
         self.shared.births.expect(tid, Birth::default());
         Ok(tid)
     }
@@ -348,6 +352,9 @@ impl Runtime {
 
     fn dispatch(&self, waited: Waited, make: &dyn Fn(Tracee<Started>) -> Function) {
         let shared = &self.shared;
+        if waited.is_end() || waited.status >> 8 == libc::PTRACE_EVENT_EXEC {
+            shared.launches.over(waited.tid);
+        }
         let slot = shared.slots.borrow().get(&waited.tid).cloned();
         match slot {
             Some(slot) if waited.is_end() => {
