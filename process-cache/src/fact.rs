@@ -107,6 +107,10 @@ pub enum Query {
         /// The attribute's name with its namespace (`user.x`), or nothing.
         name: Vec<u8>,
     },
+    /// As [`Query::Target`], of a program that removes what stands there before it
+    /// writes, unless that is empty (GNU as and ld): an empty file keeps its inode
+    /// and permissions.
+    Replaced(FilePath),
 }
 
 impl Query {
@@ -162,7 +166,8 @@ pub enum Answer {
     Path(FilePath),
     /// A digest over a list, an attribute or statistics.
     Summary(Digest),
-    /// [`Query::Target`]: nothing there, or a plain file that can be rewritten.
+    /// [`Query::Target`] and [`Query::Replaced`]: nothing there, or a plain file that
+    /// can be rewritten.
     Writable,
     /// It cannot be known (the reason says why); never equal to what was
     /// stored, because such an answer is never stored.

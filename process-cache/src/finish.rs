@@ -328,7 +328,7 @@ impl Session {
 fn look_at_what_is_gone(unit: &Unit, facts: &mut Vec<(Query, Observed)>) {
     let mut looked = FxHashMap::default();
     for (query, observed) in facts.iter_mut() {
-        if let Query::Target(path) = query
+        if let Query::Target(path) | Query::Replaced(path) = query
             && let Some(change) = unit.changes.get(path)
             && rustix::fs::lstat(path.as_path()).is_err()
         {

@@ -256,6 +256,7 @@ impl Session {
             Query::Content(path)
             | Query::StatFs(path)
             | Query::Target(path)
+            | Query::Replaced(path)
             | Query::List(path) => (path, true),
             Query::Stat { path, follow, .. }
             | Query::Access { path, follow, .. }

@@ -79,6 +79,7 @@ impl World {
             Query::List(path) => listing::list(path, &BTreeSet::new(), &BTreeMap::new()),
             Query::RealPath(path) => real_path(path),
             Query::Target(path) => target(path),
+            Query::Replaced(path) => replaced(path),
             Query::Kind { path, follow } => kind(path, *follow),
             Query::Inode { path, follow } => inode(path, *follow),
             Query::Permissions(path) => permissions(path),
@@ -405,6 +406,23 @@ fn rights_of(stat: &Stat) -> Metadata {
         inode: (0, 0),
         content: None,
     }
+}
+
+/// What stands where a program wrote that removes what is not empty.
+fn replaced(path: &FilePath) -> Result<Answer, Errno> {
+    let answer = target(path)?;
+    let is_empty = || {
+        let stat = rustix::fs::lstat(path.as_path());
+        stat.is_ok_and(|stat| is(&stat, FileType::RegularFile) && stat.st_size == 0)
+    };
+    Ok(if answer == Answer::Writable && is_empty() {
+        Answer::Special {
+            kind: libc::S_IFREG,
+            device: 0,
+        }
+    } else {
+        answer
+    })
 }
 
 /// What stands where a program wrote without looking.

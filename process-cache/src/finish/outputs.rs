@@ -23,6 +23,8 @@ pub(super) fn forget_outputs(unit: &mut Unit) {
         .changes
         .iter()
         .filter(|(_, change)| is_replaced(change))
+        // Its inode and permissions stayed, whoever it was of those below.
+        .filter(|(_, change)| !was_empty(change))
         .filter_map(|(path, change)| Some((path.clone(), change.content?)))
         .collect();
     for (path, at) in replaced {
@@ -40,6 +42,7 @@ pub(super) fn forget_outputs(unit: &mut Unit) {
                     | Query::Kind { .. }
                     | Query::Access { .. }
                     | Query::Target(_)
+                    | Query::Replaced(_)
             )
         };
         if before.iter().any(reads) {
@@ -55,6 +58,8 @@ pub(super) fn forget_outputs(unit: &mut Unit) {
             .filter_map(|query| unit.observations.remove(query))
             .map(|seen| seen.seq)
             .min();
+        let is_removal = |query: &Query| matches!(query, Query::Replaced(_));
+        let removes = outputs == Outputs::Removed;
         if let Some(seq) = first {
             let target = Observation {
                 seq,
@@ -63,12 +68,14 @@ pub(super) fn forget_outputs(unit: &mut Unit) {
                 carried: false,
                 later: None,
             };
-            unit.observations
-                .insert(Query::Target(path.clone()), target);
+            let query = if removes || before.iter().any(is_removal) {
+                Query::Replaced
+            } else {
+                Query::Target
+            };
+            unit.observations.insert(query(path.clone()), target);
         }
-        if outputs == Outputs::Removed
-            && let Some(change) = unit.changes.get_mut(&path)
-        {
+        if removes && let Some(change) = unit.changes.get_mut(&path) {
             // Had something been there, it would have gone first.
             change.fresh = true;
             change.would_remove = true;
@@ -83,7 +90,8 @@ fn names(unit: &Unit, query: &Query, path: &FilePath) -> bool {
     | Query::Link(given)
     | Query::Kind { path: given, .. }
     | Query::Access { path: given, .. }
-    | Query::Target(given)) = query
+    | Query::Target(given)
+    | Query::Replaced(given)) = query
     else {
         return false;
     };
@@ -98,6 +106,14 @@ fn names(unit: &Unit, query: &Query, path: &FilePath) -> bool {
         && seen.is_some_and(|seen| {
             matches!(&seen.observed, Observed::Answer(Answer::Path(found)) if found.as_path() == canonical)
         })
+}
+
+/// Whether an empty file was there.
+fn was_empty(change: &Change) -> bool {
+    change
+        .initial
+        .as_deref()
+        .is_some_and(|stat| stat.st_size == 0)
 }
 
 /// Whether nothing of what was there is left.
@@ -143,12 +159,35 @@ mod tests {
 
     #[test]
     fn what_a_compiler_replaces_need_not_be_missing() {
-        let target = Query::Target("/w/o".into());
-        for (program, removed) in [(&b"cc1"[..], false), (b"as", true)] {
+        let (target, replaced) = (Query::Target("/w/o".into()), Query::Replaced("/w/o".into()));
+        for (program, query, removed) in [(&b"cc1"[..], target, false), (b"as", replaced, true)] {
             let mut unit = unit(program);
             forget_outputs(&mut unit);
-            assert_eq!(queries(&unit), [&target]);
+            assert_eq!(queries(&unit), [&query]);
             assert_eq!(unit.changes[&FilePath::from("/w/o")].fresh, removed);
+        }
+    }
+
+    #[test]
+    fn what_a_program_below_removes_is_removed() {
+        let path = FilePath::from("/w/o");
+        let mut unit = unit(b"gcc");
+        let answer = Observed::Answer(Answer::Writable);
+        unit.observe(2, Query::Replaced(path.clone()), answer, path.clone());
+        forget_outputs(&mut unit);
+        assert_eq!(queries(&unit), [&Query::Replaced(path)]);
+    }
+
+    #[test]
+    fn an_empty_file_is_not_removed() {
+        for program in [&b"gcc"[..], b"as"] {
+            let mut unit = unit(program);
+            let file = tempfile::tempfile().unwrap();
+            let change = unit.changes.get_mut(&FilePath::from("/w/o")).unwrap();
+            change.initial = Some(Box::new(rustix::fs::fstat(&file).unwrap()));
+            forget_outputs(&mut unit);
+            assert_eq!(unit.observations.len(), 2);
+            assert!(!unit.changes[&FilePath::from("/w/o")].fresh);
         }
     }
 
@@ -172,7 +211,7 @@ mod tests {
         forget_outputs(&mut unit);
         assert!(
             unit.observations
-                .contains_key(&Query::Target("/w/o".into()))
+                .contains_key(&Query::Replaced("/w/o".into()))
         );
         assert_eq!(unit.observations.len(), 2);
     }

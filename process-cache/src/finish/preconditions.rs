@@ -191,7 +191,7 @@ fn precondition(
         return Ok(Precondition::Made(above.into_iter().collect()));
     }
     // In a directory that the tree made nothing stood before.
-    if matches!(query, Query::Target(_)) {
+    if matches!(query, Query::Target(_) | Query::Replaced(_)) {
         let made_above = resource.parent().is_some_and(|parent| {
             let above = unit.changes.get(&FilePath::from(parent));
             above.is_some_and(|c| c.was_absent() && c.made(observation.seq, &observation.observed))

@@ -79,6 +79,7 @@ enum QueryForm<'a> {
     Kind(u32, bool),
     Permissions(u32),
     Inode(u32, bool),
+    Replaced(u32),
 }
 
 /// An [`Answer`] with numbers for paths and digests.
@@ -425,6 +426,7 @@ impl<'t> Tables<'t> {
                 | Query::List(path)
                 | Query::RealPath(path)
                 | Query::Target(path)
+                | Query::Replaced(path)
                 | Query::Kind { path, .. }
                 | Query::Inode { path, .. }
                 | Query::Permissions(path)
@@ -489,6 +491,7 @@ impl<'t> Tables<'t> {
             Query::List(path) => QueryForm::List(self.path(path)),
             Query::RealPath(path) => QueryForm::RealPath(self.path(path)),
             Query::Target(path) => QueryForm::Target(self.path(path)),
+            Query::Replaced(path) => QueryForm::Replaced(self.path(path)),
             Query::Order(paths) => {
                 QueryForm::Order(paths.iter().map(|path| self.path(path)).collect())
             }
@@ -540,6 +543,7 @@ impl QueryForm<'_> {
             | Self::List(at)
             | Self::RealPath(at)
             | Self::Target(at)
+            | Self::Replaced(at)
             | Self::Kind(at, _)
             | Self::Permissions(at)
             | Self::Inode(at, _)
@@ -567,6 +571,7 @@ impl QueryForm<'_> {
             Self::List(at) => Query::List(path(*at)),
             Self::RealPath(at) => Query::RealPath(path(*at)),
             Self::Target(at) => Query::Target(path(*at)),
+            Self::Replaced(at) => Query::Replaced(path(*at)),
             Self::Order(several) => Query::Order(several.iter().map(|at| path(*at)).collect()),
             Self::Kind(at, follow) => Query::Kind {
                 path: path(*at),

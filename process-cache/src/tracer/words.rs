@@ -30,7 +30,9 @@ fn change(query: &Query, recorded: &Answer, found: &Answer) -> String {
         Query::Link(path) => ("link", path),
         Query::List(path) => ("names in", path),
         Query::RealPath(path) => ("links on the way to", path),
-        Query::Target(path) | Query::Kind { path, .. } => ("what stands at", path),
+        Query::Target(path) | Query::Replaced(path) | Query::Kind { path, .. } => {
+            ("what stands at", path)
+        }
         Query::Permissions(path) => ("permissions of", path),
         Query::Inode { path, .. } => ("inode number of", path),
         Query::Order(_) => return "the order of file times differs".to_owned(),

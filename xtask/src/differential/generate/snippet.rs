@@ -236,6 +236,12 @@ pub(crate) fn make_file(
     } else {
         dice.pick(PURE)
     };
+    // Whoever writes to a second name of a source gives the source a time of its own.
+    let template = if with_times && template.contains("; ln ") {
+        "rm -f {o}; cp -p {i} {o}"
+    } else {
+        template
+    };
     fill(dice, template, inputs, sources, output)
 }
 
