@@ -259,3 +259,93 @@ fn whoever_has_stopped_or_looks_is_allowed_all_that_it_was() {
     let told = std::fs::read_to_string(output).expect("it was written");
     assert_eq!(told, format!("{before}\n").repeat(9));
 }
+
+/// Whether a task runs, or is going to; not if it has stopped or ended.
+fn is_running(tid: i32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{tid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ")
+        .is_some_and(|(_, rest)| rest.starts_with('R'))
+}
+
+#[test]
+fn a_child_of_who_executes_at_once_is_allowed_all_that_its_parent_was() {
+    // Each round: when stops have come from one task for a while, a process makes a child and executes something else before the
+    // child has run. The child tells on how many CPUs it may run.
+    let program = c(
+        "int main(int argc, char **argv) {
+            int ends[2], few = 0, all = atoi(argv[1]);
+            cpu_set_t its;
+            pipe(ends);
+            for (int i = 0; i < 250; i++) {
+                for (int k = 0; k < 80; k++) syscall(SYS_getppid);
+                if (fork() == 0) {
+                    if (fork() == 0) {
+                        sched_getaffinity(0, sizeof its, &its);
+                        char count = CPU_COUNT(&its);
+                        write(ends[1], &count, 1);
+                        _exit(0);
+                    }
+                    execl(\"/bin/true\", \"true\", (char *)0);
+                    _exit(1);
+                }
+                wait(0);
+                char count;
+                read(ends[0], &count, 1);
+                few += count != all;
+            }
+            return few;
+        }",
+        &[],
+    );
+    let runtime = Runtime::new(seccomp(&[
+        libc::SYS_getppid,
+        libc::SYS_execve,
+        libc::SYS_sched_getaffinity,
+        libc::SYS_sched_setaffinity,
+    ]));
+    // It must not ask itself: whoever has is left alone.
+    let all = std::thread::available_parallelism()
+        .expect("some")
+        .to_string();
+    let argv = [program.path(), all.as_str()];
+    let command = Program::new(&argv).expect("no NUL");
+    let first = runtime.spawn(&command).expect("ptrace is allowed");
+    let few = Rc::new(Cell::new(None));
+    let told = few.clone();
+    runtime
+        .run(move |tracee: Tracee<Started>| {
+            let told = told.clone();
+            let mut child = None;
+            async move {
+                let tid = tracee.tid();
+                let mut running = tracee.resume();
+                loop {
+                    running = match running.stop().await {
+                        Stop::Spawned(tracee) => {
+                            child = Some(tracee.child());
+                            tracee.resume()
+                        }
+                        Stop::Prehook(tracee) => {
+                            // The child's stop comes, and is handled while its
+                            // parent executes.
+                            let executes = tracee.invocation().nr == libc::SYS_execve as u64;
+                            while executes && child.is_some_and(is_running) {
+                                std::thread::yield_now();
+                            }
+                            tracee.resume_to_exit()
+                        }
+                        Stop::Exited(status) if tid == first => {
+                            told.set(Some(status));
+                            return;
+                        }
+                        stop => match stop.go_on() {
+                            Some(running) => running,
+                            None => return,
+                        },
+                    }
+                }
+            }
+        })
+        .expect("it runs");
+    assert_eq!(few.get(), Some(0));
+}

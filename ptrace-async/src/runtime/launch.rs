@@ -12,7 +12,8 @@
 //! ([`Launched`]). It makes its calls by itself, because those of the C library
 //! keep the error where the parent keeps its own. All signals are blocked until
 //! none has a handler any more in the child (which has its own table of them), so
-//! that no handler of the parent's runs there.
+//! that no handler of the parent's runs there. If something ends it with a core dump
+//! in these microseconds, Linux before 5.16 ends its parent, too.
 #![expect(
     unsafe_code,
     reason = "a child that shares our memory; see the argument above"
@@ -145,8 +146,8 @@ impl Launched {
 struct Block {
     go_read: c_int,
     go_write: c_int,
-    default: Vec<c_int>,
-    ignored: Vec<c_int>,
+    /// Signals that are not to be as they are, and what they are to be.
+    actions: Vec<(c_int, libc::sighandler_t)>,
     no_new_privs: bool,
     filter: Option<libc::sock_fprog>,
     /// To be tried in turn.
@@ -197,8 +198,9 @@ impl Block {
         Self {
             go_read,
             go_write,
-            default: program.default_signals.clone(),
-            ignored: program.ignored_signals.clone(),
+            actions: (1..=SIGNALS)
+                .filter_map(|signal| Some((signal, action(&program, signal)?)))
+                .collect(),
             no_new_privs: filter.is_some() && !sys::may_filter_with_privileges(),
             filter,
             candidates,
@@ -220,16 +222,8 @@ impl Block {
         // SAFETY: all pointers are to this block or to this frame, and of the types
         // that the calls take; what `rt_sigaction` takes begins with the handler.
         unsafe {
-            for signal in 1..=SIGNALS {
-                let mut action = [0_usize; 4];
-                let place = action.as_mut_ptr() as usize;
-                call(libc::SYS_rt_sigaction, [signal as usize, 0, place, 8, 0]);
-                action = match action[0] {
-                    _ if self.ignored.contains(&signal) => [libc::SIG_IGN, 0, 0, 0],
-                    _ if self.default.contains(&signal) => [libc::SIG_DFL, 0, 0, 0],
-                    libc::SIG_IGN | libc::SIG_DFL => continue,
-                    _ => [libc::SIG_DFL, 0, 0, 0],
-                };
+            for &(signal, handler) in &self.actions {
+                let action = [handler, 0, 0, 0];
                 let place = action.as_ptr() as usize;
                 call(libc::SYS_rt_sigaction, [signal as usize, place, 0, 8, 0]);
             }
@@ -275,6 +269,23 @@ impl Block {
             if denied { 126 } else { 127 }
         }
     }
+}
+
+/// What a signal is to be in the child, if it is not so already: programs do not
+/// inherit handlers, and the child must not run any.
+fn action(program: &Program, signal: c_int) -> Option<libc::sighandler_t> {
+    let mut present = [0_usize; 4];
+    let place = present.as_mut_ptr() as usize;
+    // SAFETY: the kernel writes 32 bytes, the handler first.
+    unsafe { call(libc::SYS_rt_sigaction, [signal as usize, 0, place, 8, 0]) };
+    let wanted = if program.ignored_signals.contains(&signal) {
+        libc::SIG_IGN
+    } else if program.default_signals.contains(&signal) || present[0] != libc::SIG_IGN {
+        libc::SIG_DFL
+    } else {
+        libc::SIG_IGN
+    };
+    (wanted != present[0]).then_some(wanted)
 }
 
 /// A system call that leaves `errno` alone: what it returns, or the error, negated.
@@ -326,6 +337,22 @@ fn block_signals(mask: u64) -> u64 {
     before
 }
 
+/// Waits until our own child has ended; `false` if that cannot be known.
+fn has_ended(child: Tid) -> bool {
+    loop {
+        let mut status = 0;
+        // SAFETY: the kernel writes the status.
+        let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
+        if waited == child && (libc::WIFEXITED(status) || libc::WIFSIGNALED(status)) {
+            return true;
+        }
+        let interrupted = io::Error::last_os_error().kind() == io::ErrorKind::Interrupted;
+        if waited != child && !interrupted {
+            return false;
+        }
+    }
+}
+
 pub(super) fn launch(program: &Program, options: &Options) -> io::Result<Launched> {
     let (go_read, go_write) = io::pipe()?;
     let mask = block_signals(u64::MAX);
@@ -352,12 +379,11 @@ pub(super) fn launch(program: &Program, options: &Options) -> io::Result<Launche
     let seized = sys::seize(tid, trace_options(options)).and_then(|()| sys::interrupt(tid));
     let going = seized.and_then(|()| (&go_write).write_all(&[1]));
     if let Err(error) = going {
+        // It ends because its pipe closes.
         drop(go_write);
-        // SAFETY: reaps our own child, which ends because its pipe closed; then it
-        // has ended.
-        unsafe {
-            libc::waitpid(tid, std::ptr::null_mut(), 0);
-            launched.free();
+        if has_ended(tid) {
+            // SAFETY: it does not use our memory any more.
+            unsafe { launched.free() };
         }
         return Err(error);
     }

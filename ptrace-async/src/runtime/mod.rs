@@ -207,10 +207,12 @@ impl Runtime {
     }
 
     /// Starts a program under trace. Its function runs once [`Runtime::run`]
-    /// does; its first stop comes before the program's own execve.
+    /// does; its first stop comes before the program's own execve. Until that has
+    /// succeeded its memory is this process's: what is injected or written there
+    /// happens here.
     ///
     /// # Errors
-    /// When forking or `PTRACE_SEIZE` fails (`EPERM` where ptrace is forbidden).
+    /// When cloning or `PTRACE_SEIZE` fails (`EPERM` where ptrace is forbidden).
     pub fn spawn(&self, program: &Program) -> io::Result<Tid> {
         let launched = launch::launch(program, &self.shared.options)?;
         let tid = self.shared.launches.add(launched);
@@ -371,7 +373,10 @@ impl Runtime {
                 if let Some(raw) = shared.interpret(&slot, waited) {
                     // Before it goes on, and executes another program, say.
                     let heritage = match raw {
-                        Raw::Spawned { flags, .. } => Some(slot.bequeath(flags)),
+                        Raw::Spawned { flags, child, .. } => {
+                            shared.placement.bore(waited.tid, child);
+                            Some(slot.bequeath(flags))
+                        }
                         _ => None,
                     };
                     self.deliver(&slot, raw);

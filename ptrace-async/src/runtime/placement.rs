@@ -206,6 +206,8 @@ struct Inner {
     pin: Option<Pin>,
     /// Tasks that are narrowed until they stop, and what they are allowed.
     held: Vec<(Tid, Cpus)>,
+    /// Children that have not stopped yet, and what their parents were allowed.
+    born: Vec<(Tid, Cpus)>,
     background: Background,
 }
 
@@ -259,6 +261,7 @@ impl Placement {
                 own,
                 pin: None,
                 held: Vec::new(),
+                born: Vec::new(),
                 background: Background::default(),
             }),
         }
@@ -351,10 +354,9 @@ impl Placement {
 
     /// A task has ended.
     pub(super) fn ended(&self, tid: Tid) {
-        self.inner
-            .borrow_mut()
-            .held
-            .retain(|(held, _)| *held != tid);
+        let mut inner = self.inner.borrow_mut();
+        inner.held.retain(|(held, _)| *held != tid);
+        inner.born.retain(|(child, _)| *child != tid);
     }
 
     /// A task is about to choose an affinity, or nobody is traced any more: what
@@ -366,18 +368,35 @@ impl Placement {
         inner.free();
     }
 
+    /// A task is stopped that has just made this child.
+    pub(super) fn bore(&self, parent: Tid, child: Tid) {
+        let mut inner = self.inner.borrow_mut();
+        if inner.own.is_some()
+            && let Some(wide) = inner.wide.or_else(|| Cpus::of(parent))
+        {
+            inner.born.push((child, wide));
+        }
+    }
+
     /// A child made its first stop. If its parent was woken narrowed and made
     /// it before we could widen the parent again, it has inherited that: it
-    /// gets what the parent has.
+    /// gets what the parent had when it was asked, stopped. Meanwhile that may have
+    /// ended, or be executing a program.
     pub(super) fn started(&self, parent: Tid, child: Tid) {
-        if self.inner.borrow().own.is_none() {
+        let mut inner = self.inner.borrow_mut();
+        if inner.own.is_none() {
             return;
         }
-        if let (Some(theirs), Some(its)) = (Cpus::of(parent), Cpus::of(child))
+        let at = |list: &[(Tid, Cpus)], of: Tid| list.iter().position(|(tid, _)| *tid == of);
+        let theirs = match (at(&inner.born, child), at(&inner.held, parent)) {
+            (Some(at), _) => Some(inner.born.swap_remove(at).1),
+            (None, Some(at)) => Some(inner.held[at].1),
+            (None, None) => Cpus::of(parent),
+        };
+        if let (Some(theirs), Some(its)) = (theirs, Cpus::of(child))
             && !its.equals(&theirs)
         {
             theirs.apply(child);
-            let mut inner = self.inner.borrow_mut();
             if inner.last == child && inner.wide.is_some() {
                 inner.wide = Some(theirs);
             }

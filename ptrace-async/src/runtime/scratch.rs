@@ -5,7 +5,9 @@
 //! the heap is the tracee's. So an anonymous mapping is injected, far from
 //! where the kernel and allocators put theirs, and kept for the next time:
 //! tasks that share memory share the mappings, a forked child inherits a copy
-//! of them, and an execve ends them.
+//! of them, and an execve ends them. Before the first execve of a program that the
+//! runtime starts there is no room to be had: that memory is the host's
+//! ([`Runtime::spawn`](super::Runtime::spawn)), and would keep it.
 //!
 //! **Invariant:** two [`Scratch`] values of one address space never overlap.
 

@@ -224,8 +224,8 @@ const CPUID: [u8; 2] = [0x0f, 0xa2];
 const NO_SUBLEAF: [u8; 2] = [0x31, 0xc9];
 
 /// Where a text asks the processor what it is, where it goes on, and the answer.
-/// There are questions with one answer for as long as the machine runs, but for the
-/// number of the processor that is asked (in leaf 1), which may change at any time.
+/// These are questions whose answer is the same for as long as the machine runs, or
+/// depends on the core that is asked, which may be another one at any time.
 fn find_questions(text: &[u8]) -> Vec<(usize, usize, [u32; 4])> {
     let mut answers: FxHashMap<u32, [u32; 4]> = FxHashMap::default();
     let mut found = Vec::new();
@@ -238,6 +238,9 @@ fn find_questions(text: &[u8]) -> Vec<(usize, usize, [u32; 4])> {
         let Some((start, [MOVE, leaf @ ..])) = before.split_last_chunk::<5>() else {
             continue;
         };
+        if !may_begin(start) {
+            continue;
+        }
         let leaf = u32::from_le_bytes(*leaf);
         let known = match leaf {
             0 | 1 | 0x8000_0000..=0x8000_0008 => true,
@@ -250,6 +253,17 @@ fn find_questions(text: &[u8]) -> Vec<(usize, usize, [u32; 4])> {
         }
     }
     found
+}
+
+/// Whether a `mov` may begin behind these bytes: not if they are a prefix that makes
+/// it one to another register, or the beginning of an instruction with a
+/// displacement (of which it would be the byte) and a number.
+fn may_begin(before: &[u8]) -> bool {
+    const TAKE_NUMBERS: [u8; 4] = [0x69, 0x81, 0xc7, 0xf7];
+    let byte = |back: usize| before.len().checked_sub(back).map(|at| before[at]);
+    let takes = |back| byte(back).is_some_and(|byte| TAKE_NUMBERS.contains(&byte));
+    let has_prefix = matches!(byte(1), Some(0x40..=0x4f | 0x66 | 0x67));
+    !has_prefix && !takes(2) && !takes(3)
 }
 
 /// What the processor says of itself in part 0 of a leaf: eax, ebx, ecx, edx.
@@ -368,6 +382,16 @@ mod tests {
         ] {
             let mut text = vec![0x90; 32];
             text.extend(&site);
+            for before in [&[0x41][..], &[0xc7, 0x45], &[0xc7, 0x44, 0x24]] {
+                // Another register, or a number that is stored.
+                let mut text = text.clone();
+                text[32 - before.len()..32].copy_from_slice(before);
+                let len = text.len();
+                text.resize(256, 0);
+                let original = text.clone();
+                patch_text(&mut text, len, true);
+                assert_eq!(text[..len], original[..len]);
+            }
             let len = text.len();
             text.resize(256, 0);
             let original = text.clone();
