@@ -23,8 +23,6 @@ pub(super) fn forget_outputs(unit: &mut Unit) {
         .changes
         .iter()
         .filter(|(_, change)| is_replaced(change))
-        // Its inode and permissions stayed, whoever it was of those below.
-        .filter(|(_, change)| !was_empty(change))
         .filter_map(|(path, change)| Some((path.clone(), change.content?)))
         .collect();
     for (path, at) in replaced {
@@ -108,20 +106,13 @@ fn names(unit: &Unit, query: &Query, path: &FilePath) -> bool {
         })
 }
 
-/// Whether an empty file was there.
-fn was_empty(change: &Change) -> bool {
-    change
-        .initial
-        .as_deref()
-        .is_some_and(|stat| stat.st_size == 0)
-}
-
-/// Whether nothing of what was there is left.
+/// Whether nothing of what was there is left. Of an empty file, which assemblers and
+/// linkers do not remove, inode and permissions are.
 fn is_replaced(change: &Change) -> bool {
     let plain = change
         .initial
         .as_deref()
-        .is_none_or(|stat| is_regular(stat) && stat.st_nlink == 1);
+        .is_none_or(|stat| is_regular(stat) && stat.st_nlink == 1 && stat.st_size != 0);
     // Made only because nothing was there (`O_EXCL`).
     let exclusive = change.was_absent() && change.fresh && !change.would_remove;
     let whole = change.fresh || change.appended_from.is_none() && change.initial_content.is_none();
