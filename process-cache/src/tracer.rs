@@ -77,8 +77,10 @@ impl Tracer {
         let mut next: Option<Next> = None;
         let mut running = tracee.resume();
         if is_first {
-            // It installs its filter meanwhile, on another CPU if there is one.
+            // It installs its filter meanwhile, on another CPU if there is one: the
+            // front, which waits for news, would be woken there.
             self.prepare();
+            (self.notify)(Notice::Started(tid));
         }
         loop {
             let tid = running.tid();
@@ -159,8 +161,6 @@ impl Tracer {
                 ..Process::default()
             },
         );
-        drop(session);
-        (self.notify)(Notice::Started(tid));
     }
 
     /// A task is stopped by job control. Whoever waits is told of the first
