@@ -5,6 +5,7 @@
 //! the clock for the wall time has stopped. It must therefore have no other
 //! children meanwhile.
 
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -54,6 +55,27 @@ pub(super) fn measure(command: &mut Command) -> anyhow::Result<(Cost, bool)> {
         },
         status.success(),
     ))
+}
+
+/// Has what was written go to the disk, and what is going to be read (files, and
+/// directories with all below them) come into memory: what a disk takes, and what
+/// the kernel forgot meanwhile, says nothing about the sides.
+pub(super) fn settle(mut open: Vec<PathBuf>) {
+    rustix::fs::sync();
+    while let Some(path) = open.pop() {
+        // What cannot be read is not read.
+        match std::fs::symlink_metadata(&path) {
+            Ok(found) if found.is_dir() => {
+                let entries = std::fs::read_dir(&path).into_iter().flatten();
+                open.extend(entries.filter_map(|entry| Some(entry.ok()?.path())));
+            }
+            Ok(found) if found.is_file() => {
+                let file = std::fs::File::open(&path);
+                let _ = file.and_then(|mut file| std::io::copy(&mut file, &mut std::io::sink()));
+            }
+            _ => {}
+        }
+    }
 }
 
 fn children_cpu() -> anyhow::Result<f64> {

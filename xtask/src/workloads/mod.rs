@@ -286,6 +286,11 @@ impl Bench<'_> {
         let (cost, succeeded) = arena.live(side, |tree| {
             let shell = |script: &str| self.shell(arena, tree, runner, script);
             scenario.apply(self.workload, &self.pristine, tree, &shell)?;
+            measure::settle(match runner {
+                Runner::Plain => vec![tree.into()],
+                Runner::Pcache => vec![tree.into(), arena.store(), self.pcache.into()],
+                Runner::Ccache => vec![tree.into(), arena.io().join("ccache"), CCACHE.into()],
+            });
             let log = std::fs::File::create(arena.io().join("log"))?;
             let mut command = match runner {
                 Runner::Pcache => {
@@ -445,3 +450,4 @@ const MAX_PLAIN: usize = 8;
 
 /// Where distributions keep links from compiler names to ccache.
 const CCACHE_LINKS: &str = "/usr/lib/ccache";
+const CCACHE: &str = "/usr/bin/ccache";
