@@ -10,7 +10,7 @@
 //! half a millisecond.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -30,6 +30,8 @@ use crate::path::FilePath;
 const INLINE: usize = 1024;
 /// A file that grows beyond this loses its older half.
 const MAX_TREE: usize = 32 << 20;
+/// A file up to this length is read in passing.
+const GLANCE: u64 = 64 << 10;
 /// How many trees there are in a file at most.
 const MAX_FRAMES: usize = 8;
 
@@ -64,6 +66,16 @@ pub enum Miss {
     },
     /// A result would have fitted, but something of it is missing or damaged.
     Incomplete(String),
+}
+
+impl NearMiss {
+    fn into_miss(self) -> Miss {
+        Miss::Changed {
+            query: self.query,
+            recorded: self.recorded,
+            found: self.found,
+        }
+    }
 }
 
 impl Store {
@@ -139,13 +151,38 @@ impl Store {
         }
         Ok(Lookup::Miss(match (incomplete, nearest) {
             (Some(reason), _) => Miss::Incomplete(reason),
-            (None, Some(near)) => Miss::Changed {
-                query: near.query,
-                recorded: near.recorded,
-                found: near.found,
-            },
+            (None, Some(near)) => near.into_miss(),
             (None, None) => Miss::NoEntry,
         }))
+    }
+
+    /// That there is no result under `key`, if that is seen at a glance: nothing is
+    /// recorded, or each result is ruled out by something that is there now.
+    pub fn miss_at_once(
+        &self,
+        key: &WeakKey,
+        ask: &mut dyn FnMut(&Query) -> Answer,
+    ) -> Option<Miss> {
+        let file = match File::open(self.tree_path(key)) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Some(Miss::NoEntry),
+            Err(_) => return None,
+        };
+        if self.explains || file.metadata().ok()?.len() > GLANCE {
+            return None;
+        }
+        let mut bytes = Vec::with_capacity(GLANCE as usize);
+        file.take(GLANCE).read_to_end(&mut bytes).ok()?;
+        let (frames, None) = codec::frames(&bytes) else {
+            return None;
+        };
+        let mut newest = None;
+        for frame in frames.iter().rev() {
+            let opened = Opened::of(frame).ok()?;
+            let ruled_out = tree::ruled_out(&opened.absent, &mut *ask)?;
+            newest.get_or_insert(ruled_out);
+        }
+        Some(newest.map_or(Miss::NoEntry, |near| near.into_miss()))
     }
 
     /// Adds a result under `key`: the facts it depends on, in batches in the
@@ -170,12 +207,15 @@ impl Store {
         let name = key.0.to_string();
         let _lock = self.lock(&name[..SHARD])?;
         let mut tree = Tree::from_serial(serial());
-        tree.insert(&batches, outcome, absent, today());
+        tree.insert(batches, outcome, absent, today());
         let frame = codec::encode_tree(&tree).map_err(encode_error)?;
         if self.append(key, &frame)? {
             return Ok(());
         }
         let mut all = self.merged(key)?;
+        if all.nodes.is_empty() {
+            return self.replace(key, &frame);
+        }
         all.absorb(&tree);
         self.rewrite(key, all)
     }
@@ -205,7 +245,6 @@ impl Store {
     /// Writes a tree in the place of what is there. The caller has the lock.
     fn rewrite(&self, key: &WeakKey, mut tree: Tree) -> Result<()> {
         tree.shrink(MAX_LEAVES);
-        let path = self.tree_path(key);
         let mut bytes = codec::encode_tree(&tree).map_err(encode_error)?;
         let mut limit = tree.leaves().count().min(MAX_LEAVES);
         while bytes.len() > MAX_TREE && limit > 1 {
@@ -213,8 +252,14 @@ impl Store {
             tree.shrink(limit);
             bytes = codec::encode_tree(&tree).map_err(encode_error)?;
         }
+        self.replace(key, &bytes)
+    }
+
+    /// Puts these bytes in the place of what is there. The caller has the lock.
+    fn replace(&self, key: &WeakKey, bytes: &[u8]) -> Result<()> {
+        let path = self.tree_path(key);
         let mut file = self.temporary()?;
-        file.write_all(&bytes)
+        file.write_all(bytes)
             .map_err(StoreError::io("write", &path))?;
         self.written
             .fetch_add(bytes.len() as u64, Ordering::Relaxed);

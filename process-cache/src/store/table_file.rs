@@ -258,13 +258,22 @@ fn by_page(records: &[Record], pages: u32) -> Vec<(u32, Record)> {
 fn update(file: &File, pages: u32, count: u32, new: &[Record]) -> io::Result<()> {
     let mut count = i64::from(count);
     let sorted = by_page(new, pages);
-    for group in sorted.chunk_by(|a, b| a.0 == b.0) {
-        let number = group[0].0;
-        let mut page = read_page(file, number).map_or_else(Vec::new, |page| page_records(&page));
-        for (_, record) in group {
-            count += merge(&mut page, record);
+    let changed: Vec<&[(u32, Record)]> = sorted.chunk_by(|a, b| a.0 == b.0).collect();
+    let number = |group: &&[(u32, Record)]| group[0].0;
+    // Pages that follow each other are read and written as one.
+    for run in changed.chunk_by(|a, b| number(a) + 1 == number(b)) {
+        let place = page_offset(number(&run[0]));
+        let mut bytes = vec![0; run.len() * PAGE];
+        // What cannot be read is empty.
+        let _ = file.read_exact_at(&mut bytes, place);
+        for (old, group) in bytes.chunks_exact_mut(PAGE).zip(run) {
+            let mut page = page_records(old);
+            for (_, record) in *group {
+                count += merge(&mut page, record);
+            }
+            old.copy_from_slice(&page_bytes(&page));
         }
-        file.write_all_at(&page_bytes(&page), page_offset(number))?;
+        file.write_all_at(&bytes, place)?;
     }
     let count = u32::try_from(count).unwrap_or_default();
     file.write_all_at(&header_bytes(pages, count), 0)

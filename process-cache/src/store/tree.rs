@@ -16,6 +16,8 @@
 //! and has one parent only, so walking a tree terminates and needs no recursion
 //! (a run may have thousands of batches). This module does no I/O.
 
+use std::hash::Hash;
+
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
@@ -140,30 +142,31 @@ impl Alternative {
 ///
 /// # Errors
 /// A contradiction, or an unknown answer: such facts can never hold.
-pub(crate) fn canonical(batches: Vec<Vec<Fact>>) -> Result<Vec<Vec<Fact>>> {
-    let mut known: FxHashMap<Query, Answer> = FxHashMap::default();
-    let mut result = Vec::with_capacity(batches.len());
-    for mut batch in batches {
+pub(crate) fn canonical(mut batches: Vec<Vec<Fact>>) -> Result<Vec<Vec<Fact>>> {
+    for batch in &mut batches {
         batch.sort_by(|a, b| a.query.cmp(&b.query));
-        let mut kept = Vec::with_capacity(batch.len());
-        for fact in batch {
-            if let Answer::Unknown(reason) = fact.answer {
-                return Err(StoreError::UnknownAnswer(Box::new(fact.query), reason));
-            }
-            match known.get(&fact.query) {
-                Some(answer) if *answer == fact.answer => {}
-                Some(_) => return Err(StoreError::Contradiction(Box::new(fact.query))),
-                None => {
-                    known.insert(fact.query.clone(), fact.answer.clone());
-                    kept.push(fact);
-                }
-            }
-        }
-        if !kept.is_empty() {
-            result.push(kept);
-        }
     }
-    Ok(result)
+    let count = batches.iter().map(Vec::len).sum();
+    let mut known: FxHashMap<&Query, &Answer> = FxHashMap::default();
+    known.reserve(count);
+    let mut is_new = Vec::with_capacity(count);
+    for fact in batches.iter().flatten() {
+        if let Answer::Unknown(reason) = &fact.answer {
+            let query = Box::new(fact.query.clone());
+            return Err(StoreError::UnknownAnswer(query, reason.clone()));
+        }
+        let before = known.insert(&fact.query, &fact.answer);
+        if before.is_some_and(|answer| *answer != fact.answer) {
+            return Err(StoreError::Contradiction(Box::new(fact.query.clone())));
+        }
+        is_new.push(before.is_none());
+    }
+    let mut is_new = is_new.into_iter();
+    for batch in &mut batches {
+        batch.retain(|_| is_new.next().unwrap_or(false));
+    }
+    batches.retain(|batch| !batch.is_empty());
+    Ok(batches)
 }
 
 impl Source for Tree {
@@ -391,7 +394,7 @@ impl Tree {
         let mut results = other.results();
         results.sort_by_key(|(_, leaf)| leaf.serial);
         for (batches, leaf) in results {
-            self.insert_leaf(&batches, leaf.clone());
+            self.insert_leaf(batches, leaf.clone());
         }
         self.serial = self.serial.max(other.serial);
     }
@@ -422,7 +425,7 @@ impl Tree {
     /// the same facts is replaced. `absent` as in [`Leaf`].
     pub(crate) fn insert(
         &mut self,
-        batches: &[Vec<Fact>],
+        batches: Vec<Vec<Fact>>,
         outcome: OutcomeRef,
         absent: Option<Query>,
         today: u32,
@@ -438,11 +441,11 @@ impl Tree {
         self.shrink(MAX_LEAVES);
     }
 
-    fn insert_leaf(&mut self, batches: &[Vec<Fact>], leaf: Leaf) {
-        let mut ids = Interner::new(self);
+    fn insert_leaf(&mut self, batches: Vec<Vec<Fact>>, leaf: Leaf) {
+        let mut ids = Interner::new(self, batches.iter().map(Vec::len).sum());
         let batches: Vec<(Vec<u32>, Vec<u32>)> = batches
-            .iter()
-            .map(|batch| batch.iter().map(|fact| ids.add(self, fact)).unzip())
+            .into_iter()
+            .map(|batch| batch.into_iter().map(|fact| ids.add(self, fact)).unzip())
             .collect();
         if self.nodes.is_empty() {
             self.nodes.push(Node::default());
@@ -638,24 +641,31 @@ struct Interner {
 }
 
 impl Interner {
-    fn new(tree: &Tree) -> Self {
-        Self {
-            queries: tree.queries.iter().cloned().zip(0..).collect(),
-            answers: tree.answers.iter().cloned().zip(0..).collect(),
-        }
+    /// With room for as many `more`.
+    fn new(tree: &Tree, more: usize) -> Self {
+        let mut queries = FxHashMap::default();
+        queries.reserve(tree.queries.len() + more);
+        queries.extend(tree.queries.iter().cloned().zip(0..));
+        let mut answers = FxHashMap::default();
+        answers.reserve(tree.answers.len() + more);
+        answers.extend(tree.answers.iter().cloned().zip(0..));
+        Self { queries, answers }
     }
 
-    fn add(&mut self, tree: &mut Tree, fact: &Fact) -> (u32, u32) {
-        let query = *self.queries.entry(fact.query.clone()).or_insert_with(|| {
-            tree.queries.push(fact.query.clone());
-            tree.queries.len() as u32 - 1
-        });
-        let answer = *self.answers.entry(fact.answer.clone()).or_insert_with(|| {
-            tree.answers.push(fact.answer.clone());
-            tree.answers.len() as u32 - 1
-        });
+    fn add(&mut self, tree: &mut Tree, fact: Fact) -> (u32, u32) {
+        let query = number(&mut self.queries, &mut tree.queries, fact.query);
+        let answer = number(&mut self.answers, &mut tree.answers, fact.answer);
         (query, answer)
     }
+}
+
+/// The place of `one` in `all`, where it comes last if it is not there.
+fn number<T: Clone + Eq + Hash>(known: &mut FxHashMap<T, u32>, all: &mut Vec<T>, one: T) -> u32 {
+    let next = all.len() as u32;
+    *known.entry(one).or_insert_with_key(|one| {
+        all.push(one.clone());
+        next
+    })
 }
 
 #[cfg(test)]

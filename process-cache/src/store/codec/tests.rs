@@ -90,7 +90,7 @@ fn tree() -> impl Strategy<Value = Tree> {
         for run in runs {
             // Contradictory runs are not recorded.
             if let Ok(batches) = canonical(run) {
-                tree.insert(&batches, OutcomeRef::Inline(vec![1, 2]), None, 3);
+                tree.insert(batches, OutcomeRef::Inline(vec![1, 2]), None, 3);
             }
         }
         tree
@@ -201,7 +201,7 @@ fn common_beginnings_of_paths_are_stored_once() {
         })
         .collect();
     tree.insert(
-        &canonical(vec![facts]).unwrap(),
+        canonical(vec![facts]).unwrap(),
         OutcomeRef::Inline(vec![]),
         None,
         0,

@@ -133,11 +133,28 @@ fn a_result_that_rules_itself_out_needs_one_question() {
         found: Answer::Directory,
     };
     let (found, asked) = look(&store, true);
-    assert_eq!((miss(found), asked), (appeared, vec![there.clone()]));
+    assert_eq!(
+        (miss(found), asked),
+        (appeared.clone(), vec![there.clone()])
+    );
+    let at_once = |store: &Store, key: &WeakKey, answer: Answer| {
+        store.miss_at_once(key, &mut |query| {
+            assert_eq!(*query, there);
+            answer.clone()
+        })
+    };
+    assert_eq!(at_once(&store, &key(1), Answer::Directory), Some(appeared));
+    let gone = Answer::Error(libc::ENOENT);
+    assert_eq!(at_once(&store, &key(1), gone), None);
+    assert_eq!(
+        at_once(&store, &key(2), Answer::Directory),
+        Some(Miss::NoEntry)
+    );
     assert_eq!(hit(look(&store, false).0).ending, Ending::Exited(7));
 
     // Who wants to know what differs from the nearest result hears of that.
     store.explains = true;
+    assert_eq!(at_once(&store, &key(1), Answer::Directory), None);
     let (found, asked) = look(&store, true);
     assert!(asked.len() > 1, "{asked:?}");
     assert!(matches!(miss(found), Miss::Changed { .. }));
@@ -149,6 +166,7 @@ fn a_result_that_rules_itself_out_needs_one_question() {
         .record(&key(1), vec![indifferent.clone()], &outcome(8))
         .unwrap();
     assert_eq!(hit(look(&store, true).0).ending, Ending::Exited(8));
+    assert_eq!(at_once(&store, &key(1), Answer::Directory), None);
     for n in 0..2 * MAX_FRAMES as i32 {
         // As one tree as well.
         let mut facts = indifferent.clone();

@@ -43,7 +43,7 @@ fn facts(batches: &[Vec<Small>]) -> Vec<Vec<Fact>> {
 
 fn insert(tree: &mut Tree, batches: &[Vec<Small>], name: u8, today: u32) {
     let batches = canonical(facts(batches)).unwrap();
-    tree.insert(&batches, OutcomeRef::Inline(vec![name]), None, today);
+    tree.insert(batches, OutcomeRef::Inline(vec![name]), None, today);
 }
 
 /// What a lookup in a world finds: the result's name and its facts.
@@ -248,7 +248,7 @@ fn thousands_of_batches_need_no_deep_stack() {
             }]
         })
         .collect();
-    tree.insert(&batches, OutcomeRef::Inline(vec![]), None, 0);
+    tree.insert(batches, OutcomeRef::Inline(vec![]), None, 0);
     let (_, facts) = lookup(&tree, &mut |_| answer(0), &mut |_| Some(()))
         .map_err(|_| "a miss")
         .unwrap();
