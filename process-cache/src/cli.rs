@@ -245,11 +245,11 @@ fn plainly(command: &[OsString]) -> anyhow::Error {
 
 /// Whether another pcache traces us: it sees everything the command does.
 fn is_nested() -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let tracer = status
+    let status = ptrace_async::process::read_proc("/proc/self/status").unwrap_or_default();
+    let tracer = String::from_utf8_lossy(&status)
         .lines()
-        .find_map(|line| line.strip_prefix("TracerPid:"));
-    let Some(tracer) = tracer.map(str::trim).filter(|pid| *pid != "0") else {
+        .find_map(|line| Some(line.strip_prefix("TracerPid:")?.trim().to_owned()));
+    let Some(tracer) = tracer.filter(|pid| pid != "0") else {
         return false;
     };
     std::fs::read(format!("/proc/{tracer}/comm")).is_ok_and(|name| name.starts_with(b"pcache"))

@@ -6,12 +6,15 @@
 //! which of them share one open file description.
 
 use std::ffi::OsStr;
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use ptrace_async::event::{FileKind, OfdId, Tid};
+use ptrace_async::invocation::Invocation;
+use ptrace_async::process::read_proc;
 use rustix::event::{PollFd, PollFlags};
-use rustix::fs::{FileType, Mode, OFlags};
+use rustix::fs::{FileType, Mode, OFlags, Stat};
 use rustix::time::Timespec;
 
 use crate::defect::{Defect, planted};
@@ -87,6 +90,45 @@ pub struct Keyed {
     pub images: Vec<FilePath>,
     /// The program whose policy counts: the last interpreter.
     pub program: FilePath,
+    /// Who executes it.
+    pub ids: Ids,
+}
+
+/// User and group of a process, where its four kinds of each (real, effective,
+/// saved and of file access) are one.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Ids {
+    user: Option<u32>,
+    group: Option<u32>,
+}
+
+impl Ids {
+    /// Whether a call sets what it sets to what is there (setresuid(2)).
+    pub fn keep(&self, call: &Invocation) -> bool {
+        let present = match call.nr.cast_signed() {
+            libc::SYS_setresuid => self.user,
+            libc::SYS_setresgid => self.group,
+            _ => None,
+        };
+        let is_kept = |wanted: u32, id: u32| wanted == u32::MAX || wanted == id;
+        present.is_some_and(|id| call.args[..3].iter().all(|arg| is_kept(*arg as u32, id)))
+    }
+
+    /// What lines of `/proc/PID/status` say.
+    fn read(status: &[u8]) -> Self {
+        let only = |name: &[u8]| {
+            let line = status
+                .split(|&byte| byte == b'\n')
+                .find_map(|line| line.strip_prefix(name))?;
+            let mut ids = std::str::from_utf8(line).ok()?.split_ascii_whitespace();
+            let first = ids.next()?;
+            ids.all(|id| id == first).then(|| first.parse().ok())?
+        };
+        Self {
+            user: only(b"Uid:"),
+            group: only(b"Gid:"),
+        }
+    }
 }
 
 /// Why a program is run without being looked up.
@@ -179,6 +221,29 @@ impl Hasher {
 /// # Errors
 /// Why the program must simply be run.
 pub fn weak_key(execution: &Execution, world: &World) -> Result<Keyed, Unkeyed> {
+    key_with(execution, &mut |image, stat| {
+        world
+            .known(image, stat)
+            .map_or_else(|| world.digest_file(image).map(|(digest, _)| digest), Ok)
+    })
+}
+
+/// Computes the key if that takes no reading of whole files; see [`weak_key`].
+pub fn key_at_once(execution: &Execution, world: &World) -> Option<Result<Keyed, Unkeyed>> {
+    let mut is_known = true;
+    let keyed = key_with(execution, &mut |image, stat| {
+        let known = world.known(image, stat);
+        is_known &= known.is_some();
+        known.ok_or_else(|| io::ErrorKind::WouldBlock.into())
+    });
+    is_known.then_some(keyed)
+}
+
+/// Computes the key, with the digests of the files that the program is started from.
+fn key_with(
+    execution: &Execution,
+    digest: &mut dyn FnMut(&FilePath, &Stat) -> io::Result<Digest>,
+) -> Result<Keyed, Unkeyed> {
     let shown = |path: &FilePath| path.display().to_string();
     let mut hasher = Hasher(blake3::Hasher::new_derive_key("pcache weak key 1"));
     hasher.bytes(&execution.machine.0);
@@ -193,18 +258,17 @@ pub fn weak_key(execution: &Execution, world: &World) -> Result<Keyed, Unkeyed> 
         if stat.st_mode & 0o6000 != 0 {
             return Err(Unkeyed::Privileged(shown(&program)));
         }
-        let digest = match world.known(&program, &stat) {
-            Some(digest) => digest,
-            None => world.digest_file(&program).map_err(unreadable)?.0,
-        };
-        hasher.bytes(&digest.0);
+        hasher.bytes(&digest(&program, &stat).map_err(unreadable)?.0);
         images.push(program.clone());
         match format(&program).map_err(unreadable)? {
             Format::Elf(None) => break,
             Format::Elf(Some(interpreter)) => {
                 allowed(&interpreter)?;
-                let (digest, _) = world.digest_file(&interpreter).map_err(unreadable)?;
-                hasher.bytes(&digest.0);
+                let stat = rustix::fs::stat(interpreter.as_path());
+                let digest = stat
+                    .map_err(io::Error::from)
+                    .and_then(|stat| digest(&interpreter, &stat));
+                hasher.bytes(&digest.map_err(unreadable)?.0);
                 images.push(interpreter);
                 break;
             }
@@ -245,7 +309,7 @@ pub fn weak_key(execution: &Execution, world: &World) -> Result<Keyed, Unkeyed> 
     if !planted(Defect::DirectoryKey) {
         hasher.bytes(execution.cwd.as_os_str().as_bytes());
     }
-    hash_process(&mut hasher, execution.tid);
+    let ids = hash_process(&mut hasher, execution.tid);
     let inherited = hash_descriptors(&mut hasher, execution);
     let key = WeakKey(Digest(*hasher.0.finalize().as_bytes()));
     Ok(Keyed {
@@ -253,6 +317,7 @@ pub fn weak_key(execution: &Execution, world: &World) -> Result<Keyed, Unkeyed> 
         inherited,
         images,
         program,
+        ids,
     })
 }
 
@@ -311,7 +376,7 @@ pub fn rights(tid: Tid) -> Vec<u8> {
     } else {
         format!("/proc/{tid}/status")
     };
-    let status = std::fs::read(path).unwrap_or_default();
+    let status = read_proc(path).unwrap_or_default();
     let wanted = [&b"Uid:"[..], b"Gid:", b"Groups:", b"CapPrm:", b"CapEff:"];
     status
         .split(|&b| b == b'\n')
@@ -322,13 +387,13 @@ pub fn rights(tid: Tid) -> Vec<u8> {
 }
 
 /// Ids, masks, signals, affinity and limits of the process.
-fn hash_process(hasher: &mut Hasher, tid: Tid) {
+fn hash_process(hasher: &mut Hasher, tid: Tid) -> Ids {
     let path = if tid == 0 {
         "/proc/self/status".to_owned()
     } else {
         format!("/proc/{tid}/status")
     };
-    let status = std::fs::read(path).unwrap_or_default();
+    let status = read_proc(path).unwrap_or_default();
     for line in status.split(|&b| b == b'\n') {
         let wanted = [
             &b"Umask:"[..],
@@ -357,9 +422,10 @@ fn hash_process(hasher: &mut Hasher, tid: Tid) {
         }
         // Somebody else's: all may read them there, which takes longer.
         Err(_) => {
-            hasher.bytes(&std::fs::read(format!("/proc/{tid}/limits")).unwrap_or_default());
+            hasher.bytes(&read_proc(format!("/proc/{tid}/limits")).unwrap_or_default());
         }
     }
+    Ids::read(&status)
 }
 
 /// The signals that a line of `/proc/PID/status` lists, without 32 and 33:
@@ -522,4 +588,35 @@ fn window(place: &str) -> Option<(u16, u16)> {
     let file = rustix::fs::open(place, flags, rustix::fs::Mode::empty()).ok()?;
     let size = rustix::termios::tcgetwinsize(&file).ok()?;
     Some((size.ws_row, size.ws_col))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_kept_by_calls_that_name_them_or_nothing() {
+        const KEEP: u64 = u64::MAX;
+        let ids = Ids::read(b"Name:\tx\nUid:\t7\t7\t7\t7\nGid:\t8\t8\t9\t8\n");
+        let keeps = |nr: i64, wanted: [u64; 3]| {
+            let args = [wanted[0], wanted[1], wanted[2], 0, 0, 0];
+            let nr = nr.cast_unsigned();
+            ids.keep(&Invocation { nr, args })
+        };
+        for kept in [
+            [7, 7, 7],
+            [KEEP, 7, KEEP],
+            [KEEP; 3],
+            [u64::from(u32::MAX), 7, 7],
+        ] {
+            assert!(keeps(libc::SYS_setresuid, kept), "{kept:?}");
+        }
+        for changed in [[0, 7, 7], [7, 7, 8], [KEEP, 0, KEEP]] {
+            assert!(!keeps(libc::SYS_setresuid, changed), "{changed:?}");
+        }
+        // They are not one.
+        assert!(!keeps(libc::SYS_setresgid, [8, 8, 8]));
+        assert!(!keeps(libc::SYS_setuid, [7, 7, 7]));
+        assert_eq!(Ids::read(b""), Ids::default());
+    }
 }

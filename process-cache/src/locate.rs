@@ -165,18 +165,20 @@ impl Locator {
         }
     }
 
-    /// Where a link leads in the end, also when nothing is there.
-    fn target(&mut self, path: &Path) -> FilePath {
+    /// Where a path leads in the end, also when nothing is there.
+    pub fn target(&mut self, path: &Path) -> FilePath {
         let mut at = PathBuf::from(path);
-        for _ in 0..40 {
-            if let Ok(canonical) = std::fs::canonicalize(&at) {
-                return canonical.into();
-            }
-            match std::fs::read_link(&at) {
-                Ok(target) => {
-                    at = at.parent().unwrap_or(Path::new("/")).join(target);
-                }
-                Err(_) => break,
+        for _ in 0..MAX_LINKS {
+            let Some((directory, name)) = parts(&at) else {
+                break;
+            };
+            let Some(directory) = self.directory(directory) else {
+                return at.into();
+            };
+            let here = directory.join(OsStr::from_bytes(name));
+            match rustix::fs::readlink(&here, Vec::new()) {
+                Ok(target) => at = directory.join(OsStr::from_bytes(target.as_bytes())),
+                Err(_) => return here.into(),
             }
         }
         self.name(&at)
@@ -285,5 +287,29 @@ mod tests {
         let found = locator.look(&base.join("link"), false);
         assert_eq!(found.resource, FilePath::from(base.join("link")));
         assert!(found.stat.is_ok_and(|stat| is_link(&stat)));
+    }
+
+    #[test]
+    fn a_chain_of_links_leads_to_its_end_whether_that_is_there_or_not() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let base = dir.path().canonicalize().expect("its path");
+        let link = |target: &str, link: &str| {
+            std::os::unix::fs::symlink(target, base.join(link)).expect("symlink");
+        };
+        std::fs::create_dir(base.join("sub")).expect("mkdir");
+        link("b", "a");
+        link("sub/../c", "b");
+        let mut locator = Locator::default();
+        let mut target = || locator.target(&base.join("a"));
+        assert_eq!(target(), FilePath::from(base.join("c")));
+        std::fs::write(base.join("c"), "").expect("a file");
+        assert_eq!(target(), FilePath::from(base.join("c")));
+        std::fs::remove_file(base.join("c")).expect("unlink");
+        link("a", "c");
+        // In a circle: it ends somewhere.
+        assert!(target().starts_with(&base));
+        std::fs::remove_file(base.join("c")).expect("unlink");
+        link("/", "c");
+        assert_eq!(target(), FilePath::from("/"));
     }
 }

@@ -1,5 +1,7 @@
 //! What is the same for all units of a run: the machine and the user.
 
+use ptrace_async::process::read_proc;
+
 use crate::fact::Digest;
 
 /// Digests what programs may depend on without a syscall or a file telling:
@@ -20,8 +22,8 @@ pub fn digest() -> Digest {
     ] {
         text(part.to_bytes());
     }
-    text(&std::fs::read("/proc/self/uid_map").unwrap_or_default());
-    text(&std::fs::read("/proc/self/cgroup").unwrap_or_default());
+    text(&read_proc("/proc/self/uid_map").unwrap_or_default());
+    text(&read_proc("/proc/self/cgroup").unwrap_or_default());
     for leaf in [0, 1, 7, 0x8000_0001, 0x8000_0002, 0x8000_0003, 0x8000_0004] {
         let mut found = std::arch::x86_64::__cpuid_count(leaf, 0);
         if leaf == 1 {

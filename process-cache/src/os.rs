@@ -8,6 +8,7 @@
 )]
 
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
@@ -145,7 +146,9 @@ pub fn forward(signals: &[i32], to: Tid) {
 /// When the process has more than one thread: the child could not use the
 /// allocator.
 pub fn fork() -> io::Result<Option<Tid>> {
-    let threads = std::fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
+    // A directory has a link for each below it, and two for itself.
+    let tasks = std::fs::metadata("/proc/self/task");
+    let threads = tasks.map_or(1, |tasks| tasks.nlink().saturating_sub(2));
     assert_eq!(threads, 1, "fork in a process with threads");
     // SAFETY: with a single thread (checked above) the child is a full copy
     // that may do anything.

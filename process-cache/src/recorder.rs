@@ -15,6 +15,7 @@ mod tree;
 
 use crate::defect::{Defect, planted};
 use crate::fact::{Answer, Query, TimeUse};
+use crate::key::{Ids, rights};
 use crate::locate::{is_directory, is_link, is_regular};
 use crate::lookups::Kind;
 use crate::path::FilePath;
@@ -24,6 +25,7 @@ use crate::session::{Before, Session};
 use crate::unit::{Observed, TimeState, UnitId};
 use crate::world::World;
 use ptrace_async::event::{FileKind, Identity, IoEvent, PathRef, Place, Tid, TimeChange};
+use ptrace_async::invocation::Invocation;
 use rustix::io::Errno;
 use std::path::Path;
 use std::sync::Arc;
@@ -380,7 +382,7 @@ impl Session {
             },
             IoEvent::SetLimit { .. } => {}
             IoEvent::StateChange { what } => {
-                let harmless = what == "credentials" && crate::key::rights(tid) == self.rights;
+                let harmless = what == "credentials" && rights(tid) == rights(0);
                 if !harmless {
                     self.state_changed(unit, what);
                 }
@@ -432,6 +434,12 @@ impl Session {
         }
     }
 
+    /// Whether a call changes nobody's credentials, as shells make sure that they
+    /// have no more than their own.
+    pub fn keeps_ids(&self, unit: UnitId, call: &Invocation) -> bool {
+        self.one_namespace && self.units[unit.0 as usize].ids.keep(call)
+    }
+
     fn state_changed(&mut self, unit: UnitId, what: &'static str) {
         // State of the process itself ends with it; children are keyed by what
         // they inherit of it.
@@ -446,6 +454,12 @@ impl Session {
             "processor affinity",
             "parent death signal",
         ];
+        match what {
+            "credentials" => self.unit(unit).ids = Ids::default(),
+            // `/proc` shows the ids of other processes as they are here.
+            "namespaces" => self.one_namespace = false,
+            _ => {}
+        }
         if !OWN.contains(&what) {
             self.doubt(unit, format!("changes {what}"), true);
         }

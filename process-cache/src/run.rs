@@ -71,10 +71,11 @@ pub fn run(plan: &Plan, mut store: Store) -> anyhow::Error {
     let store = Arc::new(store);
     let world = Arc::new(World::new(store.digest_table()));
     let asked = Instant::now();
-    let program = match Program::new(&plan.argv) {
+    let mut program = match Program::new(&plan.argv) {
         Ok(program) => program,
         Err(error) => return error.into(),
     };
+    program.skip_missing();
     let mut model = Processes::new();
     let execution = execution(&program, plan.settings.strict, &mut model);
     if let Err(error) = can_execute(&execution.path) {

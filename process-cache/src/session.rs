@@ -143,8 +143,8 @@ pub struct Session {
     pub looking_back: Option<u64>,
     /// When the change that is being applied began.
     pub began: Option<u64>,
-    /// The rights that all processes have.
-    pub rights: Vec<u8>,
+    /// Whether all that is traced is in our own namespaces.
+    pub one_namespace: bool,
     /// The command's last thread is on its way out.
     pub command_left: bool,
     /// The process that the user started: it holds what the command inherited.
@@ -190,7 +190,7 @@ impl Session {
             told: None,
             looking_back: None,
             began: None,
-            rights: crate::key::rights(0),
+            one_namespace: true,
             command_left: false,
             front: std::os::unix::process::parent_id() as Tid,
             first: 0,

@@ -258,6 +258,9 @@ impl Tracer {
                 }
                 return Onward::Running(tracee.resume());
             }
+            if session.keeps_ids(unit, &call) {
+                return Onward::Running(tracee.resume());
+            }
             session.model.entry(tid, &call, &tracee, &mut events)
         };
         let mut wait = Vec::new();

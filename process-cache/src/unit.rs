@@ -23,6 +23,7 @@ use rustix::fs::Stat;
 
 use crate::content::Content;
 use crate::fact::{Answer, Query, TimeUse};
+use crate::key::Ids;
 use crate::path::FilePath;
 use crate::policy::Policy;
 use crate::store::WeakKey;
@@ -312,6 +313,8 @@ pub struct Unit {
     pub doubts: Vec<Doubt>,
     /// Descriptors it began with.
     pub inherited: Vec<Inherited>,
+    /// Who its processes are, as far as that is known.
+    pub ids: Ids,
     /// What went into them.
     pub written: Vec<Written>,
     /// Inherited regular files that were read: descriptions.
@@ -358,6 +361,7 @@ impl Unit {
             changes: FxHashMap::default(),
             doubts: Vec::new(),
             inherited: Vec::new(),
+            ids: Ids::default(),
             written: Vec::new(),
             consumed: Vec::new(),
             sought: Vec::new(),

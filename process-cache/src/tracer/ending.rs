@@ -174,9 +174,15 @@ impl Tracer {
             ended.then(|| Ending::from_wait(status))
         };
         if let Some(ending) = ended {
-            let wait = self.session.borrow().jobs.drained();
-            if let Some(wait) = wait {
-                self.handle.blocking(wait).await;
+            let (wait, is_last) = {
+                let session = self.session.borrow();
+                (session.jobs.drained(), session.tasks.is_empty())
+            };
+            match wait {
+                // Nobody else is kept waiting.
+                Some(wait) if is_last => wait(),
+                Some(wait) => self.handle.blocking(wait).await,
+                None => {}
             }
             (self.notify)(Notice::Ended(ending));
         }

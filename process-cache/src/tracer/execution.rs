@@ -10,7 +10,7 @@ use ptrace_async::runtime::{Exec, Prehook, Running, Stop, Tracee};
 
 use super::{Notice, OUTSIDE, Tracer, describe};
 use crate::hit::Applied;
-use crate::key::{Descriptor, Execution, Keyed, Unkeyed, jobserver, weak_key};
+use crate::key::{Descriptor, Execution, Keyed, Unkeyed, jobserver, key_at_once, weak_key};
 use crate::locate::is_regular;
 use crate::outputs::Outputs;
 use crate::path::FilePath;
@@ -133,19 +133,31 @@ impl Tracer {
             let session = self.session.borrow();
             (session.world.clone(), session.store.clone())
         };
-        let (keyed, found) = self
-            .handle
-            .blocking(move || {
-                let keyed = weak_key(&execution, &world);
-                let outputs = Outputs::of(&execution);
-                let mut ask = |query: &_| outputs.ask(&world, query);
-                let found = match &keyed {
-                    Ok(keyed) if lookup => Some(results.lookup(&keyed.key, &mut ask)),
-                    _ => None,
+        // Most are answered in less time than another thread takes to wake.
+        let keyed = key_at_once(&execution, &world);
+        let miss = match &keyed {
+            Some(Ok(keyed)) if lookup => {
+                results.miss_at_once(&keyed.key, &mut |query| world.ask(query))
+            }
+            _ => None,
+        };
+        let (keyed, found) = match (keyed, miss) {
+            (Some(keyed), Some(miss)) => (keyed, Some(Ok(Lookup::Miss(miss)))),
+            (Some(keyed), None) if keyed.is_err() || !lookup => (keyed, None),
+            (keyed, _) => {
+                let rest = move || {
+                    let keyed = keyed.unwrap_or_else(|| weak_key(&execution, &world));
+                    let outputs = Outputs::of(&execution);
+                    let mut ask = |query: &_| outputs.ask(&world, query);
+                    let found = match &keyed {
+                        Ok(keyed) if lookup => Some(results.lookup(&keyed.key, &mut ask)),
+                        _ => None,
+                    };
+                    (keyed, found)
                 };
-                (keyed, found)
-            })
-            .await;
+                self.handle.blocking(rest).await
+            }
+        };
         self.note_images(unit, &keyed, &path);
         let miss = match found {
             Some(Ok(Lookup::Hit(outcome))) => {
@@ -264,8 +276,7 @@ impl Tracer {
                 }
                 match next.keyed {
                     Ok(keyed) => {
-                        let real = std::fs::canonicalize(&keyed.program)
-                            .map_or_else(|_| keyed.program.clone(), FilePath::from);
+                        let real = session.locator.target(&keyed.program);
                         unit.policy = policy(real.as_bytes(), &unit.argv, session.settings.strict);
                         let scripts = unit.policy.scripts;
                         let reason = unit
@@ -289,6 +300,7 @@ impl Tracer {
                         }
                         unit.program = keyed.program;
                         unit.key = Some(keyed.key);
+                        unit.ids = keyed.ids;
                         unit.inherited = keyed.inherited;
                         if above == OUTSIDE {
                             // The key was computed before the session knew

@@ -10,7 +10,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::support::{PCACHE, Run, Sandbox, copy_program, program};
+use crate::support::{PCACHE, Run, Sandbox, check_hit, check_uncacheable, copy_program, program};
 
 /// An ordinary user, and another one who owns a program.
 const USER: u32 = 65534;
@@ -327,4 +327,23 @@ fn a_store_on_a_mount_that_forbids_execution_is_a_store() {
         "{}",
         run.err
     );
+}
+
+#[test]
+fn who_takes_the_ids_it_has_is_skipped_and_who_takes_others_is_not() {
+    let Some(python) = program(&["python3"]) else {
+        return;
+    };
+    let takes = |ids: &str| format!("{python} -c 'import os; u = os.getuid(); {ids}; print(u)'");
+    check_hit("", &takes("os.setresuid(-1, u, -1); os.setresuid(u, u, u)"));
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root can take others");
+        return;
+    }
+    for ids in [
+        "os.setresuid(-1, 65534, 0)",
+        "os.setresuid(-1, 65534, 0); os.setresuid(0, 0, 0)",
+    ] {
+        check_uncacheable("", &takes(ids), "changes credentials");
+    }
 }

@@ -106,11 +106,7 @@ impl Context<'_> {
                 }
                 None
             }
-            libc::F_SETFL => Some(Step::StatusFlags {
-                file: self.file(fd)?,
-                append: Some(argument & libc::O_APPEND != 0),
-                nonblocking: Some(argument & libc::O_NONBLOCK != 0),
-            }),
+            libc::F_SETFL => self.status_flags(fd, argument),
             libc::F_GETLK
             | libc::F_SETLK
             | libc::F_SETLKW
@@ -133,6 +129,26 @@ impl Context<'_> {
             libc::F_SETOWN | 10 | 15 => self.unsupported("signals announce input or output"),
             _ => self.unsupported("an fcntl command that is not modelled"),
         }
+    }
+
+    /// `F_SETFL`. What is not refused is done at once.
+    fn status_flags(&mut self, fd: i32, flags: i32) -> Option<Step> {
+        // Not all files and file systems take these (fcntl(2)).
+        const REFUSED: i32 = libc::O_DIRECT | libc::O_NOATIME | libc::O_ASYNC;
+        let file = self.file(fd)?;
+        let (append, nonblocking) = (flags & libc::O_APPEND != 0, flags & libc::O_NONBLOCK != 0);
+        // A file that may only grow is open for writing with `O_APPEND` and keeps it.
+        let certain = file.writable && flags & REFUSED == 0 && (append || !file.append.get());
+        if certain {
+            self.out
+                .extend(set_status(&file, Some(append), Some(nonblocking)));
+            return None;
+        }
+        Some(Step::StatusFlags {
+            file,
+            append: Some(append),
+            nonblocking: Some(nonblocking),
+        })
     }
 
     /// `family` is given for socketpair, whose type argument carries the flags.
@@ -176,6 +192,22 @@ impl Context<'_> {
         let new = New::anonymous(FileKind::Anon("pidfd"), nonblocking);
         self.create(new, true, Announce::Nothing)
     }
+}
+
+/// Sets what is given of the status flags. Flags of a description that outsiders
+/// share stay behind, which is told.
+pub(super) fn set_status(
+    file: &OpenFile,
+    append: Option<bool>,
+    nonblocking: Option<bool>,
+) -> Option<IoEvent> {
+    let before = (file.append.get(), file.nonblocking.get());
+    let after = (append.unwrap_or(before.0), nonblocking.unwrap_or(before.1));
+    file.append.set(after.0);
+    file.nonblocking.set(after.1);
+    (before != after && file.creator.is_none()).then_some(IoEvent::StateChange {
+        what: "status flags of an inherited description",
+    })
 }
 
 #[cfg(test)]
@@ -362,10 +394,16 @@ mod tests {
         case.check(nr::fcntl, &[3, set, flags], 0, &[]);
         let file = case.model.file(TID, 3).unwrap();
         assert!(file.append.get() && file.nonblocking.get());
-        case.check(nr::fcntl, &[2, set, flags], -1, &[]);
+        let direct = flags | libc::O_DIRECT as u64;
+        case.check(nr::fcntl, &[2, set, direct], -1, &[]);
         assert!(!case.model.file(TID, 2).unwrap().append.get());
         let expected = "state status flags of an inherited description";
         case.check(nr::fcntl, &[2, set, flags], 0, &[expected]);
+        // The kernel may refuse to take it away again.
+        case.check(nr::fcntl, &[2, set, 0], -1, &[]);
+        assert!(case.model.file(TID, 2).unwrap().append.get());
+        case.check(nr::fcntl, &[2, set, 0], 0, &[expected]);
+        assert!(!case.model.file(TID, 2).unwrap().append.get());
         case.check(nr::fcntl, &[2, libc::F_GETFL as u64], 0, &[]);
         let expected = "unsupported fcntl: an fcntl command that is not modelled";
         case.check(nr::fcntl, &[2, 4711], 0, &[expected]);

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use smallvec::SmallVec;
 
 use super::decode::{Announce, Buffers, Pending, Step, Transfer, changed_paths};
-use super::decode_descriptors::read_from_now_on;
+use super::decode_descriptors::{read_from_now_on, set_status};
 use super::{New, Processes, nr, proc};
 use crate::event::{FileKind, IoEvent, OpenFile, PathRef, Place, Tid};
 use crate::memory::Memory;
@@ -143,7 +143,7 @@ impl Context<'_> {
                 file,
                 append,
                 nonblocking,
-            } => self.status_changed(&file, append, nonblocking),
+            } => self.out.extend(set_status(&file, append, nonblocking)),
             Step::Messages { address, many } => self.received(address, many),
             Step::Connect { path, file } => {
                 self.out.push(IoEvent::Stat { path });
@@ -310,19 +310,6 @@ impl Context<'_> {
             }
         }
         parts
-    }
-
-    /// Flags of a description that outsiders share stay behind.
-    fn status_changed(self, file: &OpenFile, append: Option<bool>, nonblocking: Option<bool>) {
-        let before = (file.append.get(), file.nonblocking.get());
-        let after = (append.unwrap_or(before.0), nonblocking.unwrap_or(before.1));
-        file.append.set(after.0);
-        file.nonblocking.set(after.1);
-        if before != after && file.creator.is_none() {
-            self.out.push(IoEvent::StateChange {
-                what: "status flags of an inherited description",
-            });
-        }
     }
 
     /// Looks for descriptors in the control data of messages.

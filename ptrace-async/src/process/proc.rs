@@ -3,12 +3,41 @@
 
 use std::cell::Cell;
 use std::fs;
-use std::io;
+use std::io::{self, Read as _};
 use std::os::linux::fs::MetadataExt as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::event::{FileKind, OfdId, OpenFile, Tid};
+
+/// Reads a file of `/proc` that is usually shorter than a page, with few calls: the
+/// kernel says of none how long it is.
+///
+/// # Errors
+/// As open(2) and read(2).
+pub fn read_proc(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
+    const PAGE: usize = 4096;
+    let mut file = fs::File::open(path)?;
+    let mut bytes = vec![0; PAGE];
+    let mut length = 0;
+    loop {
+        match file.read(&mut bytes[length..]) {
+            Ok(0) => break,
+            Ok(more) => length += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+        if length == bytes.len() {
+            bytes.resize(2 * length, 0);
+        }
+    }
+    bytes.truncate(length);
+    Ok(bytes)
+}
+
+fn read_text(path: impl AsRef<Path>) -> io::Result<String> {
+    String::from_utf8(read_proc(path)?).map_err(|_| io::ErrorKind::InvalidData.into())
+}
 
 /// A descriptor as `/proc` shows it.
 #[derive(Debug, Clone)]
@@ -27,7 +56,7 @@ impl Descriptor {
     pub(super) fn read(tid: Tid, fd: i32) -> io::Result<Self> {
         let link = format!("/proc/{tid}/fd/{fd}");
         let target = fs::read_link(&link)?;
-        let info = fs::read_to_string(format!("/proc/{tid}/fdinfo/{fd}"))?;
+        let info = read_text(format!("/proc/{tid}/fdinfo/{fd}"))?;
         // Through the link: works for deleted files, pipes and sockets as well.
         let metadata = fs::metadata(&link)?;
         let octal = field(&info, "flags:").and_then(|text| i32::from_str_radix(text, 8).ok());
@@ -167,20 +196,20 @@ pub(super) fn is_deleted(path: &Path) -> bool {
 
 /// The file-creation mask.
 pub(super) fn umask(tid: Tid) -> io::Result<u32> {
-    let status = fs::read_to_string(format!("/proc/{tid}/status"))?;
+    let status = read_text(format!("/proc/{tid}/status"))?;
     let mask = field(&status, "Umask:").and_then(|text| u32::from_str_radix(text, 8).ok());
     Ok(mask.unwrap_or(0o022))
 }
 
 /// The thread group of a task.
 pub(super) fn tgid(tid: Tid) -> Option<Tid> {
-    let status = fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
+    let status = read_text(format!("/proc/{tid}/status")).ok()?;
     field(&status, "Tgid:")?.parse().ok()
 }
 
 /// The process that a pidfd stands for.
 pub(super) fn pidfd_target(tid: Tid, fd: i32) -> Option<Tid> {
-    let info = fs::read_to_string(format!("/proc/{tid}/fdinfo/{fd}")).ok()?;
+    let info = read_text(format!("/proc/{tid}/fdinfo/{fd}")).ok()?;
     field(&info, "Pid:")?.parse().ok()
 }
 
@@ -188,4 +217,26 @@ pub(super) fn pidfd_target(tid: Tid, fd: i32) -> Option<Tid> {
 pub(super) fn size(tid: Tid, fd: i32) -> Option<u64> {
     let metadata = fs::metadata(format!("/proc/{tid}/fd/{fd}")).ok()?;
     Some(metadata.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_any_length_are_read_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        for length in [0, 1, 4095, 4096, 4097, 8192, 100_000] {
+            let bytes: Vec<u8> = (0..length).map(|n| n as u8).collect();
+            fs::write(&path, &bytes).unwrap();
+            assert_eq!(read_proc(&path).unwrap(), bytes, "{length}");
+        }
+        assert!(
+            read_proc("/proc/self/status")
+                .unwrap()
+                .starts_with(b"Name:")
+        );
+        assert!(read_proc(dir.path().join("none")).is_err());
+    }
 }

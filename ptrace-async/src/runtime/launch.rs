@@ -85,6 +85,22 @@ impl Program {
             ignored_signals: Vec::new(),
         })
     }
+
+    /// Forgets the first candidates, as long as there is nothing; if there is
+    /// nothing anywhere, none.
+    pub fn skip_missing(&mut self) {
+        use std::os::unix::ffi::OsStrExt;
+        let is_missing = |candidate: &CString| {
+            let path = std::ffi::OsStr::from_bytes(candidate.as_bytes());
+            std::fs::symlink_metadata(path)
+                .is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+        };
+        let all = self.candidates.iter();
+        let missing = all.take_while(|candidate| is_missing(candidate)).count();
+        if missing < self.candidates.len() {
+            self.candidates.drain(..missing);
+        }
+    }
 }
 
 /// Exit status of a child that could not set itself up (the filter was refused).
@@ -165,7 +181,9 @@ struct Block {
 impl Block {
     fn new(program: &Program, options: &Options, mask: u64, go: [c_int; 2]) -> Self {
         // The strings stay where they are when the program moves.
-        let program = program.clone();
+        let mut program = program.clone();
+        // Each attempt would be two stops.
+        program.skip_missing();
         let pointers = |list: &[CString]| {
             let mut out: Vec<*const c_char> = list.iter().map(|s| s.as_ptr()).collect();
             out.push(std::ptr::null());
@@ -177,14 +195,7 @@ impl Block {
         if script_argv.len() < 3 {
             script_argv.insert(1, std::ptr::null());
         }
-        // Each attempt would be two stops; where there is nothing there is none.
-        let is_missing = |candidate: &&CString| {
-            use std::os::unix::ffi::OsStrExt;
-            let path = std::ffi::OsStr::from_bytes(candidate.as_bytes());
-            std::fs::symlink_metadata(path)
-                .is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
-        };
-        let candidates = program.candidates.iter().skip_while(is_missing);
+        let candidates = program.candidates.iter();
         let candidates = candidates.map(|candidate| candidate.as_ptr()).collect();
         let rules = match &options.interception {
             Interception::Seccomp(filter) => filter.program().to_vec(),

@@ -39,13 +39,6 @@ impl Pool {
         }
     }
 
-    /// Sees to it that a thread is there before there is a job for it.
-    pub(super) fn prepare(&mut self) {
-        if self.threads == 0 {
-            self.start();
-        }
-    }
-
     fn start(&mut self) {
         let queue = self.queue.clone();
         let spawned = std::thread::Builder::new()

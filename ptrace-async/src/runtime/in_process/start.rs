@@ -48,7 +48,6 @@ use super::code::{self, BASE, CODE_LEN, LIBRARIES, LIBRARY_LEN, MAX_LIBRARIES, S
 use super::image::{Text, patch};
 use super::log::{Arena, FILE_LEN, Log, can_be_executed};
 use crate::event::Tid;
-use crate::runtime::pool::Pool;
 use crate::runtime::slot::Slot;
 use crate::runtime::tracee::{Exec, Tracee};
 use crate::runtime::{Handle, Interception, Shared};
@@ -330,12 +329,9 @@ pub(super) fn path_of(file: &File) -> Vec<u8> {
 
 impl Handle {
     /// Makes what else is made when it is needed, while there is nothing else to
-    /// do: a thread for [`Handle::blocking`], and copies of this loader and of the C
-    /// library that lies beside it, for a program that is going to start with
-    /// [`Tracee::perform_in_process`].
+    /// do: copies of this loader and of the C library that lies beside it, for a
+    /// program that is going to start with [`Tracee::perform_in_process`].
     pub fn prepare(&self, loader: &Path) {
-        let mut pool = self.shared.pool.borrow_mut();
-        pool.get_or_insert_with(Pool::new).prepare();
         if let Interception::Seccomp(filter) = &self.shared.options.interception
             && filter.token().is_some()
             && let Ok(arena) = self.shared.arena()
@@ -395,7 +391,7 @@ impl Tracee<Exec> {
         sys::write_memory(tid, block_at, &block).ok()?;
 
         let code = code::entry();
-        let mut replaced = vec![0; code.len()];
+        let mut replaced = vec![0; code.len().next_multiple_of(8)];
         if sys::read_memory(tid, original.rip, &mut replaced) != replaced.len() {
             return None;
         }
@@ -411,7 +407,7 @@ impl Tracee<Exec> {
         registers.r13 = (libc::PROT_READ | libc::PROT_EXEC) as u64;
         registers.r14 = (libc::MAP_SHARED | libc::MAP_FIXED_NOREPLACE) as u64;
         registers.r15 = block_at;
-        put_code(tid, original.rip, code).ok()?;
+        put_code(tid, original.rip, code, &replaced).ok()?;
         self.set_registers(&registers).ok()?;
         self.slot().starting.replace(Some(Box::new(Starting {
             registers: original,
@@ -424,19 +420,15 @@ impl Tracee<Exec> {
     }
 }
 
-/// Writes whole words, which is quicker than opening the task's memory.
-fn put_code(tid: Tid, address: u64, code: &[u8]) -> io::Result<()> {
-    let (words, rest) = code.as_chunks::<8>();
-    for (index, word) in words.iter().enumerate() {
+/// Writes whole words, which is quicker than opening the task's memory; `before` is
+/// what they hold.
+fn put_code(tid: Tid, address: u64, code: &[u8], before: &[u8]) -> io::Result<()> {
+    let mut bytes = before.to_vec();
+    bytes[..code.len()].copy_from_slice(code);
+    for (index, word) in bytes.as_chunks::<8>().0.iter().enumerate() {
         sys::poke(tid, address + 8 * index as u64, u64::from_le_bytes(*word))?;
     }
-    let at = address + 8 * words.len() as u64;
-    let mut last = [0; 8];
-    if sys::read_memory(tid, at, &mut last) != last.len() {
-        return Err(io::ErrorKind::InvalidData.into());
-    }
-    last[..rest.len()].copy_from_slice(rest);
-    sys::poke(tid, at, u64::from_le_bytes(last))
+    Ok(())
 }
 
 impl Shared {
