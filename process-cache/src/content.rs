@@ -6,7 +6,7 @@
 //! that is about to destroy it) waits.
 
 use std::path::Path;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use rustc_hash::FxHashMap;
 use rustix::fs::Stat;
@@ -21,8 +21,15 @@ use crate::world::World;
 pub struct Content {
     path: FilePath,
     key: Option<FileKey>,
-    state: Mutex<Option<Result<Digest, String>>>,
+    state: Mutex<State>,
     done: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    result: Option<Result<Digest, String>>,
+    /// Whether somebody waits for it.
+    awaited: bool,
 }
 
 impl Content {
@@ -43,11 +50,12 @@ impl Content {
         self.peek().is_none()
     }
 
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn peek(&self) -> Option<Result<Digest, String>> {
-        self.state
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.state().result.clone()
     }
 
     /// Computes the digest (on a worker).
@@ -61,8 +69,11 @@ impl Content {
     }
 
     fn resolve(&self, result: Result<Digest, String>) {
-        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
-        self.done.notify_all();
+        let mut state = self.state();
+        state.result = Some(result);
+        if state.awaited {
+            self.done.notify_all();
+        }
     }
 
     /// The digest, waiting for it.
@@ -70,11 +81,12 @@ impl Content {
     /// # Errors
     /// The reason why it is not known.
     pub fn wait(&self) -> Result<Digest, String> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state();
         loop {
-            if let Some(result) = &*state {
+            if let Some(result) = &state.result {
                 return result.clone();
             }
+            state.awaited = true;
             state = self
                 .done
                 .wait(state)
@@ -111,7 +123,10 @@ impl Contents {
         let content = Arc::new(Content {
             path: FilePath::from(path),
             key,
-            state: Mutex::new(digest.map(Ok)),
+            state: Mutex::new(State {
+                result: digest.map(Ok),
+                awaited: false,
+            }),
             done: Condvar::new(),
         });
         if let Some(key) = key {

@@ -11,16 +11,25 @@ type Job = Box<dyn FnOnce() + Send>;
 
 /// A queue of jobs and the threads that do them. Jobs begin in the order of
 /// submission, so that one may wait for an earlier one.
-#[derive(Debug)]
 pub struct Jobs {
     sender: Option<Sender<Job>>,
     receiver: Arc<Mutex<Receiver<Job>>>,
     threads: Vec<JoinHandle<()>>,
     outstanding: Arc<(Mutex<usize>, Condvar)>,
+    /// Jobs that wait for [`Jobs::let_go`].
+    held: Option<Vec<Job>>,
     /// Where threads enter themselves, once something is traced.
     pub background: Background,
     /// How many threads there may be.
     wanted: usize,
+}
+
+impl std::fmt::Debug for Jobs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Jobs")
+            .field("open", &*self.open())
+            .finish_non_exhaustive()
+    }
 }
 
 impl Default for Jobs {
@@ -38,6 +47,7 @@ impl Jobs {
             receiver: Arc::new(Mutex::new(receiver)),
             threads: Vec::new(),
             outstanding: Arc::default(),
+            held: None,
             background: Background::default(),
             wanted: Background::available().clamp(2, 8),
         }
@@ -82,9 +92,30 @@ impl Jobs {
             // Whoever needs the result misses it; the others go on.
             let _ = catch_unwind(AssertUnwindSafe(job));
         };
+        match &mut self.held {
+            Some(held) => held.push(Box::new(job)),
+            None => self.send(Box::new(job)),
+        }
+    }
+
+    fn send(&self, job: Job) {
         if let Some(sender) = &self.sender {
             // The receiver lives as long as `self`.
-            let _ = sender.send(Box::new(job));
+            let _ = sender.send(job);
+        }
+    }
+
+    /// Holds back what is submitted until [`Jobs::let_go`]: waking a thread for each
+    /// of many short jobs takes longer than they do. Nobody may wait for them
+    /// meanwhile.
+    pub fn hold(&mut self) {
+        self.held.get_or_insert_default();
+    }
+
+    /// Ends [`Jobs::hold`].
+    pub fn let_go(&mut self) {
+        for job in self.held.take().unwrap_or_default() {
+            self.send(job);
         }
     }
 
@@ -132,7 +163,33 @@ struct Done(Arc<(Mutex<usize>, Condvar)>);
 
 impl Drop for Done {
     fn drop(&mut self) {
-        *self.0.0.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
-        self.0.1.notify_all();
+        let (count, drained) = &*self.0;
+        let mut count = count.lock().unwrap_or_else(PoisonError::into_inner);
+        *count -= 1;
+        if *count == 0 {
+            drained.notify_all();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_held_back_is_done_when_it_is_let_go_and_counts_until_then() {
+        let mut jobs = Jobs::new();
+        let (sender, done) = channel();
+        jobs.hold();
+        for n in 0..3 {
+            let sender = sender.clone();
+            jobs.submit(move || sender.send(n).unwrap());
+        }
+        assert_eq!(*jobs.open(), 3);
+        jobs.let_go();
+        assert_eq!(done.iter().take(3).collect::<Vec<_>>(), [0, 1, 2]);
+        let wait = jobs.drained();
+        wait.into_iter().for_each(|wait| wait());
+        assert_eq!(*jobs.open(), 0);
     }
 }

@@ -53,9 +53,11 @@ impl Session {
     fn looked_up(&mut self, tid: Tid, calls: Calls) {
         match calls {
             Calls::Made(calls) => {
+                self.jobs.hold();
                 for call in calls {
                     self.apply_logged(tid, &call);
                 }
+                self.jobs.let_go();
             }
             Calls::Lost => {
                 if let Some(unit) = self.unit_of(tid) {
