@@ -1,15 +1,18 @@
 //! The command line of `rr-channel`.
 
+use std::fs::File;
 use std::io::{self, BufWriter, ErrorKind, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use anyhow::Context;
 use clap::{Parser, Subcommand};
 
 use super::diff::Diff;
 use super::dump;
 use super::source::Source;
 use super::stats::Stats;
+use super::timeline::Timeline;
 use super::topology::Topology;
 
 /// Shows what recordings of channels, threads and locks hold.
@@ -49,6 +52,17 @@ enum Command {
     Topology {
         /// A recording, or one thread's log
         recording: PathBuf,
+    },
+    /// Draw threads, events and messages, as a page for a browser
+    Timeline {
+        /// A recording, or one thread's log
+        recording: PathBuf,
+        /// Write to this file instead of standard output
+        #[arg(short, long, value_name = "FILE")]
+        output: Option<PathBuf>,
+        /// Show this many events of each thread, at most; the rest is counted
+        #[arg(long, value_name = "N", default_value_t = 20_000)]
+        limit: u64,
     },
 }
 
@@ -115,6 +129,23 @@ fn show(cli: &Cli, out: &mut dyn Write) -> anyhow::Result<u8> {
             }
             vec![source]
         }
+        Command::Timeline {
+            recording,
+            output,
+            limit,
+        } => {
+            let mut source = Source::open(recording)?;
+            let timeline = Timeline::of(&mut source, *limit)?;
+            let write = |out: &mut dyn Write| match cli.json {
+                true => json(&timeline, out),
+                false => timeline.page(out),
+            };
+            match output {
+                Some(path) => to_file(path, write)?,
+                None => write(out)?,
+            }
+            vec![source]
+        }
         Command::Diff { first, second } => {
             let (mut left, mut right) = (Source::open(first)?, Source::open(second)?);
             let diff = Diff::of(&mut left, &mut right);
@@ -136,6 +167,16 @@ fn show(cli: &Cli, out: &mut dyn Write) -> anyhow::Result<u8> {
     } else {
         0
     })
+}
+
+fn to_file(
+    path: &Path,
+    write: impl FnOnce(&mut dyn Write) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let failed = || format!("cannot write {}", path.display());
+    let mut out = BufWriter::new(File::create(path).with_context(failed)?);
+    write(&mut out).with_context(failed)?;
+    out.flush().with_context(failed)
 }
 
 fn json(value: &impl serde::Serialize, out: &mut dyn Write) -> anyhow::Result<()> {

@@ -1,0 +1,325 @@
+//! A recording as a picture: a lane for each thread, its events in their order, and
+//! arrows from where messages, locks and notifications came from.
+//!
+//! Logs have no clock, so a position is a logical time: an event comes after the one
+//! before it in its thread, and after [what it followed](links), as far as the logs tell.
+//! A send into a channel without a bound is not logged. Where the message left is known
+//! only within limits, and such a departure is [placed](departures) within them, as late
+//! as can be, and shown as a guess.
+//!
+//! **Invariant:** an arrow leads to a later time than it starts at, whatever is in the
+//! logs. A cause that would contradict this is left out, and counted.
+
+mod departures;
+mod links;
+mod page;
+mod times;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io::Write;
+
+use rr_channel::identity::{ChannelId, ThreadId};
+use rr_channel::log::{Event, Outcome};
+use serde::Serialize;
+
+use super::source::{End, Source, kind, name, number, sender};
+use links::Link;
+
+/// What is shown of a recording.
+#[derive(Debug, Serialize)]
+pub(super) struct Timeline {
+    program: Option<String>,
+    /// The number of events of a thread that are shown, at most.
+    limit: u64,
+    /// What is not shown because of that.
+    left_out: u64,
+    /// Causes that were left out since the logs contradict each other.
+    contradictions: u64,
+    /// Messages that arrived, in the events that are shown.
+    messages: u64,
+    /// The last event's time.
+    length: u32,
+    objects: Vec<Object>,
+    threads: Vec<Lane>,
+}
+
+/// A channel or a lock.
+#[derive(Debug, Serialize)]
+struct Object {
+    object: String,
+    is_lock: bool,
+    events: u64,
+    messages: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct Lane {
+    thread: u32,
+    name: String,
+    /// All that were recorded.
+    events: u64,
+    end: End,
+    marks: Vec<Mark>,
+}
+
+/// An event, or several in a row that are the same and that nothing came from.
+#[derive(Debug, Serialize)]
+struct Mark {
+    time: u32,
+    /// The position of the first in its thread.
+    event: u64,
+    #[serde(skip_serializing_if = "is_one")]
+    count: u64,
+    op: &'static str,
+    /// By position among [`Timeline::objects`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    object: Option<usize>,
+    outcome: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sender: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    number: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from: Option<Origin>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+const fn is_one(count: &u64) -> bool {
+    *count == 1
+}
+
+/// Where an arrow starts.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+struct Origin {
+    thread: u32,
+    time: f64,
+    /// The event there; `None` if the place is a guess.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    event: Option<u64>,
+    /// Whether it may have been later: a lock's last acquisition before a handover does
+    /// not name the lock.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    or_later: bool,
+}
+
+/// A thread's events while the picture is made.
+#[derive(Debug)]
+struct Track {
+    id: ThreadId,
+    runs: Vec<Run>,
+    events: u64,
+    end: End,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Run {
+    at: u64,
+    event: Event,
+    count: u64,
+}
+
+/// A mark, by lane and position in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct Place {
+    lane: usize,
+    mark: usize,
+}
+
+/// What is remembered of events beyond the limit.
+#[derive(Debug, Default)]
+struct Rest {
+    /// Channels, senders and receivers of messages that arrive there.
+    received: BTreeSet<(ChannelId, ThreadId, ThreadId)>,
+    /// The first ticket there of each lock.
+    tickets: HashMap<ChannelId, u64>,
+}
+
+impl Track {
+    fn push(&mut self, event: Event, limit: u64, rest: &mut Rest) {
+        let at = self.events;
+        self.events += 1;
+        if at >= limit {
+            match (event.channel, event.outcome) {
+                (Some(channel), Outcome::Message { sender, .. }) => {
+                    rest.received.insert((channel, sender, self.id));
+                }
+                (Some(lock), Outcome::Turn { ticket }) => {
+                    let first = rest.tickets.entry(lock).or_insert(ticket);
+                    *first = ticket.min(*first);
+                }
+                _ => {}
+            }
+            return;
+        }
+        match self.runs.last_mut() {
+            Some(run) if run.event == event && is_folded(&event.outcome) => run.count += 1,
+            _ => self.runs.push(Run {
+                at,
+                event,
+                count: 1,
+            }),
+        }
+    }
+
+    const fn is_cut(&self, limit: u64) -> bool {
+        self.events > limit
+    }
+}
+
+/// Whether several such events are one mark: each of the others has a place of its own.
+const fn is_folded(outcome: &Outcome) -> bool {
+    !matches!(
+        outcome,
+        Outcome::Message { .. }
+            | Outcome::Tick
+            | Outcome::Sent { .. }
+            | Outcome::Refused { .. }
+            | Outcome::Arm(_)
+            | Outcome::Turn { .. }
+            | Outcome::Woken { .. }
+    )
+}
+
+impl Timeline {
+    /// Reads `limit` events of each thread, at most. The rest is counted.
+    ///
+    /// # Errors
+    /// None of its own: damage is one of the source's problems, and an end.
+    pub(super) fn of(source: &mut Source, limit: u64) -> anyhow::Result<Self> {
+        let mut rest = Rest::default();
+        let mut tracks = Vec::new();
+        for index in 0..source.threads.len() {
+            let mut track = Track {
+                id: source.threads[index].id,
+                runs: Vec::new(),
+                events: 0,
+                end: End::Damaged,
+            };
+            track.end = source.for_each(index, |event| {
+                track.push(event, limit, &mut rest);
+                Ok(())
+            })?;
+            tracks.push(track);
+        }
+        let names = source.names();
+        let program = source.program.clone();
+        Ok(Timeline::new(program, &names, &tracks, limit, &rest))
+    }
+
+    fn new(
+        program: Option<String>,
+        names: &BTreeMap<ThreadId, String>,
+        tracks: &[Track],
+        limit: u64,
+        rest: &Rest,
+    ) -> Self {
+        let links = links::links(tracks, limit, rest);
+        let times = times::times(&links.after);
+        let departures = departures::departures(tracks, &links, &times);
+        let mut timeline = Timeline {
+            program,
+            limit,
+            left_out: tracks.iter().map(|t| t.events.saturating_sub(limit)).sum(),
+            contradictions: 0,
+            messages: 0,
+            length: times.iter().flatten().copied().max().unwrap_or(0),
+            objects: Vec::new(),
+            threads: Vec::new(),
+        };
+        let mut objects = Objects::default();
+        for (lane, track) in tracks.iter().enumerate() {
+            let mut marks = Vec::with_capacity(track.runs.len());
+            for (mark, run) in track.runs.iter().enumerate() {
+                let Run { at, event, count } = *run;
+                let time = times[lane][mark];
+                let from =
+                    match links.of[lane][mark] {
+                        Link::None => None,
+                        Link::At {
+                            place,
+                            event,
+                            or_later,
+                        } => Some(Origin {
+                            thread: tracks[place.lane].id.0,
+                            time: times[place.lane][place.mark].into(),
+                            event: Some(event),
+                            or_later,
+                        }),
+                        Link::Somewhere { lane: from } => departures
+                            .get(&Place { lane, mark })
+                            .map(|departure| Origin {
+                                thread: tracks[from].id.0,
+                                time: *departure,
+                                event: None,
+                                or_later: false,
+                            }),
+                    };
+                let is_early = from.is_none_or(|from| from.time < f64::from(time));
+                timeline.contradictions += u64::from(!is_early);
+                timeline.messages +=
+                    u64::from(matches!(event.outcome, Outcome::Message { .. })) * count;
+                marks.push(Mark {
+                    time,
+                    event: at,
+                    count,
+                    op: event.op.as_str(),
+                    object: objects.count(&event, count),
+                    outcome: kind(&event.outcome),
+                    sender: sender(&event.outcome).map(|sender| sender.0),
+                    number: number(&event.outcome),
+                    from: from.filter(|_| is_early),
+                });
+            }
+            timeline.threads.push(Lane {
+                thread: track.id.0,
+                name: names.get(&track.id).cloned().unwrap_or_default(),
+                events: track.events,
+                end: track.end,
+                marks,
+            });
+        }
+        timeline.objects = objects.found;
+        timeline
+    }
+
+    /// A page of HTML that needs nothing else.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub(super) fn page(&self, out: &mut dyn Write) -> anyhow::Result<()> {
+        page::write(self, out)
+    }
+}
+
+/// Channels and locks in the order in which they are met.
+#[derive(Debug, Default)]
+struct Objects {
+    by_id: HashMap<(ChannelId, bool), usize>,
+    found: Vec<Object>,
+}
+
+impl Objects {
+    fn count(&mut self, event: &Event, count: u64) -> Option<usize> {
+        let channel = event.channel?;
+        let is_lock = event.op.is_on_lock();
+        let next = self.found.len();
+        let index = *self.by_id.entry((channel, is_lock)).or_insert(next);
+        if index == next {
+            self.found.push(Object {
+                object: name(channel, is_lock),
+                is_lock,
+                events: 0,
+                messages: 0,
+            });
+        }
+        let object = &mut self.found[index];
+        object.events += count;
+        if matches!(event.outcome, Outcome::Message { .. }) {
+            object.messages += count;
+        }
+        Some(index)
+    }
+}
+
+#[cfg(test)]
+mod tests;
