@@ -201,6 +201,66 @@ fn a_topology_shows_who_sends_to_whom() {
 }
 
 #[test]
+fn a_timeline_is_a_page_that_needs_nothing_else() {
+    let recorded = Recorded::new();
+    let page = shown(&["timeline"], &[&recorded.first()], 0);
+    assert!(page.starts_with("<!DOCTYPE html>") && page.ends_with("</html>\n"));
+    for outside in ["http:", "https:", "src=", "href=", "@import", "url("] {
+        assert!(!page.contains(outside), "{outside}");
+    }
+    let json = shown(&["timeline", "--json"], &[&recorded.first()], 0);
+    let model: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let (_, rest) = page.split_once("id=\"recording\">").unwrap();
+    let embedded: serde_json::Value =
+        serde_json::from_str(rest.split_once("</script>").unwrap().0).unwrap();
+    assert_eq!(model, embedded);
+
+    let file = recorded.dir.path().join("page.html");
+    let option = format!("--output={}", file.display());
+    let nothing = shown(&["timeline", &option], &[&recorded.first()], 0);
+    assert_eq!(
+        (nothing.as_str(), fs::read_to_string(file).unwrap()),
+        ("", page)
+    );
+}
+
+#[test]
+fn a_timeline_says_where_messages_and_locks_came_from() {
+    let recorded = Recorded::new();
+    let json = shown(&["timeline", "--json"], &[&recorded.first()], 0);
+    let model: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let mut arrows = String::new();
+    for thread in model["threads"].as_array().unwrap() {
+        for mark in thread["marks"].as_array().unwrap() {
+            if let Some(from) = mark.get("from") {
+                let place = from.get("event").map_or("?".to_owned(), |e| e.to_string());
+                let later = from.get("or_later").map_or("", |_| " or later");
+                arrows += &format!(
+                    "t{} {} <- t{} {place}{later}\n",
+                    thread["thread"], mark["event"], from["thread"]
+                );
+            }
+        }
+    }
+    insta::assert_snapshot!(arrows, @r"
+    t0 0 <- t1 11 or later
+    t0 3 <- t1 12
+    t1 0 <- t0 ?
+    t1 2 <- t0 ?
+    t1 4 <- t0 ?
+    t1 6 <- t0 ?
+    t1 8 <- t0 ?
+    ");
+    let cut = shown(
+        &["timeline", "--json", "--limit", "4"],
+        &[&recorded.first()],
+        0,
+    );
+    let cut: serde_json::Value = serde_json::from_str(&cut).unwrap();
+    assert_eq!(cut["left_out"], 10);
+}
+
+#[test]
 fn a_diff_shows_where_runs_part() {
     let recorded = Recorded::new();
     let second = recorded.dir.path().join("second");
@@ -282,7 +342,7 @@ fn damage_makes_no_panic() {
             let mut bytes = good.clone();
             bytes[at] ^= 1 << (at % 8);
             fs::write(&path, bytes).unwrap();
-            let command = ["dump", "stats", "topology"][at % 3];
+            let command = ["dump", "stats", "topology", "timeline"][at % 4];
             let output = tool(&[command], &[&damaged]);
             let said = String::from_utf8_lossy(&output.stderr);
             assert!(

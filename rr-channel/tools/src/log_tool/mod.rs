@@ -11,8 +11,8 @@
 //! Takes the directory of a recording, one of `cargo reprise`'s, or a single thread's
 //! log. Of a damaged recording as much is shown as can be read; what is wrong is said on
 //! standard error, and the exit status is 1. Nothing that is in a file makes the tool
-//! panic, and it holds a bounded part of a log in memory, however long that is: `timeline` as many
-//! events of each thread as its `--limit`.
+//! panic, and it holds a bounded part of a log in memory, however long that is: `timeline`
+//! as many events of each thread as its `--limit`.
 //!
 //! Threads are numbered (`t3`) as in the recording, channels (`t3.c1`) and locks (`t3.l1`)
 //! after the thread that made or first named them; the names of the threads come first.

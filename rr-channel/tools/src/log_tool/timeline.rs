@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::Write;
 
 use rr_channel::identity::{ChannelId, ThreadId};
-use rr_channel::log::{Event, Outcome};
+use rr_channel::log::{Event, Op, Outcome};
 use serde::Serialize;
 
 use super::source::{End, Source, kind, name, number, sender};
@@ -180,6 +180,13 @@ const fn is_folded(outcome: &Outcome) -> bool {
     )
 }
 
+/// Whether a mark is a selection and the next one what completed it.
+fn is_selection(track: &Track, mark: usize) -> bool {
+    let next = track.runs.get(mark + 1).map(|run| run.event.op);
+    matches!(track.runs[mark].event.outcome, Outcome::Arm(_))
+        && matches!(next, Some(Op::SelectedSend | Op::SelectedRecv))
+}
+
 impl Timeline {
     /// Reads `limit` events of each thread, at most. The rest is counted.
     ///
@@ -226,7 +233,7 @@ impl Timeline {
             objects: Vec::new(),
             threads: Vec::new(),
         };
-        let mut objects = Objects::default();
+        let objects = Objects::of(tracks);
         for (lane, track) in tracks.iter().enumerate() {
             let mut marks = Vec::with_capacity(track.runs.len());
             for (mark, run) in track.runs.iter().enumerate() {
@@ -256,14 +263,12 @@ impl Timeline {
                     };
                 let is_early = from.is_none_or(|from| from.time < f64::from(time));
                 timeline.contradictions += u64::from(!is_early);
-                timeline.messages +=
-                    u64::from(matches!(event.outcome, Outcome::Message { .. })) * count;
                 marks.push(Mark {
                     time,
                     event: at,
                     count,
                     op: event.op.as_str(),
-                    object: objects.count(&event, count),
+                    object: objects.position(&event),
                     outcome: kind(&event.outcome),
                     sender: sender(&event.outcome).map(|sender| sender.0),
                     number: number(&event.outcome),
@@ -278,6 +283,7 @@ impl Timeline {
                 marks,
             });
         }
+        timeline.messages = objects.found.iter().map(|object| object.messages).sum();
         timeline.objects = objects.found;
         timeline
     }
@@ -291,33 +297,45 @@ impl Timeline {
     }
 }
 
-/// Channels and locks in the order in which they are met.
-#[derive(Debug, Default)]
+/// Channels, then locks, by name.
+#[derive(Debug)]
 struct Objects {
-    by_id: HashMap<(ChannelId, bool), usize>,
+    positions: BTreeMap<(bool, ChannelId), usize>,
     found: Vec<Object>,
 }
 
 impl Objects {
-    fn count(&mut self, event: &Event, count: u64) -> Option<usize> {
-        let channel = event.channel?;
-        let is_lock = event.op.is_on_lock();
-        let next = self.found.len();
-        let index = *self.by_id.entry((channel, is_lock)).or_insert(next);
-        if index == next {
-            self.found.push(Object {
+    fn of(tracks: &[Track]) -> Self {
+        let mut counts: BTreeMap<_, (u64, u64)> = BTreeMap::new();
+        for run in tracks.iter().flat_map(|track| &track.runs) {
+            if let Some(channel) = run.event.channel {
+                let key = (run.event.op.is_on_lock(), channel);
+                let (events, messages) = counts.entry(key).or_default();
+                *events += run.count;
+                *messages += u64::from(matches!(run.event.outcome, Outcome::Message { .. }));
+            }
+        }
+        let mut objects = Objects {
+            positions: BTreeMap::new(),
+            found: Vec::new(),
+        };
+        for ((is_lock, channel), (events, messages)) in counts {
+            objects
+                .positions
+                .insert((is_lock, channel), objects.found.len());
+            objects.found.push(Object {
                 object: name(channel, is_lock),
                 is_lock,
-                events: 0,
-                messages: 0,
+                events,
+                messages,
             });
         }
-        let object = &mut self.found[index];
-        object.events += count;
-        if matches!(event.outcome, Outcome::Message { .. }) {
-            object.messages += count;
-        }
-        Some(index)
+        objects
+    }
+
+    fn position(&self, event: &Event) -> Option<usize> {
+        let key = (event.op.is_on_lock(), event.channel?);
+        self.positions.get(&key).copied()
     }
 }
 

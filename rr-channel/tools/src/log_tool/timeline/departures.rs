@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use rr_channel::log::Outcome;
 
 use super::links::{Link, Links};
-use super::{Place, Track};
+use super::{Place, Track, is_selection};
 use crate::log_tool::source::number;
 
 /// How long before the event that limits it a departure is placed: more than half the
@@ -49,9 +49,18 @@ pub(super) fn departures(
             while let Some((_, mark)) = known.next_if(|(sent, _)| **sent > number) {
                 latest = latest.min(f64::from(times[from][*mark]) - BEFORE);
             }
-            latest = latest.min(f64::from(times[place.lane][place.mark]) - BEFORE);
+            let arrival = arrival(&tracks[place.lane], place.mark);
+            latest = latest.min(f64::from(times[place.lane][arrival]) - BEFORE);
             departures.insert(place, latest);
         }
     }
     departures
+}
+
+/// The mark by which a message was there: the selection, if that is what received it.
+fn arrival(track: &Track, mark: usize) -> usize {
+    let before = mark.checked_sub(1);
+    before
+        .filter(|before| is_selection(track, *before))
+        .unwrap_or(mark)
 }

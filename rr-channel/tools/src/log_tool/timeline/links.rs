@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, HashMap};
 use rr_channel::identity::{ChannelId, ThreadId};
 use rr_channel::log::{Event, Outcome};
 
-use super::{Place, Rest, Track};
+use super::{Place, Rest, Track, is_selection};
 use crate::log_tool::source::End;
 
 /// Where an event's cause is.
@@ -72,6 +72,14 @@ pub(super) fn links(tracks: &[Track], limit: u64, rest: &Rest) -> Links {
     };
     known.messages(&mut links);
     known.handovers(&mut links);
+    // A selection chose what was there already.
+    for (track, after) in tracks.iter().zip(&mut links.after) {
+        for mark in 0..after.len() {
+            if is_selection(track, mark) {
+                after[mark] = after[mark + 1];
+            }
+        }
+    }
     links
 }
 

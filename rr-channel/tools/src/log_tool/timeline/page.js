@@ -120,6 +120,7 @@ let hovered = null;
 let colors = {};
 let objectColors = [];
 let overviewImage = null;
+let overviewContext = null;
 
 function applyFilter() {
   rows = lanes.filter((lane) => !hidden.has(lane.index));
@@ -175,9 +176,9 @@ function layOut() {
   pen = context;
   view.width = width;
   view.height = height;
-  view.row = Math.min(68, Math.max(20, (height - AXIS - 8) / Math.max(1, rows.length)));
+  view.row = Math.min(96, Math.max(20, (height - AXIS - 8) / Math.max(1, rows.length)));
   pen.font = font(11);
-  const longest = rows.reduce((most, lane) => Math.max(most, pen.measureText(lane.name).width), 40);
+  const longest = rows.reduce((most, lane) => Math.max(most, pen.measureText(lane.name).width), 80);
   view.gutter = Math.min(longest + 26, 200, width / 3);
   move(0, 0);
 }
@@ -374,7 +375,7 @@ function drawArrows(isFar) {
   const radius = isFar ? 0 : markSize() + 1.5;
   const seen = new Set();
   const lines = new Map();
-  const guessed = new Path2D();
+  const circle = guessSize();
   for (let arrow = 0; arrow < arrows.count; arrow++) {
     if (!lineOf(arrow, radius)) continue;
     const { x1, y1, x2, y2, isStub } = line;
@@ -389,7 +390,7 @@ function drawArrows(isFar) {
     const key = (mark.object ?? -1) * 2 + (isLock || isStub ? 1 : 0);
     let paths = lines.get(key);
     if (!paths) {
-      paths = { strokes: new Path2D(), heads: new Path2D(), isDashed: isLock || isStub, mark };
+      paths = { strokes: new Path2D(), heads: new Path2D(), guesses: new Path2D(), isDashed: isLock || isStub, mark };
       lines.set(key, paths);
     }
     if (isFar) {
@@ -399,26 +400,24 @@ function drawArrows(isFar) {
     }
     addArrow(paths, x1, y1, x2, y2);
     if (!isStub && mark.from.event === undefined) {
-      guessed.moveTo(x1 + 3.2, y1);
-      guessed.arc(x1, y1, 3.2, 0, 7);
+      paths.guesses.moveTo(x1 + circle, y1);
+      paths.guesses.arc(x1, y1, circle, 0, 7);
     }
   }
   pen.lineWidth = isFar ? 1 : 1.4;
-  for (const { strokes, heads, isDashed, mark } of lines.values()) {
+  for (const { strokes, heads, guesses, isDashed, mark } of lines.values()) {
     const color = mark.object === undefined ? colors.quiet : objectColors[mark.object];
     pen.strokeStyle = pen.fillStyle = color;
     pen.globalAlpha = isFar ? 0.35 : 0.75;
     pen.setLineDash(isDashed && !isFar ? [4, 3] : []);
     pen.stroke(strokes);
     pen.setLineDash([]);
-    if (!isFar) pen.fill(heads);
-  }
-  pen.globalAlpha = 1;
-  if (!isFar) {
+    pen.globalAlpha = 1;
+    if (isFar) continue;
+    pen.fill(heads);
     pen.fillStyle = colors.back;
-    pen.strokeStyle = colors.quiet;
-    pen.fill(guessed);
-    pen.stroke(guessed);
+    pen.fill(guesses);
+    pen.stroke(guesses);
   }
 }
 
@@ -440,6 +439,7 @@ function addArrow({ strokes, heads }, x1, y1, x2, y2) {
   heads.closePath();
 }
 
+const guessSize = () => Math.min(3.4, markSize() * 0.7);
 const markSize = () => Math.min(6, Math.max(2.5, view.scale * 0.22), view.row * 0.28);
 
 function drawMarks() {
@@ -524,8 +524,12 @@ function drawMark(pen, mark, color, x, y, size) {
       pen.arc(x, y, s * 0.55, 0, 7);
       return pen.fill();
     case "ring":
-      pen.arc(x, y, s * 0.85, 0, 7);
-      return hollow();
+      pen.arc(x, y, s * 0.75, 0, 7);
+      hollow();
+      pen.beginPath();
+      pen.moveTo(x - s, y + s);
+      pen.lineTo(x + s, y - s);
+      return pen.stroke();
     case "full":
       pen.arc(x, y, s * 0.9, 0, 7);
       hollow();
@@ -676,23 +680,32 @@ function drawLabels() {
   pen.fillText("order, no clock", 10, AXIS / 2);
 }
 
+// Its columns are drawn once into a picture of their own; a frame adds where the view is.
 function drawOverview() {
-  const { context, width, height } = overviewImage ? { context: overview.getContext("2d"), ...overviewImage } : sized(overview);
-  const scale = width / (recording.length + 2);
+  const scale = overview.clientWidth / (recording.length + 2);
   if (!overviewImage) {
+    const { context, width, height } = sized(overview);
     // Rows thinner than a pixel hide each other, which is good enough here.
     const row = (height - 6) / Math.max(1, rows.length);
-    rows.forEach((lane, index) => columns(context, lane, 3 + (index + 0.8) * row, Math.max(row * 1.7, 3), 0, width, 0, scale, 1));
-    overviewImage = { width, height, pixels: context.getImageData(0, 0, overview.width, overview.height) };
+    rows.forEach((lane, index) => {
+      columns(context, lane, 3 + (index + 0.8) * row, Math.max(row * 1.7, 3), 0, width, 0, scale, 1);
+    });
+    overviewImage = element("canvas");
+    overviewImage.width = Math.max(1, overview.width);
+    overviewImage.height = Math.max(1, overview.height);
+    overviewImage.getContext("2d").drawImage(overview, 0, 0);
+    overviewContext = context;
   }
-  context.putImageData(overviewImage.pixels, 0, 0);
+  const [pen, width, height] = [overviewContext, overview.clientWidth, overview.clientHeight];
+  pen.clearRect(0, 0, width, height);
+  pen.drawImage(overviewImage, 0, 0, width, height);
   const left = Math.max(0, view.left * scale);
   const right = Math.min(width, (view.left + visible()) * scale);
-  context.fillStyle = context.strokeStyle = colors.accent;
-  context.globalAlpha = 0.15;
-  context.fillRect(left, 0, Math.max(3, right - left), height);
-  context.globalAlpha = 1;
-  context.strokeRect(left + 0.5, 0.5, Math.max(3, right - left) - 1, height - 1);
+  pen.fillStyle = pen.strokeStyle = colors.accent;
+  pen.globalAlpha = 0.15;
+  pen.fillRect(left, 0, Math.max(3, right - left), height);
+  pen.globalAlpha = 1;
+  pen.strokeRect(left + 0.5, 0.5, Math.max(3, right - left) - 1, height - 1);
 }
 
 // ---------------------------------------------------------------- words
@@ -898,12 +911,27 @@ function fillLegend() {
     pen.arc(4, 14, 3.2, 0, 7);
     pen.fillStyle = colors.panel;
     pen.fill();
-    pen.strokeStyle = colors.quiet;
     pen.stroke();
   };
   add("message from a known event", arrow(false, false));
   add("message or notification; where it left is a guess", arrow(false, true));
-  add("lock handed over, by its owner's last acquisition that is known; without a circle at its start, a short one: the sender is not shown", arrow(true, false));
+  add("lock handed over, from the last acquisition before that is known", arrow(true, false));
+  add("message of a thread that is not shown", (pen) => {
+    const paths = { strokes: new Path2D(), heads: new Path2D() };
+    addArrow(paths, 12, 2, 24, 15);
+    pen.strokeStyle = pen.fillStyle = colors.accent;
+    pen.lineWidth = 1.4;
+    pen.setLineDash([4, 3]);
+    pen.stroke(paths.strokes);
+    pen.setLineDash([]);
+    pen.fill(paths.heads);
+  });
+  add("a select and what completed it", (pen) => {
+    pen.fillStyle = colors.accent;
+    pen.fillRect(8, 7, 20, 4);
+    drawMark(pen, { outcome: "arm" }, colors.accent, 8, 9, 5);
+    drawMark(pen, { outcome: "message" }, colors.accent, 28, 9, 5);
+  });
 }
 
 function fillHeader() {
