@@ -15,7 +15,7 @@ mod links;
 mod page;
 mod times;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::io::Write;
 
 use rr_channel::identity::{ChannelId, ThreadId};
@@ -128,8 +128,8 @@ struct Place {
 /// What is remembered of events beyond the limit.
 #[derive(Debug, Default)]
 struct Rest {
-    /// Channels, senders and receivers of messages that arrive there.
-    received: BTreeSet<(ChannelId, ThreadId, ThreadId)>,
+    /// The first number there of the messages of each channel and sender.
+    messages: HashMap<(ChannelId, ThreadId), u64>,
     /// The first ticket there of each lock.
     tickets: HashMap<ChannelId, u64>,
 }
@@ -140,8 +140,9 @@ impl Track {
         self.events += 1;
         if at >= limit {
             match (event.channel, event.outcome) {
-                (Some(channel), Outcome::Message { sender, .. }) => {
-                    rest.received.insert((channel, sender, self.id));
+                (Some(channel), Outcome::Message { sender, number }) => {
+                    let first = rest.messages.entry((channel, sender)).or_insert(number);
+                    *first = number.min(*first);
                 }
                 (Some(lock), Outcome::Turn { ticket }) => {
                     let first = rest.tickets.entry(lock).or_insert(ticket);

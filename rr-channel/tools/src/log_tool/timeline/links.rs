@@ -2,9 +2,8 @@
 //!
 //! **Messages.** A send into a bounded channel is logged, but not as which of the sender's
 //! messages: its first such event belongs to the first message of this sender that arrived
-//! through this channel, and so on. That holds if all receives are known, so a pair of
-//! sender and channel with unknown ones has guesses only. A message whose number lies
-//! between those of two known sends left between these.
+//! through this channel, and so on, up to the first message whose arrival is not known. A
+//! message whose number lies between those of two known sends left between these.
 //!
 //! **Locks.** Only a handover names the lock, by the number of acquisitions before. The
 //! owner before is who had the handover before; the acquisitions in between were its own,
@@ -126,56 +125,43 @@ impl Known<'_> {
                 _ => {}
             }
         }
-        // Messages that left at a known event, or after all events of their channel.
         let mut guesses = Vec::new();
         for ((channel, lane), mut receives) in receives {
             receives.sort_unstable();
             let sends = sends.get(&(channel, lane)).map_or(&[][..], Vec::as_slice);
-            let is_certain = self.is_whole && self.are_all_known(channel, lane, &receives);
+            let key = (channel, self.tracks[lane].id);
+            let left_out = self.rest.messages.get(&key).copied().unwrap_or(u64::MAX);
             for (index, (number, place)) in receives.into_iter().enumerate() {
-                let send = sends.get(index).filter(|_| is_certain);
-                if let Some(mark) = send {
+                if let Some(mark) = sends.get(index)
+                    && self.is_whole
+                    && number < left_out
+                {
                     links.sent[lane].insert(number, *mark);
-                    links.follow(
-                        place,
-                        Place { lane, mark: *mark },
-                        self.tracks[lane].runs[*mark].at,
-                        false,
-                    );
-                } else {
-                    let is_left_out =
-                        is_certain && !sends.is_empty() && self.tracks[lane].is_cut(self.limit);
-                    guesses.push((place, lane, number, is_left_out));
+                    let event = self.tracks[lane].runs[*mark].at;
+                    links.follow(place, Place { lane, mark: *mark }, event, false);
+                    continue;
                 }
+                // With messages before it that are not known, it was this send or a later one.
+                let earliest = match sends.get(index) {
+                    Some(mark) => Some(*mark),
+                    None if sends.is_empty() => None,
+                    None if self.tracks[lane].is_cut(self.limit) => {
+                        self.tracks[lane].runs.len().checked_sub(1)
+                    }
+                    None => sends.last().copied(),
+                };
+                guesses.push((place, lane, number, earliest));
             }
         }
         for sent in &mut links.sent {
             drop_descents(sent);
         }
-        for (place, lane, number, is_left_out) in guesses {
+        for (place, lane, number, earliest) in guesses {
             links.of[place.lane][place.mark] = Link::Somewhere { lane };
-            let before = if is_left_out {
-                self.tracks[lane].runs.len().checked_sub(1)
-            } else {
-                let mut before = links.sent[lane].range(..number);
-                before.next_back().map(|(_, mark)| *mark)
-            };
+            let before = links.sent[lane].range(..number).next_back();
+            let before = before.map(|(_, mark)| *mark).max(earliest);
             links.after[place.lane][place.mark] = before.map(|mark| Place { lane, mark });
         }
-    }
-
-    /// Whether the messages that are shown are the first of this sender and channel: all
-    /// arrived in one thread, if not all are shown.
-    fn are_all_known(&self, channel: ChannelId, lane: usize, receives: &[(u64, Place)]) -> bool {
-        let sender = self.tracks[lane].id;
-        let mut left_out = self
-            .rest
-            .received
-            .range((channel, sender, ThreadId(0))..=(channel, sender, ThreadId(u32::MAX)));
-        left_out.all(|(_, _, receiver)| {
-            let mut lanes = receives.iter().map(|(_, place)| place.lane);
-            lanes.all(|lane| self.tracks[lane].id == *receiver)
-        })
     }
 
     fn handovers(&self, links: &mut Links) {

@@ -114,7 +114,7 @@ let onlyObject = -1;
 let rows = [];
 const rowOf = new Int32Array(lanes.length);
 
-const view = { left: 0, scale: 30, top: 0, width: 0, height: 0, gutter: 120, row: 50 };
+const view = { left: -1, scale: 30, top: 0, width: 0, height: 0, gutter: 120, row: 50 };
 let chosen = null;
 let hovered = null;
 let colors = {};
@@ -187,14 +187,19 @@ const font = (size, weight = "") => `${weight} ${size}px system-ui, "DejaVu Sans
 const xOf = (time) => view.gutter + (time - view.left) * view.scale;
 const timeAt = (x) => view.left + (x - view.gutter) / view.scale;
 const yOf = (row) => AXIS + (row + 0.5) * view.row - view.top;
+// Where a view of the beginning starts: the line of time 0 is seen.
+const origin = () => -14 / view.scale;
 const visible = () => (view.width - view.gutter) / view.scale;
-// Room for the ends' names.
-const wholeScale = () => Math.min(60, Math.max(1, view.width - view.gutter - 130) / (recording.length + 1));
+// With room for what is said of the lanes' ends.
+const wholeScale = () => {
+  const room = recording.left_out > 0 ? 280 : 150;
+  return Math.min(60, Math.max(1, view.width - view.gutter - room) / (recording.length + 1));
+};
 
 function move(times, pixels) {
   const room = 60 / view.scale;
-  view.left = Math.max(-room / 4, Math.min(view.left + times, recording.length + 1.5 - visible() + 2 * room));
-  if (visible() > recording.length + 2) view.left = 0;
+  view.left = Math.max(origin(), Math.min(view.left + times, recording.length + 1.5 - visible() + 2 * room));
+  if (visible() > recording.length + 2) view.left = origin();
   const height = rows.length * view.row + AXIS + 8;
   view.top = Math.max(0, Math.min(view.top + pixels, height - view.height));
   redraw();
@@ -209,7 +214,7 @@ function zoom(factor, x = (view.gutter + view.width) / 2) {
 
 function showAll() {
   view.scale = wholeScale();
-  view.left = 0;
+  view.left = origin();
   move(0, 0);
 }
 
@@ -293,9 +298,9 @@ function drawAxis() {
   pen.globalAlpha = 1;
 }
 
+// A thread ends after its last event, and after the last departure that was placed in it.
 function endOf(lane) {
-  const last = lane.times.length ? lane.times[lane.times.length - 1] : 0;
-  return xOf(last) + Math.max(16, Math.min(30, 0.7 * view.scale));
+  return xOf(lane.last) + Math.max(16, Math.min(30, 0.7 * view.scale));
 }
 
 function drawTracks() {
@@ -343,54 +348,67 @@ function drawEnd(lane, x, y) {
   pen.textAlign = "left";
   pen.textBaseline = "middle";
   const more = isCut ? `${counted(lane.left, "more event")} not shown, ` : "";
-  const none = lane.events === 0 && lane.end !== "damaged" ? "no events, " : "";
-  pen.fillText(more + none + ENDS[lane.end], x + (isCut || lane.end === "incomplete" ? 22 : 9), y);
+  const none = lane.events === 0 && lane.end !== "damaged" ? "nothing was logged, " : "";
+  const text = more + none + ENDS[lane.end];
+  const beside = x + (isCut || lane.end === "incomplete" ? 22 : 9);
+  pen.strokeStyle = colors.back;
+  pen.lineWidth = 4;
+  pen.strokeText(text, beside, y);
+  pen.fillText(text, beside, y);
 }
 
-// Where an arrow begins and ends, if it is in sight: into `line`.
-const line = { x1: 0, y1: 0, x2: 0, y2: 0, isStub: false };
+// Where an arrow begins and ends, if it is in sight: into `line`. What is outside of the
+// picture is cut off: a line of dashes takes time for its length.
+const line = { x1: 0, y1: 0, x2: 0, y2: 0, isStub: false, hasStart: true, hasEnd: true };
 
 function lineOf(arrow, radius) {
   const toRow = rowOf[arrows.to[arrow]];
-  if (toRow < 0) return false;
+  if (toRow < 0 || lanes[arrows.to[arrow]].shown[arrows.mark[arrow]] === 0) return false;
   const fromRow = arrows.from[arrow] < 0 ? -1 : rowOf[arrows.from[arrow]];
-  const x2 = xOf(arrows.right[arrow]);
-  const y2 = yOf(toRow);
+  let x2 = xOf(arrows.right[arrow]);
+  let y2 = yOf(toRow);
   line.isStub = fromRow < 0;
-  const x1 = line.isStub ? x2 - 12 : xOf(arrows.left[arrow]);
-  const y1 = line.isStub ? y2 - Math.min(20, view.row * 0.4) : yOf(fromRow);
+  let x1 = line.isStub ? x2 - 12 : xOf(arrows.left[arrow]);
+  let y1 = line.isStub ? y2 - Math.min(20, view.row * 0.4) : yOf(fromRow);
   if (x2 < view.gutter - 10 || x1 > view.width + 10) return false;
   if (Math.max(y1, y2) < AXIS || Math.min(y1, y2) > view.height) return false;
   // Up to the edge of the mark.
   const length = Math.hypot(x2 - x1, y2 - y1) || 1;
-  line.x1 = x1;
-  line.y1 = y1;
-  line.x2 = x2 - ((x2 - x1) / length) * radius;
-  line.y2 = y2 - ((y2 - y1) / length) * radius;
-  return lanes[arrows.to[arrow]].shown[arrows.mark[arrow]] === 1;
+  x2 -= ((x2 - x1) / length) * radius;
+  y2 -= ((y2 - y1) / length) * radius;
+  const slope = (y2 - y1) / (x2 - x1 || 1);
+  const [left, right] = [view.gutter - 20, view.width + 20];
+  line.hasStart = x1 >= left;
+  line.hasEnd = x2 <= right;
+  line.x1 = line.hasStart ? x1 : left;
+  line.y1 = line.hasStart ? y1 : y1 + slope * (left - x1);
+  line.x2 = line.hasEnd ? x2 : right;
+  line.y2 = line.hasEnd ? y2 : y1 + slope * (right - x1);
+  return true;
 }
 
-// Far out, arrows between the same lanes that would hide each other are one line.
+// Of arrows between the same lanes that would hide each other only one is drawn: those that
+// come into sight and go out of it at the same places, and far out all that arrive there.
 function drawArrows(isFar) {
   const radius = isFar ? 0 : markSize() + 1.5;
+  const circle = guessSize();
   const seen = new Set();
   const lines = new Map();
-  const circle = guessSize();
   for (let arrow = 0; arrow < arrows.count; arrow++) {
-    if (!lineOf(arrow, radius)) continue;
-    const { x1, y1, x2, y2, isStub } = line;
-    if (isFar) {
-      if (isStub) continue;
-      const key = ((arrows.from[arrow] * lanes.length + arrows.to[arrow]) * 4096) + (x2 >> 2);
-      if (seen.has(key)) continue;
-      seen.add(key);
-    }
+    if (!lineOf(arrow, radius) || (isFar && line.isStub)) continue;
+    const { x1, y1, x2, y2, isStub, hasStart, hasEnd } = line;
+    const end = hasEnd ? x2 >> 2 : 4096 + (y2 >> 2);
+    const start = isFar && hasEnd ? 0 : hasStart ? x1 >> 2 : 4096 + (y1 >> 2);
+    const place = ((arrows.from[arrow] + 1) * lanes.length + arrows.to[arrow]) * 8192 + start;
+    const inSight = place * 8192 + end;
+    if (seen.has(inSight)) continue;
+    seen.add(inSight);
     const mark = lanes[arrows.to[arrow]].marks[arrows.mark[arrow]];
-    const isLock = mark.outcome === "turn";
-    const key = (mark.object ?? -1) * 2 + (isLock || isStub ? 1 : 0);
+    const isDashed = isStub || mark.outcome === "turn";
+    const key = (mark.object ?? -1) * 2 + (isDashed ? 1 : 0);
     let paths = lines.get(key);
     if (!paths) {
-      paths = { strokes: new Path2D(), heads: new Path2D(), guesses: new Path2D(), isDashed: isLock || isStub, mark };
+      paths = { strokes: new Path2D(), heads: new Path2D(), guesses: new Path2D(), isDashed, mark };
       lines.set(key, paths);
     }
     if (isFar) {
@@ -399,7 +417,7 @@ function drawArrows(isFar) {
       continue;
     }
     addArrow(paths, x1, y1, x2, y2);
-    if (!isStub && mark.from.event === undefined) {
+    if (!isStub && hasStart && mark.from.event === undefined) {
       paths.guesses.moveTo(x1 + circle, y1);
       paths.guesses.arc(x1, y1, circle, 0, 7);
     }
@@ -1119,6 +1137,11 @@ function dress() {
 for (const lane of lanes) {
   const last = lane.marks[lane.marks.length - 1];
   lane.left = lane.events - (last ? last.event + (last.count ?? 1) : 0);
+  lane.last = last ? last.time : 0;
+}
+for (let arrow = 0; arrow < arrows.count; arrow++) {
+  const from = lanes[arrows.from[arrow]];
+  if (from) from.last = Math.max(from.last, arrows.left[arrow]);
 }
 fillHeader();
 fillTables();
@@ -1131,4 +1154,6 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", dress);
 new ResizeObserver(() => {
   overviewImage = null;
   layOut();
+  // At once: a canvas of another size is empty.
+  draw();
 }).observe(byId("picture"));

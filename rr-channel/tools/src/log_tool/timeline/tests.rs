@@ -127,30 +127,23 @@ fn departures_are_in_the_order_of_their_numbers() {
 }
 
 #[test]
-fn sends_are_not_guessed_where_receives_are_unknown() {
+fn sends_are_known_up_to_the_first_receive_that_is_not() {
     let threads: [&[Event]; 3] = [
-        &[sent(C, 0), sent(C, 1)],
-        &[EMPTY, received(C, 0, 0)],
-        &[received(C, 0, 1)],
+        &[sent(C, 0), sent(C, 1), sent(C, 2)],
+        &[received(C, 0, 3), EMPTY, AGAIN, received(C, 0, 5)],
+        &[received(C, 0, 8)],
     ];
-    check_from(
-        &limited(&threads, 1, End::Ended),
-        2,
-        0,
-        Some((0, None, false)),
-    );
-    check_from(
-        &limited(&threads, 9, End::Incomplete),
-        2,
-        0,
-        Some((0, None, false)),
-    );
-    check_from(
-        &limited(&threads, 9, End::CutOff),
-        2,
-        0,
-        Some((0, Some(1), false)),
-    );
+    let known = |event| Some((0, Some(event), false));
+    let all = limited(&threads, 9, End::CutOff);
+    check_from(&all, 1, 0, known(0));
+    check_from(&all, 2, 0, known(2));
+    let first = limited(&threads, 3, End::CutOff);
+    check_from(&first, 1, 0, known(0));
+    check_from(&first, 2, 0, Some((0, None, false)));
+    // It was the second send or a later one.
+    assert!(first.threads[2].marks[0].time > first.threads[0].marks[1].time);
+    let unknown = limited(&threads, 9, End::Incomplete);
+    check_from(&unknown, 1, 0, Some((0, None, false)));
 }
 
 #[test]
