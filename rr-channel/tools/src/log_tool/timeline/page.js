@@ -405,10 +405,12 @@ function drawArrows(isFar) {
     seen.add(inSight);
     const mark = lanes[arrows.to[arrow]].marks[arrows.mark[arrow]];
     const isDashed = isStub || mark.outcome === "turn";
-    const key = (mark.object ?? -1) * 2 + (isDashed ? 1 : 0);
+    // One that leads out of the picture may be one of thousands.
+    const isFaint = isFar || !(hasStart && hasEnd);
+    const key = (mark.object ?? -1) * 4 + (isDashed ? 1 : 0) + (isFaint ? 2 : 0);
     let paths = lines.get(key);
     if (!paths) {
-      paths = { strokes: new Path2D(), heads: new Path2D(), guesses: new Path2D(), isDashed, mark };
+      paths = { strokes: new Path2D(), heads: new Path2D(), guesses: new Path2D(), isDashed, isFaint, mark };
       lines.set(key, paths);
     }
     if (isFar) {
@@ -422,17 +424,18 @@ function drawArrows(isFar) {
       paths.guesses.arc(x1, y1, circle, 0, 7);
     }
   }
-  pen.lineWidth = isFar ? 1 : 1.4;
-  for (const { strokes, heads, guesses, isDashed, mark } of lines.values()) {
+  for (const { strokes, heads, guesses, isDashed, isFaint, mark } of lines.values()) {
     const color = mark.object === undefined ? colors.quiet : objectColors[mark.object];
     pen.strokeStyle = pen.fillStyle = color;
-    pen.globalAlpha = isFar ? 0.35 : 0.75;
+    pen.globalAlpha = isFaint ? 0.35 : 0.75;
+    pen.lineWidth = isFaint ? 1 : 1.4;
     pen.setLineDash(isDashed && !isFar ? [4, 3] : []);
     pen.stroke(strokes);
     pen.setLineDash([]);
     pen.globalAlpha = 1;
     if (isFar) continue;
     pen.fill(heads);
+    pen.lineWidth = 1.4;
     pen.fillStyle = colors.back;
     pen.fill(guesses);
     pen.stroke(guesses);
