@@ -1,16 +1,23 @@
-//! The page: a template, its style and its script, and the recording as JSON.
+//! The page: a template, its style and its scripts, and the recording as JSON.
 //!
 //! **Invariant:** nothing in a recording ends the script element that holds it, or is
 //! taken for a tag: JSON has `<` in strings only, and there it is written as an escape.
-//! The script makes text of names, never markup.
+//! The scripts make text of names, never markup.
 
 use std::io::{self, Write};
 
 use super::Timeline;
 
-const TEMPLATE: &str = include_str!("page.html");
-const STYLE: &str = include_str!("page.css");
-const SCRIPT: &str = include_str!("page.js");
+const TEMPLATE: &str = include_str!("page/page.html");
+const STYLE: &str = include_str!("page/page.css");
+const SCRIPTS: [&str; 6] = [
+    include_str!("page/recording.js"),
+    include_str!("page/layout.js"),
+    include_str!("page/draw.js"),
+    include_str!("page/marks.js"),
+    include_str!("page/panel.js"),
+    include_str!("page/input.js"),
+];
 
 pub(super) fn write(timeline: &Timeline, out: &mut dyn Write) -> anyhow::Result<()> {
     // Each `{{name}}` in the template is a part.
@@ -21,7 +28,9 @@ pub(super) fn write(timeline: &Timeline, out: &mut dyn Write) -> anyhow::Result<
         };
         match part {
             "style" => out.write_all(STYLE.as_bytes())?,
-            "script" => out.write_all(SCRIPT.as_bytes())?,
+            "script" => SCRIPTS
+                .iter()
+                .try_for_each(|script| out.write_all(script.as_bytes()))?,
             "recording" => serde_json::to_writer(Escaped(out), timeline)?,
             _ => {}
         }
