@@ -143,8 +143,8 @@ impl Report {
     }
 
     fn overview(&self, text: &mut String) {
-        text.push_str("| workload | plain wall | plain CPU | cold wall | cold CPU | warm | nothing to do | ccache cold wall | ccache cold CPU | ccache warm |\n");
-        text.push_str("|---|---|---|---|---|---|---|---|---|---|\n");
+        text.push_str("| workload | plain wall | plain CPU | cold wall | cold CPU | warm wall | warm CPU | nothing to do | again | ccache cold wall | ccache cold CPU | ccache warm wall | ccache warm CPU |\n");
+        text.push_str("|---|---|---|---|---|---|---|---|---|---|---|---|---|\n");
         for workload in self.workloads() {
             let plain = self.cost(workload, Scenario::Cold, Runner::Plain);
             let _ = write!(
@@ -157,14 +157,16 @@ impl Report {
                 let of = |scenario, part| self.ratio(workload, scenario, runner, part);
                 let _ = write!(
                     text,
-                    " {} | {} | {} |",
+                    " {} | {} | {} | {} |",
                     ratio(of(Scenario::Cold, |c| c.wall)),
                     ratio(of(Scenario::Cold, |c| c.cpu)),
                     speedup(of(Scenario::Warm, |c| c.wall)),
+                    speedup(of(Scenario::Warm, |c| c.cpu)),
                 );
                 if runner == Runner::Pcache {
-                    let nothing = of(Scenario::NothingAgain, |c| c.wall);
-                    let _ = write!(text, " {} |", ratio(nothing));
+                    for nothing in [Scenario::Nothing, Scenario::NothingAgain] {
+                        let _ = write!(text, " {} |", ratio(of(nothing, |c| c.wall)));
+                    }
                 }
             }
             text.push('\n');
