@@ -84,6 +84,9 @@ pub enum Rule {
     /// It runs if it is made by the code that the runtime maps into tracees,
     /// which logs it (see [`crate::runtime::Handle::logged`]); or else this.
     UnlessLogged(Box<Self>),
+    /// It runs if its instruction ends in these 4 KiB, which begin at a multiple of
+    /// that; or else this.
+    UnlessFrom(u64, Box<Self>),
     /// It runs if its fourth argument is the [`Filter::token`]; or else this.
     UnlessStarting(Box<Self>),
 }
@@ -95,14 +98,16 @@ impl Rule {
             Self::Allow => false,
             Self::Trace => true,
             Self::TraceIf(any) => any.iter().any(|tests| tests.iter().all(|t| t.holds(args))),
-            Self::UnlessLogged(rule) | Self::UnlessStarting(rule) => rule.stops(args),
+            Self::UnlessLogged(rule) | Self::UnlessStarting(rule) | Self::UnlessFrom(_, rule) => {
+                rule.stops(args)
+            }
         }
     }
 
     fn mentions_logged(&self) -> bool {
         match self {
             Self::UnlessLogged(_) => true,
-            Self::UnlessStarting(rule) => rule.mentions_logged(),
+            Self::UnlessStarting(rule) | Self::UnlessFrom(_, rule) => rule.mentions_logged(),
             _ => false,
         }
     }
@@ -269,17 +274,13 @@ fn leaf(rule: &Rule, token: u64) -> Vec<sock_filter> {
         Rule::Allow => vec![ret(libc::SECCOMP_RET_ALLOW)],
         Rule::Trace => vec![ret(libc::SECCOMP_RET_TRACE)],
         Rule::UnlessLogged(rule) => {
-            // The code is aligned to its length.
             let from = crate::runtime::performed_at();
-            let within = !(crate::runtime::PASSING as u32 - 1);
-            let mut code = vec![
-                op(LOAD, 12, 0, 0),
-                op(JUMP_EQ, (from >> 32) as u32, 0, 4),
-                op(LOAD, 8, 0, 0),
-                op(AND, within, 0, 0),
-                op(JUMP_EQ, from as u32 & within, 0, 1),
-                ret(libc::SECCOMP_RET_ALLOW),
-            ];
+            let mut code = allow_from(from, crate::runtime::PASSING as u32);
+            code.extend(leaf(rule, token));
+            code
+        }
+        Rule::UnlessFrom(page, rule) => {
+            let mut code = allow_from(*page, 4096);
             code.extend(leaf(rule, token));
             code
         }
@@ -303,6 +304,19 @@ fn leaf(rule: &Rule, token: u64) -> Vec<sock_filter> {
             code
         }
     }
+}
+
+/// Returns ALLOW for calls of code that is aligned to its length, a power of two.
+fn allow_from(from: u64, length: u32) -> Vec<sock_filter> {
+    let within = !(length - 1);
+    vec![
+        op(LOAD, 12, 0, 0),
+        op(JUMP_EQ, (from >> 32) as u32, 0, 4),
+        op(LOAD, 8, 0, 0),
+        op(AND, within, 0, 0),
+        op(JUMP_EQ, from as u32 & within, 0, 1),
+        ret(libc::SECCOMP_RET_ALLOW),
+    ]
 }
 
 /// Returns TRACE when all tests hold, falls through otherwise.

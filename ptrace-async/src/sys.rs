@@ -51,6 +51,8 @@ pub(crate) enum Resume {
     ToSyscall,
     /// Stays in its group stop and reports when that ends.
     Listen,
+    /// For one instruction, or to the first one of a signal's handler.
+    Step,
     /// Goes on untraced.
     Detach,
 }
@@ -61,6 +63,7 @@ pub(crate) fn resume(tid: Tid, how: Resume, signal: i32) -> io::Result<()> {
         Resume::Continue => libc::PTRACE_CONT,
         Resume::ToSyscall => libc::PTRACE_SYSCALL,
         Resume::Listen => libc::PTRACE_LISTEN,
+        Resume::Step => libc::PTRACE_SINGLESTEP,
         Resume::Detach => libc::PTRACE_DETACH,
     };
     request(which, tid, 0, signal as usize).map(drop)
@@ -101,6 +104,30 @@ pub(crate) fn register_set(tid: Tid, set: u32, len: usize) -> io::Result<Vec<u8>
     check(unsafe { libc::ptrace(libc::PTRACE_GETREGSET, tid, set as usize, &raw mut vector) })?;
     bytes.truncate(vector.iov_len);
     Ok(bytes)
+}
+
+/// Sets a register set of a stopped task (`PTRACE_SETREGSET`).
+pub(crate) fn set_register_set(tid: Tid, set: u32, bytes: &[u8]) -> io::Result<()> {
+    let mut vector = libc::iovec {
+        iov_base: bytes.as_ptr().cast_mut().cast(),
+        iov_len: bytes.len(),
+    };
+    // SAFETY: `vector` describes `bytes`, which the kernel only reads.
+    check(unsafe { libc::ptrace(libc::PTRACE_SETREGSET, tid, set as usize, &raw mut vector) })
+        .map(drop)
+}
+
+/// Changes what is said of the signal a task is stopped for.
+pub(crate) fn set_signal_info(tid: Tid, info: &libc::siginfo_t) -> io::Result<()> {
+    // SAFETY: PTRACE_SETSIGINFO reads exactly one siginfo_t.
+    check(unsafe { libc::ptrace(libc::PTRACE_SETSIGINFO, tid, 0, std::ptr::from_ref(info)) })
+        .map(drop)
+}
+
+/// Sends a signal to one thread.
+pub(crate) fn send_signal(tgid: Tid, tid: Tid, signal: i32) -> io::Result<()> {
+    // SAFETY: tgkill takes numbers.
+    check(unsafe { libc::syscall(libc::SYS_tgkill, tgid, tid, signal) }).map(drop)
 }
 
 /// The signal a task is stopped for.

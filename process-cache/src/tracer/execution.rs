@@ -260,7 +260,7 @@ impl Tracer {
         if skipped {
             return tracee.resume();
         }
-        hide_vdso(&tracee);
+        tracee.hide_vdso();
         if !session.settings.stops_only {
             tracee.perform_in_process();
         }
@@ -406,57 +406,6 @@ fn strings(tracee: &Tracee<Prehook>, address: u64) -> Vec<Vec<u8>> {
         }
     };
     ranges.into_iter().map(one).collect()
-}
-
-/// Takes the vdso out of the auxiliary vector of a fresh program, so that its
-/// clock reads become system calls (getauxval(3), `AT_SYSINFO_EHDR`).
-fn hide_vdso(tracee: &Tracee<Exec>) {
-    const AT_NULL: u64 = 0;
-    const AT_IGNORE: u64 = 1;
-    const AT_SYSINFO_EHDR: u64 = 33;
-    /// The code segment of 64-bit programs; the stack of others looks otherwise.
-    const CODE: u64 = 0x33;
-    let Ok(regs) = tracee.registers() else { return };
-    if regs.cs != CODE {
-        return;
-    }
-    let Ok(argc) = tracee.read_u64(regs.rsp) else {
-        return;
-    };
-    // After the count and the arguments with their end.
-    let after = argc.checked_mul(8).and_then(|size| size.checked_add(16));
-    let Some(mut at) = after.and_then(|size| regs.rsp.checked_add(size)) else {
-        return;
-    };
-    let mut words = [0_u8; 2048];
-    let mut in_environment = true;
-    let mut is_key = true;
-    loop {
-        let got = tracee.read(at, &mut words) / 8 * 8;
-        if got == 0 {
-            return;
-        }
-        for (index, word) in words[..got].chunks_exact(8).enumerate() {
-            let word = u64::from_le_bytes(word.try_into().unwrap_or_default());
-            if in_environment {
-                in_environment = word != 0;
-                continue;
-            }
-            if is_key {
-                match word {
-                    AT_NULL => return,
-                    AT_SYSINFO_EHDR => {
-                        // An error means that the tracee is gone.
-                        let _ = tracee.write(at + 8 * index as u64, &AT_IGNORE.to_le_bytes());
-                        return;
-                    }
-                    _ => {}
-                }
-            }
-            is_key = !is_key;
-        }
-        at += got as u64;
-    }
 }
 
 /// Redirects an execve: the call's path becomes `/proc/PID/fd/N`, written below

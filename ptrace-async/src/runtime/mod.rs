@@ -15,6 +15,7 @@
 //! stuck. A request about a task that has gone, or whose id another thread took
 //! over, is refused with `ESRCH`, never sent to whoever has that id now.
 
+mod auxiliary;
 mod births;
 mod events;
 mod in_process;
@@ -54,8 +55,8 @@ use self::slot::{At, Slot};
 use self::stop::Raw;
 pub use self::stop::{SpawnKind, Stop};
 pub use self::tracee::{
-    Exec, GroupStop, Plain, Posthook, PreExit, Prehook, Running, Signal, Spawned, Started, State,
-    Stopped, Tracee,
+    Exec, GroupStop, Parked, Plain, Posthook, PreExit, Prehook, Running, Signal, Spawned, Started,
+    State, Stopped, Tracee,
 };
 use crate::event::Tid;
 use crate::filter::Filter;

@@ -368,6 +368,20 @@ impl Placement {
         inner.free();
     }
 
+    /// Keeps a stopped task on one CPU from now on; whether that is possible.
+    pub(super) fn bind(&self, tid: Tid, cpu: usize) -> bool {
+        let mut inner = self.inner.borrow_mut();
+        inner.held.retain(|(held, _)| *held != tid);
+        let only = Cpus::only(cpu);
+        if !only.apply(tid) {
+            return false;
+        }
+        if inner.last == tid {
+            inner.wide = Some(only);
+        }
+        true
+    }
+
     /// A task is stopped that has just made this child.
     pub(super) fn bore(&self, parent: Tid, child: Tid) {
         let mut inner = self.inner.borrow_mut();

@@ -1,7 +1,7 @@
 //! Stops: the points where a tracee waits for the tracer.
 
 use super::tracee::{
-    Exec, GroupStop, Posthook, PreExit, Prehook, Running, Signal, Spawned, Started, Tracee,
+    Exec, GroupStop, Parked, Posthook, PreExit, Prehook, Running, Signal, Spawned, Started, Tracee,
 };
 use crate::event::Tid;
 use crate::sys::Waited;
@@ -89,6 +89,21 @@ pub enum Stop {
 }
 
 impl Stop {
+    /// The stop without its kind; `None` when the task is gone.
+    pub fn park(self) -> Option<Tracee<Parked>> {
+        Some(match self {
+            Self::Prehook(tracee) => tracee.park(),
+            Self::Posthook(tracee) => tracee.park(),
+            Self::Exec(tracee) => tracee.park(),
+            Self::Spawned(tracee) => tracee.park(),
+            Self::PreExit(tracee) => tracee.park(),
+            Self::Interrupted(tracee) => tracee.park(),
+            Self::Signal(tracee) => tracee.park(),
+            Self::GroupStop(tracee) => tracee.park(),
+            Self::Exited(_) | Self::Killed { .. } | Self::Superseded => return None,
+        })
+    }
+
     /// Lets the task go on as if nobody had looked: a syscall runs, a signal is
     /// delivered, a group stop lasts. `None` when the task is gone.
     ///

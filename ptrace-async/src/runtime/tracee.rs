@@ -19,6 +19,9 @@ use crate::invocation::Invocation;
 use crate::memory::Memory;
 use crate::sys::{self, Resume};
 
+/// `NT_X86_XSTATE` of linux/elf.h.
+const NT_X86_XSTATE: u32 = 0x202;
+
 /// A state of a tracee.
 pub trait State: fmt::Debug {}
 
@@ -71,12 +74,16 @@ pub struct Signal {
 pub struct GroupStop {
     signal: i32,
 }
+/// In a stop of whatever kind: nothing of it is left to be asked, and a signal
+/// that it is stopped for will not be delivered.
+#[derive(Debug, Clone, Copy)]
+pub struct Parked;
 
 macro_rules! states {
     ($($name:ident)*) => { $(impl State for $name {} impl Stopped for $name {})* };
 }
 impl State for Running {}
-states!(Started Prehook Posthook Exec Spawned PreExit Signal GroupStop);
+states!(Started Prehook Posthook Exec Spawned PreExit Signal GroupStop Parked);
 
 /// One traced task.
 pub struct Tracee<S: State> {
@@ -240,6 +247,58 @@ impl<S: Stopped> Tracee<S> {
         self.slot.stopped.set(false);
         self.slot.gone.set(true);
         sys::resume(tid, Resume::Detach, self.slot.at.get().signal())
+    }
+
+    /// Whether something has happened to the task in its stop: it is being killed, and
+    /// resuming it leads to the news at once.
+    pub fn has_news(&self) -> bool {
+        self.slot.gone.get() || !self.slot.mailbox.borrow().is_empty()
+    }
+
+    /// Forgets what kind of stop it is. Resumed from there, a call that has not
+    /// begun runs, and a signal is not delivered.
+    pub fn park(self) -> Tracee<Parked> {
+        self.with(Parked)
+    }
+
+    /// Lets the task go on for one instruction; it then reports a `SIGTRAP`
+    /// ([`Stop::Signal`]) whose code is `TRAP_TRACE`, unless something else stops it.
+    pub fn step(self) -> Tracee<Running> {
+        self.go(Resume::Step, 0)
+    }
+
+    /// Sends a signal to the task itself, as `tgkill` by the tracer does.
+    ///
+    /// # Errors
+    /// `ESRCH` when the task was killed in its stop.
+    pub fn send_signal(&self, signal: i32) -> io::Result<()> {
+        let tid = self.living()?;
+        sys::send_signal(self.tgid(), tid, signal)
+    }
+
+    /// Keeps the task, and those that it makes, on one CPU; whether that is possible.
+    /// The task can see it, unless its calls about affinity are answered.
+    pub fn bind(&self, cpu: u32) -> bool {
+        self.living()
+            .is_ok_and(|tid| self.shared.placement.bind(tid, cpu as usize))
+    }
+
+    /// The extended registers (floating point, vectors) in the format of XSAVE.
+    ///
+    /// # Errors
+    /// `ESRCH` when the task was killed in its stop.
+    pub fn extended_state(&self) -> io::Result<Vec<u8>> {
+        // Larger than any that there is (Intel's tiles need 11 KiB).
+        sys::register_set(self.living()?, NT_X86_XSTATE, 16 << 10)
+    }
+
+    /// Sets the extended registers.
+    ///
+    /// # Errors
+    /// `ESRCH` when the task was killed in its stop; `EINVAL` when this processor
+    /// does not have them.
+    pub fn set_extended_state(&self, state: &[u8]) -> io::Result<()> {
+        sys::set_register_set(self.living()?, NT_X86_XSTATE, state)
     }
 
     /// The general registers.
@@ -546,6 +605,22 @@ impl Tracee<Signal> {
     /// `ESRCH` when the task was killed in its stop.
     pub fn info(&self) -> io::Result<libc::siginfo_t> {
         sys::signal_info(self.living()?)
+    }
+
+    /// Changes what the handler is going to be told about it.
+    ///
+    /// # Errors
+    /// `ESRCH` when the task was killed in its stop; `EINVAL` for another signal.
+    pub fn set_info(&self, info: &libc::siginfo_t) -> io::Result<()> {
+        sys::set_signal_info(self.living()?, info)
+    }
+
+    /// Lets the signal through, and stops again ([`Stop::Signal`] with `SIGTRAP`)
+    /// before the first instruction of its handler, when its frame is there. Without
+    /// a handler an instruction of the program runs first.
+    pub fn deliver_and_step(self) -> Tracee<Running> {
+        let signal = self.state.signal;
+        self.go(Resume::Step, signal)
     }
 
     /// Lets the signal through.

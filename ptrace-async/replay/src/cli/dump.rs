@@ -1,0 +1,199 @@
+//! `reprise dump` and `reprise stats`.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use ptrace_async::syscall::Syscall;
+
+use super::places;
+use crate::trace::event::{More, Registers};
+use crate::trace::{Directory, Event, Reader, Record, Tail};
+
+/// Options of `reprise dump`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The trace; by default the latest.
+    #[arg(value_name = "TRACE")]
+    trace: Option<PathBuf>,
+    /// Only this task.
+    #[arg(long, value_name = "NUMBER")]
+    task: Option<u32>,
+    /// One JSON object for each record, with all that is in it.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Options of `reprise stats`.
+#[derive(Debug, clap::Args)]
+pub(super) struct StatsArgs {
+    /// The trace; by default the latest.
+    #[arg(value_name = "TRACE")]
+    trace: Option<PathBuf>,
+    /// As JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn dump(args: &Args) -> anyhow::Result<ExitCode> {
+    let (directory, _) = Directory::open(places::find(args.trace.as_deref())?)?;
+    let mut reader = Reader::open(&directory)?;
+    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    let mut number = 0_u64;
+    for record in reader.by_ref() {
+        let record = record?;
+        let shown = args.task.is_none_or(|task| record.task.0 == task);
+        if shown && args.json {
+            serde_json::to_writer(&mut out, &record)?;
+            writeln!(out)?;
+        } else if shown {
+            writeln!(out, "{number:>8} {:>4} {}", record.task.0, line(&record))?;
+        }
+        number += 1;
+    }
+    if let Some(Tail::Cut(bytes)) = reader.tail() {
+        writeln!(out, "(cut short: {bytes} bytes of a block follow)")?;
+    }
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn line(record: &Record) -> String {
+    match &record.event {
+        Event::Image(image) => format!(
+            "program {} (process {}, {} mappings)",
+            String::from_utf8_lossy(&image.program),
+            image.pid,
+            image.mappings.len()
+        ),
+        Event::Call(call) => {
+            let syscall = Syscall::of(call.nr);
+            let count = syscall.spec().map_or(6, |spec| spec.args.len());
+            let args: Vec<String> = call.args[..count]
+                .iter()
+                .map(|arg| format!("{arg:#x}"))
+                .collect();
+            format!("{}({}) at {:#x}", syscall.name(), args.join(", "), call.ip)
+        }
+        Event::Return(done) => {
+            let bytes: usize = done.writes.iter().map(|write| write.bytes.len()).sum();
+            let more = match &done.more {
+                More::Nothing => String::new(),
+                More::Output { stream, .. } => format!(", to stream {stream}"),
+                More::Mapped(file) => format!(", file {}", file.0),
+                More::State(state) => format!(", goes on at {:#x}", ip(&state.registers)),
+            };
+            format!("  = {}, {bytes} bytes{more}", done.value)
+        }
+        Event::Spawned(spawned) => {
+            format!("  made {} (flags {:#x})", spawned.child, spawned.flags)
+        }
+        Event::Started(started) => format!("starts at {:#x}", ip(&started.registers)),
+        Event::Signal(signal) => format!(
+            "signal {} at {:#x} ({:?}), handler {:#x}",
+            signal.signal,
+            signal.ip,
+            signal.at,
+            ip(&signal.state.registers)
+        ),
+        Event::Instruction(answer) => {
+            format!("{:?} at {:#x} = {}", answer.kind, answer.ip, answer.value)
+        }
+        Event::Exit(exit) => format!("ended: {:?}", exit.ending),
+        Event::File(file) => format!(
+            "file {} is {}{}",
+            file.number.0,
+            String::from_utf8_lossy(&file.path),
+            if file.stored.is_some() {
+                ", stored"
+            } else {
+                ""
+            }
+        ),
+        Event::Digest(digest) => format!("memory {digest:016x}"),
+        Event::Joined(group) => format!("shares memory with group {}", group.0),
+    }
+}
+
+fn ip(registers: &Registers) -> u64 {
+    registers.0[16]
+}
+
+/// What `reprise stats` tells.
+#[derive(Debug, Default, serde::Serialize)]
+struct Stats {
+    records: u64,
+    blocks: u64,
+    bytes_on_disk: u64,
+    bytes_of_memory: u64,
+    tasks: u64,
+    programs: u64,
+    signals: u64,
+    instructions: u64,
+    files: u64,
+    files_stored: u64,
+    whole: bool,
+    calls: BTreeMap<&'static str, u64>,
+}
+
+pub(super) fn stats(args: &StatsArgs) -> anyhow::Result<ExitCode> {
+    let (directory, _) = Directory::open(places::find(args.trace.as_deref())?)?;
+    let mut reader = Reader::open(&directory)?;
+    let mut stats = Stats {
+        bytes_on_disk: std::fs::metadata(directory.events())?.len(),
+        tasks: 1,
+        ..Stats::default()
+    };
+    for record in reader.by_ref() {
+        let record = record?;
+        stats.records += 1;
+        match &record.event {
+            Event::Call(call) => *stats.calls.entry(Syscall::of(call.nr).name()).or_default() += 1,
+            Event::Return(done) => {
+                let bytes = done.writes.iter().map(|write| write.bytes.len() as u64);
+                stats.bytes_of_memory += bytes.sum::<u64>();
+            }
+            Event::Image(_) => stats.programs += 1,
+            Event::Spawned(_) => stats.tasks += 1,
+            Event::Signal(_) => stats.signals += 1,
+            Event::Instruction(_) => stats.instructions += 1,
+            Event::File(file) => {
+                stats.files += 1;
+                stats.files_stored += u64::from(file.stored.is_some());
+            }
+            Event::Started(_) | Event::Exit(_) | Event::Digest(_) | Event::Joined(_) => {}
+        }
+    }
+    stats.blocks = reader.blocks();
+    stats.whole = reader.tail() == Some(Tail::Whole);
+    let mut out = std::io::stdout().lock();
+    if args.json {
+        serde_json::to_writer_pretty(&mut out, &stats)?;
+        writeln!(out)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut row = |what: &str, count: u64| writeln!(out, "{count:>10} {what}");
+    row("records", stats.records)?;
+    row("blocks", stats.blocks)?;
+    row("KiB of records on disk", stats.bytes_on_disk.div_ceil(1024))?;
+    row(
+        "KiB of memory in results of calls",
+        stats.bytes_of_memory.div_ceil(1024),
+    )?;
+    row("tasks", stats.tasks)?;
+    row("programs", stats.programs)?;
+    row("signals handled", stats.signals)?;
+    row("reads of the time stamp counter", stats.instructions)?;
+    row("files mapped", stats.files)?;
+    row("of them stored with the trace", stats.files_stored)?;
+    let mut calls: Vec<_> = stats.calls.iter().collect();
+    calls.sort_by_key(|(name, count)| (std::cmp::Reverse(**count), **name));
+    for (name, count) in calls {
+        row(name, *count)?;
+    }
+    if !stats.whole {
+        writeln!(out, "the recording was cut short")?;
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,97 @@
+//! The command line.
+
+mod dump;
+mod places;
+mod play;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Record a program and all that it starts, and replay it exactly.
+#[derive(Debug, Parser)]
+#[command(name = "reprise", version, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run a command and record it.
+    Record(RecordArgs),
+    /// Run a recorded command again: the same programs, the same inputs, no effect outside.
+    Replay(ReplayArgs),
+    /// Show what was recorded, one line for each event.
+    Dump(dump::Args),
+    /// Count what was recorded.
+    Stats(dump::StatsArgs),
+    /// List the traces in the directory where they are kept.
+    Ls,
+    /// Remove traces.
+    Rm(RmArgs),
+}
+
+/// Options of `reprise record`.
+#[derive(Debug, clap::Args)]
+struct RecordArgs {
+    /// The trace's directory, which must not exist; by default one that is named after
+    /// the program, where traces are kept.
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// Digest the memory of each process when it exits, for replays to compare.
+    #[arg(long)]
+    digests: bool,
+    /// Say nothing at the end.
+    #[arg(short, long)]
+    quiet: bool,
+    /// The command and its arguments.
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// Options of `reprise replay`.
+#[derive(Debug, clap::Args)]
+struct ReplayArgs {
+    /// The trace; by default the latest.
+    #[arg(value_name = "TRACE")]
+    trace: Option<PathBuf>,
+    /// Do not print what the recorded programs printed.
+    #[arg(long)]
+    silent: bool,
+    /// Say nothing at the end.
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+/// Options of `reprise rm`.
+#[derive(Debug, clap::Args)]
+struct RmArgs {
+    /// The traces.
+    #[arg(required = true, value_name = "TRACE")]
+    traces: Vec<PathBuf>,
+}
+
+/// Our own failure.
+const FAILED: u8 = 125;
+/// A replay that went another way.
+const DIVERGED: u8 = 124;
+
+/// Runs the command line.
+#[must_use]
+pub fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Record(args) => play::record(&args),
+        Command::Replay(args) => play::replay(&args),
+        Command::Dump(args) => dump::dump(&args),
+        Command::Stats(args) => dump::stats(&args),
+        Command::Ls => places::list(),
+        Command::Rm(args) => places::remove(&args.traces),
+    };
+    result.unwrap_or_else(|error| {
+        eprintln!("reprise: {error:#}");
+        ExitCode::from(FAILED)
+    })
+}

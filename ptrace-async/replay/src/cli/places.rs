@@ -1,0 +1,116 @@
+//! Where traces are kept.
+
+use std::ffi::OsStr;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+
+use crate::trace::Directory;
+
+/// The directory of traces that are not put elsewhere.
+pub(super) fn home() -> anyhow::Result<PathBuf> {
+    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    if let Some(dir) = set("REPRISE_DIR") {
+        return Ok(dir.into());
+    }
+    let data = match (set("XDG_DATA_HOME"), set("HOME")) {
+        (Some(data), _) => PathBuf::from(data),
+        (None, Some(home)) => PathBuf::from(home).join(".local/share"),
+        (None, None) => {
+            bail!("no place to keep traces: set REPRISE_DIR, or name a directory with --output")
+        }
+    };
+    Ok(data.join("reprise"))
+}
+
+/// A directory for a new trace of a program.
+pub(super) fn fresh(program: &OsStr) -> anyhow::Result<PathBuf> {
+    let home = home()?;
+    std::fs::create_dir_all(&home).with_context(|| format!("making {}", home.display()))?;
+    let name = Path::new(program).file_name().unwrap_or(program);
+    for number in 0.. {
+        let mut file = name.to_owned();
+        file.push(format!("-{number}"));
+        let path = home.join(file);
+        if std::fs::symlink_metadata(&path).is_err() {
+            return Ok(path);
+        }
+    }
+    bail!("no name is left in {}", home.display())
+}
+
+/// Notes which trace is the latest.
+pub(super) fn note(trace: &Path) -> anyhow::Result<()> {
+    let home = home()?;
+    std::fs::create_dir_all(&home)?;
+    let trace = std::path::absolute(trace)?;
+    let new = home.join(format!(".latest-{}", std::process::id()));
+    std::os::unix::fs::symlink(&trace, &new)?;
+    std::fs::rename(&new, home.join("latest"))?;
+    Ok(())
+}
+
+/// The trace that is meant: a path, a name among those that are kept, or the latest.
+pub(super) fn find(trace: Option<&Path>) -> anyhow::Result<PathBuf> {
+    let Some(trace) = trace else {
+        let latest = home()?.join("latest");
+        if !latest.exists() {
+            bail!("there is no trace yet: record one with `reprise record -- COMMAND`");
+        }
+        return Ok(latest);
+    };
+    if trace.exists() || trace.components().count() > 1 {
+        return Ok(trace.to_owned());
+    }
+    Ok(home()?.join(trace))
+}
+
+/// `reprise ls`.
+pub(super) fn list() -> anyhow::Result<ExitCode> {
+    let home = home()?;
+    let entries = match std::fs::read_dir(&home) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(ExitCode::SUCCESS),
+        Err(error) => return Err(error).with_context(|| format!("reading {}", home.display())),
+    };
+    let mut traces = Vec::new();
+    for entry in entries {
+        let entry = entry?;
+        if !entry.file_type()?.is_dir() {
+            continue;
+        }
+        if let Ok((directory, header)) = Directory::open(entry.path()) {
+            let size = std::fs::metadata(directory.events()).map_or(0, |events| events.len());
+            traces.push((header.started, entry.file_name(), size, header.command));
+        }
+    }
+    traces.sort();
+    let mut out = std::io::stdout().lock();
+    for (_, name, size, command) in traces {
+        let name = name.to_string_lossy();
+        writeln!(
+            out,
+            "{name:24} {:>8} KiB  {}",
+            size >> 10,
+            command.join(" ")
+        )?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `reprise rm`.
+pub(super) fn remove(traces: &[PathBuf]) -> anyhow::Result<ExitCode> {
+    for trace in traces {
+        let path = find(Some(trace))?;
+        // Nothing else is removed by mistake.
+        Directory::open(&path)?;
+        std::fs::remove_dir_all(&path).with_context(|| format!("removing {}", path.display()))?;
+        let latest = home()?.join("latest");
+        if std::fs::symlink_metadata(&latest).is_ok() && !latest.exists() {
+            std::fs::remove_file(&latest)?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}

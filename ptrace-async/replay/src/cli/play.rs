@@ -1,0 +1,109 @@
+//! `reprise record` and `reprise replay`.
+
+use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, bail};
+use ptrace_async::runtime::Program;
+
+use super::{DIVERGED, FAILED, RecordArgs, ReplayArgs, places};
+use crate::machine::Machine;
+use crate::trace::event::Ending;
+use crate::trace::{Directory, FORMAT, Header, Tail};
+use crate::{os, record, replay};
+
+pub(super) fn record(args: &RecordArgs) -> anyhow::Result<ExitCode> {
+    let program = Program::new(&args.command)?;
+    let path = match &args.output {
+        Some(path) => path.clone(),
+        None => places::fresh(&args.command[0])?,
+    };
+    let header = Header {
+        format: FORMAT,
+        command: args
+            .command
+            .iter()
+            .map(|argument| argument.to_string_lossy().into_owned())
+            .collect(),
+        directory: std::env::current_dir()
+            .map(|dir| dir.to_string_lossy().into_owned())
+            .unwrap_or_default(),
+        started: SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |since| since.as_secs()),
+        machine: Machine::here(),
+        digests: args.digests,
+    };
+    let directory = Directory::create(&path, &header)?;
+    if places::note(&path).is_err() {
+        // Whoever names the trace finds it all the same.
+        eprintln!("reprise: this trace is not noted as the latest one");
+    }
+    os::ignore_terminal_signals();
+    let options = record::Options {
+        digests: args.digests,
+    };
+    let recording = record::record(&program, directory, options).context("recording")?;
+    for ((name, reason), count) in &recording.refused {
+        if !args.quiet {
+            eprintln!("reprise: refused {name} ({count} times): {reason}");
+        }
+    }
+    match recording.written {
+        Ok(bytes) if !args.quiet => {
+            eprintln!(
+                "reprise: recorded to {} ({} KiB)",
+                path.display(),
+                bytes.div_ceil(1024)
+            );
+        }
+        Ok(_) => {}
+        Err(error) => eprintln!("reprise: the recording is not whole: {error}"),
+    }
+    match recording.ending {
+        Some(ending) => end(ending),
+        None => bail!("the command did not start"),
+    }
+}
+
+pub(super) fn replay(args: &ReplayArgs) -> anyhow::Result<ExitCode> {
+    let path = places::find(args.trace.as_deref())?;
+    let (directory, header) = Directory::open(&path)?;
+    if let Some(objection) = Machine::here().objection(&header.machine) {
+        bail!("{} cannot be replayed here: {objection}", path.display());
+    }
+    let options = replay::Options { quiet: args.silent };
+    let outcome = replay::replay(directory, options).context("replaying")?;
+    if let Some(error) = outcome.error {
+        return Err(error.into());
+    }
+    if let Some(divergence) = outcome.divergence {
+        eprintln!("reprise: {divergence}");
+        return Ok(ExitCode::from(DIVERGED));
+    }
+    match (outcome.ending, outcome.tail) {
+        (Some(ending), _) => {
+            if !args.quiet {
+                eprintln!("reprise: replayed {} records", outcome.records);
+            }
+            end(ending)
+        }
+        (None, Some(Tail::Cut(_))) => {
+            eprintln!("reprise: the recording was cut short here");
+            Ok(ExitCode::from(FAILED))
+        }
+        (None, _) => {
+            eprintln!("reprise: the recording ends here, before its first process does");
+            Ok(ExitCode::from(FAILED))
+        }
+    }
+}
+
+/// Ends as the command did.
+fn end(ending: Ending) -> anyhow::Result<ExitCode> {
+    match ending {
+        Ending::Exited(status) => Ok(ExitCode::from(status as u8)),
+        Ending::Killed(signal) => os::die_by(signal),
+        Ending::Superseded => Ok(ExitCode::from(FAILED)),
+    }
+}

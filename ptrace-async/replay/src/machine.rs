@@ -1,0 +1,71 @@
+//! What programs learn from the processor without a call, and a recording cannot trap:
+//! it is noted, and a replay refuses to begin where it differs.
+
+use std::arch::x86_64::{__cpuid, __cpuid_count};
+
+use serde::{Deserialize, Serialize};
+
+/// A processor, as programs see it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Machine {
+    /// Its name.
+    pub processor: String,
+    /// Who made it.
+    pub vendor: String,
+    /// Family, model and stepping (leaf 1, EAX).
+    pub signature: u32,
+    /// Feature bits: leaf 1 ECX and EDX, leaf 7 EBX, ECX and EDX, leaf 0x80000001 ECX
+    /// and EDX.
+    pub features: [u32; 7],
+    /// Which registers XSAVE saves, and how large that is (leaf 13, EAX and EBX).
+    pub extended_state: [u32; 2],
+}
+
+fn text(registers: &[u32]) -> String {
+    let bytes: Vec<u8> = registers.iter().flat_map(|r| r.to_le_bytes()).collect();
+    let text = String::from_utf8_lossy(&bytes);
+    text.trim_matches(|c: char| c == '\0' || c.is_whitespace())
+        .to_owned()
+}
+
+impl Machine {
+    /// The one this runs on.
+    pub fn here() -> Self {
+        let zero = __cpuid(0);
+        let one = __cpuid(1);
+        let seven = __cpuid_count(7, 0);
+        let state = __cpuid_count(13, 0);
+        let extended = __cpuid(0x8000_0001);
+        let name: Vec<u32> = (0x8000_0002..=0x8000_0004)
+            .map(__cpuid)
+            .flat_map(|r| [r.eax, r.ebx, r.ecx, r.edx])
+            .collect();
+        Self {
+            processor: text(&name),
+            vendor: text(&[zero.ebx, zero.edx, zero.ecx]),
+            signature: one.eax,
+            features: [
+                one.ecx,
+                one.edx,
+                seven.ebx,
+                seven.ecx,
+                seven.edx,
+                extended.ecx,
+                extended.edx,
+            ],
+            extended_state: [state.eax, state.ebx],
+        }
+    }
+
+    /// Why what was recorded on `recorded` cannot be replayed here.
+    pub fn objection(&self, recorded: &Self) -> Option<String> {
+        if self.features != recorded.features || self.extended_state != recorded.extended_state {
+            return Some(format!(
+                "it was recorded on {} ({}), whose features this {} ({}) does not have, or has more of; \
+                 programs ask the processor for them by an instruction that no tool can trap here",
+                recorded.processor, recorded.vendor, self.processor, self.vendor
+            ));
+        }
+        None
+    }
+}

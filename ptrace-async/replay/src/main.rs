@@ -1,0 +1,7 @@
+//! `reprise`: record a program, replay it exactly.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    reprise::cli::main()
+}

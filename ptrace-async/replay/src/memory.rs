@@ -1,0 +1,43 @@
+//! A digest of all that a process has in memory.
+
+use ptrace_async::memory::Memory;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use crate::maps::Area;
+
+/// The mappings that tracers make for themselves lie in this range.
+const OURS: std::ops::Range<u64> = 0x7ea0_0000_0000..0x7eb0_0000_0000;
+const PAGE: usize = 4096;
+
+/// A number that differs when memory differs: of all pages that programs write, in
+/// whatever pieces they are mapped. Pages of zeros count like pages that are not there.
+pub(crate) fn digest(memory: &dyn Memory, areas: &[Area]) -> u64 {
+    let mut sum = 0_u64;
+    let mut buffer = vec![0_u8; 256 * PAGE];
+    for area in areas {
+        let writable = i32::from(area.prot) & libc::PROT_WRITE != 0;
+        let code = i32::from(area.prot) & libc::PROT_EXEC != 0;
+        let readable = i32::from(area.prot) & libc::PROT_READ != 0;
+        if area.is_kernels()
+            || OURS.contains(&area.start)
+            || !readable
+            || !(writable || !area.shared && !code)
+        {
+            continue;
+        }
+        let mut at = area.start;
+        while at < area.end {
+            let want = buffer.len().min((area.end - at) as usize);
+            let got = memory.read(at, &mut buffer[..want]) / PAGE * PAGE;
+            for (index, page) in buffer[..got].chunks_exact(PAGE).enumerate() {
+                if page.iter().any(|&byte| byte != 0) {
+                    let address = at + (index * PAGE) as u64;
+                    sum = sum.wrapping_add(xxh3_64_with_seed(page, address));
+                }
+            }
+            // A page that cannot be read (behind the end of a file) is skipped.
+            at += got.max(PAGE) as u64;
+        }
+    }
+    sum
+}

@@ -1,0 +1,84 @@
+//! The few system calls that have no safe wrapper.
+#![expect(
+    unsafe_code,
+    reason = "raw system calls; each block argues its own case"
+)]
+
+use ptrace_async::event::Tid;
+
+/// Whether two descriptors of two tasks are the same open file (kcmp(2)).
+pub(crate) fn same_file(one: Tid, fd: u64, other: Tid, other_fd: u64) -> bool {
+    const KCMP_FILE: i32 = 0;
+    // SAFETY: kcmp takes numbers.
+    unsafe { libc::syscall(libc::SYS_kcmp, one, other, KCMP_FILE, fd, other_fd) == 0 }
+}
+
+/// The processor's time stamp counter.
+pub(crate) fn time_stamp() -> u64 {
+    // SAFETY: every x86-64 processor has the instruction, and this process may use it.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}
+
+/// The fields of a signal's description that a recorder looks at.
+pub(crate) fn sender(info: &libc::siginfo_t) -> Tid {
+    // SAFETY: all variants of the union are plain data, and this is in its first words,
+    // which are always there.
+    unsafe { info.si_pid() }
+}
+
+/// Ends this process by a signal.
+pub(crate) fn die_by(signal: i32) -> ! {
+    // SAFETY: the set and the action are plain data that outlive the calls.
+    unsafe {
+        let none = libc::rlimit {
+            rlim_cur: 0,
+            rlim_max: 0,
+        };
+        // The core is the program's, not ours.
+        libc::setrlimit(libc::RLIMIT_CORE, &raw const none);
+        libc::signal(signal, libc::SIG_DFL);
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        libc::sigaddset(&raw mut set, signal);
+        libc::sigprocmask(libc::SIG_UNBLOCK, &raw const set, std::ptr::null_mut());
+        libc::raise(signal);
+        libc::_exit(128 + signal)
+    }
+}
+
+/// Leaves the terminal's signals to the program.
+pub(crate) fn ignore_terminal_signals() {
+    // SAFETY: no handler is installed.
+    unsafe {
+        libc::signal(libc::SIGINT, libc::SIG_IGN);
+        libc::signal(libc::SIGQUIT, libc::SIG_IGN);
+    }
+}
+
+/// A file in memory that can be executed.
+pub(crate) fn executable_memory(name: &std::ffi::CStr) -> std::io::Result<std::fs::File> {
+    use std::os::fd::FromRawFd;
+    let flags = libc::MFD_CLOEXEC | libc::MFD_EXEC;
+    // SAFETY: the name ends with a NUL.
+    let mut fd = unsafe { libc::memfd_create(name.as_ptr(), flags) };
+    if fd < 0 && std::io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL) {
+        // Before Linux 6.3 all are.
+        // SAFETY: as above.
+        fd = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) };
+    }
+    if fd < 0 {
+        return Err(std::io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor is new, and nobody else's.
+    Ok(unsafe { std::fs::File::from_raw_fd(fd) })
+}
+
+/// The processors that this process may use, as the kernel tells a program
+/// (sched_getaffinity(2)).
+pub(crate) fn allowed_processors() -> Vec<u8> {
+    let mut set = vec![0_u8; 1024];
+    // SAFETY: the kernel writes at most the size given.
+    let got = unsafe { libc::syscall(libc::SYS_sched_getaffinity, 0, set.len(), set.as_mut_ptr()) };
+    set.truncate(usize::try_from(got).unwrap_or(0));
+    set
+}

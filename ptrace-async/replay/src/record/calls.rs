@@ -1,0 +1,102 @@
+//! What is done about a syscall while recording.
+
+use ptrace_async::memory::Memory;
+use ptrace_async::syscall::{Invocation, Support, Syscall, effects};
+
+/// What happens to a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Plan {
+    /// It is performed.
+    Perform,
+    /// It is performed with other arguments.
+    Modify(Invocation),
+    /// It is not performed, and returns this.
+    Answer(i64),
+    /// The task is told that it runs where it wants to.
+    ChooseProcessors,
+    /// The task is told where it thinks that it runs.
+    TellProcessors,
+    /// It is not performed and returns this, because it cannot be recorded.
+    Refuse(i64, &'static str),
+}
+
+const NO_SUCH_CALL: i64 = -(libc::ENOSYS as i64);
+
+/// What happens to this call.
+pub(super) fn plan(call: &Invocation, memory: &dyn Memory) -> Plan {
+    let syscall = call.syscall();
+    if let Support::Unsupported(reason) = syscall.support() {
+        if call.nr == libc::SYS_restart_syscall as u64 {
+            return Plan::Perform;
+        }
+        if call.nr == libc::SYS_ptrace as u64 {
+            return Plan::Refuse(-i64::from(libc::EPERM), reason);
+        }
+        return Plan::Refuse(NO_SUCH_CALL, reason);
+    }
+    match call.nr.cast_signed() {
+        // The kernel would write to it at any time.
+        libc::SYS_rseq => Plan::Answer(NO_SUCH_CALL),
+        // Each group has one processor, which is nobody's business.
+        libc::SYS_sched_setaffinity => Plan::ChooseProcessors,
+        libc::SYS_sched_getaffinity => Plan::TellProcessors,
+        libc::SYS_prctl => prctl(call),
+        libc::SYS_seccomp => Plan::Refuse(
+            NO_SUCH_CALL,
+            "a filter of the program's own would hide calls from the recorder",
+        ),
+        libc::SYS_madvise if call.args[2] as i32 == libc::MADV_FREE => {
+            // The kernel takes such pages when it likes; here, at once.
+            let mut other = *call;
+            other.args[2] = libc::MADV_DONTNEED as u64;
+            Plan::Modify(other)
+        }
+        libc::SYS_clone if call.args[0] & libc::CLONE_UNTRACED as u64 != 0 => {
+            let mut other = *call;
+            other.args[0] &= !(libc::CLONE_UNTRACED as u64);
+            Plan::Modify(other)
+        }
+        libc::SYS_shmat | libc::SYS_shmget => {
+            Plan::Refuse(NO_SUCH_CALL, "System V shared memory is not recorded")
+        }
+        _ => effect(call, syscall, memory),
+    }
+}
+
+/// Whether its effects are going to be known.
+fn effect(call: &Invocation, syscall: Syscall, memory: &dyn Memory) -> Plan {
+    match effects::writes(call, 0, memory) {
+        Ok(_) => Plan::Perform,
+        Err(unmodelled) => {
+            let refusal = if syscall.number() == libc::SYS_ioctl as u64 {
+                -i64::from(libc::ENOTTY)
+            } else {
+                NO_SUCH_CALL
+            };
+            Plan::Refuse(refusal, unmodelled.reason)
+        }
+    }
+}
+
+fn prctl(call: &Invocation) -> Plan {
+    match call.args[0] as i32 {
+        // The recorder traps the time stamp counter, and must go on to.
+        libc::PR_SET_TSC => Plan::Answer(0),
+        libc::PR_SET_SECCOMP => Plan::Refuse(
+            -i64::from(libc::EINVAL),
+            "a filter of the program's own would hide calls from the recorder",
+        ),
+        _ => Plan::Perform,
+    }
+}
+
+/// Whether a call may wait for another task of its group.
+pub(super) fn may_wait(call: &Invocation) -> bool {
+    let executes = matches!(
+        call.nr.cast_signed(),
+        // The other threads end before it does.
+        libc::SYS_execve | libc::SYS_execveat
+    );
+    let yields = call.nr == libc::SYS_sched_yield as u64;
+    executes || yields || call.syscall().spec().is_some_and(|spec| spec.blocks)
+}

@@ -1,0 +1,98 @@
+//! A program as it begins: what a replay makes of nothing.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+
+use ptrace_async::memory::Memory;
+use ptrace_async::runtime::{Exec, Tracee};
+
+use super::group::Group;
+use super::session::Session;
+use crate::maps::{self, Area};
+use crate::trace::event::{Image, Mapping, Registers, Write};
+use crate::trace::{Error, Task};
+
+const PAGE: u64 = 4096;
+
+/// Captures the program that `tracee` has just executed.
+pub(super) fn capture(
+    tracee: &Tracee<Exec>,
+    session: &Session,
+    task: Task,
+    group: &Group,
+) -> Option<Image> {
+    let pid = tracee.tgid();
+    let proc = |name: &str| PathBuf::from(format!("/proc/{pid}/{name}"));
+    let areas = match maps::read(pid) {
+        Ok(areas) => areas,
+        Err(error) => {
+            session.fail(Error::io(&proc("maps"))(error));
+            return None;
+        }
+    };
+    let registers = tracee.registers().ok()?;
+    let mut image = Image {
+        program: std::fs::read_link(proc("exe"))
+            .map(|path| path.into_os_string().into_encoded_bytes())
+            .unwrap_or_default(),
+        pid,
+        group: group.number(),
+        cpu: group.cpu(),
+        registers: Registers::from(&registers),
+        mappings: Vec::new(),
+        writes: Vec::new(),
+    };
+    for area in areas.iter().filter(|area| !area.is_kernels()) {
+        let stack = area.name == b"[stack]";
+        let file = if area.inode == 0 {
+            None
+        } else {
+            let open = open_path(pid, area);
+            Some((session.file(task, &open, &area.name)?.0, area.offset))
+        };
+        let writable = i32::from(area.prot) & libc::PROT_WRITE != 0;
+        if stack {
+            keep(&mut image, tracee, registers.rsp & !15, area.end);
+        } else if writable && file.is_some() {
+            // The kernel clears what lies behind the data in its last page.
+            keep(&mut image, tracee, area.end - PAGE, area.end);
+        }
+        image.mappings.push(Mapping {
+            start: area.start,
+            end: area.end,
+            prot: area.prot,
+            grows_down: stack,
+            file,
+        });
+    }
+    Some(image)
+}
+
+fn keep(image: &mut Image, tracee: &Tracee<Exec>, start: u64, end: u64) {
+    let mut bytes = vec![0; (end - start) as usize];
+    let got = tracee.read(start, &mut bytes);
+    bytes.truncate(got);
+    image.writes.push(Write {
+        address: start,
+        bytes,
+    });
+}
+
+/// A path that leads to the file of a mapping, whatever has become of its name.
+fn open_path(pid: i32, area: &Area) -> PathBuf {
+    let path = PathBuf::from(format!("/proc/{pid}/root")).join(
+        PathBuf::from(OsStr::from_bytes(area.name.trim_ascii_start()))
+            .strip_prefix("/")
+            .unwrap_or(OsStr::new("").as_ref()),
+    );
+    let is_it = std::fs::metadata(&path).is_ok_and(|metadata| metadata.ino() == area.inode);
+    if is_it {
+        path
+    } else {
+        // Deleted, or replaced. It is the program itself, or its loader; only the first
+        // can be had without a privilege.
+        PathBuf::from(format!("/proc/{pid}/exe"))
+    }
+}

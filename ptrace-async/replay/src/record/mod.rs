@@ -1,0 +1,66 @@
+//! Recording: what comes to the tasks of a process tree from outside, as it comes.
+
+mod calls;
+mod group;
+mod image;
+mod session;
+mod stdio;
+pub(crate) mod task;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::rc::Rc;
+
+use ptrace_async::filter::{Filter, Rule};
+use ptrace_async::runtime::{Interception, Options as RuntimeOptions, Program, Runtime};
+
+use self::session::Session;
+use crate::trace::event::Ending;
+use crate::trace::{self, Directory, Writer};
+
+/// How to record.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Options {
+    /// Whether to digest the memory of each process at its end, for a replay to compare.
+    pub digests: bool,
+}
+
+/// What came of a recording.
+#[derive(Debug)]
+pub struct Recording {
+    /// How the first process ended.
+    pub ending: Option<Ending>,
+    /// Calls that were refused because they cannot be recorded: name, reason, how often.
+    pub refused: BTreeMap<(&'static str, &'static str), u64>,
+    /// The size of the records in bytes, or why they are not whole.
+    pub written: Result<u64, trace::Error>,
+    /// How often a task was stopped.
+    pub stops: u64,
+}
+
+/// Records a program and all that it starts, until the last of them has ended.
+///
+/// # Errors
+/// When it cannot be started or traced, or the trace cannot be written to.
+pub fn record(program: &Program, directory: Directory, options: Options) -> io::Result<Recording> {
+    // Everything stops; nothing is looked up.
+    let filter = Filter::build(0, |_| Rule::Trace);
+    let runtime = Runtime::new(RuntimeOptions {
+        interception: Interception::Seccomp(filter),
+        exit_kill: true,
+    });
+    let background = runtime.handle().background();
+    let writer = Writer::create(&directory, move || std::mem::forget(background.enter()))
+        .map_err(io::Error::other)?;
+    let session = Rc::new(Session::new(directory, writer, options.digests));
+    let handle = runtime.handle();
+    runtime.spawn(program)?;
+    let shared = session.clone();
+    runtime.run(move |tracee| task::follow(tracee, shared.clone()))?;
+    Ok(Recording {
+        ending: session.ending(),
+        refused: session.refused(),
+        written: session.finish(),
+        stops: handle.stops(),
+    })
+}

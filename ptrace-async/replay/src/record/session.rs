@@ -1,0 +1,209 @@
+//! What the tasks of a recording share.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::rc::{Rc, Weak};
+
+use ptrace_async::event::Tid;
+use rustc_hash::FxHashMap;
+
+use super::group::Group;
+use super::stdio::Stdio;
+use crate::os;
+use crate::trace::event::{Ending, FileNumber};
+use crate::trace::files::Files;
+use crate::trace::{Directory, Error, Event, Record, Task, Writer};
+
+/// The numbers of the processors in a mask.
+fn processors(mask: &[u8]) -> Vec<u32> {
+    (0..mask.len() as u32 * 8)
+        .filter(|&cpu| mask[cpu as usize / 8] >> (cpu % 8) & 1 != 0)
+        .collect()
+}
+
+/// What a task that was made is going to know of itself.
+pub(super) struct Birth {
+    pub(super) task: Task,
+    pub(super) group: Rc<Group>,
+    pub(super) clear_tid: u64,
+}
+
+/// The state of a recording.
+pub(super) struct Session {
+    pub(super) directory: Directory,
+    pub(super) digests: bool,
+    pub(super) stdio: Stdio,
+    pub(super) outputs: Cell<u64>,
+    writer: RefCell<Option<Writer>>,
+    files: RefCell<Files>,
+    next_task: Cell<u32>,
+    next_group: Cell<u32>,
+    groups: RefCell<Vec<Weak<Group>>>,
+    processors: Vec<u32>,
+    /// The processors that programs are told they may use, and what they have chosen.
+    allowed: Vec<u8>,
+    chosen: RefCell<FxHashMap<Tid, Vec<u8>>>,
+    births: RefCell<FxHashMap<Tid, Birth>>,
+    /// Who maps a file that is shared.
+    sharers: RefCell<FxHashMap<FileNumber, Weak<Group>>>,
+    /// Calls that were not performed, and why.
+    refused: RefCell<BTreeMap<(&'static str, &'static str), u64>>,
+    ending: Cell<Option<Ending>>,
+    error: RefCell<Option<Error>>,
+}
+
+impl Session {
+    pub(super) fn new(directory: Directory, writer: Writer, digests: bool) -> Self {
+        let allowed = os::allowed_processors();
+        Self {
+            directory,
+            digests,
+            stdio: Stdio::new(),
+            outputs: Cell::new(0),
+            writer: RefCell::new(Some(writer)),
+            files: RefCell::default(),
+            next_task: Cell::new(0),
+            next_group: Cell::new(0),
+            groups: RefCell::default(),
+            processors: processors(&allowed),
+            allowed,
+            chosen: RefCell::default(),
+            births: RefCell::default(),
+            sharers: RefCell::default(),
+            refused: RefCell::default(),
+            ending: Cell::new(None),
+            error: RefCell::default(),
+        }
+    }
+
+    pub(super) fn new_task(&self) -> Task {
+        let task = self.next_task.get();
+        self.next_task.set(task + 1);
+        Task(task)
+    }
+
+    /// A group of this task alone, which has the turn. It gets the processor where least
+    /// is going on, if possible that of the group it comes from.
+    pub(super) fn new_group(&self, task: Task, from: Option<&Group>) -> Rc<Group> {
+        let number = self.next_group.get();
+        self.next_group.set(number + 1);
+        let mut groups = self.groups.borrow_mut();
+        groups.retain(|group| group.strong_count() > 0);
+        let load = |cpu: u32| {
+            let here = groups.iter().filter_map(Weak::upgrade);
+            here.filter(|group| group.cpu() == cpu && group.is_busy())
+                .filter(|group| from.is_none_or(|from| !std::ptr::eq(from, &raw const **group)))
+                .count()
+        };
+        let preferred = from.map(Group::cpu);
+        let cpu = self
+            .processors
+            .iter()
+            .copied()
+            .min_by_key(|&cpu| (load(cpu), Some(cpu) != preferred))
+            .unwrap_or(0);
+        let group = Group::of(task, crate::trace::event::Group(number), cpu);
+        groups.push(Rc::downgrade(&group));
+        group
+    }
+
+    pub(super) fn bear(&self, child: Tid, birth: Birth) {
+        self.births.borrow_mut().insert(child, birth);
+    }
+
+    pub(super) fn birth(&self, child: Tid) -> Option<Birth> {
+        self.births.borrow_mut().remove(&child)
+    }
+
+    pub(super) fn log(&self, task: Task, event: Event) {
+        if let Some(writer) = self.writer.borrow_mut().as_mut() {
+            writer.append(&Record { task, event });
+        }
+    }
+
+    /// The number of a file that is open at `open`, and whether it belongs to the system,
+    /// so that nobody writes it.
+    pub(super) fn file(&self, task: Task, open: &Path, path: &[u8]) -> Option<(FileNumber, bool)> {
+        let numbered = self.files.borrow_mut().number(&self.directory, open, path);
+        match numbered {
+            Ok(numbered) => {
+                if let Some(file) = numbered.new {
+                    self.log(task, Event::File(Box::new(file)));
+                }
+                Some((numbered.number, numbered.is_of_the_system))
+            }
+            Err(error) => {
+                self.fail(error);
+                None
+            }
+        }
+    }
+
+    /// The group of those who have mapped this file before, shared; from now on also
+    /// `group`.
+    pub(super) fn sharer(&self, file: FileNumber, group: &Rc<Group>) -> Option<Rc<Group>> {
+        let mut sharers = self.sharers.borrow_mut();
+        let before = sharers.get(&file).and_then(Weak::upgrade);
+        let before = before.map(|group| super::group::root(&group));
+        sharers.insert(file, Rc::downgrade(group));
+        before.filter(|other| !Rc::ptr_eq(other, group))
+    }
+
+    /// A task has chosen its processors: what the call returns.
+    pub(super) fn choose(&self, tid: Tid, mask: Vec<u8>) -> i64 {
+        let mask: Vec<u8> = mask
+            .iter()
+            .zip(&self.allowed)
+            .map(|(wanted, allowed)| wanted & allowed)
+            .collect();
+        if mask.iter().all(|&byte| byte == 0) {
+            return -i64::from(libc::EINVAL);
+        }
+        self.chosen.borrow_mut().insert(tid, mask);
+        0
+    }
+
+    /// The processors that a task thinks it may use.
+    pub(super) fn chosen(&self, tid: Tid) -> Vec<u8> {
+        let chosen = self.chosen.borrow().get(&tid).cloned();
+        let mut mask = chosen.unwrap_or_else(|| self.allowed.clone());
+        mask.resize(self.allowed.len(), 0);
+        mask
+    }
+
+    pub(super) fn refuse(&self, name: &'static str, reason: &'static str) {
+        let mut refused = self.refused.borrow_mut();
+        *refused.entry((name, reason)).or_default() += 1;
+    }
+
+    pub(super) fn refused(&self) -> BTreeMap<(&'static str, &'static str), u64> {
+        self.refused.borrow().clone()
+    }
+
+    /// Something of the recording is missing.
+    pub(super) fn fail(&self, error: Error) {
+        self.error.borrow_mut().get_or_insert(error);
+    }
+
+    /// The first task has ended.
+    pub(super) fn end(&self, ending: Ending) {
+        self.ending.set(Some(ending));
+    }
+
+    pub(super) fn ending(&self) -> Option<Ending> {
+        self.ending.get()
+    }
+
+    /// Writes the rest: how many bytes there are.
+    pub(super) fn finish(&self) -> Result<u64, Error> {
+        let written = match self.writer.borrow_mut().take() {
+            Some(writer) => writer.finish()?,
+            None => 0,
+        };
+        match self.error.borrow_mut().take() {
+            Some(error) => Err(error),
+            None => Ok(written),
+        }
+    }
+}

@@ -1,0 +1,727 @@
+//! What is done at each stop of a task while recording.
+
+use std::collections::VecDeque;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use ptrace_async::event::Tid;
+use ptrace_async::memory::Memory;
+use ptrace_async::process::read_proc;
+use ptrace_async::runtime::{
+    Exec, Posthook, PreExit, Prehook, Running, Signal, Spawned, Started, Stop, Stopped, Tracee,
+};
+use ptrace_async::syscall::{Invocation, effects, error_of};
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::calls::{self, Plan};
+use super::group::{self, Group};
+use super::image;
+use super::session::{Birth, Session};
+use crate::trace::Task;
+use crate::trace::event::{
+    self, At, Call, Ending, Event, Instruction, InstructionKind, More, Registers, Return, State,
+    Write,
+};
+use crate::{maps, memory, os};
+
+/// A task as the recorder knows it.
+struct Recorded {
+    session: Rc<Session>,
+    task: Task,
+    group: Rc<Group>,
+    /// Nothing is logged before the first program has begun.
+    logs: bool,
+    call: Option<Begun>,
+    /// A call that a signal interrupted, and `restart_syscall` continues.
+    interrupted: Option<Invocation>,
+    /// Signals that came where no replay could find the place again.
+    deferred: VecDeque<libc::siginfo_t>,
+    /// Those that have been sent again, to be delivered now.
+    sent_again: Vec<libc::siginfo_t>,
+    /// The registers at the last event, if nothing has run since.
+    at_event: Option<(At, Registers)>,
+    clear_tid: u64,
+    ended: Option<Ending>,
+}
+
+/// A call that has begun.
+struct Begun {
+    invocation: Invocation,
+    before: effects::Before,
+    stream: Option<u8>,
+}
+
+/// The registers that a call preserves, in one number.
+pub(crate) fn check(regs: &libc::user_regs_struct) -> u32 {
+    let kept = [
+        regs.rbx,
+        regs.rbp,
+        regs.r12,
+        regs.r13,
+        regs.r14,
+        regs.r15,
+        regs.rsp,
+        regs.fs_base,
+        regs.gs_base,
+    ];
+    let mut bytes = [0; 72];
+    for (word, to) in kept.iter().zip(bytes.chunks_exact_mut(8)) {
+        to.copy_from_slice(&word.to_le_bytes());
+    }
+    xxh3_64(&bytes) as u32
+}
+
+/// Follows a task from its first stop to its end.
+pub(super) async fn follow(tracee: Tracee<Started>, session: Rc<Session>) {
+    let birth = session.birth(tracee.tid());
+    let logs = birth.is_some();
+    let (task, group, clear_tid) = match birth {
+        Some(Birth {
+            task,
+            group,
+            clear_tid,
+        }) => (task, group, clear_tid),
+        None => {
+            let task = session.new_task();
+            (task, session.new_group(task, None), 0)
+        }
+    };
+    let mut recorded = Recorded {
+        session,
+        task,
+        group,
+        logs,
+        call: None,
+        interrupted: None,
+        deferred: VecDeque::new(),
+        sent_again: Vec::new(),
+        at_event: None,
+        clear_tid,
+        ended: None,
+    };
+    let mut next = recorded.start(tracee).await.into();
+    loop {
+        let stop = match next {
+            Next::Running(running) => running.stop().await,
+            Next::Stop(stop) => stop,
+        };
+        next = match recorded.at(stop).await {
+            ControlFlow::Continue(next) => next,
+            ControlFlow::Break(()) => break,
+        };
+    }
+}
+
+/// What comes after a stop has been dealt with.
+enum Next {
+    /// The task goes on.
+    Running(Tracee<Running>),
+    /// It has stopped again meanwhile.
+    Stop(Stop),
+}
+
+impl From<Tracee<Running>> for Next {
+    fn from(running: Tracee<Running>) -> Self {
+        Self::Running(running)
+    }
+}
+
+impl Recorded {
+    fn log(&self, event: Event) {
+        if self.logs {
+            self.session.log(self.task, event);
+        }
+    }
+
+    fn group(&self) -> Rc<Group> {
+        group::root(&self.group)
+    }
+
+    async fn turn<S: Stopped>(&self, tracee: &Tracee<S>) {
+        self.group().take(self.task, tracee).await;
+    }
+
+    /// Lets the program go on from its last event.
+    fn go<S: Stopped>(&mut self, tracee: Tracee<S>, at: At) -> Tracee<Running> {
+        self.at_event = tracee.registers().ok().map(|regs| (at, (&regs).into()));
+        tracee.park().resume()
+    }
+
+    async fn start(&mut self, tracee: Tracee<Started>) -> Tracee<Running> {
+        if !self.logs {
+            return tracee.resume();
+        }
+        self.turn(&tracee).await;
+        let cpu = self.group().cpu();
+        tracee.bind(cpu);
+        if let Ok(regs) = tracee.registers() {
+            let mut writes = Vec::new();
+            // It is the address that the kernel writes to at the start as well, where it
+            // writes to one at all.
+            if self.clear_tid != 0 {
+                keep(&tracee, self.clear_tid, 4, &mut writes);
+            }
+            self.log(Event::Started(Box::new(event::Started {
+                registers: (&regs).into(),
+                cpu,
+                writes,
+            })));
+        }
+        self.go(tracee, At::Event)
+    }
+
+    async fn at(&mut self, stop: Stop) -> ControlFlow<(), Next> {
+        let next = match stop {
+            Stop::Prehook(tracee) => self.entry(tracee).await,
+            Stop::Posthook(tracee) => self.exit(tracee).await.into(),
+            Stop::Exec(tracee) => self.executed(tracee).into(),
+            Stop::Spawned(tracee) => self.spawned(tracee).into(),
+            Stop::Signal(tracee) => self.signal(tracee).await,
+            Stop::PreExit(tracee) => self.ending(tracee).into(),
+            Stop::GroupStop(tracee) => {
+                self.group().release(self.task);
+                tracee.listen().into()
+            }
+            Stop::Interrupted(tracee) => {
+                self.turn(&tracee).await;
+                tracee.resume().into()
+            }
+            Stop::Exited(status) => return self.end(Ending::Exited(status)),
+            Stop::Killed { signal, .. } => return self.end(Ending::Killed(signal)),
+            Stop::Superseded => return self.end(Ending::Superseded),
+        };
+        ControlFlow::Continue(next)
+    }
+
+    async fn entry(&mut self, mut tracee: Tracee<Prehook>) -> Next {
+        let mut invocation = tracee.invocation();
+        if !self.logs {
+            // The process that is going to execute the program.
+            if invocation.nr == libc::SYS_execve as u64 {
+                let trap = Invocation {
+                    nr: libc::SYS_prctl as u64,
+                    args: [
+                        libc::PR_SET_TSC as u64,
+                        libc::PR_TSC_SIGSEGV as u64,
+                        0,
+                        0,
+                        0,
+                        0,
+                    ],
+                };
+                return match tracee.inject(trap).await {
+                    Ok((tracee, _)) => tracee.resume().into(),
+                    Err(stop) => Next::Stop(stop),
+                };
+            }
+            return tracee.resume().into();
+        }
+        let Ok(regs) = tracee.registers() else {
+            return tracee.resume().into();
+        };
+        if let Some(info) = self.deferred.pop_front() {
+            // As if it had come right before the instruction.
+            let mut back = regs;
+            back.rip -= 2;
+            back.rax = regs.orig_rax;
+            back.orig_rax = u64::MAX;
+            let _ = tracee.set_registers(&back);
+            let _ = tracee.send_signal(info.si_signo);
+            self.sent_again.push(info);
+            return self.go(tracee, At::Call).into();
+        }
+        self.log(Event::Call(Call {
+            nr: invocation.nr,
+            args: invocation.args,
+            ip: tracee.instruction_pointer(),
+            sp: tracee.stack_pointer(),
+            check: check(&regs),
+        }));
+        if tracee.is_foreign() {
+            let reason = "a call of another kind of program (32-bit)";
+            self.session.refuse("int80", reason);
+            return self
+                .answer(tracee, -i64::from(libc::ENOSYS), Vec::new())
+                .into();
+        }
+        match calls::plan(&invocation, &tracee) {
+            Plan::Perform => {}
+            Plan::Modify(other) => {
+                let _ = tracee.modify(other);
+                invocation = other;
+            }
+            Plan::Answer(value) => return self.answer(tracee, value, Vec::new()).into(),
+            Plan::ChooseProcessors => return self.choose(tracee).into(),
+            Plan::TellProcessors => return self.tell(tracee).into(),
+            Plan::Refuse(value, reason) => {
+                self.session.refuse(invocation.syscall().name(), reason);
+                return self.answer(tracee, value, Vec::new()).into();
+            }
+        }
+        if self.session.digests && invocation.nr == libc::SYS_exit_group as u64 {
+            self.digest(&tracee);
+        }
+        let group = self.group();
+        if calls::may_wait(&invocation) {
+            group.release(self.task);
+        } else if group.is_due(self.task) {
+            group.release(self.task);
+            self.turn(&tracee).await;
+        }
+        if invocation.nr == libc::SYS_set_tid_address as u64 {
+            self.clear_tid = invocation.args[0];
+        }
+        self.call = Some(Begun {
+            before: effects::Before::capture(&invocation, &tracee),
+            stream: self.stream(&tracee, &invocation),
+            invocation,
+        });
+        tracee.resume_to_exit().into()
+    }
+
+    /// Which of the recorder's streams a call writes to.
+    fn stream(&self, tracee: &Tracee<Prehook>, invocation: &Invocation) -> Option<u8> {
+        let writes = matches!(
+            invocation.nr.cast_signed(),
+            libc::SYS_write
+                | libc::SYS_writev
+                | libc::SYS_pwrite64
+                | libc::SYS_pwritev
+                | libc::SYS_pwritev2
+                | libc::SYS_sendto
+                | libc::SYS_sendmsg
+        );
+        if writes {
+            self.session.stdio.stream(tracee.tid(), invocation.args[0])
+        } else {
+            None
+        }
+    }
+
+    /// Returns from a call that is not performed.
+    fn answer(
+        &mut self,
+        tracee: Tracee<Prehook>,
+        value: i64,
+        writes: Vec<Write>,
+    ) -> Tracee<Running> {
+        self.log(Event::Return(Return {
+            value,
+            writes,
+            more: More::Nothing,
+        }));
+        if let Ok(mut regs) = tracee.registers() {
+            regs.orig_rax = u64::MAX;
+            regs.rax = value.cast_unsigned();
+            let _ = tracee.set_registers(&regs);
+        }
+        self.go(tracee, At::Event)
+    }
+
+    /// The task chooses where it runs: it is told that it does.
+    fn choose(&mut self, tracee: Tracee<Prehook>) -> Tracee<Running> {
+        let args = tracee.invocation().args;
+        let mut mask = vec![0; args[1].min(1024) as usize];
+        let value = if tracee.read_exact(args[2], &mut mask).is_err() {
+            -i64::from(libc::EFAULT)
+        } else {
+            self.session.choose(whose(&tracee), mask)
+        };
+        self.answer(tracee, value, Vec::new())
+    }
+
+    /// The task asks where it runs.
+    fn tell(&mut self, tracee: Tracee<Prehook>) -> Tracee<Running> {
+        let args = tracee.invocation().args;
+        let mask = self.session.chosen(whose(&tracee));
+        let length = mask.len() as u64;
+        if args[1] < length || !args[1].is_multiple_of(8) {
+            return self.answer(tracee, -i64::from(libc::EINVAL), Vec::new());
+        }
+        if tracee.write(args[2], &mask).is_err() {
+            return self.answer(tracee, -i64::from(libc::EFAULT), Vec::new());
+        }
+        let write = Write {
+            address: args[2],
+            bytes: mask,
+        };
+        self.answer(tracee, length.cast_signed(), vec![write])
+    }
+
+    async fn exit(&mut self, tracee: Tracee<Posthook>) -> Tracee<Running> {
+        let Some(begun) = self.call.take() else {
+            return tracee.resume();
+        };
+        self.turn(&tracee).await;
+        if tracee.has_news() {
+            return tracee.resume();
+        }
+        let value = tracee.value();
+        let mut invocation = begun.invocation;
+        let restarts = (-516..=-512).contains(&value);
+        if invocation.nr == libc::SYS_restart_syscall as u64 {
+            // It has the effects of the call that it continues.
+            invocation = self.interrupted.unwrap_or(invocation);
+        }
+        self.interrupted = restarts.then_some(invocation);
+        let mut writes = Vec::new();
+        if let Ok(ranges) = effects::writes_since(&begun.before, &invocation, value, &tracee) {
+            for range in ranges {
+                keep(&tracee, range.start, range.len, &mut writes);
+            }
+        }
+        let more = self.more(&tracee, &invocation, &begun, value);
+        self.log(Event::Return(Return {
+            value,
+            writes,
+            more,
+        }));
+        self.go(tracee, At::Event)
+    }
+
+    /// What a call did beyond a result and memory.
+    fn more(
+        &mut self,
+        tracee: &Tracee<Posthook>,
+        invocation: &Invocation,
+        begun: &Begun,
+        value: i64,
+    ) -> More {
+        let failed = error_of(value).is_some();
+        match (invocation.nr.cast_signed(), begun.stream) {
+            (libc::SYS_rt_sigreturn, _) => {
+                let (Ok(regs), Ok(extended)) = (tracee.registers(), tracee.extended_state()) else {
+                    return More::Nothing;
+                };
+                More::State(Box::new(State {
+                    registers: (&regs).into(),
+                    extended,
+                }))
+            }
+            (libc::SYS_mmap, _) if !failed => self.mapped(tracee.tid(), invocation),
+            (_, Some(stream)) if value > 0 => {
+                let number = self.session.outputs.get();
+                self.session.outputs.set(number + 1);
+                More::Output { stream, number }
+            }
+            _ => More::Nothing,
+        }
+    }
+
+    /// A mapping was made.
+    fn mapped(&mut self, tid: Tid, call: &Invocation) -> More {
+        let flags = call.args[3] as i32;
+        let shared = flags & libc::MAP_SHARED != 0;
+        if flags & libc::MAP_ANONYMOUS != 0 {
+            if shared {
+                self.group().note_shared_memory();
+            }
+            return More::Nothing;
+        }
+        let open = PathBuf::from(format!("/proc/{tid}/fd/{}", call.args[4] as i32));
+        let path = std::fs::read_link(&open)
+            .map(|path| path.into_os_string().into_encoded_bytes())
+            .unwrap_or_default();
+        let Some((file, is_of_the_system)) = self.session.file(self.task, &open, &path) else {
+            return More::Nothing;
+        };
+        if shared && !is_of_the_system {
+            let group = self.group();
+            group.note_shared_memory();
+            if let Some(other) = self.session.sharer(file, &group) {
+                self.log(Event::Joined(other.number()));
+                group.merge(&other, self.task);
+            }
+        }
+        More::Mapped(file)
+    }
+
+    fn executed(&mut self, tracee: Tracee<Exec>) -> Tracee<Running> {
+        tracee.hide_vdso();
+        self.call = None;
+        self.deferred.clear();
+        self.clear_tid = 0;
+        let old = self.group();
+        old.leave(self.task);
+        self.group = self.session.new_group(self.task, Some(&old));
+        tracee.bind(self.group.cpu());
+        self.logs = true;
+        if let Some(image) = image::capture(&tracee, &self.session, self.task, &self.group) {
+            self.log(Event::Image(Box::new(image)));
+        }
+        self.go(tracee, At::Event)
+    }
+
+    fn spawned(&mut self, tracee: Tracee<Spawned>) -> Tracee<Running> {
+        let flags = tracee.flags();
+        let group = self.group();
+        let shares = flags & libc::CLONE_VM as u64 != 0 || group.shares_memory();
+        let child = self.session.new_task();
+        let theirs = if shares {
+            group.join();
+            group.clone()
+        } else {
+            self.session.new_group(child, Some(&group))
+        };
+        let mut clear_tid = 0;
+        let wanted = (libc::CLONE_CHILD_CLEARTID | libc::CLONE_CHILD_SETTID) as u64;
+        if let Some(begun) = self.call.as_ref().filter(|_| flags & wanted != 0) {
+            let call = &begun.invocation;
+            clear_tid = if call.nr == libc::SYS_clone3 as u64 {
+                // The third word of struct clone_args.
+                tracee.read_u64(call.args[0] + 16).unwrap_or(0)
+            } else {
+                call.args[3]
+            };
+        }
+        let number = theirs.number();
+        let birth = Birth {
+            task: child,
+            group: theirs,
+            clear_tid,
+        };
+        self.session.bear(tracee.child(), birth);
+        self.log(Event::Spawned(event::Spawned {
+            child,
+            flags,
+            group: number,
+        }));
+        if flags & libc::CLONE_VFORK as u64 != 0 {
+            group.release(self.task);
+        }
+        tracee.resume()
+    }
+
+    async fn signal(&mut self, tracee: Tracee<Signal>) -> Next {
+        self.turn(&tracee).await;
+        let (Ok(mut info), Ok(regs)) = (tracee.info(), tracee.registers()) else {
+            return tracee.resume().into();
+        };
+        let signal = tracee.signal();
+        if !self.logs {
+            return tracee.deliver().into();
+        }
+        if signal == libc::SIGSEGV
+            && info.si_code == libc::SI_KERNEL
+            && let Some(kind) = instruction(&tracee, regs.rip)
+        {
+            return self.answered(tracee, kind, regs).into();
+        }
+        let faults = [
+            libc::SIGSEGV,
+            libc::SIGBUS,
+            libc::SIGFPE,
+            libc::SIGILL,
+            libc::SIGTRAP,
+        ];
+        let mut at = None;
+        if info.si_code > 0 && faults.contains(&signal) {
+            at = Some(At::Fault);
+        } else {
+            let again = self
+                .sent_again
+                .iter()
+                .position(|sent| sent.si_signo == signal && is_from_us(&info));
+            if let Some(again) = again {
+                info = self.sent_again.remove(again);
+                let _ = tracee.set_info(&info);
+            }
+            if let Some((event, registers)) = &self.at_event
+                && is_same_place(registers, &Registers::from(&regs))
+            {
+                at = Some(*event);
+            }
+        }
+        if !is_handled(tracee.tid(), signal) {
+            return tracee.deliver().into();
+        }
+        let Some(at) = at else {
+            self.deferred.push_back(info);
+            return tracee.resume().into();
+        };
+        let ip = regs.rip;
+        match tracee.deliver_and_step().stop().await {
+            Stop::Signal(tracee) if tracee.signal() == libc::SIGTRAP => {
+                self.handler(&tracee, signal, at, ip);
+                self.go(tracee, At::Event).into()
+            }
+            stop => Next::Stop(stop),
+        }
+    }
+
+    /// A handler is about to begin.
+    fn handler(&mut self, tracee: &Tracee<Signal>, signal: i32, at: At, ip: u64) {
+        let (Ok(regs), Ok(extended)) = (tracee.registers(), tracee.extended_state()) else {
+            return;
+        };
+        let mut bytes = vec![0; frame_length(tracee, regs.rsp)];
+        let got = tracee.read(regs.rsp, &mut bytes);
+        bytes.truncate(got);
+        self.log(Event::Signal(Box::new(event::Signal {
+            signal,
+            at,
+            ip,
+            state: State {
+                registers: (&regs).into(),
+                extended,
+            },
+            frame: Write {
+                address: regs.rsp,
+                bytes,
+            },
+        })));
+    }
+
+    /// Answers an instruction that was trapped.
+    fn answered(
+        &mut self,
+        tracee: Tracee<Signal>,
+        kind: InstructionKind,
+        mut regs: libc::user_regs_struct,
+    ) -> Tracee<Running> {
+        let value = os::time_stamp();
+        let instruction = Instruction {
+            kind,
+            ip: regs.rip,
+            value,
+            aux: 0,
+        };
+        self.log(Event::Instruction(instruction));
+        apply(&instruction, &mut regs);
+        let _ = tracee.set_registers(&regs);
+        self.go(tracee, At::Event)
+    }
+
+    fn digest<S: Stopped>(&self, tracee: &Tracee<S>) {
+        if let Ok(areas) = maps::read(tracee.tid()) {
+            self.log(Event::Digest(memory::digest(tracee, &areas)));
+        }
+    }
+
+    fn ending(&mut self, tracee: Tracee<PreExit>) -> Tracee<Running> {
+        let leads = tracee.tid() == tracee.tgid();
+        let mut writes = Vec::new();
+        let group = self.group();
+        if self.clear_tid != 0 && group.is_shared() {
+            writes.push(Write {
+                address: self.clear_tid,
+                bytes: vec![0; 4],
+            });
+        }
+        let status = tracee.status();
+        let ending = if libc::WIFEXITED(status) {
+            Ending::Exited(libc::WEXITSTATUS(status))
+        } else {
+            Ending::Killed(libc::WTERMSIG(status))
+        };
+        self.log(Event::Exit(event::Exit { ending, writes }));
+        self.ended = Some(ending);
+        if leads {
+            // It is reported when its threads have ended, which need the turn.
+            group.release(self.task);
+        }
+        tracee.resume()
+    }
+
+    fn end(&mut self, ending: Ending) -> ControlFlow<(), Next> {
+        if self.ended.is_none() {
+            self.log(Event::Exit(event::Exit {
+                ending,
+                writes: Vec::new(),
+            }));
+        }
+        self.group().leave(self.task);
+        if self.task == Task(0) {
+            self.session.end(ending);
+        }
+        ControlFlow::Break(())
+    }
+}
+
+/// The task that a call about affinity means.
+fn whose(tracee: &Tracee<Prehook>) -> Tid {
+    match tracee.invocation().args[0] as Tid {
+        0 => tracee.tid(),
+        other => other,
+    }
+}
+
+/// Puts the answer where the program expects it.
+pub(crate) fn apply(instruction: &Instruction, regs: &mut libc::user_regs_struct) {
+    regs.rax = instruction.value & 0xffff_ffff;
+    regs.rdx = instruction.value >> 32;
+    if instruction.kind == InstructionKind::Rdtscp {
+        regs.rcx = u64::from(instruction.aux);
+    }
+    regs.rip += instruction.kind.length();
+}
+
+/// The trapped instruction at an address.
+pub(crate) fn instruction<S: Stopped>(tracee: &Tracee<S>, ip: u64) -> Option<InstructionKind> {
+    let mut bytes = [0; 3];
+    let got = tracee.read(ip, &mut bytes);
+    InstructionKind::of(&bytes[..got])
+}
+
+fn keep<S: Stopped>(tracee: &Tracee<S>, address: u64, len: u64, writes: &mut Vec<Write>) {
+    let mut bytes = vec![0; len as usize];
+    let got = tracee.read(address, &mut bytes);
+    bytes.truncate(got);
+    if !bytes.is_empty() {
+        writes.push(Write { address, bytes });
+    }
+}
+
+/// Whether the registers say that nothing has run. A handler or a restart may have
+/// changed the result of a call.
+fn is_same_place(one: &Registers, other: &Registers) -> bool {
+    one.0
+        .iter()
+        .zip(&other.0)
+        .enumerate()
+        .all(|(index, (a, b))| a == b || Registers::NAMES[index] == "orig_rax")
+}
+
+fn is_from_us(info: &libc::siginfo_t) -> bool {
+    info.si_code == libc::SI_TKILL && os::sender(info) == std::process::id() as Tid
+}
+
+/// Whether a process has a handler for a signal (`SigCgt` of proc(5)).
+fn is_handled(tid: Tid, signal: i32) -> bool {
+    let Ok(text) = read_proc(format!("/proc/{tid}/status")) else {
+        return false;
+    };
+    let text = String::from_utf8_lossy(&text);
+    let caught = text
+        .lines()
+        .find_map(|line| line.strip_prefix("SigCgt:"))
+        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    caught.is_some_and(|mask| mask >> (signal - 1) & 1 != 0)
+}
+
+/// The length of the frame that the kernel has made for a handler, from the stack
+/// pointer (`struct rt_sigframe` and what lies behind it, in
+/// arch/x86/kernel/signal_64.c).
+fn frame_length<S: Stopped>(tracee: &Tracee<S>, sp: u64) -> usize {
+    // The return address, ucontext, siginfo.
+    const FIXED: u64 = 8 + 304 + 128;
+    /// Where the ucontext points to the floating-point state.
+    const STATE: u64 = 8 + 40 + 23 * 8;
+    /// `struct _fpx_sw_bytes` in it: its magic number, and the whole length.
+    const SOFTWARE: u64 = 464;
+    const MAGIC: u32 = 0x4650_5853;
+    let mut end = sp + FIXED;
+    if let Ok(state) = tracee.read_u64(sp + STATE)
+        && state != 0
+    {
+        let word = |address| tracee.read_value::<u32>(address).unwrap_or(0);
+        let length = if word(state + SOFTWARE) == MAGIC {
+            u64::from(word(state + SOFTWARE + 4))
+        } else {
+            512
+        };
+        end = end.max(state.saturating_add(length.min(64 << 10)));
+    }
+    (end - sp).min(128 << 10) as usize
+}

@@ -1,0 +1,115 @@
+//! What the tasks of a replay share.
+
+use std::cell::{Cell, RefCell};
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use ptrace_async::event::Tid;
+use rustc_hash::FxHashMap;
+
+use super::Divergence;
+use super::agent::Executable;
+use super::feed::Feed;
+use super::printer::Printer;
+use crate::trace::event::{Ending, FileNumber};
+use crate::trace::{Directory, Error, Task};
+
+/// What a task that was made is going to know of itself.
+pub(super) struct Birth {
+    pub(super) task: Task,
+    pub(super) program_break: Rc<Cell<u64>>,
+}
+
+/// The state of a replay.
+pub(super) struct Player {
+    pub(super) feed: Feed,
+    pub(super) agent: Executable,
+    pub(super) printer: RefCell<Printer>,
+    directory: Directory,
+    located: RefCell<FxHashMap<FileNumber, PathBuf>>,
+    births: RefCell<FxHashMap<Tid, Birth>>,
+    divergence: RefCell<Option<Divergence>>,
+    error: RefCell<Option<Error>>,
+    ending: Cell<Option<Ending>>,
+    digests: Cell<u64>,
+}
+
+impl Player {
+    pub(super) fn new(directory: Directory, feed: Feed, agent: Executable, quiet: bool) -> Self {
+        Self {
+            feed,
+            agent,
+            printer: Printer::new(quiet).into(),
+            directory,
+            located: RefCell::default(),
+            births: RefCell::default(),
+            divergence: RefCell::default(),
+            error: RefCell::default(),
+            ending: Cell::new(None),
+            digests: Cell::new(0),
+        }
+    }
+
+    pub(super) fn bear(&self, child: Tid, birth: Birth) {
+        self.births.borrow_mut().insert(child, birth);
+    }
+
+    pub(super) fn birth(&self, child: Tid) -> Option<Birth> {
+        self.births.borrow_mut().remove(&child)
+    }
+
+    /// Where a file is now.
+    pub(super) fn locate(&self, number: FileNumber) -> Option<PathBuf> {
+        if let Some(path) = self.located.borrow().get(&number) {
+            return Some(path.clone());
+        }
+        let located = match self.feed.file(number) {
+            Some(file) => file.locate(&self.directory),
+            None => Err(Error::NotATrace {
+                path: self.directory.path().to_owned(),
+                reason: format!("it does not say what file {} is", number.0),
+            }),
+        };
+        match located {
+            Ok(path) => {
+                self.located.borrow_mut().insert(number, path.clone());
+                Some(path)
+            }
+            Err(error) => {
+                self.error.borrow_mut().get_or_insert(error);
+                self.feed.end();
+                None
+            }
+        }
+    }
+
+    /// A task does not do what it did: the replay ends.
+    pub(super) fn diverge(&self, divergence: Divergence) {
+        self.divergence.borrow_mut().get_or_insert(divergence);
+        self.feed.end();
+    }
+
+    pub(super) fn divergence(&self) -> Option<Divergence> {
+        self.divergence.borrow_mut().take()
+    }
+
+    pub(super) fn error(&self) -> Option<Error> {
+        self.error.borrow_mut().take()
+    }
+
+    pub(super) fn end(&self, ending: Ending) {
+        self.ending.set(Some(ending));
+    }
+
+    pub(super) fn ending(&self) -> Option<Ending> {
+        self.ending.get()
+    }
+
+    pub(super) fn digested(&self) {
+        self.digests.set(self.digests.get() + 1);
+    }
+
+    pub(super) fn digests(&self) -> u64 {
+        self.digests.get()
+    }
+}

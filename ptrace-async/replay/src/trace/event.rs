@@ -1,0 +1,359 @@
+//! What a trace says: one [`Record`] for each thing that came to a task from outside.
+//!
+//! Between two records of a task its program runs by itself, and does the same in
+//! every run that starts from the same memory and registers. All records of a trace
+//! are in one order, in which the tasks of one *group* (those that share writable
+//! memory) took turns.
+
+use serde::{Deserialize, Serialize};
+
+/// A task of a recording, numbered in the order of appearance.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, Default,
+)]
+pub struct Task(pub u32);
+
+impl std::fmt::Display for Task {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "task {}", self.0)
+    }
+}
+
+/// A file whose content programs had in memory, numbered in the order of appearance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct FileNumber(pub u32);
+
+/// Tasks that share writable memory, and take turns.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, Default,
+)]
+pub struct Group(pub u32);
+
+/// One thing that happened to a task.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// To whom.
+    pub task: Task,
+    /// What.
+    pub event: Event,
+}
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Event {
+    /// A program began, by an execve of the task, or as the first of the recording.
+    Image(Box<Image>),
+    /// The task came to a syscall.
+    Call(Call),
+    /// The call returned.
+    Return(Return),
+    /// The call made a task, which has not run yet.
+    Spawned(Spawned),
+    /// A task that was made begins.
+    Started(Box<Started>),
+    /// A signal was delivered to a handler.
+    Signal(Box<Signal>),
+    /// An instruction was answered whose result differs from run to run.
+    Instruction(Instruction),
+    /// The task ended.
+    Exit(Exit),
+    /// A file that is mapped by what follows.
+    File(Box<File>),
+    /// The task's memory at this point, in one number.
+    Digest(u64),
+    /// The task's group has become part of this one.
+    Joined(Group),
+}
+
+/// The general registers, in the order of `struct user_regs_struct`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Registers(pub [u64; 27]);
+
+macro_rules! registers {
+    ($($index:literal $name:ident),* $(,)?) => {
+        impl From<&libc::user_regs_struct> for Registers {
+            fn from(regs: &libc::user_regs_struct) -> Self {
+                let mut all = [0; 27];
+                $(all[$index] = regs.$name;)*
+                Self(all)
+            }
+        }
+
+        impl Registers {
+            /// Puts them where ptrace(2) takes them from.
+            pub fn store(&self, regs: &mut libc::user_regs_struct) {
+                $(regs.$name = self.0[$index];)*
+            }
+
+            /// Their names, in order.
+            pub const NAMES: [&'static str; 27] = [$(stringify!($name)),*];
+        }
+    };
+}
+registers!(
+    0 r15, 1 r14, 2 r13, 3 r12, 4 rbp, 5 rbx, 6 r11, 7 r10, 8 r9, 9 r8, 10 rax, 11 rcx, 12 rdx,
+    13 rsi, 14 rdi, 15 orig_rax, 16 rip, 17 cs, 18 eflags, 19 rsp, 20 ss, 21 fs_base, 22 gs_base,
+    23 ds, 24 es, 25 fs, 26 gs,
+);
+
+/// A syscall as it began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Call {
+    /// Its number.
+    pub nr: u64,
+    /// Its arguments, whether the call has so many or not.
+    pub args: [u64; 6],
+    /// The address behind the instruction.
+    pub ip: u64,
+    /// The stack pointer.
+    pub sp: u64,
+    /// A digest of the registers that a call preserves.
+    pub check: u32,
+}
+
+/// A syscall as it ended.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Return {
+    /// The result, or a negative error number.
+    pub value: i64,
+    /// Memory that it changed.
+    pub writes: Vec<Write>,
+    /// More that it did.
+    pub more: More,
+}
+
+/// What a call did beyond a result and memory.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub enum More {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// Part of what was written went to the recorder's own output.
+    Output {
+        /// 1 or 2.
+        stream: u8,
+        /// Counts the outputs of the whole recording.
+        number: u64,
+    },
+    /// A file was mapped.
+    Mapped(FileNumber),
+    /// All registers changed (`rt_sigreturn`).
+    State(Box<State>),
+}
+
+/// All registers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct State {
+    /// The general ones.
+    pub registers: Registers,
+    /// The others, in the format of XSAVE.
+    #[serde(with = "bytes")]
+    pub extended: Vec<u8>,
+}
+
+/// Bytes that appeared in memory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Write {
+    /// Where.
+    pub address: u64,
+    /// Which.
+    #[serde(with = "bytes")]
+    pub bytes: Vec<u8>,
+}
+
+/// A new task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spawned {
+    /// Its number.
+    pub child: Task,
+    /// The `CLONE_*` flags that made it.
+    pub flags: u64,
+    /// The group that it belongs to: its maker's, if they share memory.
+    pub group: Group,
+}
+
+/// The first moment of a task that was made.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Started {
+    /// Its registers.
+    pub registers: Registers,
+    /// The processor it ran on.
+    pub cpu: u32,
+    /// What the kernel wrote into its memory (its id).
+    pub writes: Vec<Write>,
+}
+
+/// At which point of its program a task was given a signal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum At {
+    /// Right after its last event.
+    Event,
+    /// Before the syscall that it came to.
+    Call,
+    /// At an instruction that faults.
+    Fault,
+}
+
+/// A signal that a handler was called for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Signal {
+    /// Its number.
+    pub signal: i32,
+    /// Where the program was.
+    pub at: At,
+    /// The instruction there.
+    pub ip: u64,
+    /// At the handler's first instruction.
+    pub state: State,
+    /// The frame on the stack.
+    pub frame: Write,
+}
+
+/// An instruction whose result differs from run to run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Instruction {
+    /// Which.
+    pub kind: InstructionKind,
+    /// Where it is.
+    pub ip: u64,
+    /// The counter.
+    pub value: u64,
+    /// `rdtscp`: the processor's id.
+    pub aux: u32,
+}
+
+/// The instructions that are trapped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum InstructionKind {
+    /// `rdtsc`.
+    Rdtsc,
+    /// `rdtscp`.
+    Rdtscp,
+}
+
+impl InstructionKind {
+    /// Its length in bytes.
+    pub fn length(self) -> u64 {
+        match self {
+            Self::Rdtsc => 2,
+            Self::Rdtscp => 3,
+        }
+    }
+
+    /// Which one stands there.
+    pub fn of(bytes: &[u8]) -> Option<Self> {
+        match bytes {
+            [0x0f, 0x31, ..] => Some(Self::Rdtsc),
+            [0x0f, 0x01, 0xf9, ..] => Some(Self::Rdtscp),
+            _ => None,
+        }
+    }
+}
+
+/// The end of a task.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Exit {
+    /// How, where it is known.
+    pub ending: Ending,
+    /// What the kernel did to the memory that others share.
+    pub writes: Vec<Write>,
+}
+
+/// How a task ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Ending {
+    /// By itself, with this status.
+    Exited(i32),
+    /// By this signal.
+    Killed(i32),
+    /// Another thread executed a program and has its id.
+    Superseded,
+}
+
+/// A program as it begins.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Image {
+    /// The program's path.
+    pub program: Vec<u8>,
+    /// The process id it had.
+    pub pid: i32,
+    /// The group that its task belongs to from now on.
+    pub group: Group,
+    /// The processor it ran on: programs can ask which it is, without a call.
+    pub cpu: u32,
+    /// Registers.
+    pub registers: Registers,
+    /// Its memory, from the bottom.
+    pub mappings: Vec<Mapping>,
+    /// What is not from files: the stack, the tail of the data.
+    pub writes: Vec<Write>,
+}
+
+/// A mapping of a fresh program.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mapping {
+    /// The first address.
+    pub start: u64,
+    /// The first address behind it.
+    pub end: u64,
+    /// `PROT_*`.
+    pub prot: u8,
+    /// Whether it grows downwards.
+    pub grows_down: bool,
+    /// The file behind it, and the offset there.
+    pub file: Option<(FileNumber, u64)>,
+}
+
+/// A file that programs had in memory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct File {
+    /// Its number.
+    pub number: FileNumber,
+    /// Where it was.
+    pub path: Vec<u8>,
+    /// What it was.
+    pub identity: Identity,
+    /// The digest of its content (BLAKE3), if it was stored with the trace.
+    pub stored: Option<[u8; 32]>,
+}
+
+/// What tells a file from others, and from itself at another time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Identity {
+    /// The device.
+    pub device: u64,
+    /// The inode.
+    pub inode: u64,
+    /// Its size in bytes.
+    pub size: u64,
+    /// The last change of the content, in nanoseconds.
+    pub modified: i64,
+    /// The last change of anything, in nanoseconds.
+    pub changed: i64,
+}
+
+/// Byte strings as such, and not as lists of numbers.
+mod bytes {
+    use serde::de::{Error, Visitor};
+    use serde::{Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(bytes: &[u8], s: S) -> Result<S::Ok, S::Error> {
+        s.serialize_bytes(bytes)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<u8>, D::Error> {
+        struct Bytes;
+        impl Visitor<'_> for Bytes {
+            type Value = Vec<u8>;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("bytes")
+            }
+
+            fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<Self::Value, E> {
+                Ok(bytes.to_vec())
+            }
+        }
+        d.deserialize_bytes(Bytes)
+    }
+}

@@ -1,0 +1,175 @@
+//! Traces: what a recording leaves, and a replay reads.
+//!
+//! A trace is a directory:
+//!
+//! | name | holds |
+//! |---|---|
+//! | `trace.json` | the [`Header`]: format, command, machine |
+//! | `events` | [`Record`]s in blocks ([`block`]) |
+//! | `files/` | contents of mapped files, by digest ([`files`]) |
+//!
+//! Blocks are compressed and checksummed each for itself, and written one after the
+//! other: of a recording that is cut short all is there up to its last whole block.
+
+pub mod block;
+pub mod event;
+pub mod files;
+mod reader;
+mod writer;
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+pub use self::event::{Event, Record, Task};
+pub use self::reader::{Reader, Tail};
+pub use self::writer::Writer;
+
+/// The format of what is written now.
+pub const FORMAT: u32 = 1;
+
+/// A trace cannot be read, or not written.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file cannot be used.
+    #[error("{}: {error}", path.display())]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        error: io::Error,
+    },
+    /// The directory is none of a trace.
+    #[error("{} is not a trace: {reason}", path.display())]
+    NotATrace {
+        /// Which.
+        path: PathBuf,
+        /// Why not.
+        reason: String,
+    },
+    /// It was written by another version.
+    #[error("{} has format {found}, and this is a reprise for format {FORMAT}: replay it with the version that recorded it", path.display())]
+    Format {
+        /// Which.
+        path: PathBuf,
+        /// What it has.
+        found: u32,
+    },
+    /// A block is damaged.
+    #[error("{}: the block at byte {offset} is damaged: {reason}", path.display())]
+    Damaged {
+        /// Which file.
+        path: PathBuf,
+        /// Where in it.
+        offset: u64,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+impl Error {
+    pub(crate) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |error| Self::Io { path, error }
+    }
+}
+
+/// What is known of a recording from its start.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Header {
+    /// The format ([`FORMAT`]).
+    pub format: u32,
+    /// The command and its arguments; bytes that are not UTF-8 are replaced.
+    pub command: Vec<String>,
+    /// Where it ran.
+    pub directory: String,
+    /// When, in seconds since 1970.
+    pub started: u64,
+    /// The machine that it ran on.
+    pub machine: crate::machine::Machine,
+    /// Whether memory was digested at the ends of processes.
+    pub digests: bool,
+}
+
+/// A trace's directory.
+#[derive(Debug, Clone)]
+pub struct Directory {
+    path: PathBuf,
+}
+
+impl Directory {
+    /// Makes the directory, which must not exist, and writes the header.
+    ///
+    /// # Errors
+    /// When it exists, or cannot be made.
+    pub fn create(path: impl Into<PathBuf>, header: &Header) -> Result<Self, Error> {
+        let path = path.into();
+        if let Some(parent) = path.parent() {
+            std::fs::create_dir_all(parent).map_err(Error::io(parent))?;
+        }
+        // What a program read may be secret.
+        let mut builder = std::fs::DirBuilder::new();
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        builder.create(&path).map_err(Error::io(&path))?;
+        let this = Self { path };
+        let files = this.path.join("files");
+        std::fs::create_dir(&files).map_err(Error::io(&files))?;
+        let json = this.path.join("trace.json");
+        let text = serde_json::to_vec_pretty(header).map_err(|error| Error::NotATrace {
+            path: json.clone(),
+            reason: error.to_string(),
+        })?;
+        std::fs::write(&json, text).map_err(Error::io(&json))?;
+        Ok(this)
+    }
+
+    /// An existing trace.
+    ///
+    /// # Errors
+    /// When there is none, or one of another format.
+    pub fn open(path: impl Into<PathBuf>) -> Result<(Self, Header), Error> {
+        let path = path.into();
+        let json = path.join("trace.json");
+        let not = |reason: String| Error::NotATrace {
+            path: path.clone(),
+            reason,
+        };
+        let text = match std::fs::read(&json) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(not("it has no trace.json".to_owned()));
+            }
+            Err(error) => return Err(Error::Io { path: json, error }),
+        };
+        #[derive(Deserialize)]
+        struct Versioned {
+            format: u32,
+        }
+        let Versioned { format } =
+            serde_json::from_slice(&text).map_err(|error| not(error.to_string()))?;
+        if format != FORMAT {
+            let found = format;
+            return Err(Error::Format { path, found });
+        }
+        let header = serde_json::from_slice(&text).map_err(|error| not(error.to_string()))?;
+        Ok((Self { path }, header))
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The file of its records.
+    pub fn events(&self) -> PathBuf {
+        self.path.join("events")
+    }
+
+    /// The file that holds this content.
+    pub fn content(&self, digest: &[u8; 32]) -> PathBuf {
+        let name = blake3::Hash::from_bytes(*digest).to_hex();
+        self.path.join("files").join(name.as_str())
+    }
+}

@@ -1,0 +1,136 @@
+//! Writing records: encoded by the recorder, packed and written by another thread.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread::JoinHandle;
+
+use super::{Directory, Error, Record, block};
+
+/// A block is closed at this size (bytes, unpacked).
+const FULL: usize = 1 << 20;
+/// How many blocks may wait to be written.
+const WAITING: usize = 16;
+
+/// Appends records to a trace.
+///
+/// When the disk is full, or fails otherwise, [`Writer::has_failed`] says so and
+/// nothing more is written.
+pub struct Writer {
+    buffer: Vec<u8>,
+    records: u32,
+    blocks: Option<SyncSender<(Vec<u8>, u32)>>,
+    thread: Option<JoinHandle<Result<(), Error>>>,
+    failed: Arc<AtomicBool>,
+    written: Arc<AtomicU64>,
+    path: PathBuf,
+}
+
+impl Writer {
+    /// Starts the file of records of a new trace.
+    ///
+    /// # Errors
+    /// When the file cannot be made.
+    pub fn create(
+        directory: &Directory,
+        in_thread: impl FnOnce() + Send + 'static,
+    ) -> Result<Self, Error> {
+        let path = directory.events();
+        let mut file = File::create_new(&path).map_err(Error::io(&path))?;
+        let (blocks, queue) = sync_channel::<(Vec<u8>, u32)>(WAITING);
+        let failed = Arc::new(AtomicBool::new(false));
+        let written = Arc::new(AtomicU64::new(0));
+        let (fails, writes, at) = (failed.clone(), written.clone(), path.clone());
+        let work = move || {
+            in_thread();
+            let mut number = 0;
+            let mut all = || -> std::io::Result<()> {
+                while let Ok((bytes, records)) = queue.recv() {
+                    let packed = block::pack(number, records, &bytes)?;
+                    file.write_all(&packed)?;
+                    writes.fetch_add(packed.len() as u64, Ordering::Relaxed);
+                    number += 1;
+                }
+                Ok(())
+            };
+            let result = all();
+            if result.is_err() {
+                fails.store(true, Ordering::Release);
+            }
+            result.map_err(Error::io(&at))
+        };
+        let thread = std::thread::Builder::new()
+            .name("trace".to_owned())
+            .spawn(work)
+            .map_err(Error::io(&path))?;
+        Ok(Self {
+            buffer: Vec::with_capacity(FULL + FULL / 4),
+            records: 0,
+            blocks: Some(blocks),
+            thread: Some(thread),
+            failed,
+            written,
+            path,
+        })
+    }
+
+    /// Appends a record.
+    pub fn append(&mut self, record: &Record) {
+        let buffer = std::mem::take(&mut self.buffer);
+        match postcard::to_extend(record, buffer) {
+            Ok(buffer) => self.buffer = buffer,
+            // Its types have no way to fail; what was in the buffer is lost.
+            Err(_) => self.failed.store(true, Ordering::Release),
+        }
+        self.records += 1;
+        if self.buffer.len() >= FULL {
+            self.flush();
+        }
+    }
+
+    /// Closes the block: what was appended is going to be on disk even if this process
+    /// is killed.
+    pub fn flush(&mut self) {
+        if self.records == 0 {
+            return;
+        }
+        let next = Vec::with_capacity(FULL + FULL / 4);
+        let bytes = std::mem::replace(&mut self.buffer, next);
+        let records = std::mem::take(&mut self.records);
+        if let Some(blocks) = &self.blocks {
+            // It fails when the thread has failed.
+            let _ = blocks.send((bytes, records));
+        }
+    }
+
+    /// Whether something was not written.
+    pub fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Acquire)
+    }
+
+    /// How many bytes are in the file.
+    pub fn written(&self) -> u64 {
+        self.written.load(Ordering::Relaxed)
+    }
+
+    /// Writes the rest.
+    ///
+    /// # Errors
+    /// Why something was not written.
+    pub fn finish(mut self) -> Result<u64, Error> {
+        self.flush();
+        self.blocks = None;
+        let result = self.thread.take().map(JoinHandle::join);
+        match result {
+            Some(Ok(Ok(()))) => Ok(self.written()),
+            Some(Ok(Err(error))) => Err(error),
+            Some(Err(_)) | None => Err(Error::Io {
+                path: self.path.clone(),
+                error: std::io::Error::other("the thread that writes ended"),
+            }),
+        }
+    }
+}
