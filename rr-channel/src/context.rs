@@ -12,6 +12,7 @@
 
 use std::cell::{Cell, RefCell};
 
+use crate::chaos;
 use crate::identity::{ChannelId, Dti, ThreadId};
 use crate::interpose::Seat;
 use crate::log::{Event, Hot, Symbol, Writer};
@@ -102,6 +103,7 @@ impl Context {
             }
             Session::Off => (ThreadId(0), Dti::main(), Log::None),
         };
+        chaos::arrive(&dti);
         ID.set(id.0);
         NEXT.set(Tag::new(id, NEXT.get().number()));
         Context {
@@ -157,6 +159,7 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
+        chaos::leave();
         self.disarm();
         if sys::is_fork() {
             // The mapping is the parent's log.

@@ -19,6 +19,7 @@ use std::cell::{Cell, RefCell};
 use std::ffi::{c_int, c_void};
 use std::sync::OnceLock;
 
+use crate::chaos;
 use crate::context;
 use crate::identity::Dti;
 
@@ -94,6 +95,9 @@ unsafe extern "C-unwind" fn pthread_create(
         // SAFETY: the caller's arguments, to the function that it called.
         return unsafe { create(thread, attributes, start, argument) };
     };
+    if !seat.name_wins {
+        chaos::expect(&seat.dti);
+    }
     let parcel = Box::into_raw(Box::new(Parcel {
         start,
         argument,
@@ -104,7 +108,9 @@ unsafe extern "C-unwind" fn pthread_create(
     if result != 0 {
         // SAFETY: from `into_raw` above; no thread was created that could own it.
         drop(unsafe { Box::from_raw(parcel) });
+        return result;
     }
+    chaos::created();
     result
 }
 
@@ -117,6 +123,9 @@ unsafe extern "C-unwind" fn unpack(parcel: *mut c_void) -> *mut c_void {
             argument,
             seat,
         } = *unsafe { Box::from_raw(parcel.cast()) };
+        if !seat.name_wins {
+            chaos::arrive(&seat.dti);
+        }
         SEAT.with(|place| *place.borrow_mut() = Some(seat));
         (start, argument)
     };

@@ -25,6 +25,7 @@
 //! |---|---|
 //! | `RR_CHANNEL` | `record`, `replay`, or `off` (the same as unset) |
 //! | `RR_CHANNEL_LOG` | the recording's directory; `rr-channel-log` if unset. A recording is never overwritten |
+//! | `RR_CHANNEL_CHAOS` | `SEED`, or `SEED:LENGTH`: perturbs a run that is recorded, or one that is not, so that rare orders become likely (see below) |
 //! | `RR_CHANNEL_REPORT` | of a replay: a file to which desynchronisations are appended, and at exit the numbers of events that came about again |
 //! | `RR_CHANNEL_PROCESS` | if set, the only process (by id) that is recorded or replayed; those that it starts run as if off |
 //!
@@ -37,7 +38,15 @@
 //! what came, and [`replay_report`] has it as a value. A replay that is stuck finds
 //! out by looking at whether anybody can still move, and lets someone go live.
 //!
-//! The method is that of Tivo (Navarro Leija 2022, chapter 4), with its gaps closed
+//! **Chaos** gives threads random priorities that change at few points, and holds a thread
+//! back before its operations while one of higher priority could run (probabilistic
+//! concurrency testing, Burckhardt et al. 2010), and lets any arm of a selection win that
+//! is ready. What it makes happen could have happened without it. A seed decides on the
+//! priorities; it does not repeat a run, since the threads are still the system's. A run
+//! that was recorded in chaos is replayed like any other; in a replay the variable means
+//! nothing. `LENGTH` is about how many operations a thread performs, if that is known.
+//!
+//! The method of recording is that of Tivo (Navarro Leija 2022, chapter 4), with its gaps closed
 //! where the table says so.
 //!
 //! # Covered, and not
@@ -89,6 +98,7 @@ pub mod parking_lot;
 pub mod sync;
 pub mod thread;
 
+mod chaos;
 mod context;
 #[cfg(all(
     feature = "interpose",

@@ -2,9 +2,10 @@
 //!
 //! `RR_CHANNEL` chooses (`record`, `replay`, `off`; unset means off), and
 //! `RR_CHANNEL_LOG` names the recording's directory. A process that a tool started for
-//! its sake is told from those that it starts itself by `RR_CHANNEL_PROCESS`. Trouble with either never
-//! stops the program: a line on standard error says what was wrong, and the
-//! program runs as if off.
+//! its sake is told from those that it starts itself by `RR_CHANNEL_PROCESS`.
+//! `RR_CHANNEL_CHAOS` perturbs a run that is recorded, and one that is not: to that end it
+//! is run as if recorded, into no log. Trouble with any of them never stops the program: a
+//! line on standard error says what was wrong, and the program runs as if off.
 
 use std::env;
 use std::ffi::OsStr;
@@ -16,6 +17,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use rustc_hash::FxHashMap;
 
+use crate::chaos;
 use crate::identity::{Dti, ThreadId};
 use crate::interpose;
 use crate::log::{Recording, RecordingError, SESSION_FILE, Writer, file_name, session_header};
@@ -35,7 +37,8 @@ pub enum Mode {
 
 /// What this process does, as decided by `RR_CHANNEL` when it was first asked.
 ///
-/// [`Mode::Off`] also where recording or replay was asked for and could not start.
+/// [`Mode::Off`] also where recording or replay was asked for and could not start, and
+/// where `RR_CHANNEL_CHAOS` alone is set.
 ///
 /// ```
 /// // Documentation examples run without `RR_CHANNEL`.
@@ -44,7 +47,8 @@ pub enum Mode {
 pub fn mode() -> Mode {
     match session() {
         Session::Off => Mode::Off,
-        Session::Record(_) => Mode::Record,
+        Session::Record(recorder) if recorder.sink.is_some() => Mode::Record,
+        Session::Record(_) => Mode::Off,
         Session::Replay(_) => Mode::Replay,
     }
 }
@@ -63,7 +67,8 @@ pub(crate) fn session() -> &'static Session {
     static SESSION: OnceLock<Session> = OnceLock::new();
     SESSION.get_or_init(|| {
         interpose::link();
-        Session::start(env::var_os("RR_CHANNEL").as_deref(), &log_dir()).unwrap_or_else(|error| {
+        let (mode, seed) = (env::var_os("RR_CHANNEL"), env::var_os("RR_CHANNEL_CHAOS"));
+        Session::start(mode.as_deref(), &log_dir(), seed.as_deref()).unwrap_or_else(|error| {
             complain(&error);
             Session::Off
         })
@@ -84,6 +89,7 @@ pub(crate) fn complain(message: &dyn std::fmt::Display) {
 #[derive(Debug)]
 pub(crate) enum StartError {
     Mode(String),
+    Seed(String),
     Occupied(PathBuf),
     Create {
         dir: PathBuf,
@@ -104,6 +110,12 @@ impl fmt::Display for StartError {
                 f,
                 "unknown mode RR_CHANNEL={mode}: use record, replay or off"
             ),
+            StartError::Seed(seed) => {
+                write!(
+                    f,
+                    "RR_CHANNEL_CHAOS={seed} is no seed: use a whole number, or two as SEED:LENGTH"
+                )
+            }
             StartError::Occupied(dir) => write!(
                 f,
                 "{} already holds a recording: remove it, or name another directory in \
@@ -135,17 +147,34 @@ impl From<RecordingError> for StartError {
 }
 
 impl Session {
-    fn start(mode: Option<&OsStr>, dir: &Path) -> Result<Session, StartError> {
+    fn start(
+        mode: Option<&OsStr>,
+        dir: &Path,
+        seed: Option<&OsStr>,
+    ) -> Result<Session, StartError> {
         let meant = env::var("RR_CHANNEL_PROCESS");
         if meant.is_ok_and(|pid| pid != std::process::id().to_string()) {
             return Ok(Session::Off);
         }
-        match mode.map(|mode| mode.to_string_lossy()).as_deref() {
-            None | Some("" | "off") => Ok(Session::Off),
-            Some("record") => Recorder::create(dir).map(Session::Record),
-            Some("replay") => load(dir).map(|engine| Session::Replay(Box::new(engine))),
-            Some(other) => Err(StartError::Mode(other.to_owned())),
+        let seed = seed
+            .filter(|seed| !seed.is_empty())
+            .map(|seed| {
+                let text = seed.to_string_lossy();
+                text.parse()
+                    .map_err(|_| StartError::Seed(text.into_owned()))
+            })
+            .transpose()?;
+        let session = match mode.map(|mode| mode.to_string_lossy()).as_deref() {
+            None | Some("" | "off") if seed.is_none() => return Ok(Session::Off),
+            None | Some("" | "off") => Session::Record(Recorder::into_nowhere()),
+            Some("record") => Session::Record(Recorder::create(dir)?),
+            Some("replay") => return load(dir).map(|engine| Session::Replay(Box::new(engine))),
+            Some(other) => return Err(StartError::Mode(other.to_owned())),
+        };
+        if let Some(seed) = seed {
+            chaos::start(seed);
         }
+        Ok(session)
     }
 }
 
@@ -169,8 +198,15 @@ fn program() -> String {
 /// The recording side: where logs go, and which thread has which number.
 #[derive(Debug)]
 pub(crate) struct Recorder {
-    dir: PathBuf,
     names: Mutex<Names>,
+    /// Where the recording is; `None` if there is to be none.
+    sink: Option<Sink>,
+}
+
+/// A recording in the making.
+#[derive(Debug)]
+struct Sink {
+    dir: PathBuf,
     /// The session's file, to which a line is appended for each thread.
     session: File,
 }
@@ -199,16 +235,27 @@ impl Recorder {
         // The program may change its working directory before its next thread.
         let dir = std::path::absolute(dir).map_err(fail)?;
         Ok(Recorder {
-            dir,
             names: Mutex::default(),
-            session: file,
+            sink: Some(Sink { dir, session: file }),
         })
+    }
+
+    /// A recorder that names threads, and records nothing.
+    fn into_nowhere() -> Self {
+        sys::watch_forks();
+        Recorder {
+            names: Mutex::default(),
+            sink: None,
+        }
     }
 
     /// Numbers the calling thread; whether it can be recorded.
     pub(crate) fn register(&self, who: Who) -> (ThreadId, Dti, bool) {
         let (id, dti) = lock(&self.names).intern(who);
-        let noted = self.note(&format!("thread {} {dti}\n", id.0));
+        let Some(sink) = &self.sink else {
+            return (id, dti, false);
+        };
+        let noted = sink.note(&format!("thread {} {dti}\n", id.0));
         if let Err(error) = &noted {
             complain(&format_args!("cannot record thread {dti}: {error}"));
         }
@@ -217,19 +264,24 @@ impl Recorder {
 
     /// A thread ended that has logged nothing.
     pub(crate) fn ended(&self, id: ThreadId) {
-        // Without the line, a replay takes the thread for one that was cut off.
-        let _ = self.note(&format!("ended {}\n", id.0));
+        if let Some(sink) = &self.sink {
+            // Without the line, a replay takes the thread for one that was cut off.
+            let _ = sink.note(&format!("ended {}\n", id.0));
+        }
     }
 
+    /// Creates the log of a thread that [can be recorded](Recorder::register).
+    pub(crate) fn open_log(&self, id: ThreadId, dti: &Dti) -> io::Result<Writer> {
+        let sink = self.sink.as_ref().ok_or(io::ErrorKind::NotFound)?;
+        Writer::create(&sink.dir.join(file_name(id)), id, dti)
+    }
+}
+
+impl Sink {
     /// Appends a line, by one system call: a process that dies leaves whole lines, except
     /// perhaps for the last one.
     fn note(&self, line: &str) -> io::Result<()> {
         (&self.session).write_all(line.as_bytes())
-    }
-
-    /// Creates the log of a thread.
-    pub(crate) fn open_log(&self, id: ThreadId, dti: &Dti) -> io::Result<Writer> {
-        Writer::create(&self.dir.join(file_name(id)), id, dti)
     }
 }
 
@@ -361,8 +413,15 @@ mod tests {
 
     #[test]
     fn an_unknown_mode_is_named() {
-        let err = Session::start(Some(OsStr::new("rec")), Path::new("unused")).unwrap_err();
+        let err = Session::start(Some(OsStr::new("rec")), Path::new("unused"), None).unwrap_err();
         insta::assert_snapshot!(err, @"unknown mode RR_CHANNEL=rec: use record, replay or off; running as if off");
+    }
+
+    #[test]
+    fn what_is_no_seed_is_named() {
+        let seed = Some(OsStr::new("dice"));
+        let err = Session::start(None, Path::new("unused"), seed).unwrap_err();
+        insta::assert_snapshot!(err, @"RR_CHANNEL_CHAOS=dice is no seed: use a whole number, or two as SEED:LENGTH; running as if off");
     }
 
     #[test]

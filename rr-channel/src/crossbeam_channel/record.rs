@@ -16,6 +16,7 @@ use std::time::Instant;
 use ::crossbeam_channel as raw;
 use raw::{RecvError, RecvTimeoutError, SendError, TryRecvError};
 
+use crate::chaos;
 use crate::context;
 use crate::identity::ChannelId;
 use crate::log::{Event, Op, Outcome};
@@ -28,7 +29,7 @@ pub(super) struct Shared {
     id: ChannelId,
     /// The number of the next message, in a channel where senders wait for room.
     slots: Option<Slots>,
-    /// Whether sends have nothing to log but refusals.
+    /// Whether sends have nothing to log but refusals, and nothing else to do.
     silent: bool,
 }
 
@@ -45,7 +46,8 @@ impl Shared {
         Arc::new(Shared {
             id: context::next_channel(),
             slots,
-            silent: capacity.is_none(),
+            // Under chaos, also these sends are held back.
+            silent: capacity.is_none() && !chaos::is_on(),
         })
     }
 
@@ -115,7 +117,7 @@ pub(super) enum NotSent<T> {
 }
 
 impl<T> Sender<T> {
-    /// Whether sends have nothing to log but refusals.
+    /// Whether sends have nothing to log but refusals, and nothing else to do.
     #[inline]
     pub(super) fn is_silent(&self) -> bool {
         self.shared.silent
@@ -133,6 +135,7 @@ impl<T> Sender<T> {
     }
 
     pub(super) fn send(&self, op: Op, value: T, native: Native) -> Result<(), NotSent<T>> {
+        chaos::point();
         let tag = context::next_tag();
         let stamped = Stamped { tag, value };
         let sent = if self.shared.is_ordered() {
@@ -281,10 +284,44 @@ fn receive<M>(raw: &raw::Receiver<M>, native: Native) -> Result<M, (TryRecvError
     }
 }
 
+/// As [`receive`]; under chaos, of several receivers that wait for a message the one may
+/// have it that may run, and not the one that has waited for longest.
+fn receive_in_chaos<M>(
+    raw: &raw::Receiver<M>,
+    native: Native,
+) -> Result<M, (TryRecvError, Outcome)> {
+    chaos::point();
+    // Without capacity, nobody meets a receiver that only looks.
+    if !chaos::is_on() || raw.capacity() == Some(0) {
+        return receive(raw, native);
+    }
+    loop {
+        let found = receive(raw, Native::Try);
+        if !matches!(found, Err((TryRecvError::Empty, _))) || matches!(native, Native::Try) {
+            return found;
+        }
+        let mut ready = raw::Select::new();
+        ready.recv(raw);
+        match native {
+            Native::Until(deadline) if ready.ready_deadline(deadline).is_err() => {
+                return receive(raw, native);
+            }
+            Native::Until(_) => {}
+            Native::Block | Native::Try => {
+                ready.ready();
+            }
+        }
+        chaos::point();
+    }
+}
+
 impl<T> Receiver<T> {
     /// A blocking receive.
     #[inline(always)]
     pub(super) fn recv_blocking(&self) -> Result<T, RecvError> {
+        if chaos::is_on() {
+            return self.recv(Op::Recv, Native::Block).map_err(|_| RecvError);
+        }
         match self.raw.recv() {
             Ok(Stamped { tag, value }) => {
                 self.shared.log_message(Op::Recv, tag);
@@ -299,7 +336,7 @@ impl<T> Receiver<T> {
 
     #[inline]
     pub(super) fn recv(&self, op: Op, native: Native) -> Result<T, TryRecvError> {
-        match receive(&self.raw, native) {
+        match receive_in_chaos(&self.raw, native) {
             Ok(Stamped { tag, value }) => {
                 self.shared.log_message(op, tag);
                 Ok(value)
@@ -314,7 +351,7 @@ impl<T> Receiver<T> {
 
 impl<T> Timer<T> {
     pub(super) fn recv(&self, op: Op, native: Native) -> Result<T, TryRecvError> {
-        match receive(&self.raw, native) {
+        match receive_in_chaos(&self.raw, native) {
             Ok(when) => {
                 self.shared.log(op, Outcome::Tick);
                 Ok(when)

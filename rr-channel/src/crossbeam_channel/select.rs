@@ -11,6 +11,7 @@ use raw::{
 
 use super::channel::{Receiver, ReceiverKind, Sender, SenderKind};
 use super::record::{self, Shared, deadline_after};
+use crate::chaos;
 use crate::context;
 use crate::log::{Event, Op, Outcome};
 use crate::replay::{Arm, Got, Native, Pick, engine};
@@ -46,6 +47,7 @@ use SelectKind as K;
 #[derive(Clone)]
 struct Recorded<'a> {
     raw: raw::Select<'a>,
+    biased: bool,
     arms: Vec<RecordedArm<'a>>,
 }
 
@@ -57,7 +59,13 @@ struct RecordedArm<'a> {
     /// The channel, if its sends are ordered and this is one.
     ordered: Option<&'a Shared>,
     sends: bool,
+    /// The channel has no capacity.
+    meets: bool,
 }
+
+/// An operation that was selected: its index, and the number of its send in the channel's
+/// order.
+type Picked<'a> = (usize, raw::SelectedOperation<'a>, u64);
 
 /// A selection that is replayed.
 #[derive(Clone)]
@@ -107,6 +115,7 @@ impl<'a> Select<'a> {
             Session::Off => K::Raw(raw()),
             Session::Record(_) => K::Recorded(Recorded {
                 raw: raw(),
+                biased,
                 arms: Vec::new(),
             }),
             Session::Replay(_) => K::Replayed(Replayed {
@@ -288,6 +297,7 @@ impl<'a> Select<'a> {
         match &mut self.0 {
             K::Raw(select) => Some(select.ready()),
             K::Recorded(select) => {
+                chaos::point();
                 let index = ready(&mut select.raw, native);
                 log_choice(op, index);
                 index
@@ -322,6 +332,16 @@ fn log_choice(op: Op, index: Option<usize>) {
     });
 }
 
+impl<'a> RecordedArm<'a> {
+    /// Selects this operation if it is ready, under its channel's order.
+    fn attempt(&mut self) -> Option<(raw::SelectedOperation<'a>, u64)> {
+        let mut order = self.ordered.and_then(Shared::order);
+        let operation = self.alone.try_select().ok()?;
+        let slot = order.as_deref_mut().map_or(0, record::next);
+        Some((operation, slot))
+    }
+}
+
 impl<'a> Recorded<'a> {
     fn send<T>(&mut self, s: &'a record::Sender<T>) -> usize {
         let mut alone = raw::Select::new();
@@ -333,6 +353,7 @@ impl<'a> Recorded<'a> {
             alone,
             ordered,
             sends: true,
+            meets: s.raw.capacity() == Some(0),
         });
         index
     }
@@ -346,12 +367,15 @@ impl<'a> Recorded<'a> {
             alone,
             ordered: None,
             sends: false,
+            meets: r.capacity() == Some(0),
         });
         index
     }
 
     fn select(&mut self, op: Op, native: Native) -> Option<SelectedOperation<'a>> {
-        let picked = if self.arms.iter().any(|arm| arm.ordered.is_some()) {
+        let picked = if let Some(picked) = self.select_in_chaos(native) {
+            picked
+        } else if self.arms.iter().any(|arm| arm.ordered.is_some()) {
             self.select_in_order(native)
         } else {
             match native {
@@ -377,19 +401,46 @@ impl<'a> Recorded<'a> {
 
     /// Selects where a send takes its number in its channel's order: whichever is
     /// ready is attempted alone, under that order.
-    fn select_in_order(
-        &mut self,
-        native: Native,
-    ) -> Option<(usize, raw::SelectedOperation<'a>, u64)> {
+    fn select_in_order(&mut self, native: Native) -> Option<Picked<'a>> {
         loop {
             let index = ready(&mut self.raw, native)?;
             let Some(arm) = self.arms.iter_mut().find(|arm| arm.index == index) else {
                 continue;
             };
-            let mut order = arm.ordered.and_then(Shared::order);
-            if let Ok(operation) = arm.alone.try_select() {
-                let slot = order.as_deref_mut().map_or(0, record::next);
+            if let Some((operation, slot)) = arm.attempt() {
                 return Some((index, operation, slot));
+            }
+        }
+    }
+
+    /// Under chaos, any operation that is ready may be selected (upstream's own choice
+    /// among them is much the same in every run), once the thread may run. `None` if it
+    /// has to be selected as ever.
+    fn select_in_chaos(&mut self, native: Native) -> Option<Option<Picked<'a>>> {
+        let count = self.arms.len();
+        if !chaos::is_on() || count == 0 {
+            return None;
+        }
+        loop {
+            chaos::point();
+            let first = match self.biased {
+                true => 0,
+                false => (chaos::dice() % count as u64) as usize,
+            };
+            let picked = (0..count).find_map(|offset| {
+                let arm = &mut self.arms[(first + offset) % count];
+                let (operation, slot) = arm.attempt()?;
+                Some((arm.index, operation, slot))
+            });
+            if picked.is_some() {
+                return Some(picked);
+            }
+            // Without capacity, nobody meets a thread that only looks.
+            if self.arms.iter().any(|arm| arm.meets) {
+                return None;
+            }
+            if ready(&mut self.raw, native).is_none() {
+                return Some(None);
             }
         }
     }

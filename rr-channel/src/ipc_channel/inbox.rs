@@ -28,6 +28,7 @@ use serde::de::DeserializeOwned;
 
 use super::now::{ELSEWHERE, Foreign, Now, log, message, now};
 use super::wire::{Arrival, Packet};
+use crate::chaos;
 use crate::identity::ChannelId;
 use crate::log::{Op, Outcome};
 use crate::replay::{Engine, Expected, Native, Source};
@@ -194,7 +195,10 @@ impl<R: Receive> Place<'_, R> {
     ) -> Result<R::Item, TryRecvError> {
         match now() {
             Now::Off => self.natively(native, timeout),
-            Now::Record => self.record(op, native, timeout),
+            Now::Record => {
+                chaos::point();
+                self.record(op, native, timeout)
+            }
             Now::Replay(engine) => self.replay(engine, op, native, timeout),
         }
     }

@@ -20,6 +20,7 @@ use super::now::{ELSEWHERE, Foreign, Now, log, message, now};
 use super::opaque::OpaqueIpcReceiver;
 use super::typed::{IpcReceiver, until};
 use super::wire::{Arrival, Packet, Untyped};
+use crate::chaos;
 use crate::identity::ChannelId;
 use crate::log::{Event, Op, Outcome};
 use crate::replay::{Engine, Expected, Listening, Native, Source};
@@ -201,7 +202,10 @@ impl IpcReceiverSet {
                 let found = self.natively(native, timeout)?;
                 Ok(found.into_iter().map(plain).collect())
             }
-            Now::Record => self.record(op, native, timeout),
+            Now::Record => {
+                chaos::point();
+                self.record(op, native, timeout)
+            }
             Now::Replay(engine) => self.replay(engine, op, native, timeout),
         }
     }

@@ -18,6 +18,7 @@ use super::opaque::{OpaqueIpcReceiver, OpaqueIpcSender};
 use super::set;
 use super::wire::{Arrival, Handle, Kind, Outgoing, Packet, Read, other_kind};
 use super::wire::{read_handle, write_handle};
+use crate::chaos;
 use crate::context;
 use crate::identity::ChannelId;
 use crate::log::{Op, Outcome};
@@ -69,6 +70,7 @@ pub(super) fn send(
     if let Now::Off = now {
         return send(None);
     }
+    chaos::point();
     let tag = context::next_tag();
     set::sends_here(id);
     let result = send(Some(tag));

@@ -3,6 +3,7 @@
 use std::thread;
 use std::time::Instant;
 
+use crate::chaos;
 use crate::context;
 use crate::log::{Event, Op, Outcome};
 use crate::order::Order;
@@ -18,6 +19,7 @@ pub(super) fn acquire(order: &Order, op: Op, count: Count, lock: impl FnOnce()) 
     match session() {
         Session::Off => lock(),
         Session::Record(_) => {
+            chaos::point();
             lock();
             count(order, op);
         }
@@ -43,6 +45,7 @@ pub(super) fn attempt(
     match session() {
         Session::Off => try_lock(),
         Session::Record(_) => {
+            chaos::point();
             let acquired = try_lock();
             if acquired {
                 count(order, op);
@@ -80,6 +83,7 @@ pub(super) fn observe(op: Op, look: impl Fn() -> u64) -> u64 {
     match session() {
         Session::Off => look(),
         Session::Record(_) => {
+            chaos::point();
             let value = look();
             log(op, Outcome::Value(value));
             value

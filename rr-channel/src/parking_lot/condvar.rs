@@ -16,6 +16,7 @@ use parking_lot_core::{DEFAULT_PARK_TOKEN, DEFAULT_UNPARK_TOKEN};
 
 use super::acquire::{acquire, log};
 use super::{MutexGuard, RawMutex};
+use crate::chaos;
 use crate::log::{Op, Outcome};
 use crate::order::Order;
 use crate::replay::{Native, Woken};
@@ -75,7 +76,10 @@ impl Condvar {
     fn notify(&self, wake: impl FnOnce(usize) -> usize) -> usize {
         match session() {
             Session::Off => {}
-            Session::Record(_) => self.last.set(Signal::next()),
+            Session::Record(_) => {
+                chaos::point();
+                self.last.set(Signal::next());
+            }
             Session::Replay(engine) => engine.signal(),
         }
         let woken = if self.waiters.load(Ordering::Relaxed) == 0 {

@@ -6,6 +6,7 @@ use ::parking_lot as raw;
 use raw::OnceState;
 
 use super::acquire::log;
+use crate::chaos;
 use crate::log::{Op, Outcome};
 use crate::replay::{Engine, OnceTurn};
 use crate::session::{Session, session};
@@ -47,6 +48,7 @@ impl Once {
         match session() {
             Session::Off => self.raw.state(),
             Session::Record(_) => {
+                chaos::point();
                 let state = self.raw.state();
                 let number = STATES.iter().position(|known| *known == state);
                 log(Op::IsCompleted, Outcome::Value(number.unwrap_or(0) as u64));

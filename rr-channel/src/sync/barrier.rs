@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync;
 
 use super::PoisonError;
+use crate::chaos;
 use crate::log::Op;
 use crate::order::Order;
 use crate::session::{Session, session};
@@ -63,6 +64,7 @@ impl Barrier {
             engine.await_count(&self.order, arrivals.next_multiple_of(size));
             return BarrierWaitResult(arrivals.is_multiple_of(size));
         }
+        chaos::point();
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if matches!(session(), Session::Record(_)) {
             self.order.took(Op::Arrive);

@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use super::{LockResult, MutexGuard, PoisonError, WaitTimeoutResult, log};
+use crate::chaos;
 use crate::log::{Op, Outcome};
 use crate::replay::{Native, Woken};
 use crate::session::{Session, session};
@@ -212,7 +213,10 @@ impl Condvar {
     fn signal(&self) {
         match session() {
             Session::Off => {}
-            Session::Record(_) => self.last.set(Signal::next()),
+            Session::Record(_) => {
+                chaos::point();
+                self.last.set(Signal::next());
+            }
             Session::Replay(engine) => engine.signal(),
         }
     }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 
 use super::{LockResult, TryLockError, TryLockResult, attempted, map, observed, try_map};
+use crate::chaos;
 use crate::log::Op;
 use crate::order::Order;
 use crate::replay::{Engine, Turn};
@@ -60,6 +61,7 @@ impl<T: ?Sized> Mutex<T> {
         match session() {
             Session::Off => self.guard(self.raw.lock()),
             Session::Record(_) => {
+                chaos::point();
                 let raw = self.raw.lock();
                 self.order.took(Op::Lock);
                 self.guard(raw)
@@ -78,6 +80,7 @@ impl<T: ?Sized> Mutex<T> {
         match session() {
             Session::Off => try_map(self.raw.try_lock(), guard),
             Session::Record(_) => {
+                chaos::point();
                 let raw = self.raw.try_lock();
                 attempted(&raw, Op::TryLock, || self.order.took(Op::TryLock));
                 try_map(raw, guard)

@@ -6,6 +6,7 @@ use std::sync;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{OnceState, log, observed};
+use crate::chaos;
 use crate::log::{Op, Outcome};
 use crate::order::Order;
 use crate::replay::{Engine, OnceTurn};
@@ -177,6 +178,7 @@ impl Attempts {
                 log(Op::CallOnce, outcome);
             }
         }
+        chaos::point();
         let state = Call {
             began: Cell::new(false),
             returned: Cell::new(false),

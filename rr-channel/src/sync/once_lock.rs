@@ -5,6 +5,7 @@ use std::sync;
 
 use super::observed;
 use super::once::Attempts;
+use crate::chaos;
 use crate::log::Op;
 use crate::replay::OnceTurn;
 use crate::session::{Session, session};
@@ -40,6 +41,7 @@ impl<T> OnceLock<T> {
         match session() {
             Session::Off => self.raw.get(),
             Session::Record(_) => {
+                chaos::point();
                 let value = self.raw.get();
                 observed(Op::IsCompleted, value.is_some());
                 value

@@ -5,6 +5,7 @@ use std::fmt;
 use super::{
     LockResult, RwLockReadGuard, RwLockWriteGuard, TryLockError, TryLockResult, attempted, observed,
 };
+use crate::chaos;
 use crate::log::Op;
 use crate::order::Order;
 use crate::replay::{Engine, Turn};
@@ -61,6 +62,7 @@ impl<T: ?Sized> RwLock<T> {
         match session() {
             Session::Off => self.raw.read(),
             Session::Record(_) => {
+                chaos::point();
                 let guard = self.raw.read();
                 self.order.shared(Op::Read);
                 guard
@@ -80,6 +82,7 @@ impl<T: ?Sized> RwLock<T> {
         match session() {
             Session::Off => self.raw.try_read(),
             Session::Record(_) => {
+                chaos::point();
                 let guard = self.raw.try_read();
                 attempted(&guard, Op::TryRead, || self.order.shared(Op::TryRead));
                 guard
@@ -102,6 +105,7 @@ impl<T: ?Sized> RwLock<T> {
         match session() {
             Session::Off => self.raw.write(),
             Session::Record(_) => {
+                chaos::point();
                 let guard = self.raw.write();
                 self.order.took(Op::Write);
                 guard
@@ -121,6 +125,7 @@ impl<T: ?Sized> RwLock<T> {
         match session() {
             Session::Off => self.raw.try_write(),
             Session::Record(_) => {
+                chaos::point();
                 let guard = self.raw.try_write();
                 attempted(&guard, Op::TryWrite, || self.order.took(Op::TryWrite));
                 guard

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{Child, Result, ThreadId};
+use crate::chaos;
 use crate::context;
 use crate::identity::Dti;
 use crate::log::{Event, Op, Outcome};
@@ -41,6 +42,7 @@ impl Thread {
         match session() {
             Session::Off => {}
             Session::Record(_) => {
+                chaos::point();
                 if let Some(unparked) = &self.unparked {
                     unparked.set(Signal::next());
                 }
@@ -113,6 +115,7 @@ pub fn park() {
     match session() {
         Session::Off => std::thread::park(),
         Session::Record(_) => {
+            chaos::point();
             std::thread::park();
             woken(Op::Park, false);
         }
@@ -131,6 +134,7 @@ pub fn park_timeout(dur: Duration) {
     match session() {
         Session::Off => std::thread::park_timeout(dur),
         Session::Record(_) => {
+            chaos::point();
             std::thread::park_timeout(dur);
             woken(Op::ParkTimeout, true);
         }
@@ -166,6 +170,7 @@ fn finished(thread: Option<&Dti>, is_finished: impl Fn() -> bool) -> bool {
     match (session(), thread) {
         (Session::Off, _) | (_, None) => is_finished(),
         (Session::Record(_), _) => {
+            chaos::point();
             let finished = is_finished();
             context::log(Event {
                 op: Op::IsFinished,

@@ -25,6 +25,7 @@ pub use std::thread::{
 
 pub use self::handle::{JoinHandle, ScopedJoinHandle, Thread, current, park, park_timeout};
 pub use self::scope::{Scope, scope};
+use crate::chaos;
 use crate::context;
 use crate::identity::Dti;
 use crate::interpose::without_seats;
@@ -53,11 +54,16 @@ fn next_child() -> Child {
 impl Child {
     /// Has `spawn` spawn a thread that runs `f` and knows who it is.
     fn spawn<F, R>(self, f: F, spawn: impl FnOnce(Told<F>) -> R) -> (R, Child) {
+        if let Some(dti) = &self.dti {
+            chaos::expect(dti);
+        }
         let told = Told {
             child: self.clone(),
             f,
         };
-        (without_seats(|| spawn(told)), self)
+        let made = without_seats(|| spawn(told));
+        chaos::created();
+        (made, self)
     }
 }
 

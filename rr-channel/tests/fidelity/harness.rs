@@ -31,6 +31,7 @@ impl Run {
             .env("RR_CHANNEL_TEST_PROGRAM", program)
             .env_remove("RR_CHANNEL")
             .env_remove("RR_CHANNEL_LOG")
+            .env_remove("RR_CHANNEL_CHAOS")
             .env_remove("DIVERGE");
         Start(command)
     }
@@ -79,8 +80,18 @@ pub(crate) fn replay(program: &str, dir: &Path) -> Run {
         .finish()
 }
 
-/// Several recordings of `program`, each replayed several times: every replay has
-/// its recording's outcome, and used its whole log without a desynchronisation.
+/// A recording of a run that is perturbed.
+pub(crate) fn record_in_chaos(program: &str, dir: &Path, seed: u32) -> Run {
+    Run::of(program)
+        .env("RR_CHANNEL", "record")
+        .env("RR_CHANNEL_LOG", dir)
+        .env("RR_CHANNEL_CHAOS", seed.to_string())
+        .finish()
+}
+
+/// Several recordings of `program`, every other one of them in chaos, each replayed
+/// several times: every replay has its recording's outcome, and used its whole log
+/// without a desynchronisation.
 ///
 /// How often is set by `RR_CHANNEL_TEST_RUNS` (recordings by replays of each).
 pub(crate) fn check(program: &str) {
@@ -90,9 +101,12 @@ pub(crate) fn check(program: &str) {
         .and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)))
         .unwrap_or((2, 3));
     let mut outcomes = HashSet::new();
-    for _ in 0..recordings {
+    for number in 0..recordings {
         let dir = tempfile::tempdir().unwrap();
-        let recorded = record(program, dir.path());
+        let recorded = match number % 2 {
+            0 => record(program, dir.path()),
+            _ => record_in_chaos(program, dir.path(), number),
+        };
         assert!(recorded.status.success(), "{}", recorded.stderr);
         assert!(!recorded.outcome.is_empty());
         for _ in 0..replays {

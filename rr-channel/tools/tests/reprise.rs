@@ -283,6 +283,18 @@ fn a_project_is_recorded_and_replayed_as_it_is() {
     let list = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(list.lines().count(), 3, "{list}");
 
+    // Chaos makes either message the first.
+    let in_chaos = [&["test", "--chaos"][..], &flaky].concat();
+    for variable in ["WANT_ZERO", "WANT_ONE"] {
+        let output = project
+            .reprise(&in_chaos)
+            .env(variable, "1")
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(101), "{}", stderr(&output));
+        assert!(stderr(&output).contains(" (chaos "), "{}", stderr(&output));
+    }
+
     // Processes that a test starts are left alone, in both modes.
     run(&mut project.reprise(&["test", "-q", "--", "--exact", "tests::with_a_child"]));
     run(&mut project.reprise(&["replay"]));

@@ -2,6 +2,7 @@
 //!
 //! ```console
 //! $ cargo reprise test --until failure -- flaky_test    # records; keeps the run that fails
+//! $ cargo reprise test --until failure --chaos          # the same, with rare orders made likely
 //! $ cargo reprise replay --times 100                    # that run again, a hundred times
 //! ```
 //!
@@ -24,6 +25,7 @@
 //! changed for.
 
 mod cargo;
+mod chaos;
 mod cli;
 mod patch;
 mod record;

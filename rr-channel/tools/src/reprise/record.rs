@@ -6,6 +6,7 @@ use std::fs;
 use anyhow::{Context, ensure};
 
 use super::cargo::{Project, Shared};
+use super::chaos::{Chaos, Seeds};
 use super::runner::{self, Mode};
 use super::store::{Call, Ending, Entry, Store};
 use crate::counted;
@@ -19,6 +20,15 @@ pub(super) struct Args {
     /// The most runs with --until
     #[arg(long, value_name = "N", default_value_t = 1000)]
     at_most: u32,
+    /// Make orders likely that are rare; each run has a seed of its own, or the next one
+    #[arg(
+        long,
+        value_name = "SEED",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = ""
+    )]
+    chaos: Option<Seeds>,
     /// Options of cargo, and of the program after `--`
     #[arg(
         trailing_var_arg = true,
@@ -57,19 +67,22 @@ pub(super) fn run(subcommand: &str, args: &Args) -> anyhow::Result<Ending> {
     }
     let store = Store::below(&project.dir);
     let mut runs = 0;
+    let mut length = None;
     loop {
         runs += 1;
+        let chaos = args.chaos.map(|seeds| seeds.nth(runs, length));
         let entry = store.create()?;
         let mut call = Call {
             subcommand: subcommand.to_owned(),
             args: args.cargo.clone(),
             dir: env::current_dir().context("cannot tell the current directory")?,
+            chaos,
             ending: None,
         };
         entry.set_call(&call)?;
         let scratch = entry.dir.join("scratch");
         fs::create_dir(&scratch)?;
-        let runner = runner::arguments(Mode::Record, &entry.dir, &scratch, 1)?;
+        let runner = runner::arguments(Mode::Record, &entry.dir, &scratch, 1, chaos)?;
         let status = project.run(&patched, subcommand, &rest, &runner)?.status();
         let ending = runner::end(status)?;
         fs::remove_dir_all(&scratch)?;
@@ -87,6 +100,9 @@ pub(super) fn run(subcommand: &str, args: &Args) -> anyhow::Result<Ending> {
         }
         match args.until {
             Some(until) if !until.is(ending) => {
+                if chaos.is_some() {
+                    length = Some(entry.size()?.most);
+                }
                 fs::remove_dir_all(&entry.dir)?;
                 ensure!(
                     runs < args.at_most,
@@ -99,14 +115,14 @@ pub(super) fn run(subcommand: &str, args: &Args) -> anyhow::Result<Ending> {
                 );
             }
             _ => {
-                tell(&entry, ending, runs)?;
+                tell(&entry, ending, runs, chaos)?;
                 return Ok(ending);
             }
         }
     }
 }
 
-fn tell(entry: &Entry, ending: Ending, runs: u32) -> anyhow::Result<()> {
+fn tell(entry: &Entry, ending: Ending, runs: u32, chaos: Option<Chaos>) -> anyhow::Result<()> {
     let size = entry.size()?;
     let number = entry.number;
     let of_runs = if runs > 1 {
@@ -114,14 +130,15 @@ fn tell(entry: &Entry, ending: Ending, runs: u32) -> anyhow::Result<()> {
     } else {
         String::new()
     };
+    let in_chaos = chaos.map_or_else(String::new, |chaos| format!(" (chaos {chaos})"));
     if size.processes == 0 {
         eprintln!(
-            "reprise: recording {number}{of_runs}: {ending}; no process used a channel, \
+            "reprise: recording {number}{of_runs}{in_chaos}: {ending}; no process used a channel, \
              so there is nothing to replay"
         );
     } else {
         eprintln!(
-            "reprise: recording {number}{of_runs}: {ending}; {} of {} in {}; \
+            "reprise: recording {number}{of_runs}{in_chaos}: {ending}; {} of {} in {}; \
              `cargo reprise replay {number}` runs it again",
             counted(size.events, "event"),
             counted(size.threads, "thread"),

@@ -75,7 +75,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Ending> {
 
     let scratch = here.dir.join(format!("replay-{}", std::process::id()));
     fs::create_dir_all(&scratch)?;
-    let runner = runner::arguments(Mode::Replay, &entry.dir, &scratch, args.times)?;
+    let runner = runner::arguments(Mode::Replay, &entry.dir, &scratch, args.times, None)?;
     let status = project
         .run(&patched, &call.subcommand, &rest, &runner)?
         .status();

@@ -18,6 +18,7 @@ use rustix::process::{Resource, Rlimit, Signal, getpid, kill_process, setrlimit}
 use serde::{Deserialize, Serialize};
 
 use super::cargo::CHANNEL;
+use super::chaos::Chaos;
 use super::store::{self, Ending, Process};
 
 /// What to do with an executable.
@@ -30,6 +31,9 @@ pub(super) enum Mode {
 /// The runner's command line, which [`arguments`](Runner::arguments) makes.
 #[derive(Debug, clap::Args)]
 pub(super) struct Runner {
+    /// What chaos to record in: a seed, and perhaps a length.
+    #[arg(long)]
+    chaos: Option<Chaos>,
     mode: Mode,
     /// The recording's directory.
     recording: PathBuf,
@@ -81,6 +85,7 @@ pub(super) fn arguments(
     recording: &Path,
     scratch: &Path,
     times: u64,
+    chaos: Option<Chaos>,
 ) -> anyhow::Result<Vec<String>> {
     let program = env::current_exe().context("cannot tell where this program is")?;
     let mode = match mode {
@@ -91,14 +96,15 @@ pub(super) fn arguments(
         Some(text) => Ok(text.to_owned()),
         None => bail!("{} is no UTF-8, as cargo's options must be", path.display()),
     };
-    Ok(vec![
-        text(&program)?,
-        "runner".to_owned(),
+    let mut arguments = vec![text(&program)?, "runner".to_owned()];
+    arguments.extend(chaos.map(|chaos| format!("--chaos={chaos}")));
+    arguments.extend([
         mode.to_owned(),
         text(recording)?,
         text(scratch)?,
         times.to_string(),
-    ])
+    ]);
+    Ok(arguments)
 }
 
 /// Runs the executable.
@@ -189,7 +195,11 @@ fn record(runner: &Runner, dir: &Path) -> anyhow::Result<Ending> {
         ending: None,
     };
     store::write(&file, &process)?;
-    let ending = end(meant(runner, "record", &store::log_dir(dir)).status())?;
+    let mut command = meant(runner, "record", &store::log_dir(dir));
+    if let Some(chaos) = runner.chaos {
+        command.env("RR_CHANNEL_CHAOS", chaos.to_string());
+    }
+    let ending = end(command.status())?;
     process.ending = Some(ending);
     store::write(&file, &process)?;
     Ok(ending)

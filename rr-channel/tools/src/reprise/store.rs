@@ -18,6 +18,8 @@ use serde::{Deserialize, Serialize};
 
 use rr_channel::log::Recording as Log;
 
+use super::chaos::Chaos;
+
 /// How a process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -46,6 +48,9 @@ pub(super) struct Call {
     pub(super) args: Vec<String>,
     /// The directory in which it was called.
     pub(super) dir: PathBuf,
+    /// The chaos in which it ran, if any.
+    #[serde(default)]
+    pub(super) chaos: Option<Chaos>,
     /// How it ended; `None` while it runs, or if it was cut off.
     pub(super) ending: Option<Ending>,
 }
@@ -69,6 +74,8 @@ pub(super) struct Size {
     pub(super) processes: u64,
     pub(super) threads: u64,
     pub(super) events: u64,
+    /// Of the thread with the most.
+    pub(super) most: u64,
     pub(super) bytes: u64,
 }
 
@@ -190,10 +197,13 @@ impl Entry {
                 let log = recording.log(thread)?;
                 size.threads += 1;
                 size.bytes += log.body_len() as u64;
+                let mut events = 0;
                 for event in log.events() {
                     event.with_context(|| format!("the log of {}", thread.dti))?;
-                    size.events += 1;
+                    events += 1;
                 }
+                size.events += events;
+                size.most = size.most.max(events);
             }
         }
         Ok(size)
