@@ -55,6 +55,12 @@ pub(crate) fn ignore_terminal_signals() {
     }
 }
 
+/// A file in memory.
+pub(crate) fn memory(name: &std::ffi::CStr) -> std::io::Result<std::fs::File> {
+    let fd = rustix::fs::memfd_create(name, rustix::fs::MemfdFlags::CLOEXEC)?;
+    Ok(fd.into())
+}
+
 /// A file in memory that can be executed.
 pub(crate) fn executable_memory(name: &std::ffi::CStr) -> std::io::Result<std::fs::File> {
     use std::os::fd::FromRawFd;

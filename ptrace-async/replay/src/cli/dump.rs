@@ -40,8 +40,7 @@ pub(super) fn dump(args: &Args) -> anyhow::Result<ExitCode> {
     let (directory, _) = Directory::open(places::find(args.trace.as_deref())?)?;
     let mut reader = Reader::open(&directory)?;
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
-    let mut number = 0_u64;
-    for record in reader.by_ref() {
+    for (number, record) in reader.by_ref().enumerate() {
         let record = record?;
         let shown = args.task.is_none_or(|task| record.task.0 == task);
         if shown && args.json {
@@ -50,7 +49,6 @@ pub(super) fn dump(args: &Args) -> anyhow::Result<ExitCode> {
         } else if shown {
             writeln!(out, "{number:>8} {:>4} {}", record.task.0, line(&record))?;
         }
-        number += 1;
     }
     if let Some(Tail::Cut(bytes)) = reader.tail() {
         writeln!(out, "(cut short: {bytes} bytes of a block follow)")?;
@@ -81,7 +79,8 @@ fn line(record: &Record) -> String {
             let more = match &done.more {
                 More::Nothing => String::new(),
                 More::Output { stream, .. } => format!(", to stream {stream}"),
-                More::Mapped(file) => format!(", file {}", file.0),
+                More::Mapped { file, shared: false } => format!(", file {}", file.0),
+                More::Mapped { file, shared: true } => format!(", file {}, shared", file.0),
                 More::State(state) => format!(", goes on at {:#x}", ip(&state.registers)),
             };
             format!("  = {}, {bytes} bytes{more}", done.value)
@@ -110,6 +109,13 @@ fn line(record: &Record) -> String {
             } else {
                 ""
             }
+        ),
+        Event::FileChanged(changed) => format!(
+            "file {} has {} bytes, {} of them new at {}",
+            changed.number.0,
+            changed.size,
+            changed.bytes.len(),
+            changed.offset
         ),
         Event::Digest(digest) => format!("memory {digest:016x}"),
         Event::Joined(group) => format!("shares memory with group {}", group.0),
@@ -162,7 +168,11 @@ pub(super) fn stats(args: &StatsArgs) -> anyhow::Result<ExitCode> {
                 stats.files += 1;
                 stats.files_stored += u64::from(file.stored.is_some());
             }
-            Event::Started(_) | Event::Exit(_) | Event::Digest(_) | Event::Joined(_) => {}
+            Event::Started(_)
+            | Event::Exit(_)
+            | Event::Digest(_)
+            | Event::Joined(_)
+            | Event::FileChanged(_) => {}
         }
     }
     stats.blocks = reader.blocks();

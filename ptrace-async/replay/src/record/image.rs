@@ -50,7 +50,7 @@ pub(super) fn capture(
             None
         } else {
             let open = open_path(pid, area);
-            Some((session.file(task, &open, &area.name)?.0, area.offset))
+            Some((session.file(task, &open, &area.name, false)?.0, area.offset))
         };
         let writable = i32::from(area.prot) & libc::PROT_WRITE != 0;
         if stack {

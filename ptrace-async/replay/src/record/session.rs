@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 use super::group::Group;
 use super::stdio::Stdio;
 use crate::os;
-use crate::trace::event::{Ending, FileNumber};
+use crate::trace::event::{Ending, FileChanged, FileNumber};
 use crate::trace::files::Files;
 use crate::trace::{Directory, Error, Event, Record, Task, Writer};
 
@@ -124,8 +124,19 @@ impl Session {
 
     /// The number of a file that is open at `open`, and whether it belongs to the system,
     /// so that nobody writes it.
-    pub(super) fn file(&self, task: Task, open: &Path, path: &[u8]) -> Option<(FileNumber, bool)> {
-        let numbered = self.files.borrow_mut().number(&self.directory, open, path);
+    pub(super) fn file(
+        &self,
+        task: Task,
+        open: &Path,
+        path: &[u8],
+        shared: bool,
+    ) -> Option<(FileNumber, bool)> {
+        let mut files = self.files.borrow_mut();
+        let numbered = if shared {
+            files.shared(&self.directory, open, path)
+        } else {
+            files.number(&self.directory, open, path)
+        };
         match numbered {
             Ok(numbered) => {
                 if let Some(file) = numbered.new {
@@ -137,6 +148,32 @@ impl Session {
                 self.fail(error);
                 None
             }
+        }
+    }
+
+    /// Whether a file is mapped by those who share it.
+    pub(super) fn is_shared(&self, open: &Path) -> bool {
+        self.files.borrow().find_shared(open).is_some()
+    }
+
+    /// What a call may have changed of a file that is mapped by those who share it: all
+    /// that is there from `offset` on, `length` bytes.
+    pub(super) fn file_changed(&self, task: Task, open: &Path, offset: u64, length: u64) {
+        use std::os::unix::fs::FileExt;
+        let files = self.files.borrow();
+        let Some((number, file)) = files.find_shared(open) else {
+            return;
+        };
+        let size = file.metadata().map_or(0, |metadata| metadata.len());
+        let mut bytes = vec![0; length.min(size.saturating_sub(offset)) as usize];
+        if file.read_exact_at(&mut bytes, offset).is_ok() {
+            let changed = FileChanged {
+                number,
+                size,
+                offset,
+                bytes,
+            };
+            self.log(task, Event::FileChanged(changed));
         }
     }
 

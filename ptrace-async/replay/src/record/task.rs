@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use ptrace_async::event::Tid;
@@ -259,6 +260,11 @@ impl Recorded {
                 return self.answer(tracee, value, Vec::new()).into();
             }
         }
+        if let Some(reason) = unmappable(&tracee, &invocation) {
+            self.session.refuse("mmap", reason);
+            let value = -i64::from(libc::ENODEV);
+            return self.answer(tracee, value, Vec::new()).into();
+        }
         if self.session.digests && invocation.nr == libc::SYS_exit_group as u64 {
             self.digest(&tracee);
         }
@@ -371,6 +377,9 @@ impl Recorded {
                 keep(&tracee, range.start, range.len, &mut writes);
             }
         }
+        if value > 0 || invocation.nr == libc::SYS_ftruncate as u64 && value == 0 {
+            self.note_change(tracee.tid(), &invocation, value.cast_unsigned());
+        }
         let more = self.more(&tracee, &invocation, &begun, value);
         self.log(Event::Return(Return {
             value,
@@ -409,21 +418,50 @@ impl Recorded {
         }
     }
 
+    /// A call may have changed a file that is mapped somewhere.
+    fn note_change(&self, tid: Tid, call: &Invocation, written: u64) {
+        let (fd, offset, length) = match call.nr.cast_signed() {
+            libc::SYS_write | libc::SYS_writev => (call.args[0], None, written),
+            libc::SYS_pwrite64 | libc::SYS_pwritev => (call.args[0], Some(call.args[3]), written),
+            libc::SYS_pwritev2 if call.args[3] == u64::MAX => (call.args[0], None, written),
+            libc::SYS_pwritev2 => (call.args[0], Some(call.args[3]), written),
+            // Some of these say where they write by a pointer.
+            libc::SYS_ftruncate | libc::SYS_fallocate | libc::SYS_sendfile => {
+                (call.args[0], Some(0), u64::MAX)
+            }
+            libc::SYS_copy_file_range | libc::SYS_splice => (call.args[2], Some(0), u64::MAX),
+            _ => return,
+        };
+        let open = descriptor(tid, fd);
+        if !self.session.is_shared(&open) {
+            return;
+        }
+        let offset = offset.unwrap_or_else(|| {
+            // The position is behind what was written.
+            let text = read_proc(format!("/proc/{tid}/fdinfo/{}", fd as i32)).unwrap_or_default();
+            let text = String::from_utf8_lossy(&text);
+            let position = text.lines().find_map(|line| line.strip_prefix("pos:"));
+            let position = position.and_then(|position| position.trim().parse::<u64>().ok());
+            position.unwrap_or(0).saturating_sub(written)
+        });
+        self.session.file_changed(self.task, &open, offset, length);
+    }
+
     /// A mapping was made.
     fn mapped(&mut self, tid: Tid, call: &Invocation) -> More {
         let flags = call.args[3] as i32;
         let shared = flags & libc::MAP_SHARED != 0;
-        if flags & libc::MAP_ANONYMOUS != 0 {
+        let open = descriptor(tid, call.args[4]);
+        if flags & libc::MAP_ANONYMOUS != 0 || is_zeros(&open) {
             if shared {
                 self.group().note_shared_memory();
             }
             return More::Nothing;
         }
-        let open = PathBuf::from(format!("/proc/{tid}/fd/{}", call.args[4] as i32));
         let path = std::fs::read_link(&open)
             .map(|path| path.into_os_string().into_encoded_bytes())
             .unwrap_or_default();
-        let Some((file, is_of_the_system)) = self.session.file(self.task, &open, &path) else {
+        let Some((file, is_of_the_system)) = self.session.file(self.task, &open, &path, shared) else {
             return More::Nothing;
         };
         if shared && !is_of_the_system {
@@ -434,7 +472,8 @@ impl Recorded {
                 group.merge(&other, self.task);
             }
         }
-        More::Mapped(file)
+        let shared = shared && !is_of_the_system;
+        More::Mapped { file, shared }
     }
 
     fn executed(&mut self, tracee: Tracee<Exec>) -> Tracee<Running> {
@@ -637,6 +676,31 @@ impl Recorded {
         }
         ControlFlow::Break(())
     }
+}
+
+/// A path that leads to what a descriptor of a task refers to.
+fn descriptor(tid: Tid, fd: u64) -> PathBuf {
+    PathBuf::from(format!("/proc/{tid}/fd/{}", fd as i32))
+}
+
+/// Whether it is `/dev/zero`, whose mappings have no file.
+fn is_zeros(open: &Path) -> bool {
+    std::fs::metadata(open).is_ok_and(|metadata| {
+        metadata.file_type().is_char_device() && metadata.rdev() == libc::makedev(1, 5)
+    })
+}
+
+/// Why memory of this kind cannot be recorded.
+fn unmappable(tracee: &Tracee<Prehook>, call: &Invocation) -> Option<&'static str> {
+    if call.nr != libc::SYS_mmap as u64 || call.args[3] as i32 & libc::MAP_ANONYMOUS != 0 {
+        return None;
+    }
+    let open = descriptor(tracee.tid(), call.args[4]);
+    let metadata = std::fs::metadata(&open).ok()?;
+    if metadata.is_file() || metadata.is_dir() || is_zeros(&open) {
+        return None;
+    }
+    Some("a device's memory changes by itself")
 }
 
 /// The task that a call about affinity means.

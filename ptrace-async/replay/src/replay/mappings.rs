@@ -67,7 +67,8 @@ pub(super) fn again(batch: &mut Batch, args: &[u64; 6], address: u64, path: Opti
     let flags = flags as i32 & kept | kind | libc::MAP_FIXED | libc::MAP_NORESERVE;
     match path {
         Some(path) => {
-            let writes_back = shared && prot as i32 & libc::PROT_WRITE != 0;
+            // It may become writable later.
+            let writes_back = shared;
             let args = [address, length, prot, flags as u64, 0, offset];
             of_file(batch, path, args, writes_back);
         }

@@ -1,7 +1,10 @@
 //! What the tasks of a replay share.
 
 use std::cell::{Cell, RefCell};
-use std::path::PathBuf;
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use ptrace_async::event::Tid;
@@ -11,13 +14,22 @@ use super::Divergence;
 use super::agent::Executable;
 use super::feed::Feed;
 use super::printer::Printer;
-use crate::trace::event::{Ending, FileNumber};
+use crate::os;
+use crate::trace::event::{Ending, FileChanged, FileNumber};
 use crate::trace::{Directory, Error, Task};
 
 /// What a task that was made is going to know of itself.
 pub(super) struct Birth {
     pub(super) task: Task,
     pub(super) program_break: Rc<Cell<u64>>,
+}
+
+/// A copy of a file that is nowhere.
+fn copy(original: &Path) -> std::io::Result<File> {
+    let mut from = File::open(original)?;
+    let mut to = os::memory(c"reprise shared")?;
+    std::io::copy(&mut from, &mut to)?;
+    Ok(to)
 }
 
 /// The state of a replay.
@@ -27,6 +39,8 @@ pub(super) struct Player {
     pub(super) printer: RefCell<Printer>,
     directory: Directory,
     located: RefCell<FxHashMap<FileNumber, PathBuf>>,
+    /// Files that the programs write through mappings: copies of our own.
+    shared: RefCell<FxHashMap<FileNumber, File>>,
     births: RefCell<FxHashMap<Tid, Birth>>,
     divergence: RefCell<Option<Divergence>>,
     error: RefCell<Option<Error>>,
@@ -42,6 +56,7 @@ impl Player {
             printer: Printer::new(quiet).into(),
             directory,
             located: RefCell::default(),
+            shared: RefCell::default(),
             births: RefCell::default(),
             divergence: RefCell::default(),
             error: RefCell::default(),
@@ -80,6 +95,40 @@ impl Player {
                 self.feed.end();
                 None
             }
+        }
+    }
+
+    /// Where a copy of a file is that programs may write.
+    pub(super) fn locate_shared(&self, number: FileNumber) -> Option<PathBuf> {
+        if !self.shared.borrow().contains_key(&number) {
+            let original = self.locate(number)?;
+            match copy(&original) {
+                Ok(file) => {
+                    self.shared.borrow_mut().insert(number, file);
+                }
+                Err(error) => {
+                    let path = original;
+                    self.error
+                        .borrow_mut()
+                        .get_or_insert(Error::Io { path, error });
+                    self.feed.end();
+                    return None;
+                }
+            }
+        }
+        let shared = self.shared.borrow();
+        let file = shared.get(&number)?;
+        let path = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
+        Some(PathBuf::from(path))
+    }
+
+    /// A call has changed such a file.
+    pub(super) fn change(&self, changed: &FileChanged) {
+        let shared = self.shared.borrow();
+        if let Some(file) = shared.get(&changed.number) {
+            // An error is noticed by what the programs do with the content.
+            let _ = file.set_len(changed.size);
+            let _ = file.write_all_at(&changed.bytes, changed.offset);
         }
     }
 

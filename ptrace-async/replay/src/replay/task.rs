@@ -40,6 +40,8 @@ impl Here {
 enum Over {
     /// It has ended, or something has ended it.
     Gone,
+    /// The replay has been ended.
+    Stopped,
     /// It did something else than was recorded.
     Diverged(String, String),
 }
@@ -133,6 +135,7 @@ impl Replayed {
             here = match self.event(here, event).await {
                 Ok(here) => here,
                 Err(Over::Gone) => return false,
+                Err(Over::Stopped) => return true,
                 Err(Over::Diverged(recorded, replayed)) => {
                     self.player.diverge(Divergence {
                         task: self.task,
@@ -162,6 +165,10 @@ impl Replayed {
             Event::Signal(signal) => self.signal(here, &signal).await,
             Event::Instruction(answer) => self.instruction(here, answer).await,
             Event::Digest(digest) => self.digest(here, digest),
+            Event::FileChanged(changed) => {
+                self.player.change(&changed);
+                Ok(here)
+            }
             Event::Exit(_) | Event::File(_) | Event::Joined(_) => Ok(here),
         }
     }
@@ -273,10 +280,14 @@ impl Replayed {
             }
             libc::SYS_mmap => {
                 let file = match done.more {
-                    More::Mapped(number) => match self.player.locate(number) {
-                        Some(path) => Some(path),
-                        None => return Err(Over::Gone),
-                    },
+                    More::Mapped { file, shared } => {
+                        let located = if shared {
+                            self.player.locate_shared(file)
+                        } else {
+                            self.player.locate(file)
+                        };
+                        Some(located.ok_or(Over::Stopped)?)
+                    }
                     _ => None,
                 };
                 let address = done.value.cast_unsigned();
@@ -355,10 +366,7 @@ impl Replayed {
         }
         for mapping in &image.mappings {
             let path = match mapping.file {
-                Some((number, _)) => match self.player.locate(number) {
-                    Some(path) => Some(path),
-                    None => return Err(Over::Gone),
-                },
+                Some((number, _)) => Some(self.player.locate(number).ok_or(Over::Stopped)?),
                 None => None,
             };
             let path = path.as_ref().map(|path| path.as_os_str().as_bytes());

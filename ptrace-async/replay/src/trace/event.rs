@@ -59,6 +59,8 @@ pub enum Event {
     Exit(Exit),
     /// A file that is mapped by what follows.
     File(Box<File>),
+    /// The task's call changed a file that is mapped by tasks that share it.
+    FileChanged(FileChanged),
     /// The task's memory at this point, in one number.
     Digest(u64),
     /// The task's group has become part of this one.
@@ -136,7 +138,12 @@ pub enum More {
         number: u64,
     },
     /// A file was mapped.
-    Mapped(FileNumber),
+    Mapped {
+        /// Which.
+        file: FileNumber,
+        /// Whether what is written there is seen by all who map it.
+        shared: bool,
+    },
     /// All registers changed (`rt_sigreturn`).
     State(Box<State>),
 }
@@ -315,6 +322,20 @@ pub struct File {
     pub identity: Identity,
     /// The digest of its content (BLAKE3), if it was stored with the trace.
     pub stored: Option<[u8; 32]>,
+}
+
+/// New content of a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileChanged {
+    /// Which file.
+    pub number: FileNumber,
+    /// Its size now.
+    pub size: u64,
+    /// Where the new bytes are.
+    pub offset: u64,
+    /// The new bytes.
+    #[serde(with = "bytes")]
+    pub bytes: Vec<u8>,
 }
 
 /// What tells a file from others, and from itself at another time.

@@ -51,6 +51,9 @@ impl Identity {
 #[derive(Debug, Default)]
 pub struct Files {
     known: FxHashMap<Identity, (FileNumber, bool)>,
+    /// Files that are mapped and written through mappings, by device and inode. They are
+    /// kept open, so that no other file gets the same.
+    shared: FxHashMap<(u64, u64), (FileNumber, fs::File)>,
     next: u32,
 }
 
@@ -110,6 +113,49 @@ impl Files {
             is_of_the_system,
             new: Some(file),
         })
+    }
+}
+
+impl Files {
+    /// The number of a file that is mapped so that writes are seen by all who map it: the
+    /// same whatever its content is at that time.
+    ///
+    /// # Errors
+    /// As [`Files::number`].
+    pub fn shared(
+        &mut self,
+        directory: &Directory,
+        open: &Path,
+        path: &[u8],
+    ) -> Result<Numbered, Error> {
+        let metadata = fs::metadata(open).map_err(Error::io(open))?;
+        let key = (metadata.dev(), metadata.ino());
+        if let Some((number, _)) = self.shared.get(&key) {
+            return Ok(Numbered {
+                number: *number,
+                is_of_the_system: false,
+                new: None,
+            });
+        }
+        // What was mapped otherwise stays as it was then.
+        self.known.remove(&Identity::of(&metadata));
+        let numbered = self.number(directory, open, path)?;
+        self.known.remove(&Identity::of(&metadata));
+        if !numbered.is_of_the_system {
+            let file = fs::File::open(open).map_err(Error::io(open))?;
+            self.shared.insert(key, (numbered.number, file));
+        }
+        Ok(numbered)
+    }
+
+    /// The file that is open at `open`, if it is one of those.
+    pub fn find_shared(&self, open: &Path) -> Option<(FileNumber, &fs::File)> {
+        if self.shared.is_empty() {
+            return None;
+        }
+        let metadata = fs::metadata(open).ok()?;
+        let (number, file) = self.shared.get(&(metadata.dev(), metadata.ino()))?;
+        Some((*number, file))
     }
 }
 
