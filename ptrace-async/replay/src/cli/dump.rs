@@ -79,7 +79,10 @@ fn line(record: &Record) -> String {
             let more = match &done.more {
                 More::Nothing => String::new(),
                 More::Output { stream, .. } => format!(", to stream {stream}"),
-                More::Mapped { file, shared: false } => format!(", file {}", file.0),
+                More::Mapped {
+                    file,
+                    shared: false,
+                } => format!(", file {}", file.0),
                 More::Mapped { file, shared: true } => format!(", file {}, shared", file.0),
                 More::State(state) => format!(", goes on at {:#x}", ip(&state.registers)),
             };

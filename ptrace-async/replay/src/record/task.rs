@@ -49,6 +49,8 @@ struct Recorded {
 /// A call that has begun.
 struct Begun {
     invocation: Invocation,
+    /// What the program has in its registers, if that is something else.
+    original: Option<Invocation>,
     before: effects::Before,
     stream: Option<u8>,
 }
@@ -246,9 +248,11 @@ impl Recorded {
                 .answer(tracee, -i64::from(libc::ENOSYS), Vec::new())
                 .into();
         }
+        let mut original = None;
         match calls::plan(&invocation, &tracee) {
             Plan::Perform => {}
             Plan::Modify(other) => {
+                original = Some(invocation);
                 let _ = tracee.modify(other);
                 invocation = other;
             }
@@ -281,6 +285,7 @@ impl Recorded {
         self.call = Some(Begun {
             before: effects::Before::capture(&invocation, &tracee),
             stream: self.stream(&tracee, &invocation),
+            original,
             invocation,
         });
         tracee.resume_to_exit().into()
@@ -362,6 +367,12 @@ impl Recorded {
         self.turn(&tracee).await;
         if tracee.has_news() {
             return tracee.resume();
+        }
+        if let (Some(original), Ok(mut regs)) = (begun.original, tracee.registers()) {
+            let [a, b, c, d, e, f] = original.args;
+            (regs.rdi, regs.rsi, regs.rdx) = (a, b, c);
+            (regs.r10, regs.r8, regs.r9) = (d, e, f);
+            let _ = tracee.set_registers(&regs);
         }
         let value = tracee.value();
         let mut invocation = begun.invocation;
@@ -461,7 +472,8 @@ impl Recorded {
         let path = std::fs::read_link(&open)
             .map(|path| path.into_os_string().into_encoded_bytes())
             .unwrap_or_default();
-        let Some((file, is_of_the_system)) = self.session.file(self.task, &open, &path, shared) else {
+        let Some((file, is_of_the_system)) = self.session.file(self.task, &open, &path, shared)
+        else {
             return More::Nothing;
         };
         if shared && !is_of_the_system {
