@@ -16,6 +16,7 @@ use crate::chaos;
 use crate::identity::{ChannelId, Dti, ThreadId};
 use crate::interpose::Seat;
 use crate::log::{Event, Hot, Symbol, Writer};
+use crate::replay::{self, Cursor};
 use crate::session::{Session, Who, complain, session};
 use crate::sys;
 use crate::tag::Tag;
@@ -29,7 +30,7 @@ struct Context {
     log: Log,
 }
 
-/// Where a thread's events go.
+/// Where a thread's events go, or come from.
 #[derive(Debug)]
 enum Log {
     /// Nowhere: there is nothing to record, or it cannot be recorded.
@@ -38,6 +39,8 @@ enum Log {
     /// threads of some programs only send.
     Unopened,
     Open(Writer),
+    /// They come from here, to be followed.
+    Followed(Cursor),
 }
 
 /// The calling thread, as an event in the making sees it.
@@ -98,8 +101,8 @@ impl Context {
                 (id, dti, log)
             }
             Session::Replay(engine) => {
-                let (id, dti) = engine.register(who);
-                (id, dti, Log::None)
+                let (id, dti, cursor) = engine.register(who);
+                (id, dti, cursor.map_or(Log::None, Log::Followed))
             }
             Session::Off => (ThreadId(0), Dti::main(), Log::None),
         };
@@ -181,9 +184,11 @@ impl Drop for Context {
     }
 }
 
-/// The calling thread, the only one of a new process made by fork(2), logs no more.
+/// The calling thread, the only one of a new process made by fork(2), logs no more, and
+/// follows no log.
 pub(crate) fn forget_log() {
     HOT.with(|hot| hot.disarm());
+    replay::forget_log();
 }
 
 /// Runs `f` on the calling thread's context; `None` once the thread has torn it
@@ -216,6 +221,21 @@ pub(crate) fn adopt(dti: Dti) {
 /// appears in one gets the last number there is.
 pub(crate) fn thread_or_last() -> ThreadId {
     with(|context| context.id).unwrap_or(ThreadId(ID.get()))
+}
+
+/// The calling thread's number, if it has appeared by now; the last one there is, if not.
+#[inline]
+pub(crate) fn thread_by_now() -> ThreadId {
+    ThreadId(ID.get())
+}
+
+/// Runs `f` on what is left of the log that the calling thread follows, if it follows one.
+pub(crate) fn with_cursor<R>(f: impl FnOnce(&mut Cursor) -> R) -> Option<R> {
+    with(|context| match &mut context.log {
+        Log::Followed(cursor) => Some(f(cursor)),
+        _ => None,
+    })
+    .flatten()
 }
 
 /// Names the calling thread's next child; `None` in late destructors.

@@ -13,11 +13,11 @@
 //! the lock gets a name, after the first thread that logs one. In a replay, a lock's
 //! name is learned from the first event that has one.
 //!
-//! **Invariant:** while recording, [`Order::took`] and [`Order::shared`] are called
-//! by a thread that holds the lock; in a replay, the word changes under the world's
-//! lock only.
+//! **Invariant:** [`Order::took`], [`Order::shared`] and, in a replay, [`Order::count`]
+//! are called by a thread that holds the lock, except where threads only arrive.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use crate::context::{self, Me};
 use crate::identity::{ChannelId, ThreadId};
@@ -84,12 +84,13 @@ impl Order {
 
     /// The number of acquisitions so far.
     pub(crate) fn ticket(&self) -> u64 {
-        self.word().ticket()
+        Word(self.word.load(SeqCst)).ticket()
     }
 
     /// Who acquired it last, if anybody did.
+    #[inline]
     pub(crate) fn owner(&self) -> Option<ThreadId> {
-        let word = self.word();
+        let word = Word(self.word.load(SeqCst));
         (word.ticket() > 0).then(|| word.owner())
     }
 
@@ -179,9 +180,21 @@ impl Order {
         }
     }
 
-    /// Counts an acquisition by `id`, in a replay.
-    pub(crate) fn count(&self, id: ThreadId) {
-        self.word.store(self.word().after(id).0, Relaxed);
+    /// Counts an acquisition by `id`, in a replay; how many there are by then. Whoever
+    /// looks afterwards whether somebody waits for that sees who began to wait before.
+    #[inline]
+    pub(crate) fn count(&self, id: ThreadId) -> u64 {
+        let mut word = self.word();
+        loop {
+            let next = word.after(id);
+            match self
+                .word
+                .compare_exchange_weak(word.0, next.0, SeqCst, Relaxed)
+            {
+                Ok(_) => return next.ticket(),
+                Err(now) => word = Word(now),
+            }
+        }
     }
 
     /// The lock's name, if it has one yet.

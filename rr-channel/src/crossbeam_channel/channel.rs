@@ -172,6 +172,9 @@ impl<T> Sender<T> {
         match &self.0 {
             S::Raw(raw) => raw.send(msg),
             S::Recorded(recorded) if recorded.is_silent() => recorded.send_silently(msg),
+            S::Replayed(chan) => chan
+                .send(Op::Send, msg, Native::Block)
+                .map_err(|(_, msg)| SendError(msg)),
             _ => self
                 .send_as(Op::Send, msg, Native::Block)
                 .map_err(|error| match error {
@@ -294,6 +297,10 @@ impl<T> Receiver<T> {
         match &self.0 {
             R::Raw(raw) => raw.recv(),
             R::Recorded(recorded) => recorded.recv_blocking(),
+            R::Replayed(chan) => match chan.recv(Op::Recv, Native::Block) {
+                Some(Ok(msg)) => Ok(msg),
+                _ => Err(RecvError),
+            },
             _ => self.recv_as(Op::Recv, Native::Block).map_err(|_| RecvError),
         }
     }

@@ -70,17 +70,16 @@ type Picked<'a> = (usize, raw::SelectedOperation<'a>, u64);
 /// A selection that is replayed.
 #[derive(Clone)]
 struct Replayed<'a> {
-    arms: Vec<ReplayedArm>,
+    arms: Vec<ReplayedArm<'a>>,
     next_index: usize,
     biased: bool,
-    handles: PhantomData<&'a ()>,
 }
 
 #[derive(Clone)]
-struct ReplayedArm {
+struct ReplayedArm<'a> {
     index: usize,
     /// `None` for a channel that never has a message.
-    arm: Option<Arm>,
+    arm: Option<Arm<'a>>,
     sends: bool,
     /// The handle's address, which is how upstream tells handles apart.
     handle: usize,
@@ -122,7 +121,6 @@ impl<'a> Select<'a> {
                 arms: Vec::new(),
                 next_index: 0,
                 biased,
-                handles: PhantomData,
             }),
         })
     }
@@ -447,7 +445,7 @@ impl<'a> Recorded<'a> {
 }
 
 impl<'a> Replayed<'a> {
-    fn add(&mut self, arm: Option<Arm>, sends: bool, handle: usize) -> usize {
+    fn add(&mut self, arm: Option<Arm<'a>>, sends: bool, handle: usize) -> usize {
         let index = self.next_index;
         self.arms.push(ReplayedArm {
             index,
@@ -472,17 +470,16 @@ impl<'a> Replayed<'a> {
         self.arms.swap_remove(at);
     }
 
-    fn perform(&self, op: Op, native: Native) -> (Vec<Arm>, Option<Pick>) {
+    fn perform(&self, op: Op, native: Native) -> (Vec<Arm<'a>>, Option<Pick>) {
         assert!(
             !self.arms.is_empty() || !matches!(op, Op::Select | Op::Ready),
             "no operations have been added to `Select`"
         );
         let tag = context::peek_tag();
-        let with_tag = |arm: &ReplayedArm| {
-            Some(Arm {
-                send: arm.sends.then_some(tag),
-                ..arm.arm?
-            })
+        let with_tag = |arm: &ReplayedArm<'a>| {
+            let mut with_tag = arm.arm?;
+            with_tag.send = arm.sends.then_some(tag);
+            Some(with_tag)
         };
         let arms: Vec<_> = self.arms.iter().filter_map(with_tag).collect();
         let pick = engine().perform(op, &arms, native, self.biased);

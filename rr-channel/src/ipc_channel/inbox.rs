@@ -30,7 +30,7 @@ use super::now::{ELSEWHERE, Foreign, Now, log, message, now};
 use super::wire::{Arrival, Packet};
 use crate::chaos;
 use crate::identity::ChannelId;
-use crate::log::{Op, Outcome};
+use crate::log::{Event, Op, Outcome};
 use crate::replay::{Engine, Expected, Native, Source};
 use crate::tag::Tag;
 
@@ -231,7 +231,7 @@ impl<R: Receive> Place<'_, R> {
         let event = match engine.expect(op, Some(self.id)) {
             Expected::Live => return self.live(native, timeout),
             Expected::End => {
-                self.read_until(engine, Source::Anywhere, true, |_| None::<()>);
+                self.read_until(engine, Source::Anywhere, None, |_| None::<()>);
                 return self.live(native, timeout);
             }
             Expected::Event(event) => event,
@@ -248,7 +248,7 @@ impl<R: Receive> Place<'_, R> {
                     Some(item) => Some(Some(item)),
                     None => closed.then_some(None),
                 };
-                match self.read_until(engine, source, false, take) {
+                match self.read_until(engine, source, Some(event), take) {
                     Some(Some(item)) => {
                         engine.came_about();
                         return Ok(item);
@@ -260,7 +260,7 @@ impl<R: Receive> Place<'_, R> {
             Outcome::Disconnected => {
                 let is_closed = |closed: bool| closed.then_some(());
                 if self
-                    .read_until(engine, Source::Anywhere, false, is_closed)
+                    .read_until(engine, Source::Anywhere, Some(event), is_closed)
                     .is_some()
                 {
                     engine.came_about();
@@ -272,7 +272,7 @@ impl<R: Receive> Place<'_, R> {
                     Native::Until(deadline) => Some(deadline),
                     _ => None,
                 };
-                engine.expire(deadline);
+                engine.expire(event, deadline);
                 return Err(TryRecvError::Empty);
             }
             Outcome::Failed { code } => {
@@ -293,7 +293,7 @@ impl<R: Receive> Place<'_, R> {
         &self,
         engine: &'static Engine,
         source: Source,
-        at_end: bool,
+        expected: Option<Event>,
         mut done: impl FnMut(bool) -> Option<B>,
     ) -> Option<B> {
         let mut closed = false;
@@ -323,7 +323,8 @@ impl<R: Receive> Place<'_, R> {
                         // It may pass; if not, the search for stalls ends the wait.
                         std::thread::sleep(STEP);
                     }
-                    let listening = listening.get_or_insert_with(|| engine.listen(source, at_end));
+                    let listening =
+                        listening.get_or_insert_with(|| engine.listen(source, expected));
                     if listening.is_released() {
                         return None;
                     }

@@ -260,8 +260,8 @@ impl IpcReceiverSet {
     ) -> Result<Vec<IpcSelectionResult>, TrySelectError> {
         match engine.expect(op, None) {
             Expected::Live => {}
-            Expected::End => self.read_until(engine, Source::Anywhere, true, |_| false),
-            Expected::Event(Event { outcome, .. }) => match outcome {
+            Expected::End => self.read_until(engine, Source::Anywhere, None, |_| false),
+            Expected::Event(event) => match event.outcome {
                 Outcome::Value(count) => {
                     engine.came_about();
                     let results: Vec<_> =
@@ -272,10 +272,11 @@ impl IpcReceiverSet {
                     }
                 }
                 Outcome::Timeout => {
-                    engine.expire(match native {
+                    let deadline = match native {
                         Native::Until(deadline) => Some(deadline),
                         _ => None,
-                    });
+                    };
+                    engine.expire(event, deadline);
                     return Err(TrySelectError::Empty);
                 }
                 Outcome::Failed { code } => {
@@ -296,7 +297,7 @@ impl IpcReceiverSet {
         let event = match engine.expect(Op::SetRecv, None) {
             Expected::Live => return None,
             Expected::End => {
-                self.read_until(engine, Source::Anywhere, true, |_| false);
+                self.read_until(engine, Source::Anywhere, None, |_| false);
                 return None;
             }
             Expected::Event(event) => event,
@@ -305,7 +306,9 @@ impl IpcReceiverSet {
             Outcome::Message { sender, .. } if sender != ELSEWHERE => Source::Here,
             _ => Source::Anywhere,
         };
-        self.read_until(engine, source, false, |set| set.place_of(event).is_some());
+        self.read_until(engine, source, Some(event), |set| {
+            set.place_of(event).is_some()
+        });
         let at = self.place_of(event)?;
         let (number, _, content) = self.early.remove(at)?;
         engine.came_about();
@@ -324,7 +327,7 @@ impl IpcReceiverSet {
         &mut self,
         engine: &'static Engine,
         source: Source,
-        at_end: bool,
+        expected: Option<Event>,
         done: impl Fn(&Self) -> bool,
     ) {
         let mut listening: Option<Listening> = None;
@@ -343,7 +346,7 @@ impl IpcReceiverSet {
                 }
                 continue;
             }
-            let listening = listening.get_or_insert_with(|| engine.listen(source, at_end));
+            let listening = listening.get_or_insert_with(|| engine.listen(source, expected));
             if listening.is_released() {
                 return;
             }

@@ -33,14 +33,17 @@
 //! even, the symbol `token >> 1`, preceded by its definition if it is new, followed
 //! by the zigzag difference between the number and its prediction if it has one.
 
+mod ahead;
 mod event;
 mod hot;
 mod mapping;
 mod model;
 mod reader;
 mod recording;
+mod ring;
 mod writer;
 
+pub(crate) use ahead::Ahead;
 pub use event::{Event, Op, Outcome};
 pub(crate) use event::{Symbol, on};
 pub(crate) use hot::Hot;

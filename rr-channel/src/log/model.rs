@@ -7,7 +7,7 @@
 use rustc_hash::FxHashMap;
 
 use super::event::{Event, Op, Symbol};
-use super::hot::{AHEAD, Hot};
+use super::ring::{AHEAD, Ring};
 use crate::identity::{ChannelId, ThreadId};
 
 #[derive(Debug, Clone)]
@@ -55,8 +55,8 @@ impl Model {
         self.current = next;
     }
 
-    /// The events that are expected next, until one comes again, as far as `hot` can look.
-    pub(super) fn foresee(&self, hot: &Hot) -> Foreseen {
+    /// The events that are expected next, until one comes again, as far as `ring` has room.
+    pub(super) fn foresee(&self, ring: &Ring) -> Foreseen {
         let mut foreseen = Foreseen::default();
         let Some(mut entry) = self.entries.get(self.current) else {
             return foreseen;
@@ -70,7 +70,7 @@ impl Model {
                 .position(|id| *id == entry.next);
             let next = known.unwrap_or(foreseen.len);
             let number = entry.last.wrapping_add(entry.step);
-            hot.expect(foreseen.len - 1, entry.symbol, number, entry.step, next);
+            ring.expect(foreseen.len - 1, entry.symbol, number, entry.step, next);
             foreseen.back = next;
             if known.is_some() {
                 break;
@@ -185,6 +185,15 @@ pub(super) struct Foreseen {
 }
 
 impl Foreseen {
+    /// How many of `run` predicted events these are.
+    pub(super) const fn certain(&self, run: u64) -> u64 {
+        if self.back == self.len && run > self.len as u64 {
+            self.len as u64
+        } else {
+            run
+        }
+    }
+
     /// Which of the symbols the `n`th event has, from 0.
     const fn nth(&self, n: u64) -> usize {
         if n < self.len as u64 {

@@ -9,8 +9,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::event::Event;
+use super::event::{Event, Symbol};
 use super::model::{Model, take_varint};
+use super::ring::Ring;
 use super::{
     CHECKSUM_AT, FLAGS_AT, FORMAT_VERSION, HEADER_LEN, INCOMPLETE, MAGIC, MAX_RUN, SEALED,
     STATE_AT, checksum,
@@ -260,37 +261,79 @@ impl Iterator for Events {
     }
 }
 
+/// What the bytes say comes next.
+enum Unpacked {
+    Event(Event),
+    /// As many predicted events as [`Events::run`] says, at least one.
+    Run,
+}
+
 impl Events {
     fn step(&mut self) -> Option<Result<Event, ()>> {
-        if self.run == 0 {
-            let mut input = &self.body[self.at..];
-            if input.is_empty() {
-                self.run = std::mem::take(&mut self.open_run);
-                if self.run == 0 {
-                    return None;
-                }
-            } else {
-                let Some(token) = take_varint(&mut input) else {
+        match self.unpack()? {
+            Ok(Unpacked::Event(event)) => Some(Ok(event)),
+            Err(()) => Some(Err(())),
+            Ok(Unpacked::Run) => {
+                self.run -= 1;
+                let Some((symbol, number)) = self.model.predicted() else {
                     return Some(Err(()));
                 };
-                if token & 1 == 0 {
-                    let event = self.model.decode(token >> 1, &mut input);
-                    self.at = self.body.len() - input.len();
-                    return Some(event.ok_or(()));
-                }
-                self.run = token >> 1;
-                // The writer never writes an empty run, nor one beyond its counter.
-                if self.run == 0 || self.run > MAX_RUN {
-                    return Some(Err(()));
-                }
-                self.at = self.body.len() - input.len();
+                self.model.observe_predicted();
+                Some(symbol.join(number).ok_or(()))
             }
         }
-        self.run -= 1;
-        let Some((symbol, number)) = self.model.predicted() else {
+    }
+
+    fn unpack(&mut self) -> Option<Result<Unpacked, ()>> {
+        if self.run > 0 {
+            return Some(Ok(Unpacked::Run));
+        }
+        let mut input = &self.body[self.at..];
+        if input.is_empty() {
+            self.run = std::mem::take(&mut self.open_run);
+            return (self.run > 0).then_some(Ok(Unpacked::Run));
+        }
+        let Some(token) = take_varint(&mut input) else {
             return Some(Err(()));
         };
-        self.model.observe_predicted();
-        Some(symbol.join(number).ok_or(()))
+        if token & 1 == 0 {
+            let event = self.model.decode(token >> 1, &mut input);
+            self.at = self.body.len() - input.len();
+            return Some(event.ok_or(()).map(Unpacked::Event));
+        }
+        self.run = token >> 1;
+        // The writer never writes an empty run, nor one beyond its counter.
+        if self.run == 0 || self.run > MAX_RUN {
+            return Some(Err(()));
+        }
+        self.at = self.body.len() - input.len();
+        Some(Ok(Unpacked::Run))
+    }
+
+    /// Unpacks the next events, as many at once as follow from the last one, into `ring`;
+    /// how many they are. Only for logs that have been read through without an error.
+    pub(super) fn unpack_into(&mut self, ring: &Ring) -> u64 {
+        let count = match self.unpack() {
+            None | Some(Err(())) => 0,
+            Some(Ok(Unpacked::Event(event))) => {
+                let (symbol, number) = Symbol::split(&event);
+                ring.expect(0, symbol, number, 0, 0);
+                1
+            }
+            Some(Ok(Unpacked::Run)) => {
+                let foreseen = self.model.foresee(ring);
+                let count = foreseen.certain(self.run);
+                self.model.observe_foreseen(&foreseen, count);
+                self.run -= count;
+                count
+            }
+        };
+        if count == 0 {
+            ring.cool();
+        } else {
+            ring.begin();
+        }
+        self.read += count;
+        count
     }
 }

@@ -125,7 +125,7 @@ impl Writer {
     /// # Safety
     /// The writer is left alone, and not dropped, until it was [disarmed](Writer::disarm).
     pub(crate) unsafe fn arm(&mut self, hot: &Hot) {
-        self.foreseen = self.model.foresee(hot);
+        self.foreseen = self.model.foresee(&hot.ring);
         let state = (self.len as u64) << 24 | self.run;
         // SAFETY: the place is within the live mapping, which stays where it is as long
         // as the writer is left alone; only the writer stores there.
@@ -160,7 +160,7 @@ impl Writer {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::super::{LogError, Op, Outcome, ThreadLog};
     use super::*;
     use crate::identity::ChannelId;
@@ -209,7 +209,7 @@ mod tests {
     }
 
     /// Events with stretches of regular order, as programs make them.
-    fn events() -> impl Strategy<Value = Vec<Event>> {
+    pub(in super::super) fn events() -> impl Strategy<Value = Vec<Event>> {
         let stretch = prop_oneof![
             prop::collection::vec(event(), 0..20),
             (channel(), 0..1000_u64, 1..200_usize).prop_map(|(channel, first, len)| {
@@ -236,7 +236,7 @@ mod tests {
         }
     }
 
-    fn written(events: &[Event], seal: bool) -> Vec<u8> {
+    pub(in super::super) fn written(events: &[Event], seal: bool) -> Vec<u8> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log");
         let mut writer = Writer::create(&path, ThreadId(7), &Dti::main().child(2)).unwrap();

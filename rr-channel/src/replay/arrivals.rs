@@ -10,10 +10,10 @@ use std::time::Instant;
 use super::report::Cause;
 use super::turns::Next;
 use super::world::Source;
-use super::{Engine, Wait, Want, announce, progress};
+use super::{Engine, Wait, Want, follow, progress};
 use crate::context;
 use crate::identity::{ChannelId, ThreadId};
-use crate::log::{Event, Op, Outcome};
+use crate::log::{Event, Op};
 use crate::tag::Tag;
 
 /// What the calling thread's log says next.
@@ -29,9 +29,7 @@ pub(crate) enum Expected {
 impl Engine {
     /// What the log says about `op`; the thread desynchronises if it says other.
     pub(crate) fn expect(&self, op: Op, channel: Option<ChannelId>) -> Expected {
-        let (world, next) = self.next_event(context::thread_or_last(), op, channel);
-        drop(world);
-        match next {
+        match self.next_event(context::thread_or_last(), op, channel) {
             Next::Live => Expected::Live,
             Next::End => Expected::End,
             Next::Event(event) => Expected::Event(event),
@@ -40,63 +38,47 @@ impl Engine {
 
     /// The event that was expected came about.
     pub(crate) fn came_about(&self) {
-        self.lock().advance(context::thread_or_last());
+        follow::advance();
+        self.lock().step();
     }
 
     /// The event that was expected cannot come about any more.
     pub(crate) fn give_up(&self, expected: Event) {
-        let id = context::thread_or_last();
-        let mut world = self.lock();
-        let known = world.desyncs().len();
-        if !world.is_live(id) {
-            world.desync(id, Cause::Stalled { expected });
+        if !follow::is_live() {
+            self.desync(context::thread_or_last(), Cause::Stalled { expected });
         }
-        announce(&world, known);
     }
 
     /// Waits for a recorded timeout, and moves past it.
-    pub(crate) fn expire(&self, deadline: Option<Instant>) {
-        let id = context::thread_or_last();
-        let mut world = self.lock();
-        if let Some(deadline) = deadline {
-            (world, _) = self.wait(world, id, Wait::new(Want::Nothing), Some(deadline));
+    pub(crate) fn expire(&self, event: Event, deadline: Option<Instant>) {
+        match deadline {
+            Some(deadline) => self.sleep(context::thread_or_last(), Some(event), deadline),
+            None => follow::advance(),
         }
-        world.advance(id);
     }
 
     /// Whether the log says that the message `tag`, just sent, was refused; `None` if the
     /// thread is live. Sends that are not refused are not logged.
     pub(crate) fn was_refused(&self, channel: ChannelId, tag: Tag) -> Option<bool> {
-        let id = context::thread_or_last();
-        let mut world = self.lock();
-        world.step();
-        let thread = world.thread(id);
-        if thread.live {
+        if follow::is_live() {
             return None;
         }
-        let refusal = Event {
-            op: Op::Send,
-            channel: Some(channel),
-            outcome: Outcome::Refused {
-                number: tag.number(),
-            },
-        };
-        let next = thread.cursor.as_mut().and_then(|cursor| cursor.peek(0));
-        let refused = next == Some(refusal);
+        let refused = follow::refuses(Op::Send, channel, tag);
         if refused {
-            world.advance(id);
+            follow::advance();
         }
         Some(refused)
     }
 
     /// The calling thread is about to wait in the kernel, for a message from `source`;
-    /// `at_end` if its log ends here.
-    pub(crate) fn listen(&'static self, source: Source, at_end: bool) -> Listening {
+    /// `expected` is what its log says; `None` if that ends here.
+    pub(crate) fn listen(&'static self, source: Source, expected: Option<Event>) -> Listening {
         self.watch.call_once(|| progress::start(self));
         let id = context::thread_or_last();
         let mut wait = Wait::new(Want::Nothing);
         wait.listens = Some(source);
-        wait.end_of_log = at_end;
+        wait.expected = expected;
+        wait.end_of_log = expected.is_none();
         self.lock().begin_wait(id, wait);
         self.waits.notify_one();
         Listening { engine: self, id }
@@ -125,5 +107,6 @@ impl Listening {
 impl Drop for Listening {
     fn drop(&mut self) {
         self.engine.lock().end_wait(self.id);
+        follow::sync();
     }
 }

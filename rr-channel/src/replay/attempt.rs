@@ -1,11 +1,113 @@
 //! Takes an arm of an operation, if one can be taken.
+//!
+//! An arm of a channel that messages are put into needs the channel only
+//! ([`Arm::take`]); to send there is to take a place, and the message follows. Where
+//! messages meet their receivers, and for timers, the [world](World::attempt) is needed.
 
 use std::time::Instant;
 
-use super::operation::{Arm, Got, Need, Pick, Want};
-use super::world::{ChanKey, World};
+use super::operation::{Arm, Change, Got, Need, Pick, Want};
+use super::world::{ChanKey, Watched, World};
 use crate::identity::ThreadId;
 use crate::tag::Tag;
+
+/// What was taken, and what of it others may wait for.
+pub(super) type Taken = (Got, Option<Change>);
+
+impl Arm<'_> {
+    /// Takes the arm of a channel with messages in it, if `need` is there; whatever can
+    /// be taken, if there is none.
+    pub(super) fn take(&self, need: Option<Need>, probe: bool) -> Option<Taken> {
+        match need {
+            Some(need) => self.take_exactly(need),
+            None if probe => self.is_ready().then_some((Got::Ready, None)),
+            None => self.take_any(),
+        }
+    }
+
+    fn take_any(&self) -> Option<Taken> {
+        if self.send.is_some() {
+            if self.flow.has_no_receivers() {
+                return Some((Got::Refused, None));
+            }
+            let entered = self.flow.enter(None);
+            return entered.then_some((Got::Sent, Some(Change::Entered)));
+        }
+        // Asked first: what was sent before they went is found below.
+        let no_senders = self.flow.has_no_senders();
+        match self.messages?.set_aside(None) {
+            Some(tag) => Some((Got::Message(tag), Some(Change::Left))),
+            None => no_senders.then_some((Got::Disconnected, None)),
+        }
+    }
+
+    fn take_exactly(&self, need: Need) -> Option<Taken> {
+        match (need, self.send) {
+            (Need::Message(tag), None) => {
+                let tag = self.messages?.set_aside(Some(tag))?;
+                Some((Got::Message(tag), Some(Change::Left)))
+            }
+            (Need::Disconnected, None) => {
+                let gone = self.flow.has_no_senders() && self.messages?.len() == 0;
+                gone.then_some((Got::Disconnected, None))
+            }
+            // The recorded message found a receiver; that this one does not is
+            // nothing its sender may see.
+            (Need::Slot(_), Some(_)) if self.flow.has_no_receivers() => Some((Got::Lost, None)),
+            (Need::Slot(slot), Some(_)) => {
+                let entered = self.flow.enter(slot);
+                entered.then_some((Got::Sent, Some(Change::Entered)))
+            }
+            (Need::Refused, Some(_)) => {
+                self.flow.has_no_receivers().then_some((Got::Refused, None))
+            }
+            (Need::Ready, send) => {
+                // What the recorded thread saw may be used up by now, by others: the
+                // message taken, the room filled. Readiness reserves nothing, and
+                // programs must reckon with that.
+                let spent = match send {
+                    Some(_) => self.flow.arrivals() > 0,
+                    None => self.flow.was_used(),
+                };
+                (spent || self.is_ready()).then_some((Got::Ready, None))
+            }
+            _ => None,
+        }
+    }
+
+    fn is_ready(&self) -> bool {
+        if self.send.is_some() {
+            return self.flow.has_no_receivers() || self.flow.has_room();
+        }
+        self.flow.has_no_senders() || self.messages.is_some_and(|messages| messages.len() > 0)
+    }
+}
+
+/// Takes an arm as `want` says, if none but channels with messages in them matter to it
+/// and one can be taken. See [`World::attempt`].
+pub(super) fn attempt_alone(
+    arms: &[Arm<'_>],
+    want: Want,
+    probe: bool,
+    first: usize,
+) -> Option<(Pick, Option<Change>)> {
+    let alone = |arm: &Arm<'_>| arm.messages.is_some();
+    match want {
+        Want::Nothing => None,
+        Want::Exactly(position, need) => {
+            let arm = arms.get(position).filter(|arm| alone(arm))?;
+            let (got, change) = arm.take(Some(need), probe)?;
+            Some((Pick { position, got }, change))
+        }
+        Want::Any if !arms.iter().all(alone) => None,
+        Want::Any => (0..arms.len())
+            .map(|i| (first + i) % arms.len())
+            .find_map(|position| {
+                let (got, change) = arms[position].take(None, probe)?;
+                Some((Pick { position, got }, change))
+            }),
+    }
+}
 
 impl World {
     /// Takes an arm if one can be taken as `want` says.
@@ -15,143 +117,116 @@ impl World {
     pub(super) fn attempt(
         &mut self,
         id: ThreadId,
-        arms: &[Arm],
+        arms: &[Arm<'_>],
         want: Want,
         probe: bool,
         first: usize,
         now: Option<Instant>,
     ) -> Option<Pick> {
+        let mut attempt = |position: usize, need| {
+            let got = self.attempt_arm(id, &arms[position], need, probe, now)?;
+            Some(Pick { position, got })
+        };
         match want {
             Want::Nothing => None,
-            Want::Exactly(position, need) => {
-                let got = self.attempt_exactly(id, arms.get(position)?, need, now)?;
-                Some(Pick { position, got })
-            }
+            Want::Exactly(position, _) if position >= arms.len() => None,
+            Want::Exactly(position, need) => attempt(position, Some(need)),
             Want::Any => (0..arms.len())
                 .map(|i| (first + i) % arms.len())
-                .find_map(|position| {
-                    let got = self.attempt_any(id, &arms[position], probe, now)?;
-                    Some(Pick { position, got })
-                }),
+                .find_map(|position| attempt(position, None)),
         }
     }
 
-    fn attempt_any(
+    fn attempt_arm(
         &mut self,
         id: ThreadId,
-        arm: &Arm,
+        arm: &Arm<'_>,
+        need: Option<Need>,
         probe: bool,
         now: Option<Instant>,
     ) -> Option<Got> {
-        let chan = &mut self.chans[arm.chan.0];
-        if probe {
-            return self.is_ready(id, arm, now).then_some(Got::Ready);
-        }
-        match arm.send {
-            Some(_) if chan.receivers == 0 => Some(Got::Refused),
-            Some(tag) if chan.capacity == Some(0) => self.offer(id, arm, tag),
-            Some(tag) => chan.has_room().then(|| self.put(arm.chan, tag)),
-            None if chan.timer.is_some() => self.fire(arm.chan, now),
-            None => {
-                if let Some(tag) = chan.take_oldest() {
-                    self.changed(arm.chan, None);
-                    return Some(Got::Message(tag));
-                }
-                if let Some(tag) = self.accept(id, arm, None) {
-                    return Some(Got::Message(tag));
-                }
-                (self.chans[arm.chan.0].senders == 0).then_some(Got::Disconnected)
+        if let Some(messages) = arm.messages {
+            if arm.send.is_some() {
+                // Who waits for room must look at the messages before it looks for room
+                // (see `Flow`).
+                messages.len();
             }
+            let (got, change) = arm.take(need, probe)?;
+            if let Some(change) = change {
+                self.changed(arm.chan, change);
+            }
+            return Some(got);
+        }
+        match need {
+            Some(need) => self.attempt_exactly(id, arm, need, now),
+            None if probe => self.is_ready(id, arm, now).then_some(Got::Ready),
+            None => self.attempt_any(id, arm, now),
+        }
+    }
+
+    fn attempt_any(&mut self, id: ThreadId, arm: &Arm<'_>, now: Option<Instant>) -> Option<Got> {
+        match arm.send {
+            Some(_) if arm.flow.has_no_receivers() => Some(Got::Refused),
+            Some(tag) => self.offer(id, arm, tag),
+            None if !arm.flow.is_meeting() => self.fire(arm, now),
+            None => self
+                .accept(id, arm, None)
+                .map(Got::Message)
+                .or_else(|| arm.flow.has_no_senders().then_some(Got::Disconnected)),
         }
     }
 
     fn attempt_exactly(
         &mut self,
         id: ThreadId,
-        arm: &Arm,
+        arm: &Arm<'_>,
         need: Need,
         now: Option<Instant>,
     ) -> Option<Got> {
-        let chan = &mut self.chans[arm.chan.0];
         match (need, arm.send) {
-            (Need::Message(tag), None) => {
-                if chan.take(tag) {
-                    self.changed(arm.chan, None);
-                    return Some(Got::Message(tag));
-                }
-                self.accept(id, arm, Some(tag)).map(Got::Message)
-            }
-            (Need::Tick, None) => self.fire(arm.chan, now),
-            (Need::Disconnected, None) => {
-                (chan.senders == 0 && chan.len == 0).then_some(Got::Disconnected)
-            }
-            // The recorded message found a receiver; that this one does not is
-            // nothing its sender may see.
-            (Need::Slot(_), Some(_)) if chan.receivers == 0 => Some(Got::Lost),
-            (Need::Slot(_), Some(tag)) if chan.capacity == Some(0) => self.offer(id, arm, tag),
-            (Need::Slot(slot), Some(tag)) => {
-                let in_turn = chan.capacity.is_none() || slot.is_none_or(|s| s == chan.arrivals);
-                (in_turn && chan.has_room()).then(|| self.put(arm.chan, tag))
-            }
-            (Need::Refused, Some(_)) => (chan.receivers == 0).then_some(Got::Refused),
-            (Need::Ready, send) => {
-                // What the recorded thread saw may be used up by now, by others: the
-                // message taken, the room filled, the partner's time run out.
-                // Readiness reserves nothing, and programs must reckon with that.
-                let spent = match (chan.capacity, send) {
-                    (Some(0), _) => true,
-                    (_, Some(_)) => chan.arrivals > 0,
-                    (_, None) => chan.taken,
-                };
+            (Need::Message(tag), None) => self.accept(id, arm, Some(tag)).map(Got::Message),
+            (Need::Tick, None) => self.fire(arm, now),
+            (Need::Disconnected, None) => arm.flow.has_no_senders().then_some(Got::Disconnected),
+            // See `Arm::take_exactly`.
+            (Need::Slot(_), Some(_)) if arm.flow.has_no_receivers() => Some(Got::Lost),
+            (Need::Slot(_), Some(tag)) => self.offer(id, arm, tag),
+            (Need::Refused, Some(_)) => arm.flow.has_no_receivers().then_some(Got::Refused),
+            (Need::Ready, _) => {
+                // The partner's time may have run out by now.
+                let spent = arm.flow.is_meeting() || arm.flow.was_used();
                 (spent || self.is_ready(id, arm, now)).then_some(Got::Ready)
             }
             _ => None,
         }
     }
 
-    fn put(&mut self, key: ChanKey, tag: Tag) -> Got {
-        let chan = &mut self.chans[key.0];
-        chan.push(tag);
-        let ordered = chan.capacity.is_some();
-        // Other senders of a bounded channel may wait for their turn.
-        self.changed(key, (!ordered).then_some(tag));
-        Got::Sent
-    }
-
-    fn fire(&mut self, key: ChanKey, now: Option<Instant>) -> Option<Got> {
-        let chan = &mut self.chans[key.0];
+    fn fire(&mut self, arm: &Arm<'_>, now: Option<Instant>) -> Option<Got> {
+        let chan = &mut self.chans[arm.chan.0];
         let now = now.filter(|now| chan.is_due(*now))?;
-        chan.taken = true;
+        arm.flow.count_out();
         let timer = chan.timer.as_mut()?;
         let due = timer.due?;
         timer.due = timer.period.and_then(|period| now.checked_add(period));
         Some(Got::Tick(due))
     }
 
-    fn is_ready(&mut self, id: ThreadId, arm: &Arm, now: Option<Instant>) -> bool {
+    fn is_ready(&self, id: ThreadId, arm: &Arm<'_>, now: Option<Instant>) -> bool {
         let chan = &self.chans[arm.chan.0];
-        match arm.send {
-            Some(_) if chan.capacity == Some(0) => {
-                chan.receivers == 0 || self.partner(id, arm, None).is_some()
-            }
-            Some(_) => chan.receivers == 0 || chan.has_room(),
-            None => {
-                chan.len > 0
-                    || now.is_some_and(|now| chan.is_due(now))
-                    || (chan.timer.is_none() && chan.senders == 0)
-                    || self.partner(id, arm, None).is_some()
-            }
+        if chan.timer.is_some() {
+            return now.is_some_and(|now| chan.is_due(now));
         }
+        let abandoned = match arm.send {
+            Some(_) => arm.flow.has_no_receivers(),
+            None => arm.flow.has_no_senders(),
+        };
+        abandoned || self.partner(id, arm, None).is_some()
     }
 
     /// A thread that waits on the other side of a channel without capacity, and
     /// the position of its arm. `tag` is the message wanted, or offered.
-    fn partner(&self, id: ThreadId, arm: &Arm, tag: Option<Tag>) -> Option<(ThreadId, usize)> {
-        let chan = &self.chans[arm.chan.0];
-        if chan.capacity != Some(0) {
-            return None;
-        }
-        chan.waiters
+    fn partner(&self, id: ThreadId, arm: &Arm<'_>, tag: Option<Tag>) -> Option<(ThreadId, usize)> {
+        self.chans[arm.chan.0]
+            .waiters
             .iter()
             .filter(|other| **other != id)
             .find_map(|other| {
@@ -159,28 +234,29 @@ impl World {
                 if wait.probe || wait.picked.is_some() {
                     return None;
                 }
+                let meets = |position: usize, theirs: &Watched| {
+                    let opposite =
+                        theirs.chan == arm.chan && theirs.send.is_some() != arm.send.is_some();
+                    let theirs_wanted = match wait.want {
+                        Want::Any => true,
+                        Want::Nothing => false,
+                        Want::Exactly(p, need) => {
+                            p == position
+                                && match need {
+                                    Need::Message(wanted) => arm.send == Some(wanted),
+                                    Need::Slot(_) => true,
+                                    _ => false,
+                                }
+                        }
+                    };
+                    let ours_wanted = arm.send.is_some() || tag.is_none() || theirs.send == tag;
+                    opposite && theirs_wanted && ours_wanted
+                };
                 let position = wait
                     .arms
                     .iter()
                     .enumerate()
-                    .position(|(position, theirs)| {
-                        let opposite =
-                            theirs.chan == arm.chan && theirs.send.is_some() != arm.send.is_some();
-                        let theirs_wanted = match wait.want {
-                            Want::Any => true,
-                            Want::Nothing => false,
-                            Want::Exactly(p, need) => {
-                                p == position
-                                    && match need {
-                                        Need::Message(wanted) => arm.send == Some(wanted),
-                                        Need::Slot(_) => true,
-                                        _ => false,
-                                    }
-                            }
-                        };
-                        let ours_wanted = arm.send.is_some() || tag.is_none() || theirs.send == tag;
-                        opposite && theirs_wanted && ours_wanted
-                    })?;
+                    .position(|(position, theirs)| meets(position, theirs))?;
                 Some((*other, position))
             })
     }
@@ -195,19 +271,24 @@ impl World {
     }
 
     /// Hands a message to a receiver that waits for it.
-    fn offer(&mut self, id: ThreadId, arm: &Arm, tag: Tag) -> Option<Got> {
+    fn offer(&mut self, id: ThreadId, arm: &Arm<'_>, tag: Tag) -> Option<Got> {
         let (other, position) = self.partner(id, arm, Some(tag))?;
-        self.chans[arm.chan.0].taken = true;
+        arm.flow.count_out();
         self.settle(other, position, Got::Message(tag));
         Some(Got::Sent)
     }
 
     /// Takes a message from a sender that waits with it.
-    fn accept(&mut self, id: ThreadId, arm: &Arm, tag: Option<Tag>) -> Option<Tag> {
+    fn accept(&mut self, id: ThreadId, arm: &Arm<'_>, tag: Option<Tag>) -> Option<Tag> {
         let (other, position) = self.partner(id, arm, tag)?;
         let tag = self.threads.get(&other)?.wait.as_ref()?.arms[position].send?;
-        self.chans[arm.chan.0].taken = true;
+        arm.flow.count_out();
         self.settle(other, position, Got::Sent);
         Some(tag)
+    }
+
+    /// The number of messages that the timer has: one, if it is due.
+    pub(super) fn len(&self, key: ChanKey, now: Instant) -> usize {
+        usize::from(self.chans[key.0].is_due(now))
     }
 }

@@ -1,16 +1,26 @@
-//! A replayed channel's messages, which the world knows only by their tags.
+//! A replayed channel and its messages.
+//!
+//! A send whose turn it is puts its message into the channel, a receive takes the one
+//! that its log names, and neither looks further where nobody waits: what they have in
+//! common with other threads is upstream's channel below, and for receivers the lock of
+//! the [stash](super::stash).
 
 use std::mem::ManuallyDrop;
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use ::crossbeam_channel as raw;
 use rustc_hash::FxHashMap;
 
-use super::{Arm, ChanKey, Got, Native, Pick, engine};
+use super::flow::Flow;
+use super::latch::{Held, Latch};
+use super::operation::{Change, Messages};
+use super::stash::Stash;
+use super::{Arm, ChanKey, Got, Native, Pick, engine, follow, soon};
 use crate::context;
 use crate::identity::ChannelId;
 use crate::log::Op;
-use crate::tag::Tag;
+use crate::tag::{Stamped, Tag};
 
 /// One channel of a replay, shared by its handles.
 #[derive(Debug)]
@@ -18,9 +28,40 @@ pub(crate) struct Chan<T> {
     key: ChanKey,
     id: ChannelId,
     capacity: Option<usize>,
-    /// Makes a timer's message of its time.
-    make: Option<fn(Instant) -> T>,
-    /// Messages from just before the world hears of them until they are taken.
+    flow: Arc<Flow>,
+    content: Content<T>,
+}
+
+/// Where a channel's messages are.
+#[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "most channels are queues, and these are to be reached quickly"
+)]
+enum Content<T> {
+    Queue(Queue<T>),
+    Meeting(Meeting<T>),
+    /// They are made of their time.
+    Timer(fn(Instant) -> T),
+}
+
+/// In the channel.
+#[derive(Debug)]
+struct Queue<T> {
+    flow: Arc<Flow>,
+    entry: raw::Sender<Stamped<T>>,
+    stash: Padded<Latch<Stash<T>>>,
+}
+
+/// On cache lines of its own: receivers write here, and senders read what is beside.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Padded<T>(T);
+
+/// Nowhere: senders and receivers meet. Here from just before the world hears of them
+/// until they are taken.
+#[derive(Debug)]
+struct Meeting<T> {
     messages: Mutex<FxHashMap<Tag, T>>,
     /// Signalled when a message arrives that was announced before it was made.
     made: Condvar,
@@ -34,97 +75,47 @@ pub(crate) enum NotSent {
     Refused,
 }
 
-impl<T> Chan<T> {
-    /// A queue for `capacity` messages, or any number.
-    pub(crate) fn queue(capacity: Option<usize>) -> Self {
-        Chan::open(capacity, None, None)
+impl<T> Queue<T> {
+    #[inline(always)]
+    fn stash(&self) -> Held<'_, Stash<T>> {
+        self.stash.0.take()
     }
+}
 
-    /// A timer that fires at `due` (never, if `None`) and every `period` after that.
-    pub(crate) fn timer(
-        due: Option<Instant>,
-        period: Option<Duration>,
-        make: fn(Instant) -> T,
-    ) -> Self {
-        Chan::open(Some(1), Some((due, period)), Some(make))
-    }
-
-    fn open(
-        capacity: Option<usize>,
-        timer: Option<(Option<Instant>, Option<Duration>)>,
-        make: Option<fn(Instant) -> T>,
-    ) -> Self {
-        let id = context::next_channel();
-        let key = engine().open(capacity, timer);
-        Chan {
-            key,
-            id,
-            capacity,
-            make,
-            messages: Mutex::default(),
-            made: Condvar::new(),
-        }
-    }
-
-    pub(crate) const fn capacity(&self) -> Option<usize> {
-        self.capacity
-    }
-
-    pub(crate) fn cloned(&self, sends: bool) {
-        engine().cloned(self.key, sends);
-    }
-
-    /// A handle is dropped. The last receiver takes all messages with it.
-    pub(crate) fn dropped(&self, sends: bool) {
-        let discarded = engine().dropped(self.key, sends);
-        if discarded.is_empty() {
-            return;
-        }
-        let messages: Vec<_> = {
-            let mut messages = self.lock();
-            discarded
-                .iter()
-                .filter_map(|tag| messages.remove(tag))
-                .collect()
+impl<T> Messages for Queue<T> {
+    fn set_aside(&self, tag: Option<Tag>) -> Option<Tag> {
+        let mut stash = self.stash();
+        let message = match tag {
+            Some(tag) => {
+                let value = stash.take(tag)?;
+                Stamped { tag, value }
+            }
+            None => stash.take_oldest()?,
         };
-        // Outside of every lock: a message's destructor may use channels. If one
-        // panics, the messages after it leak, as upstream's do: a second panic
-        // would end the process.
-        let mut messages = ManuallyDrop::new(messages.into_iter());
-        messages.by_ref().for_each(drop);
-        drop(ManuallyDrop::into_inner(messages));
+        self.flow.count_out();
+        let tag = message.tag;
+        stash.set_aside(message);
+        Some(tag)
     }
 
-    /// This channel as an arm of a selection.
-    pub(crate) const fn arm(&self, index: usize, send: Option<Tag>) -> Arm {
-        Arm {
-            index,
-            chan: self.key,
-            id: self.id,
-            send,
-        }
+    fn len(&self) -> usize {
+        self.stash().len()
     }
+}
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, FxHashMap<Tag, T>> {
-        self.messages.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
+impl<T> Meeting<T> {
     fn put(&self, tag: Tag, message: T) {
         // A thread beyond the numbering's limit may repeat a tag; the older message
         // goes, outside of the lock.
-        let old = self.lock().insert(tag, message);
+        let old = lock(&self.messages).insert(tag, message);
         drop(old);
     }
 
     /// Takes a message that the world says is there, or is being made.
     fn take(&self, tag: Tag) -> T {
-        let mut messages = self.lock();
+        let mut messages = lock(&self.messages);
         loop {
             if let Some(message) = messages.remove(&tag) {
-                if messages.capacity() > 1024 && messages.len() < messages.capacity() / 8 {
-                    let len = messages.len();
-                    messages.shrink_to(len * 2);
-                }
                 return message;
             }
             messages = self
@@ -134,55 +125,286 @@ impl<T> Chan<T> {
         }
     }
 
+    fn take_back(&self, tag: Tag) -> Option<T> {
+        lock(&self.messages).remove(&tag)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<T> Chan<T> {
+    /// A queue for `capacity` messages, or any number.
+    pub(crate) fn queue(capacity: Option<usize>) -> Self {
+        let flow = Arc::new(Flow::new(capacity));
+        let content = if capacity == Some(0) {
+            Content::Meeting(Meeting {
+                messages: Mutex::default(),
+                made: Condvar::new(),
+            })
+        } else {
+            let (entry, exit) = raw::unbounded();
+            Content::Queue(Queue {
+                flow: Arc::clone(&flow),
+                entry,
+                stash: Padded(Latch::new(Stash::new(exit))),
+            })
+        };
+        Chan::open(flow, None, capacity, content)
+    }
+
+    /// A timer that fires at `due` (never, if `None`) and every `period` after that.
+    pub(crate) fn timer(
+        due: Option<Instant>,
+        period: Option<Duration>,
+        make: fn(Instant) -> T,
+    ) -> Self {
+        let flow = Arc::new(Flow::new(Some(1)));
+        Chan::open(flow, Some((due, period)), Some(1), Content::Timer(make))
+    }
+
+    fn open(
+        flow: Arc<Flow>,
+        timer: Option<(Option<Instant>, Option<Duration>)>,
+        capacity: Option<usize>,
+        content: Content<T>,
+    ) -> Self {
+        let id = context::next_channel();
+        let key = engine().open(Arc::clone(&flow), timer);
+        Chan {
+            key,
+            id,
+            capacity,
+            flow,
+            content,
+        }
+    }
+
+    pub(crate) const fn capacity(&self) -> Option<usize> {
+        self.capacity
+    }
+
+    pub(crate) fn cloned(&self, sends: bool) {
+        self.flow.cloned(sends);
+    }
+
+    /// A handle is dropped. The last receiver takes the messages in the channel with it
+    /// (not those that senders still wait with).
+    pub(crate) fn dropped(&self, sends: bool) {
+        if !self.flow.dropped(sends) {
+            return;
+        }
+        let discarded = match &self.content {
+            Content::Queue(queue) if !sends => queue.stash().close(),
+            _ => (Vec::new(), None),
+        };
+        engine().changed(self.key, Change::Abandoned);
+        // Outside of every lock: a message's destructor may use channels. If one
+        // panics, the messages after it leak, as upstream's do: a second panic
+        // would end the process.
+        let (messages, refuser) = discarded;
+        let mut messages = ManuallyDrop::new(messages.into_iter());
+        drop(refuser);
+        messages.by_ref().for_each(drop);
+        drop(ManuallyDrop::into_inner(messages));
+    }
+
+    /// This channel as an arm of a selection.
+    pub(crate) fn arm(&self, index: usize, send: Option<Tag>) -> Arm<'_> {
+        let messages: Option<&dyn Messages> = match &self.content {
+            Content::Queue(queue) => Some(queue),
+            Content::Meeting(_) | Content::Timer(_) => None,
+        };
+        Arm {
+            index,
+            chan: self.key,
+            id: self.id,
+            flow: &self.flow,
+            messages,
+            send,
+        }
+    }
+
+    // Sending.
+
     /// Performs a plain send.
+    #[inline(never)]
     pub(crate) fn send(&self, op: Op, message: T, native: Native) -> Result<(), (NotSent, T)> {
         let tag = context::next_tag();
-        self.put(tag, message);
+        match &self.content {
+            Content::Queue(queue) => self.send_into(queue, op, tag, message, native),
+            Content::Meeting(meeting) => self.send_to(meeting, op, tag, message, native),
+            Content::Timer(_) => Err((NotSent::Refused, message)),
+        }
+    }
+
+    #[inline(always)]
+    fn send_into(
+        &self,
+        queue: &Queue<T>,
+        op: Op,
+        tag: Tag,
+        message: T,
+        native: Native,
+    ) -> Result<(), (NotSent, T)> {
+        let enters = match self.capacity {
+            // That such a send succeeds is not logged.
+            None => !follow::refuses(op, self.id, tag),
+            Some(_) => follow::slot(op, self.id)
+                .filter(|slot| self.flow.enter(Some(*slot)))
+                .inspect(|_| follow::advance())
+                .is_some(),
+        };
+        if enters {
+            return match self.put(queue, tag, message) {
+                Ok(()) => Ok(()),
+                // It was not refused then, and is now.
+                Err(message) if follow::is_live() => Err((NotSent::Refused, message)),
+                Err(_) => Ok(()),
+            };
+        }
+        self.send_as_planned(queue, op, tag, message, native)
+    }
+
+    #[inline(never)]
+    fn send_as_planned(
+        &self,
+        queue: &Queue<T>,
+        op: Op,
+        tag: Tag,
+        message: T,
+        native: Native,
+    ) -> Result<(), (NotSent, T)> {
+        let pick = engine().perform(op, &[self.arm(0, Some(tag))], native, true);
+        match pick.map(|pick| pick.got) {
+            Some(Got::Sent) => {
+                // If nobody is left to receive by now, it is lost.
+                drop(self.put(queue, tag, message));
+                Ok(())
+            }
+            Some(Got::Lost) => {
+                drop(message);
+                Ok(())
+            }
+            None => Err((NotSent::NoRoom, message)),
+            Some(_) => Err((NotSent::Refused, message)),
+        }
+    }
+
+    /// Puts a message where its place is; gives it back if nobody is left to receive it.
+    #[inline]
+    fn put(&self, queue: &Queue<T>, tag: Tag, message: T) -> Result<(), T> {
+        let message = Stamped {
+            tag,
+            value: message,
+        };
+        queue
+            .entry
+            .send(message)
+            .map_err(|error| error.into_inner().value)?;
+        if self.flow.awaits_message(tag) {
+            engine().changed(self.key, Change::Arrived(tag));
+        }
+        Ok(())
+    }
+
+    fn send_to(
+        &self,
+        meeting: &Meeting<T>,
+        op: Op,
+        tag: Tag,
+        message: T,
+        native: Native,
+    ) -> Result<(), (NotSent, T)> {
+        meeting.put(tag, message);
         let pick = engine().perform(op, &[self.arm(0, Some(tag))], native, true);
         match pick.map(|pick| pick.got) {
             Some(Got::Sent) => Ok(()),
             Some(Got::Lost) => {
-                drop(self.take_back(tag));
+                drop(meeting.take_back(tag));
                 Ok(())
             }
-            None => Err((NotSent::NoRoom, self.take(tag))),
-            Some(_) => Err((NotSent::Refused, self.take(tag))),
-        }
-    }
-
-    fn take_back(&self, tag: Tag) -> Option<T> {
-        self.lock().remove(&tag)
-    }
-
-    /// Performs a plain receive; `None` if there was nothing in the time there was.
-    pub(crate) fn recv(&self, op: Op, native: Native) -> Option<Result<T, Disconnected>> {
-        let pick = engine().perform(op, &[self.arm(0, None)], native, true)?;
-        Some(self.receive(pick))
-    }
-
-    fn receive(&self, pick: Pick) -> Result<T, Disconnected> {
-        match (pick.got, self.make) {
-            (Got::Message(tag), _) => Ok(self.take(tag)),
-            (Got::Tick(when), Some(make)) => Ok(make(when)),
-            _ => Err(Disconnected),
+            None => Err((NotSent::NoRoom, meeting.take(tag))),
+            Some(_) => Err((NotSent::Refused, meeting.take(tag))),
         }
     }
 
     /// Completes a selection that picked this channel for sending.
     pub(crate) fn finish_send(&self, pick: Pick, tag: Tag, message: T) -> Result<(), T> {
         engine().complete(Op::SelectedSend, self.id);
-        match pick.got {
-            Got::Sent => {
-                self.put(tag, message);
-                self.made.notify_all();
-                if engine().is_orphaned(self.key) {
-                    // The last receiver left between selection and completion.
-                    drop(self.take_back(tag));
+        match (pick.got, &self.content) {
+            (Got::Sent, Content::Queue(queue)) => {
+                // If the last receiver left between selection and completion, it is lost.
+                drop(self.put(queue, tag, message));
+                Ok(())
+            }
+            (Got::Sent, Content::Meeting(meeting)) => {
+                meeting.put(tag, message);
+                meeting.made.notify_all();
+                if self.flow.has_no_receivers() {
+                    drop(meeting.take_back(tag));
                 }
                 Ok(())
             }
-            Got::Lost => Ok(()),
+            (Got::Lost, _) => Ok(()),
             _ => Err(message),
+        }
+    }
+
+    // Receiving.
+
+    /// Performs a plain receive; `None` if there was nothing in the time there was.
+    #[inline(never)]
+    pub(crate) fn recv(&self, op: Op, native: Native) -> Option<Result<T, Disconnected>> {
+        if let Content::Queue(queue) = &self.content
+            && let Some(tag) = follow::message(op, self.id)
+            && let Some(message) = self.take(queue, tag)
+        {
+            follow::advance();
+            return Some(Ok(message));
+        }
+        self.recv_as_planned(op, native)
+    }
+
+    #[inline(never)]
+    fn recv_as_planned(&self, op: Op, native: Native) -> Option<Result<T, Disconnected>> {
+        let arms = [self.arm(0, None)];
+        if let Content::Queue(queue) = &self.content
+            && let Some(tag) = follow::message(op, self.id)
+        {
+            if let Some(message) = soon(|| self.take(queue, tag)) {
+                follow::advance();
+                return Some(Ok(message));
+            }
+            let pick = engine().perform_at_last(op, &arms, native)?;
+            return Some(self.receive(pick));
+        }
+        let pick = engine().perform(op, &arms, native, true)?;
+        Some(self.receive(pick))
+    }
+
+    /// Takes the message `tag`, if it is there.
+    #[inline(always)]
+    fn take(&self, queue: &Queue<T>, tag: Tag) -> Option<T> {
+        let mut stash = queue.stash();
+        let message = stash.take(tag)?;
+        self.flow.count_out();
+        drop(stash);
+        if self.flow.awaits_room() {
+            engine().changed(self.key, Change::Left);
+        }
+        Some(message)
+    }
+
+    fn receive(&self, pick: Pick) -> Result<T, Disconnected> {
+        match (pick.got, &self.content) {
+            (Got::Message(tag), Content::Queue(queue)) => {
+                queue.stash().take_aside(tag).ok_or(Disconnected)
+            }
+            (Got::Message(tag), Content::Meeting(meeting)) => Ok(meeting.take(tag)),
+            (Got::Tick(when), Content::Timer(make)) => Ok(make(when)),
+            _ => Err(Disconnected),
         }
     }
 
@@ -192,21 +414,35 @@ impl<T> Chan<T> {
         self.receive(pick)
     }
 
+    // Observing.
+
+    /// The number of messages in the channel.
+    fn count(&self) -> usize {
+        match &self.content {
+            Content::Queue(queue) => queue.len(),
+            Content::Meeting(_) => 0,
+            Content::Timer(_) => engine().due(self.key),
+        }
+    }
+
     /// The number of messages, as recorded or as it is.
     pub(crate) fn len(&self) -> usize {
-        engine().observe(Op::Len, self.id, self.key, |len| len as u64) as usize
+        engine().observe(Op::Len, self.id, || self.count() as u64) as usize
     }
 
     /// Whether there are no messages, as recorded or as it is.
     pub(crate) fn is_empty(&self) -> bool {
-        engine().observe(Op::IsEmpty, self.id, self.key, |len| u64::from(len == 0)) != 0
+        engine().observe(Op::IsEmpty, self.id, || u64::from(self.count() == 0)) != 0
     }
 
     /// Whether there is no room, as recorded or as it is.
     pub(crate) fn is_full(&self) -> bool {
-        let capacity = self.capacity;
-        let full = |len| u64::from(capacity.is_some_and(|capacity| len >= capacity));
-        engine().observe(Op::IsFull, self.id, self.key, full) != 0
+        let is_full = || match &self.content {
+            Content::Queue(_) => !self.flow.has_room(),
+            Content::Meeting(_) => true,
+            Content::Timer(_) => self.count() == 1,
+        };
+        engine().observe(Op::IsFull, self.id, || u64::from(is_full())) != 0
     }
 }
 

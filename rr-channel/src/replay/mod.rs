@@ -7,6 +7,12 @@
 //! which reserves nothing, also after others have used it up. Locks are acquired in
 //! the recorded order ([`turns`]).
 //!
+//! A thread that can go on asks nobody: it walks its own log ([`follow`]), messages go
+//! through upstream's channels in whatever order ([`chan`], [`stash`]), and what threads
+//! must know of each other's progress is counted at the channel ([`flow`]) or at the
+//! lock. Only who has to wait registers where all waits are known ([`world`]), and only
+//! who finds somebody waiting for what it did goes there to tell.
+//!
 //! A wait that cannot end is told from one that is only slow by looking at whether
 //! anybody can still move ([`progress`]), not by a timeout: a machine under load is
 //! slow, and a replay that gives up then would be a flaky test of its own making.
@@ -18,6 +24,9 @@ mod arrivals;
 mod attempt;
 mod chan;
 mod cursor;
+mod flow;
+mod follow;
+mod latch;
 mod operation;
 mod plan;
 mod progress;
@@ -25,18 +34,24 @@ mod queue;
 mod report;
 mod report_file;
 mod stall;
+mod stash;
 mod turns;
+mod watched;
 mod world;
 
-use std::sync::{Condvar, Mutex, MutexGuard, Once, PoisonError, TryLockError};
+use std::hint;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once, PoisonError, TryLockError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 #[cfg(feature = "ipc_channel")]
 pub(crate) use arrivals::{Expected, Listening};
 pub(crate) use chan::{Chan, Disconnected, NotSent};
-use cursor::Cursor;
+pub(crate) use cursor::Cursor;
+use flow::Flow;
+pub(crate) use follow::forget as forget_log;
 pub(crate) use operation::{Arm, Got, Native, Pick};
-use operation::{Plan, Want};
+use operation::{Change, Plan, Want};
 pub use report::{Attempt, Cause, Desync, Progress, Report};
 pub(crate) use report_file::report_to;
 use rustc_hash::FxHashMap;
@@ -44,20 +59,21 @@ pub(crate) use turns::{Once as OnceTurn, Turn, Woken};
 pub(crate) use world::ChanKey;
 #[cfg(feature = "ipc_channel")]
 pub(crate) use world::Source;
-use world::{Wait, World};
+use world::{Wait, Watched, World};
 
 use crate::context;
 use crate::identity::{ChannelId, Dti, ThreadId};
 use crate::log::{Op, ThreadLog};
 use crate::session::{Names, Session, Who, complain, session};
 use crate::sys;
-use crate::tag::Tag;
 
 /// The replaying side of a session.
 #[derive(Debug)]
 pub(crate) struct Engine {
     names: Mutex<Names>,
     world: Mutex<World>,
+    /// The last notification of each thread.
+    signals: Mutex<FxHashMap<ThreadId, u64>>,
     /// Signalled when a thread starts to wait, for the search for stalls.
     waits: Condvar,
     watch: Once,
@@ -109,6 +125,7 @@ impl Engine {
         Engine {
             names: Mutex::new(names),
             world: Mutex::new(World::new(recorded)),
+            signals: Mutex::default(),
             waits: Condvar::new(),
             watch: Once::new(),
         }
@@ -127,110 +144,207 @@ impl Engine {
         }
     }
 
-    /// The calling thread appears.
-    pub(crate) fn register(&self, who: Who) -> (ThreadId, Dti) {
+    /// The calling thread appears. Returns its log, if it has one, of which it has begun to
+    /// follow the first events.
+    pub(crate) fn register(&self, who: Who) -> (ThreadId, Dti, Option<Cursor>) {
         let (id, dti) = lock(&self.names).intern(who);
-        self.lock().thread_started(id, dti.clone(), sys::tid());
-        (id, dti)
+        let (place, mut cursor) = self.lock().thread_started(id, dti.clone(), sys::tid());
+        follow::begin(place, cursor.as_mut());
+        (id, dti, cursor)
     }
 
     /// The calling thread ends.
     pub(crate) fn thread_ended(&self, id: ThreadId) {
+        let left = follow::end();
         let mut world = self.lock();
         let known = world.desyncs().len();
-        world.thread_ended(id);
+        world.thread_ended(id, left);
         announce(&world, known);
     }
 
+    /// The calling thread leaves its log.
+    fn desync(&self, id: ThreadId, cause: Cause) {
+        {
+            let mut world = self.lock();
+            let known = world.desyncs().len();
+            world.desync(id, cause);
+            announce(&world, known);
+        }
+        follow::sync();
+    }
+
     /// Opens a channel in the world: a queue, or a timer.
-    pub(crate) fn open(
-        &self,
-        capacity: Option<usize>,
-        timer: Option<(Option<Instant>, Option<Duration>)>,
-    ) -> ChanKey {
-        self.lock().open(capacity, timer)
+    fn open(&self, flow: Arc<Flow>, timer: Option<(Option<Instant>, Option<Duration>)>) -> ChanKey {
+        self.lock().open(flow, timer)
     }
 
-    pub(crate) fn cloned(&self, key: ChanKey, sends: bool) {
-        self.lock().cloned(key, sends);
-    }
-
-    /// A handle is dropped, and with it these messages.
-    pub(crate) fn dropped(&self, key: ChanKey, sends: bool) -> Vec<Tag> {
-        self.lock().dropped(key, sends)
-    }
-
-    pub(crate) fn is_orphaned(&self, key: ChanKey) -> bool {
-        self.lock().is_orphaned(key)
-    }
-
-    pub(crate) fn close(&self, key: ChanKey) {
+    fn close(&self, key: ChanKey) {
         self.lock().close(key);
+    }
+
+    fn changed(&self, key: ChanKey, change: Change) {
+        let mut world = self.lock();
+        world.step();
+        world.changed(key, change);
     }
 
     /// Performs `op` on `arms`: as logged, or natively once the thread is live.
     ///
     /// `None` if no arm was taken: none could be, or the deadline passed. A biased
     /// choice takes the first arm that can be taken, an unbiased one begins anywhere.
+    ///
+    /// [`Got::Sent`] is a place in the channel, where there are places: the caller puts
+    /// the message there.
     pub(crate) fn perform(
         &self,
         op: Op,
-        arms: &[Arm],
+        arms: &[Arm<'_>],
         native: Native,
         biased: bool,
     ) -> Option<Pick> {
+        self.perform_as(op, arms, native, biased, true)
+    }
+
+    /// As [`perform`](Engine::perform), of an operation with one arm that was attempted for
+    /// a while already.
+    fn perform_at_last(&self, op: Op, arms: &[Arm<'_>], native: Native) -> Option<Pick> {
+        self.perform_as(op, arms, native, true, false)
+    }
+
+    fn perform_as(
+        &self,
+        op: Op,
+        arms: &[Arm<'_>],
+        native: Native,
+        biased: bool,
+        wait: bool,
+    ) -> Option<Pick> {
         let id = context::thread_or_last();
         let probe = matches!(op, Op::Ready | Op::TryReady | Op::ReadyDeadline);
-        let mut world = self.lock();
-        let known = world.desyncs().len();
-        let mut plan = world.plan(id, op, arms);
-        let first = match arms.len() {
-            0 => 0,
-            _ if biased => 0,
-            n => world.steps() as usize % n,
+        let first = if biased {
+            0
+        } else {
+            follow::choose(arms.len())
         };
-        announce(&world, known);
+        let plan = self.plan(id, op, arms);
+        let alone = match plan {
+            Plan::Nothing => {
+                follow::advance();
+                return None;
+            }
+            Plan::Native => {
+                let wait = wait && !native.is_try();
+                self.perform_alone(arms, Want::Any, probe, first, wait)
+            }
+            Plan::Outcome { position, need, .. } => {
+                let want = Want::Exactly(position, need);
+                self.perform_alone(arms, want, probe, first, wait)
+            }
+            Plan::Expire(_) | Plan::EndOfLog => None,
+        };
+        if let Some(pick) = alone {
+            move_past(plan);
+            return Some(pick);
+        }
+        self.perform_in_world(id, arms, plan, native, probe, first)
+    }
+
+    /// Takes an arm as `want` says, if that needs no look at the world and comes about
+    /// soon: at once, or if it is worth waiting for, about as soon as going to sleep
+    /// would take.
+    fn perform_alone(
+        &self,
+        arms: &[Arm<'_>],
+        want: Want,
+        probe: bool,
+        first: usize,
+        wait: bool,
+    ) -> Option<Pick> {
+        let attempt = || attempt::attempt_alone(arms, want, probe, first);
+        let (pick, change) = attempt().or_else(|| {
+            let alone = match want {
+                Want::Exactly(position, _) => {
+                    arms.get(position).is_some_and(|arm| arm.messages.is_some())
+                }
+                Want::Any => arms.iter().all(|arm| arm.messages.is_some()),
+                Want::Nothing => false,
+            };
+            if wait && alone { soon(attempt) } else { None }
+        })?;
+        let arm = &arms[pick.position];
+        let is_awaited = match change {
+            None | Some(Change::Arrived(_) | Change::Abandoned) => false,
+            Some(Change::Entered) => arm.flow.awaits_place(),
+            Some(Change::Left) => arm.flow.awaits_room(),
+        };
+        if let (true, Some(change)) = (is_awaited, change) {
+            self.changed(arm.chan, change);
+        }
+        Some(pick)
+    }
+
+    fn perform_in_world(
+        &self,
+        id: ThreadId,
+        arms: &[Arm<'_>],
+        mut plan: Plan,
+        native: Native,
+        probe: bool,
+        first: usize,
+    ) -> Option<Pick> {
+        let mut world = self.lock();
         // To ask for the time is a good part of what an operation costs.
-        let timed = matches!(native, Native::Until(_)) || world.has_timer(arms);
+        let timed = native.is_until() || world.has_timer(arms);
         loop {
             let now = timed.then(Instant::now);
-            let want = match plan {
-                Plan::Native => Want::Any,
-                Plan::Outcome { position, need, .. } => Want::Exactly(position, need),
-                Plan::Nothing => {
-                    world.advance(id);
-                    return None;
-                }
-                Plan::Expire | Plan::EndOfLog => Want::Nothing,
+            let (want, expected) = match plan {
+                Plan::Native => (Want::Any, None),
+                Plan::Outcome {
+                    position,
+                    need,
+                    event,
+                } => (Want::Exactly(position, need), event),
+                Plan::Expire(event) => (Want::Nothing, Some(event)),
+                Plan::Nothing | Plan::EndOfLog => (Want::Nothing, None),
             };
             if let Some(pick) = world.attempt(id, arms, want, probe, first, now) {
-                move_past(&mut world, id, plan);
+                move_past(plan);
                 return Some(pick);
             }
             let deadline = match (plan, native) {
                 (Plan::Native, Native::Try) => return None,
-                (Plan::Native | Plan::Expire, Native::Until(deadline))
+                (Plan::Native | Plan::Expire(_), Native::Until(deadline))
                     if now.is_some_and(|now| deadline <= now) =>
                 {
-                    if plan == Plan::Expire {
-                        world.advance(id);
+                    if let Plan::Expire(_) = plan {
+                        follow::advance();
                     }
                     return None;
                 }
-                (Plan::Native | Plan::Expire, Native::Until(deadline)) => Some(deadline),
+                (Plan::Native | Plan::Expire(_), Native::Until(deadline)) => Some(deadline),
                 _ => None,
             };
             let due = world.next_due(arms, want);
             let until = [deadline, due].into_iter().flatten().min();
             let mut wait = Wait::new(want);
-            wait.arms = arms.to_vec();
+            wait.arms = arms
+                .iter()
+                .map(|arm| Watched {
+                    chan: arm.chan,
+                    send: arm.send,
+                })
+                .collect();
             wait.probe = probe;
-            wait.end_of_log = plan == Plan::EndOfLog;
-            let pick;
-            (world, pick) = self.wait(world, id, wait, until);
-            if let Some(pick) = pick {
-                move_past(&mut world, id, plan);
-                return Some(pick);
+            wait.expected = expected;
+            wait.end_of_log = matches!(plan, Plan::EndOfLog);
+            let (mut pick, settled);
+            (world, pick, settled) = self.wait(world, id, wait, until, |world| {
+                world.attempt(id, arms, want, probe, first, now)
+            });
+            pick = pick.or(settled);
+            if pick.is_some() {
+                move_past(plan);
+                return pick;
             }
             if world.is_live(id) {
                 plan = Plan::Native;
@@ -238,19 +352,25 @@ impl Engine {
         }
     }
 
-    /// Waits for a notification, or until `until`.
-    fn wait<'a>(
+    /// Waits for a notification, or until `until`; not at all if `attempt`, once it is
+    /// known that the thread waits, finds what it waits for. Returns what that found, and
+    /// what a partner did for the thread meanwhile.
+    fn wait<'a, R>(
         &self,
-        mut world: MutexGuard<'a, World>,
+        mut world: Locked<'a>,
         id: ThreadId,
         mut wait: Wait,
         until: Option<Instant>,
-    ) -> (MutexGuard<'a, World>, Option<Pick>) {
+        attempt: impl FnOnce(&mut World) -> Option<R>,
+    ) -> (Locked<'a>, Option<R>, Option<Pick>) {
         self.watch.call_once(|| progress::start(self));
         wait.timed = until.is_some();
         let wake = world.begin_wait(id, wait);
-        self.waits.notify_one();
-        while !world.is_notified(id) {
+        let found = attempt(&mut world);
+        if found.is_none() {
+            self.waits.notify_one();
+        }
+        while found.is_none() && !world.is_notified(id) {
             match until {
                 None => world = wake.wait(world).unwrap_or_else(PoisonError::into_inner),
                 Some(until) => {
@@ -266,41 +386,63 @@ impl Engine {
                 }
             }
         }
-        let pick = world.end_wait(id);
-        (world, pick)
+        let settled = world.end_wait(id);
+        // Who waits may be released from its log.
+        follow::sync();
+        (world, found, settled)
     }
 
     /// The recorded answer to an observation, or the present one.
-    pub(crate) fn observe(
-        &self,
-        op: Op,
-        id: ChannelId,
-        key: ChanKey,
-        live: impl FnOnce(usize) -> u64,
-    ) -> u64 {
+    fn observe(&self, op: Op, id: ChannelId, live: impl FnOnce() -> u64) -> u64 {
         let thread = context::thread_or_last();
-        let mut world = self.lock();
-        let known = world.desyncs().len();
-        let recorded = world.recall(thread, op, id);
-        announce(&world, known);
-        recorded.unwrap_or_else(|| live(world.len(key, Instant::now())))
+        self.recall_value(thread, op, id).unwrap_or_else(live)
     }
 
-    /// The calling thread completes a selection.
-    pub(crate) fn complete(&self, op: Op, id: ChannelId) {
-        let thread = context::thread_or_last();
-        let mut world = self.lock();
-        let known = world.desyncs().len();
-        world.complete(thread, op, id);
-        announce(&world, known);
+    /// The number of messages that a timer has: one, if it is due.
+    fn due(&self, key: ChanKey) -> usize {
+        self.lock().len(key, Instant::now())
+    }
+
+    /// The calling thread completes a selection: it moves past that event.
+    fn complete(&self, op: Op, channel: ChannelId) {
+        let id = context::thread_or_last();
+        let follow::Next::Event(expected) = follow::next() else {
+            return;
+        };
+        if expected.op == op && expected.channel == Some(channel) {
+            follow::advance();
+        } else {
+            let actual = Attempt {
+                op,
+                channel: Some(channel),
+            };
+            self.desync(id, Cause::Mismatch { expected, actual });
+        }
     }
 }
 
+type Locked<'a> = MutexGuard<'a, World>;
+
 /// An operation came about as planned.
-fn move_past(world: &mut World, id: ThreadId, plan: Plan) {
-    if matches!(plan, Plan::Outcome { logged: true, .. }) {
-        world.advance(id);
+fn move_past(plan: Plan) {
+    if matches!(plan, Plan::Outcome { event: Some(_), .. }) {
+        follow::advance();
     }
+}
+
+/// Tries again and again for a little while, as upstream does before it goes to sleep.
+fn soon<R>(mut attempt: impl FnMut() -> Option<R>) -> Option<R> {
+    for step in 0..=10 {
+        if step <= 6 {
+            (0..1 << step).for_each(|_| hint::spin_loop());
+        } else {
+            thread::yield_now();
+        }
+        if let Some(found) = attempt() {
+            return Some(found);
+        }
+    }
+    None
 }
 
 /// Says on standard error, and in the report's file, what desynchronised since there

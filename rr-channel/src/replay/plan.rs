@@ -1,91 +1,58 @@
 //! What the log says about an operation: a thread follows it, or leaves it.
 
+use super::follow::{self, Next};
 use super::operation::{Arm, Need, Plan};
 use super::report::{Attempt, Cause};
-use super::world::{Thread, World};
-use crate::identity::{ChannelId, ThreadId};
+use super::{Engine, ThreadId};
+use crate::identity::ChannelId;
 use crate::log::{Event, Op, Outcome};
 use crate::tag::Tag;
 
-impl World {
+impl Engine {
     /// What the log says about `op`; the thread desynchronises if it says other.
-    pub(super) fn plan(&mut self, id: ThreadId, op: Op, arms: &[Arm]) -> Plan {
-        self.steps += 1;
-        if self.thread(id).live {
-            return Plan::Native;
-        }
-        let silent = self.is_silent_send(op, arms);
-        let thread = self.thread(id);
-        let next = thread.cursor.as_mut().and_then(|cursor| cursor.peek(0));
-        if let Some(tag) = silent {
-            // Only a refusal is logged, under the number of the message refused.
-            let refused = next.is_some_and(|event| {
-                event.op == op
-                    && event.channel == Some(arms[0].id)
-                    && event.outcome
-                        == Outcome::Refused {
-                            number: tag.number(),
-                        }
-            });
-            let need = if refused {
-                Need::Refused
-            } else {
-                Need::Slot(None)
-            };
-            return Plan::Outcome {
-                position: 0,
-                need,
-                logged: refused,
-            };
+    pub(super) fn plan(&self, id: ThreadId, op: Op, arms: &[Arm<'_>]) -> Plan {
+        let next = follow::next();
+        if let (Some(tag), Next::Event(_) | Next::End | Next::Beyond) =
+            (silent_send(op, arms), next)
+        {
+            return plan_silent(op, arms[0].id, tag);
         }
         let actual = Attempt {
             op,
             channel: channel_of(op, arms),
         };
-        let Some(event) = next else {
-            return match &thread.cursor {
-                Some(cursor) if cursor.is_complete() => {
-                    self.desync(id, Cause::Beyond { actual });
-                    Plan::Native
+        let cause = match next {
+            Next::Live => return Plan::Native,
+            Next::End => return Plan::EndOfLog,
+            Next::Beyond => Cause::Beyond { actual },
+            Next::Event(event) => {
+                let matches = event.op == op && event.channel == actual.channel;
+                if let Some(plan) = matches.then(|| plan_for(event, arms)).flatten() {
+                    return plan;
                 }
-                _ => Plan::EndOfLog,
-            };
-        };
-        let matches = event.op == op && event.channel == actual.channel;
-        let plan = if matches {
-            plan_for(thread, event, arms)
-        } else {
-            None
-        };
-        plan.unwrap_or_else(|| {
-            self.desync(
-                id,
                 Cause::Mismatch {
                     expected: event,
                     actual,
-                },
-            );
-            Plan::Native
-        })
+                }
+            }
+        };
+        self.desync(id, cause);
+        Plan::Native
     }
 
     /// The thread observes a number or truth value: the recorded one, if there is one.
-    pub(super) fn recall(&mut self, id: ThreadId, op: Op, channel: ChannelId) -> Option<u64> {
-        self.steps += 1;
-        let thread = self.thread(id);
-        if thread.live {
+    pub(super) fn recall_value(&self, id: ThreadId, op: Op, channel: ChannelId) -> Option<u64> {
+        // Past the end of a log, observing is harmless: no waiting.
+        let Next::Event(event) = follow::next() else {
             return None;
-        }
-        let cursor = thread.cursor.as_mut()?;
-        // Past the end of an unfinished log, observing is harmless: no waiting.
-        let event = cursor.peek(0)?;
+        };
         match event {
             Event {
                 op: o,
                 channel: Some(c),
                 outcome: Outcome::Value(value),
             } if o == op && c == channel => {
-                cursor.advance();
+                follow::advance();
                 Some(value)
             }
             expected => {
@@ -98,44 +65,38 @@ impl World {
             }
         }
     }
+}
 
-    /// The thread completes a selection: it moves past that event.
-    pub(super) fn complete(&mut self, id: ThreadId, op: Op, channel: ChannelId) {
-        self.steps += 1;
-        let thread = self.thread(id);
-        if thread.live {
-            return;
-        }
-        let Some(cursor) = thread.cursor.as_mut() else {
-            return;
-        };
-        match cursor.peek(0) {
-            Some(event) if event.op == op && event.channel == Some(channel) => cursor.advance(),
-            Some(expected) => {
-                let actual = Attempt {
-                    op,
-                    channel: Some(channel),
-                };
-                self.desync(id, Cause::Mismatch { expected, actual });
-            }
-            None => {}
-        }
-    }
-
-    /// The tag of an unbounded send, whose success is not logged.
-    fn is_silent_send(&self, op: Op, arms: &[Arm]) -> Option<Tag> {
-        match (op, arms) {
-            (Op::Send | Op::TrySend | Op::SendDeadline, [Arm { chan, send, .. }])
-                if self.chans[chan.0].capacity.is_none() =>
-            {
-                *send
-            }
-            _ => None,
-        }
+/// The tag of an unbounded send, whose success is not logged.
+const fn silent_send(op: Op, arms: &[Arm<'_>]) -> Option<Tag> {
+    match (op, arms) {
+        (Op::Send | Op::TrySend | Op::SendDeadline, [arm]) if !arm.flow.is_bounded() => arm.send,
+        _ => None,
     }
 }
 
-const fn channel_of(op: Op, arms: &[Arm]) -> Option<ChannelId> {
+/// Only a refusal is logged, under the number of the message refused.
+fn plan_silent(op: Op, channel: ChannelId, tag: Tag) -> Plan {
+    let event = Event {
+        op,
+        channel: Some(channel),
+        outcome: Outcome::Refused {
+            number: tag.number(),
+        },
+    };
+    let refused = follow::shows(&event);
+    Plan::Outcome {
+        position: 0,
+        need: if refused {
+            Need::Refused
+        } else {
+            Need::Slot(None)
+        },
+        event: refused.then_some(event),
+    }
+}
+
+const fn channel_of(op: Op, arms: &[Arm<'_>]) -> Option<ChannelId> {
     match (op, arms) {
         (
             Op::Select
@@ -152,7 +113,7 @@ const fn channel_of(op: Op, arms: &[Arm]) -> Option<ChannelId> {
 }
 
 /// What an event that matches the operation says; `None` if it does not match after all.
-fn plan_for(thread: &mut Thread, event: Event, arms: &[Arm]) -> Option<Plan> {
+fn plan_for(event: Event, arms: &[Arm<'_>]) -> Option<Plan> {
     let need_of = |outcome| match outcome {
         Outcome::Message { sender, number } => Some(Need::Message(Tag::new(sender, number))),
         Outcome::Tick => Some(Need::Tick),
@@ -161,39 +122,29 @@ fn plan_for(thread: &mut Thread, event: Event, arms: &[Arm]) -> Option<Plan> {
         Outcome::Disconnected => Some(Need::Disconnected),
         _ => None,
     };
-    match event.outcome {
-        Outcome::Empty | Outcome::Full | Outcome::NoArm => Some(Plan::Nothing),
-        Outcome::Timeout => Some(Plan::Expire),
+    let (position, need) = match event.outcome {
+        Outcome::Empty | Outcome::Full | Outcome::NoArm => return Some(Plan::Nothing),
+        Outcome::Timeout => return Some(Plan::Expire(event)),
         Outcome::Arm(index) => {
             let position = arms.iter().position(|arm| arm.index == index as usize)?;
             if matches!(event.op, Op::Ready | Op::TryReady | Op::ReadyDeadline) {
-                return Some(Plan::Outcome {
-                    position,
-                    need: Need::Ready,
-                    logged: true,
-                });
+                (position, Need::Ready)
+            } else {
+                // Cut off between selection and completion: the log ends here.
+                let Some(completion) = follow::completion() else {
+                    return Some(Plan::EndOfLog);
+                };
+                if completion.channel != Some(arms[position].id) {
+                    return None;
+                }
+                (position, need_of(completion.outcome)?)
             }
-            // Cut off between selection and completion: the log ends here.
-            let Some(completion) = thread.cursor.as_mut()?.completion() else {
-                return Some(Plan::EndOfLog);
-            };
-            if completion.channel != Some(arms[position].id) {
-                return None;
-            }
-            let need = need_of(completion.outcome)?;
-            Some(Plan::Outcome {
-                position,
-                need,
-                logged: true,
-            })
         }
-        outcome => {
-            let need = need_of(outcome)?;
-            Some(Plan::Outcome {
-                position: 0,
-                need,
-                logged: true,
-            })
-        }
-    }
+        outcome => (0, need_of(outcome)?),
+    };
+    Some(Plan::Outcome {
+        position,
+        need,
+        event: Some(event),
+    })
 }

@@ -56,7 +56,9 @@ impl World {
         let mut at_end: Vec<_> = self
             .threads
             .iter()
-            .filter(|(_, t)| !t.live && t.wait.as_ref().is_some_and(|wait| wait.end_of_log))
+            .filter(|(_, t)| {
+                !t.place.is_live() && t.wait.as_ref().is_some_and(|wait| wait.end_of_log)
+            })
             .map(|(id, _)| *id)
             .collect();
         if at_end.is_empty() {
@@ -64,7 +66,7 @@ impl World {
                 .threads
                 .iter()
                 .filter(|(_, thread)| {
-                    !thread.live && thread.wait.as_ref().is_some_and(|wait| !wait.stays)
+                    !thread.place.is_live() && thread.wait.as_ref().is_some_and(|wait| !wait.stays)
                 })
                 .map(|(id, thread)| (!self.is_hopeless(thread), &thread.dti, *id))
                 .collect();
@@ -73,14 +75,15 @@ impl World {
                 return false;
             };
             let id = *id;
-            if let Some(expected) = self.thread(id).cursor.as_mut().and_then(|c| c.peek(0)) {
+            let expected = self.thread(id).wait.as_ref().and_then(|wait| wait.expected);
+            if let Some(expected) = expected {
                 self.desync(id, Cause::Stalled { expected });
             }
             at_end.push(id);
         }
         for id in at_end {
             let thread = self.thread(id);
-            thread.live = true;
+            thread.place.go_live();
             if let Some(wait) = &mut thread.wait {
                 wait.notified = true;
             }
@@ -103,7 +106,7 @@ impl World {
         };
         self.threads
             .get(&awaited)
-            .is_some_and(|thread| thread.ended || thread.live)
+            .is_some_and(|thread| thread.ended || thread.place.is_live())
     }
 
     // Reports.
@@ -115,17 +118,11 @@ impl World {
 
     /// The state of the replay.
     pub(super) fn report(&self) -> Report {
-        let seen = self.threads.values().map(|thread| {
-            let (consumed, total) = thread
-                .cursor
-                .as_ref()
-                .map_or((0, 0), |c| (c.consumed(), c.total()));
-            Progress {
-                thread: thread.dti.clone(),
-                consumed,
-                total,
-                live: thread.live,
-            }
+        let seen = self.threads.values().map(|thread| Progress {
+            thread: thread.dti.clone(),
+            consumed: thread.place.consumed(),
+            total: thread.place.total,
+            live: thread.place.is_live(),
         });
         let absent = self.absent.values().map(|(dti, cursor)| Progress {
             thread: dti.clone(),

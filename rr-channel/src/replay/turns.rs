@@ -12,18 +12,18 @@
 //! A child made by fork(2) has none of the threads that its world knows, and perhaps a
 //! copy of a world that was locked: it never looks there, and runs natively.
 
-use std::sync::MutexGuard;
-
+use super::follow::{self, Next as Planned};
 use super::operation::{Native, Want};
 use super::report::{Attempt, Cause};
-use super::world::{Wait, Watch, World};
-use super::{Engine, announce, lock};
+use super::world::{Wait, Watch};
+use super::{Engine, lock, soon, watched};
 use crate::context;
 use crate::identity::{ChannelId, Dti, ThreadId};
 use crate::log::{Event, Op, Outcome};
 use crate::order::Order;
 use crate::session::Who;
 use crate::sys;
+use std::time::Instant;
 
 /// What the log says about the acquisition of a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,125 +86,103 @@ pub(super) enum Next {
     Live,
 }
 
-impl World {
-    /// The thread's next event, if it is one of `op`; else the thread desynchronises.
-    fn next_event(&mut self, id: ThreadId, op: Op, name: Option<ChannelId>) -> Next {
-        self.step();
-        let thread = self.thread(id);
-        if thread.live {
-            return Next::Live;
-        }
+impl Engine {
+    /// The calling thread's next event, if it is one of `op`; else the thread
+    /// desynchronises.
+    pub(super) fn next_event(&self, id: ThreadId, op: Op, name: Option<ChannelId>) -> Next {
         let actual = Attempt { op, channel: name };
-        let cause = match &mut thread.cursor {
-            None => return Next::End,
-            Some(cursor) => match cursor.peek(0) {
-                Some(event)
-                    if event.op == op
-                        && (event.channel.is_none() || name.is_none() || event.channel == name) =>
-                {
-                    return Next::Event(event);
-                }
-                Some(expected) => Cause::Mismatch { expected, actual },
-                None if cursor.is_complete() => Cause::Beyond { actual },
-                None => return Next::End,
-            },
+        let cause = match follow::next() {
+            Planned::Live => return Next::Live,
+            Planned::End => return Next::End,
+            Planned::Event(event)
+                if event.op == op
+                    && (event.channel.is_none() || name.is_none() || event.channel == name) =>
+            {
+                return Next::Event(event);
+            }
+            Planned::Event(expected) => Cause::Mismatch { expected, actual },
+            Planned::Beyond => Cause::Beyond { actual },
         };
         self.desync(id, cause);
         Next::Live
     }
-}
-
-impl World {
-    fn count(&mut self, id: ThreadId, order: &Order) {
-        self.step();
-        order.count(id);
-        self.touch(Watch::Object(order.address()), order.ticket());
-    }
-}
-
-pub(super) type Locked<'a> = MutexGuard<'a, World>;
-
-impl Engine {
-    /// As [`World::next_event`]; what desynchronises is announced.
-    pub(super) fn next_event(
-        &self,
-        id: ThreadId,
-        op: Op,
-        name: Option<ChannelId>,
-    ) -> (Locked<'_>, Next) {
-        let mut world = self.lock();
-        let known = world.desyncs().len();
-        let next = world.next_event(id, op, name);
-        announce(&world, known);
-        (world, next)
-    }
 
     /// Waits until `reach` is [`Reach::Now`], and moves past the event. `false` if the
     /// thread goes live instead.
-    fn await_event<'a>(
-        &'a self,
-        mut world: Locked<'a>,
+    fn await_event(
+        &self,
         id: ThreadId,
         watch: (Watch, u64),
         event: Option<Event>,
-        reach: impl Fn(&World) -> Reach,
+        reach: impl Fn() -> Reach,
     ) -> bool {
-        loop {
-            if let Some(expected) = event {
-                match reach(&world) {
-                    Reach::Now => {
-                        world.advance(id);
-                        return true;
-                    }
-                    Reach::Never => {
-                        let known = world.desyncs().len();
-                        world.desync(id, Cause::Missed { expected });
-                        announce(&world, known);
-                        return false;
-                    }
-                    Reach::Later => {}
+        let there = || Some(reach()).filter(|reach| *reach != Reach::Later);
+        let reached = event.and_then(|_| there().or_else(|| soon(there)));
+        let reached = reached.or_else(|| {
+            let mut world = self.lock();
+            loop {
+                let mut wait = Wait::new(Want::Nothing);
+                wait.watch = Some(watch);
+                wait.expected = event;
+                wait.end_of_log = event.is_none();
+                let found;
+                (world, found, _) = self.wait(world, id, wait, None, |_| event.and(there()));
+                if found.is_some() {
+                    return found;
+                }
+                if world.is_live(id) {
+                    return None;
                 }
             }
-            let mut wait = Wait::new(Want::Nothing);
-            wait.watch = Some(watch);
-            wait.end_of_log = event.is_none();
-            (world, _) = self.wait(world, id, wait, None);
-            if world.is_live(id) {
-                return false;
+        });
+        match (reached, event) {
+            (Some(Reach::Now), _) => {
+                follow::advance();
+                true
             }
+            (Some(Reach::Never), Some(expected)) => {
+                self.desync(id, Cause::Missed { expected });
+                false
+            }
+            _ => false,
         }
     }
 
     /// Waits for the calling thread's turn at a lock.
+    #[inline]
     pub(crate) fn turn(&self, op: Op, order: &Order) -> Turn {
+        // Mostly a thread acquires what it had last. Where this is expected there is a log
+        // to follow, so this is no child made by fork.
+        if follow::shows(&again(op)) && order.owner() == Some(context::thread_by_now()) {
+            follow::advance();
+            return Turn::Mine;
+        }
+        self.turn_of_another(op, order)
+    }
+
+    #[inline(never)]
+    fn turn_of_another(&self, op: Op, order: &Order) -> Turn {
         if sys::is_fork() {
             return Turn::Live;
         }
         let id = context::thread_or_last();
-        let (mut world, next) = self.next_event(id, op, order.name());
-        let event = match next {
+        let event = match self.next_event(id, op, order.name()) {
             Next::Live => return Turn::Live,
             Next::End => None,
             Next::Event(event) if event.outcome == Outcome::Busy => {
-                world.advance(id);
+                follow::advance();
                 return Turn::Busy;
             }
             Next::Event(event) => Some(event),
         };
-        if self.await_turn(world, id, event, order) {
+        if self.await_turn(id, event, order) {
             Turn::Mine
         } else {
             Turn::Live
         }
     }
 
-    fn await_turn<'a>(
-        &'a self,
-        world: Locked<'a>,
-        id: ThreadId,
-        event: Option<Event>,
-        order: &Order,
-    ) -> bool {
+    fn await_turn(&self, id: ThreadId, event: Option<Event>, order: &Order) -> bool {
         if let Some(name) = event.and_then(|event| event.channel) {
             order.learn(name);
         }
@@ -214,7 +192,7 @@ impl Engine {
             _ => None,
         };
         let watch = (Watch::Object(order.address()), ticket.unwrap_or(0));
-        self.await_event(world, id, watch, event, |_| match ticket {
+        self.await_event(id, watch, event, || match ticket {
             Some(ticket) if order.ticket() < ticket => Reach::Later,
             Some(ticket) if order.ticket() == ticket => Reach::Now,
             None if order.owner() == Some(id) => Reach::Now,
@@ -224,24 +202,30 @@ impl Engine {
 
     /// The calling thread has acquired a lock. What a thread does that has ended does
     /// not count: it was not recorded.
+    #[inline]
     pub(crate) fn taken(&self, order: &Order) {
-        if sys::is_fork() {
+        if sys::is_fork() || follow::has_ended() {
             return;
         }
-        let id = context::thread_or_last();
-        let mut world = self.lock();
-        if !world.thread(id).ended {
-            world.count(id, order);
+        order.count(context::thread_by_now());
+        if watched::is_watched(order.address()) {
+            self.tell_of(order);
         }
+    }
+
+    #[cold]
+    fn tell_of(&self, order: &Order) {
+        let mut world = self.lock();
+        world.step();
+        world.touch(Watch::Object(order.address()), order.ticket());
     }
 
     /// The calling thread has come to a place where threads wait for each other, as one
     /// of so many.
     pub(crate) fn arrived(&self, order: &Order) -> u64 {
-        let id = context::thread_or_last();
-        let mut world = self.lock();
-        world.count(id, order);
-        order.ticket()
+        let arrivals = order.count(context::thread_or_last());
+        self.tell_of(order);
+        arrivals
     }
 
     /// Something else about the object changed for which threads may wait.
@@ -263,7 +247,9 @@ impl Engine {
             let mut wait = Wait::new(Want::Nothing);
             wait.watch = Some((Watch::Object(order.address()), target));
             wait.stays = true;
-            (world, _) = self.wait(world, id, wait, None);
+            (world, _, _) = self.wait(world, id, wait, None, |_| {
+                (order.ticket() >= target).then_some(())
+            });
         }
     }
 
@@ -279,8 +265,7 @@ impl Engine {
             return Once::Live;
         }
         let id = context::thread_or_last();
-        let (world, next) = self.next_event(id, op, order.name());
-        let event = match next {
+        let event = match self.next_event(id, op, order.name()) {
             Next::Live => return Once::Live,
             Next::End => None,
             Next::Event(event) => Some(event),
@@ -289,14 +274,14 @@ impl Engine {
         let when = |there| if there { Reach::Now } else { Reach::Later };
         let (followed, once) = match event.map(|event| event.outcome) {
             Some(Outcome::Done) => {
-                let done = self.await_event(world, id, watch, event, |_| when(is_done()));
+                let done = self.await_event(id, watch, event, || when(is_done()));
                 (done, Once::Done)
             }
             Some(Outcome::Poisoned) => {
-                let failed = self.await_event(world, id, watch, event, |_| when(has_failed()));
+                let failed = self.await_event(id, watch, event, || when(has_failed()));
                 (failed, Once::Poisoned)
             }
-            _ => (self.await_turn(world, id, event, order), Once::Mine),
+            _ => (self.await_turn(id, event, order), Once::Mine),
         };
         if followed { once } else { Once::Live }
     }
@@ -358,21 +343,20 @@ impl Engine {
             return None;
         }
         let id = context::thread_or_last();
-        let (mut world, next) = self.next_event(id, op, None);
         // At the end of an unfinished log, observing is harmless: no waiting.
-        let Next::Event(event) = next else {
+        let Next::Event(event) = self.next_event(id, op, None) else {
             return None;
         };
         let Outcome::Value(value) = event.outcome else {
             // The log of a program that did something else; it says what it says.
-            world.advance(id);
+            follow::advance();
             return Some(0);
         };
         let Some((watch, _, is_given)) = lasting.filter(|(_, answer, _)| *answer == value) else {
-            world.advance(id);
+            follow::advance();
             return Some(value);
         };
-        self.await_event(world, id, (watch, 1), Some(event), |_| {
+        self.await_event(id, (watch, 1), Some(event), || {
             if is_given() { Reach::Now } else { Reach::Later }
         })
         .then_some(value)
@@ -384,9 +368,9 @@ impl Engine {
             return;
         }
         let (id, number) = context::next_signal();
+        lock(&self.signals).insert(id, number);
         let mut world = self.lock();
         world.step();
-        world.signals.insert(id, number);
         world.touch(Watch::Signals(id), number);
     }
 
@@ -397,9 +381,7 @@ impl Engine {
             return None;
         }
         let id = context::thread_or_last();
-        let (world, next) = self.next_event(id, op, None);
-        drop(world);
-        let event = match next {
+        let event = match self.next_event(id, op, None) {
             Next::Live => return None,
             Next::End => None,
             Next::Event(event) => Some(event),
@@ -410,11 +392,9 @@ impl Engine {
     /// Waits until the wait is over. If its thread goes live meanwhile, it is over for
     /// no reason, as waits may be.
     pub(crate) fn wake(&self, Waking { id, event }: Waking, native: Native) -> Woken {
-        let mut world = self.lock();
         let outcome = event.map(|event| event.outcome);
         if let (Some(Outcome::Timeout), Native::Until(deadline)) = (outcome, native) {
-            (world, _) = self.wait(world, id, Wait::new(Want::Nothing), Some(deadline));
-            world.advance(id);
+            self.sleep(id, event, deadline);
             return Woken::TimedOut;
         }
         let (sender, number) = match outcome {
@@ -422,13 +402,33 @@ impl Engine {
             _ => (id, 0),
         };
         let watch = (Watch::Signals(sender), number);
-        self.await_event(world, id, watch, event, |world| {
-            if world.signals.get(&sender).copied().unwrap_or(0) >= number {
+        self.await_event(id, watch, event, || {
+            let last = lock(&self.signals).get(&sender).copied();
+            if last.unwrap_or(0) >= number {
                 Reach::Now
             } else {
                 Reach::Later
             }
         });
         Woken::Notified
+    }
+
+    /// Waits for a recorded timeout, until it is due, and moves past it.
+    pub(super) fn sleep(&self, id: ThreadId, event: Option<Event>, deadline: Instant) {
+        let mut wait = Wait::new(Want::Nothing);
+        wait.expected = event;
+        drop(self.wait(self.lock(), id, wait, Some(deadline), |_| None::<()>));
+        if !follow::is_live() {
+            follow::advance();
+        }
+    }
+}
+
+/// The acquisition of a lock that the thread had last.
+const fn again(op: Op) -> Event {
+    Event {
+        op,
+        channel: None,
+        outcome: Outcome::Again,
     }
 }

@@ -1,11 +1,13 @@
-//! The state of a replay: who waits for what, and which messages are there.
+//! What the threads of a replay wait for, and what becomes of those that wait.
 //!
-//! A *world* knows channels by the tags of the messages in them; the messages
-//! themselves stay with their typed channel. Every operation is a selection (a
-//! plain send or receive has one arm), and a selection either [attempts](World::attempt)
-//! what its log says ([`Want`]) or, once its thread is live, whatever can be done.
-//! One lock guards the whole world, so a look at it is consistent: rendezvous,
-//! selections over many channels and the search for stalls need no further protocol.
+//! A thread that can go on does so without this: it follows its own
+//! [log](super::follow), and what it does to a channel or a lock is seen there
+//! ([`Flow`], [`Order`](crate::order::Order)). Only a thread that has to wait, or that
+//! finds that another one waits for what it did, comes here; and so does everything
+//! about timers and channels without capacity, where threads meet.
+//!
+//! One lock guards the world, so a look at it is consistent: rendezvous and the search
+//! for stalls need no further protocol. Nothing is waited for while it is held.
 //!
 //! **Invariant:** no I/O, no clock (the caller passes `now`), no user code: nothing
 //! here drops, clones or compares a message.
@@ -16,20 +18,33 @@ use std::time::{Duration, Instant};
 use rustc_hash::FxHashMap;
 
 use super::cursor::Cursor;
-use super::operation::{Arm, Need, Pick, Want};
+use super::flow::{Awaited, Flow};
+use super::follow::Place;
+use super::operation::{Arm, Change, Need, Pick, Want};
 use super::queue::{Chan, Timer};
 use super::report::{Cause, Desync};
+use super::watched;
 use crate::identity::{Dti, ThreadId};
+use crate::log::Event;
 use crate::tag::Tag;
 
 /// A channel's place in the world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ChanKey(pub(super) usize);
 
+/// An arm of a selection that waits.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Watched {
+    pub(super) chan: ChanKey,
+    pub(super) send: Option<Tag>,
+}
+
 #[derive(Debug)]
 pub(super) struct Wait {
-    pub(super) arms: Vec<Arm>,
+    pub(super) arms: Vec<Watched>,
     pub(super) want: Want,
+    /// The event of its log that the thread waits for, if it follows that.
+    pub(super) expected: Option<Event>,
     /// Only asks for readiness, so it is nobody's partner.
     pub(super) probe: bool,
     pub(super) end_of_log: bool,
@@ -50,6 +65,7 @@ impl Wait {
         Wait {
             arms: Vec::new(),
             want,
+            expected: None,
             probe: false,
             end_of_log: false,
             timed: false,
@@ -58,6 +74,36 @@ impl Wait {
             listens: None,
             notified: false,
             picked: None,
+        }
+    }
+
+    /// The arms that are waited at.
+    fn watched(&self) -> &[Watched] {
+        match self.want {
+            Want::Any => &self.arms,
+            Want::Exactly(position, _) => self.arms.get(position..=position).unwrap_or(&[]),
+            Want::Nothing => &[],
+        }
+    }
+
+    /// What is waited for at one of them.
+    fn awaited(&self, arm: &Watched) -> Awaited {
+        match (self.want, arm.send) {
+            (Want::Exactly(_, Need::Message(tag)), None) => Awaited::message(tag),
+            (Want::Exactly(_, Need::Slot(Some(slot))), Some(_)) => Awaited::slot(slot),
+            (Want::Any, None) if !self.probe => Awaited::ARRIVAL,
+            _ => Awaited::CHANGE,
+        }
+    }
+
+    /// Whether `change` of a channel may be what is waited for.
+    fn is_concerned(&self, flow: &Flow, change: Change) -> bool {
+        match (self.want, change) {
+            (_, Change::Abandoned) => true,
+            (Want::Exactly(_, Need::Message(wanted)), Change::Arrived(tag)) => wanted == tag,
+            (Want::Exactly(_, Need::Message(_)), _) => false,
+            (Want::Exactly(_, Need::Slot(Some(slot))), _) => flow.arrivals() >= slot,
+            _ => true,
         }
     }
 }
@@ -90,8 +136,7 @@ pub(super) enum Watch {
 pub(super) struct Thread {
     pub(super) dti: Dti,
     pub(super) tid: i32,
-    pub(super) cursor: Option<Cursor>,
-    pub(super) live: bool,
+    pub(super) place: &'static Place,
     pub(super) ended: bool,
     pub(super) wait: Option<Wait>,
     pub(super) wake: Arc<Condvar>,
@@ -107,8 +152,6 @@ pub(super) struct World {
     pub(super) free: Vec<usize>,
     /// Who watches what, from which number on.
     watchers: FxHashMap<Watch, Vec<(ThreadId, u64)>>,
-    /// The last notification of each thread.
-    pub(super) signals: FxHashMap<ThreadId, u64>,
     pub(super) waiting: usize,
     pub(super) steps: u64,
     pub(super) desyncs: Vec<Desync>,
@@ -129,60 +172,63 @@ impl World {
 
     // Threads.
 
-    /// The calling thread appears; one that the recording lacks has an empty log.
-    pub(super) fn thread_started(&mut self, id: ThreadId, dti: Dti, tid: i32) {
+    /// The calling thread appears; one that the recording lacks has an empty log. Its
+    /// place, and the log that it is to follow.
+    pub(super) fn thread_started(
+        &mut self,
+        id: ThreadId,
+        dti: Dti,
+        tid: i32,
+    ) -> (&'static Place, Option<Cursor>) {
         let cursor = self.absent.remove(&id).map(|(_, cursor)| cursor);
-        let wake = Arc::new(Condvar::new());
+        let place = Place::new(cursor.as_ref());
         let thread = Thread {
             dti,
             tid,
-            cursor,
-            live: false,
+            place,
             ended: false,
             wait: None,
-            wake,
+            wake: Arc::new(Condvar::new()),
         };
         self.threads.insert(id, thread);
+        (place, cursor)
     }
 
-    /// The calling thread ends; what it still does, it does live.
-    pub(super) fn thread_ended(&mut self, id: ThreadId) {
+    /// The calling thread has ended, with `left` next in its log.
+    pub(super) fn thread_ended(&mut self, id: ThreadId, left: Option<Event>) {
         self.steps += 1;
         let Some(thread) = self.threads.get_mut(&id) else {
             return;
         };
         thread.ended = true;
         self.touch(Watch::End(id), 1);
-        let thread = self.thread(id);
-        if !thread.live {
-            let left = thread.cursor.as_mut().and_then(|cursor| cursor.peek(0));
-            thread.live = true;
-            if let Some(expected) = left {
-                self.desync(id, Cause::EndedEarly { expected });
-            }
+        if let Some(expected) = left {
+            self.desync(id, Cause::EndedEarly { expected });
         }
     }
 
     pub(super) fn thread(&mut self, id: ThreadId) -> &mut Thread {
-        self.threads.entry(id).or_insert_with(|| Thread {
+        self.threads.entry(id).or_insert_with(|| {
             // Only threads that are past their destructors come here unannounced.
-            dti: Dti::foreign("late".to_owned(), 1),
-            tid: 0,
-            cursor: None,
-            live: true,
-            ended: true,
-            wait: None,
-            wake: Arc::default(),
+            let place = Place::new(None);
+            place.go_live();
+            Thread {
+                dti: Dti::foreign("late".to_owned(), 1),
+                tid: 0,
+                place,
+                ended: true,
+                wait: None,
+                wake: Arc::default(),
+            }
         })
     }
 
     pub(super) fn desync(&mut self, id: ThreadId, cause: Cause) {
         let thread = self.thread(id);
-        thread.live = true;
-        let event = thread.cursor.as_ref().map_or(0, Cursor::consumed);
+        thread.place.go_live();
         let desync = Desync {
             thread: thread.dti.clone(),
-            event,
+            event: thread.place.consumed(),
             cause,
         };
         self.desyncs.push(desync);
@@ -190,7 +236,7 @@ impl World {
 
     /// Whether the thread runs natively.
     pub(super) fn is_live(&mut self, id: ThreadId) -> bool {
-        self.thread(id).live
+        self.thread(id).place.is_live()
     }
 
     /// Something happens.
@@ -198,28 +244,19 @@ impl World {
         self.steps += 1;
     }
 
-    /// Moves past the thread's next event.
-    pub(super) fn advance(&mut self, id: ThreadId) {
-        if let Some(cursor) = &mut self.thread(id).cursor {
-            cursor.advance();
-        }
-    }
-
     // Channels.
 
-    /// A new channel, or a timer, with one handle on each side.
+    /// A new channel, or a timer.
     pub(super) fn open(
         &mut self,
-        capacity: Option<usize>,
+        flow: Arc<Flow>,
         timer: Option<(Option<Instant>, Option<Duration>)>,
     ) -> ChanKey {
         let timer = timer.map(|(due, period)| Timer { due, period });
         let chan = Chan {
-            capacity,
+            flow,
             timer,
-            senders: 1,
-            receivers: 1,
-            ..Chan::default()
+            waiters: Vec::new(),
         };
         match self.free.pop() {
             Some(at) => {
@@ -233,94 +270,74 @@ impl World {
         }
     }
 
-    /// A handle was cloned.
-    pub(super) fn cloned(&mut self, key: ChanKey, sends: bool) {
-        let chan = &mut self.chans[key.0];
-        let side = if sends {
-            &mut chan.senders
-        } else {
-            &mut chan.receivers
-        };
-        *side += 1;
-    }
-
-    /// A handle was dropped. The last receiver takes the messages in the channel
-    /// with it: these (not those that senders still wait with).
-    pub(super) fn dropped(&mut self, key: ChanKey, sends: bool) -> Vec<Tag> {
-        self.steps += 1;
-        let chan = &mut self.chans[key.0];
-        let side = if sends {
-            &mut chan.senders
-        } else {
-            &mut chan.receivers
-        };
-        *side -= 1;
-        if *side > 0 {
-            return Vec::new();
-        }
-        let discarded = if sends { Vec::new() } else { chan.take_all() };
-        self.changed(key, None);
-        discarded
-    }
-
-    /// Whether nobody is left to receive from the channel.
-    pub(super) fn is_orphaned(&self, key: ChanKey) -> bool {
-        self.chans[key.0].receivers == 0
-    }
-
     /// The channel is gone, with all its handles.
     pub(super) fn close(&mut self, key: ChanKey) {
-        self.chans[key.0] = Chan::default();
+        let chan = &mut self.chans[key.0];
+        chan.timer = None;
+        chan.waiters = Vec::new();
         self.free.push(key.0);
     }
 
-    /// The number of messages in the channel; a timer that is due has one.
-    pub(super) fn len(&self, key: ChanKey, now: Instant) -> usize {
+    /// Tells those who wait at the channel of a change that may concern them.
+    pub(super) fn changed(&mut self, key: ChanKey, change: Change) {
         let chan = &self.chans[key.0];
-        chan.len + usize::from(chan.is_due(now))
-    }
-
-    /// Tells those who wait at the channel that it changed: by the arrival of
-    /// `pushed`, or otherwise.
-    pub(super) fn changed(&mut self, key: ChanKey, pushed: Option<Tag>) {
-        for id in &self.chans[key.0].waiters {
+        for id in &chan.waiters {
             let Some(thread) = self.threads.get_mut(id) else {
                 continue;
             };
-            let Some(wait) = &mut thread.wait else {
-                continue;
-            };
-            if let (Want::Exactly(_, Need::Message(wanted)), Some(tag)) = (wait.want, pushed)
-                && wanted != tag
+            if let Some(wait) = &mut thread.wait
+                && wait.is_concerned(&chan.flow, change)
             {
-                continue;
+                wait.notified = true;
+                thread.wake.notify_one();
             }
-            wait.notified = true;
-            thread.wake.notify_one();
         }
+    }
+
+    /// Says at the channel what those who wait there wait for.
+    fn announce(&self, key: ChanKey) {
+        let chan = &self.chans[key.0];
+        let awaited = chan
+            .waiters
+            .iter()
+            .filter_map(|id| self.threads.get(id)?.wait.as_ref())
+            .flat_map(|wait| {
+                let here = wait.watched().iter().filter(|arm| arm.chan == key);
+                here.map(|arm| wait.awaited(arm))
+            })
+            .fold(Awaited::NOTHING, Awaited::and);
+        chan.flow.announce(awaited);
     }
 
     // Waiting.
 
-    /// The calling thread is about to wait; what to wait on.
+    /// The calling thread is about to wait; what to wait on. What it waits for may have
+    /// come just before it was announced here, so it has to look again.
     pub(super) fn begin_wait(&mut self, id: ThreadId, wait: Wait) -> Arc<Condvar> {
         self.waiting += 1;
         if let Some((watch, from)) = wait.watch {
             self.watchers.entry(watch).or_default().push((id, from));
+            watched::begin(watch);
         }
-        for arm in &wait.arms {
+        let mut met = Vec::new();
+        for arm in wait.watched() {
             let chan = &mut self.chans[arm.chan.0];
             if !chan.waiters.contains(&id) {
-                let meets = chan.capacity == Some(0) && !wait.probe;
                 chan.waiters.push(id);
-                if meets {
-                    self.wake_probes(arm.chan);
-                }
+                met.push(arm.chan);
             }
         }
+        let probe = wait.probe;
         let thread = self.thread(id);
         thread.wait = Some(wait);
-        Arc::clone(&thread.wake)
+        let wake = Arc::clone(&thread.wake);
+        for key in met {
+            self.announce(key);
+            if self.chans[key.0].flow.is_meeting() && !probe {
+                self.wake_probes(key);
+            }
+        }
+        wake
     }
 
     /// What is watched has come to `reached`: tells those for whom that is enough.
@@ -371,28 +388,31 @@ impl World {
         if let Some((watch, _)) = wait.watch
             && let Some(watchers) = self.watchers.get_mut(&watch)
         {
+            watched::end(watch);
             watchers.retain(|(watcher, _)| *watcher != id);
             if watchers.is_empty() {
                 self.watchers.remove(&watch);
             }
         }
-        for arm in &wait.arms {
-            self.chans[arm.chan.0]
-                .waiters
-                .retain(|waiter| *waiter != id);
+        for arm in wait.watched() {
+            let waiters = &mut self.chans[arm.chan.0].waiters;
+            if let Some(at) = waiters.iter().position(|waiter| *waiter == id) {
+                waiters.remove(at);
+                self.announce(arm.chan);
+            }
         }
         wait.picked
     }
 
     /// Whether one of the channels is a timer.
-    pub(super) fn has_timer(&self, arms: &[Arm]) -> bool {
+    pub(super) fn has_timer(&self, arms: &[Arm<'_>]) -> bool {
         arms.iter()
             .any(|arm| self.chans[arm.chan.0].timer.is_some())
     }
 
     /// When the first timer is due among those `arms` that are wanted. (A timer that
     /// is due and not wanted is nothing to wake up for, again and again.)
-    pub(super) fn next_due(&self, arms: &[Arm], want: Want) -> Option<Instant> {
+    pub(super) fn next_due(&self, arms: &[Arm<'_>], want: Want) -> Option<Instant> {
         let wanted = match want {
             Want::Any => arms,
             Want::Exactly(position, _) => arms.get(position..=position)?,

@@ -1,0 +1,125 @@
+//! The few events that are expected to come next, one after the other and then again.
+//!
+//! Both sides walk it: a recording compares what happens with what is expected
+//! ([`Hot`](super::Hot)), a replay is told what happens next ([`Ahead`](super::Ahead)).
+
+use std::cell::Cell;
+
+use super::event::{Event, Symbol};
+
+/// How many events are foreseen at most.
+pub(super) const AHEAD: usize = 4;
+
+/// The code of no event.
+const COLD: u64 = u64::MAX;
+/// A place where none is ever expected.
+const COLD_AT: u8 = 2 * AHEAD as u8 - 1;
+
+/// One expected event.
+#[derive(Debug, Clone)]
+pub(super) struct Expected {
+    code: Cell<u64>,
+    object: Cell<u64>,
+    number: Cell<u64>,
+    step: Cell<u64>,
+    /// What comes after it.
+    next: Cell<u8>,
+}
+
+/// Expected events, and which of them comes next.
+#[derive(Debug, Clone)]
+pub(super) struct Ring {
+    /// The first [`AHEAD`] at most are used; the rest is cold for good. A power of two, so that
+    /// no index is out of bounds.
+    expected: [Expected; 2 * AHEAD],
+    next: Cell<u8>,
+}
+
+impl Ring {
+    /// No expectations.
+    pub(super) const fn new() -> Ring {
+        Ring {
+            expected: [const {
+                Expected {
+                    code: Cell::new(COLD),
+                    object: Cell::new(0),
+                    number: Cell::new(0),
+                    step: Cell::new(0),
+                    next: Cell::new(0),
+                }
+            }; 2 * AHEAD],
+            next: Cell::new(COLD_AT),
+        }
+    }
+
+    #[inline(always)]
+    fn next(&self) -> &Expected {
+        &self.expected[usize::from(self.next.get()) % (2 * AHEAD)]
+    }
+
+    /// Whether the event of `symbol` and `number` is what is expected.
+    #[inline(always)]
+    pub(super) fn expects(&self, symbol: Symbol, number: u64) -> bool {
+        let expected = self.next();
+        symbol.code == expected.code.get()
+            && symbol.object == expected.object.get()
+            && number == expected.number.get()
+    }
+
+    /// The parameter and number of what is expected, if its symbol is `symbol` but for
+    /// the parameter.
+    #[inline(always)]
+    pub(super) fn expected(&self, symbol: Symbol) -> Option<(u32, u64)> {
+        let expected = self.next();
+        let symbol = Symbol {
+            code: symbol.code | u64::from(u32::MAX) << 32,
+            ..symbol
+        };
+        let code = expected.code.get();
+        (symbol.code == code | u64::from(u32::MAX) << 32 && symbol.object == expected.object.get())
+            .then(|| ((code >> 32) as u32, expected.number.get()))
+    }
+
+    /// The event that is expected; `None` if there is none.
+    pub(super) fn event(&self) -> Option<Event> {
+        let expected = self.next();
+        let symbol = Symbol {
+            code: expected.code.get(),
+            object: expected.object.get(),
+        };
+        symbol.join(expected.number.get())
+    }
+
+    /// What was expected happened: on to the one after it.
+    #[inline(always)]
+    pub(super) fn turn(&self) {
+        let expected = self.next();
+        let number = expected.number.get();
+        expected
+            .number
+            .set(number.wrapping_add(expected.step.get()));
+        self.next.set(expected.next.get());
+    }
+
+    /// Expects the event of `symbol` and `number`, which grows by `step` each time, as
+    /// the one at `at`, and after it the one at `next`.
+    pub(super) fn expect(&self, at: usize, symbol: Symbol, number: u64, step: u64, next: usize) {
+        let expected = &self.expected[at];
+        expected.code.set(symbol.code);
+        expected.object.set(symbol.object);
+        expected.number.set(number);
+        expected.step.set(step);
+        expected.next.set(next as u8);
+    }
+
+    /// Goes to the first one.
+    pub(super) fn begin(&self) {
+        self.next.set(0);
+    }
+
+    /// Expects nothing any more.
+    #[inline(always)]
+    pub(super) fn cool(&self) {
+        self.next.set(COLD_AT);
+    }
+}

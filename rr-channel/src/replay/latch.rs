@@ -1,0 +1,137 @@
+#![expect(unsafe_code, reason = "a lock")]
+//! A lock for a few instructions: taken by one exchange, given back by a store.
+//!
+//! A receiver takes one for each message. `std`'s mutex takes two exchanges, which is what
+//! lets it know of threads that sleep; with them, receiving a message takes half as long
+//! again. Here nobody sleeps to be woken: who finds it taken looks again, like upstream's
+//! channels where a message is being written; then it lets others run, and at last sleeps
+//! for a moment each time, so that it gives way to a holder of lower priority as well.
+//!
+//! **Safety** rests on: the value is reached through [`Held`] only, which exists while
+//! `taken` is set by its maker, and clears it when it goes.
+
+use std::cell::UnsafeCell;
+use std::hint;
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::thread;
+use std::time::Duration;
+
+/// A value for one thread at a time.
+#[derive(Debug, Default)]
+pub(super) struct Latch<T> {
+    taken: AtomicBool,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: the value is lent to one thread at a time, and what one did happens before the
+// next one takes it.
+unsafe impl<T: Send> Sync for Latch<T> {}
+
+/// Lends a [`Latch`]'s value, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Held<'a, T> {
+    latch: &'a Latch<T>,
+    /// May be shared if a `&mut T` may: the latch may be shared more often.
+    lent: PhantomData<&'a mut T>,
+}
+
+impl<T> Latch<T> {
+    pub(super) const fn new(value: T) -> Self {
+        Latch {
+            taken: AtomicBool::new(false),
+            value: UnsafeCell::new(value),
+        }
+    }
+
+    /// Takes the value.
+    #[inline(always)]
+    pub(super) fn take(&self) -> Held<'_, T> {
+        if self.taken.swap(true, Acquire) {
+            self.take_later();
+        }
+        Held {
+            latch: self,
+            lent: PhantomData,
+        }
+    }
+
+    #[cold]
+    fn take_later(&self) {
+        let mut looks = 0_u32;
+        while self.taken.load(Relaxed) || self.taken.swap(true, Acquire) {
+            match looks {
+                0..=6 => (0..1 << looks).for_each(|_| hint::spin_loop()),
+                7..=100 => thread::yield_now(),
+                _ => thread::sleep(Duration::from_micros(100)),
+            }
+            looks = looks.saturating_add(1);
+        }
+    }
+}
+
+impl<T> Deref for Held<'_, T> {
+    type Target = T;
+
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        // SAFETY: nobody else reaches the value while this exists, and it is borrowed
+        // only through this.
+        unsafe { &*self.latch.value.get() }
+    }
+}
+
+impl<T> DerefMut for Held<'_, T> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: as above, and this is borrowed exclusively.
+        unsafe { &mut *self.latch.value.get() }
+    }
+}
+
+impl<T> Drop for Held<'_, T> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.latch.taken.store(false, Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_that_one_does_is_lost_on_another() {
+        let count = if cfg!(miri) { 20 } else { 20_000 };
+        let latch = Latch::new((0, vec![0]));
+        thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    for _ in 0..count {
+                        let mut held = latch.take();
+                        held.0 += 1;
+                        let last = held.0;
+                        held.1.push(last);
+                    }
+                });
+            }
+        });
+        let held = latch.take();
+        assert_eq!(held.0, 3 * count);
+        assert!(held.1.iter().copied().eq(0..=3 * count));
+    }
+
+    #[test]
+    fn a_panic_gives_the_value_back() {
+        let latch = Latch::new(1);
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let mut held = latch.take();
+            *held = 2;
+            panic!("on purpose");
+        }));
+        assert!(panicked.is_err());
+        assert_eq!(*latch.take(), 2);
+    }
+}
