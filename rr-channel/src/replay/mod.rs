@@ -41,7 +41,6 @@ mod world;
 
 use std::hint;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once, PoisonError, TryLockError};
-use std::thread;
 use std::time::{Duration, Instant};
 
 #[cfg(feature = "ipc_channel")]
@@ -430,14 +429,13 @@ fn move_past(plan: Plan) {
     }
 }
 
-/// Tries again and again for a little while, as upstream does before it goes to sleep.
+/// Tries again and again for about as long as going to sleep and waking up would take.
+/// Unlike upstream, it does not let others run meanwhile: on a busy machine these are not
+/// the ones that are waited for, and those wake the thread sooner than they would let it
+/// have its turn again.
 fn soon<R>(mut attempt: impl FnMut() -> Option<R>) -> Option<R> {
-    for step in 0..=10 {
-        if step <= 6 {
-            (0..1 << step).for_each(|_| hint::spin_loop());
-        } else {
-            thread::yield_now();
-        }
+    for step in 0..=6 {
+        (0..1 << step).for_each(|_| hint::spin_loop());
         if let Some(found) = attempt() {
             return Some(found);
         }
