@@ -11,11 +11,13 @@
 //! there, and in the context's destructor.
 
 use std::cell::{Cell, RefCell};
+use std::panic::Location;
 
 use crate::chaos;
 use crate::identity::{ChannelId, Dti, ThreadId};
 use crate::interpose::Seat;
-use crate::log::{Event, Hot, Symbol, Writer};
+use crate::log::{Event, Hot, Op, Symbol, Writer};
+use crate::places;
 use crate::replay::{self, Cursor};
 use crate::session::{Session, Who, complain, session};
 use crate::sys;
@@ -28,6 +30,8 @@ struct Context {
     channels: u32,
     locks: u32,
     log: Log,
+    /// Where in the source its operations are, if that is recorded.
+    places: Log,
 }
 
 /// Where a thread's events go, or come from.
@@ -115,12 +119,20 @@ impl Context {
             children: 0,
             channels: 0,
             locks: 0,
+            places: match log {
+                Log::Unopened if places::is_on() => Log::Unopened,
+                _ => Log::None,
+            },
             log,
         }
     }
 
-    /// Logs what `event` makes.
-    fn push(&mut self, event: impl FnOnce(&mut Me<'_>) -> Event) {
+    /// Logs what `event` makes, of an operation at `place`.
+    fn push(
+        &mut self,
+        event: impl FnOnce(&mut Me<'_>) -> Event,
+        place: &'static Location<'static>,
+    ) {
         self.disarm();
         let event = event(&mut Me {
             id: self.id,
@@ -148,9 +160,33 @@ impl Context {
             self.log = Log::None;
             return;
         }
+        if places::is_on() {
+            // Each event comes by here.
+            self.note(place, |place| places::of_event(event.op, place));
+            return;
+        }
         // SAFETY: the writer is used and dropped by `push` and `drop` only, which
         // disarm it first.
         HOT.with(|hot| unsafe { writer.arm(hot) });
+    }
+
+    /// Logs what is at `place`.
+    fn note(&mut self, place: &'static Location<'static>, what: impl FnOnce(u32) -> Event) {
+        let Session::Record(recorder) = session() else {
+            return;
+        };
+        if let Log::Unopened = self.places {
+            self.places = match recorder.open_places(self.id, &self.dti) {
+                Ok(writer) => Log::Open(writer),
+                Err(_) => Log::None,
+            };
+        }
+        if let (Log::Open(writer), Some(place)) = (&mut self.places, recorder.place(place))
+            && writer.push(&what(place)).is_err()
+        {
+            // As far as they go, places are good.
+            self.places = Log::None;
+        }
     }
 
     fn disarm(&mut self) {
@@ -167,6 +203,9 @@ impl Drop for Context {
         if sys::is_fork() {
             // The mapping is the parent's log.
             return;
+        }
+        if let Log::Open(writer) = std::mem::replace(&mut self.places, Log::None) {
+            let _ = writer.seal();
         }
         match (std::mem::replace(&mut self.log, Log::None), session()) {
             (Log::Open(writer), _) => {
@@ -310,6 +349,7 @@ pub(crate) fn next_signal() -> (ThreadId, u64) {
 
 /// Logs `event` for the calling thread, where it records.
 #[inline(always)]
+#[track_caller]
 pub(crate) fn log(event: Event) {
     if !hit(&event) {
         log_unexpected(event);
@@ -326,6 +366,7 @@ fn hit(event: &Event) -> bool {
 }
 
 #[cold]
+#[track_caller]
 fn log_unexpected(event: Event) {
     log_with(|_| event);
 }
@@ -348,8 +389,21 @@ pub(crate) fn is_expected(id: ThreadId, event: &Event) -> bool {
 /// Logs what `event` makes, unless the thread cannot log any more: then it is not
 /// called.
 #[cold]
+#[track_caller]
 pub(crate) fn log_with(event: impl FnOnce(&mut Me<'_>) -> Event) {
+    let place = Location::caller();
     if !sys::is_fork() {
-        with(|context| context.push(event));
+        with(|context| context.push(event, place));
+    }
+}
+
+/// Logs where the calling thread sends a message, if that is recorded.
+#[inline]
+#[track_caller]
+pub(crate) fn sends(op: Op, channel: ChannelId, tag: Tag) {
+    if places::is_on() && !sys::is_fork() {
+        let place = Location::caller();
+        let what = |place| places::of_message(op, channel, tag.number(), place);
+        with(|context| context.note(place, what));
     }
 }

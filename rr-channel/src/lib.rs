@@ -26,6 +26,7 @@
 //! | `RR_CHANNEL` | `record`, `replay`, or `off` (the same as unset) |
 //! | `RR_CHANNEL_LOG` | the recording's directory; `rr-channel-log` if unset. A recording is never overwritten |
 //! | `RR_CHANNEL_CHAOS` | `SEED`, or `SEED:LENGTH`: perturbs a run that is recorded, or one that is not, so that rare orders become likely (see below) |
+//! | `RR_CHANNEL_PLACES` | `1`: a recording also says where in the source each operation is, and each event names its lock. Slower |
 //! | `RR_CHANNEL_REPORT` | of a replay: a file to which desynchronisations are appended, and at exit the numbers of events that came about again |
 //! | `RR_CHANNEL_PROCESS` | if set, the only process (by id) that is recorded or replayed; those that it starts run as if off |
 //!
@@ -114,6 +115,7 @@ mod interpose;
 #[path = "not_interposed.rs"]
 mod interpose;
 mod order;
+mod places;
 mod replay;
 mod session;
 mod signal;

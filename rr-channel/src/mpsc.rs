@@ -64,6 +64,7 @@ impl<T> Sender<T> {
     ///
     /// # Errors
     /// If the receiver is gone; the error holds the message.
+    #[track_caller]
     pub fn send(&self, t: T) -> Result<(), SendError<T>> {
         self.0
             .send(t)
@@ -76,6 +77,7 @@ impl<T> SyncSender<T> {
     ///
     /// # Errors
     /// If the receiver is gone; the error holds the message.
+    #[track_caller]
     pub fn send(&self, t: T) -> Result<(), SendError<T>> {
         self.0
             .send(t)
@@ -86,6 +88,7 @@ impl<T> SyncSender<T> {
     ///
     /// # Errors
     /// If there is no room or the receiver is gone; the error holds the message.
+    #[track_caller]
     pub fn try_send(&self, t: T) -> Result<(), TrySendError<T>> {
         self.0.try_send(t).map_err(|error| match error {
             cb::TrySendError::Full(t) => TrySendError::Full(t),
@@ -106,6 +109,7 @@ impl<T> Receiver<T> {
     ///
     /// # Errors
     /// If there is none, or none and no sender.
+    #[track_caller]
     pub fn try_recv(&self) -> Result<T, TryRecvError> {
         self.inner.try_recv().map_err(|error| match error {
             cb::TryRecvError::Empty => TryRecvError::Empty,
@@ -117,6 +121,7 @@ impl<T> Receiver<T> {
     ///
     /// # Errors
     /// If there is none and no sender.
+    #[track_caller]
     pub fn recv(&self) -> Result<T, RecvError> {
         self.inner.recv().map_err(|cb::RecvError| RecvError)
     }
@@ -125,6 +130,7 @@ impl<T> Receiver<T> {
     ///
     /// # Errors
     /// If the time is up, or there is no message and no sender.
+    #[track_caller]
     pub fn recv_timeout(&self, timeout: Duration) -> Result<T, RecvTimeoutError> {
         self.inner
             .recv_timeout(timeout)

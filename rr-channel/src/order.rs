@@ -22,6 +22,7 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use crate::context::{self, Me};
 use crate::identity::{ChannelId, ThreadId};
 use crate::log::{Event, Op, Outcome};
+use crate::places;
 
 /// How often a lock has been acquired, and by whom last.
 #[derive(Debug, Default)]
@@ -102,6 +103,7 @@ impl Order {
     /// Logs that the calling thread acquired the lock, which it holds exclusively.
     /// What a thread does that cannot log any more does not count.
     #[inline]
+    #[track_caller]
     pub(crate) fn took(&self, op: Op) {
         let word = self.word();
         if word.ticket() > 0 && context::log_expected(word.owner(), &Self::again(op)) {
@@ -117,6 +119,7 @@ impl Order {
 
     /// Logs that the calling thread acquired the lock, which it shares with others.
     #[inline]
+    #[track_caller]
     pub(crate) fn shared(&self, op: Op) {
         let word = self.word();
         let next = word.after(word.owner());
@@ -151,7 +154,11 @@ impl Order {
         }
     }
 
+    #[track_caller]
     fn event(&self, op: Op, before: Word, me: &mut Me<'_>) -> Event {
+        if places::is_on() {
+            return self.turn(op, before.ticket(), me);
+        }
         let outcome = if before.ticket() == 0 {
             Outcome::First
         } else if before.owner() == me.id() {
@@ -167,6 +174,7 @@ impl Order {
     }
 
     #[cold]
+    #[track_caller]
     fn turn(&self, op: Op, ticket: u64, me: &mut Me<'_>) -> Event {
         if self.name().is_none()
             && let Some(name) = me.next_lock()

@@ -4,7 +4,7 @@
 //! `RR_CHANNEL_LOG` names the recording's directory. A process that a tool started for
 //! its sake is told from those that it starts itself by `RR_CHANNEL_PROCESS`.
 //! `RR_CHANNEL_CHAOS` perturbs a run that is recorded, and one that is not: to that end it
-//! is run as if recorded, into no log. Trouble with any of them never stops the program: a
+//! is run as if recorded, into no log. `RR_CHANNEL_PLACES` has a recording say more. Trouble with any of them never stops the program: a
 //! line on standard error says what was wrong, and the program runs as if off.
 
 use std::env;
@@ -12,6 +12,7 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
+use std::panic::Location;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -20,7 +21,10 @@ use rustc_hash::FxHashMap;
 use crate::chaos;
 use crate::identity::{Dti, ThreadId};
 use crate::interpose;
-use crate::log::{Recording, RecordingError, SESSION_FILE, Writer, file_name, session_header};
+use crate::log::{
+    Recording, RecordingError, SESSION_FILE, Writer, file_name, places_name, session_header,
+};
+use crate::places;
 use crate::replay::{self, Engine};
 use crate::sys;
 
@@ -167,7 +171,13 @@ impl Session {
         let session = match mode.map(|mode| mode.to_string_lossy()).as_deref() {
             None | Some("" | "off") if seed.is_none() => return Ok(Session::Off),
             None | Some("" | "off") => Session::Record(Recorder::into_nowhere()),
-            Some("record") => Session::Record(Recorder::create(dir)?),
+            Some("record") => {
+                let recorder = Recorder::create(dir)?;
+                if env::var_os("RR_CHANNEL_PLACES").is_some_and(|value| value == "1") {
+                    places::start();
+                }
+                Session::Record(recorder)
+            }
             Some("replay") => return load(dir).map(|engine| Session::Replay(Box::new(engine))),
             Some(other) => return Err(StartError::Mode(other.to_owned())),
         };
@@ -199,6 +209,7 @@ fn program() -> String {
 #[derive(Debug)]
 pub(crate) struct Recorder {
     names: Mutex<Names>,
+    places: Mutex<FxHashMap<&'static Location<'static>, u32>>,
     /// Where the recording is; `None` if there is to be none.
     sink: Option<Sink>,
 }
@@ -236,6 +247,7 @@ impl Recorder {
         let dir = std::path::absolute(dir).map_err(fail)?;
         Ok(Recorder {
             names: Mutex::default(),
+            places: Mutex::default(),
             sink: Some(Sink { dir, session: file }),
         })
     }
@@ -245,6 +257,7 @@ impl Recorder {
         sys::watch_forks();
         Recorder {
             names: Mutex::default(),
+            places: Mutex::default(),
             sink: None,
         }
     }
@@ -256,6 +269,13 @@ impl Recorder {
             return (id, dti, false);
         };
         let noted = sink.note(&format!("thread {} {dti}\n", id.0));
+        if places::is_on()
+            && let Some(name) = std::thread::current().name()
+        {
+            // Without it, the thread is called by its place in the tree.
+            let name = name.replace('\n', " ");
+            let _ = sink.note(&format!("named {} {name}\n", id.0));
+        }
         if let Err(error) = &noted {
             complain(&format_args!("cannot record thread {dti}: {error}"));
         }
@@ -274,6 +294,23 @@ impl Recorder {
     pub(crate) fn open_log(&self, id: ThreadId, dti: &Dti) -> io::Result<Writer> {
         let sink = self.sink.as_ref().ok_or(io::ErrorKind::NotFound)?;
         Writer::create(&sink.dir.join(file_name(id)), id, dti)
+    }
+
+    /// Creates the log of where a thread's operations are.
+    pub(crate) fn open_places(&self, id: ThreadId, dti: &Dti) -> io::Result<Writer> {
+        let sink = self.sink.as_ref().ok_or(io::ErrorKind::NotFound)?;
+        Writer::create(&sink.dir.join(places_name(id)), id, dti)
+    }
+
+    /// The number of a place.
+    pub(crate) fn place(&self, place: &'static Location<'static>) -> Option<u32> {
+        let sink = self.sink.as_ref()?;
+        let mut known = lock(&self.places);
+        let next = known.len() as u32;
+        Some(*known.entry(place).or_insert_with(|| {
+            let _ = sink.note(&format!("place {next} {place}\n"));
+            next
+        }))
     }
 }
 
@@ -452,7 +489,7 @@ mod tests {
 
         fs::write(
             dir.path().join(SESSION_FILE),
-            "rr-channel 2\nprogram other\n",
+            "rr-channel 3\nprogram other\n",
         )
         .unwrap();
         let err = load(dir.path()).unwrap_err();

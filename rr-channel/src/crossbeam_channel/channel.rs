@@ -151,6 +151,7 @@ impl<T> Sender<T> {
     /// # Errors
     /// If the channel is full or disconnected; the error holds the message.
     #[inline]
+    #[track_caller]
     pub fn try_send(&self, msg: T) -> Result<(), TrySendError<T>> {
         match &self.0 {
             S::Raw(raw) => raw.try_send(msg),
@@ -168,6 +169,7 @@ impl<T> Sender<T> {
     /// # Errors
     /// If the channel is disconnected; the error holds the message.
     #[inline(always)]
+    #[track_caller]
     pub fn send(&self, msg: T) -> Result<(), SendError<T>> {
         match &self.0 {
             S::Raw(raw) => raw.send(msg),
@@ -187,6 +189,7 @@ impl<T> Sender<T> {
     ///
     /// # Errors
     /// If the time is up or the channel is disconnected; the error holds the message.
+    #[track_caller]
     pub fn send_timeout(&self, msg: T, timeout: Duration) -> Result<(), SendTimeoutError<T>> {
         match &self.0 {
             S::Raw(raw) => raw.send_timeout(msg, timeout),
@@ -199,6 +202,7 @@ impl<T> Sender<T> {
     /// # Errors
     /// If the instant has passed or the channel is disconnected; the error holds the
     /// message.
+    #[track_caller]
     pub fn send_deadline(&self, msg: T, deadline: Instant) -> Result<(), SendTimeoutError<T>> {
         match &self.0 {
             S::Raw(raw) => raw.send_deadline(msg, deadline),
@@ -206,6 +210,7 @@ impl<T> Sender<T> {
         }
     }
 
+    #[track_caller]
     fn send_until(&self, msg: T, native: Native) -> Result<(), SendTimeoutError<T>> {
         self.send_as(Op::SendDeadline, msg, native)
             .map_err(|error| match error {
@@ -214,6 +219,7 @@ impl<T> Sender<T> {
             })
     }
 
+    #[track_caller]
     fn send_as(&self, op: Op, msg: T, native: Native) -> Result<(), NotSent<T>> {
         match &self.0 {
             S::Recorded(recorded) => recorded.send(op, msg, native),
@@ -229,6 +235,7 @@ impl<T> Sender<T> {
     }
 
     /// Returns `true` if the channel is empty; zero-capacity channels always are.
+    #[track_caller]
     pub fn is_empty(&self) -> bool {
         match &self.0 {
             S::Raw(raw) => raw.is_empty(),
@@ -238,6 +245,7 @@ impl<T> Sender<T> {
     }
 
     /// Returns `true` if the channel is full; zero-capacity channels always are.
+    #[track_caller]
     pub fn is_full(&self) -> bool {
         match &self.0 {
             S::Raw(raw) => raw.is_full(),
@@ -247,6 +255,7 @@ impl<T> Sender<T> {
     }
 
     /// Returns the number of messages in the channel.
+    #[track_caller]
     pub fn len(&self) -> usize {
         match &self.0 {
             S::Raw(raw) => raw.len(),
@@ -281,6 +290,7 @@ impl<T> Receiver<T> {
     /// # Errors
     /// If the channel is empty, or empty and disconnected.
     #[inline]
+    #[track_caller]
     pub fn try_recv(&self) -> Result<T, TryRecvError> {
         match &self.0 {
             R::Raw(raw) => raw.try_recv(),
@@ -293,6 +303,7 @@ impl<T> Receiver<T> {
     /// # Errors
     /// If the channel is empty and disconnected.
     #[inline(always)]
+    #[track_caller]
     pub fn recv(&self) -> Result<T, RecvError> {
         match &self.0 {
             R::Raw(raw) => raw.recv(),
@@ -309,6 +320,7 @@ impl<T> Receiver<T> {
     ///
     /// # Errors
     /// If the time is up, or the channel is empty and disconnected.
+    #[track_caller]
     pub fn recv_timeout(&self, timeout: Duration) -> Result<T, RecvTimeoutError> {
         match &self.0 {
             R::Raw(raw) => raw.recv_timeout(timeout),
@@ -320,6 +332,7 @@ impl<T> Receiver<T> {
     ///
     /// # Errors
     /// If the instant has passed, or the channel is empty and disconnected.
+    #[track_caller]
     pub fn recv_deadline(&self, deadline: Instant) -> Result<T, RecvTimeoutError> {
         match &self.0 {
             R::Raw(raw) => raw.recv_deadline(deadline),
@@ -327,6 +340,7 @@ impl<T> Receiver<T> {
         }
     }
 
+    #[track_caller]
     fn recv_until(&self, native: Native) -> Result<T, RecvTimeoutError> {
         self.recv_as(Op::RecvDeadline, native)
             .map_err(|error| match error {
@@ -336,6 +350,7 @@ impl<T> Receiver<T> {
     }
 
     #[inline]
+    #[track_caller]
     fn recv_as(&self, op: Op, native: Native) -> Result<T, TryRecvError> {
         match &self.0 {
             R::Recorded(recorded) => recorded.recv(op, native),
@@ -351,6 +366,7 @@ impl<T> Receiver<T> {
     }
 
     /// Returns `true` if the channel is empty; zero-capacity channels always are.
+    #[track_caller]
     pub fn is_empty(&self) -> bool {
         match &self.0 {
             R::Raw(raw) => raw.is_empty(),
@@ -361,6 +377,7 @@ impl<T> Receiver<T> {
     }
 
     /// Returns `true` if the channel is full; zero-capacity channels always are.
+    #[track_caller]
     pub fn is_full(&self) -> bool {
         match &self.0 {
             R::Raw(raw) => raw.is_full(),
@@ -371,6 +388,7 @@ impl<T> Receiver<T> {
     }
 
     /// Returns the number of messages in the channel.
+    #[track_caller]
     pub fn len(&self) -> usize {
         match &self.0 {
             R::Raw(raw) => raw.len(),

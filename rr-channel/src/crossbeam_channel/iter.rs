@@ -24,6 +24,7 @@ impl<T> Iterator for Iter<'_, T> {
     type Item = T;
 
     #[inline]
+    #[track_caller]
     fn next(&mut self) -> Option<T> {
         self.receiver.recv().ok()
     }
@@ -33,6 +34,7 @@ impl<T> Iterator for TryIter<'_, T> {
     type Item = T;
 
     #[inline]
+    #[track_caller]
     fn next(&mut self) -> Option<T> {
         self.receiver.try_recv().ok()
     }
@@ -42,6 +44,7 @@ impl<T> Iterator for IntoIter<T> {
     type Item = T;
 
     #[inline]
+    #[track_caller]
     fn next(&mut self) -> Option<T> {
         self.receiver.recv().ok()
     }

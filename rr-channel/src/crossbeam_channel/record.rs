@@ -20,13 +20,14 @@ use crate::chaos;
 use crate::context;
 use crate::identity::ChannelId;
 use crate::log::{Event, Op, Outcome};
+use crate::places;
 use crate::replay::Native;
 use crate::tag::{Stamped, Tag};
 
 /// What the handles of a recorded channel share besides the channel.
 #[derive(Debug)]
 pub(super) struct Shared {
-    id: ChannelId,
+    pub(super) id: ChannelId,
     /// The number of the next message, in a channel where senders wait for room.
     slots: Option<Slots>,
     /// Whether sends have nothing to log but refusals, and nothing else to do.
@@ -46,8 +47,8 @@ impl Shared {
         Arc::new(Shared {
             id: context::next_channel(),
             slots,
-            // Under chaos, also these sends are held back.
-            silent: capacity.is_none() && !chaos::is_on(),
+            // Under chaos, also these sends are held back; and they may have places.
+            silent: capacity.is_none() && !chaos::is_on() && !places::is_on(),
         })
     }
 
@@ -63,6 +64,7 @@ impl Shared {
     }
 
     #[inline(always)]
+    #[track_caller]
     pub(super) fn log(&self, op: Op, outcome: Outcome) {
         context::log(Event {
             op,
@@ -72,6 +74,7 @@ impl Shared {
     }
 
     #[inline(always)]
+    #[track_caller]
     pub(super) fn log_message(&self, op: Op, tag: Tag) {
         self.log(
             op,
@@ -83,6 +86,7 @@ impl Shared {
     }
 
     /// Logs an observation, and returns it.
+    #[track_caller]
     pub(super) fn observed(&self, op: Op, value: u64) -> u64 {
         self.log(op, Outcome::Value(value));
         value
@@ -125,6 +129,7 @@ impl<T> Sender<T> {
 
     /// A blocking send into a channel where sends have nothing to log.
     #[inline(always)]
+    #[track_caller]
     pub(super) fn send_silently(&self, value: T) -> Result<(), SendError<T>> {
         let tag = context::next_tag();
         self.raw.send(Stamped { tag, value }).map_err(|error| {
@@ -134,9 +139,11 @@ impl<T> Sender<T> {
         })
     }
 
+    #[track_caller]
     pub(super) fn send(&self, op: Op, value: T, native: Native) -> Result<(), NotSent<T>> {
         chaos::point();
         let tag = context::next_tag();
+        context::sends(op, self.shared.id, tag);
         let stamped = Stamped { tag, value };
         let sent = if self.shared.is_ordered() {
             self.send_in_order(op, stamped, native)
@@ -165,6 +172,7 @@ impl<T> Sender<T> {
         })
     }
 
+    #[track_caller]
     fn send_plainly(
         &self,
         op: Op,
@@ -195,6 +203,7 @@ impl<T> Sender<T> {
         Ok(())
     }
 
+    #[track_caller]
     fn send_in_order(
         &self,
         op: Op,
@@ -286,6 +295,7 @@ fn receive<M>(raw: &raw::Receiver<M>, native: Native) -> Result<M, (TryRecvError
 
 /// As [`receive`]; under chaos, of several receivers that wait for a message the one may
 /// have it that may run, and not the one that has waited for longest.
+#[track_caller]
 fn receive_in_chaos<M>(
     raw: &raw::Receiver<M>,
     native: Native,
@@ -318,6 +328,7 @@ fn receive_in_chaos<M>(
 impl<T> Receiver<T> {
     /// A blocking receive.
     #[inline(always)]
+    #[track_caller]
     pub(super) fn recv_blocking(&self) -> Result<T, RecvError> {
         if chaos::is_on() {
             return self.recv(Op::Recv, Native::Block).map_err(|_| RecvError);
@@ -335,6 +346,7 @@ impl<T> Receiver<T> {
     }
 
     #[inline]
+    #[track_caller]
     pub(super) fn recv(&self, op: Op, native: Native) -> Result<T, TryRecvError> {
         match receive_in_chaos(&self.raw, native) {
             Ok(Stamped { tag, value }) => {
@@ -350,6 +362,7 @@ impl<T> Receiver<T> {
 }
 
 impl<T> Timer<T> {
+    #[track_caller]
     pub(super) fn recv(&self, op: Op, native: Native) -> Result<T, TryRecvError> {
         match receive_in_chaos(&self.raw, native) {
             Ok(when) => {

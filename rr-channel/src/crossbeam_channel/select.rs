@@ -126,6 +126,7 @@ impl<'a> Select<'a> {
     }
 
     /// Adds a send operation, and returns its index.
+    #[track_caller]
     pub fn send<T>(&mut self, s: &'a Sender<T>) -> usize {
         match (&mut self.0, &s.0) {
             (K::Raw(select), SenderKind::Raw(s)) => select.send(s),
@@ -139,6 +140,7 @@ impl<'a> Select<'a> {
     }
 
     /// Adds a receive operation, and returns its index.
+    #[track_caller]
     pub fn recv<T>(&mut self, r: &'a Receiver<T>) -> usize {
         match (&mut self.0, &r.0) {
             (K::Raw(select), ReceiverKind::Raw(r)) => select.recv(r),
@@ -173,6 +175,7 @@ impl<'a> Select<'a> {
     ///
     /// # Errors
     /// If none is ready.
+    #[track_caller]
     pub fn try_select(&mut self) -> Result<SelectedOperation<'a>, TrySelectError> {
         match &mut self.0 {
             K::Raw(select) => select.try_select().map(SelectedOperation::raw),
@@ -186,6 +189,7 @@ impl<'a> Select<'a> {
     ///
     /// # Panics
     /// If no operations have been added.
+    #[track_caller]
     pub fn select(&mut self) -> SelectedOperation<'a> {
         match &mut self.0 {
             K::Raw(select) => SelectedOperation::raw(select.select()),
@@ -201,6 +205,7 @@ impl<'a> Select<'a> {
     ///
     /// # Errors
     /// If none becomes ready in time.
+    #[track_caller]
     pub fn select_timeout(
         &mut self,
         timeout: Duration,
@@ -218,6 +223,7 @@ impl<'a> Select<'a> {
     ///
     /// # Errors
     /// If none becomes ready in time.
+    #[track_caller]
     pub fn select_deadline(
         &mut self,
         deadline: Instant,
@@ -230,6 +236,7 @@ impl<'a> Select<'a> {
         }
     }
 
+    #[track_caller]
     fn select_as(&mut self, op: Op, native: Native) -> Option<SelectedOperation<'a>> {
         match &mut self.0 {
             K::Raw(select) => Some(SelectedOperation::raw(select.select())),
@@ -242,6 +249,7 @@ impl<'a> Select<'a> {
     ///
     /// # Errors
     /// If none is ready.
+    #[track_caller]
     pub fn try_ready(&mut self) -> Result<usize, TryReadyError> {
         match &mut self.0 {
             K::Raw(select) => select.try_ready(),
@@ -255,6 +263,7 @@ impl<'a> Select<'a> {
     ///
     /// # Panics
     /// If no operations have been added.
+    #[track_caller]
     pub fn ready(&mut self) -> usize {
         match &mut self.0 {
             K::Raw(select) => select.ready(),
@@ -269,6 +278,7 @@ impl<'a> Select<'a> {
     ///
     /// # Errors
     /// If none becomes ready in time.
+    #[track_caller]
     pub fn ready_timeout(&mut self, timeout: Duration) -> Result<usize, ReadyTimeoutError> {
         match &mut self.0 {
             K::Raw(select) => select.ready_timeout(timeout),
@@ -282,6 +292,7 @@ impl<'a> Select<'a> {
     ///
     /// # Errors
     /// If none becomes ready in time.
+    #[track_caller]
     pub fn ready_deadline(&mut self, deadline: Instant) -> Result<usize, ReadyTimeoutError> {
         match &mut self.0 {
             K::Raw(select) => select.ready_deadline(deadline),
@@ -291,6 +302,7 @@ impl<'a> Select<'a> {
         }
     }
 
+    #[track_caller]
     fn ready_as(&mut self, op: Op, native: Native) -> Option<usize> {
         match &mut self.0 {
             K::Raw(select) => Some(select.ready()),
@@ -308,6 +320,7 @@ impl<'a> Select<'a> {
     }
 }
 
+#[track_caller]
 fn ready(raw: &mut raw::Select<'_>, native: Native) -> Option<usize> {
     match native {
         Native::Block => Some(raw.ready()),
@@ -317,6 +330,7 @@ fn ready(raw: &mut raw::Select<'_>, native: Native) -> Option<usize> {
 }
 
 /// Logs which arm a selection took, if any.
+#[track_caller]
 fn log_choice(op: Op, index: Option<usize>) {
     let outcome = match (index, op) {
         (Some(index), _) => Outcome::Arm(index as u32),
@@ -332,6 +346,7 @@ fn log_choice(op: Op, index: Option<usize>) {
 
 impl<'a> RecordedArm<'a> {
     /// Selects this operation if it is ready, under its channel's order.
+    #[track_caller]
     fn attempt(&mut self) -> Option<(raw::SelectedOperation<'a>, u64)> {
         let mut order = self.ordered.and_then(Shared::order);
         let operation = self.alone.try_select().ok()?;
@@ -341,6 +356,7 @@ impl<'a> RecordedArm<'a> {
 }
 
 impl<'a> Recorded<'a> {
+    #[track_caller]
     fn send<T>(&mut self, s: &'a record::Sender<T>) -> usize {
         let mut alone = raw::Select::new();
         alone.send(&s.raw);
@@ -356,6 +372,7 @@ impl<'a> Recorded<'a> {
         index
     }
 
+    #[track_caller]
     fn recv<M>(&mut self, r: &'a raw::Receiver<M>) -> usize {
         let mut alone = raw::Select::new();
         alone.recv(r);
@@ -370,6 +387,7 @@ impl<'a> Recorded<'a> {
         index
     }
 
+    #[track_caller]
     fn select(&mut self, op: Op, native: Native) -> Option<SelectedOperation<'a>> {
         let picked = if let Some(picked) = self.select_in_chaos(native) {
             picked
@@ -399,6 +417,7 @@ impl<'a> Recorded<'a> {
 
     /// Selects where a send takes its number in its channel's order: whichever is
     /// ready is attempted alone, under that order.
+    #[track_caller]
     fn select_in_order(&mut self, native: Native) -> Option<Picked<'a>> {
         loop {
             let index = ready(&mut self.raw, native)?;
@@ -414,6 +433,7 @@ impl<'a> Recorded<'a> {
     /// Under chaos, any operation that is ready may be selected (upstream's own choice
     /// among them is much the same in every run), once the thread may run. `None` if it
     /// has to be selected as ever.
+    #[track_caller]
     fn select_in_chaos(&mut self, native: Native) -> Option<Option<Picked<'a>>> {
         let count = self.arms.len();
         if !chaos::is_on() || count == 0 {
@@ -486,6 +506,7 @@ impl<'a> Replayed<'a> {
         (arms, pick)
     }
 
+    #[track_caller]
     fn select(&self, op: Op, native: Native) -> Option<SelectedOperation<'a>> {
         let (arms, pick) = self.perform(op, native);
         let pick = pick?;
@@ -598,6 +619,7 @@ impl<'a> SelectedOperation<'a> {
     ///
     /// # Panics
     /// If `s` is not the sender that was selected.
+    #[track_caller]
     pub fn send<T>(self, s: &Sender<T>, msg: T) -> Result<(), SendError<T>> {
         match (self.0, &s.0) {
             (Selected::Raw(operation), SenderKind::Raw(s)) => operation.send(s, msg),
@@ -609,19 +631,22 @@ impl<'a> SelectedOperation<'a> {
                     ..
                 },
                 SenderKind::Recorded(s),
-            ) => match operation.send(&s.raw, Stamped { tag, value: msg }) {
-                Ok(()) => {
-                    s.shared.log(Op::SelectedSend, Outcome::Sent { slot });
-                    Ok(())
+            ) => {
+                context::sends(Op::SelectedSend, s.shared.id, tag);
+                match operation.send(&s.raw, Stamped { tag, value: msg }) {
+                    Ok(()) => {
+                        s.shared.log(Op::SelectedSend, Outcome::Sent { slot });
+                        Ok(())
+                    }
+                    Err(error) => {
+                        let refused = Outcome::Refused {
+                            number: tag.number(),
+                        };
+                        s.shared.log(Op::SelectedSend, refused);
+                        Err(SendError(error.into_inner().value))
+                    }
                 }
-                Err(error) => {
-                    let refused = Outcome::Refused {
-                        number: tag.number(),
-                    };
-                    s.shared.log(Op::SelectedSend, refused);
-                    Err(SendError(error.into_inner().value))
-                }
-            },
+            }
             (Selected::Replayed(operation, _), SenderKind::Replayed(chan)) => {
                 let (pick, tag) = operation.finish(address(s), "sender");
                 match tag {
@@ -640,6 +665,7 @@ impl<'a> SelectedOperation<'a> {
     ///
     /// # Panics
     /// If `r` is not the receiver that was selected.
+    #[track_caller]
     pub fn recv<T>(self, r: &Receiver<T>) -> Result<T, RecvError> {
         match (self.0, &r.0) {
             (Selected::Raw(operation), ReceiverKind::Raw(r)) => operation.recv(r),

@@ -4,7 +4,7 @@
 //! `thread-N.rrlog`, and a `session` file that names the program and all threads. A
 //! thread appends to its own file only, through a shared mapping, so that what it
 //! logged outlives the process however that dies; the machine losing power is another
-//! matter.
+//! matter. Where places are recorded, `thread-N.places` has them, in the same format.
 //!
 //! **Model.** What a thread sees is mostly what it saw before. An [`Event`] is a
 //! *symbol* (operation, channel, kind of outcome, sender or arm) and for some
@@ -34,6 +34,7 @@
 //! by the zigzag difference between the number and its prediction if it has one.
 
 mod ahead;
+mod edit;
 mod event;
 mod hot;
 mod mapping;
@@ -44,12 +45,13 @@ mod ring;
 mod writer;
 
 pub(crate) use ahead::Ahead;
+pub use edit::{EditedThread, write_recording};
 pub use event::{Event, Op, Outcome};
 pub(crate) use event::{Symbol, on};
 pub(crate) use hot::Hot;
 pub use reader::{Events, LogError, ThreadLog};
-pub use recording::{RecordedThread, Recording, RecordingError};
-pub(crate) use recording::{SESSION_FILE, file_name, session_header};
+pub use recording::{RecordedThread, Recording, RecordingError, Step};
+pub(crate) use recording::{SESSION_FILE, file_name, places_name, session_header};
 pub(crate) use writer::Writer;
 
 /// The version of the file format that this crate writes and reads.

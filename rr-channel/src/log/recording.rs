@@ -6,12 +6,12 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{LogError, ThreadLog};
-use crate::identity::{Dti, ThreadId};
+use super::{Event, LogError, Op, Outcome, ThreadLog};
+use crate::identity::{ChannelId, Dti, ThreadId};
 
 pub(crate) const SESSION_FILE: &str = "session";
 const TITLE: &str = "rr-channel ";
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 
 /// The first lines of a session's file.
 pub(crate) fn session_header(program: &str) -> String {
@@ -21,6 +21,36 @@ pub(crate) fn session_header(program: &str) -> String {
 /// The name of a thread's log file.
 pub(crate) fn file_name(thread: ThreadId) -> String {
     format!("thread-{}.rrlog", thread.0)
+}
+
+/// The name of the file that says where a thread's operations are.
+pub(crate) fn places_name(thread: ThreadId) -> String {
+    format!("thread-{}.places", thread.0)
+}
+
+/// What a thread did, where that was recorded: more than its events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// An event of its log.
+    Event {
+        /// The event.
+        event: Event,
+        /// Where in the source it is, for [`Recording::place`]; `None` if that was not
+        /// recorded.
+        place: Option<u32>,
+    },
+    /// It came to a send. That may have failed, which is an event, and in a bounded
+    /// channel its success is an event, too.
+    Message {
+        /// The operation.
+        op: Op,
+        /// The channel.
+        channel: Option<ChannelId>,
+        /// The message's position among all messages of the thread.
+        number: u64,
+        /// Where in the source it is.
+        place: u32,
+    },
 }
 
 /// Why a directory is no recording that can be read.
@@ -98,6 +128,10 @@ pub struct Recording {
     dir: PathBuf,
     program: String,
     threads: Vec<RecordedThread>,
+    /// Places in the source, by number.
+    places: BTreeMap<u32, String>,
+    /// Threads that had a name when they were recorded.
+    names: BTreeMap<ThreadId, String>,
 }
 
 impl Recording {
@@ -141,6 +175,7 @@ impl Recording {
             .and_then(|line| line.strip_prefix("program "))
             .ok_or_else(not_a_recording)?;
         let mut threads = BTreeMap::new();
+        let (mut places, mut names) = (BTreeMap::new(), BTreeMap::new());
         for line in lines {
             let known = match line.split_once(' ') {
                 Some(("thread", rest)) => rest.split_once(' ').and_then(|(id, dti)| {
@@ -157,6 +192,14 @@ impl Recording {
                     threads.get_mut(&ThreadId(id.parse().ok()?))?.ended_silent = true;
                     Some(())
                 })(),
+                Some(("place", rest)) => rest.split_once(' ').and_then(|(number, place)| {
+                    places.insert(number.parse().ok()?, place.to_owned());
+                    Some(())
+                }),
+                Some(("named", rest)) => rest.split_once(' ').and_then(|(id, name)| {
+                    names.insert(ThreadId(id.parse().ok()?), name.to_owned());
+                    Some(())
+                }),
                 _ => None,
             };
             known.ok_or_else(not_a_recording)?;
@@ -165,7 +208,66 @@ impl Recording {
             dir: dir.to_owned(),
             program: program.to_owned(),
             threads: threads.into_values().collect(),
+            places,
+            names,
         })
+    }
+
+    /// Whether it says where in the source operations are.
+    pub fn has_places(&self) -> bool {
+        !self.places.is_empty()
+    }
+
+    /// A place in the source, as `FILE:LINE:COLUMN`.
+    pub fn place(&self, number: u32) -> Option<&str> {
+        self.places.get(&number).map(String::as_str)
+    }
+
+    /// The name that the thread had in the program, if that was recorded.
+    pub fn name(&self, thread: ThreadId) -> Option<&str> {
+        self.names.get(&thread).map(String::as_str)
+    }
+
+    /// What one of the [`threads`](Recording::threads) did: its events, with their places
+    /// and its messages if those were recorded.
+    ///
+    /// # Errors
+    /// If its log is damaged.
+    pub fn steps(&self, thread: &RecordedThread) -> Result<Vec<Step>, RecordingError> {
+        let damaged = |path: PathBuf| move |source| RecordingError::Log { path, source };
+        let mut events = self.log(thread)?.events();
+        let mut next = || {
+            let event = events.next().transpose();
+            event.map_err(damaged(self.dir.join(file_name(thread.id))))
+        };
+        let mut steps = Vec::new();
+        let path = self.dir.join(places_name(thread.id));
+        if fs::metadata(&path).is_ok_and(|meta| meta.len() > 0) {
+            let noted = ThreadLog::open(&path).map_err(damaged(path.clone()))?;
+            for noted in noted.events() {
+                let noted = noted.map_err(damaged(path.clone()))?;
+                steps.push(match noted.outcome {
+                    Outcome::Message { sender, number } => Step::Message {
+                        op: noted.op,
+                        channel: noted.channel,
+                        number,
+                        place: sender.0,
+                    },
+                    Outcome::Arm(place) => {
+                        // The last one may have been cut off before it was logged.
+                        let Some(event) = next()? else { break };
+                        let place = Some(place);
+                        Step::Event { event, place }
+                    }
+                    _ => return Err(damaged(path)(LogError::Header("these are no places"))),
+                });
+            }
+        }
+        while let Some(event) = next()? {
+            let place = None;
+            steps.push(Step::Event { event, place });
+        }
+        Ok(steps)
     }
 
     /// The name of the recorded program's executable, without the hash that cargo appends
@@ -233,7 +335,7 @@ mod tests {
     fn another_version_is_named() {
         insta::assert_snapshot!(
             check("rr-channel 1\nprogram p\n").unwrap_err(),
-            @"dir: the recording has version 1, this build reads 2: record again"
+            @"dir: the recording has version 1, this build reads 3: record again"
         );
     }
 
@@ -243,8 +345,8 @@ mod tests {
             "",
             "shopping list",
             "shopping list\n",
-            "rr-channel 2\n",
-            "rr-channel 2\nx\n",
+            "rr-channel 3\n",
+            "rr-channel 3\nx\n",
         ] {
             assert_eq!(
                 check(text).unwrap_err(),
@@ -260,7 +362,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_read_or_refused(text in "(rr-channel 2\nprogram p\n)?(thread|ended|[ 0-9]|main|\n|.)*") {
+        fn any_text_is_read_or_refused(text in "(rr-channel 3\nprogram p\n)?(thread|ended|[ 0-9]|main|\n|.)*") {
             let _ = check(&text);
         }
     }

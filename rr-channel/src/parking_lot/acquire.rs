@@ -10,18 +10,37 @@ use crate::order::Order;
 use crate::replay::Turn;
 use crate::session::{Session, session};
 
-/// How an acquisition is counted: [`Order::took`] if it is exclusive, [`Order::shared`] if not.
-type Count = fn(&Order, Op);
+/// How an acquisition is counted.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Count {
+    /// It is exclusive.
+    Took,
+    /// It is not.
+    Shared,
+}
+
+impl Count {
+    // Not a function pointer: that would have no caller.
+    #[inline(always)]
+    #[track_caller]
+    fn acquired(self, order: &Order, op: Op) {
+        match self {
+            Count::Took => order.took(op),
+            Count::Shared => order.shared(op),
+        }
+    }
+}
 
 /// Acquires what `lock` locks.
 #[inline]
+#[track_caller]
 pub(super) fn acquire(order: &Order, op: Op, count: Count, lock: impl FnOnce()) {
     match session() {
         Session::Off => lock(),
         Session::Record(_) => {
             chaos::point();
             lock();
-            count(order, op);
+            count.acquired(order, op);
         }
         Session::Replay(engine) => {
             engine.turn(op, order);
@@ -34,6 +53,7 @@ pub(super) fn acquire(order: &Order, op: Op, count: Count, lock: impl FnOnce()) 
 /// Attempts to acquire what `try_lock` locks, until `deadline` if there is one; `lock` does so
 /// for as long as it takes.
 #[inline]
+#[track_caller]
 pub(super) fn attempt(
     order: &Order,
     op: Op,
@@ -48,7 +68,7 @@ pub(super) fn attempt(
             chaos::point();
             let acquired = try_lock();
             if acquired {
-                count(order, op);
+                count.acquired(order, op);
             } else {
                 log(op, Outcome::Busy);
             }
@@ -79,6 +99,7 @@ pub(super) fn attempt(
 }
 
 /// An observation, as recorded.
+#[track_caller]
 pub(super) fn observe(op: Op, look: impl Fn() -> u64) -> u64 {
     match session() {
         Session::Off => look(),
@@ -93,6 +114,7 @@ pub(super) fn observe(op: Op, look: impl Fn() -> u64) -> u64 {
 }
 
 /// Logs an outcome that needs no name.
+#[track_caller]
 pub(super) fn log(op: Op, outcome: Outcome) {
     context::log(Event {
         op,

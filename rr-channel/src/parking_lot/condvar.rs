@@ -14,11 +14,10 @@ use std::time::{Duration, Instant};
 use lock_api::RawMutex as _;
 use parking_lot_core::{DEFAULT_PARK_TOKEN, DEFAULT_UNPARK_TOKEN};
 
-use super::acquire::{acquire, log};
+use super::acquire::{Count, acquire, log};
 use super::{MutexGuard, RawMutex};
 use crate::chaos;
 use crate::log::{Op, Outcome};
-use crate::order::Order;
 use crate::replay::{Native, Woken};
 use crate::session::{Session, session};
 use crate::signal::{LastSignal, Signal};
@@ -56,6 +55,7 @@ impl Condvar {
     }
 
     /// Wakes one thread that waits; whether there was one.
+    #[track_caller]
     pub fn notify_one(&self) -> bool {
         self.notify(|key| {
             // SAFETY: the key is this condition variable's address; the callback does nothing.
@@ -65,6 +65,7 @@ impl Condvar {
     }
 
     /// Wakes all threads that wait; how many these were.
+    #[track_caller]
     pub fn notify_all(&self) -> usize {
         self.notify(|key| {
             // SAFETY: as above.
@@ -73,6 +74,7 @@ impl Condvar {
     }
 
     #[inline]
+    #[track_caller]
     fn notify(&self, wake: impl FnOnce(usize) -> usize) -> usize {
         match session() {
             Session::Off => {}
@@ -100,11 +102,13 @@ impl Condvar {
     }
 
     /// Unlocks the mutex, waits to be notified, and locks the mutex again.
+    #[track_caller]
     pub fn wait<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>) {
         self.wait_as(Op::Wait, guard, None);
     }
 
     /// As [`wait`](Condvar::wait), until `timeout` at most.
+    #[track_caller]
     pub fn wait_until<T: ?Sized>(
         &self,
         guard: &mut MutexGuard<'_, T>,
@@ -114,6 +118,7 @@ impl Condvar {
     }
 
     /// As [`wait`](Condvar::wait), for as long as `timeout` at most.
+    #[track_caller]
     pub fn wait_for<T: ?Sized>(
         &self,
         guard: &mut MutexGuard<'_, T>,
@@ -124,6 +129,7 @@ impl Condvar {
     }
 
     /// Waits while `condition` is true.
+    #[track_caller]
     pub fn wait_while<T, F>(&self, guard: &mut MutexGuard<'_, T>, mut condition: F)
     where
         T: ?Sized,
@@ -135,6 +141,7 @@ impl Condvar {
     }
 
     /// Waits while `condition` is true, until `timeout` at most.
+    #[track_caller]
     pub fn wait_while_until<T, F>(
         &self,
         guard: &mut MutexGuard<'_, T>,
@@ -149,6 +156,7 @@ impl Condvar {
     }
 
     /// Waits while `condition` is true, for as long as `timeout` at most.
+    #[track_caller]
     pub fn wait_while_for<T, F>(
         &self,
         guard: &mut MutexGuard<'_, T>,
@@ -162,6 +170,7 @@ impl Condvar {
         self.wait_while_as(guard, condition, Instant::now().checked_add(timeout))
     }
 
+    #[track_caller]
     fn wait_while_as<T, F>(
         &self,
         guard: &mut MutexGuard<'_, T>,
@@ -179,6 +188,7 @@ impl Condvar {
         result
     }
 
+    #[track_caller]
     fn wait_as<T: ?Sized>(
         &self,
         op: Op,
@@ -212,7 +222,7 @@ impl Condvar {
                     unsafe { mutex.raw.unlock() };
                     let native = deadline.map_or(Native::Block, Native::Until);
                     let woken = engine.wake(waking, native);
-                    acquire(&mutex.order, Op::Relock, Order::took, || mutex.raw.lock());
+                    acquire(&mutex.order, Op::Relock, Count::Took, || mutex.raw.lock());
                     woken != Woken::TimedOut
                 }
                 None => {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use ::parking_lot as raw;
 use lock_api::{RawMutex as _, RawMutexFair as _};
 
-use super::acquire::{acquire, attempt, observe};
+use super::acquire::{Count, acquire, attempt, observe};
 use crate::log::Op;
 use crate::order::Order;
 use crate::session::{Session, session};
@@ -22,9 +22,10 @@ pub struct RawMutex {
 }
 
 impl RawMutex {
+    #[track_caller]
     fn attempt(&self, op: Op, deadline: Option<Instant>, try_lock: impl FnOnce() -> bool) -> bool {
         let lock = || self.raw.lock();
-        attempt(&self.order, op, Order::took, deadline, try_lock, lock)
+        attempt(&self.order, op, Count::Took, deadline, try_lock, lock)
     }
 }
 
@@ -38,11 +39,13 @@ unsafe impl lock_api::RawMutex for RawMutex {
     type GuardMarker = <raw::RawMutex as lock_api::RawMutex>::GuardMarker;
 
     #[inline]
+    #[track_caller]
     fn lock(&self) {
-        acquire(&self.order, Op::Lock, Order::took, || self.raw.lock());
+        acquire(&self.order, Op::Lock, Count::Took, || self.raw.lock());
     }
 
     #[inline]
+    #[track_caller]
     fn try_lock(&self) -> bool {
         self.attempt(Op::TryLock, None, || self.raw.try_lock())
     }
@@ -53,6 +56,7 @@ unsafe impl lock_api::RawMutex for RawMutex {
         unsafe { self.raw.unlock() };
     }
 
+    #[track_caller]
     fn is_locked(&self) -> bool {
         observe(Op::IsLocked, || self.raw.is_locked().into()) != 0
     }
@@ -85,6 +89,7 @@ unsafe impl lock_api::RawMutexTimed for RawMutex {
     type Duration = Duration;
     type Instant = Instant;
 
+    #[track_caller]
     fn try_lock_for(&self, timeout: Duration) -> bool {
         let deadline = Instant::now().checked_add(timeout);
         self.attempt(Op::LockDeadline, deadline, || {
@@ -92,6 +97,7 @@ unsafe impl lock_api::RawMutexTimed for RawMutex {
         })
     }
 
+    #[track_caller]
     fn try_lock_until(&self, timeout: Instant) -> bool {
         self.attempt(Op::LockDeadline, Some(timeout), || {
             self.raw.try_lock_until(timeout)
@@ -116,11 +122,13 @@ unsafe impl lock_api::RawMutex for RawFairMutex {
     type GuardMarker = <RawMutex as lock_api::RawMutex>::GuardMarker;
 
     #[inline]
+    #[track_caller]
     fn lock(&self) {
         self.0.lock();
     }
 
     #[inline]
+    #[track_caller]
     fn try_lock(&self) -> bool {
         self.0.try_lock()
     }
@@ -131,6 +139,7 @@ unsafe impl lock_api::RawMutex for RawFairMutex {
         unsafe { self.0.unlock_fair() };
     }
 
+    #[track_caller]
     fn is_locked(&self) -> bool {
         self.0.is_locked()
     }
@@ -155,10 +164,12 @@ unsafe impl lock_api::RawMutexTimed for RawFairMutex {
     type Duration = Duration;
     type Instant = Instant;
 
+    #[track_caller]
     fn try_lock_for(&self, timeout: Duration) -> bool {
         self.0.try_lock_for(timeout)
     }
 
+    #[track_caller]
     fn try_lock_until(&self, timeout: Instant) -> bool {
         self.0.try_lock_until(timeout)
     }

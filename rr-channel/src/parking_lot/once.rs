@@ -44,6 +44,7 @@ impl Once {
     }
 
     /// What has become of it.
+    #[track_caller]
     pub fn state(&self) -> OnceState {
         match session() {
             Session::Off => self.raw.state(),
@@ -69,6 +70,7 @@ impl Once {
     /// # Panics
     /// If what was run here panicked.
     #[inline]
+    #[track_caller]
     pub fn call_once<F: FnOnce()>(&self, f: F) {
         match session() {
             Session::Off => self.raw.call_once(f),
@@ -91,6 +93,7 @@ impl Once {
 
     /// As [`call_once`](Once::call_once), but runs `f` also where something panicked.
     #[inline]
+    #[track_caller]
     pub fn call_once_force<F: FnOnce(OnceState)>(&self, f: F) {
         match session() {
             Session::Off => self.raw.call_once_force(f),
@@ -111,6 +114,7 @@ impl Once {
         }
     }
 
+    #[track_caller]
     fn turn(&self, engine: &Engine) -> OnceTurn {
         self.attempts.turn(engine, || self.raw.state().done())
     }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use ::parking_lot as raw;
 use lock_api::{RawRwLock as _, RawRwLockRecursive as _, RawRwLockUpgrade as _};
 
-use super::acquire::{acquire, attempt, observe};
+use super::acquire::{Count, acquire, attempt, observe};
 use crate::log::Op;
 use crate::order::Order;
 use crate::session::{Session, session};
@@ -25,6 +25,7 @@ pub struct RawRwLock {
 }
 
 impl RawRwLock {
+    #[track_caller]
     fn attempt_shared(
         &self,
         op: Op,
@@ -32,9 +33,10 @@ impl RawRwLock {
         try_lock: impl FnOnce() -> bool,
     ) -> bool {
         let lock = || self.raw.lock_shared();
-        attempt(&self.order, op, Order::shared, deadline, try_lock, lock)
+        attempt(&self.order, op, Count::Shared, deadline, try_lock, lock)
     }
 
+    #[track_caller]
     fn attempt_exclusive(
         &self,
         op: Op,
@@ -42,9 +44,10 @@ impl RawRwLock {
         try_lock: impl FnOnce() -> bool,
     ) -> bool {
         let lock = || self.raw.lock_exclusive();
-        attempt(&self.order, op, Order::took, deadline, try_lock, lock)
+        attempt(&self.order, op, Count::Took, deadline, try_lock, lock)
     }
 
+    #[track_caller]
     fn attempt_upgradable(
         &self,
         op: Op,
@@ -52,11 +55,12 @@ impl RawRwLock {
         try_lock: impl FnOnce() -> bool,
     ) -> bool {
         let lock = || self.raw.lock_upgradable();
-        attempt(&self.order, op, Order::shared, deadline, try_lock, lock)
+        attempt(&self.order, op, Count::Shared, deadline, try_lock, lock)
     }
 
     /// # Safety
     /// The caller holds the lock, and can upgrade.
+    #[track_caller]
     unsafe fn attempt_upgrade(
         &self,
         op: Op,
@@ -66,7 +70,7 @@ impl RawRwLock {
         // SAFETY: the caller's promise; it is called at most once, in place of
         // `try_upgrade`.
         let upgrade = || unsafe { self.raw.upgrade() };
-        attempt(&self.order, op, Order::took, deadline, try_upgrade, upgrade)
+        attempt(&self.order, op, Count::Took, deadline, try_upgrade, upgrade)
     }
 
     /// Lets go of the lock and acquires it again, so that what comes next is an acquisition.
@@ -95,13 +99,15 @@ unsafe impl lock_api::RawRwLock for RawRwLock {
     type GuardMarker = <raw::RawRwLock as lock_api::RawRwLock>::GuardMarker;
 
     #[inline]
+    #[track_caller]
     fn lock_shared(&self) {
-        acquire(&self.order, Op::Read, Order::shared, || {
+        acquire(&self.order, Op::Read, Count::Shared, || {
             self.raw.lock_shared();
         });
     }
 
     #[inline]
+    #[track_caller]
     fn try_lock_shared(&self) -> bool {
         self.attempt_shared(Op::TryRead, None, || self.raw.try_lock_shared())
     }
@@ -113,27 +119,32 @@ unsafe impl lock_api::RawRwLock for RawRwLock {
     }
 
     #[inline]
+    #[track_caller]
     fn lock_exclusive(&self) {
-        acquire(&self.order, Op::Write, Order::took, || {
+        acquire(&self.order, Op::Write, Count::Took, || {
             self.raw.lock_exclusive();
         });
     }
 
     #[inline]
+    #[track_caller]
     fn try_lock_exclusive(&self) -> bool {
         self.attempt_exclusive(Op::TryWrite, None, || self.raw.try_lock_exclusive())
     }
 
     #[inline]
+    #[track_caller]
     unsafe fn unlock_exclusive(&self) {
         // SAFETY: the caller holds this lock, so it holds the raw one.
         unsafe { self.raw.unlock_exclusive() };
     }
 
+    #[track_caller]
     fn is_locked(&self) -> bool {
         observe(Op::IsLocked, || self.raw.is_locked().into()) != 0
     }
 
+    #[track_caller]
     fn is_locked_exclusive(&self) -> bool {
         observe(Op::IsLocked, || self.raw.is_locked_exclusive().into()) != 0
     }
@@ -141,16 +152,19 @@ unsafe impl lock_api::RawRwLock for RawRwLock {
 
 // SAFETY: as the raw lock.
 unsafe impl lock_api::RawRwLockFair for RawRwLock {
+    #[track_caller]
     unsafe fn unlock_shared_fair(&self) {
         // SAFETY: the caller holds this lock, so it holds the raw one.
         unsafe { self.raw.unlock_shared_fair() };
     }
 
+    #[track_caller]
     unsafe fn unlock_exclusive_fair(&self) {
         // SAFETY: as above.
         unsafe { self.raw.unlock_exclusive_fair() };
     }
 
+    #[track_caller]
     unsafe fn bump_shared(&self) {
         self.bump(
             // SAFETY: as above.
@@ -161,6 +175,7 @@ unsafe impl lock_api::RawRwLockFair for RawRwLock {
         );
     }
 
+    #[track_caller]
     unsafe fn bump_exclusive(&self) {
         self.bump(
             // SAFETY: as above.
@@ -185,24 +200,28 @@ unsafe impl lock_api::RawRwLockTimed for RawRwLock {
     type Duration = Duration;
     type Instant = Instant;
 
+    #[track_caller]
     fn try_lock_shared_for(&self, timeout: Duration) -> bool {
         self.attempt_shared(Op::ReadDeadline, after(timeout), || {
             self.raw.try_lock_shared_for(timeout)
         })
     }
 
+    #[track_caller]
     fn try_lock_shared_until(&self, timeout: Instant) -> bool {
         self.attempt_shared(Op::ReadDeadline, Some(timeout), || {
             self.raw.try_lock_shared_until(timeout)
         })
     }
 
+    #[track_caller]
     fn try_lock_exclusive_for(&self, timeout: Duration) -> bool {
         self.attempt_exclusive(Op::WriteDeadline, after(timeout), || {
             self.raw.try_lock_exclusive_for(timeout)
         })
     }
 
+    #[track_caller]
     fn try_lock_exclusive_until(&self, timeout: Instant) -> bool {
         self.attempt_exclusive(Op::WriteDeadline, Some(timeout), || {
             self.raw.try_lock_exclusive_until(timeout)
@@ -212,17 +231,19 @@ unsafe impl lock_api::RawRwLockTimed for RawRwLock {
 
 // SAFETY: as the raw lock.
 unsafe impl lock_api::RawRwLockRecursive for RawRwLock {
+    #[track_caller]
     fn lock_shared_recursive(&self) {
-        acquire(&self.order, Op::Read, Order::shared, || {
+        acquire(&self.order, Op::Read, Count::Shared, || {
             self.raw.lock_shared_recursive();
         });
     }
 
+    #[track_caller]
     fn try_lock_shared_recursive(&self) -> bool {
         attempt(
             &self.order,
             Op::TryRead,
-            Order::shared,
+            Count::Shared,
             None,
             || self.raw.try_lock_shared_recursive(),
             || self.raw.lock_shared_recursive(),
@@ -232,22 +253,24 @@ unsafe impl lock_api::RawRwLockRecursive for RawRwLock {
 
 // SAFETY: as the raw lock.
 unsafe impl lock_api::RawRwLockRecursiveTimed for RawRwLock {
+    #[track_caller]
     fn try_lock_shared_recursive_for(&self, timeout: Duration) -> bool {
         attempt(
             &self.order,
             Op::ReadDeadline,
-            Order::shared,
+            Count::Shared,
             after(timeout),
             || self.raw.try_lock_shared_recursive_for(timeout),
             || self.raw.lock_shared_recursive(),
         )
     }
 
+    #[track_caller]
     fn try_lock_shared_recursive_until(&self, timeout: Instant) -> bool {
         attempt(
             &self.order,
             Op::ReadDeadline,
-            Order::shared,
+            Count::Shared,
             Some(timeout),
             || self.raw.try_lock_shared_recursive_until(timeout),
             || self.raw.lock_shared_recursive(),
@@ -257,29 +280,34 @@ unsafe impl lock_api::RawRwLockRecursiveTimed for RawRwLock {
 
 // SAFETY: as the raw lock.
 unsafe impl lock_api::RawRwLockUpgrade for RawRwLock {
+    #[track_caller]
     fn lock_upgradable(&self) {
         // Others may be reading.
-        acquire(&self.order, Op::Upgradable, Order::shared, || {
+        acquire(&self.order, Op::Upgradable, Count::Shared, || {
             self.raw.lock_upgradable();
         });
     }
 
+    #[track_caller]
     fn try_lock_upgradable(&self) -> bool {
         self.attempt_upgradable(Op::TryUpgradable, None, || self.raw.try_lock_upgradable())
     }
 
+    #[track_caller]
     unsafe fn unlock_upgradable(&self) {
         // SAFETY: the caller holds this lock so, and the raw one too.
         unsafe { self.raw.unlock_upgradable() };
     }
 
+    #[track_caller]
     unsafe fn upgrade(&self) {
-        acquire(&self.order, Op::Upgrade, Order::took, || {
+        acquire(&self.order, Op::Upgrade, Count::Took, || {
             // SAFETY: as above.
             unsafe { self.raw.upgrade() };
         });
     }
 
+    #[track_caller]
     unsafe fn try_upgrade(&self) -> bool {
         // SAFETY: as above; the closure is called at most once.
         unsafe { self.attempt_upgrade(Op::TryUpgrade, None, || self.raw.try_upgrade()) }
@@ -288,11 +316,13 @@ unsafe impl lock_api::RawRwLockUpgrade for RawRwLock {
 
 // SAFETY: as the raw lock.
 unsafe impl lock_api::RawRwLockUpgradeFair for RawRwLock {
+    #[track_caller]
     unsafe fn unlock_upgradable_fair(&self) {
         // SAFETY: the caller holds this lock so, and the raw one too.
         unsafe { self.raw.unlock_upgradable_fair() };
     }
 
+    #[track_caller]
     unsafe fn bump_upgradable(&self) {
         self.bump(
             // SAFETY: as above.
@@ -306,11 +336,13 @@ unsafe impl lock_api::RawRwLockUpgradeFair for RawRwLock {
 
 // SAFETY: as the raw lock.
 unsafe impl lock_api::RawRwLockUpgradeDowngrade for RawRwLock {
+    #[track_caller]
     unsafe fn downgrade_upgradable(&self) {
         // SAFETY: the caller holds this lock so, and the raw one too.
         unsafe { self.raw.downgrade_upgradable() };
     }
 
+    #[track_caller]
     unsafe fn downgrade_to_upgradable(&self) {
         // SAFETY: as above.
         unsafe { self.raw.downgrade_to_upgradable() };
@@ -319,18 +351,21 @@ unsafe impl lock_api::RawRwLockUpgradeDowngrade for RawRwLock {
 
 // SAFETY: as the raw lock.
 unsafe impl lock_api::RawRwLockUpgradeTimed for RawRwLock {
+    #[track_caller]
     fn try_lock_upgradable_for(&self, timeout: Duration) -> bool {
         self.attempt_upgradable(Op::UpgradableDeadline, after(timeout), || {
             self.raw.try_lock_upgradable_for(timeout)
         })
     }
 
+    #[track_caller]
     fn try_lock_upgradable_until(&self, timeout: Instant) -> bool {
         self.attempt_upgradable(Op::UpgradableDeadline, Some(timeout), || {
             self.raw.try_lock_upgradable_until(timeout)
         })
     }
 
+    #[track_caller]
     unsafe fn try_upgrade_for(&self, timeout: Duration) -> bool {
         // SAFETY: the caller holds this lock so, and the raw one too; the closure is
         // called at most once.
@@ -341,6 +376,7 @@ unsafe impl lock_api::RawRwLockUpgradeTimed for RawRwLock {
         }
     }
 
+    #[track_caller]
     unsafe fn try_upgrade_until(&self, timeout: Instant) -> bool {
         // SAFETY: as above.
         unsafe {

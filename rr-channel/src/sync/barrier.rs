@@ -54,6 +54,7 @@ impl Barrier {
 
     /// Blocks until as many threads have come as the barrier is for. The last one is
     /// the leader.
+    #[track_caller]
     pub fn wait(&self) -> BarrierWaitResult {
         if let Session::Replay(engine) = session()
             && !sys::is_fork()

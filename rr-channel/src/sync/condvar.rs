@@ -50,6 +50,7 @@ impl Condvar {
     ///
     /// # Errors
     /// If the mutex is poisoned when it is locked again; the error holds the guard.
+    #[track_caller]
     pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> LockResult<MutexGuard<'a, T>> {
         let MutexGuard { lock, raw } = guard;
         match session() {
@@ -79,6 +80,7 @@ impl Condvar {
     ///
     /// # Errors
     /// If the mutex is poisoned when it is locked again; the error holds the guard.
+    #[track_caller]
     pub fn wait_while<'a, T, F>(
         &self,
         mut guard: MutexGuard<'a, T>,
@@ -98,6 +100,7 @@ impl Condvar {
     ///
     /// # Errors
     /// If the mutex is poisoned when it is locked again; the error holds the guard.
+    #[track_caller]
     pub fn wait_timeout<'a, T>(
         &self,
         guard: MutexGuard<'a, T>,
@@ -153,6 +156,7 @@ impl Condvar {
     /// # Errors
     /// If the mutex is poisoned when it is locked again; the error holds the guard.
     #[deprecated(note = "replaced by `Condvar::wait_timeout`")]
+    #[track_caller]
     pub fn wait_timeout_ms<'a, T>(
         &self,
         guard: MutexGuard<'a, T>,
@@ -167,6 +171,7 @@ impl Condvar {
     ///
     /// # Errors
     /// If the mutex is poisoned when it is locked again; the error holds the guard.
+    #[track_caller]
     pub fn wait_timeout_while<'a, T, F>(
         &self,
         mut guard: MutexGuard<'a, T>,
@@ -199,12 +204,14 @@ impl Condvar {
     }
 
     /// Wakes one thread that waits.
+    #[track_caller]
     pub fn notify_one(&self) {
         self.signal();
         self.raw.notify_one();
     }
 
     /// Wakes all threads that wait.
+    #[track_caller]
     pub fn notify_all(&self) {
         self.signal();
         self.raw.notify_all();

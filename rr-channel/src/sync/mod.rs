@@ -57,6 +57,7 @@ use crate::context;
 use crate::log::{Event, Op, Outcome};
 
 /// Logs an outcome that needs no name.
+#[track_caller]
 fn log(op: Op, outcome: Outcome) {
     context::log(Event {
         op,
@@ -66,6 +67,7 @@ fn log(op: Op, outcome: Outcome) {
 }
 
 /// Logs an observation, and returns it.
+#[track_caller]
 fn observed(op: Op, value: bool) -> bool {
     log(op, Outcome::Value(value.into()));
     value
@@ -91,6 +93,7 @@ fn try_map<G, H>(result: TryLockResult<G>, f: impl FnOnce(G) -> H) -> TryLockRes
 }
 
 /// Logs how an attempt came out, `acquired` if it was successful.
+#[track_caller]
 fn attempted<G>(result: &TryLockResult<G>, op: Op, acquired: impl FnOnce()) {
     match result {
         Err(TryLockError::WouldBlock) => log(op, Outcome::Busy),

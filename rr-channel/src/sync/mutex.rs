@@ -57,6 +57,7 @@ impl<T: ?Sized> Mutex<T> {
     /// # Errors
     /// If a thread panicked while it held the mutex; the error holds the guard.
     #[inline]
+    #[track_caller]
     pub fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
         match session() {
             Session::Off => self.guard(self.raw.lock()),
@@ -75,6 +76,7 @@ impl<T: ?Sized> Mutex<T> {
     /// # Errors
     /// If the mutex is not free; or if it is poisoned, where the error holds the guard.
     #[inline]
+    #[track_caller]
     pub fn try_lock(&self) -> TryLockResult<MutexGuard<'_, T>> {
         let guard = |raw| MutexGuard { lock: self, raw };
         match session() {
@@ -100,6 +102,7 @@ impl<T: ?Sized> Mutex<T> {
     }
 
     /// Whether the mutex is poisoned.
+    #[track_caller]
     pub fn is_poisoned(&self) -> bool {
         match session() {
             Session::Off => self.raw.is_poisoned(),
@@ -135,11 +138,13 @@ impl<T: ?Sized> Mutex<T> {
     }
 
     /// Acquires the mutex when the log says so.
+    #[track_caller]
     pub(super) fn lock_in_turn(&self, engine: &Engine, op: Op) -> LockResult<MutexGuard<'_, T>> {
         engine.turn(op, &self.order);
         self.take(engine)
     }
 
+    #[track_caller]
     fn take(&self, engine: &Engine) -> LockResult<MutexGuard<'_, T>> {
         let raw = self.raw.lock();
         engine.taken(&self.order);

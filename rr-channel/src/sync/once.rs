@@ -67,6 +67,7 @@ impl Once {
 
     /// As [`call_once`](Once::call_once), but runs `f` also where something panicked.
     #[inline]
+    #[track_caller]
     pub fn call_once_force<F: FnOnce(&OnceState)>(&self, f: F) {
         match session() {
             Session::Off => self.raw.call_once_force(f),
@@ -89,6 +90,7 @@ impl Once {
 
     /// Whether something has run here to its end.
     #[inline]
+    #[track_caller]
     pub fn is_completed(&self) -> bool {
         match session() {
             Session::Off => self.raw.is_completed(),
@@ -106,6 +108,7 @@ impl Once {
     ///
     /// # Panics
     /// If it panicked.
+    #[track_caller]
     pub fn wait(&self) {
         match session() {
             Session::Off => self.raw.wait(),
@@ -119,6 +122,7 @@ impl Once {
     }
 
     /// Blocks until something has run here to its end, whatever panicked before.
+    #[track_caller]
     pub fn wait_force(&self) {
         match session() {
             Session::Off => self.raw.wait_force(),
@@ -130,6 +134,7 @@ impl Once {
         }
     }
 
+    #[track_caller]
     fn turn(&self, engine: &Engine) -> OnceTurn {
         self.attempts.turn(engine, || self.raw.is_completed())
     }
@@ -159,6 +164,7 @@ impl Attempts {
 
     /// Logs what comes of `call`, which gets a function to be called at the beginning of
     /// the initialization.
+    #[track_caller]
     pub(crate) fn record<R>(&self, call: impl FnOnce(&dyn Fn()) -> R) -> R {
         /// Logs an initialization by others when `call` is over.
         struct Call {
@@ -192,6 +198,7 @@ impl Attempts {
     }
 
     /// What the log says, waited for.
+    #[track_caller]
     pub(crate) fn turn(&self, engine: &Engine, is_done: impl Fn() -> bool) -> OnceTurn {
         let has_failed = || self.failed.load(Ordering::Relaxed);
         engine.once(Op::CallOnce, &self.order, is_done, has_failed)

@@ -64,6 +64,7 @@ impl<T> OnceLock<T> {
 
     /// Blocks until the cell is written.
     #[inline]
+    #[track_caller]
     pub fn wait(&self) -> &T {
         match session() {
             Session::Off => {}
@@ -82,6 +83,7 @@ impl<T> OnceLock<T> {
     /// # Errors
     /// If it has been written; the error is `value`.
     #[inline]
+    #[track_caller]
     pub fn set(&self, value: T) -> Result<(), T> {
         let mut value = Some(value);
         self.initialize(|| value.take());
@@ -93,6 +95,7 @@ impl<T> OnceLock<T> {
     /// # Panics
     /// If `f` panics; the cell stays empty.
     #[inline]
+    #[track_caller]
     pub fn get_or_init<F: FnOnce() -> T>(&self, f: F) -> &T {
         match session() {
             Session::Off => self.raw.get_or_init(f),
@@ -101,6 +104,7 @@ impl<T> OnceLock<T> {
     }
 
     /// As [`get_or_init`](OnceLock::get_or_init), where `f` always returns something.
+    #[track_caller]
     fn initialize(&self, f: impl FnOnce() -> Option<T>) -> &T {
         let f = || f().expect("each caller makes a value");
         match session() {
@@ -133,6 +137,7 @@ impl<T> OnceLock<T> {
 
     /// Empties the cell.
     #[inline]
+    #[track_caller]
     pub fn take(&mut self) -> Option<T> {
         self.raw.take()
     }
@@ -164,6 +169,7 @@ impl<T> From<T> for OnceLock<T> {
 }
 
 impl<T: PartialEq> PartialEq for OnceLock<T> {
+    #[track_caller]
     fn eq(&self, other: &Self) -> bool {
         self.get() == other.get()
     }

@@ -58,6 +58,7 @@ impl<T: ?Sized> RwLock<T> {
     /// # Panics
     /// As `std`'s, if there are too many readers.
     #[inline]
+    #[track_caller]
     pub fn read(&self) -> LockResult<RwLockReadGuard<'_, T>> {
         match session() {
             Session::Off => self.raw.read(),
@@ -78,6 +79,7 @@ impl<T: ?Sized> RwLock<T> {
     ///
     /// # Errors
     /// If a writer holds the lock; or if it is poisoned, where the error holds the guard.
+    #[track_caller]
     pub fn try_read(&self) -> TryLockResult<RwLockReadGuard<'_, T>> {
         match session() {
             Session::Off => self.raw.try_read(),
@@ -101,6 +103,7 @@ impl<T: ?Sized> RwLock<T> {
     /// # Errors
     /// If a writer panicked; the error holds the guard.
     #[inline]
+    #[track_caller]
     pub fn write(&self) -> LockResult<RwLockWriteGuard<'_, T>> {
         match session() {
             Session::Off => self.raw.write(),
@@ -121,6 +124,7 @@ impl<T: ?Sized> RwLock<T> {
     ///
     /// # Errors
     /// If somebody holds the lock; or if it is poisoned, where the error holds the guard.
+    #[track_caller]
     pub fn try_write(&self) -> TryLockResult<RwLockWriteGuard<'_, T>> {
         match session() {
             Session::Off => self.raw.try_write(),
@@ -139,12 +143,14 @@ impl<T: ?Sized> RwLock<T> {
         }
     }
 
+    #[track_caller]
     fn take<G>(&self, engine: &Engine, lock: impl FnOnce() -> LockResult<G>) -> LockResult<G> {
         let guard = lock();
         engine.taken(&self.order);
         guard
     }
 
+    #[track_caller]
     fn attempt<G>(
         &self,
         engine: &Engine,
@@ -166,6 +172,7 @@ impl<T: ?Sized> RwLock<T> {
     }
 
     /// Whether the lock is poisoned.
+    #[track_caller]
     pub fn is_poisoned(&self) -> bool {
         match session() {
             Session::Off => self.raw.is_poisoned(),

@@ -111,6 +111,7 @@ pub fn current() -> Thread {
 /// thread::spawn(move || main.unpark());
 /// thread::park();
 /// ```
+#[track_caller]
 pub fn park() {
     match session() {
         Session::Off => std::thread::park(),
@@ -130,6 +131,7 @@ pub fn park() {
 
 /// Blocks until the calling thread is unparked, or for as long as `dur`; may return for
 /// no reason. See [`std::thread::park_timeout`].
+#[track_caller]
 pub fn park_timeout(dur: Duration) {
     match session() {
         Session::Off => std::thread::park_timeout(dur),
@@ -151,6 +153,7 @@ pub fn park_timeout(dur: Duration) {
 }
 
 /// Logs what the calling thread woke from: nothing new means its deadline, if it has one.
+#[track_caller]
 fn woken(op: Op, timed: bool) {
     let signal = own_unparked().map_or(Signal::NONE, |unparked| unparked.get());
     let seen = SEEN.replace(signal);
@@ -166,6 +169,7 @@ fn woken(op: Op, timed: bool) {
     });
 }
 
+#[track_caller]
 fn finished(thread: Option<&Dti>, is_finished: impl Fn() -> bool) -> bool {
     match (session(), thread) {
         (Session::Off, _) | (_, None) => is_finished(),
@@ -222,6 +226,7 @@ macro_rules! join_handle {
             ///
             /// A replay in which it has, as recorded, waits until it really has.
             #[must_use]
+            #[track_caller]
             pub fn is_finished(&self) -> bool {
                 finished(self.dti.as_ref(), || self.raw.is_finished())
             }

@@ -1,0 +1,96 @@
+//! Recordings that nobody recorded: made of events, to see what a replay makes of them.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use super::{Event, SESSION_FILE, Writer, file_name, session_header};
+use crate::identity::{Dti, ThreadId};
+
+/// A thread of a recording that is written as a whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EditedThread {
+    /// Its number within the recording.
+    pub id: ThreadId,
+    /// Its name.
+    pub dti: Dti,
+    /// What it does.
+    pub events: Vec<Event>,
+    /// Whether that is all it does. A replayed thread that does more goes on natively, at
+    /// once if this is set; otherwise it waits until nobody else can move.
+    pub ended: bool,
+}
+
+/// Writes a recording of `program` to `dir`, which is made and holds none yet.
+///
+/// # Errors
+/// If it cannot be written.
+///
+/// ```
+/// use rr_channel::log::{Recording, write_recording};
+///
+/// let dir = std::env::temp_dir().join(format!("recording-{}", std::process::id()));
+/// write_recording(&dir, "program", &[])?;
+/// assert_eq!(Recording::open(&dir).unwrap().program(), "program");
+/// std::fs::remove_dir_all(&dir)?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn write_recording(dir: &Path, program: &str, threads: &[EditedThread]) -> io::Result<()> {
+    fs::create_dir_all(dir)?;
+    let mut session = session_header(program);
+    for thread in threads {
+        let (id, dti) = (thread.id, &thread.dti);
+        session += &format!("thread {} {dti}\n", id.0);
+        if thread.events.is_empty() {
+            if thread.ended {
+                session += &format!("ended {}\n", id.0);
+            }
+            continue;
+        }
+        let mut writer = Writer::create(&dir.join(file_name(id)), id, dti)?;
+        for event in &thread.events {
+            writer.push(event)?;
+        }
+        if thread.ended {
+            writer.seal()?;
+        }
+    }
+    fs::write(dir.join(SESSION_FILE), session)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Op, Outcome, Recording};
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let event = Event {
+            op: Op::IsLocked,
+            channel: None,
+            outcome: Outcome::Value(7),
+        };
+        let thread = |id, events, ended| EditedThread {
+            id: ThreadId(id),
+            dti: Dti::main().child(id + 1),
+            events,
+            ended,
+        };
+        let threads = [
+            thread(0, vec![event; 3], true),
+            thread(1, vec![event], false),
+            thread(2, Vec::new(), true),
+            thread(5, Vec::new(), false),
+        ];
+        write_recording(dir.path(), "p", &threads).unwrap();
+        let recording = Recording::open(dir.path()).unwrap();
+        for (thread, read) in threads.iter().zip(recording.threads()) {
+            let log = recording.log(read).unwrap();
+            assert_eq!((&read.id, &read.dti), (&thread.id, &thread.dti));
+            assert_eq!(log.is_sealed(), thread.ended);
+            let events: Result<Vec<_>, _> = log.events().collect();
+            assert_eq!(events.unwrap(), thread.events);
+        }
+    }
+}
