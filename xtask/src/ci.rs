@@ -11,6 +11,7 @@ use std::time::Instant;
 use anyhow::Context;
 
 use crate::cargo;
+use crate::corpus;
 use crate::deps;
 use crate::differential;
 use crate::syscall_table;
@@ -87,6 +88,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
     step("differential", &mut || {
         Ok(differential::run_briefly()? == ExitCode::SUCCESS)
+    })?;
+
+    step("corpus", &mut || {
+        Ok(corpus::run_briefly()? == ExitCode::SUCCESS)
     })?;
 
     if !failed.is_empty() {

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::{ci, deps, differential, fidelity, syscall_table, tantivy, workloads};
+use crate::{ci, corpus, deps, differential, fidelity, syscall_table, tantivy, workloads};
 
 /// Development tasks of the workspace.
 #[derive(Debug, Parser)]
@@ -18,6 +18,8 @@ struct Cli {
 enum Task {
     /// Run everything that continuous integration runs.
     Ci(ci::Args),
+    /// Record and replay the programs of reprise's corpus.
+    Corpus(corpus::Args),
     /// Check that the crates depend on each other in one direction only.
     Deps,
     /// Compare random runs under pcache with the same runs without it.
@@ -41,6 +43,7 @@ enum Task {
 pub fn run() -> anyhow::Result<ExitCode> {
     match Cli::parse().task {
         Task::Ci(args) => ci::run(&args),
+        Task::Corpus(args) => corpus::run(&args),
         Task::Deps => deps::run(),
         Task::Differential(args) => differential::run(&args),
         Task::Fidelity(args) => fidelity::run(&args),

@@ -7,6 +7,7 @@
 mod cargo;
 mod ci;
 mod cli;
+mod corpus;
 mod deps;
 mod differential;
 mod fidelity;

@@ -1,0 +1,16 @@
+// Without SA_RESTART a read ends with EINTR.
+#include "corpus.h"
+
+static void note(int signal)
+{
+}
+
+int main(void)
+{
+    int ends[2];
+    char byte;
+    OK(pipe(ends));
+    handle(SIGALRM, note, 0);
+    ualarm(10000, 0);
+    CHECK(read(ends[0], &byte, 1) == -1 && errno == EINTR);
+}
