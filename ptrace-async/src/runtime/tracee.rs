@@ -212,6 +212,31 @@ impl Tracee<Running> {
     pub fn interrupt(&self) -> io::Result<()> {
         sys::interrupt(self.living()?)
     }
+
+    /// The same for later, while its next stop is waited for.
+    pub fn interrupter(&self) -> Interrupter {
+        Interrupter {
+            slot: self.slot.clone(),
+            thread: PhantomData,
+        }
+    }
+}
+
+/// Stops a task that runs.
+#[derive(Debug)]
+pub struct Interrupter {
+    slot: Rc<Slot>,
+    thread: PhantomData<*const ()>,
+}
+
+impl Interrupter {
+    /// As [`Tracee::interrupt`]; nothing when the task is stopped or gone.
+    pub fn interrupt(&self) {
+        if !self.slot.gone.get() && !self.slot.stopped.get() {
+            // ESRCH: it is ending.
+            let _ = sys::interrupt(self.slot.tid.get());
+        }
+    }
 }
 
 impl<S: Stopped> Tracee<S> {

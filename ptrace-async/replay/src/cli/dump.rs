@@ -99,6 +99,12 @@ fn line(record: &Record) -> String {
             signal.at,
             ip(&signal.state.registers)
         ),
+        Event::Point(point) => format!(
+            "at {:#x}, told by {} registers and {} words",
+            ip(&point.registers),
+            point.telling.len(),
+            point.words.len()
+        ),
         Event::Instruction(answer) => {
             format!("{:?} at {:#x} = {}", answer.kind, answer.ip, answer.value)
         }
@@ -140,6 +146,7 @@ struct Stats {
     programs: u64,
     signals: u64,
     instructions: u64,
+    points: u64,
     files: u64,
     files_stored: u64,
     whole: bool,
@@ -167,6 +174,7 @@ pub(super) fn stats(args: &StatsArgs) -> anyhow::Result<ExitCode> {
             Event::Spawned(_) => stats.tasks += 1,
             Event::Signal(_) => stats.signals += 1,
             Event::Instruction(_) => stats.instructions += 1,
+            Event::Point(_) => stats.points += 1,
             Event::File(file) => {
                 stats.files += 1;
                 stats.files_stored += u64::from(file.stored.is_some());
@@ -198,6 +206,7 @@ pub(super) fn stats(args: &StatsArgs) -> anyhow::Result<ExitCode> {
     row("programs", stats.programs)?;
     row("signals handled", stats.signals)?;
     row("reads of the time stamp counter", stats.instructions)?;
+    row("stops between syscalls", stats.points)?;
     row("files mapped", stats.files)?;
     row("of them stored with the trace", stats.files_stored)?;
     let mut calls: Vec<_> = stats.calls.iter().collect();

@@ -18,7 +18,7 @@ use crate::trace::event::Group as Number;
 
 /// How long a task keeps the turn, at most, while others wait for it (it gives it away
 /// at a syscall only).
-const SLICE: Duration = Duration::from_millis(5);
+pub(super) const SLICE: Duration = Duration::from_millis(5);
 
 /// Tasks that take turns.
 #[derive(Debug, Default)]
@@ -125,12 +125,17 @@ impl Group {
         });
     }
 
-    /// Whether others have waited long enough.
+    /// Whether others have waited for as long as a task may run.
     pub(super) fn is_due(&self, task: Task) -> bool {
+        self.is_due_after(task, SLICE)
+    }
+
+    /// Whether others wait, and it has been a task's turn for so long.
+    pub(super) fn is_due_after(&self, task: Task, slice: Duration) -> bool {
         let inner = self.inner.borrow();
         inner.holder == Some(task)
             && !inner.waiting.is_empty()
-            && inner.since.is_none_or(|since| since.elapsed() > SLICE)
+            && inner.since.is_none_or(|since| since.elapsed() > slice)
     }
 
     /// Waits for the turn; without it when the task is being killed.

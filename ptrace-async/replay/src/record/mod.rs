@@ -3,9 +3,11 @@
 mod calls;
 mod group;
 mod image;
+mod search;
 mod session;
 mod stdio;
 pub(crate) mod task;
+mod ticker;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -15,6 +17,7 @@ use ptrace_async::filter::{Filter, Rule};
 use ptrace_async::runtime::{Interception, Options as RuntimeOptions, Program, Runtime};
 
 use self::session::Session;
+use self::ticker::Ticker;
 use crate::trace::event::Ending;
 use crate::trace::{self, Directory, Writer};
 
@@ -52,7 +55,9 @@ pub fn record(program: &Program, directory: Directory, options: Options) -> io::
     let background = runtime.handle().background();
     let writer = Writer::create(&directory, move || std::mem::forget(background.enter()))
         .map_err(io::Error::other)?;
-    let session = Rc::new(Session::new(directory, writer, options.digests));
+    let background = runtime.handle().background();
+    let ticker = Ticker::start(move || std::mem::forget(background.enter()))?;
+    let session = Rc::new(Session::new(directory, writer, ticker, options.digests));
     let handle = runtime.handle();
     runtime.spawn(program)?;
     let shared = session.clone();

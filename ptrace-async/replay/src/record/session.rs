@@ -10,6 +10,7 @@ use rustc_hash::FxHashMap;
 
 use super::group::Group;
 use super::stdio::Stdio;
+use super::ticker::Ticker;
 use crate::os;
 use crate::trace::event::{Ending, FileChanged, FileNumber};
 use crate::trace::files::Files;
@@ -34,6 +35,7 @@ pub(super) struct Session {
     pub(super) directory: Directory,
     pub(super) digests: bool,
     pub(super) stdio: Stdio,
+    pub(super) ticker: Ticker,
     pub(super) outputs: Cell<u64>,
     writer: RefCell<Option<Writer>>,
     files: RefCell<Files>,
@@ -54,12 +56,13 @@ pub(super) struct Session {
 }
 
 impl Session {
-    pub(super) fn new(directory: Directory, writer: Writer, digests: bool) -> Self {
+    pub(super) fn new(directory: Directory, writer: Writer, ticker: Ticker, digests: bool) -> Self {
         let allowed = os::allowed_processors();
         Self {
             directory,
             digests,
             stdio: Stdio::new(),
+            ticker,
             outputs: Cell::new(0),
             writer: RefCell::new(Some(writer)),
             files: RefCell::default(),

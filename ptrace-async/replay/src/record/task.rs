@@ -1,10 +1,14 @@
 //! What is done at each stop of a task while recording.
 
 use std::collections::VecDeque;
+use std::future::{Future, poll_fn};
 use std::ops::ControlFlow;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::rc::Rc;
+use std::task::Poll;
+use std::time::Instant;
 
 use ptrace_async::event::Tid;
 use ptrace_async::memory::Memory;
@@ -17,8 +21,8 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::calls::{self, Plan};
 use super::group::{self, Group};
-use super::image;
 use super::session::{Birth, Session};
+use super::{image, search, ticker};
 use crate::trace::Task;
 use crate::trace::event::{
     self, At, Call, Ending, Event, Instruction, InstructionKind, More, Registers, Return, State,
@@ -42,9 +46,15 @@ struct Recorded {
     sent_again: Vec<libc::siginfo_t>,
     /// The registers at the last event, if nothing has run since.
     at_event: Option<(At, Registers)>,
+    /// How often it had to be stopped since its last syscall: it waits for another task,
+    /// in a loop that a replay has to run through as well, and it is given less time.
+    spins: u32,
     clear_tid: u64,
     ended: Option<Ending>,
 }
+
+/// See [`Recorded::spins`]: a thirty-second part of the time is the least.
+const MOST_SPINS: u32 = 5;
 
 /// A call that has begun.
 struct Begun {
@@ -100,13 +110,14 @@ pub(super) async fn follow(tracee: Tracee<Started>, session: Rc<Session>) {
         deferred: VecDeque::new(),
         sent_again: Vec::new(),
         at_event: None,
+        spins: 0,
         clear_tid,
         ended: None,
     };
     let mut next = recorded.start(tracee).await.into();
     loop {
         let stop = match next {
-            Next::Running(running) => running.stop().await,
+            Next::Running(running) => recorded.wait(running).await,
             Next::Stop(stop) => stop,
         };
         next = match recorded.at(stop).await {
@@ -186,10 +197,7 @@ impl Recorded {
                 self.group().release(self.task);
                 tracee.listen().into()
             }
-            Stop::Interrupted(tracee) => {
-                self.turn(&tracee).await;
-                tracee.resume().into()
-            }
+            Stop::Interrupted(tracee) => self.interrupted(tracee).await,
             Stop::Exited(status) => return self.end(Ending::Exited(status)),
             Stop::Killed { signal, .. } => return self.end(Ending::Killed(signal)),
             Stop::Superseded => return self.end(Ending::Superseded),
@@ -234,6 +242,7 @@ impl Recorded {
             self.sent_again.push(info);
             return self.go(tracee, At::Call).into();
         }
+        self.spins = 0;
         self.log(Event::Call(Call {
             nr: invocation.nr,
             args: invocation.args,
@@ -289,6 +298,82 @@ impl Recorded {
             invocation,
         });
         tracee.resume_to_exit().into()
+    }
+
+    /// Waits for the next stop; for one between syscalls, if the task runs for long while
+    /// somebody waits for it.
+    async fn wait(&mut self, running: Tracee<Running>) -> Stop {
+        let group = self.group();
+        if self.call.is_some() || (self.deferred.is_empty() && !group.is_shared()) {
+            return running.stop().await;
+        }
+        let interrupter = running.interrupter();
+        let mut stop = pin!(running.stop());
+        let begun = Instant::now();
+        let patience = ticker::LONG / (1 << self.spins.min(MOST_SPINS));
+        let mut asked = false;
+        let stop = poll_fn(|context| {
+            if let Poll::Ready(stop) = stop.as_mut().poll(context) {
+                return Poll::Ready(stop);
+            }
+            let is_late = begun.elapsed() >= patience;
+            if is_late && !asked && self.is_wanted() {
+                interrupter.interrupt();
+                asked = true;
+            }
+            self.session
+                .ticker
+                .watch(self.task, context.waker(), patience);
+            Poll::Pending
+        })
+        .await;
+        self.session.ticker.forget(self.task);
+        stop
+    }
+
+    /// Whether somebody waits for the task to stop.
+    fn is_wanted(&self) -> bool {
+        let slice = group::SLICE / (1 << self.spins.min(MOST_SPINS));
+        !self.deferred.is_empty() || self.group().is_due_after(self.task, slice)
+    }
+
+    /// The task was stopped by us, or a group stop has ended.
+    async fn interrupted(&mut self, tracee: Tracee<Started>) -> Next {
+        self.turn(&tracee).await;
+        if !self.is_wanted() || self.call.is_some() || !self.logs {
+            return tracee.resume().into();
+        }
+        let Ok(regs) = tracee.registers() else {
+            return tracee.resume().into();
+        };
+        let registers = Registers::from(&regs);
+        let is_marked = self
+            .at_event
+            .is_some_and(|(_, at)| is_same_place(&at, &registers));
+        let mut tracee = tracee.park();
+        if !is_marked {
+            match search::search(tracee).await {
+                search::Found::Point(found, point) => {
+                    self.log(Event::Point(point));
+                    self.spins += 1;
+                    self.at_event = found
+                        .registers()
+                        .ok()
+                        .map(|regs| (At::Event, (&regs).into()));
+                    tracee = found;
+                }
+                search::Found::Mark(stop) => return Next::Stop(stop),
+                search::Found::Soon(tracee) => return tracee.resume().into(),
+            }
+        }
+        if let Some(info) = self.deferred.pop_front() {
+            let _ = tracee.send_signal(info.si_signo);
+            self.sent_again.push(info);
+        } else {
+            self.group().release(self.task);
+            self.turn(&tracee).await;
+        }
+        tracee.resume().into()
     }
 
     /// Which of the recorder's streams a call writes to.

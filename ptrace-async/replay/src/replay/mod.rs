@@ -6,6 +6,7 @@
 //! take turns as they did; groups run beside each other.
 
 mod agent;
+mod check;
 mod feed;
 mod mappings;
 mod player;

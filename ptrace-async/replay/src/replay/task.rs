@@ -10,12 +10,14 @@ use ptrace_async::runtime::{Exec, Parked, Prehook, Signal, Started, Stop, Stoppe
 use ptrace_async::syscall::{Invocation, error_of};
 
 use super::agent::{self, Batch};
+use super::check::Check;
 use super::player::{Birth, Player};
 use super::{Divergence, mappings};
 use crate::record::task::{apply, check, instruction};
 use crate::trace::Task;
 use crate::trace::event::{
-    At, Call, Event, Exit, Image, Instruction, More, Registers, Return, Spawned, State, Write,
+    At, Call, Event, Exit, Image, Instruction, More, Point, Registers, Return, Spawned, State,
+    Write,
 };
 use crate::{maps, memory};
 
@@ -163,6 +165,7 @@ impl Replayed {
                 Ok(Here::Parked(tracee))
             }
             Event::Signal(signal) => self.signal(here, &signal).await,
+            Event::Point(point) => self.point(here, &point).await,
             Event::Instruction(answer) => self.instruction(here, answer).await,
             Event::Digest(digest) => self.digest(here, digest),
             Event::FileChanged(changed) => {
@@ -479,6 +482,75 @@ impl Replayed {
         write(&tracee, std::slice::from_ref(&signal.frame));
         put_state(&tracee, &signal.state)?;
         Ok(Here::Parked(tracee))
+    }
+
+    /// Lets the program run to a point that no call marks.
+    async fn point(&mut self, here: Here, point: &Point) -> Result<Here, Over> {
+        let what = || format!("a point at {:#x}", point.registers.0[16]);
+        let tracee = here.park();
+        let mut batch = Batch::default();
+        let areas = maps::read(tracee.tgid())?;
+        let Some(mut check) = Check::prepare(&tracee, point, &areas, &mut batch) else {
+            return Err(Over::Diverged(what(), "no such code".to_owned()));
+        };
+        let mut tracee = self.aside(tracee, batch, &what()).await?;
+        let insert = |check: &mut Check, tracee: &Tracee<Parked>| {
+            check
+                .insert(tracee, point)
+                .map_err(|error| Over::Diverged(what(), error))
+        };
+        insert(&mut check, &tracee)?;
+        loop {
+            tracee = match self.run(Here::Parked(tracee)).await? {
+                Stop::Signal(tracee)
+                    if tracee.signal() == libc::SIGTRAP
+                        && check.has_hit(tracee.registers()?.rip) =>
+                {
+                    tracee.park()
+                }
+                stop => return Err(Over::Diverged(what(), describe_stop(&stop))),
+            };
+            let mut regs = tracee.registers()?;
+            let registers = check.outside(&Registers::from(&regs));
+            registers.store(&mut regs);
+            regs.orig_rax = u64::MAX;
+            if point.is_at(&tracee, &registers) {
+                tracee.set_registers(&regs)?;
+                let mut batch = Batch::default();
+                check.remove(&tracee, &mut batch);
+                let tracee = self.aside(tracee, batch, &what()).await?;
+                return Ok(Here::Parked(tracee));
+            }
+            if check.is_trap() {
+                check.restore(&tracee);
+                tracee.set_registers(&regs)?;
+                tracee = match tracee.step().stop().await {
+                    Stop::Signal(tracee) if tracee.signal() == libc::SIGTRAP => tracee.park(),
+                    stop => return Err(Over::Diverged(what(), describe_stop(&stop))),
+                };
+                insert(&mut check, &tracee)?;
+            } else {
+                regs.rip = check.miss();
+                tracee.set_registers(&regs)?;
+            }
+        }
+    }
+
+    /// Has the agent make calls, and leaves the registers as they are.
+    async fn aside(
+        &mut self,
+        tracee: Tracee<Parked>,
+        batch: Batch,
+        what: &str,
+    ) -> Result<Tracee<Parked>, Over> {
+        if batch.is_empty() {
+            return Ok(tracee);
+        }
+        let mut regs = tracee.registers()?;
+        regs.orig_rax = u64::MAX;
+        let tracee = self.make(tracee, batch, what).await?;
+        tracee.set_registers(&regs)?;
+        Ok(tracee)
     }
 
     async fn instruction(&mut self, here: Here, answer: Instruction) -> Result<Here, Over> {

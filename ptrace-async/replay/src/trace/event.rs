@@ -53,6 +53,8 @@ pub enum Event {
     Started(Box<Started>),
     /// A signal was delivered to a handler.
     Signal(Box<Signal>),
+    /// The task was stopped between two syscalls, and something happens to it here.
+    Point(Box<Point>),
     /// An instruction was answered whose result differs from run to run.
     Instruction(Instruction),
     /// The task ended.
@@ -214,6 +216,24 @@ pub struct Signal {
     pub state: State,
     /// The frame on the stack.
     pub frame: Write,
+}
+
+/// A place in a program that no syscall marks, found again by its state: where all of this
+/// is equal, the future is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Point {
+    /// The general registers.
+    pub registers: Registers,
+    /// A digest of the others ([`State::extended`]).
+    pub extended: u64,
+    /// A digest of the top of the stack.
+    pub stack: u64,
+    /// Words of memory that the program writes here, and what they are.
+    pub words: Vec<(u64, u64)>,
+    /// Which registers differ from visit to visit, as far as was seen.
+    pub telling: Vec<u8>,
+    /// How many bytes of code can be moved elsewhere to make room for a jump; 0 when none.
+    pub room: u8,
 }
 
 /// An instruction whose result differs from run to run.

@@ -1,0 +1,141 @@
+//! What can be said of a program's instructions where they stand.
+
+use iced_x86::{
+    Code, Decoder, DecoderOptions, FlowControl, InstructionInfoFactory, Mnemonic, OpAccess,
+    Register,
+};
+
+use crate::trace::event::Registers;
+
+/// A jump over any distance below 2 GiB takes so many bytes.
+pub(crate) const JUMP: usize = 5;
+/// No instruction is longer.
+pub(crate) const LONGEST: usize = 15;
+
+/// How many bytes from `ip` on can be executed elsewhere, if there is room for a jump then:
+/// whole instructions, of which none depends on where it stands, and into which nobody jumps
+/// as far as `targets` say.
+pub(crate) fn room(code: &[u8], ip: u64, targets: &dyn Fn(u64) -> bool) -> Option<usize> {
+    let mut decoder = Decoder::with_ip(64, code, ip, DecoderOptions::NONE);
+    let mut length = 0;
+    while length < JUMP {
+        if length > 0 && targets(ip + length as u64) {
+            return None;
+        }
+        let instruction = decoder.decode();
+        if instruction.is_invalid() {
+            return None;
+        }
+        length += instruction.len();
+        let goes_on = match instruction.flow_control() {
+            FlowControl::Next | FlowControl::ConditionalBranch => true,
+            FlowControl::UnconditionalBranch
+            | FlowControl::IndirectBranch
+            | FlowControl::Return => false,
+            // What a call leaves on the stack tells where it stood.
+            _ => return None,
+        };
+        let special = matches!(
+            instruction.mnemonic(),
+            Mnemonic::Syscall
+                | Mnemonic::Rdtsc
+                | Mnemonic::Rdtscp
+                | Mnemonic::Cpuid
+                | Mnemonic::Hlt
+                | Mnemonic::Int3
+                | Mnemonic::Xbegin
+        );
+        if special || (!goes_on && length < JUMP) {
+            return None;
+        }
+    }
+    Some(length)
+}
+
+/// The addresses that instructions jump to by themselves, among the next `code`.
+pub(crate) fn targets(code: &[u8], ip: u64) -> Vec<u64> {
+    Decoder::with_ip(64, code, ip, DecoderOptions::NONE)
+        .iter()
+        .take_while(|instruction| !instruction.is_invalid())
+        .filter(|instruction| {
+            instruction.is_jcc_short_or_near() || instruction.is_jmp_short_or_near()
+        })
+        .map(|instruction| instruction.near_branch_target())
+        .collect()
+}
+
+/// Whether the instruction at `ip` is a syscall.
+pub(crate) fn is_syscall(code: &[u8]) -> bool {
+    let mut decoder = Decoder::new(64, code, DecoderOptions::NONE);
+    decoder.decode().code() == Code::Syscall
+}
+
+/// The length of the first instruction.
+pub(crate) fn length(code: &[u8]) -> usize {
+    Decoder::new(64, code, DecoderOptions::NONE).decode().len()
+}
+
+/// The address of the memory that the instruction at `ip` writes, if it writes any.
+pub(crate) fn written(code: &[u8], ip: u64, registers: &Registers) -> Vec<u64> {
+    let mut decoder = Decoder::with_ip(64, code, ip, DecoderOptions::NONE);
+    let instruction = decoder.decode();
+    if instruction.is_invalid() {
+        return Vec::new();
+    }
+    let mut factory = InstructionInfoFactory::new();
+    factory
+        .info(&instruction)
+        .used_memory()
+        .iter()
+        .filter(|memory| {
+            matches!(
+                memory.access(),
+                OpAccess::Write
+                    | OpAccess::ReadWrite
+                    | OpAccess::CondWrite
+                    | OpAccess::ReadCondWrite
+            )
+        })
+        .filter_map(|memory| memory.virtual_address(0, |register, _, _| value(registers, register)))
+        .collect()
+}
+
+fn value(registers: &Registers, register: Register) -> Option<u64> {
+    let name = match register {
+        Register::FS => "fs_base",
+        Register::GS => "gs_base",
+        Register::ES | Register::CS | Register::SS | Register::DS => return Some(0),
+        _ => {
+            let full = register.full_register();
+            let index = GENERAL.iter().position(|(general, _)| *general == full)?;
+            let value = registers.0[GENERAL[index].1];
+            return Some(if register.size() == 4 {
+                value & 0xffff_ffff
+            } else {
+                value
+            });
+        }
+    };
+    let index = Registers::NAMES.iter().position(|known| *known == name)?;
+    Some(registers.0[index])
+}
+
+/// The general registers, and where they are in [`Registers`].
+pub(crate) const GENERAL: [(Register, usize); 16] = [
+    (Register::R15, 0),
+    (Register::R14, 1),
+    (Register::R13, 2),
+    (Register::R12, 3),
+    (Register::RBP, 4),
+    (Register::RBX, 5),
+    (Register::R11, 6),
+    (Register::R10, 7),
+    (Register::R9, 8),
+    (Register::R8, 9),
+    (Register::RAX, 10),
+    (Register::RCX, 11),
+    (Register::RDX, 12),
+    (Register::RSI, 13),
+    (Register::RDI, 14),
+    (Register::RSP, 19),
+];
