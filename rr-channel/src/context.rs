@@ -32,9 +32,11 @@ struct Context {
     log: Log,
     /// Where in the source its operations are, if that is recorded.
     places: Log,
+    /// What is left of the log that the thread follows.
+    cursor: Option<Cursor>,
 }
 
-/// Where a thread's events go, or come from.
+/// Where a thread's events go.
 #[derive(Debug)]
 enum Log {
     /// Nowhere: there is nothing to record, or it cannot be recorded.
@@ -43,8 +45,6 @@ enum Log {
     /// threads of some programs only send.
     Unopened,
     Open(Writer),
-    /// They come from here, to be followed.
-    Followed(Cursor),
 }
 
 /// The calling thread, as an event in the making sees it.
@@ -92,23 +92,20 @@ thread_local! {
 
 impl Context {
     fn register(who: Who) -> Context {
-        let (id, dti, log) = match session() {
+        let (id, dti, is_recorded, cursor) = match session() {
             // The session is its parent's.
-            _ if sys::is_fork() => (UNKNOWN, Dti::main(), Log::None),
+            _ if sys::is_fork() => (UNKNOWN, Dti::main(), false, None),
             Session::Record(recorder) => {
                 let (id, dti, is_recorded) = recorder.register(who);
-                let log = if is_recorded {
-                    Log::Unopened
-                } else {
-                    Log::None
-                };
-                (id, dti, log)
+                (id, dti, is_recorded, None)
             }
-            Session::Replay(engine) => {
-                let (id, dti, cursor) = engine.register(who);
-                (id, dti, cursor.map_or(Log::None, Log::Followed))
-            }
-            Session::Off => (ThreadId(0), Dti::main(), Log::None),
+            Session::Replay(engine) => engine.register(who),
+            Session::Off => (ThreadId(0), Dti::main(), false, None),
+        };
+        let log = if is_recorded {
+            Log::Unopened
+        } else {
+            Log::None
         };
         chaos::arrive(&dti);
         ID.set(id.0);
@@ -124,6 +121,7 @@ impl Context {
                 _ => Log::None,
             },
             log,
+            cursor,
         }
     }
 
@@ -138,8 +136,15 @@ impl Context {
             id: self.id,
             locks: &mut self.locks,
         });
+        if let Some(name) = event.channel
+            && event.op.is_on_lock()
+            && name.creator == self.id
+        {
+            // In a replay it was learned, and later ones must differ.
+            self.locks = self.locks.max(name.number);
+        }
         if let Log::Unopened = self.log
-            && let Session::Record(recorder) = session()
+            && let Some(recorder) = session().recorder()
         {
             self.log = match recorder.open_log(self.id, &self.dti) {
                 Ok(writer) => Log::Open(writer),
@@ -207,7 +212,13 @@ impl Drop for Context {
         if let Log::Open(writer) = std::mem::replace(&mut self.places, Log::None) {
             let _ = writer.seal();
         }
-        match (std::mem::replace(&mut self.log, Log::None), session()) {
+        if let Session::Replay(engine) = session() {
+            engine.thread_ended(self.id);
+        }
+        match (
+            std::mem::replace(&mut self.log, Log::None),
+            session().recorder(),
+        ) {
             (Log::Open(writer), _) => {
                 if let Err(error) = writer.seal() {
                     complain(&format_args!(
@@ -216,8 +227,7 @@ impl Drop for Context {
                     ));
                 }
             }
-            (Log::Unopened, Session::Record(recorder)) => recorder.ended(self.id),
-            (_, Session::Replay(engine)) => engine.thread_ended(self.id),
+            (Log::Unopened, Some(recorder)) => recorder.ended(self.id),
             _ => {}
         }
     }
@@ -270,11 +280,7 @@ pub(crate) fn thread_by_now() -> ThreadId {
 
 /// Runs `f` on what is left of the log that the calling thread follows, if it follows one.
 pub(crate) fn with_cursor<R>(f: impl FnOnce(&mut Cursor) -> R) -> Option<R> {
-    with(|context| match &mut context.log {
-        Log::Followed(cursor) => Some(f(cursor)),
-        _ => None,
-    })
-    .flatten()
+    with(|context| context.cursor.as_mut().map(f)).flatten()
 }
 
 /// Names the calling thread's next child; `None` in late destructors.

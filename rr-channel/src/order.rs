@@ -35,7 +35,7 @@ pub(crate) struct Order {
 /// The last owner (24 bits), and the number of acquisitions (40 bits; after the
 /// last number comes 1).
 #[derive(Debug, Clone, Copy)]
-struct Word(u64);
+pub(crate) struct Word(u64);
 
 impl Word {
     const TICKET_BITS: u32 = 40;
@@ -46,7 +46,7 @@ impl Word {
     }
 
     #[inline]
-    const fn ticket(self) -> u64 {
+    pub(crate) const fn ticket(self) -> u64 {
         self.0 & Self::TICKET_MASK
     }
 
@@ -145,6 +145,11 @@ impl Order {
         });
     }
 
+    /// Logs that the calling thread acquired the lock after `before`, in a replay.
+    pub(crate) fn log(&self, op: Op, before: Word) {
+        context::log_with(|me| self.event(op, before, me));
+    }
+
     #[inline]
     const fn again(op: Op) -> Event {
         Event {
@@ -188,10 +193,10 @@ impl Order {
         }
     }
 
-    /// Counts an acquisition by `id`, in a replay; how many there are by then. Whoever
-    /// looks afterwards whether somebody waits for that sees who began to wait before.
+    /// Counts an acquisition by `id`, in a replay; what was there before. Whoever looks
+    /// afterwards whether somebody waits for that sees who began to wait before.
     #[inline]
-    pub(crate) fn count(&self, id: ThreadId) -> u64 {
+    pub(crate) fn count(&self, id: ThreadId) -> Word {
         let mut word = self.word();
         loop {
             let next = word.after(id);
@@ -199,7 +204,7 @@ impl Order {
                 .word
                 .compare_exchange_weak(word.0, next.0, SeqCst, Relaxed)
             {
-                Ok(_) => return next.ticket(),
+                Ok(_) => return word,
                 Err(now) => word = Word(now),
             }
         }

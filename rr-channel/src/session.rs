@@ -122,8 +122,7 @@ impl fmt::Display for StartError {
             }
             StartError::Occupied(dir) => write!(
                 f,
-                "{} already holds a recording: remove it, or name another directory in \
-                 RR_CHANNEL_LOG",
+                "{} already holds a recording: remove it, or name another directory",
                 dir.display()
             ),
             StartError::Create { dir, source } => {
@@ -151,6 +150,15 @@ impl From<RecordingError> for StartError {
 }
 
 impl Session {
+    /// Who records, if anybody does.
+    pub(crate) fn recorder(&self) -> Option<&Recorder> {
+        match self {
+            Session::Off => None,
+            Session::Record(recorder) => Some(recorder),
+            Session::Replay(engine) => engine.recorder(),
+        }
+    }
+
     fn start(
         mode: Option<&OsStr>,
         dir: &Path,
@@ -178,7 +186,11 @@ impl Session {
                 }
                 Session::Record(recorder)
             }
-            Some("replay") => return load(dir).map(|engine| Session::Replay(Box::new(engine))),
+            Some("replay") => {
+                let again = env::var_os("RR_CHANNEL_NEW_LOG").filter(|dir| !dir.is_empty());
+                let engine = load(dir, again.as_deref().map(Path::new))?;
+                return Ok(Session::Replay(Box::new(engine)));
+            }
             Some(other) => return Err(StartError::Mode(other.to_owned())),
         };
         if let Some(seed) = seed {
@@ -265,8 +277,14 @@ impl Recorder {
     /// Numbers the calling thread; whether it can be recorded.
     pub(crate) fn register(&self, who: Who) -> (ThreadId, Dti, bool) {
         let (id, dti) = lock(&self.names).intern(who);
+        let is_recorded = self.appeared(id, &dti);
+        (id, dti, is_recorded)
+    }
+
+    /// A thread appeared that has this number; whether it can be recorded.
+    pub(crate) fn appeared(&self, id: ThreadId, dti: &Dti) -> bool {
         let Some(sink) = &self.sink else {
-            return (id, dti, false);
+            return false;
         };
         let noted = sink.note(&format!("thread {} {dti}\n", id.0));
         if places::is_on()
@@ -279,7 +297,7 @@ impl Recorder {
         if let Err(error) = &noted {
             complain(&format_args!("cannot record thread {dti}: {error}"));
         }
-        (id, dti, noted.is_ok())
+        noted.is_ok()
     }
 
     /// A thread ended that has logged nothing.
@@ -384,7 +402,8 @@ impl Who {
     }
 }
 
-fn load(dir: &Path) -> Result<Engine, StartError> {
+/// An engine that replays the recording in `dir`, and records what happens in `again`.
+fn load(dir: &Path, again: Option<&Path>) -> Result<Engine, StartError> {
     let recording = Recording::open(dir)?;
     let running = program();
     if recording.program() != running {
@@ -411,7 +430,8 @@ fn load(dir: &Path) -> Result<Engine, StartError> {
     if let Some(path) = env::var_os("RR_CHANNEL_REPORT") {
         replay::report_to(path.into());
     }
-    Ok(Engine::new(logs))
+    let again = again.map(Recorder::create).transpose()?;
+    Ok(Engine::new(logs, again))
 }
 
 #[cfg(test)]
@@ -474,14 +494,14 @@ mod tests {
     #[test]
     fn what_is_no_recording_is_refused() {
         let dir = tempfile::tempdir().unwrap();
-        let missing = load(dir.path()).unwrap_err();
+        let missing = load(dir.path(), None).unwrap_err();
         assert!(matches!(
             missing,
             StartError::Recording(RecordingError::Io { .. })
         ));
 
         fs::write(dir.path().join(SESSION_FILE), "shopping list").unwrap();
-        let err = load(dir.path()).unwrap_err();
+        let err = load(dir.path(), None).unwrap_err();
         assert!(matches!(
             err,
             StartError::Recording(RecordingError::NotARecording(_))
@@ -492,7 +512,7 @@ mod tests {
             "rr-channel 3\nprogram other\n",
         )
         .unwrap();
-        let err = load(dir.path()).unwrap_err();
+        let err = load(dir.path(), None).unwrap_err();
         assert!(matches!(err, StartError::Program { recorded, .. } if recorded == "other"));
     }
 
@@ -502,7 +522,7 @@ mod tests {
         let recorder = Recorder::create(dir.path()).unwrap();
         recorder.register(Who::Known(Dti::main()));
         fs::write(dir.path().join("thread-0.rrlog"), [0; 200]).unwrap();
-        let err = load(dir.path()).unwrap_err();
+        let err = load(dir.path(), None).unwrap_err();
         assert!(matches!(
             err,
             StartError::Recording(RecordingError::Log {

@@ -22,6 +22,10 @@ impl Signal {
     /// The calling thread's next one.
     pub(crate) fn next() -> Signal {
         let (id, number) = context::next_signal();
+        Signal::new(id, number)
+    }
+
+    pub(crate) const fn new(id: ThreadId, number: u64) -> Signal {
         Signal(Tag::new(id, number))
     }
 

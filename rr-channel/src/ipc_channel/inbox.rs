@@ -118,8 +118,8 @@ impl<M> Inbox<M> {
         self.early.remove(at).map(|(_, message)| message)
     }
 
-    fn take_oldest(&mut self) -> Option<M> {
-        self.early.pop_front().map(|(_, message)| message)
+    fn take_oldest(&mut self) -> Option<(Tag, M)> {
+        self.early.pop_front()
     }
 
     pub(super) fn map<N>(self, f: impl FnMut((Tag, M)) -> Option<(Tag, N)>) -> Inbox<N> {
@@ -211,6 +211,7 @@ impl<R: Receive> Place<'_, R> {
         }
     }
 
+    /// Does so natively, and logs what came of it.
     fn record(&self, op: Op, native: Native, timeout: Duration) -> Result<R::Item, TryRecvError> {
         let found = self.natively(native, timeout);
         let outcome = match &found {
@@ -229,10 +230,10 @@ impl<R: Receive> Place<'_, R> {
         timeout: Duration,
     ) -> Result<R::Item, TryRecvError> {
         let event = match engine.expect(op, Some(self.id)) {
-            Expected::Live => return self.live(native, timeout),
+            Expected::Live => return self.live(op, native, timeout),
             Expected::End => {
                 self.read_until(engine, Source::Anywhere, None, |_| None::<()>);
-                return self.live(native, timeout);
+                return self.live(op, native, timeout);
             }
             Expected::Event(event) => event,
         };
@@ -284,7 +285,7 @@ impl<R: Receive> Place<'_, R> {
                 return Err(TryRecvError::Empty);
             }
         }
-        self.live(native, timeout)
+        self.live(op, native, timeout)
     }
 
     /// Reads messages into the inbox until `done`, which is told whether the channel has
@@ -338,11 +339,14 @@ impl<R: Receive> Place<'_, R> {
     }
 
     /// Receives what there is: first what was read before.
-    fn live(&self, native: Native, timeout: Duration) -> Result<R::Item, TryRecvError> {
+    fn live(&self, op: Op, native: Native, timeout: Duration) -> Result<R::Item, TryRecvError> {
         let early = self.inbox.borrow_mut().take_oldest();
         match early {
-            Some(item) => Ok(item),
-            None => self.natively(native, timeout),
+            Some((tag, item)) => {
+                log(op, Some(self.id), message(tag));
+                Ok(item)
+            }
+            None => self.record(op, native, timeout),
         }
     }
 }

@@ -66,8 +66,11 @@ where
                     Expected::Event(event) if event.outcome == outcome(&error) => {
                         engine.came_about();
                     }
-                    Expected::Event(event) => engine.give_up(event),
-                    _ => {}
+                    Expected::Event(event) => {
+                        engine.give_up(event);
+                        log(Op::Accept, Some(id), outcome(&error));
+                    }
+                    _ => log(Op::Accept, Some(id), outcome(&error)),
                 }
                 return Err(error);
             }

@@ -222,6 +222,7 @@ impl IpcReceiverSet {
         }
     }
 
+    /// Does so natively, and logs what came of it.
     fn record(
         &mut self,
         op: Op,
@@ -266,10 +267,12 @@ impl IpcReceiverSet {
                     engine.came_about();
                     let results: Vec<_> =
                         (0..count).map_while(|_| self.next_result(engine)).collect();
-                    // Fewer if the thread went live meanwhile.
+                    // Fewer if the thread went live meanwhile, or did so when this was
+                    // recorded in a replay; and if none, it selected again.
                     if count == 0 || !results.is_empty() {
                         return Ok(results);
                     }
+                    return self.replay(engine, op, native, timeout);
                 }
                 Outcome::Timeout => {
                     let deadline = match native {
@@ -289,11 +292,15 @@ impl IpcReceiverSet {
                 }
             },
         }
-        self.live(native, timeout)
+        self.live(op, native, timeout)
     }
 
-    /// The next result of a recorded selection; `None` if the thread goes live instead.
+    /// The next result of a recorded selection; `None` if the thread goes live instead, or
+    /// there is none.
     fn next_result(&mut self, engine: &'static Engine) -> Option<IpcSelectionResult> {
+        if engine.goes_on_without(Op::SetRecv) {
+            return None;
+        }
         let event = match engine.expect(Op::SetRecv, None) {
             Expected::Live => return None,
             Expected::End => {
@@ -356,19 +363,21 @@ impl IpcReceiverSet {
     /// Returns what there is: first what was read before.
     fn live(
         &mut self,
+        op: Op,
         native: Native,
         timeout: Duration,
     ) -> Result<Vec<IpcSelectionResult>, TrySelectError> {
         if self.early.is_empty() {
-            let found = self.natively(native, timeout)?;
-            for result in found {
-                let looked_at = self.look_at(result);
-                self.early.push_back(looked_at);
-            }
+            return self.record(op, native, timeout);
         }
         let early = std::mem::take(&mut self.early);
-        let deliver = |(number, _, content)| self.deliver(number, content);
-        Ok(early.into_iter().map(deliver).collect())
+        log(op, None, Outcome::Value(early.len() as u64));
+        let mut results = Vec::with_capacity(early.len());
+        for (number, outcome, content) in early {
+            log(Op::SetRecv, self.id(number), outcome);
+            results.push(self.deliver(number, content));
+        }
+        Ok(results)
     }
 
     fn id(&self, number: u64) -> Option<ChannelId> {

@@ -72,6 +72,13 @@ pub(super) fn send(
     }
     chaos::point();
     let tag = context::next_tag();
+    let logged = |result| {
+        if is_refused(&result) {
+            let number = tag.number();
+            log(Op::Send, Some(id), Outcome::Refused { number });
+        }
+        result
+    };
     set::sends_here(id);
     let result = send(Some(tag));
     match now {
@@ -82,15 +89,10 @@ pub(super) fn send(
             // As recorded, it found a receiver; that there is none by now is nothing
             // that its sender may see.
             Some(false) if is_refused(&result) => Ok(()),
-            _ => result,
+            Some(_) => result,
+            None => logged(result),
         },
-        _ => {
-            if is_refused(&result) {
-                let number = tag.number();
-                log(Op::Send, Some(id), Outcome::Refused { number });
-            }
-            result
-        }
+        _ => logged(result),
     }
 }
 

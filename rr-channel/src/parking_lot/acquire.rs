@@ -45,7 +45,7 @@ pub(super) fn acquire(order: &Order, op: Op, count: Count, lock: impl FnOnce()) 
         Session::Replay(engine) => {
             engine.turn(op, order);
             lock();
-            engine.taken(order);
+            engine.taken(op, order);
         }
     }
 }
@@ -77,7 +77,7 @@ pub(super) fn attempt(
         Session::Replay(engine) => match engine.turn(op, order) {
             Turn::Mine => {
                 lock();
-                engine.taken(order);
+                engine.taken(op, order);
                 true
             }
             Turn::Busy => {
@@ -90,7 +90,9 @@ pub(super) fn attempt(
             Turn::Live => {
                 let acquired = try_lock();
                 if acquired {
-                    engine.taken(order);
+                    engine.taken(op, order);
+                } else {
+                    log(op, Outcome::Busy);
                 }
                 acquired
             }
@@ -105,12 +107,17 @@ pub(super) fn observe(op: Op, look: impl Fn() -> u64) -> u64 {
         Session::Off => look(),
         Session::Record(_) => {
             chaos::point();
-            let value = look();
-            log(op, Outcome::Value(value));
-            value
+            observed(op, look())
         }
-        Session::Replay(engine) => engine.recall_number(op).unwrap_or_else(look),
+        Session::Replay(engine) => engine
+            .recall_number(op)
+            .unwrap_or_else(|| observed(op, look())),
     }
+}
+
+fn observed(op: Op, value: u64) -> u64 {
+    log(op, Outcome::Value(value));
+    value
 }
 
 /// Logs an outcome that needs no name.

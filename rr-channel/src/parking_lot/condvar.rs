@@ -82,7 +82,7 @@ impl Condvar {
                 chaos::point();
                 self.last.set(Signal::next());
             }
-            Session::Replay(engine) => engine.signal(),
+            Session::Replay(engine) => self.last.set(engine.signal()),
         }
         let woken = if self.waiters.load(Ordering::Relaxed) == 0 {
             0
@@ -91,13 +91,10 @@ impl Condvar {
         };
         match session() {
             Session::Off => woken,
-            Session::Record(_) => {
-                log(Op::Notify, Outcome::Value(woken as u64));
-                woken
-            }
+            Session::Record(_) => notified(woken),
             Session::Replay(engine) => engine
                 .recall_number(Op::Notify)
-                .map_or(woken, |woken| woken as usize),
+                .map_or_else(|| notified(woken), |woken| woken as usize),
         }
     }
 
@@ -207,12 +204,7 @@ impl Condvar {
             Session::Record(_) => {
                 let woken = self.sleep(mutex, deadline);
                 mutex.raw.lock();
-                let outcome = if woken {
-                    self.last.get().outcome()
-                } else {
-                    Outcome::Timeout
-                };
-                log(op, outcome);
+                self.log_wait(op, woken);
                 mutex.order.took(Op::Relock);
                 woken
             }
@@ -228,12 +220,22 @@ impl Condvar {
                 None => {
                     let woken = self.sleep(mutex, deadline);
                     mutex.raw.lock();
-                    engine.taken(&mutex.order);
+                    self.log_wait(op, woken);
+                    engine.taken(Op::Relock, &mutex.order);
                     woken
                 }
             },
         };
         WaitTimeoutResult(!woken)
+    }
+
+    fn log_wait(&self, op: Op, woken: bool) {
+        let outcome = if woken {
+            self.last.get().outcome()
+        } else {
+            Outcome::Timeout
+        };
+        log(op, outcome);
     }
 
     /// Unlocks the mutex, which the calling thread holds, and sleeps; `false` if until the
@@ -259,6 +261,12 @@ impl Condvar {
     fn key(&self) -> usize {
         std::ptr::from_ref(self).addr()
     }
+}
+
+/// Logs how many threads a notification woke, and returns it.
+fn notified(woken: usize) -> usize {
+    log(Op::Notify, Outcome::Value(woken as u64));
+    woken
 }
 
 impl fmt::Debug for Condvar {

@@ -50,19 +50,23 @@ impl Once {
             Session::Off => self.raw.state(),
             Session::Record(_) => {
                 chaos::point();
-                let state = self.raw.state();
-                let number = STATES.iter().position(|known| *known == state);
-                log(Op::IsCompleted, Outcome::Value(number.unwrap_or(0) as u64));
-                state
+                self.observed()
             }
             Session::Replay(engine) => {
                 let is_done = || self.raw.state().done();
                 engine
                     .recall_once(Op::IsCompleted, &self.attempts.order, DONE, &is_done)
                     .and_then(|number| STATES.get(number as usize).copied())
-                    .unwrap_or_else(|| self.raw.state())
+                    .unwrap_or_else(|| self.observed())
             }
         }
+    }
+
+    fn observed(&self) -> OnceState {
+        let state = self.raw.state();
+        let number = STATES.iter().position(|known| *known == state);
+        log(Op::IsCompleted, Outcome::Value(number.unwrap_or(0) as u64));
+        state
     }
 
     /// Runs `f` if nothing was run here yet, and otherwise waits until that has ended.
@@ -83,8 +87,13 @@ impl Once {
             Session::Replay(engine) => match self.turn(engine) {
                 OnceTurn::Done => {}
                 OnceTurn::Poisoned => panic!("{POISONED}"),
-                OnceTurn::Mine | OnceTurn::Live => {
-                    self.raw.call_once(|| self.attempts.perform(engine, f));
+                turn => {
+                    self.attempts.follow(turn, |begin| {
+                        self.raw.call_once(|| {
+                            begin();
+                            self.attempts.perform(engine, f);
+                        });
+                    });
                     engine.touched(&self.attempts.order);
                 }
             },
@@ -105,9 +114,13 @@ impl Once {
             }),
             Session::Replay(engine) => match self.turn(engine) {
                 OnceTurn::Done => {}
-                _ => {
-                    self.raw
-                        .call_once_force(|state| self.attempts.perform(engine, || f(state)));
+                turn => {
+                    self.attempts.follow(turn, |begin| {
+                        self.raw.call_once_force(|state| {
+                            begin();
+                            self.attempts.perform(engine, || f(state));
+                        });
+                    });
                     engine.touched(&self.attempts.order);
                 }
             },

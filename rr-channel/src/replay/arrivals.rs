@@ -36,6 +36,11 @@ impl Engine {
         }
     }
 
+    /// Whether the log goes on with something else than `op`.
+    pub(crate) fn goes_on_without(&self, op: Op) -> bool {
+        matches!(follow::next(), follow::Next::Event(event) if event.op != op)
+    }
+
     /// The event that was expected came about.
     pub(crate) fn came_about(&self) {
         follow::advance();

@@ -30,8 +30,8 @@ impl Arm<'_> {
             if self.flow.has_no_receivers() {
                 return Some((Got::Refused, None));
             }
-            let entered = self.flow.enter(None);
-            return entered.then_some((Got::Sent, Some(Change::Entered)));
+            let slot = self.flow.enter(None)?;
+            return Some((Got::Sent(slot), Some(Change::Entered)));
         }
         // Asked first: what was sent before they went is found below.
         let no_senders = self.flow.has_no_senders();
@@ -55,8 +55,8 @@ impl Arm<'_> {
             // nothing its sender may see.
             (Need::Slot(_), Some(_)) if self.flow.has_no_receivers() => Some((Got::Lost, None)),
             (Need::Slot(slot), Some(_)) => {
-                let entered = self.flow.enter(slot);
-                entered.then_some((Got::Sent, Some(Change::Entered)))
+                let slot = self.flow.enter(slot)?;
+                Some((Got::Sent(slot), Some(Change::Entered)))
             }
             (Need::Refused, Some(_)) => {
                 self.flow.has_no_receivers().then_some((Got::Refused, None))
@@ -275,7 +275,7 @@ impl World {
         let (other, position) = self.partner(id, arm, Some(tag))?;
         arm.flow.count_out();
         self.settle(other, position, Got::Message(tag));
-        Some(Got::Sent)
+        Some(Got::Sent(0))
     }
 
     /// Takes a message from a sender that waits with it.
@@ -283,7 +283,7 @@ impl World {
         let (other, position) = self.partner(id, arm, tag)?;
         let tag = self.threads.get(&other)?.wait.as_ref()?.arms[position].send?;
         arm.flow.count_out();
-        self.settle(other, position, Got::Sent);
+        self.settle(other, position, Got::Sent(0));
         Some(tag)
     }
 

@@ -19,7 +19,7 @@ use super::stash::Stash;
 use super::{Arm, ChanKey, Got, Native, Pick, engine, follow, soon};
 use crate::context;
 use crate::identity::ChannelId;
-use crate::log::Op;
+use crate::log::{Event, Op, Outcome};
 use crate::tag::{Stamped, Tag};
 
 /// One channel of a replay, shared by its handles.
@@ -252,7 +252,7 @@ impl<T> Chan<T> {
             // That such a send succeeds is not logged.
             None => !follow::refuses(op, self.id, tag),
             Some(_) => follow::slot(op, self.id)
-                .filter(|slot| self.flow.enter(Some(*slot)))
+                .and_then(|slot| self.flow.enter(Some(slot)))
                 .inspect(|_| follow::advance())
                 .is_some(),
         };
@@ -260,7 +260,15 @@ impl<T> Chan<T> {
             return match self.put(queue, tag, message) {
                 Ok(()) => Ok(()),
                 // It was not refused then, and is now.
-                Err(message) if follow::is_live() => Err((NotSent::Refused, message)),
+                Err(message) if follow::is_live() => {
+                    let number = tag.number();
+                    context::log(Event {
+                        op,
+                        channel: Some(self.id),
+                        outcome: Outcome::Refused { number },
+                    });
+                    Err((NotSent::Refused, message))
+                }
                 Err(_) => Ok(()),
             };
         }
@@ -278,7 +286,7 @@ impl<T> Chan<T> {
     ) -> Result<(), (NotSent, T)> {
         let pick = engine().perform(op, &[self.arm(0, Some(tag))], native, true);
         match pick.map(|pick| pick.got) {
-            Some(Got::Sent) => {
+            Some(Got::Sent(_)) => {
                 // If nobody is left to receive by now, it is lost.
                 drop(self.put(queue, tag, message));
                 Ok(())
@@ -320,7 +328,7 @@ impl<T> Chan<T> {
         meeting.put(tag, message);
         let pick = engine().perform(op, &[self.arm(0, Some(tag))], native, true);
         match pick.map(|pick| pick.got) {
-            Some(Got::Sent) => Ok(()),
+            Some(Got::Sent(_)) => Ok(()),
             Some(Got::Lost) => {
                 drop(meeting.take_back(tag));
                 Ok(())
@@ -332,14 +340,14 @@ impl<T> Chan<T> {
 
     /// Completes a selection that picked this channel for sending.
     pub(crate) fn finish_send(&self, pick: Pick, tag: Tag, message: T) -> Result<(), T> {
-        engine().complete(Op::SelectedSend, self.id);
+        engine().complete(Op::SelectedSend, self.id, pick.got, Some(tag));
         match (pick.got, &self.content) {
-            (Got::Sent, Content::Queue(queue)) => {
+            (Got::Sent(_), Content::Queue(queue)) => {
                 // If the last receiver left between selection and completion, it is lost.
                 drop(self.put(queue, tag, message));
                 Ok(())
             }
-            (Got::Sent, Content::Meeting(meeting)) => {
+            (Got::Sent(_), Content::Meeting(meeting)) => {
                 meeting.put(tag, message);
                 meeting.made.notify_all();
                 if self.flow.has_no_receivers() {
@@ -410,7 +418,7 @@ impl<T> Chan<T> {
 
     /// Completes a selection that picked this channel for receiving.
     pub(crate) fn finish_recv(&self, pick: Pick) -> Result<T, Disconnected> {
-        engine().complete(Op::SelectedRecv, self.id);
+        engine().complete(Op::SelectedRecv, self.id, pick.got, None);
         self.receive(pick)
     }
 

@@ -167,20 +167,20 @@ impl Flow {
     // Places.
 
     /// Takes a place in the channel: `slot`, if that is given, once it is its turn; any,
-    /// if not. `false` if there is none. A channel without a bound does not count.
+    /// if not. `None` if there is none. A channel without a bound does not count.
     #[inline]
-    pub(super) fn enter(&self, slot: Option<u64>) -> bool {
+    pub(super) fn enter(&self, slot: Option<u64>) -> Option<u64> {
         let Some(capacity) = self.capacity else {
-            return true;
+            return Some(0);
         };
         let arrivals = &self.entry.arrivals;
         let mut at = arrivals.load(Relaxed);
         loop {
             if slot.is_some_and(|slot| slot != at) || !self.has_room_for(at, capacity) {
-                return false;
+                return None;
             }
             match arrivals.compare_exchange_weak(at, at + 1, AcqRel, Relaxed) {
-                Ok(_) => return true,
+                Ok(_) => return Some(at),
                 Err(now) => at = now,
             }
         }
@@ -282,15 +282,15 @@ mod tests {
     #[test]
     fn a_place_is_taken_in_turn_and_where_there_is_room() {
         let flow = Flow::new(Some(1));
-        assert!(!flow.enter(Some(1)));
-        assert!(flow.enter(Some(0)));
+        assert_eq!(flow.enter(Some(1)), None);
+        assert_eq!(flow.enter(Some(0)), Some(0));
         assert!(!flow.has_room());
-        assert!(!flow.enter(Some(1)));
+        assert_eq!(flow.enter(Some(1)), None);
         flow.count_out();
         assert!(flow.has_room());
-        assert!(!flow.enter(Some(0)));
-        assert!(flow.enter(None));
-        assert!(!flow.enter(None));
+        assert_eq!(flow.enter(Some(0)), None);
+        assert_eq!(flow.enter(None), Some(1));
+        assert_eq!(flow.enter(None), None);
     }
 
     #[test]

@@ -75,6 +75,8 @@ struct Follow {
     /// `None` for a thread that has not appeared, or appears too late.
     place: Cell<Option<&'static Place>>,
     ended: Cell<bool>,
+    /// Whether what comes about is recorded.
+    recorded: Cell<bool>,
     /// Varies from one free choice to the next.
     choices: Cell<usize>,
 }
@@ -85,6 +87,7 @@ thread_local! {
             ahead: Ahead::new(),
             place: Cell::new(None),
             ended: Cell::new(false),
+            recorded: Cell::new(false),
             choices: Cell::new(0),
         }
     };
@@ -95,10 +98,12 @@ fn with<R>(f: impl FnOnce(&Follow) -> R) -> R {
     FOLLOW.with(f)
 }
 
-/// The calling thread, at `place`, begins to follow the log of `cursor`.
-pub(super) fn begin(place: &'static Place, cursor: Option<&mut Cursor>) {
+/// The calling thread, at `place`, begins to follow the log of `cursor`; if it is
+/// `recorded`, what comes about of it is logged again.
+pub(super) fn begin(place: &'static Place, cursor: Option<&mut Cursor>, recorded: bool) {
     with(|follow| {
         follow.place.set(Some(place));
+        follow.recorded.set(recorded);
         follow.ahead.clear();
         if let Some(cursor) = cursor {
             cursor.unpack(&follow.ahead);
@@ -125,6 +130,7 @@ pub(crate) fn forget() {
     with(|follow| {
         follow.ahead.clear();
         follow.place.set(None);
+        follow.recorded.set(false);
     });
 }
 
@@ -164,6 +170,11 @@ pub(super) fn next() -> Next {
     })
 }
 
+/// Whether the calling thread runs natively, and what it does is recorded.
+pub(super) fn is_recorded_live() -> bool {
+    with(|follow| follow.recorded.get()) && is_live()
+}
+
 /// Whether the calling thread runs natively.
 pub(super) fn is_live() -> bool {
     matches!(next(), Next::Live)
@@ -176,6 +187,9 @@ pub(super) fn advance() {
         if follow.ahead.is_empty() {
             return;
         }
+        if follow.recorded.get() {
+            record(follow);
+        }
         if let Some(place) = follow.place.get() {
             place.consumed.store(place.consumed() + 1, Relaxed);
         }
@@ -183,6 +197,13 @@ pub(super) fn advance() {
             unpack(follow);
         }
     });
+}
+
+#[inline(never)]
+fn record(follow: &Follow) {
+    if let Some(event) = follow.ahead.event() {
+        context::log(event);
+    }
 }
 
 #[cold]

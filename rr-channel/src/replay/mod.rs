@@ -48,6 +48,7 @@ pub(crate) use arrivals::{Expected, Listening};
 pub(crate) use chan::{Chan, Disconnected, NotSent};
 pub(crate) use cursor::Cursor;
 use flow::Flow;
+use follow::Next;
 pub(crate) use follow::forget as forget_log;
 pub(crate) use operation::{Arm, Got, Native, Pick};
 use operation::{Change, Plan, Want};
@@ -62,9 +63,10 @@ use world::{Wait, Watched, World};
 
 use crate::context;
 use crate::identity::{ChannelId, Dti, ThreadId};
-use crate::log::{Op, ThreadLog};
-use crate::session::{Names, Session, Who, complain, session};
+use crate::log::{Event, Op, Outcome, ThreadLog};
+use crate::session::{Names, Recorder, Session, Who, complain, session};
 use crate::sys;
+use crate::tag::Tag;
 
 /// The replaying side of a session.
 #[derive(Debug)]
@@ -76,6 +78,8 @@ pub(crate) struct Engine {
     /// Signalled when a thread starts to wait, for the search for stalls.
     waits: Condvar,
     watch: Once,
+    /// Where what happens is recorded again.
+    recorder: Option<Recorder>,
 }
 
 /// The engine of this process's replay.
@@ -110,8 +114,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Engine {
-    /// An engine that replays `logs`, each with its number of events.
-    pub(crate) fn new(logs: Vec<(ThreadLog, u64)>) -> Self {
+    /// An engine that replays `logs`, each with its number of events, and has what
+    /// happens recorded by `recorder`.
+    pub(crate) fn new(logs: Vec<(ThreadLog, u64)>, recorder: Option<Recorder>) -> Self {
         let mut names = Names::default();
         let mut recorded: FxHashMap<ThreadId, (Dti, Cursor)> = FxHashMap::default();
         for (log, total) in logs {
@@ -127,7 +132,13 @@ impl Engine {
             signals: Mutex::default(),
             waits: Condvar::new(),
             watch: Once::new(),
+            recorder,
         }
+    }
+
+    /// Who records what happens, if anybody does.
+    pub(crate) const fn recorder(&self) -> Option<&Recorder> {
+        self.recorder.as_ref()
     }
 
     fn lock(&self) -> MutexGuard<'_, World> {
@@ -143,13 +154,17 @@ impl Engine {
         }
     }
 
-    /// The calling thread appears. Returns its log, if it has one, of which it has begun to
-    /// follow the first events.
-    pub(crate) fn register(&self, who: Who) -> (ThreadId, Dti, Option<Cursor>) {
+    /// The calling thread appears. Whether what it does can be recorded; and its log, if it
+    /// has one, of which it has begun to follow the first events.
+    pub(crate) fn register(&self, who: Who) -> (ThreadId, Dti, bool, Option<Cursor>) {
         let (id, dti) = lock(&self.names).intern(who);
         let (place, mut cursor) = self.lock().thread_started(id, dti.clone(), sys::tid());
-        follow::begin(place, cursor.as_mut());
-        (id, dti, cursor)
+        let is_recorded = self
+            .recorder
+            .as_ref()
+            .is_some_and(|recorder| recorder.appeared(id, &dti));
+        follow::begin(place, cursor.as_mut(), is_recorded);
+        (id, dti, is_recorded, cursor)
     }
 
     /// The calling thread ends.
@@ -241,11 +256,17 @@ impl Engine {
             }
             Plan::Expire(_) | Plan::EndOfLog => None,
         };
-        if let Some(pick) = alone {
-            move_past(plan);
-            return Some(pick);
+        let (plan, pick) = match alone {
+            Some(pick) => {
+                move_past(plan);
+                (plan, Some(pick))
+            }
+            None => self.perform_in_world(id, arms, plan, native, probe, first),
+        };
+        if plan == Plan::Native {
+            note(op, arms, pick);
         }
-        self.perform_in_world(id, arms, plan, native, probe, first)
+        pick
     }
 
     /// Takes an arm as `want` says, if that needs no look at the world and comes about
@@ -290,7 +311,7 @@ impl Engine {
         native: Native,
         probe: bool,
         first: usize,
-    ) -> Option<Pick> {
+    ) -> (Plan, Option<Pick>) {
         let mut world = self.lock();
         // To ask for the time is a good part of what an operation costs.
         let timed = native.is_until() || world.has_timer(arms);
@@ -308,17 +329,17 @@ impl Engine {
             };
             if let Some(pick) = world.attempt(id, arms, want, probe, first, now) {
                 move_past(plan);
-                return Some(pick);
+                return (plan, Some(pick));
             }
             let deadline = match (plan, native) {
-                (Plan::Native, Native::Try) => return None,
+                (Plan::Native, Native::Try) => return (plan, None),
                 (Plan::Native | Plan::Expire(_), Native::Until(deadline))
                     if now.is_some_and(|now| deadline <= now) =>
                 {
                     if let Plan::Expire(_) = plan {
                         follow::advance();
                     }
-                    return None;
+                    return (plan, None);
                 }
                 (Plan::Native | Plan::Expire(_), Native::Until(deadline)) => Some(deadline),
                 _ => None,
@@ -343,7 +364,7 @@ impl Engine {
             pick = pick.or(settled);
             if pick.is_some() {
                 move_past(plan);
-                return pick;
+                return (plan, pick);
             }
             if world.is_live(id) {
                 plan = Plan::Native;
@@ -394,7 +415,15 @@ impl Engine {
     /// The recorded answer to an observation, or the present one.
     fn observe(&self, op: Op, id: ChannelId, live: impl FnOnce() -> u64) -> u64 {
         let thread = context::thread_or_last();
-        self.recall_value(thread, op, id).unwrap_or_else(live)
+        self.recall_value(thread, op, id).unwrap_or_else(|| {
+            let value = live();
+            context::log(Event {
+                op,
+                channel: Some(id),
+                outcome: Outcome::Value(value),
+            });
+            value
+        })
     }
 
     /// The number of messages that a timer has: one, if it is due.
@@ -402,20 +431,28 @@ impl Engine {
         self.lock().len(key, Instant::now())
     }
 
-    /// The calling thread completes a selection: it moves past that event.
-    fn complete(&self, op: Op, channel: ChannelId) {
+    /// The calling thread completes a selection with that outcome: it moves past that
+    /// event.
+    fn complete(&self, op: Op, channel: ChannelId, got: Got, tag: Option<Tag>) {
         let id = context::thread_or_last();
-        let follow::Next::Event(expected) = follow::next() else {
-            return;
-        };
-        if expected.op == op && expected.channel == Some(channel) {
-            follow::advance();
-        } else {
+        if let Next::Event(expected) = follow::next() {
+            if expected.op == op && expected.channel == Some(channel) {
+                return follow::advance();
+            }
             let actual = Attempt {
                 op,
                 channel: Some(channel),
             };
             self.desync(id, Cause::Mismatch { expected, actual });
+        }
+        if let Some(outcome) = outcome_of(got, tag)
+            && follow::is_live()
+        {
+            context::log(Event {
+                op,
+                channel: Some(channel),
+                outcome,
+            });
         }
     }
 }
@@ -426,6 +463,56 @@ type Locked<'a> = MutexGuard<'a, World>;
 fn move_past(plan: Plan) {
     if matches!(plan, Plan::Outcome { event: Some(_), .. }) {
         follow::advance();
+    }
+}
+
+/// Logs what came of an operation of a thread that is live.
+fn note(op: Op, arms: &[Arm<'_>], pick: Option<Pick>) {
+    let outcome = match (pick, op, arms) {
+        (
+            Some(pick),
+            Op::Select
+            | Op::TrySelect
+            | Op::SelectDeadline
+            | Op::Ready
+            | Op::TryReady
+            | Op::ReadyDeadline,
+            _,
+        ) => Some(Outcome::Arm(arms[pick.position].index as u32)),
+        (Some(pick), _, [arm, ..]) => match pick.got {
+            Got::Sent(_) if !arm.flow.is_bounded() => None,
+            got => outcome_of(got, arm.send),
+        },
+        (Some(_), _, []) => None,
+        (None, Op::TrySelect | Op::TryReady, _) => Some(Outcome::NoArm),
+        (None, Op::TrySend, _) => Some(Outcome::Full),
+        (None, Op::TryRecv, _) => Some(Outcome::Empty),
+        (None, ..) => Some(Outcome::Timeout),
+    };
+    if let Some(outcome) = outcome {
+        context::log(Event {
+            op,
+            channel: plan::channel_of(op, arms),
+            outcome,
+        });
+    }
+}
+
+/// The outcome of an operation that sent `tag`, or received.
+const fn outcome_of(got: Got, tag: Option<Tag>) -> Option<Outcome> {
+    match (got, tag) {
+        (Got::Message(tag), _) => Some(Outcome::Message {
+            sender: tag.sender(),
+            number: tag.number(),
+        }),
+        (Got::Tick(_), _) => Some(Outcome::Tick),
+        (Got::Disconnected, _) => Some(Outcome::Disconnected),
+        (Got::Sent(slot), _) => Some(Outcome::Sent { slot }),
+        (Got::Lost, _) => Some(Outcome::Sent { slot: 0 }),
+        (Got::Refused, Some(tag)) => Some(Outcome::Refused {
+            number: tag.number(),
+        }),
+        (Got::Refused, None) | (Got::Ready, _) => None,
     }
 }
 

@@ -75,7 +75,8 @@ pub(crate) enum Got {
     Message(Tag),
     Tick(Instant),
     Disconnected,
-    Sent,
+    /// Sent, at that place of a channel with a bound.
+    Sent(u64),
     /// Sent, as recorded, and by now there is nobody to receive it.
     Lost,
     Refused,

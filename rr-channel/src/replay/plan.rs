@@ -96,7 +96,8 @@ fn plan_silent(op: Op, channel: ChannelId, tag: Tag) -> Plan {
     }
 }
 
-const fn channel_of(op: Op, arms: &[Arm<'_>]) -> Option<ChannelId> {
+/// The channel that an operation is on, if it is on one.
+pub(super) const fn channel_of(op: Op, arms: &[Arm<'_>]) -> Option<ChannelId> {
     match (op, arms) {
         (
             Op::Select

@@ -22,6 +22,7 @@ use crate::identity::{ChannelId, Dti, ThreadId};
 use crate::log::{Event, Op, Outcome};
 use crate::order::Order;
 use crate::session::Who;
+use crate::signal::Signal;
 use crate::sys;
 use std::time::Instant;
 
@@ -53,6 +54,7 @@ pub(crate) enum Once {
 #[derive(Debug)]
 pub(crate) struct Waking {
     id: ThreadId,
+    op: Op,
     /// `None` at the end of an unfinished log.
     event: Option<Event>,
 }
@@ -200,14 +202,17 @@ impl Engine {
         })
     }
 
-    /// The calling thread has acquired a lock. What a thread does that has ended does
-    /// not count: it was not recorded.
+    /// The calling thread has acquired a lock by `op`. What a thread does that has ended
+    /// does not count: it was not recorded.
     #[inline]
-    pub(crate) fn taken(&self, order: &Order) {
+    pub(crate) fn taken(&self, op: Op, order: &Order) {
         if sys::is_fork() || follow::has_ended() {
             return;
         }
-        order.count(context::thread_by_now());
+        let before = order.count(context::thread_by_now());
+        if follow::is_recorded_live() {
+            order.log(op, before);
+        }
         if watched::is_watched(order.address()) {
             self.tell_of(order);
         }
@@ -223,9 +228,12 @@ impl Engine {
     /// The calling thread has come to a place where threads wait for each other, as one
     /// of so many.
     pub(crate) fn arrived(&self, order: &Order) -> u64 {
-        let arrivals = order.count(context::thread_or_last());
+        let before = order.count(context::thread_or_last());
+        if follow::is_recorded_live() {
+            order.log(Op::Arrive, before);
+        }
         self.tell_of(order);
-        arrivals
+        before.ticket() + 1
     }
 
     /// Something else about the object changed for which threads may wait.
@@ -363,15 +371,16 @@ impl Engine {
     }
 
     /// The calling thread notifies others, or unparks one.
-    pub(crate) fn signal(&self) {
+    pub(crate) fn signal(&self) -> Signal {
         if sys::is_fork() {
-            return;
+            return Signal::NONE;
         }
         let (id, number) = context::next_signal();
         lock(&self.signals).insert(id, number);
         let mut world = self.lock();
         world.step();
         world.touch(Watch::Signals(id), number);
+        Signal::new(id, number)
     }
 
     /// What the log says about the wait that is about to begin; `None` if the thread
@@ -386,12 +395,12 @@ impl Engine {
             Next::End => None,
             Next::Event(event) => Some(event),
         };
-        Some(Waking { id, event })
+        Some(Waking { id, op, event })
     }
 
     /// Waits until the wait is over. If its thread goes live meanwhile, it is over for
     /// no reason, as waits may be.
-    pub(crate) fn wake(&self, Waking { id, event }: Waking, native: Native) -> Woken {
+    pub(crate) fn wake(&self, Waking { id, op, event }: Waking, native: Native) -> Woken {
         let outcome = event.map(|event| event.outcome);
         if let (Some(Outcome::Timeout), Native::Until(deadline)) = (outcome, native) {
             self.sleep(id, event, deadline);
@@ -402,7 +411,7 @@ impl Engine {
             _ => (id, 0),
         };
         let watch = (Watch::Signals(sender), number);
-        self.await_event(id, watch, event, || {
+        let followed = self.await_event(id, watch, event, || {
             let last = lock(&self.signals).get(&sender).copied();
             if last.unwrap_or(0) >= number {
                 Reach::Now
@@ -410,6 +419,13 @@ impl Engine {
                 Reach::Later
             }
         });
+        if !followed {
+            context::log(Event {
+                op,
+                channel: None,
+                outcome: Signal::NONE.outcome(),
+            });
+        }
         Woken::Notified
     }
 

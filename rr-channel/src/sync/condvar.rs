@@ -69,7 +69,8 @@ impl Condvar {
                 }
                 None => {
                     let raw = self.raw.wait(raw);
-                    engine.taken(lock.order());
+                    log(Op::Wait, self.last.get().outcome());
+                    engine.taken(Op::Relock, lock.order());
                     lock.guard(raw)
                 }
             },
@@ -121,12 +122,7 @@ impl Condvar {
             }
             Session::Record(_) => {
                 let (raw, timeout) = native(self.raw.wait_timeout(raw, dur));
-                let outcome = if timeout.timed_out() {
-                    Outcome::Timeout
-                } else {
-                    self.last.get().outcome()
-                };
-                log(Op::WaitTimeout, outcome);
+                log(Op::WaitTimeout, self.woken(timeout.timed_out()));
                 lock.order().took(Op::Relock);
                 (lock.guard(raw), timeout)
             }
@@ -142,7 +138,8 @@ impl Condvar {
                 }
                 None => {
                     let (raw, timeout) = native(self.raw.wait_timeout(raw, dur));
-                    engine.taken(lock.order());
+                    log(Op::WaitTimeout, self.woken(timeout.timed_out()));
+                    engine.taken(Op::Relock, lock.order());
                     (lock.guard(raw), timeout)
                 }
             },
@@ -224,7 +221,16 @@ impl Condvar {
                 chaos::point();
                 self.last.set(Signal::next());
             }
-            Session::Replay(engine) => engine.signal(),
+            Session::Replay(engine) => self.last.set(engine.signal()),
+        }
+    }
+
+    /// What a timed wait ended by.
+    fn woken(&self, timed_out: bool) -> Outcome {
+        if timed_out {
+            Outcome::Timeout
+        } else {
+            self.last.get().outcome()
         }
     }
 }

@@ -88,13 +88,11 @@ impl<T: ?Sized> Mutex<T> {
                 try_map(raw, guard)
             }
             Session::Replay(engine) => match engine.turn(Op::TryLock, &self.order) {
-                Turn::Mine => Ok(self.take(engine)?),
+                Turn::Mine => Ok(self.take(engine, Op::TryLock)?),
                 Turn::Busy => Err(TryLockError::WouldBlock),
                 Turn::Live => {
                     let raw = self.raw.try_lock();
-                    if !matches!(raw, Err(TryLockError::WouldBlock)) {
-                        engine.taken(&self.order);
-                    }
+                    attempted(&raw, Op::TryLock, || engine.taken(Op::TryLock, &self.order));
                     try_map(raw, guard)
                 }
             },
@@ -109,7 +107,7 @@ impl<T: ?Sized> Mutex<T> {
             Session::Record(_) => observed(Op::IsPoisoned, self.raw.is_poisoned()),
             Session::Replay(engine) => engine
                 .recall(Op::IsPoisoned, &self.order, None)
-                .unwrap_or_else(|| self.raw.is_poisoned()),
+                .unwrap_or_else(|| observed(Op::IsPoisoned, self.raw.is_poisoned())),
         }
     }
 
@@ -141,13 +139,13 @@ impl<T: ?Sized> Mutex<T> {
     #[track_caller]
     pub(super) fn lock_in_turn(&self, engine: &Engine, op: Op) -> LockResult<MutexGuard<'_, T>> {
         engine.turn(op, &self.order);
-        self.take(engine)
+        self.take(engine, op)
     }
 
     #[track_caller]
-    fn take(&self, engine: &Engine) -> LockResult<MutexGuard<'_, T>> {
+    fn take(&self, engine: &Engine, op: Op) -> LockResult<MutexGuard<'_, T>> {
         let raw = self.raw.lock();
-        engine.taken(&self.order);
+        engine.taken(op, &self.order);
         self.guard(raw)
     }
 }

@@ -57,8 +57,13 @@ impl Once {
             Session::Replay(engine) => match self.turn(engine) {
                 OnceTurn::Done => {}
                 OnceTurn::Poisoned => panic!("Once instance has previously been poisoned"),
-                OnceTurn::Mine | OnceTurn::Live => {
-                    self.raw.call_once(|| self.attempts.perform(engine, f));
+                turn => {
+                    self.attempts.follow(turn, |begin| {
+                        self.raw.call_once(|| {
+                            begin();
+                            self.attempts.perform(engine, f);
+                        });
+                    });
                     engine.touched(&self.attempts.order);
                 }
             },
@@ -79,9 +84,13 @@ impl Once {
             }),
             Session::Replay(engine) => match self.turn(engine) {
                 OnceTurn::Done => {}
-                _ => {
-                    self.raw
-                        .call_once_force(|state| self.attempts.perform(engine, || f(state)));
+                turn => {
+                    self.attempts.follow(turn, |begin| {
+                        self.raw.call_once_force(|state| {
+                            begin();
+                            self.attempts.perform(engine, || f(state));
+                        });
+                    });
                     engine.touched(&self.attempts.order);
                 }
             },
@@ -99,7 +108,7 @@ impl Once {
                 let is_completed = || self.raw.is_completed();
                 engine
                     .recall(Op::IsCompleted, &self.attempts.order, Some(&is_completed))
-                    .unwrap_or_else(is_completed)
+                    .unwrap_or_else(|| observed(Op::IsCompleted, is_completed()))
             }
         }
     }
@@ -116,7 +125,7 @@ impl Once {
             Session::Replay(engine) => match self.turn(engine) {
                 OnceTurn::Done => {}
                 OnceTurn::Poisoned => panic!("Once instance has previously been poisoned"),
-                OnceTurn::Mine | OnceTurn::Live => self.raw.wait(),
+                turn => self.attempts.follow(turn, |_| self.raw.wait()),
             },
         }
     }
@@ -129,7 +138,7 @@ impl Once {
             Session::Record(_) => self.attempts.record(|_| self.raw.wait_force()),
             Session::Replay(engine) => match self.turn(engine) {
                 OnceTurn::Done => {}
-                _ => self.raw.wait_force(),
+                turn => self.attempts.follow(turn, |_| self.raw.wait_force()),
             },
         }
     }
@@ -166,35 +175,18 @@ impl Attempts {
     /// the initialization.
     #[track_caller]
     pub(crate) fn record<R>(&self, call: impl FnOnce(&dyn Fn()) -> R) -> R {
-        /// Logs an initialization by others when `call` is over.
-        struct Call {
-            began: Cell<bool>,
-            returned: Cell<bool>,
-        }
-        impl Drop for Call {
-            fn drop(&mut self) {
-                if self.began.get() {
-                    return;
-                }
-                let outcome = if self.returned.get() {
-                    Outcome::Done
-                } else {
-                    Outcome::Poisoned
-                };
-                log(Op::CallOnce, outcome);
-            }
-        }
         chaos::point();
-        let state = Call {
-            began: Cell::new(false),
-            returned: Cell::new(false),
-        };
-        let result = call(&|| {
-            state.began.set(true);
-            self.order.took(Op::CallOnce);
-        });
-        state.returned.set(true);
-        result
+        watch(|| self.order.took(Op::CallOnce), call)
+    }
+
+    /// Runs `call` in a replay that says `turn`. Of a thread that is live, what comes of it
+    /// is logged as [`record`](Attempts::record) does, and the beginning by
+    /// [`perform`](Attempts::perform).
+    pub(crate) fn follow<R>(&self, turn: OnceTurn, call: impl FnOnce(&dyn Fn()) -> R) -> R {
+        match turn {
+            OnceTurn::Live => watch(|| {}, call),
+            _ => call(&|| {}),
+        }
     }
 
     /// What the log says, waited for.
@@ -214,10 +206,42 @@ impl Attempts {
                 self.1.touched(&self.0.order);
             }
         }
-        engine.taken(&self.order);
+        engine.taken(Op::CallOnce, &self.order);
         let failure = Failure(self, engine);
         let result = f();
         std::mem::forget(failure);
         result
     }
+}
+
+/// Logs what comes of `call`, unless it begins an initialization, which `begin` logs.
+fn watch<R>(begin: impl Fn(), call: impl FnOnce(&dyn Fn()) -> R) -> R {
+    /// Logs an initialization by others when `call` is over.
+    struct Call {
+        began: Cell<bool>,
+        returned: Cell<bool>,
+    }
+    impl Drop for Call {
+        fn drop(&mut self) {
+            if self.began.get() {
+                return;
+            }
+            let outcome = if self.returned.get() {
+                Outcome::Done
+            } else {
+                Outcome::Poisoned
+            };
+            log(Op::CallOnce, outcome);
+        }
+    }
+    let state = Call {
+        began: Cell::new(false),
+        returned: Cell::new(false),
+    };
+    let result = call(&|| {
+        state.began.set(true);
+        begin();
+    });
+    state.returned.set(true);
+    result
 }

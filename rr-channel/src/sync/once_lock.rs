@@ -50,7 +50,12 @@ impl<T> OnceLock<T> {
                 let is_some = || self.raw.get().is_some();
                 match engine.recall(Op::IsCompleted, &self.attempts.order, Some(&is_some)) {
                     Some(false) => None,
-                    _ => self.raw.get(),
+                    Some(true) => self.raw.get(),
+                    None => {
+                        let value = self.raw.get();
+                        observed(Op::IsCompleted, value.is_some());
+                        value
+                    }
                 }
             }
         }
@@ -72,7 +77,8 @@ impl<T> OnceLock<T> {
                 self.attempts.record(|_| self.raw.wait());
             }
             Session::Replay(engine) => {
-                self.attempts.turn(engine, || self.raw.get().is_some());
+                let turn = self.attempts.turn(engine, || self.raw.get().is_some());
+                self.attempts.follow(turn, |_| self.raw.wait());
             }
         }
         self.raw.wait()
@@ -122,7 +128,12 @@ impl<T> OnceLock<T> {
                 {
                     return value;
                 }
-                let value = self.raw.get_or_init(|| self.attempts.perform(engine, f));
+                let value = self.attempts.follow(turn, |begin| {
+                    self.raw.get_or_init(|| {
+                        begin();
+                        self.attempts.perform(engine, f)
+                    })
+                });
                 engine.touched(&self.attempts.order);
                 value
             }

@@ -70,7 +70,7 @@ impl<T: ?Sized> RwLock<T> {
             }
             Session::Replay(engine) => {
                 engine.turn(Op::Read, &self.order);
-                self.take(engine, || self.raw.read())
+                self.take(engine, Op::Read, || self.raw.read())
             }
         }
     }
@@ -115,7 +115,7 @@ impl<T: ?Sized> RwLock<T> {
             }
             Session::Replay(engine) => {
                 engine.turn(Op::Write, &self.order);
-                self.take(engine, || self.raw.write())
+                self.take(engine, Op::Write, || self.raw.write())
             }
         }
     }
@@ -144,9 +144,14 @@ impl<T: ?Sized> RwLock<T> {
     }
 
     #[track_caller]
-    fn take<G>(&self, engine: &Engine, lock: impl FnOnce() -> LockResult<G>) -> LockResult<G> {
+    fn take<G>(
+        &self,
+        engine: &Engine,
+        op: Op,
+        lock: impl FnOnce() -> LockResult<G>,
+    ) -> LockResult<G> {
         let guard = lock();
-        engine.taken(&self.order);
+        engine.taken(op, &self.order);
         guard
     }
 
@@ -159,13 +164,11 @@ impl<T: ?Sized> RwLock<T> {
         try_lock: impl FnOnce() -> TryLockResult<G>,
     ) -> TryLockResult<G> {
         match engine.turn(op, &self.order) {
-            Turn::Mine => Ok(self.take(engine, lock)?),
+            Turn::Mine => Ok(self.take(engine, op, lock)?),
             Turn::Busy => Err(TryLockError::WouldBlock),
             Turn::Live => {
                 let guard = try_lock();
-                if !matches!(guard, Err(TryLockError::WouldBlock)) {
-                    engine.taken(&self.order);
-                }
+                attempted(&guard, op, || engine.taken(op, &self.order));
                 guard
             }
         }
@@ -179,7 +182,7 @@ impl<T: ?Sized> RwLock<T> {
             Session::Record(_) => observed(Op::IsPoisoned, self.raw.is_poisoned()),
             Session::Replay(engine) => engine
                 .recall(Op::IsPoisoned, &self.order, None)
-                .unwrap_or_else(|| self.raw.is_poisoned()),
+                .unwrap_or_else(|| observed(Op::IsPoisoned, self.raw.is_poisoned())),
         }
     }
 

@@ -47,7 +47,12 @@ impl Thread {
                     unparked.set(Signal::next());
                 }
             }
-            Session::Replay(engine) => engine.signal(),
+            Session::Replay(engine) => {
+                let signal = engine.signal();
+                if let Some(unparked) = &self.unparked {
+                    unparked.set(signal);
+                }
+            }
         }
         self.raw.unpark();
     }
@@ -73,10 +78,8 @@ impl fmt::Debug for Thread {
 
 /// A place for a thread-to-be, where those who unpark it say so.
 pub(super) fn new_unparked() -> Option<Arc<LastSignal>> {
-    match session() {
-        Session::Record(_) => Some(Arc::new(LastSignal::new())),
-        _ => None,
-    }
+    session().recorder()?;
+    Some(Arc::new(LastSignal::new()))
 }
 
 /// Makes `unparked` the calling thread's, which is new.
@@ -87,12 +90,10 @@ pub(super) fn adopt(unparked: Option<Arc<LastSignal>>) {
 }
 
 fn own_unparked() -> Option<Arc<LastSignal>> {
-    match session() {
-        Session::Record(_) => UNPARKED
-            .try_with(|place| Arc::clone(place.get_or_init(Arc::default)))
-            .ok(),
-        _ => None,
-    }
+    session().recorder()?;
+    UNPARKED
+        .try_with(|place| Arc::clone(place.get_or_init(Arc::default)))
+        .ok()
 }
 
 /// A handle to the calling thread. See [`std::thread::current`].
@@ -123,8 +124,12 @@ pub fn park() {
         Session::Replay(engine) => match engine.waking(Op::Park) {
             Some(waking) => {
                 engine.wake(waking, Native::Block);
+                seen();
             }
-            None => std::thread::park(),
+            None => {
+                std::thread::park();
+                woken(Op::Park, false);
+            }
         },
     }
 }
@@ -146,17 +151,26 @@ pub fn park_timeout(dur: Duration) {
                     .checked_add(dur)
                     .map_or(Native::Block, Native::Until);
                 engine.wake(waking, until);
+                seen();
             }
-            None => std::thread::park_timeout(dur),
+            None => {
+                std::thread::park_timeout(dur);
+                woken(Op::ParkTimeout, true);
+            }
         },
     }
+}
+
+/// The calling thread has woken; the notification before, and the last one by now.
+fn seen() -> (Signal, Signal) {
+    let signal = own_unparked().map_or(Signal::NONE, |unparked| unparked.get());
+    (SEEN.replace(signal), signal)
 }
 
 /// Logs what the calling thread woke from: nothing new means its deadline, if it has one.
 #[track_caller]
 fn woken(op: Op, timed: bool) {
-    let signal = own_unparked().map_or(Signal::NONE, |unparked| unparked.get());
-    let seen = SEEN.replace(signal);
+    let (seen, signal) = seen();
     let outcome = if timed && signal == seen {
         Outcome::Timeout
     } else {
@@ -175,18 +189,22 @@ fn finished(thread: Option<&Dti>, is_finished: impl Fn() -> bool) -> bool {
         (Session::Off, _) | (_, None) => is_finished(),
         (Session::Record(_), _) => {
             chaos::point();
-            let finished = is_finished();
-            context::log(Event {
-                op: Op::IsFinished,
-                channel: None,
-                outcome: Outcome::Value(finished.into()),
-            });
-            finished
+            seen_finished(is_finished())
         }
         (Session::Replay(engine), Some(thread)) => engine
             .recall_finished(thread, &is_finished)
-            .unwrap_or_else(is_finished),
+            .unwrap_or_else(|| seen_finished(is_finished())),
     }
+}
+
+/// Logs an observation, and returns it.
+fn seen_finished(finished: bool) -> bool {
+    context::log(Event {
+        op: Op::IsFinished,
+        channel: None,
+        outcome: Outcome::Value(finished.into()),
+    });
+    finished
 }
 
 macro_rules! join_handle {

@@ -1,9 +1,11 @@
 //! Runs one program in a process of its own, in one of the modes.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsStr;
 use std::path::Path;
 use std::process::{Command, ExitStatus};
+
+use rr_channel::log::{Event, RecordedThread, Recording};
 
 /// One finished run.
 pub(crate) struct Run {
@@ -32,6 +34,7 @@ impl Run {
             .env_remove("RR_CHANNEL")
             .env_remove("RR_CHANNEL_LOG")
             .env_remove("RR_CHANNEL_CHAOS")
+            .env_remove("RR_CHANNEL_NEW_LOG")
             .env_remove("DIVERGE");
         Start(command)
     }
@@ -80,6 +83,25 @@ pub(crate) fn replay(program: &str, dir: &Path) -> Run {
         .finish()
 }
 
+/// A replay that is recorded again, in `again`.
+pub(crate) fn record_again(program: &str, dir: &Path, again: &Path) -> Start {
+    Run::of(program)
+        .env("RR_CHANNEL", "replay")
+        .env("RR_CHANNEL_LOG", dir)
+        .env("RR_CHANNEL_NEW_LOG", again)
+}
+
+/// The events of each thread of a recording.
+fn events(dir: &Path) -> BTreeMap<String, Vec<Event>> {
+    let recording = Recording::open(dir).unwrap();
+    let log = |thread: &RecordedThread| {
+        let log = recording.log(thread).unwrap();
+        let events = log.events().collect::<Result<_, _>>().unwrap();
+        (log.dti().to_string(), events)
+    };
+    recording.threads().iter().map(log).collect()
+}
+
 /// A recording of a run that is perturbed.
 pub(crate) fn record_in_chaos(program: &str, dir: &Path, seed: u32) -> Run {
     Run::of(program)
@@ -91,7 +113,8 @@ pub(crate) fn record_in_chaos(program: &str, dir: &Path, seed: u32) -> Run {
 
 /// Several recordings of `program`, every other one of them in chaos, each replayed
 /// several times: every replay has its recording's outcome, and used its whole log
-/// without a desynchronisation.
+/// without a desynchronisation. The first replay is recorded again, which makes the same
+/// recording.
 ///
 /// How often is set by `RR_CHANNEL_TEST_RUNS` (recordings by replays of each).
 pub(crate) fn check(program: &str) {
@@ -109,8 +132,12 @@ pub(crate) fn check(program: &str) {
         };
         assert!(recorded.status.success(), "{}", recorded.stderr);
         assert!(!recorded.outcome.is_empty());
-        for _ in 0..replays {
-            let replayed = replay(program, dir.path());
+        for number in 0..replays {
+            let again = dir.path().join("again");
+            let replayed = match number {
+                0 => record_again(program, dir.path(), &again).finish(),
+                _ => replay(program, dir.path()),
+            };
             assert!(replayed.status.success(), "{}", replayed.stderr);
             assert_eq!(replayed.outcome, recorded.outcome, "{}", replayed.stderr);
             assert_eq!(
@@ -119,6 +146,9 @@ pub(crate) fn check(program: &str) {
                 "{}",
                 replayed.stderr
             );
+            if number == 0 {
+                assert_eq!(events(&again), events(dir.path()));
+            }
         }
         outcomes.insert(recorded.outcome);
     }

@@ -11,7 +11,7 @@ mod programs;
 mod random;
 mod random_locks;
 
-use harness::{Run, check, off, record, replay};
+use harness::{Run, check, off, record, record_again, replay};
 
 #[test]
 fn many_senders() {
@@ -513,16 +513,47 @@ fn a_recording_survives_sigkill() {
     }
 }
 
-/// A replay of `program` that does something else.
+#[test]
+fn a_replay_is_not_recorded_into_a_recording() {
+    let dir = tempfile::tempdir().unwrap();
+    let recorded = record("many_senders", dir.path());
+    assert!(recorded.status.success(), "{}", recorded.stderr);
+    let replayed = record_again("many_senders", dir.path(), dir.path()).finish();
+    assert!(replayed.status.success());
+    assert!(
+        replayed.stderr.contains("already holds a recording"),
+        "{}",
+        replayed.stderr
+    );
+    // It ran as if off, and the recording is as it was.
+    assert_eq!(replayed.report, None);
+    let replayed = replay("many_senders", dir.path());
+    assert_eq!(replayed.outcome, recorded.outcome);
+    assert_eq!(replayed.report.as_deref(), Some("faithful"));
+}
+
+/// A replay of `program` that does something else; what it does can be replayed in turn.
 fn diverge(program: &str) -> (Run, Run) {
     let dir = tempfile::tempdir().unwrap();
     let recorded = record(program, dir.path());
-    let replayed = Run::of(program)
-        .env("RR_CHANNEL", "replay")
-        .env("RR_CHANNEL_LOG", dir.path())
+    let again = dir.path().join("again");
+    let replayed = record_again(program, dir.path(), &again)
         .env("DIVERGE", "1")
         .finish();
     assert!(replayed.status.success(), "{}", replayed.stderr);
+    let faithful = Run::of(program)
+        .env("RR_CHANNEL", "replay")
+        .env("RR_CHANNEL_LOG", again)
+        .env("DIVERGE", "1")
+        .finish();
+    assert!(faithful.status.success(), "{}", faithful.stderr);
+    assert_eq!(faithful.outcome, replayed.outcome, "{}", faithful.stderr);
+    assert_eq!(
+        faithful.report.as_deref(),
+        Some("faithful"),
+        "{}",
+        faithful.stderr
+    );
     (recorded, replayed)
 }
 
