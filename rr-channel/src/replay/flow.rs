@@ -210,7 +210,9 @@ impl Flow {
         self.entry.arrivals.load(Relaxed)
     }
 
-    /// A message was taken out; the caller holds the stash, or the world.
+    /// A message was taken out; the caller has held the stash, or the world, since. (If
+    /// it had not, a sender might look for room in between, find none, and wait where
+    /// nobody expects it.)
     #[inline]
     pub(super) fn count_out(&self) {
         let left = &self.exit.left;
@@ -276,8 +278,13 @@ fn fence_after_send() {
 
 #[cfg(test)]
 mod tests {
+    use super::super::latch::Latch;
+    use super::super::stash::Stash;
     use super::*;
     use crate::identity::ThreadId;
+    use crate::tag::Stamped;
+    use std::sync::{Condvar, Mutex};
+    use std::thread;
 
     #[test]
     fn a_place_is_taken_in_turn_and_where_there_is_room() {
@@ -317,5 +324,96 @@ mod tests {
         assert!(flow.awaits_place() && flow.awaits_room());
         flow.announce(Awaited::NOTHING);
         assert!(!flow.awaits_message(tag(3)) && !flow.awaits_place() && !flow.awaits_room());
+    }
+
+    const SENDER: usize = 0;
+    const RECEIVER: usize = 1;
+
+    /// A channel between two threads, and a world for the two.
+    struct Pair {
+        flow: Flow,
+        stash: Latch<Stash<u64>>,
+        world: Mutex<[Option<Awaited>; 2]>,
+        told: Condvar,
+    }
+
+    impl Pair {
+        fn announce(&self, waiting: &[Option<Awaited>; 2]) {
+            let all = waiting.iter().flatten().copied();
+            self.flow.announce(all.fold(Awaited::NOTHING, Awaited::and));
+        }
+
+        /// Attempts until it succeeds; after a failure, only when told.
+        fn wait<R>(&self, who: usize, awaited: Awaited, attempt: impl Fn() -> Option<R>) -> R {
+            loop {
+                if let Some(done) = attempt() {
+                    return done;
+                }
+                let mut world = self.world.lock().unwrap();
+                world[who] = Some(awaited);
+                self.announce(&world);
+                let done = attempt();
+                while done.is_none() && world[who].is_some() {
+                    world = self.told.wait(world).unwrap();
+                }
+                world[who] = None;
+                self.announce(&world);
+                if let Some(done) = done {
+                    return done;
+                }
+            }
+        }
+
+        fn tell(&self) {
+            *self.world.lock().unwrap() = [None; 2];
+            self.told.notify_all();
+        }
+    }
+
+    /// If one of the two is not told, this does not end; miri finds it.
+    #[test]
+    fn two_that_wait_for_each_other_in_turn_are_told() {
+        let count = if cfg!(miri) { 6 } else { 2000 };
+        let tag = |number| Tag::new(ThreadId(1), number);
+        for capacity in [1, 2] {
+            let (entry, exit) = ::crossbeam_channel::unbounded();
+            let pair = &Pair {
+                flow: Flow::new(Some(capacity)),
+                stash: Latch::new(Stash::new(exit)),
+                world: Mutex::default(),
+                told: Condvar::new(),
+            };
+            let flow = &pair.flow;
+            thread::scope(|scope| {
+                scope.spawn(move || {
+                    for number in 0..count {
+                        pair.wait(SENDER, Awaited::slot(number), || {
+                            pair.stash.take().len();
+                            flow.enter(Some(number))
+                        });
+                        let message = Stamped {
+                            tag: tag(number),
+                            value: number,
+                        };
+                        entry.send(message).unwrap();
+                        if flow.awaits_message(tag(number)) {
+                            pair.tell();
+                        }
+                    }
+                });
+                for number in 0..count {
+                    let value = pair.wait(RECEIVER, Awaited::message(tag(number)), || {
+                        let mut stash = pair.stash.take();
+                        let value = stash.take(tag(number))?;
+                        flow.count_out();
+                        Some(value)
+                    });
+                    assert_eq!(value, number);
+                    if flow.awaits_room() {
+                        pair.tell();
+                    }
+                }
+            });
+        }
     }
 }

@@ -38,3 +38,44 @@ pub(super) fn end(watch: Watch) {
 pub(super) fn is_watched(address: usize) -> bool {
     counter(address).load(SeqCst) > 0
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::identity::ThreadId;
+    use crate::order::Order;
+    use std::sync::{Condvar, Mutex};
+    use std::thread;
+
+    /// If one of the two is not told, this does not end; miri finds it.
+    #[test]
+    fn two_that_take_turns_at_a_lock_are_told() {
+        let count = if cfg!(miri) { 10 } else { 2000 };
+        let order = &Order::new();
+        let (told, world) = &(Condvar::new(), Mutex::new(0));
+        let turns = |parity: u32| {
+            for ticket in (0..count).filter(|ticket| ticket % 2 == u64::from(parity)) {
+                let watch = Watch::Object(order.address());
+                if order.ticket() != ticket {
+                    let mut times = world.lock().unwrap();
+                    begin(watch);
+                    while order.ticket() != ticket {
+                        let before = *times;
+                        times = told.wait_while(times, |times| *times == before).unwrap();
+                    }
+                    end(watch);
+                }
+                order.count(ThreadId(parity));
+                if is_watched(order.address()) {
+                    *world.lock().unwrap() += 1;
+                    told.notify_all();
+                }
+            }
+        };
+        thread::scope(|scope| {
+            scope.spawn(|| turns(1));
+            turns(0);
+        });
+        assert_eq!(order.ticket(), count);
+    }
+}
