@@ -1,5 +1,6 @@
 //! Recording and replaying process trees, without hardware counters.
 
+pub mod buffer;
 pub mod cli;
 mod code;
 pub mod machine;

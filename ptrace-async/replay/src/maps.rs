@@ -75,6 +75,21 @@ pub fn read(pid: Tid) -> io::Result<Vec<Area>> {
         .collect()
 }
 
+/// A gap of so many bytes as near to `ip` as can be.
+pub(crate) fn gap(areas: &[Area], ip: u64, length: u64) -> Option<u64> {
+    let is_free = |page: u64| {
+        !areas
+            .iter()
+            .any(|area| area.start < page + length && page < area.end)
+    };
+    let above = areas.iter().map(|area| area.end);
+    let below = areas.iter().map(|area| area.start.saturating_sub(length));
+    above
+        .chain(below)
+        .filter(|&page| page >= 1 << 16 && page < 0x7fff_0000_0000 && is_free(page))
+        .min_by_key(|page| page.abs_diff(ip))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use ptrace_async::syscall::Syscall;
 
 use super::places;
+use crate::buffer;
 use crate::trace::event::{More, Registers};
 use crate::trace::{Directory, Event, Reader, Record, Tail};
 
@@ -88,6 +89,19 @@ fn line(record: &Record) -> String {
             };
             format!("  = {}, {bytes} bytes{more}", done.value)
         }
+        Event::Patched(patched) => format!(
+            "  calls at {:#x} do not stop any more",
+            patched.writes.last().map_or(0, |write| write.address)
+        ),
+        Event::Buffered(buffered) => {
+            let calls: Vec<String> = buffer::entries(&buffered.0)
+                .map(|entry| match entry.number {
+                    Some(number) => format!("{} = {}", Syscall::of(number).name(), entry.result),
+                    None => "a stop".to_owned(),
+                })
+                .collect();
+            format!("without stops: {}", calls.join(", "))
+        }
         Event::Spawned(spawned) => {
             format!("  made {} (flags {:#x})", spawned.child, spawned.flags)
         }
@@ -147,6 +161,8 @@ struct Stats {
     signals: u64,
     instructions: u64,
     points: u64,
+    sites: u64,
+    without_stops: u64,
     files: u64,
     files_stored: u64,
     whole: bool,
@@ -170,6 +186,16 @@ pub(super) fn stats(args: &StatsArgs) -> anyhow::Result<ExitCode> {
                 let bytes = done.writes.iter().map(|write| write.bytes.len() as u64);
                 stats.bytes_of_memory += bytes.sum::<u64>();
             }
+            Event::Buffered(buffered) => {
+                for entry in buffer::entries(&buffered.0) {
+                    if let Some(number) = entry.number {
+                        stats.bytes_of_memory += entry.data.len() as u64;
+                        stats.without_stops += 1;
+                        *stats.calls.entry(Syscall::of(number).name()).or_default() += 1;
+                    }
+                }
+            }
+            Event::Patched(_) => stats.sites += 1,
             Event::Image(_) => stats.programs += 1,
             Event::Spawned(_) => stats.tasks += 1,
             Event::Signal(_) => stats.signals += 1,
@@ -207,6 +233,8 @@ pub(super) fn stats(args: &StatsArgs) -> anyhow::Result<ExitCode> {
     row("signals handled", stats.signals)?;
     row("reads of the time stamp counter", stats.instructions)?;
     row("stops between syscalls", stats.points)?;
+    row("calls without stops", stats.without_stops)?;
+    row("sites of such calls", stats.sites)?;
     row("files mapped", stats.files)?;
     row("of them stored with the trace", stats.files_stored)?;
     let mut calls: Vec<_> = stats.calls.iter().collect();

@@ -44,12 +44,25 @@ struct RecordArgs {
     /// Digest the memory of each process when it exits, for replays to compare.
     #[arg(long)]
     digests: bool,
+    /// How common calls are recorded: `auto` has processes perform and log them by
+    /// themselves, `stops` stops the process for each.
+    #[arg(long, value_name = "HOW", default_value = "auto")]
+    interception: Interception,
     /// Say nothing at the end.
     #[arg(short, long)]
     quiet: bool,
     /// The command and its arguments.
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
+}
+
+/// How common calls are recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Interception {
+    /// In the process where it pays.
+    Auto,
+    /// By stops.
+    Stops,
 }
 
 /// Options of `reprise replay`.

@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::{Context, bail};
 use ptrace_async::runtime::Program;
 
-use super::{DIVERGED, FAILED, RecordArgs, ReplayArgs, places};
+use super::{DIVERGED, FAILED, Interception, RecordArgs, ReplayArgs, places};
 use crate::machine::Machine;
 use crate::trace::event::Ending;
 use crate::trace::{Directory, FORMAT, Header, Tail};
@@ -42,6 +42,7 @@ pub(super) fn record(args: &RecordArgs) -> anyhow::Result<ExitCode> {
     os::ignore_terminal_signals();
     let options = record::Options {
         digests: args.digests,
+        stops: args.interception == Interception::Stops,
     };
     let recording = record::record(&program, directory, options).context("recording")?;
     for ((name, reason), count) in &recording.refused {

@@ -5,6 +5,7 @@ mod group;
 mod image;
 mod search;
 mod session;
+mod sites;
 mod stdio;
 pub(crate) mod task;
 mod ticker;
@@ -18,6 +19,7 @@ use ptrace_async::runtime::{Interception, Options as RuntimeOptions, Program, Ru
 
 use self::session::Session;
 use self::ticker::Ticker;
+use crate::buffer;
 use crate::trace::event::Ending;
 use crate::trace::{self, Directory, Writer};
 
@@ -26,6 +28,8 @@ use crate::trace::{self, Directory, Writer};
 pub struct Options {
     /// Whether to digest the memory of each process at its end, for a replay to compare.
     pub digests: bool,
+    /// Whether every call stops, instead of being performed and logged in the process.
+    pub stops: bool,
 }
 
 /// What came of a recording.
@@ -46,8 +50,10 @@ pub struct Recording {
 /// # Errors
 /// When it cannot be started or traced, or the trace cannot be written to.
 pub fn record(program: &Program, directory: Directory, options: Options) -> io::Result<Recording> {
-    // Everything stops; nothing is looked up.
-    let filter = Filter::build(0, |_| Rule::Trace);
+    // Everything stops that the stub does not perform.
+    let filter = Filter::build(512, |_| {
+        Rule::UnlessFrom(buffer::BASE, Box::new(Rule::Trace))
+    });
     let runtime = Runtime::new(RuntimeOptions {
         interception: Interception::Seccomp(filter),
         exit_kill: true,
@@ -57,7 +63,7 @@ pub fn record(program: &Program, directory: Directory, options: Options) -> io::
         .map_err(io::Error::other)?;
     let background = runtime.handle().background();
     let ticker = Ticker::start(move || std::mem::forget(background.enter()))?;
-    let session = Rc::new(Session::new(directory, writer, ticker, options.digests));
+    let session = Rc::new(Session::new(directory, writer, ticker, options));
     let handle = runtime.handle();
     runtime.spawn(program)?;
     let shared = session.clone();

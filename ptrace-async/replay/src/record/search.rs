@@ -9,9 +9,9 @@ use ptrace_async::memory::Memory;
 use ptrace_async::runtime::{Parked, Stop, Tracee};
 use rustc_hash::FxHashMap;
 
-use crate::code;
 use crate::point::{extended, plain, stack};
 use crate::trace::event::{Point, Registers};
+use crate::{buffer, code};
 
 /// At most so many steps (17 to 50 µs each).
 const STEPS: usize = 2000;
@@ -48,6 +48,14 @@ pub(super) async fn search(mut tracee: Tracee<Parked>) -> Found {
         let Ok(regs) = tracee.registers() else {
             return Found::Soon(tracee);
         };
+        if buffer::contains(regs.rip) {
+            // In the middle of a call that is going to be logged.
+            match tracee.step().stop().await {
+                Stop::Signal(next) if is_step(&next) => tracee = next.park(),
+                stop => return Found::Mark(stop),
+            }
+            continue;
+        }
         let registers = plain(&Registers::from(&regs));
         let mut bytes = [0_u8; 256];
         let got = tracee.read(regs.rip, &mut bytes);
@@ -66,7 +74,7 @@ pub(super) async fn search(mut tracee: Tracee<Parked>) -> Found {
             visit.room.is_some() || visit.times > 2
         });
         let before = visits.get(&regs.rip);
-        if is_again || step == STEPS {
+        if is_again || step >= STEPS {
             let point = point(&tracee, registers, before, words);
             return Found::Point(tracee, Box::new(point));
         }
@@ -133,7 +141,10 @@ fn point(
 
 /// Whether a signal reports a step.
 fn is_step(tracee: &Tracee<ptrace_async::runtime::Signal>) -> bool {
-    /// `TRAP_TRACE` of sigaction(2).
-    const TRACE: i32 = 2;
-    tracee.signal() == libc::SIGTRAP && tracee.info().is_ok_and(|info| info.si_code == TRACE)
+    /// `TRAP_BRKPT` (behind a syscall) and `TRAP_TRACE` of sigaction(2).
+    const STEPS: std::ops::RangeInclusive<i32> = 1..=2;
+    tracee.signal() == libc::SIGTRAP
+        && tracee
+            .info()
+            .is_ok_and(|info| STEPS.contains(&info.si_code))
 }

@@ -8,9 +8,12 @@ use std::rc::{Rc, Weak};
 use ptrace_async::event::Tid;
 use rustc_hash::FxHashMap;
 
+use super::Options;
 use super::group::Group;
+use super::sites::Sites;
 use super::stdio::Stdio;
 use super::ticker::Ticker;
+use crate::buffer::{self, Stub};
 use crate::os;
 use crate::trace::event::{Ending, FileChanged, FileNumber};
 use crate::trace::files::Files;
@@ -28,6 +31,9 @@ pub(super) struct Birth {
     pub(super) task: Task,
     pub(super) group: Rc<Group>,
     pub(super) clear_tid: u64,
+    pub(super) sites: Rc<Sites>,
+    /// How many handlers of signals it is in.
+    pub(super) handlers: u32,
 }
 
 /// The state of a recording.
@@ -36,6 +42,8 @@ pub(super) struct Session {
     pub(super) digests: bool,
     pub(super) stdio: Stdio,
     pub(super) ticker: Ticker,
+    /// What performs calls in programs; nothing where every call is to stop.
+    stub: Option<Stub>,
     pub(super) outputs: Cell<u64>,
     writer: RefCell<Option<Writer>>,
     files: RefCell<Files>,
@@ -56,11 +64,18 @@ pub(super) struct Session {
 }
 
 impl Session {
-    pub(super) fn new(directory: Directory, writer: Writer, ticker: Ticker, digests: bool) -> Self {
+    pub(super) fn new(
+        directory: Directory,
+        writer: Writer,
+        ticker: Ticker,
+        options: Options,
+    ) -> Self {
         let allowed = os::allowed_processors();
         Self {
             directory,
-            digests,
+            digests: options.digests,
+            // An error is a defect of this crate, which its tests find; stops do as well.
+            stub: buffer::recording().ok().filter(|_| !options.stops),
             stdio: Stdio::new(),
             ticker,
             outputs: Cell::new(0),
@@ -152,6 +167,15 @@ impl Session {
                 None
             }
         }
+    }
+
+    pub(super) fn stub(&self) -> Option<&Stub> {
+        self.stub.as_ref()
+    }
+
+    /// Whether files are mapped by those who share them.
+    pub(super) fn has_shared_files(&self) -> bool {
+        self.files.borrow().has_shared()
     }
 
     /// Whether a file is mapped by those who share it.

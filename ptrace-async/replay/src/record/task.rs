@@ -22,13 +22,14 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::calls::{self, Plan};
 use super::group::{self, Group};
 use super::session::{Birth, Session};
+use super::sites::Sites;
 use super::{image, search, ticker};
 use crate::trace::Task;
 use crate::trace::event::{
     self, At, Call, Ending, Event, Instruction, InstructionKind, More, Registers, Return, State,
     Write,
 };
-use crate::{maps, memory, os};
+use crate::{buffer, maps, memory, os};
 
 /// A task as the recorder knows it.
 struct Recorded {
@@ -50,6 +51,9 @@ struct Recorded {
     /// in a loop that a replay has to run through as well, and it is given less time.
     spins: u32,
     clear_tid: u64,
+    /// How many handlers of signals have begun and not returned.
+    handlers: u32,
+    sites: Rc<Sites>,
     ended: Option<Ending>,
 }
 
@@ -89,15 +93,17 @@ pub(crate) fn check(regs: &libc::user_regs_struct) -> u32 {
 pub(super) async fn follow(tracee: Tracee<Started>, session: Rc<Session>) {
     let birth = session.birth(tracee.tid());
     let logs = birth.is_some();
-    let (task, group, clear_tid) = match birth {
+    let (task, group, clear_tid, sites, handlers) = match birth {
         Some(Birth {
             task,
             group,
             clear_tid,
-        }) => (task, group, clear_tid),
+            sites,
+            handlers,
+        }) => (task, group, clear_tid, sites, handlers),
         None => {
             let task = session.new_task();
-            (task, session.new_group(task, None), 0)
+            (task, session.new_group(task, None), 0, Rc::default(), 0)
         }
     };
     let mut recorded = Recorded {
@@ -112,6 +118,8 @@ pub(super) async fn follow(tracee: Tracee<Started>, session: Rc<Session>) {
         at_event: None,
         spins: 0,
         clear_tid,
+        handlers,
+        sites,
         ended: None,
     };
     let mut next = recorded.start(tracee).await.into();
@@ -148,6 +156,14 @@ impl Recorded {
         }
     }
 
+    /// Takes the calls that the task has performed by itself since its last stop. It is
+    /// not in the stub.
+    fn drain<S: Stopped>(&self, tracee: &Tracee<S>) {
+        if let Some(buffered) = self.sites.drain(tracee) {
+            self.log(Event::Buffered(buffered));
+        }
+    }
+
     fn group(&self) -> Rc<Group> {
         group::root(&self.group)
     }
@@ -158,6 +174,14 @@ impl Recorded {
 
     /// Lets the program go on from its last event.
     fn go<S: Stopped>(&mut self, tracee: Tracee<S>, at: At) -> Tracee<Running> {
+        let mut closed = 0;
+        if self.group().is_shared() {
+            closed |= buffer::WAITS;
+        }
+        if self.session.has_shared_files() {
+            closed |= buffer::WRITES;
+        }
+        self.sites.close(&tracee, closed);
         self.at_event = tracee.registers().ok().map(|regs| (at, (&regs).into()));
         tracee.park().resume()
     }
@@ -231,6 +255,7 @@ impl Recorded {
         let Ok(regs) = tracee.registers() else {
             return tracee.resume().into();
         };
+        self.drain(&tracee);
         if let Some(info) = self.deferred.pop_front() {
             // As if it had come right before the instruction.
             let mut back = regs;
@@ -272,6 +297,18 @@ impl Recorded {
                 self.session.refuse(invocation.syscall().name(), reason);
                 return self.answer(tracee, value, Vec::new()).into();
             }
+        }
+        if original.is_none() {
+            let is_alone = self.handlers == 0 && !self.group().is_shared();
+            tracee = match self.sites.visit(tracee, &self.session, is_alone).await {
+                Ok((tracee, patched)) => {
+                    if let Some(patched) = patched {
+                        self.log(Event::Patched(patched));
+                    }
+                    tracee
+                }
+                Err(stop) => return Next::Stop(stop),
+            };
         }
         if let Some(reason) = unmappable(&tracee, &invocation) {
             self.session.refuse("mmap", reason);
@@ -354,6 +391,7 @@ impl Recorded {
         if !is_marked {
             match search::search(tracee).await {
                 search::Found::Point(found, point) => {
+                    self.drain(&found);
                     self.log(Event::Point(point));
                     self.spins += 1;
                     self.at_event = found
@@ -496,6 +534,7 @@ impl Recorded {
         let failed = error_of(value).is_some();
         match (invocation.nr.cast_signed(), begun.stream) {
             (libc::SYS_rt_sigreturn, _) => {
+                self.handlers = self.handlers.saturating_sub(1);
                 let (Ok(regs), Ok(extended)) = (tracee.registers(), tracee.extended_state()) else {
                     return More::Nothing;
                 };
@@ -504,7 +543,18 @@ impl Recorded {
                     extended,
                 }))
             }
-            (libc::SYS_mmap, _) if !failed => self.mapped(tracee.tid(), invocation),
+            (libc::SYS_mmap, _) if !failed => {
+                self.sites.forget(value.cast_unsigned(), invocation.args[1]);
+                self.mapped(tracee.tid(), invocation)
+            }
+            (libc::SYS_munmap | libc::SYS_mremap, _) if !failed => {
+                self.sites.forget(invocation.args[0], invocation.args[1]);
+                More::Nothing
+            }
+            (libc::SYS_dup | libc::SYS_dup2 | libc::SYS_dup3 | libc::SYS_fcntl, _) => {
+                self.sites.note_descriptor(tracee, &self.session, value);
+                More::Nothing
+            }
             (_, Some(stream)) if value > 0 => {
                 let number = self.session.outputs.get();
                 self.session.outputs.set(number + 1);
@@ -578,6 +628,8 @@ impl Recorded {
         self.call = None;
         self.deferred.clear();
         self.clear_tid = 0;
+        self.sites = Rc::default();
+        self.handlers = 0;
         let old = self.group();
         old.leave(self.task);
         self.group = self.session.new_group(self.task, Some(&old));
@@ -616,6 +668,12 @@ impl Recorded {
             task: child,
             group: theirs,
             clear_tid,
+            handlers: self.handlers,
+            sites: if flags & libc::CLONE_VM as u64 != 0 {
+                self.sites.clone()
+            } else {
+                Rc::new(Sites::clone(&self.sites))
+            },
         };
         self.session.bear(tracee.child(), birth);
         self.log(Event::Spawned(event::Spawned {
@@ -637,6 +695,10 @@ impl Recorded {
         let signal = tracee.signal();
         if !self.logs {
             return tracee.deliver().into();
+        }
+        let is_in_stub = buffer::contains(regs.rip);
+        if !is_in_stub {
+            self.drain(&tracee);
         }
         if signal == libc::SIGSEGV
             && info.si_code == libc::SI_KERNEL
@@ -673,6 +735,9 @@ impl Recorded {
             return tracee.deliver().into();
         }
         let Some(at) = at else {
+            if is_in_stub {
+                self.leave_stub(&tracee, regs);
+            }
             self.deferred.push_back(info);
             return tracee.resume().into();
         };
@@ -686,6 +751,21 @@ impl Recorded {
         }
     }
 
+    /// A call that the stub performs was interrupted: it is left to the program, which stops
+    /// for it, and gets its signal there.
+    fn leave_stub(&self, tracee: &Tracee<Signal>, mut regs: libc::user_regs_struct) {
+        let interrupted = (-516..=-512).contains(&regs.rax.cast_signed());
+        if let Some(stub) = self.session.stub()
+            && regs.rip == stub.after
+            && interrupted
+        {
+            regs.rip = stub.leave;
+            regs.rax = regs.orig_rax;
+            regs.orig_rax = u64::MAX;
+            let _ = tracee.set_registers(&regs);
+        }
+    }
+
     /// A handler is about to begin.
     fn handler(&mut self, tracee: &Tracee<Signal>, signal: i32, at: At, ip: u64) {
         let (Ok(regs), Ok(extended)) = (tracee.registers(), tracee.extended_state()) else {
@@ -694,6 +774,7 @@ impl Recorded {
         let mut bytes = vec![0; frame_length(tracee, regs.rsp)];
         let got = tracee.read(regs.rsp, &mut bytes);
         bytes.truncate(got);
+        self.handlers += 1;
         self.log(Event::Signal(Box::new(event::Signal {
             signal,
             at,
@@ -737,6 +818,12 @@ impl Recorded {
 
     fn ending(&mut self, tracee: Tracee<PreExit>) -> Tracee<Running> {
         let leads = tracee.tid() == tracee.tgid();
+        if tracee
+            .registers()
+            .is_ok_and(|regs| !buffer::contains(regs.rip))
+        {
+            self.drain(&tracee);
+        }
         let mut writes = Vec::new();
         let group = self.group();
         if self.clear_tid != 0 && group.is_shared() {

@@ -14,7 +14,7 @@ use ptrace_async::runtime::{Parked, Tracee};
 
 use super::agent::Batch;
 use crate::code::{GENERAL, JUMP, LONGEST};
-use crate::maps::Area;
+use crate::maps::{self, Area};
 use crate::trace::event::{Point, Registers};
 
 const PAGE: u64 = 4096;
@@ -121,22 +121,6 @@ fn put(tracee: &Tracee<Parked>, address: u64, code: &[u8]) -> Result<(), String>
         .map_err(|error| error.to_string())
 }
 
-/// Room for a check, code and data, near `ip`.
-fn gap(areas: &[Area], ip: u64) -> Option<u64> {
-    let is_free = |page: u64| {
-        !areas
-            .iter()
-            .any(|area| area.start < page + ROOM && page < area.end)
-    };
-    let above = areas.iter().map(|area| area.end);
-    let below = areas.iter().map(|area| area.start.saturating_sub(ROOM));
-    above
-        .chain(below)
-        .filter(|&page| page.abs_diff(ip) < REACH && page >= 1 << 16 && is_free(page))
-        // A stack that grows down may need what lies below it.
-        .min_by_key(|page| page.abs_diff(ip))
-}
-
 impl Check {
     /// Prepares a check; the calls that make room for it are to be made before
     /// [`Check::insert`].
@@ -160,7 +144,7 @@ impl Check {
         if room < JUMP {
             return Some(check);
         }
-        let page = gap(areas, ip)?;
+        let page = maps::gap(areas, ip, ROOM).filter(|page| page.abs_diff(ip) < REACH)?;
         let prot = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
         let nothing = u64::MAX;

@@ -16,10 +16,10 @@ use super::{Divergence, mappings};
 use crate::record::task::{apply, check, instruction};
 use crate::trace::Task;
 use crate::trace::event::{
-    At, Call, Event, Exit, Image, Instruction, More, Point, Registers, Return, Spawned, State,
-    Write,
+    At, Buffered, Call, Event, Exit, Image, Instruction, More, Patched, Point, Registers, Return,
+    Spawned, State, Write,
 };
-use crate::{maps, memory};
+use crate::{buffer, maps, memory};
 
 /// Where a task waits.
 enum Here {
@@ -156,6 +156,16 @@ impl Replayed {
             Event::Image(image) => self.image(here, &image).await,
             Event::Call(call) => self.call(here, call).await,
             Event::Return(done) => self.done(here, done).await,
+            Event::Patched(patched) => self.patched(here, &patched).await,
+            Event::Buffered(Buffered(log)) => {
+                let tracee = here.park();
+                let mut entries = log;
+                // Behind the last there is none.
+                entries.extend_from_slice(&[0; 16]);
+                tracee.write(buffer::LOG, &entries)?;
+                tracee.write(buffer::cursor(), &buffer::LOG.to_le_bytes())?;
+                Ok(Here::Parked(tracee))
+            }
             Event::Spawned(spawned) => self.spawned(here, spawned).await,
             Event::Started(started) => {
                 let tracee = here.park();
@@ -389,6 +399,40 @@ impl Replayed {
         Ok(Here::Parked(tracee))
     }
 
+    /// Changes code as it was changed; the stub is that of a replay.
+    async fn patched(&mut self, here: Here, patched: &Patched) -> Result<Here, Over> {
+        let what = "code of the recorder's";
+        let mut tracee = here.park();
+        let mut batch = Batch::default();
+        let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED) as u64;
+        let code = (libc::PROT_READ | libc::PROT_EXEC) as u64;
+        let data = (libc::PROT_READ | libc::PROT_WRITE) as u64;
+        let mut map = |address, length, prot| {
+            batch.call(libc::SYS_mmap, [address, length, prot, flags, u64::MAX, 0]);
+        };
+        if patched.is_first {
+            map(buffer::BASE, buffer::CODE_LENGTH, code);
+            let rest = buffer::LENGTH - buffer::CODE_LENGTH;
+            map(buffer::BASE + buffer::CODE_LENGTH, rest, data);
+        }
+        if let Some(page) = patched.page {
+            map(page, 4096, code);
+        }
+        if !batch.is_empty() {
+            tracee = self.make(tracee, batch, what).await?;
+        }
+        if patched.is_first {
+            let stub = buffer::replaying()
+                .map_err(|error| Over::Diverged(what.to_owned(), error.to_string()))?;
+            tracee.write(buffer::BASE, &stub.code)?;
+        }
+        write(&tracee, &patched.writes);
+        if let Some(entry) = &mut self.entry {
+            entry.rip = patched.end;
+        }
+        Ok(Here::Parked(tracee))
+    }
+
     async fn spawned(&mut self, here: Here, spawned: Spawned) -> Result<Here, Over> {
         let Here::Call(mut tracee) = here else {
             return Err(Over::Diverged(
@@ -427,6 +471,11 @@ impl Replayed {
                     self.player.bear(tracee.child(), birth);
                     tracee.resume().stop().await
                 }
+                // Somebody's signal came in between; the kernel makes the call again.
+                Stop::Posthook(tracee) if is_restarted(tracee.value()) => {
+                    tracee.resume().stop().await
+                }
+                Stop::Prehook(tracee) => tracee.resume_to_exit().stop().await,
                 Stop::Posthook(tracee) => {
                     return match error_of(tracee.value()) {
                         None => Ok(Here::Parked(tracee.park())),
@@ -614,6 +663,8 @@ async fn executed(tracee: Tracee<Prehook>) -> Result<Tracee<Exec>, Over> {
     loop {
         stop = match stop {
             Stop::Exec(tracee) => return Ok(tracee),
+            Stop::Posthook(tracee) if is_restarted(tracee.value()) => tracee.resume().stop().await,
+            Stop::Prehook(tracee) => tracee.resume_to_exit().stop().await,
             Stop::Posthook(tracee) => {
                 return Err(Over::Diverged(
                     "a program's start".to_owned(),
@@ -626,6 +677,11 @@ async fn executed(tracee: Tracee<Prehook>) -> Result<Tracee<Exec>, Over> {
             },
         };
     }
+}
+
+/// Whether the kernel is going to make a call again.
+fn is_restarted(value: i64) -> bool {
+    (-516..=-512).contains(&value)
 }
 
 fn put<S: Stopped>(tracee: &Tracee<S>, registers: &Registers) -> std::io::Result<()> {

@@ -47,6 +47,10 @@ pub enum Event {
     Call(Call),
     /// The call returned.
     Return(Return),
+    /// Code was changed, so that calls do not stop there any more ([`crate::buffer`]).
+    Patched(Patched),
+    /// Calls that did not stop: the log of them, since the event before.
+    Buffered(Buffered),
     /// The call made a task, which has not run yet.
     Spawned(Spawned),
     /// A task that was made begins.
@@ -99,6 +103,23 @@ registers!(
     13 rsi, 14 rdi, 15 orig_rax, 16 rip, 17 cs, 18 eflags, 19 rsp, 20 ss, 21 fs_base, 22 gs_base,
     23 ds, 24 es, 25 fs, 26 gs,
 );
+
+/// A site whose calls do not stop any more.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Patched {
+    /// Whether it is the first of the address space, which has got room for a log.
+    pub is_first: bool,
+    /// A page that was mapped for trampolines.
+    pub page: Option<u64>,
+    /// Where the current call ends now.
+    pub end: u64,
+    /// The code.
+    pub writes: Vec<Write>,
+}
+
+/// Entries of a log, as they were in the process's memory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Buffered(#[serde(with = "bytes")] pub Vec<u8>);
 
 /// A syscall as it began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -148,6 +148,11 @@ impl Files {
         Ok(numbered)
     }
 
+    /// Whether there are any.
+    pub fn has_shared(&self) -> bool {
+        !self.shared.is_empty()
+    }
+
     /// The file that is open at `open`, if it is one of those.
     pub fn find_shared(&self, open: &Path) -> Option<(FileNumber, &fs::File)> {
         if self.shared.is_empty() {
