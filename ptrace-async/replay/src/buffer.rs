@@ -218,10 +218,11 @@ pub(crate) fn recording() -> Result<Stub, IcedError> {
     placed(recording_code)
 }
 
+/// Writes code, and gives the labels of [`Stub::after`] and [`Stub::leave`].
+type Code = fn(&mut CodeAssembler, &Words) -> Result<(CodeLabel, CodeLabel), IcedError>;
+
 /// Code whose data begins a page behind it.
-fn placed(
-    code: fn(&mut CodeAssembler, &Words) -> Result<(CodeLabel, CodeLabel), IcedError>,
-) -> Result<Stub, IcedError> {
+fn placed(code: Code) -> Result<Stub, IcedError> {
     let mut padding = 1;
     loop {
         let mut a = CodeAssembler::new(64)?;

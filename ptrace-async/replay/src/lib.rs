@@ -1,4 +1,38 @@
 //! Recording and replaying process trees, without hardware counters.
+//!
+//! A program is deterministic but for what comes to it from outside. [`record`] traces a
+//! command and all that it starts and writes down what does: the results of syscalls with
+//! the memory that they changed, the time stamp counter, signals and where they came, the
+//! order in which tasks that share memory ran, the files that were mapped. [`replay`] runs
+//! the same programs again in processes of its own, gives them the same, and performs none
+//! of their syscalls but those that shape their own memory: no effect outside, same output,
+//! same end, same memory.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`record`] | what is done at each stop of a recorded task |
+//! | [`replay`] | processes that do what was recorded |
+//! | [`buffer`] | calls that are logged in the process, without a stop |
+//! | [`trace`] | what lies between the two: records, blocks, files |
+//! | [`machine`], [`maps`] | the processor; `/proc/PID/maps` |
+//! | [`cli`] | the command `reprise` |
+//!
+//! The ideas are those of rr (O'Callahan et al., 2017: one task at a time, emulated
+//! syscalls, the buffer) and Scribe (Laadan, Viennot, Nieh, 2010: events wait for points
+//! that recur). rr counts branches in hardware to find a place between two syscalls again;
+//! here such a place is known by its state, and found by a check that the replayed program
+//! carries itself (`replay::check`).
+//!
+//! # What is not recorded
+//!
+//! | | |
+//! |---|---|
+//! | `io_uring`, Linux AIO, `userfaultfd`, `ptrace`, `bpf`, `perf_event_open`, System V shared memory, seccomp filters of the program's own, 32-bit calls, ioctls that the syscall table does not know | refused with the error of a kernel that has no such thing, and told at the end |
+//! | `rseq` | refused silently: the C library does without |
+//! | memory shared with processes that are not recorded, and files that others change while they are mapped | not noticed but by what the program does with it |
+//! | `rdrand`, `rdseed` | not trapped: a replay diverges |
+//! | `cpuid` | not trapped; the processor is compared before a replay, and each task runs on the processor of the same number |
+//! | memory that a call of one thread fills while others run | is there, in a replay, when the call's return is |
 
 pub mod buffer;
 pub mod cli;

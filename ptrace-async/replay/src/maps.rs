@@ -86,7 +86,7 @@ pub(crate) fn gap(areas: &[Area], ip: u64, length: u64) -> Option<u64> {
     let below = areas.iter().map(|area| area.start.saturating_sub(length));
     above
         .chain(below)
-        .filter(|&page| page >= 1 << 16 && page < 0x7fff_0000_0000 && is_free(page))
+        .filter(|&page| (1 << 16..0x7fff_0000_0000).contains(&page) && is_free(page))
         .min_by_key(|page| page.abs_diff(ip))
 }
 
