@@ -3,7 +3,8 @@
 //! tantivy 0.17.0's `garbage_collect_works_as_intended` has eight threads that take documents
 //! from one bounded channel, and fails where fewer than eight of them got any. One run that
 //! passes and one that fails are recorded, and each is replayed many times: every replay
-//! must end as its recording did, without a desynchronisation.
+//! must end as its recording did, without a desynchronisation. Then two more such runs are
+//! recorded, with places in the source, and what makes the difference is searched for.
 //!
 //! The published source is fetched by cargo, and is as it was afterwards.
 
@@ -61,7 +62,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut good = true;
     println!("recorded  runs until  replays  as recorded  desynchronised  every event used      s");
     for wanted in ["success", "failure"] {
-        let runs = record(&reprise, &source, wanted)?;
+        let runs = record(&reprise, &source, wanted, &[])?;
         let start = Instant::now();
         let summary = replay(&reprise, &source, &work, args)?;
         println!(
@@ -76,6 +77,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             && summary.as_recorded == summary.replays
             && summary.desynchronised == 0;
     }
+    for wanted in ["success", "failure"] {
+        record(&reprise, &source, wanted, &["--places"])?;
+    }
+    good &= minimize(&reprise, &source)?;
     Ok(if good {
         ExitCode::SUCCESS
     } else {
@@ -160,8 +165,9 @@ fn reprise(program: &Path, source: &Path, subcommand: &str) -> Command {
 }
 
 /// Records a run that ends as `wanted`: how many it took.
-fn record(program: &Path, source: &Path, wanted: &str) -> anyhow::Result<u64> {
+fn record(program: &Path, source: &Path, wanted: &str, options: &[&str]) -> anyhow::Result<u64> {
     let output = reprise(program, source, "test")
+        .args(options)
         .args(["--until", wanted, "--quiet", "--lib", "--", "--exact", TEST])
         .output()
         .context("starting cargo-reprise")?;
@@ -178,6 +184,22 @@ fn record(program: &Path, source: &Path, wanted: &str) -> anyhow::Result<u64> {
         .split_once("(the last of ")
         .and_then(|(_, rest)| rest.split(' ').next()?.parse().ok());
     Ok(runs.unwrap_or(1))
+}
+
+/// Says what makes the last recording that fails fail; whether that is an answer.
+fn minimize(program: &Path, source: &Path) -> anyhow::Result<bool> {
+    let output = reprise(program, source, "minimize")
+        .output()
+        .context("starting cargo-reprise")?;
+    let found = String::from_utf8_lossy(&output.stdout);
+    let said = String::from_utf8_lossy(&output.stderr);
+    let answer = found
+        .lines()
+        .skip_while(|line| !line.starts_with("the test fails when"));
+    for line in answer.chain(said.lines().filter(|line| line.starts_with("reprise: "))) {
+        println!("{line}");
+    }
+    Ok(output.status.success())
 }
 
 fn replay(program: &Path, source: &Path, work: &Path, args: &Args) -> anyhow::Result<Summary> {

@@ -2,9 +2,10 @@
 //!
 //! [`reprise`] is `cargo reprise`: it records and replays the tests and programs of a
 //! project whose source it does not touch. [`log_tool`] is `rr-channel`: it shows what was
-//! recorded.
+//! recorded. [`minimize`] finds what makes the difference between two recordings.
 
 pub mod log_tool;
+pub mod minimize;
 pub mod reprise;
 
 /// A number of things, in words.

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use super::store::Store;
-use super::{record, replay, runner};
+use super::{minimize, record, replay, runner};
 
 /// Records the order of messages and locks in a project's tests and programs, and replays it.
 ///
@@ -27,6 +27,8 @@ enum Command {
     Run(record::Args),
     /// Run a recording again
     Replay(replay::Args),
+    /// Find what makes one recording of a test fail, and another one of it pass
+    Minimize(minimize::Args),
     /// Show the recordings of this project
     List {
         /// The project, if not the one of the current directory
@@ -57,6 +59,7 @@ pub(super) fn run() -> anyhow::Result<ExitCode> {
         Command::Test(args) => record::run("test", &args)?,
         Command::Run(args) => record::run("run", &args)?,
         Command::Replay(args) => replay::run(&args)?,
+        Command::Minimize(args) => minimize::run(&args)?,
         Command::List { manifest_path } => {
             list(manifest_path.as_ref())?;
             return Ok(ExitCode::SUCCESS);

@@ -4,6 +4,7 @@
 //! $ cargo reprise test --until failure -- flaky_test    # records; keeps the run that fails
 //! $ cargo reprise test --until failure --chaos          # the same, with rare orders made likely
 //! $ cargo reprise replay --times 100                    # that run again, a hundred times
+//! $ cargo reprise minimize                              # what makes a run that fails fail
 //! ```
 //!
 //! Wherever the project's dependencies use `crossbeam-channel` 0.5 or `parking_lot` 0.12
@@ -27,6 +28,7 @@
 mod cargo;
 mod chaos;
 mod cli;
+mod minimize;
 mod patch;
 mod record;
 mod replay;

@@ -7,7 +7,7 @@ use anyhow::{Context, ensure};
 
 use super::cargo::{Project, Shared};
 use super::chaos::{Chaos, Seeds};
-use super::runner::{self, Mode};
+use super::runner::{self, How, Mode};
 use super::store::{Call, Ending, Entry, Store};
 use crate::counted;
 
@@ -29,6 +29,9 @@ pub(super) struct Args {
         default_missing_value = ""
     )]
     chaos: Option<Seeds>,
+    /// Record where in the source things happen, as `minimize` wants to know; slower
+    #[arg(long)]
+    places: bool,
     /// Options of cargo, and of the program after `--`
     #[arg(
         trailing_var_arg = true,
@@ -77,12 +80,18 @@ pub(super) fn run(subcommand: &str, args: &Args) -> anyhow::Result<Ending> {
             args: args.cargo.clone(),
             dir: env::current_dir().context("cannot tell the current directory")?,
             chaos,
+            edited: false,
             ending: None,
         };
         entry.set_call(&call)?;
+        let how = How {
+            chaos,
+            places: args.places,
+            failing: None,
+        };
         let scratch = entry.dir.join("scratch");
         fs::create_dir(&scratch)?;
-        let runner = runner::arguments(Mode::Record, &entry.dir, &scratch, 1, chaos)?;
+        let runner = runner::arguments(Mode::Record, &entry.dir, &scratch, 1, how)?;
         let status = project.run(&patched, subcommand, &rest, &runner)?.status();
         let ending = runner::end(status)?;
         fs::remove_dir_all(&scratch)?;

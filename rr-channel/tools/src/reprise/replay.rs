@@ -7,7 +7,7 @@ use anyhow::{Context, ensure};
 use serde::Serialize;
 
 use super::cargo::{Project, Shared};
-use super::runner::{self, Mode, Replay, Replays};
+use super::runner::{self, How, Mode, Replay, Replays};
 use super::store::{self, Ending, Store};
 
 /// Options of a replay.
@@ -75,7 +75,13 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Ending> {
 
     let scratch = here.dir.join(format!("replay-{}", std::process::id()));
     fs::create_dir_all(&scratch)?;
-    let runner = runner::arguments(Mode::Replay, &entry.dir, &scratch, args.times, None)?;
+    let runner = runner::arguments(
+        Mode::Replay,
+        &entry.dir,
+        &scratch,
+        args.times,
+        How::default(),
+    )?;
     let status = project
         .run(&patched, &call.subcommand, &rest, &runner)?
         .status();

@@ -11,6 +11,7 @@ use std::io::{ErrorKind, Write as _};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
 use std::{env, io};
 
 use anyhow::{Context, bail};
@@ -20,12 +21,23 @@ use serde::{Deserialize, Serialize};
 use super::cargo::CHANNEL;
 use super::chaos::Chaos;
 use super::store::{self, Ending, Process};
+use crate::minimize::{self, Minimum, Options, Replayed, Verdict};
 
 /// What to do with an executable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Mode {
     Record,
     Replay,
+    Minimize,
+}
+
+/// How to record, or to minimize.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct How<'a> {
+    pub(super) chaos: Option<Chaos>,
+    pub(super) places: bool,
+    /// To minimize: the recording that fails.
+    pub(super) failing: Option<&'a Path>,
 }
 
 /// The runner's command line, which [`arguments`](Runner::arguments) makes.
@@ -34,12 +46,18 @@ pub(super) struct Runner {
     /// What chaos to record in: a seed, and perhaps a length.
     #[arg(long)]
     chaos: Option<Chaos>,
+    /// Record places in the source.
+    #[arg(long)]
+    places: bool,
+    /// The recording that fails, where `recording` passes.
+    #[arg(long)]
+    failing: Option<PathBuf>,
     mode: Mode,
     /// The recording's directory.
     recording: PathBuf,
     /// A directory for what this call of cargo does.
     scratch: PathBuf,
-    /// How often to replay.
+    /// How often to replay, at most.
     times: u64,
     executable: PathBuf,
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -85,19 +103,26 @@ pub(super) fn arguments(
     recording: &Path,
     scratch: &Path,
     times: u64,
-    chaos: Option<Chaos>,
+    how: How<'_>,
 ) -> anyhow::Result<Vec<String>> {
     let program = env::current_exe().context("cannot tell where this program is")?;
     let mode = match mode {
         Mode::Record => "record",
         Mode::Replay => "replay",
+        Mode::Minimize => "minimize",
     };
     let text = |path: &Path| match path.to_str() {
         Some(text) => Ok(text.to_owned()),
         None => bail!("{} is no UTF-8, as cargo's options must be", path.display()),
     };
     let mut arguments = vec![text(&program)?, "runner".to_owned()];
-    arguments.extend(chaos.map(|chaos| format!("--chaos={chaos}")));
+    arguments.extend(how.chaos.map(|chaos| format!("--chaos={chaos}")));
+    if how.places {
+        arguments.push("--places".to_owned());
+    }
+    if let Some(failing) = how.failing {
+        arguments.push(format!("--failing={}", text(failing)?));
+    }
     arguments.extend([
         mode.to_owned(),
         text(recording)?,
@@ -127,6 +152,7 @@ pub(super) fn run(runner: &Runner) -> anyhow::Result<Ending> {
     match runner.mode {
         Mode::Record => record(runner, &dir),
         Mode::Replay => replay(runner, &dir, &key),
+        Mode::Minimize => minimize(runner, &dir, &key),
     }
 }
 
@@ -198,6 +224,9 @@ fn record(runner: &Runner, dir: &Path) -> anyhow::Result<Ending> {
     let mut command = meant(runner, "record", &store::log_dir(dir));
     if let Some(chaos) = runner.chaos {
         command.env("RR_CHANNEL_CHAOS", chaos.to_string());
+    }
+    if runner.places {
+        command.env("RR_CHANNEL_PLACES", "1");
     }
     let ending = end(command.status())?;
     process.ending = Some(ending);
@@ -279,6 +308,118 @@ fn replay(runner: &Runner, dir: &Path, key: &Path) -> anyhow::Result<Ending> {
         .unwrap_or(Ending::Exit(0)))
 }
 
+/// Finds what makes the difference between two recordings of the executable.
+fn minimize(runner: &Runner, dir: &Path, key: &Path) -> anyhow::Result<Ending> {
+    let failing = runner
+        .failing
+        .as_ref()
+        .context("there is no other recording")?;
+    let failing = failing.join(key);
+    let state = runner.scratch.join(key);
+    let processes = [dir, &failing].map(|dir| store::read::<Process>(&dir.join("process.json")));
+    let [Ok(passed), Ok(failed)] = processes else {
+        eprintln!(
+            "reprise: {} is not in both recordings: it runs as it is",
+            key.display()
+        );
+        return end(plain(runner).status());
+    };
+    if passed.ending == failed.ending {
+        // Some other executable of the call is the one that failed.
+        return Ok(passed.ending.unwrap_or(Ending::Exit(0)));
+    }
+    let digest = digest(&runner.executable)?;
+    if passed.digest != digest || failed.digest != digest {
+        bail!(
+            "{} is not the executable that was recorded: record both runs again",
+            key.display()
+        );
+    }
+    fs::create_dir_all(&state).with_context(|| format!("cannot make {}", state.display()))?;
+    let mut limit = LONGEST;
+    let mut replay = |log: &Path| {
+        let report = state.join("report");
+        let mut command = meant(runner, "replay", log);
+        command
+            .env("RR_CHANNEL_REPORT", &report)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        let start = Instant::now();
+        let ending = end_within(&mut command, limit)?;
+        // The first one is the passing run, and says how long they take.
+        limit = limit.min(SHORTEST + start.elapsed() * 20);
+        let text = fs::read_to_string(&report).unwrap_or_default();
+        let _ = fs::remove_file(&report);
+        let desyncs = parse(Ending::Exit(0), &text).desyncs;
+        Ok(Replayed {
+            verdict: match ending {
+                ending if ending.is_some() && ending == passed.ending => Verdict::Passes,
+                ending if ending.is_some() && ending == failed.ending => Verdict::Fails,
+                _ => Verdict::Unresolved,
+            },
+            left: desyncs.iter().filter_map(|line| left(line)).collect(),
+        })
+    };
+    let options = Options {
+        tries: u32::try_from(runner.times).unwrap_or(u32::MAX),
+        confirm: 5,
+    };
+    let minimum = minimize::minimize(
+        &store::log_dir(dir),
+        &store::log_dir(&failing),
+        &state,
+        options,
+        &mut replay,
+    );
+    let result = match minimum {
+        Ok(minimum) => Minimized::Found(minimum),
+        Err(error) => Minimized::Failed(format!("{error:#}")),
+    };
+    store::write(&state.join("minimum.json"), &result)?;
+    Ok(Ending::Exit(0))
+}
+
+/// What a search came to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Minimized {
+    Found(Minimum),
+    /// Why there is no answer.
+    Failed(String),
+}
+
+/// How long a replay of unknown length may take, and one of next to none.
+const LONGEST: Duration = Duration::from_secs(600);
+const SHORTEST: Duration = Duration::from_secs(20);
+
+/// How the process ended; `None` if it had to be ended after `limit`.
+fn end_within(command: &mut Command, limit: Duration) -> anyhow::Result<Option<Ending>> {
+    let mut child = command.spawn().context("cannot start the executable")?;
+    let start = Instant::now();
+    let mut pause = Duration::from_millis(1);
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return end(Ok(status)).map(Some);
+        }
+        if start.elapsed() > limit {
+            child.kill()?;
+            child.wait()?;
+            return Ok(None);
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(20));
+    }
+}
+
+/// The thread that left its log, and at which event, of a line of a report.
+fn left(line: &str) -> Option<(String, u64)> {
+    let (thread, rest) = line
+        .strip_prefix("thread ")?
+        .split_once(" desynchronised at event ")?;
+    Some((thread.to_owned(), rest.split(':').next()?.parse().ok()?))
+}
+
 /// Reads what a replay reported (`rr_channel`, `RR_CHANNEL_REPORT`).
 fn parse(ending: Ending, text: &str) -> Replay {
     let lines = |kind: &str| -> Vec<String> {
@@ -351,6 +492,13 @@ mod tests {
         assert_eq!(replay.events, Some((13, 16)));
         assert!(!replay.is_faithful());
         assert!(parse(Ending::Exit(0), "end 16 of 16\n").is_faithful());
+    }
+
+    #[test]
+    fn the_thread_and_the_event_of_a_desynchronisation_are_read() {
+        let line = "thread main/~2 desynchronised at event 3: recorded `recv on t0.c1: empty`";
+        assert_eq!(left(line), Some(("main/~2".to_owned(), 3)));
+        assert_eq!(left("thread main is fine"), None);
     }
 
     #[test]

@@ -51,6 +51,9 @@ pub(super) struct Call {
     /// The chaos in which it ran, if any.
     #[serde(default)]
     pub(super) chaos: Option<Chaos>,
+    /// Whether it never ran: it was made of another one's log.
+    #[serde(default)]
+    pub(super) edited: bool,
     /// How it ended; `None` while it runs, or if it was cut off.
     pub(super) ending: Option<Ending>,
 }
@@ -178,6 +181,20 @@ impl Entry {
         let mut found = BTreeMap::new();
         collect(&self.dir, &mut String::new(), &mut found)?;
         Ok(found)
+    }
+
+    /// Whether some process's recording says where in the source things happened.
+    ///
+    /// # Errors
+    /// If a log cannot be read.
+    pub(super) fn has_places(&self) -> anyhow::Result<bool> {
+        for dir in self.processes()?.values() {
+            let dir = log_dir(dir);
+            if dir.join("session").exists() && Log::open(&dir)?.has_places() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// What was recorded.

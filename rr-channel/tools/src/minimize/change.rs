@@ -1,0 +1,337 @@
+//! What differs between two runs, as changes that can be made one by one.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+use rr_channel::identity::ChannelId;
+use rr_channel::log::{Event, Outcome};
+use similar::{Algorithm, DiffOp, capture_diff_slices};
+
+use super::run::{Act, Key, Run, Thread};
+
+/// One change of the passing run, towards the failing one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Change {
+    /// A message is received by another thread, or earlier or later by the same one.
+    Message {
+        key: Key,
+        /// Thread and unit, in the passing run.
+        from: (usize, usize),
+        /// Thread and unit, in the failing run.
+        to: (usize, usize),
+    },
+    /// A thread is told other things.
+    Told {
+        thread: usize,
+        /// Units of the passing run that do not happen.
+        removed: Vec<usize>,
+        /// Units of the failing run that do.
+        inserted: Vec<usize>,
+    },
+    /// A lock is acquired, or a bounded channel entered, earlier or later.
+    Turn { object: usize, element: Element },
+}
+
+/// A thread's so-many-th turn at an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Element {
+    pub(super) thread: usize,
+    pub(super) occurrence: usize,
+}
+
+/// One position of two sequences that were laid side by side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    Both(usize, usize),
+    /// Only the passing run has it, unless this change is not made.
+    Passing(usize, Option<usize>),
+    /// Only the failing run has it, and whoever makes this change.
+    Failing(usize, Option<usize>),
+}
+
+/// Something at which threads take turns: a lock, or a bounded channel's room.
+#[derive(Debug)]
+pub(super) struct Object {
+    pub(super) id: ChannelId,
+    pub(super) is_lock: bool,
+    /// The turns of the passing run.
+    pub(super) passing: Vec<Element>,
+    /// Those of the failing run.
+    pub(super) failing: Vec<Element>,
+    pub(super) places: Vec<Place>,
+    /// Whether the turns of the passing run are all there, so that they can be numbered
+    /// anew.
+    pub(super) complete: bool,
+}
+
+/// All that differs.
+#[derive(Debug)]
+pub(super) struct Differences {
+    pub(super) changes: Vec<Change>,
+    /// For each thread of the passing run, and then for those that only the failing one
+    /// has: the units of both.
+    pub(super) threads: Vec<Vec<Place>>,
+    pub(super) objects: Vec<Object>,
+}
+
+/// Lays two runs side by side: threads that only `failing` has are added to `passing`,
+/// without anything that they did.
+pub(super) fn compare(passing: &mut Run, failing: &Run) -> Differences {
+    for thread in &failing.threads {
+        if !passing.threads.iter().any(|known| known.id == thread.id) {
+            passing.threads.push(Thread {
+                items: Vec::new(),
+                units: Vec::new(),
+                ..thread.clone()
+            });
+        }
+    }
+    let mut differences = Differences {
+        changes: Vec::new(),
+        threads: Vec::new(),
+        objects: Vec::new(),
+    };
+    let mut hunks = Vec::new();
+    let mut removed: HashMap<Key, (usize, usize)> = HashMap::new();
+    let mut inserted: HashMap<Key, (usize, usize)> = HashMap::new();
+    for (at, thread) in passing.threads.iter().enumerate() {
+        let ours: Vec<Key> = thread.units.iter().map(|unit| unit.key).collect();
+        let theirs: Vec<Key> = counterpart(failing, thread)
+            .map(|thread| thread.units.iter().map(|unit| unit.key).collect())
+            .unwrap_or_default();
+        let (mut places, found) = lay(&ours, &theirs);
+        for hunk in places.chunk_by_mut(|a, b| is_common(a) == is_common(b)) {
+            if !hunk.first().is_some_and(is_common) {
+                interleave(hunk, &ours, &theirs);
+            }
+        }
+        for (old, new) in found {
+            for n in old.clone() {
+                removed.insert(ours[n], (at, n));
+            }
+            for n in new.clone() {
+                inserted.insert(theirs[n], (at, n));
+            }
+            hunks.push((at, old, new));
+        }
+        differences.threads.push(places);
+    }
+    for (thread, old, new) in hunks {
+        let key_of = |n: usize| passing.threads[thread].units[n].key;
+        let (mut alone, mut added) = (Vec::new(), Vec::new());
+        for n in old {
+            let key = key_of(n);
+            match inserted.get(&key) {
+                Some(&to) if matches!(key, Key::Message(..)) => {
+                    let change = differences.changes.len();
+                    let from = (thread, n);
+                    differences.changes.push(Change::Message { key, from, to });
+                    claim(&mut differences.threads, from, to, change);
+                }
+                _ => alone.push(n),
+            }
+        }
+        for n in new {
+            let key = counterpart(failing, &passing.threads[thread])
+                .map_or(Key::Start, |thread| thread.units[n].key);
+            if !(matches!(key, Key::Message(..)) && removed.contains_key(&key)) {
+                added.push(n);
+            }
+        }
+        if alone.is_empty() && added.is_empty() {
+            continue;
+        }
+        let change = differences.changes.len();
+        for place in &mut differences.threads[thread] {
+            match place {
+                Place::Passing(n, mark) if alone.contains(n) => *mark = Some(change),
+                Place::Failing(n, mark) if added.contains(n) => *mark = Some(change),
+                _ => {}
+            }
+        }
+        differences.changes.push(Change::Told {
+            thread,
+            removed: alone,
+            inserted: added,
+        });
+    }
+    objects(passing, failing, &mut differences);
+    differences
+}
+
+/// The same thread of another run.
+pub(super) fn counterpart<'a>(run: &'a Run, thread: &Thread) -> Option<&'a Thread> {
+    run.threads.iter().find(|known| known.id == thread.id)
+}
+
+/// Marks what a message's change removes and inserts.
+fn claim(threads: &mut [Vec<Place>], from: (usize, usize), to: (usize, usize), change: usize) {
+    for place in &mut threads[from.0] {
+        if matches!(place, Place::Passing(n, _) if *n == from.1) {
+            *place = Place::Passing(from.1, Some(change));
+        }
+    }
+    for place in &mut threads[to.0] {
+        if matches!(place, Place::Failing(n, _) if *n == to.1) {
+            *place = Place::Failing(to.1, Some(change));
+        }
+    }
+}
+
+const fn is_common(place: &Place) -> bool {
+    matches!(place, Place::Both(..))
+}
+
+/// Of messages of one sender, only one of which may be there in the end, puts the earlier
+/// one first: a channel keeps them in order.
+fn interleave(hunk: &mut [Place], ours: &[Key], theirs: &[Key]) {
+    let (old, new): (Vec<Place>, Vec<Place>) = hunk
+        .iter()
+        .partition(|place| matches!(place, Place::Passing(..)));
+    let mut old = old.into_iter().peekable();
+    let mut new = new.into_iter().peekable();
+    for place in hunk {
+        let is_new_first = match (old.peek(), new.peek()) {
+            (Some(Place::Passing(p, _)), Some(Place::Failing(f, _))) => {
+                match (ours[*p], theirs[*f]) {
+                    (Key::Message(a, old), Key::Message(b, new)) => a == b && new < old,
+                    _ => false,
+                }
+            }
+            (old, _) => old.is_none(),
+        };
+        let next = if is_new_first { new.next() } else { old.next() };
+        *place = next.unwrap_or(*place);
+    }
+}
+
+type Hunk = (std::ops::Range<usize>, std::ops::Range<usize>);
+
+/// Lays two sequences side by side; also the stretches where they differ.
+fn lay<T: Copy + Eq + Hash>(ours: &[T], theirs: &[T]) -> (Vec<Place>, Vec<Hunk>) {
+    let mut numbers: HashMap<T, usize> = HashMap::new();
+    let mut number = |item: &T| {
+        let next = numbers.len();
+        *numbers.entry(*item).or_insert(next)
+    };
+    let old: Vec<usize> = ours.iter().map(&mut number).collect();
+    let new: Vec<usize> = theirs.iter().map(&mut number).collect();
+    let (mut places, mut hunks) = (Vec::new(), Vec::new());
+    for op in capture_diff_slices(Algorithm::Myers, &old, &new) {
+        let (old, new) = (op.old_range(), op.new_range());
+        if let DiffOp::Equal { .. } = op {
+            places.extend(old.zip(new).map(|(p, f)| Place::Both(p, f)));
+        } else {
+            places.extend(old.clone().map(|p| Place::Passing(p, None)));
+            places.extend(new.clone().map(|f| Place::Failing(f, None)));
+            hunks.push((old, new));
+        }
+    }
+    (places, hunks)
+}
+
+/// The turns at each object, in their order: the ticket, and whose turn it is.
+type Turns = HashMap<(ChannelId, bool), Vec<(u64, Element)>>;
+
+/// If it is a turn: at which object, whether that is a lock, and the turn's number.
+pub(super) fn turn(event: &Event) -> Option<((ChannelId, bool), u64)> {
+    match (event.channel, event.outcome) {
+        (Some(id), Outcome::Turn { ticket }) => Some(((id, true), ticket)),
+        (Some(id), Outcome::Sent { slot }) => Some(((id, false), slot)),
+        _ => None,
+    }
+}
+
+fn turns(run: &Run, index: impl Fn(&Thread) -> Option<usize>) -> Turns {
+    let mut turns: Turns = HashMap::new();
+    for thread in &run.threads {
+        let Some(at) = index(thread) else { continue };
+        let mut seen: HashMap<(ChannelId, bool), usize> = HashMap::new();
+        for item in &thread.items {
+            let Act::Event(event) = item.act else {
+                continue;
+            };
+            if let Some((object, number)) = turn(&event) {
+                let occurrence = seen.entry(object).or_default();
+                let element = Element {
+                    thread: at,
+                    occurrence: *occurrence,
+                };
+                *occurrence += 1;
+                turns.entry(object).or_default().push((number, element));
+            }
+        }
+    }
+    for turns in turns.values_mut() {
+        turns.sort_by_key(|(number, _)| *number);
+    }
+    turns
+}
+
+fn objects(passing: &Run, failing: &Run, differences: &mut Differences) {
+    let index = |thread: &Thread| {
+        passing
+            .threads
+            .iter()
+            .position(|known| known.id == thread.id)
+    };
+    let ours = turns(passing, index);
+    let mut theirs = turns(failing, index);
+    let mut all: Vec<_> = ours.into_iter().collect();
+    all.sort_by_key(|((id, is_lock), _)| (id.creator, id.number, *is_lock));
+    for ((id, is_lock), turns) in all {
+        let numbers = turns.iter().map(|(number, _)| *number);
+        let complete = numbers.eq(0..turns.len() as u64);
+        let elements = |turns: Vec<(u64, Element)>| -> Vec<Element> {
+            turns.into_iter().map(|(_, element)| element).collect()
+        };
+        let old = elements(turns);
+        let new = elements(theirs.remove(&(id, is_lock)).unwrap_or_default());
+        let mut places = Vec::new();
+        // The order in which messages leave a channel says in which they come.
+        let implied = !is_lock
+            && differences.changes.iter().any(|change| match change {
+                Change::Message { from, .. } => {
+                    let thread = &passing.threads[from.0];
+                    let outcome = thread.items[thread.units[from.1].outcome];
+                    matches!(outcome.act, Act::Event(event) if event.channel == Some(id))
+                }
+                _ => false,
+            });
+        if complete && !implied {
+            places = lay(&old, &new).0;
+            let at = |list: &[Element], wanted: Element| {
+                list.iter().position(|element| *element == wanted)
+            };
+            let moved: Vec<(usize, usize)> = places
+                .iter()
+                .filter_map(|place| match place {
+                    Place::Passing(p, _) => Some((*p, at(&new, old[*p])?)),
+                    _ => None,
+                })
+                .collect();
+            for (p, f) in moved {
+                let change = differences.changes.len();
+                for place in &mut places {
+                    match place {
+                        Place::Passing(n, mark) if *n == p => *mark = Some(change),
+                        Place::Failing(n, mark) if *n == f => *mark = Some(change),
+                        _ => {}
+                    }
+                }
+                differences.changes.push(Change::Turn {
+                    object: differences.objects.len(),
+                    element: old[p],
+                });
+            }
+        }
+        differences.objects.push(Object {
+            id,
+            is_lock,
+            passing: old,
+            failing: new,
+            places,
+            complete,
+        });
+    }
+}

@@ -1,0 +1,389 @@
+//! From a run that passes and one that fails, to the few decisions that make the
+//! difference.
+//!
+//! Both runs are recordings of the same program. What differs between them is taken apart
+//! into changes ([`change`]): a message goes to another thread, or comes earlier or later;
+//! a thread is told that there is nothing, or that its time is up; a lock changes hands in
+//! another order. A set of them, made in the passing run, is a recording that nobody
+//! recorded ([`compose`]), and a replay says what comes of it. The smallest set that fails
+//! is searched for ([`search`]), each message's and lock's change is taken back as far as
+//! it goes, and what is left is said in words ([`words`]).
+//!
+//! A replay does what the candidate says for as long as the program does; where it does
+//! something else, a thread goes on natively, which is what the rest of an edited
+//! recording is worth. If that happens before the thread has come to its last change, the
+//! try says nothing. Of what the changes do not touch, the candidate keeps the passing
+//! run's decisions to the end: they hold as long as the program goes the same way, and
+//! where it does not, that thread is on its own and the others are not disturbed.
+//!
+//! So a candidate is never taken for more than what it is: a run that could have been.
+//! Only that it fails in each of several replays makes the set an answer.
+
+mod change;
+mod compose;
+mod run;
+mod search;
+mod words;
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, ensure};
+use rr_channel::log::write_recording;
+use serde::{Deserialize, Serialize};
+
+use self::change::{Change, Differences, compare};
+use self::compose::{Candidate, Chosen, Composer};
+use self::run::{Numbers, Run};
+use self::search::Tries;
+pub use self::words::Decision;
+
+/// What came of a replay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// It ended as the passing run.
+    Passes,
+    /// It ended as the failing run.
+    Fails,
+    /// It ended otherwise, or did not do what was asked.
+    Unresolved,
+}
+
+/// A replay of a candidate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Replayed {
+    /// How it ended.
+    pub verdict: Verdict,
+    /// Threads that left their logs, and at which event.
+    pub left: Vec<(String, u64)>,
+}
+
+/// How to search.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// The most candidates that are replayed.
+    pub tries: u32,
+    /// How often the answer is replayed, to see whether it holds.
+    pub confirm: u32,
+}
+
+/// The answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Minimum {
+    /// What differs between the two runs.
+    pub differences: usize,
+    /// The changes that are left, in words; all of them together make the test fail.
+    pub decisions: Vec<Decision>,
+    /// How many changes these are.
+    pub changes: usize,
+    /// How many candidates were replayed.
+    pub tries: u32,
+    /// Whether the search came to its end, and did not just run out of tries.
+    pub complete: bool,
+    /// How often the answer was replayed, and how often that failed.
+    pub confirmed: (u32, u32),
+}
+
+/// Finds the decisions of the run in `failing` that make the run in `passing` fail. Both
+/// should have places: without them, the order of locks is not understood.
+/// Candidates are written below `scratch`, where that of the answer is left in `minimum`;
+/// `replay` replays one.
+///
+/// # Errors
+/// If a recording cannot be read; if the passing run does not pass in a replay, or does not
+/// fail with all decisions of the failing one; or those of `replay`.
+pub fn minimize(
+    passing: &Path,
+    failing: &Path,
+    scratch: &Path,
+    options: Options,
+    replay: &mut dyn FnMut(&Path) -> anyhow::Result<Replayed>,
+) -> anyhow::Result<Minimum> {
+    let mut numbers = Numbers::default();
+    let mut passing = Run::read(passing, &mut numbers)?;
+    let mut failing = Run::read(failing, &mut numbers)?;
+    failing.name_locks_as(&passing);
+    let differences = compare(&mut passing, &failing);
+    let composer = Composer::new(&passing, &failing, &differences);
+    let mut bench = Bench {
+        composer: &composer,
+        scratch,
+        replay,
+    };
+    let count = differences.changes.len();
+    ensure!(count > 0, "the two recordings do not differ");
+    let nothing = bench.replay(&Chosen::new())?;
+    ensure!(
+        nothing == Some(Verdict::Passes),
+        "a replay of the passing run does not pass"
+    );
+    let all: Vec<usize> = (0..count).collect();
+    let whole = bench.replay(&all.iter().map(|change| (*change, 0)).collect())?;
+    ensure!(
+        whole == Some(Verdict::Fails),
+        "with all decisions of the failing run the test does not fail: what makes the \
+         difference was not recorded"
+    );
+
+    let mut tries = Tries::new(options.tries, |set: &[usize]| {
+        bench.replay(&set.iter().map(|change| (*change, 0)).collect())
+    });
+    let groups = tries.reduce(grouped(&differences, &passing))?;
+    let needed = groups.concat();
+    let minimum = if tries.are_all_needed(&needed)? {
+        needed
+    } else {
+        let singles = needed.into_iter().map(|change| vec![change]);
+        tries.reduce(singles.collect())?.concat()
+    };
+    let mut left = tries.left;
+    let mut chosen: Chosen = minimum.iter().map(|change| (*change, 0)).collect();
+    if chosen.len() <= NARROWED {
+        for change in minimum {
+            narrow(&mut bench, &mut chosen, change, &mut left)?;
+        }
+    }
+
+    let answer = scratch.join("minimum");
+    let mut confirmed = (0, 0);
+    for _ in 0..options.confirm {
+        confirmed.0 += 1;
+        confirmed.1 += u32::from(bench.replay(&chosen)? == Some(Verdict::Fails));
+    }
+    let candidate = composer.compose(&chosen);
+    if let Some(candidate) = &candidate {
+        write(candidate, &passing, &answer)?;
+    }
+    Ok(Minimum {
+        differences: count,
+        decisions: words::decisions(&composer, &chosen),
+        changes: chosen.len(),
+        tries: options.tries - left,
+        complete: left > 0,
+        confirmed,
+    })
+}
+
+/// How often a candidate has to fail to count as one that does.
+const AGAIN: u32 = 3;
+/// Beyond so many changes, it is not asked how far each has to go.
+const NARROWED: usize = 16;
+
+/// Replays candidates.
+struct Bench<'a> {
+    composer: &'a Composer<'a>,
+    scratch: &'a Path,
+    replay: &'a mut dyn FnMut(&Path) -> anyhow::Result<Replayed>,
+}
+
+impl Bench<'_> {
+    /// What comes of these changes; `None` if they contradict each other.
+    fn replay(&mut self, chosen: &Chosen) -> anyhow::Result<Option<Verdict>> {
+        let Some(candidate) = self.composer.compose(chosen) else {
+            return Ok(None);
+        };
+        let dir = self.scratch.join("candidate");
+        if dir.exists() {
+            fs::remove_dir_all(&dir).with_context(|| format!("removing {}", dir.display()))?;
+        }
+        write(&candidate, self.composer.passing, &dir)?;
+        let mut verdict = self.once(&candidate, &dir)?;
+        // What threads do that have left their logs is chance, and an answer is not.
+        for _ in 1..AGAIN {
+            if verdict == Verdict::Fails && self.once(&candidate, &dir)? != Verdict::Fails {
+                verdict = Verdict::Unresolved;
+            }
+        }
+        fs::remove_dir_all(&dir).with_context(|| format!("removing {}", dir.display()))?;
+        Ok(Some(verdict))
+    }
+
+    fn once(&mut self, candidate: &Candidate, dir: &Path) -> anyhow::Result<Verdict> {
+        let replayed = (self.replay)(dir)?;
+        let needed: HashMap<String, u64> = candidate
+            .threads
+            .iter()
+            .zip(&candidate.needed)
+            .map(|(thread, needed)| (thread.dti.to_string(), *needed))
+            .collect();
+        let too_early = replayed
+            .left
+            .iter()
+            .any(|(thread, event)| needed.get(thread).is_some_and(|needed| event < needed));
+        Ok(match too_early {
+            true => Verdict::Unresolved,
+            false => replayed.verdict,
+        })
+    }
+}
+
+fn write(candidate: &Candidate, passing: &Run, dir: &Path) -> anyhow::Result<()> {
+    write_recording(dir, &passing.program, &candidate.threads)
+        .with_context(|| format!("writing {}", dir.display()))
+}
+
+/// Changes that are likely to be needed together, or not at all.
+fn grouped(differences: &Differences, passing: &Run) -> Vec<Vec<usize>> {
+    let mut groups: HashMap<(bool, usize), Vec<usize>> = HashMap::new();
+    for (at, change) in differences.changes.iter().enumerate() {
+        let group = match change {
+            Change::Message { from, .. } => (false, from.0),
+            Change::Told { thread, .. } => (false, *thread),
+            Change::Turn { object, .. } => (true, *object),
+        };
+        groups.entry(group).or_default().push(at);
+    }
+    debug_assert!(groups.len() <= passing.threads.len() + differences.objects.len());
+    let mut groups: Vec<_> = groups.into_iter().collect();
+    groups.sort();
+    groups.into_iter().map(|(_, group)| group).collect()
+}
+
+/// Takes a change back as far as the test still fails: what is left is the one decision
+/// that has to be another one.
+fn narrow(
+    bench: &mut Bench<'_>,
+    chosen: &mut Chosen,
+    change: usize,
+    left: &mut u32,
+) -> anyhow::Result<()> {
+    let distance = bench.composer.distance(change, chosen);
+    // With `good` places to go the test fails; with `bad`, it is as if nothing was changed.
+    let (mut good, mut bad) = (0, distance);
+    while bad - good > 1 && *left > 0 {
+        let middle = good + (bad - good) / 2;
+        let mut tried = chosen.clone();
+        tried.insert(change, middle);
+        *left -= 1;
+        if bench.replay(&tried)? == Some(Verdict::Fails) {
+            good = middle;
+        } else {
+            bad = middle;
+        }
+    }
+    chosen.insert(change, good);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rr_channel::identity::{ChannelId, Dti, ThreadId};
+    use rr_channel::log::{EditedThread, Event, Op, Outcome};
+
+    fn on(number: u32, op: Op, outcome: Outcome) -> Event {
+        let creator = ThreadId(0);
+        let channel = Some(ChannelId { creator, number });
+        Event {
+            op,
+            channel,
+            outcome,
+        }
+    }
+
+    /// Events by their first letters: `r31` receives message 1 of thread 3, `s4` sends into
+    /// slot 4, `l2` has the second turn at a lock, `t` runs out of time, `d` is at the end.
+    fn events(text: &str) -> Vec<Event> {
+        let event = |word: &str| {
+            let digit = |at: usize| u64::from(word.as_bytes()[at] - b'0');
+            match word.as_bytes()[0] {
+                b'r' => {
+                    let sender = ThreadId(digit(1) as u32);
+                    let number = digit(2);
+                    on(1, Op::Recv, Outcome::Message { sender, number })
+                }
+                b's' => on(2, Op::Send, Outcome::Sent { slot: digit(1) }),
+                b'l' => on(3, Op::Lock, Outcome::Turn { ticket: digit(1) }),
+                b't' => on(1, Op::RecvDeadline, Outcome::Timeout),
+                _ => on(1, Op::Recv, Outcome::Disconnected),
+            }
+        };
+        text.split_whitespace().map(event).collect()
+    }
+
+    fn run(texts: &[&str], numbers: &mut Numbers) -> Run {
+        let dir = tempfile::tempdir().unwrap();
+        let threads: Vec<_> = texts
+            .iter()
+            .zip(0..)
+            .map(|(text, id)| EditedThread {
+                id: ThreadId(id),
+                dti: Dti::main().child(id + 1),
+                events: events(text),
+                ended: true,
+            })
+            .collect();
+        write_recording(dir.path(), "p", &threads).unwrap();
+        Run::read(dir.path(), numbers).unwrap()
+    }
+
+    fn composed(composer: &Composer<'_>, chosen: &Chosen) -> Option<Vec<Vec<Event>>> {
+        let candidate = composer.compose(chosen)?;
+        let events = candidate.threads.into_iter().map(|thread| thread.events);
+        Some(events.collect())
+    }
+
+    /// Without changes it is the passing run, with all of them the failing one; how many
+    /// changes there are.
+    #[track_caller]
+    fn check(passing: &[&str], failing: &[&str]) -> usize {
+        let mut numbers = Numbers::default();
+        let mut first = run(passing, &mut numbers);
+        let mut second = run(failing, &mut numbers);
+        second.name_locks_as(&first);
+        let differences = compare(&mut first, &second);
+        let composer = Composer::new(&first, &second, &differences);
+        let expected = |texts: &[&str]| {
+            let mut all: Vec<_> = texts.iter().map(|text| events(text)).collect();
+            all.resize(first.threads.len(), Vec::new());
+            all
+        };
+        assert_eq!(
+            composed(&composer, &Chosen::new()),
+            Some(expected(passing)),
+            "without changes"
+        );
+        let all = (0..differences.changes.len()).map(|change| (change, 0));
+        assert_eq!(
+            composed(&composer, &all.collect()),
+            Some(expected(failing)),
+            "with all changes"
+        );
+        differences.changes.len()
+    }
+
+    #[test]
+    fn from_no_changes_to_all_of_them_is_from_one_run_to_the_other() {
+        assert_eq!(check(&["r10 r11 r20"], &["r10 r11 r20"]), 0);
+        // Order, consumer, and both.
+        assert_eq!(check(&["r10 r11 r20"], &["r20 r10 r11"]), 1);
+        assert_eq!(check(&["r20 d", "r21 d"], &["d", "r20 r21 d"]), 1);
+        assert_eq!(check(&["r20 r30 d", "r21 d"], &["r30 d", "r20 r21 d"]), 1);
+        // Time, and the end.
+        assert_eq!(check(&["r10"], &["t"]), 1);
+        assert_eq!(check(&["r10 d"], &["t r10 d"]), 1);
+        // Turns.
+        assert_eq!(check(&["l0 l1", "l2 l3"], &["l0 l3", "l1 l2"]), 1);
+        assert_eq!(check(&["s0 s1", "s2"], &["s1 s2", "s0"]), 1);
+        // A thread that only one of them has: it begins, too.
+        assert_eq!(check(&["r10 r11 d"], &["r10 d", "r11"]), 2);
+    }
+
+    #[test]
+    fn a_change_that_contradicts_what_stays_is_none() {
+        let mut numbers = Numbers::default();
+        let mut passing = run(&["l0 l1 l2", "l3 l4"], &mut numbers);
+        let failing = run(&["l2 l3 l4", "l0 l1"], &mut numbers);
+        let differences = compare(&mut passing, &failing);
+        let composer = Composer::new(&passing, &failing, &differences);
+        let set = |changes: &[usize]| changes.iter().map(|change| (*change, 0)).collect();
+        assert_eq!(differences.changes.len(), 2);
+        // The other thread's first turn before all of them; its second one, with it.
+        let only = |change| composed(&composer, &set(&[change]));
+        let expected = |texts: [&str; 2]| Some(texts.map(events).to_vec());
+        assert_eq!(only(0), expected(["l1 l2 l3", "l0 l4"]));
+        assert_eq!(only(1), expected(["l2 l3 l4", "l0 l1"]));
+    }
+}

@@ -1,0 +1,211 @@
+//! `cargo reprise minimize`: what makes one recording of a test fail, and another one pass.
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context, bail, ensure};
+use serde::Serialize;
+
+use super::cargo::{Project, Shared};
+use super::replay::project_of;
+use super::runner::{self, How, Minimized, Mode};
+use super::store::{self, Call, Ending, Entry, Store};
+use crate::counted;
+use crate::minimize::Minimum;
+
+/// Options of a search.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The recording that passes; the last one with places if not given
+    #[arg(long, value_name = "RECORDING")]
+    passing: Option<u32>,
+    /// The recording that fails; the last one with places if not given
+    #[arg(long, value_name = "RECORDING")]
+    failing: Option<u32>,
+    /// The most edited runs to try
+    #[arg(long, value_name = "N", default_value_t = 300)]
+    tries: u32,
+    /// Write what was found to this file
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// The project, if not the one of the current directory
+    #[arg(long, value_name = "PATH")]
+    manifest_path: Option<String>,
+}
+
+/// What was found.
+#[derive(Debug, Serialize)]
+struct Summary {
+    passing: u32,
+    failing: u32,
+    /// The edited run that is left, as a recording.
+    recording: Option<u32>,
+    process: String,
+    #[serde(flatten)]
+    minimum: Minimum,
+}
+
+/// Searches, and says what was found. Fails if the answer does not hold.
+///
+/// # Errors
+/// If there are no two such recordings, or there is no answer.
+pub(super) fn run(args: &Args) -> anyhow::Result<Ending> {
+    let here = project_of(args.manifest_path.as_ref())?;
+    let store = Store::below(&here.dir);
+    let (failing, failed) = pick(&store, args.failing, None)?;
+    let (passing, passed) = pick(&store, args.passing, Some(&failed))?;
+    ensure!(
+        (&passed.subcommand, &passed.args) == (&failed.subcommand, &failed.args),
+        "recordings {} and {} are of different calls of cargo",
+        passing.number,
+        failing.number
+    );
+    eprintln!(
+        "reprise: what makes recording {} fail, and recording {} pass",
+        failing.number, passing.number
+    );
+    std::env::set_current_dir(&failed.dir).with_context(|| {
+        let dir = failed.dir.display();
+        format!("cannot go to {dir}, where it was recorded")
+    })?;
+    let mut rest = failed.args.clone();
+    let project = Project::find(Shared::take(&mut rest))?;
+    let patched = project.patch()?;
+    let scratch = here.dir.join(format!("minimize-{}", std::process::id()));
+    fs::create_dir_all(&scratch)?;
+    let how = How {
+        failing: Some(&failing.dir),
+        ..How::default()
+    };
+    let times = u64::from(args.tries);
+    let runner = runner::arguments(Mode::Minimize, &passing.dir, &scratch, times, how)?;
+    let status = project
+        .run(&patched, &failed.subcommand, &rest, &runner)?
+        .status();
+    let ending = runner::end(status)?;
+    let mut found = Vec::new();
+    for key in failing.processes()?.into_keys() {
+        let path = scratch.join(&key).join("minimum.json");
+        if path.exists() {
+            found.push((key, store::read::<Minimized>(&path)?));
+        }
+    }
+    let (process, minimum) = match found.pop() {
+        Some((process, Minimized::Found(minimum))) => (process, minimum),
+        Some((process, Minimized::Failed(why))) => bail!("{process}: {why}"),
+        None => bail!("no process ended differently in the two recordings ({ending})"),
+    };
+    let recording = keep(&store, &failing, &failed, &process, &scratch)?;
+    fs::remove_dir_all(&scratch)?;
+    let summary = Summary {
+        passing: passing.number,
+        failing: failing.number,
+        recording,
+        process,
+        minimum,
+    };
+    if let Some(path) = &args.json {
+        store::write(path, &summary)?;
+    }
+    summary.tell();
+    let (replays, failures) = summary.minimum.confirmed;
+    Ok(Ending::Exit(i32::from(replays != failures)))
+}
+
+/// The recording with this number, or the last one with places that passed, if `failed`
+/// is another call of the same tests, or that failed.
+fn pick(
+    store: &Store,
+    number: Option<u32>,
+    failed: Option<&Call>,
+) -> anyhow::Result<(Entry, Call)> {
+    let fails = failed.is_none();
+    let what = if fails { "fails" } else { "passes" };
+    if let Some(number) = number {
+        let entry = store.find(Some(number))?;
+        let call = entry.call()?;
+        ensure!(
+            call.ending
+                .is_some_and(|ending| (ending != Ending::Exit(0)) == fails),
+            "recording {number} is none that {what}"
+        );
+        ensure!(
+            entry.has_places()?,
+            "recording {number} does not say where things happened: record with --places"
+        );
+        return Ok((entry, call));
+    }
+    for entry in store.list()?.into_iter().rev() {
+        let Ok(call) = entry.call() else { continue };
+        let is_wanted = call
+            .ending
+            .is_some_and(|ending| (ending != Ending::Exit(0)) == fails)
+            && !call.edited
+            && failed.is_none_or(|failed| {
+                (&call.subcommand, &call.args) == (&failed.subcommand, &failed.args)
+            });
+        if is_wanted && entry.has_places()? {
+            return Ok((entry, call));
+        }
+    }
+    let until = if fails { "failure" } else { "success" };
+    bail!(
+        "there is no recording that {what}: \
+         `cargo reprise test --places --until {until} -- ...` makes one"
+    )
+}
+
+/// Keeps the edited run that is left as a recording of its own.
+fn keep(
+    store: &Store,
+    failing: &Entry,
+    failed: &Call,
+    process: &str,
+    scratch: &std::path::Path,
+) -> anyhow::Result<Option<u32>> {
+    let minimum = scratch.join(process).join("minimum");
+    if !minimum.exists() {
+        return Ok(None);
+    }
+    let entry = store.create()?;
+    let dir = entry.dir.join(process);
+    fs::create_dir_all(&dir)?;
+    fs::copy(
+        failing.dir.join(process).join("process.json"),
+        dir.join("process.json"),
+    )?;
+    fs::rename(minimum, store::log_dir(&dir))?;
+    entry.set_call(&Call {
+        chaos: None,
+        edited: true,
+        ..failed.clone()
+    })?;
+    Ok(Some(entry.number))
+}
+
+impl Summary {
+    fn tell(&self) {
+        let minimum = &self.minimum;
+        let (replays, failures) = minimum.confirmed;
+        println!("the test fails when");
+        for (at, decision) in minimum.decisions.iter().enumerate() {
+            let and = if at == 0 { "    " } else { "and " };
+            println!("  {and}{}", decision.text);
+        }
+        eprintln!(
+            "reprise: {} of {} that differ are left, after {}{}; {failures} of {replays} \
+             replays of them fail{}",
+            counted(minimum.changes as u64, "decision"),
+            minimum.differences,
+            counted(minimum.tries.into(), "try").replace("trys", "tries"),
+            match minimum.complete {
+                true => "",
+                false => " (--tries allows more)",
+            },
+            match self.recording {
+                Some(number) => format!("; `cargo reprise replay {number}` runs them"),
+                None => String::new(),
+            }
+        );
+    }
+}
