@@ -1,5 +1,6 @@
 //! `reprise record` and `reprise replay`.
 
+use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -45,6 +46,20 @@ pub(super) fn record(args: &RecordArgs) -> anyhow::Result<ExitCode> {
         stops: args.interception == Interception::Stops,
     };
     let recording = record::record(&program, directory, options).context("recording")?;
+    if !recording.has_begun {
+        let _ = std::fs::remove_dir_all(&path);
+        let name = args.command[0].to_string_lossy();
+        let is_there = program.candidates.iter().any(|candidate| {
+            let path = std::ffi::OsStr::from_bytes(candidate.as_bytes());
+            std::path::Path::new(path).exists()
+        });
+        if is_there {
+            eprintln!("reprise: {name} cannot be executed");
+            return Ok(ExitCode::from(126));
+        }
+        eprintln!("reprise: {name} is not found");
+        return Ok(ExitCode::from(127));
+    }
     for ((name, reason), count) in &recording.refused {
         if !args.quiet {
             eprintln!("reprise: refused {name} ({count} times): {reason}");
@@ -94,7 +109,9 @@ pub(super) fn replay(args: &ReplayArgs) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::from(FAILED))
         }
         (None, _) => {
-            eprintln!("reprise: the recording ends here, before its first process does");
+            eprintln!(
+                "reprise: the recording ends here: its recorder was stopped before the command ended"
+            );
             Ok(ExitCode::from(FAILED))
         }
     }

@@ -35,6 +35,8 @@ pub struct Options {
 /// What came of a recording.
 #[derive(Debug)]
 pub struct Recording {
+    /// Whether the program was executed at all.
+    pub has_begun: bool,
     /// How the first process ended.
     pub ending: Option<Ending>,
     /// Calls that were refused because they cannot be recorded: name, reason, how often.
@@ -69,6 +71,7 @@ pub fn record(program: &Program, directory: Directory, options: Options) -> io::
     let shared = session.clone();
     runtime.run(move |tracee| task::follow(tracee, shared.clone()))?;
     Ok(Recording {
+        has_begun: session.has_begun(),
         ending: session.ending(),
         refused: session.refused(),
         written: session.finish(),

@@ -250,6 +250,11 @@ impl Session {
         self.error.borrow_mut().get_or_insert(error);
     }
 
+    /// Whether a program has been executed.
+    pub(super) fn has_begun(&self) -> bool {
+        self.next_group.get() > 1
+    }
+
     /// The first task has ended.
     pub(super) fn end(&self, ending: Ending) {
         self.ending.set(Some(ending));

@@ -54,21 +54,19 @@ pub(super) fn fresh(batch: &mut Batch, mapping: &Mapping, path: Option<&[u8]>) {
     }
 }
 
-/// An `mmap` with these arguments, that returned `address`.
-pub(super) fn again(batch: &mut Batch, args: &[u64; 6], address: u64, path: Option<&[u8]>) {
+/// An `mmap` with these arguments, that returned `address`; of the file at `path`, which
+/// is ours to write if it is shared.
+pub(super) fn again(batch: &mut Batch, args: &[u64; 6], address: u64, path: Option<(&[u8], bool)>) {
     let [_, length, prot, flags, _, offset] = *args;
-    let kept = libc::MAP_GROWSDOWN | libc::MAP_STACK;
-    let shared = flags as i32 & libc::MAP_SHARED != 0;
-    let kind = if shared {
+    let kept = flags as i32 & (libc::MAP_GROWSDOWN | libc::MAP_STACK);
+    let kind = if flags as i32 & libc::MAP_SHARED != 0 {
         libc::MAP_SHARED
     } else {
         libc::MAP_PRIVATE
     };
-    let flags = flags as i32 & kept | kind | libc::MAP_FIXED | libc::MAP_NORESERVE;
+    let flags = kept | kind | libc::MAP_FIXED | libc::MAP_NORESERVE;
     match path {
-        Some(path) => {
-            // It may become writable later.
-            let writes_back = shared;
+        Some((path, writes_back)) => {
             let args = [address, length, prot, flags as u64, 0, offset];
             of_file(batch, path, args, writes_back);
         }

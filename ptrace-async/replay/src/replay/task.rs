@@ -299,12 +299,14 @@ impl Replayed {
                         } else {
                             self.player.locate(file)
                         };
-                        Some(located.ok_or(Over::Stopped)?)
+                        Some((located.ok_or(Over::Stopped)?, shared))
                     }
                     _ => None,
                 };
                 let address = done.value.cast_unsigned();
-                let path = file.as_ref().map(|path| path.as_os_str().as_bytes());
+                let path = file
+                    .as_ref()
+                    .map(|(path, shared)| (path.as_os_str().as_bytes(), *shared));
                 mappings::again(&mut batch, &call.args, address, path);
             }
             libc::SYS_brk => {

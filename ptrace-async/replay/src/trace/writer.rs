@@ -7,11 +7,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use super::{Directory, Error, Record, block};
 
 /// A block is closed at this size (bytes, unpacked).
 const FULL: usize = 1 << 20;
+/// ... and after this time, so that little is lost of a recording that is cut short.
+const LONG: Duration = Duration::from_millis(500);
 /// How many blocks may wait to be written.
 const WAITING: usize = 16;
 
@@ -22,6 +25,7 @@ const WAITING: usize = 16;
 pub struct Writer {
     buffer: Vec<u8>,
     records: u32,
+    flushed: Instant,
     blocks: Option<SyncSender<(Vec<u8>, u32)>>,
     thread: Option<JoinHandle<Result<(), Error>>>,
     failed: Arc<AtomicBool>,
@@ -69,6 +73,7 @@ impl Writer {
         Ok(Self {
             buffer: Vec::with_capacity(FULL + FULL / 4),
             records: 0,
+            flushed: Instant::now(),
             blocks: Some(blocks),
             thread: Some(thread),
             failed,
@@ -86,7 +91,7 @@ impl Writer {
             Err(_) => self.failed.store(true, Ordering::Release),
         }
         self.records += 1;
-        if self.buffer.len() >= FULL {
+        if self.buffer.len() >= FULL || self.flushed.elapsed() >= LONG {
             self.flush();
         }
     }
@@ -94,6 +99,7 @@ impl Writer {
     /// Closes the block: what was appended is going to be on disk even if this process
     /// is killed.
     pub fn flush(&mut self) {
+        self.flushed = Instant::now();
         if self.records == 0 {
             return;
         }
