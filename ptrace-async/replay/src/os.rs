@@ -46,13 +46,15 @@ pub(crate) fn die_by(signal: i32) -> ! {
     }
 }
 
-/// Leaves the terminal's signals to the program.
-pub(crate) fn ignore_terminal_signals() {
-    // SAFETY: no handler is installed.
-    unsafe {
-        libc::signal(libc::SIGINT, libc::SIG_IGN);
-        libc::signal(libc::SIGQUIT, libc::SIG_IGN);
-    }
+/// Leaves the terminal's signals to the program: those that it is to have as they were.
+pub(crate) fn ignore_terminal_signals() -> Vec<i32> {
+    [libc::SIGINT, libc::SIGQUIT]
+        .into_iter()
+        .filter(|&signal| {
+            // SAFETY: no handler is installed.
+            unsafe { libc::signal(signal, libc::SIG_IGN) == libc::SIG_DFL }
+        })
+        .collect()
 }
 
 /// A file in memory.

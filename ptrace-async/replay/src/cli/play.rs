@@ -14,7 +14,7 @@ use crate::trace::{Directory, FORMAT, Header, Tail};
 use crate::{os, record, replay};
 
 pub(super) fn record(args: &RecordArgs) -> anyhow::Result<ExitCode> {
-    let program = Program::new(&args.command)?;
+    let mut program = Program::new(&args.command)?;
     let path = match &args.output {
         Some(path) => path.clone(),
         None => places::fresh(&args.command[0])?,
@@ -40,7 +40,9 @@ pub(super) fn record(args: &RecordArgs) -> anyhow::Result<ExitCode> {
         // Whoever names the trace finds it all the same.
         eprintln!("reprise: this trace is not noted as the latest one");
     }
-    os::ignore_terminal_signals();
+    program
+        .default_signals
+        .extend(os::ignore_terminal_signals());
     let options = record::Options {
         digests: args.digests,
         stops: args.interception == Interception::Stops,
