@@ -1,0 +1,169 @@
+//! The command, as a user meets it.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+fn reprise(home: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_reprise"));
+    command.env("REPRISE_DIR", home).stdin(Stdio::null());
+    command
+}
+
+fn record(home: &Path, command: &[&str]) -> Output {
+    let mut all = vec!["record", "--quiet", "--digests", "--"];
+    all.extend_from_slice(command);
+    reprise(home).args(all).output().unwrap()
+}
+
+fn replay(home: &Path) -> Output {
+    reprise(home).args(["replay", "--quiet"]).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[track_caller]
+fn check_same(recorded: &Output, replayed: &Output) {
+    assert_eq!(text(&replayed.stderr), text(&recorded.stderr));
+    assert_eq!(text(&replayed.stdout), text(&recorded.stdout));
+    assert_eq!(replayed.status, recorded.status);
+}
+
+#[test]
+fn a_replay_prints_and_ends_as_the_recording_did() {
+    let home = tempfile::tempdir().unwrap();
+    let script = "echo $$; od -An -N8 -tx1 /dev/urandom; (echo out | cat; echo err >&2); exit 3";
+    let recorded = record(home.path(), &["sh", "-c", script]);
+    assert_eq!(recorded.status.code(), Some(3), "{recorded:?}");
+    check_same(&recorded, &replay(home.path()));
+    check_same(&recorded, &replay(home.path()));
+}
+
+#[test]
+fn a_signal_ends_both() {
+    let home = tempfile::tempdir().unwrap();
+    let recorded = record(home.path(), &["sh", "-c", "kill -TERM $$"]);
+    use std::os::unix::process::ExitStatusExt;
+    assert_eq!(recorded.status.signal(), Some(libc::SIGTERM));
+    check_same(&recorded, &replay(home.path()));
+}
+
+#[test]
+fn nothing_is_done_outside() {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("made");
+    let script = format!("echo x >> {}", file.display());
+    record(home.path(), &["sh", "-c", &script]);
+    let replayed = replay(home.path());
+    assert!(replayed.status.success(), "{replayed:?}");
+    assert_eq!(std::fs::read_to_string(file).unwrap(), "x\n");
+}
+
+#[test]
+fn calls_that_do_not_stop_are_replayed_as_well() {
+    let home = tempfile::tempdir().unwrap();
+    let copy = [
+        "dd",
+        "if=/dev/urandom",
+        "of=/dev/null",
+        "bs=1",
+        "count=5000",
+    ];
+    let recorded = record(home.path(), &copy);
+    assert!(recorded.status.success(), "{recorded:?}");
+    check_same(&recorded, &replay(home.path()));
+    let stats = reprise(home.path())
+        .args(["stats", "--json"])
+        .output()
+        .unwrap();
+    let stats: serde_json::Value = serde_json::from_slice(&stats.stdout).unwrap();
+    assert!(stats["without_stops"].as_u64() > Some(9000), "{stats}");
+}
+
+#[test]
+fn a_recorder_that_is_killed_leaves_what_it_had_written() {
+    let home = tempfile::tempdir().unwrap();
+    let script = "i=0; while :; do i=$((i+1)); echo $i; done";
+    let mut recorder = reprise(home.path())
+        .args(["record", "--quiet", "--", "sh", "-c", script])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(recorder.stdout.take().unwrap()).lines();
+    // Until a block must have been written.
+    let seen: Vec<String> = lines
+        .map(Result::unwrap)
+        .take_while(|_| {
+            let events = home.path().join("sh-0/events");
+            std::fs::metadata(events).is_ok_and(|events| events.len() < 1000)
+        })
+        .collect();
+    recorder.kill().unwrap();
+    recorder.wait().unwrap();
+    let replayed = replay(home.path());
+    let message = text(&replayed.stderr);
+    assert_eq!(replayed.status.code(), Some(125), "{message}");
+    assert!(
+        message.contains("the recording ends here") || message.contains("cut short"),
+        "{message}"
+    );
+    let output = text(&replayed.stdout);
+    assert!(!output.is_empty(), "{message}");
+    for (index, line) in output.lines().enumerate().take(seen.len()) {
+        assert_eq!(line, (index + 1).to_string());
+    }
+}
+
+#[test]
+fn what_is_not_there_is_said() {
+    let home = tempfile::tempdir().unwrap();
+    let output = record(home.path(), &["no-such-program-at-all"]);
+    assert_eq!(output.status.code(), Some(127));
+    assert!(text(&output.stderr).contains("not found"), "{output:?}");
+    let output = replay(home.path());
+    assert_eq!(output.status.code(), Some(125));
+    assert!(text(&output.stderr).contains("no trace"), "{output:?}");
+}
+
+#[test]
+fn a_damaged_trace_is_an_error() {
+    let home = tempfile::tempdir().unwrap();
+    record(home.path(), &["true"]);
+    let events = home.path().join("true-0/events");
+    let mut bytes = std::fs::read(&events).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&events, &bytes).unwrap();
+    let output = replay(home.path());
+    assert_eq!(output.status.code(), Some(125), "{output:?}");
+    assert!(text(&output.stderr).contains("damaged"), "{output:?}");
+}
+
+#[test]
+fn a_trace_of_another_format_is_an_error() {
+    let home = tempfile::tempdir().unwrap();
+    record(home.path(), &["true"]);
+    let header = home.path().join("true-0/trace.json");
+    let json = std::fs::read_to_string(&header).unwrap();
+    std::fs::write(&header, json.replace("\"format\": 1", "\"format\": 99")).unwrap();
+    let output = replay(home.path());
+    assert_eq!(output.status.code(), Some(125), "{output:?}");
+    assert!(text(&output.stderr).contains("format 99"), "{output:?}");
+}
+
+#[test]
+fn traces_are_listed_and_removed() {
+    let home = tempfile::tempdir().unwrap();
+    record(home.path(), &["true"]);
+    let list = reprise(home.path()).arg("ls").output().unwrap();
+    assert!(text(&list.stdout).contains("true-0"), "{list:?}");
+    let removed = reprise(home.path())
+        .args(["rm", "true-0"])
+        .status()
+        .unwrap();
+    assert!(removed.success());
+    let list = reprise(home.path()).arg("ls").output().unwrap();
+    assert_eq!(text(&list.stdout), "");
+}

@@ -1,0 +1,110 @@
+//! Traces as files: whatever is in them, reading gives records or an error.
+
+use proptest::prelude::*;
+use reprise::machine::Machine;
+use reprise::trace::event::{Call, Return, Write};
+use reprise::trace::{Directory, Event, FORMAT, Header, Reader, Record, Tail, Task, Writer};
+
+fn header() -> Header {
+    Header {
+        format: FORMAT,
+        command: vec!["true".to_owned()],
+        directory: "/".to_owned(),
+        started: 0,
+        machine: Machine::here(),
+        digests: false,
+    }
+}
+
+fn some(count: u64) -> Vec<Record> {
+    (0..count)
+        .map(|n| Record {
+            task: Task((n % 3) as u32),
+            event: if n % 2 == 0 {
+                Event::Call(Call {
+                    nr: n,
+                    args: [n; 6],
+                    ip: n << 20,
+                    sp: !n,
+                    check: n as u32,
+                })
+            } else {
+                Event::Return(Return {
+                    value: -(n as i64),
+                    writes: vec![Write {
+                        address: n,
+                        bytes: vec![n as u8; n as usize % 5000],
+                    }],
+                    ..Return::default()
+                })
+            },
+        })
+        .collect()
+}
+
+fn written(records: &[Record], flush_each: usize) -> (tempfile::TempDir, Directory) {
+    let home = tempfile::tempdir().unwrap();
+    let directory = Directory::create(home.path().join("t"), &header()).unwrap();
+    let mut writer = Writer::create(&directory, || ()).unwrap();
+    for (index, record) in records.iter().enumerate() {
+        writer.append(record);
+        if index % flush_each == flush_each - 1 {
+            writer.flush();
+        }
+    }
+    writer.finish().unwrap();
+    (home, directory)
+}
+
+#[test]
+fn what_is_written_is_read() {
+    let records = some(3000);
+    let (_home, directory) = written(&records, 700);
+    let mut reader = Reader::open(&directory).unwrap();
+    let read: Vec<Record> = reader.by_ref().map(Result::unwrap).collect();
+    assert!(read == records);
+    assert_eq!(reader.tail(), Some(Tail::Whole));
+}
+
+#[test]
+fn of_a_trace_that_is_cut_all_whole_blocks_are_read() {
+    let records = some(500);
+    let (_home, directory) = written(&records, 100);
+    let bytes = std::fs::read(directory.events()).unwrap();
+    for length in (0..bytes.len()).step_by(97) {
+        std::fs::write(directory.events(), &bytes[..length]).unwrap();
+        let mut reader = Reader::open(&directory).unwrap();
+        let read: Vec<Record> = reader.by_ref().map(Result::unwrap).collect();
+        assert_eq!(read.len() % 100, 0);
+        assert!(read == records[..read.len()]);
+    }
+}
+
+proptest! {
+    #[test]
+    fn nonsense_is_an_error_and_no_panic(
+        at in any::<prop::sample::Index>(),
+        with in any::<u8>(),
+        noise in proptest::collection::vec(any::<u8>(), 0..200),
+    ) {
+        let records = some(50);
+        let (_home, directory) = written(&records, 20);
+        let mut bytes = std::fs::read(directory.events()).unwrap();
+        let at = at.index(bytes.len());
+        let changed = bytes[at] != with;
+        bytes[at] = with;
+        bytes.extend_from_slice(&noise);
+        std::fs::write(directory.events(), &bytes).unwrap();
+        let mut read = 0;
+        for record in Reader::open(&directory).unwrap() {
+            match record {
+                Ok(record) => {
+                    prop_assert!(record == records[read]);
+                    read += 1;
+                }
+                Err(_) => break,
+            }
+        }
+        prop_assert!(!changed || read < records.len());
+    }
+}
