@@ -33,13 +33,13 @@ mod progress;
 mod queue;
 mod report;
 mod report_file;
+mod soon;
 mod stall;
 mod stash;
 mod turns;
 mod watched;
 mod world;
 
-use std::hint;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
@@ -55,6 +55,7 @@ use operation::{Change, Plan, Want};
 pub use report::{Attempt, Cause, Desync, Progress, Report};
 pub(crate) use report_file::report_to;
 use rustc_hash::FxHashMap;
+use soon::soon;
 pub(crate) use turns::{Once as OnceTurn, Turn, Woken};
 pub(crate) use world::ChanKey;
 #[cfg(feature = "ipc_channel")]
@@ -514,20 +515,6 @@ const fn outcome_of(got: Got, tag: Option<Tag>) -> Option<Outcome> {
         }),
         (Got::Refused, None) | (Got::Ready, _) => None,
     }
-}
-
-/// Tries again and again for about as long as going to sleep and waking up would take.
-/// Unlike upstream, it does not let others run meanwhile: on a busy machine these are not
-/// the ones that are waited for, and those wake the thread sooner than they would let it
-/// have its turn again.
-fn soon<R>(mut attempt: impl FnMut() -> Option<R>) -> Option<R> {
-    for step in 0..=6 {
-        (0..1 << step).for_each(|_| hint::spin_loop());
-        if let Some(found) = attempt() {
-            return Some(found);
-        }
-    }
-    None
 }
 
 /// Says on standard error, and in the report's file, what desynchronised since there

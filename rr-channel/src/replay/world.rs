@@ -278,7 +278,8 @@ impl World {
         self.free.push(key.0);
     }
 
-    /// Tells those who wait at the channel of a change that may concern them.
+    /// Tells those who wait at the channel of a change that may concern them. Who was told
+    /// needs to hear no more.
     pub(super) fn changed(&mut self, key: ChanKey, change: Change) {
         let chan = &self.chans[key.0];
         for id in &chan.waiters {
@@ -292,15 +293,17 @@ impl World {
                 thread.wake.notify_one();
             }
         }
+        self.announce(key);
     }
 
-    /// Says at the channel what those who wait there wait for.
+    /// Says at the channel what those who wait there wait for, and have not been told of.
     fn announce(&self, key: ChanKey) {
         let chan = &self.chans[key.0];
         let awaited = chan
             .waiters
             .iter()
             .filter_map(|id| self.threads.get(id)?.wait.as_ref())
+            .filter(|wait| !wait.notified)
             .flat_map(|wait| {
                 let here = wait.watched().iter().filter(|arm| arm.chan == key);
                 here.map(|arm| wait.awaited(arm))
