@@ -33,6 +33,8 @@ pub(crate) const LOG: u64 = DATA + PAGE;
 const LOG_LENGTH: u64 = 128 << 10;
 /// All of it.
 pub(crate) const LENGTH: u64 = 2 * PAGE + LOG_LENGTH;
+/// All of it in a replay, which may have to take several logs at once.
+pub(crate) const REPLAYED_LENGTH: u64 = 2 * PAGE + 8 * LOG_LENGTH;
 /// Entries begin before this address; behind it is room for one that says "stopped".
 const LIMIT: u64 = LOG + LOG_LENGTH - 64;
 /// What one call may write, in bytes.

@@ -1,5 +1,7 @@
 //! Which writes go where the recorder's own output goes: a replay prints them again.
 
+use std::os::unix::fs::MetadataExt;
+
 use ptrace_async::event::Tid;
 
 use crate::os;
@@ -8,12 +10,21 @@ use crate::os;
 #[derive(Debug)]
 pub(super) struct Stdio {
     own: Tid,
+    /// Device and inode of its two streams.
+    files: [Option<(u64, u64)>; 2],
+}
+
+/// What is open there.
+fn file(path: &str) -> Option<(u64, u64)> {
+    let metadata = std::fs::metadata(path).ok()?;
+    Some((metadata.dev(), metadata.ino()))
 }
 
 impl Stdio {
     pub(super) fn new() -> Self {
         Self {
             own: std::process::id() as Tid,
+            files: [file("/proc/self/fd/1"), file("/proc/self/fd/2")],
         }
     }
 
@@ -22,8 +33,14 @@ impl Stdio {
         let fd = fd as u32 as u64;
         // The usual descriptor first: both are often the same terminal.
         let order: [u8; 2] = if fd == 2 { [2, 1] } else { [1, 2] };
+        let is_same = |stream: &u8| os::same_file(self.own, u64::from(*stream), tid, fd);
+        if let Some(stream) = order.into_iter().find(is_same) {
+            return Some(stream);
+        }
+        // Opened once more, as /dev/stderr or by the terminal's name.
+        let file = file(&format!("/proc/{tid}/fd/{fd}"))?;
         order
             .into_iter()
-            .find(|&stream| os::same_file(self.own, u64::from(stream), tid, fd))
+            .find(|&stream| self.files[usize::from(stream) - 1] == Some(file))
     }
 }

@@ -160,6 +160,12 @@ impl Recorded {
     /// not in the stub.
     fn drain<S: Stopped>(&self, tracee: &Tracee<S>) {
         if let Some(buffered) = self.sites.drain(tracee) {
+            for entry in buffer::entries(&buffered.0) {
+                if entry.number == Some(libc::SYS_openat as u64) {
+                    self.sites
+                        .note_descriptor(tracee, &self.session, entry.result);
+                }
+            }
             self.log(Event::Buffered(buffered));
         }
     }
@@ -218,6 +224,13 @@ impl Recorded {
             Stop::Signal(tracee) => self.signal(tracee).await,
             Stop::PreExit(tracee) => self.ending(tracee).into(),
             Stop::GroupStop(tracee) => {
+                let in_stub = tracee
+                    .registers()
+                    .is_ok_and(|regs| buffer::contains(regs.rip));
+                if !in_stub {
+                    // The next task has the same log.
+                    self.drain(&tracee);
+                }
                 self.group().release(self.task);
                 tracee.listen().into()
             }
@@ -315,7 +328,9 @@ impl Recorded {
             let value = -i64::from(libc::ENODEV);
             return self.answer(tracee, value, Vec::new()).into();
         }
-        if self.session.digests && invocation.nr == libc::SYS_exit_group as u64 {
+        // What calls of other threads write is there before it is recorded.
+        let is_quiet = !self.group().is_shared();
+        if self.session.digests && is_quiet && invocation.nr == libc::SYS_exit_group as u64 {
             self.digest(&tracee);
         }
         let group = self.group();
@@ -551,7 +566,14 @@ impl Recorded {
                 self.sites.forget(invocation.args[0], invocation.args[1]);
                 More::Nothing
             }
-            (libc::SYS_dup | libc::SYS_dup2 | libc::SYS_dup3 | libc::SYS_fcntl, _) => {
+            (
+                libc::SYS_dup
+                | libc::SYS_dup2
+                | libc::SYS_dup3
+                | libc::SYS_fcntl
+                | libc::SYS_openat,
+                _,
+            ) => {
                 self.sites.note_descriptor(tracee, &self.session, value);
                 More::Nothing
             }
@@ -697,13 +719,11 @@ impl Recorded {
             return tracee.deliver().into();
         }
         let is_in_stub = buffer::contains(regs.rip);
-        if !is_in_stub {
-            self.drain(&tracee);
-        }
         if signal == libc::SIGSEGV
             && info.si_code == libc::SI_KERNEL
             && let Some(kind) = instruction(&tracee, regs.rip)
         {
+            self.drain(&tracee);
             return self.answered(tracee, kind, regs).into();
         }
         let faults = [
@@ -741,6 +761,7 @@ impl Recorded {
             self.deferred.push_back(info);
             return tracee.resume().into();
         };
+        self.drain(&tracee);
         let ip = regs.rip;
         match tracee.deliver_and_step().stop().await {
             Stop::Signal(tracee) if tracee.signal() == libc::SIGTRAP => {

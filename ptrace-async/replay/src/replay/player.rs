@@ -22,6 +22,7 @@ use crate::trace::{Directory, Error, Task};
 pub(super) struct Birth {
     pub(super) task: Task,
     pub(super) program_break: Rc<Cell<u64>>,
+    pub(super) loaded: Rc<Cell<u64>>,
 }
 
 /// A copy of a file that is nowhere.

@@ -76,6 +76,8 @@ struct Replayed {
     /// What the last call returned, if nothing has happened since.
     returned: Option<i64>,
     program_break: Rc<Cell<u64>>,
+    /// Up to where the log of calls that do not stop is filled; of all who share memory.
+    loaded: Rc<Cell<u64>>,
 }
 
 /// Follows a task to its end.
@@ -91,6 +93,7 @@ pub(super) async fn follow(tracee: Tracee<Started>, player: Rc<Player>) {
             let birth = Birth {
                 task: Task(0),
                 program_break: Rc::default(),
+                loaded: Rc::default(),
             };
             (Here::Parked(first), birth)
         }
@@ -103,6 +106,7 @@ pub(super) async fn follow(tracee: Tracee<Started>, player: Rc<Player>) {
         call: None,
         returned: None,
         program_break: birth.program_break,
+        loaded: birth.loaded,
     };
     let left = replayed.play(here).await;
     player.feed.pass(task);
@@ -157,15 +161,7 @@ impl Replayed {
             Event::Call(call) => self.call(here, call).await,
             Event::Return(done) => self.done(here, done).await,
             Event::Patched(patched) => self.patched(here, &patched).await,
-            Event::Buffered(Buffered(log)) => {
-                let tracee = here.park();
-                let mut entries = log;
-                // Behind the last there is none.
-                entries.extend_from_slice(&[0; 16]);
-                tracee.write(buffer::LOG, &entries)?;
-                tracee.write(buffer::cursor(), &buffer::LOG.to_le_bytes())?;
-                Ok(Here::Parked(tracee))
-            }
+            Event::Buffered(Buffered(log)) => self.buffered(here, log),
             Event::Spawned(spawned) => self.spawned(here, spawned).await,
             Event::Started(started) => {
                 let tracee = here.park();
@@ -360,6 +356,7 @@ impl Replayed {
         // Where that is impossible, only what names the processor differs.
         tracee.bind(image.cpu);
         self.program_break = Rc::new(Cell::new(0));
+        self.loaded = Rc::new(Cell::new(0));
         let mut batch = Batch::default();
         batch.call(libc::SYS_close_range, [0, u64::from(u32::MAX), 0, 0, 0, 0]);
         let trap = [
@@ -401,6 +398,31 @@ impl Replayed {
         Ok(Here::Parked(tracee))
     }
 
+    /// Gives the stub entries that it has not come to yet.
+    fn buffered(&self, here: Here, mut entries: Vec<u8>) -> Result<Here, Over> {
+        let tracee = here.park();
+        // Those that were given before, and are not used, come first: the recorder may take
+        // a log at a stop that leaves no record.
+        let cursor = tracee.read_u64(buffer::cursor()).unwrap_or(0);
+        let loaded = self.loaded.get();
+        let mut end = loaded.max(buffer::LOG);
+        if cursor >= end {
+            end = buffer::LOG;
+            tracee.write(buffer::cursor(), &buffer::LOG.to_le_bytes())?;
+        }
+        self.loaded.set(end + entries.len() as u64);
+        if self.loaded.get() + 16 > buffer::BASE + buffer::REPLAYED_LENGTH {
+            return Err(Over::Diverged(
+                "calls that did not stop".to_owned(),
+                "they do not fit".to_owned(),
+            ));
+        }
+        // Behind the last there is none.
+        entries.extend_from_slice(&[0; 16]);
+        tracee.write(end, &entries)?;
+        Ok(Here::Parked(tracee))
+    }
+
     /// Changes code as it was changed; the stub is that of a replay.
     async fn patched(&mut self, here: Here, patched: &Patched) -> Result<Here, Over> {
         let what = "code of the recorder's";
@@ -414,7 +436,7 @@ impl Replayed {
         };
         if patched.is_first {
             map(buffer::BASE, buffer::CODE_LENGTH, code);
-            let rest = buffer::LENGTH - buffer::CODE_LENGTH;
+            let rest = buffer::REPLAYED_LENGTH - buffer::CODE_LENGTH;
             map(buffer::BASE + buffer::CODE_LENGTH, rest, data);
         }
         if let Some(page) = patched.page {
@@ -427,6 +449,8 @@ impl Replayed {
             let stub = buffer::replaying()
                 .map_err(|error| Over::Diverged(what.to_owned(), error.to_string()))?;
             tracee.write(buffer::BASE, &stub.code)?;
+            tracee.write(buffer::cursor(), &buffer::LOG.to_le_bytes())?;
+            self.loaded.set(buffer::LOG);
         }
         write(&tracee, &patched.writes);
         if let Some(entry) = &mut self.entry {
@@ -468,6 +492,11 @@ impl Replayed {
                             self.program_break.clone()
                         } else {
                             Rc::new(Cell::new(self.program_break.get()))
+                        },
+                        loaded: if shares {
+                            self.loaded.clone()
+                        } else {
+                            Rc::new(Cell::new(self.loaded.get()))
                         },
                     };
                     self.player.bear(tracee.child(), birth);
