@@ -104,6 +104,14 @@ pub fn main() -> ExitCode {
         Command::Rm(args) => places::remove(&args.traces),
     };
     result.unwrap_or_else(|error| {
+        let pipe = |cause: &(dyn std::error::Error + 'static)| {
+            let io = cause.downcast_ref::<std::io::Error>();
+            io.is_some_and(|io| io.kind() == std::io::ErrorKind::BrokenPipe)
+        };
+        // Whoever read what was shown has seen enough.
+        if error.chain().any(pipe) {
+            return ExitCode::SUCCESS;
+        }
         eprintln!("reprise: {error:#}");
         ExitCode::from(FAILED)
     })
