@@ -45,7 +45,7 @@ impl Tools {
             Language::Go if !self.go => return Some("there is no Go compiler here".to_owned()),
             _ => {}
         }
-        if case.flags.iter().any(|flag| flag == "-static") && !self.static_libc {
+        if case.flags.iter().any(|flag| flag.starts_with("-static")) && !self.static_libc {
             return Some("there is no static C library here".to_owned());
         }
         let lacking = case

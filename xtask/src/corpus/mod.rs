@@ -150,9 +150,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     })?;
     let compiling = start.elapsed();
     let start = Instant::now();
-    let both: Vec<(&Case, Option<String>)> = cases.iter().zip(compiled).collect();
-    let rows = each(&both, args.jobs, |(case, missing)| {
-        play(&stage, case, missing.clone(), gaps.get(&case.name))
+    let both: Vec<(&Case, Option<Outcome>)> = cases.iter().zip(compiled).collect();
+    let rows = each(&both, args.jobs, |(case, already)| {
+        play(&stage, case, already.clone(), gaps.get(&case.name))
     })?;
 
     let ok = report(&rows, &gaps);
@@ -222,33 +222,34 @@ fn each<T: Sync, R: Send>(
     results.into_values().collect()
 }
 
-/// Compiles a case: why it cannot be tried, if it cannot.
+/// Compiles a case: what comes of it, if it cannot be played.
 fn compile(
     tools: &Tools,
     case: &Case,
     root: &Path,
     stage: &Stage,
-) -> anyhow::Result<Option<String>> {
+) -> anyhow::Result<Option<Outcome>> {
     if let Some(missing) = tools.missing(case) {
-        return Ok(Some(missing));
+        return Ok(Some(Outcome::Skipped(missing)));
     }
     let to = stage.programs.join(&case.name);
     if let Some(family) = to.parent() {
         fs::create_dir_all(family)?;
         open(family)?;
     }
-    tools.compile(case, root, &to).map(|()| None)
+    let error = tools.compile(case, root, &to).err();
+    Ok(error.map(|error| Outcome::Failed(format!("{error:#}"))))
 }
 
 fn play(
     stage: &Stage,
     case: &Case,
-    missing: Option<String>,
+    already: Option<Outcome>,
     gap: Option<&Gap>,
 ) -> anyhow::Result<Row> {
     let start = Instant::now();
-    let outcome = match missing {
-        Some(missing) => Outcome::Skipped(missing),
+    let outcome = match already {
+        Some(outcome) => outcome,
         None => stage.play(case)?,
     };
     let expected = match &outcome {

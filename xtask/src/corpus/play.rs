@@ -99,6 +99,9 @@ impl Stage {
     /// When something cannot be started, or files cannot be made.
     pub(super) fn play(&self, case: &Case) -> anyhow::Result<Outcome> {
         let own = self.scratch.join(case.name.replace('/', "."));
+        if own.exists() {
+            fs::remove_dir_all(&own).with_context(|| format!("removing {}", own.display()))?;
+        }
         self.directory(&own)?;
         let outcome = self.judge(case, &own)?;
         if matches!(outcome, Outcome::Passed { .. }) {
@@ -236,7 +239,11 @@ fn ending(status: ExitStatus) -> Ending {
 
 fn last_line(run: &Run) -> String {
     let text = String::from_utf8_lossy(&run.stderr);
-    text.lines().next_back().unwrap_or_default().to_owned()
+    text.trim_end()
+        .lines()
+        .next_back()
+        .unwrap_or_default()
+        .to_owned()
 }
 
 /// What is wrong with the recorder's refusals.
