@@ -32,7 +32,9 @@ pub(super) fn capture(
             return None;
         }
     };
-    let registers = tracee.registers().ok()?;
+    let mut registers = tracee.registers().ok()?;
+    // This stop is inside of execve, which is yet to return.
+    registers.rax = 0;
     let mut image = Image {
         program: std::fs::read_link(proc("exe"))
             .map(|path| path.into_os_string().into_encoded_bytes())
