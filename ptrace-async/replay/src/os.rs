@@ -57,6 +57,21 @@ pub(crate) fn ignore_terminal_signals() -> Vec<i32> {
         .collect()
 }
 
+/// The list of robust futexes of a task (get_robust_list(2)): its head, if it has any.
+pub(crate) fn robust_list(tid: Tid) -> Option<u64> {
+    let (mut head, mut length) = (0_u64, 0_usize);
+    // SAFETY: the kernel writes a pointer and a size.
+    let got = unsafe {
+        libc::syscall(
+            libc::SYS_get_robust_list,
+            tid,
+            &raw mut head,
+            &raw mut length,
+        )
+    };
+    (got == 0 && head != 0).then_some(head)
+}
+
 /// A file in memory.
 pub(crate) fn memory(name: &std::ffi::CStr) -> std::io::Result<std::fs::File> {
     let fd = rustix::fs::memfd_create(name, rustix::fs::MemfdFlags::CLOEXEC)?;

@@ -141,6 +141,8 @@ fn line(record: &Record) -> String {
             changed.offset
         ),
         Event::Digest(digest) => format!("memory {digest:016x}"),
+        Event::Ended(ending) => format!("the first process ended: {ending:?}"),
+        Event::Written(writes) => format!("the kernel writes at {} places", writes.len()),
         Event::Joined(group) => format!("shares memory with group {}", group.0),
     }
 }
@@ -209,6 +211,8 @@ pub(super) fn stats(args: &StatsArgs) -> anyhow::Result<ExitCode> {
             | Event::Exit(_)
             | Event::Digest(_)
             | Event::Joined(_)
+            | Event::Ended(_)
+            | Event::Written(_)
             | Event::FileChanged(_) => {}
         }
     }

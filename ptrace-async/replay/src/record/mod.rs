@@ -3,6 +3,7 @@
 mod calls;
 mod group;
 mod image;
+mod robust;
 mod search;
 mod session;
 mod sites;

@@ -34,6 +34,8 @@ pub(super) struct Birth {
     pub(super) sites: Rc<Sites>,
     /// How many handlers of signals it is in.
     pub(super) handlers: u32,
+    /// Where the kernel has told the maker of the task, in memory that both have.
+    pub(super) told: Vec<u64>,
 }
 
 /// The state of a recording.
@@ -45,6 +47,8 @@ pub(super) struct Session {
     /// What performs calls in programs; nothing where every call is to stop.
     stub: Option<Stub>,
     pub(super) outputs: Cell<u64>,
+    /// Who writes to the recorder's streams: one at a time, so that the order is known.
+    pub(super) output: Rc<Group>,
     writer: RefCell<Option<Writer>>,
     files: RefCell<Files>,
     next_task: Cell<u32>,
@@ -59,6 +63,8 @@ pub(super) struct Session {
     sharers: RefCell<FxHashMap<FileNumber, Weak<Group>>>,
     /// Calls that were not performed, and why.
     refused: RefCell<BTreeMap<(&'static str, &'static str), u64>>,
+    /// The first process.
+    pub(super) first: Cell<Tid>,
     ending: Cell<Option<Ending>>,
     error: RefCell<Option<Error>>,
 }
@@ -79,6 +85,7 @@ impl Session {
             stdio: Stdio::new(),
             ticker,
             outputs: Cell::new(0),
+            output: Rc::default(),
             writer: RefCell::new(Some(writer)),
             files: RefCell::default(),
             next_task: Cell::new(0),
@@ -90,6 +97,7 @@ impl Session {
             births: RefCell::default(),
             sharers: RefCell::default(),
             refused: RefCell::default(),
+            first: Cell::new(0),
             ending: Cell::new(None),
             error: RefCell::default(),
         }
@@ -255,7 +263,7 @@ impl Session {
         self.next_group.get() > 1
     }
 
-    /// The first task has ended.
+    /// The first process has ended.
     pub(super) fn end(&self, ending: Ending) {
         self.ending.set(Some(ending));
     }

@@ -23,7 +23,7 @@ use super::calls::{self, Plan};
 use super::group::{self, Group};
 use super::session::{Birth, Session};
 use super::sites::Sites;
-use super::{image, search, ticker};
+use super::{image, robust, search, ticker};
 use crate::trace::Task;
 use crate::trace::event::{
     self, At, Call, Ending, Event, Instruction, InstructionKind, More, Registers, Return, State,
@@ -55,6 +55,8 @@ struct Recorded {
     handlers: u32,
     sites: Rc<Sites>,
     ended: Option<Ending>,
+    /// It has the id of the first process.
+    leads_first: bool,
 }
 
 /// See [`Recorded::spins`]: a thirty-second part of the time is the least.
@@ -93,19 +95,23 @@ pub(crate) fn check(regs: &libc::user_regs_struct) -> u32 {
 pub(super) async fn follow(tracee: Tracee<Started>, session: Rc<Session>) {
     let birth = session.birth(tracee.tid());
     let logs = birth.is_some();
-    let (task, group, clear_tid, sites, handlers) = match birth {
+    let (task, group, clear_tid, sites, handlers, told) = match birth {
         Some(Birth {
             task,
             group,
             clear_tid,
             sites,
             handlers,
-        }) => (task, group, clear_tid, sites, handlers),
+            told,
+        }) => (task, group, clear_tid, sites, handlers, told),
         None => {
             let task = session.new_task();
-            (task, session.new_group(task, None), 0, Rc::default(), 0)
+            session.first.set(tracee.tid());
+            let group = session.new_group(task, None);
+            (task, group, 0, Rc::default(), 0, Vec::new())
         }
     };
+    let leads_first = tracee.tid() == session.first.get();
     let mut recorded = Recorded {
         session,
         task,
@@ -121,8 +127,9 @@ pub(super) async fn follow(tracee: Tracee<Started>, session: Rc<Session>) {
         handlers,
         sites,
         ended: None,
+        leads_first,
     };
-    let mut next = recorded.start(tracee).await.into();
+    let mut next = recorded.start(tracee, &told).await.into();
     loop {
         let stop = match next {
             Next::Running(running) => recorded.wait(running).await,
@@ -192,7 +199,7 @@ impl Recorded {
         tracee.park().resume()
     }
 
-    async fn start(&mut self, tracee: Tracee<Started>) -> Tracee<Running> {
+    async fn start(&mut self, tracee: Tracee<Started>, told: &[u64]) -> Tracee<Running> {
         if !self.logs {
             return tracee.resume();
         }
@@ -205,6 +212,9 @@ impl Recorded {
             // writes to one at all.
             if self.clear_tid != 0 {
                 keep(&tracee, self.clear_tid, 4, &mut writes);
+            }
+            for &address in told {
+                keep(&tracee, address, 4, &mut writes);
             }
             self.log(Event::Started(Box::new(event::Started {
                 registers: (&regs).into(),
@@ -311,6 +321,13 @@ impl Recorded {
                 return self.answer(tracee, value, Vec::new()).into();
             }
         }
+        if self.is_unseen_output(&tracee, &invocation) {
+            // Programs know this answer, and write what they have read instead.
+            let reason = "what it writes to the output is seen by nobody";
+            self.session.refuse(invocation.syscall().name(), reason);
+            let value = -i64::from(libc::EINVAL);
+            return self.answer(tracee, value, Vec::new()).into();
+        }
         if original.is_none() {
             let is_alone = self.handlers == 0 && !self.group().is_shared();
             tracee = match self.sites.visit(tracee, &self.session, is_alone).await {
@@ -333,6 +350,7 @@ impl Recorded {
         if self.session.digests && is_quiet && invocation.nr == libc::SYS_exit_group as u64 {
             self.digest(&tracee);
         }
+        self.announce_waiter(&tracee, &invocation);
         let group = self.group();
         if calls::may_wait(&invocation) {
             group.release(self.task);
@@ -349,6 +367,10 @@ impl Recorded {
             original,
             invocation,
         });
+        if self.call.as_ref().is_some_and(|call| call.stream.is_some()) {
+            let output = self.session.output.clone();
+            output.take(self.task, &tracee).await;
+        }
         tracee.resume_to_exit().into()
     }
 
@@ -448,6 +470,42 @@ impl Recorded {
         }
     }
 
+    /// Whether a call writes to one of the recorder's streams what is in no memory.
+    fn is_unseen_output(&self, tracee: &Tracee<Prehook>, invocation: &Invocation) -> bool {
+        let to = match invocation.nr.cast_signed() {
+            libc::SYS_sendfile => 0,
+            libc::SYS_splice | libc::SYS_copy_file_range => 2,
+            libc::SYS_tee => 1,
+            _ => return false,
+        };
+        let stream = self.session.stdio.stream(tracee.tid(), invocation.args[to]);
+        stream.is_some()
+    }
+
+    /// Who is going to wait for a lock with priority inheritance has the kernel say so in
+    /// its word, at a time that no record tells. So it is said here, while nobody of the
+    /// group runs; the kernel finds it said.
+    fn announce_waiter(&self, tracee: &Tracee<Prehook>, call: &Invocation) {
+        const LOCK_PI2: i32 = 13;
+        let operation = (call.args[1] & 0x7f) as i32;
+        if call.nr != libc::SYS_futex as u64 || !matches!(operation, libc::FUTEX_LOCK_PI | LOCK_PI2)
+        {
+            return;
+        }
+        let Ok(word) = tracee.read_value::<u32>(call.args[0]) else {
+            return;
+        };
+        let owner = word & libc::FUTEX_TID_MASK;
+        if owner == 0 || owner == tracee.tid().cast_unsigned() || word & libc::FUTEX_WAITERS != 0 {
+            return;
+        }
+        let bytes = (word | libc::FUTEX_WAITERS).to_le_bytes().to_vec();
+        let address = call.args[0];
+        if tracee.write(address, &bytes).is_ok() {
+            self.log(Event::Written(vec![Write { address, bytes }]));
+        }
+    }
+
     /// Returns from a call that is not performed.
     fn answer(
         &mut self,
@@ -502,6 +560,13 @@ impl Recorded {
         let Some(begun) = self.call.take() else {
             return tracee.resume();
         };
+        let output = begun.stream.filter(|_| tracee.value() > 0);
+        let output = output.map(|stream| More::Output {
+            stream,
+            number: self.session.outputs.replace(self.session.outputs.get() + 1),
+        });
+        // Whoever is next in line may be of this group, and has no turn meanwhile.
+        self.session.output.release(self.task);
         self.turn(&tracee).await;
         if tracee.has_news() {
             return tracee.resume();
@@ -529,7 +594,10 @@ impl Recorded {
         if value > 0 || invocation.nr == libc::SYS_ftruncate as u64 && value == 0 {
             self.note_change(tracee.tid(), &invocation, value.cast_unsigned());
         }
-        let more = self.more(&tracee, &invocation, &begun, value);
+        let more = match output {
+            Some(output) => output,
+            None => self.more(&tracee, &invocation, value),
+        };
         self.log(Event::Return(Return {
             value,
             writes,
@@ -539,16 +607,10 @@ impl Recorded {
     }
 
     /// What a call did beyond a result and memory.
-    fn more(
-        &mut self,
-        tracee: &Tracee<Posthook>,
-        invocation: &Invocation,
-        begun: &Begun,
-        value: i64,
-    ) -> More {
+    fn more(&mut self, tracee: &Tracee<Posthook>, invocation: &Invocation, value: i64) -> More {
         let failed = error_of(value).is_some();
-        match (invocation.nr.cast_signed(), begun.stream) {
-            (libc::SYS_rt_sigreturn, _) => {
+        match invocation.nr.cast_signed() {
+            libc::SYS_rt_sigreturn => {
                 self.handlers = self.handlers.saturating_sub(1);
                 let (Ok(regs), Ok(extended)) = (tracee.registers(), tracee.extended_state()) else {
                     return More::Nothing;
@@ -558,29 +620,21 @@ impl Recorded {
                     extended,
                 }))
             }
-            (libc::SYS_mmap, _) if !failed => {
+            libc::SYS_mmap if !failed => {
                 self.sites.forget(value.cast_unsigned(), invocation.args[1]);
                 self.mapped(tracee.tid(), invocation)
             }
-            (libc::SYS_munmap | libc::SYS_mremap, _) if !failed => {
+            libc::SYS_munmap | libc::SYS_mremap if !failed => {
                 self.sites.forget(invocation.args[0], invocation.args[1]);
                 More::Nothing
             }
-            (
-                libc::SYS_dup
-                | libc::SYS_dup2
-                | libc::SYS_dup3
-                | libc::SYS_fcntl
-                | libc::SYS_openat,
-                _,
-            ) => {
+            libc::SYS_dup
+            | libc::SYS_dup2
+            | libc::SYS_dup3
+            | libc::SYS_fcntl
+            | libc::SYS_openat => {
                 self.sites.note_descriptor(tracee, &self.session, value);
                 More::Nothing
-            }
-            (_, Some(stream)) if value > 0 => {
-                let number = self.session.outputs.get();
-                self.session.outputs.set(number + 1);
-                More::Output { stream, number }
             }
             _ => More::Nothing,
         }
@@ -652,6 +706,7 @@ impl Recorded {
         self.clear_tid = 0;
         self.sites = Rc::default();
         self.handlers = 0;
+        self.leads_first = tracee.tid() == self.session.first.get();
         let old = self.group();
         old.leave(self.task);
         self.group = self.session.new_group(self.task, Some(&old));
@@ -696,6 +751,7 @@ impl Recorded {
             } else {
                 Rc::new(Sites::clone(&self.sites))
             },
+            told: self.told(&tracee, flags),
         };
         self.session.bear(tracee.child(), birth);
         self.log(Event::Spawned(event::Spawned {
@@ -707,6 +763,32 @@ impl Recorded {
             group.release(self.task);
         }
         tracee.resume()
+    }
+
+    /// Where the kernel has told this task of the one that it has made, if that one can see
+    /// it before the call returns.
+    fn told(&self, tracee: &Tracee<Spawned>, flags: u64) -> Vec<u64> {
+        let tells = (libc::CLONE_PIDFD | libc::CLONE_PARENT_SETTID) as u64;
+        let Some(begun) = self
+            .call
+            .as_ref()
+            .filter(|_| flags & libc::CLONE_VM as u64 != 0 && flags & tells != 0)
+        else {
+            return Vec::new();
+        };
+        let [first, _, third, ..] = begun.invocation.args;
+        if begun.invocation.nr != libc::SYS_clone3 as u64 {
+            return vec![third];
+        }
+        // The second and the fourth word of struct clone_args.
+        [
+            (libc::CLONE_PIDFD, first + 8),
+            (libc::CLONE_PARENT_SETTID, first + 24),
+        ]
+        .into_iter()
+        .filter(|&(flag, _)| flags & flag as u64 != 0)
+        .filter_map(|(_, word)| tracee.read_u64(word).ok())
+        .collect()
     }
 
     async fn signal(&mut self, tracee: Tracee<Signal>) -> Next {
@@ -853,6 +935,9 @@ impl Recorded {
                 bytes: vec![0; 4],
             });
         }
+        if group.is_shared() {
+            robust::died(&tracee, &mut writes);
+        }
         let status = tracee.status();
         let ending = if libc::WIFEXITED(status) {
             Ending::Exited(libc::WEXITSTATUS(status))
@@ -876,7 +961,11 @@ impl Recorded {
             }));
         }
         self.group().leave(self.task);
-        if self.task == Task(0) {
+        self.session.output.release(self.task);
+        if self.leads_first && ending != Ending::Superseded {
+            if self.task != Task(0) || self.ended.is_some_and(|ended| ended != ending) {
+                self.log(Event::Ended(ending));
+            }
             self.session.end(ending);
         }
         ControlFlow::Break(())

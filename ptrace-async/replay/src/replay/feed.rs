@@ -7,7 +7,7 @@ use std::task::{Poll, Waker};
 
 use rustc_hash::FxHashMap;
 
-use crate::trace::event::{File, FileNumber, Group};
+use crate::trace::event::{Ending, File, FileNumber, Group};
 use crate::trace::{Error, Event, Reader, Record, Task};
 
 /// The records that are still to come.
@@ -24,6 +24,7 @@ struct Inner {
     waiting: FxHashMap<Task, Waker>,
     files: FxHashMap<FileNumber, File>,
     read: u64,
+    ended: Option<Ending>,
     /// All has been read.
     empty: bool,
     /// Nothing more is handed out.
@@ -53,6 +54,7 @@ impl Feed {
                 waiting: FxHashMap::default(),
                 files: FxHashMap::default(),
                 read: 0,
+                ended: None,
                 empty: false,
                 over: false,
                 error: None,
@@ -88,6 +90,16 @@ impl Feed {
         for (_, waker) in inner.waiting.drain() {
             waker.wake();
         }
+    }
+
+    /// How the first process ended, where the records of its first task do not say it.
+    pub(super) fn ended(&self) -> Option<Ending> {
+        let mut inner = self.inner.borrow_mut();
+        // It is the last record, which nobody may have asked for.
+        while !inner.over && !inner.empty {
+            inner.read();
+        }
+        inner.ended
     }
 
     /// How many records have been read, and what went wrong.
@@ -210,6 +222,15 @@ impl Inner {
             } => {
                 self.read += 1;
                 self.files.insert(file.number, *file);
+                return;
+            }
+            // Its task may be gone by then.
+            Record {
+                event: Event::Ended(ending),
+                ..
+            } => {
+                self.read += 1;
+                self.ended = Some(ending);
                 return;
             }
             other => other,

@@ -92,7 +92,9 @@ pub fn replay(directory: Directory, options: Options) -> io::Result<Outcome> {
     player.printer.borrow_mut().finish();
     let (records, tail, error) = player.feed.finish();
     Ok(Outcome {
-        ending: player.ending(),
+        ending: player
+            .ending()
+            .map(|ending| player.feed.ended().unwrap_or(ending)),
         divergence: player.divergence(),
         error: error.or_else(|| player.error()),
         tail,

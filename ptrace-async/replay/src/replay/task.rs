@@ -178,7 +178,17 @@ impl Replayed {
                 self.player.change(&changed);
                 Ok(here)
             }
-            Event::Exit(_) | Event::File(_) | Event::Joined(_) => Ok(here),
+            Event::Written(writes) => match here {
+                Here::Call(tracee) => {
+                    write(&tracee, &writes);
+                    Ok(Here::Call(tracee))
+                }
+                Here::Parked(tracee) => {
+                    write(&tracee, &writes);
+                    Ok(Here::Parked(tracee))
+                }
+            },
+            Event::Exit(_) | Event::File(_) | Event::Joined(_) | Event::Ended(_) => Ok(here),
         }
     }
 
@@ -312,6 +322,17 @@ impl Replayed {
             }
             libc::SYS_munmap | libc::SYS_mprotect | libc::SYS_pkey_mprotect => {
                 batch.call(call.nr.cast_signed(), call.args);
+            }
+            // How far the stack may grow.
+            libc::SYS_setrlimit if call.args[0] == u64::from(libc::RLIMIT_STACK) => {
+                batch.call(libc::SYS_setrlimit, call.args);
+            }
+            libc::SYS_prlimit64
+                if matches!(call.args[..3], [0, which, new]
+                    if which == u64::from(libc::RLIMIT_STACK) && new != 0) =>
+            {
+                let [_, which, new, ..] = call.args;
+                batch.call(libc::SYS_prlimit64, [0, which, new, 0, 0, 0]);
             }
             libc::SYS_madvise => mappings::advise(&mut batch, &call.args),
             libc::SYS_mremap => mappings::moved(&mut batch, &call.args, done.value.cast_unsigned()),

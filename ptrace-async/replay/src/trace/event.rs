@@ -71,6 +71,11 @@ pub enum Event {
     Digest(u64),
     /// The task's group has become part of this one.
     Joined(Group),
+    /// How the first process ended, where that is not how its first task did: another
+    /// thread went on after it, or executed a program.
+    Ended(Ending),
+    /// The kernel changed memory before the task's call returned.
+    Written(Vec<Write>),
 }
 
 /// The general registers, in the order of `struct user_regs_struct`.
