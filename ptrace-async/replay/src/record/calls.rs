@@ -90,6 +90,24 @@ fn prctl(call: &Invocation) -> Plan {
     }
 }
 
+/// Whether a call gives up where it is disturbed, without a handler having run: signal(7)
+/// lists those that a stop and a continue end.
+pub(super) fn gives_up(call: &Invocation) -> bool {
+    matches!(
+        call.nr.cast_signed(),
+        libc::SYS_epoll_wait
+            | libc::SYS_epoll_pwait
+            | libc::SYS_epoll_pwait2
+            | libc::SYS_rt_sigtimedwait
+            | libc::SYS_semop
+            | libc::SYS_semtimedop
+            // Of inotify, and of sockets with a time-out.
+            | libc::SYS_read
+            | libc::SYS_recvfrom
+            | libc::SYS_recvmsg
+    )
+}
+
 /// Whether a call may wait for another task of its group.
 pub(super) fn may_wait(call: &Invocation) -> bool {
     let executes = matches!(

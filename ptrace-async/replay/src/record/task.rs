@@ -577,7 +577,17 @@ impl Recorded {
             (regs.r10, regs.r8, regs.r9) = (d, e, f);
             let _ = tracee.set_registers(&regs);
         }
-        let value = tracee.value();
+        let mut value = tracee.value();
+        if value == -i64::from(libc::EINTR) && calls::gives_up(&begun.invocation) {
+            // A signal that nobody handles disturbs a task only because it is traced. The
+            // kernel makes this EINTR again if a handler runs, and else repeats the call.
+            const WITHOUT_HANDLER: i64 = -514;
+            if let Ok(mut regs) = tracee.registers() {
+                value = WITHOUT_HANDLER;
+                regs.rax = value.cast_unsigned();
+                let _ = tracee.set_registers(&regs);
+            }
+        }
         let mut invocation = begun.invocation;
         let restarts = (-516..=-512).contains(&value);
         if invocation.nr == libc::SYS_restart_syscall as u64 {
