@@ -613,6 +613,8 @@ impl Recorded {
             writes,
             more,
         }));
+        // A mapping may have made it one of others, who take turns.
+        self.turn(&tracee).await;
         self.go(tracee, At::Event)
     }
 
