@@ -85,8 +85,8 @@
 //! each thread that has anything to log.
 //!
 //! Linux only. A timer's message in replay is the present time, never before it is
-//! due. In a replay a message or a lock takes 1.1 to 1.5 times what it does while
-//! recording (the same benchmark on its recording measures it); timers, channels without
+//! due. In a replay a message or a lock takes about as long as while recording, and up
+//! to half as long again (the same benchmark on its recording measures it); timers, channels without
 //! capacity, and whatever has to be waited for, take more.
 
 pub mod crossbeam_channel;
