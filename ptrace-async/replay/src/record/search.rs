@@ -79,7 +79,7 @@ pub(super) async fn search(mut tracee: Tracee<Parked>) -> Found {
             return Found::Point(tracee, Box::new(point));
         }
         if before.is_none() {
-            let mut targets = code::targets(bytes, regs.rip);
+            let mut targets = around(&tracee, regs.rip);
             targets.extend_from_slice(&jumped);
             let room = code::room(bytes, regs.rip, &|address| targets.contains(&address));
             let visit = Visit {
@@ -102,6 +102,21 @@ pub(super) async fn search(mut tracee: Tracee<Parked>) -> Found {
         }
     }
     unreachable!("the number of steps is bounded")
+}
+
+/// Where the code around an address may jump to.
+fn around(tracee: &Tracee<Parked>, ip: u64) -> Vec<u64> {
+    /// A function, and more.
+    const REACH: u64 = 4096;
+    let mut bytes = vec![0; 2 * REACH as usize];
+    let mut start = ip.saturating_sub(REACH);
+    let mut got = tracee.read(start, &mut bytes);
+    if got < REACH as usize {
+        // What lies before it is not mapped.
+        start = ip & !(REACH - 1);
+        got = tracee.read(start, &mut bytes);
+    }
+    code::targets(&bytes[..got], start)
 }
 
 fn read(tracee: &Tracee<Parked>, addresses: &[u64]) -> Vec<(u64, u64)> {

@@ -190,6 +190,11 @@ impl Check {
         let _ = tracee.write(self.ip, &self.original);
     }
 
+    /// Whether an instruction is moved that is not the first of those that are.
+    pub(super) fn displaces(&self, ip: u64) -> bool {
+        ip > self.ip && ip < self.ip + self.original.len() as u64
+    }
+
     /// Whether it is a trap on which each visit stops.
     pub(super) fn is_trap(&self) -> bool {
         self.page.is_none()

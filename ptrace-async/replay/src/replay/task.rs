@@ -595,6 +595,13 @@ impl Replayed {
             return Err(Over::Diverged(what(), "no such code".to_owned()));
         };
         let mut tracee = self.aside(tracee, batch, &what()).await?;
+        // What is about to be moved elsewhere is not to be executed here from its middle.
+        while check.displaces(tracee.registers()?.rip) {
+            tracee = match tracee.step().stop().await {
+                Stop::Signal(tracee) if tracee.signal() == libc::SIGTRAP => tracee.park(),
+                stop => return Err(Over::Diverged(what(), describe_stop(&stop))),
+            };
+        }
         let insert = |check: &mut Check, tracee: &Tracee<Parked>| {
             check
                 .insert(tracee, point)
