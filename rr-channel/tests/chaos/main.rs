@@ -10,7 +10,7 @@ use std::process::{Command, Output};
 use std::time::Instant;
 
 /// Far more than the tens that are needed.
-const SEEDS: u64 = 2000;
+const SEEDS: u64 = 10_000;
 
 fn program(name: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
