@@ -926,8 +926,8 @@ impl Recorded {
     }
 
     fn digest<S: Stopped>(&self, tracee: &Tracee<S>) {
-        if let Ok(areas) = maps::read(tracee.tid()) {
-            self.log(Event::Digest(memory::digest(tracee, &areas)));
+        if let (Ok(areas), Ok(regs)) = (maps::read(tracee.tid()), tracee.registers()) {
+            self.log(Event::Digest(memory::digest(tracee, &areas, regs.rsp)));
         }
     }
 

@@ -683,7 +683,8 @@ impl Replayed {
     fn digest(&self, here: Here, recorded: u64) -> Result<Here, Over> {
         let tracee = here.park();
         let areas = maps::read(tracee.tid())?;
-        let now = memory::digest(&tracee, &areas);
+        let sp = self.entry.map_or(0, |entry| entry.rsp);
+        let now = memory::digest(&tracee, &areas, sp);
         if now != recorded {
             return Err(Over::Diverged(
                 format!("memory with the digest {recorded:016x}"),
