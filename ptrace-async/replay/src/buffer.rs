@@ -127,11 +127,15 @@ enum If {
 const STAT: i32 = 144;
 const TIME: i32 = 16;
 
+/// A call that writes no memory.
+const fn plain(number: i64) -> (i64, Shape, If) {
+    (number, Shape::Nothing, If::Always)
+}
+
 /// The calls that the stub performs.
-fn calls() -> Vec<(i64, Shape, If)> {
+const CALLS: &[(i64, Shape, If)] = {
     use Register::{R10, Rdi, Rdx, Rsi};
-    let plain = |number| (number, Shape::Nothing, If::Always);
-    vec![
+    &[
         (libc::SYS_read, Shape::Counted(Rsi, Rdx), If::Waits),
         (libc::SYS_write, Shape::Nothing, If::WaitsAndWrites),
         (libc::SYS_clock_gettime, Shape::Fixed(Rsi, TIME), If::Always),
@@ -161,11 +165,11 @@ fn calls() -> Vec<(i64, Shape, If)> {
         plain(libc::SYS_getgid),
         plain(libc::SYS_getegid),
     ]
-}
+};
 
 /// Whether the stub performs calls of this number.
 pub(crate) fn performs(number: u64) -> bool {
-    calls()
+    CALLS
         .iter()
         .any(|(known, ..)| known.cast_unsigned() == number)
 }
@@ -261,7 +265,7 @@ fn recording_code(
     let mut stop = a.create_label();
     let mut perform = a.create_label();
     a.mov(words.at(Word::Return), rcx)?;
-    let calls = calls();
+    let calls = CALLS;
     let mut labels: Vec<CodeLabel> = calls.iter().map(|_| a.create_label()).collect();
     for ((number, ..), label) in calls.iter().zip(&labels) {
         a.cmp(eax, *number as i32)?;

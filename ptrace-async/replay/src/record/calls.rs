@@ -1,7 +1,7 @@
 //! What is done about a syscall while recording.
 
 use ptrace_async::memory::Memory;
-use ptrace_async::syscall::{Invocation, Support, Syscall, effects};
+use ptrace_async::syscall::{Effects, Invocation, Support, Syscall, effects};
 
 /// What happens to a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,6 +65,13 @@ pub(super) fn plan(call: &Invocation, memory: &dyn Memory) -> Plan {
 
 /// Whether its effects are going to be known.
 fn effect(call: &Invocation, syscall: Syscall, memory: &dyn Memory) -> Plan {
+    if syscall
+        .spec()
+        .is_some_and(|spec| spec.effects == Effects::Typed)
+    {
+        // What the types of the arguments say is all.
+        return Plan::Perform;
+    }
     match effects::writes(call, 0, memory) {
         Ok(_) => Plan::Perform,
         Err(unmodelled) => {

@@ -1,0 +1,187 @@
+//! How tasks come to be, execute programs and end.
+
+use std::ops::ControlFlow;
+use std::rc::Rc;
+
+use ptrace_async::memory::Memory;
+use ptrace_async::runtime::{Exec, PreExit, Running, Spawned, Started, Tracee};
+
+use super::{Next, Recorded, keep};
+use crate::buffer;
+use crate::record::session::Birth;
+use crate::record::sites::Sites;
+use crate::record::{image, robust};
+use crate::trace::Task;
+use crate::trace::event::{self, At, Ending, Event, Write};
+
+impl Recorded {
+    pub(super) async fn start(&mut self, tracee: Tracee<Started>, told: &[u64]) -> Tracee<Running> {
+        if !self.logs {
+            return tracee.resume();
+        }
+        self.turn(&tracee).await;
+        let cpu = self.group().cpu();
+        tracee.bind(cpu);
+        if let Ok(regs) = tracee.registers() {
+            let mut writes = Vec::new();
+            // It is the address that the kernel writes to at the start as well, where it
+            // writes to one at all.
+            if self.clear_tid != 0 {
+                keep(&tracee, self.clear_tid, 4, &mut writes);
+            }
+            for &address in told {
+                keep(&tracee, address, 4, &mut writes);
+            }
+            self.log(Event::Started(Box::new(event::Started {
+                registers: (&regs).into(),
+                cpu,
+                writes,
+            })));
+        }
+        self.go(tracee, At::Event)
+    }
+
+    pub(super) fn executed(&mut self, tracee: Tracee<Exec>) -> Tracee<Running> {
+        tracee.hide_vdso();
+        self.call = None;
+        self.deferred.clear();
+        self.clear_tid = 0;
+        self.sites = Rc::default();
+        self.handlers = 0;
+        self.leads_first = tracee.tid() == self.session.first.get();
+        let old = self.group();
+        old.leave(self.task);
+        self.group = self.session.new_group(self.task, Some(&old));
+        tracee.bind(self.group.cpu());
+        self.logs = true;
+        if let Some(image) = image::capture(&tracee, &self.session, self.task, &self.group) {
+            self.log(Event::Image(Box::new(image)));
+        }
+        self.go(tracee, At::Event)
+    }
+
+    pub(super) fn spawned(&mut self, tracee: Tracee<Spawned>) -> Tracee<Running> {
+        let flags = tracee.flags();
+        let group = self.group();
+        let shares = flags & libc::CLONE_VM as u64 != 0 || group.shares_memory();
+        let child = self.session.new_task();
+        let theirs = if shares {
+            group.join();
+            group.clone()
+        } else {
+            self.session.new_group(child, Some(&group))
+        };
+        let mut clear_tid = 0;
+        let wanted = (libc::CLONE_CHILD_CLEARTID | libc::CLONE_CHILD_SETTID) as u64;
+        if let Some(begun) = self.call.as_ref().filter(|_| flags & wanted != 0) {
+            let call = &begun.invocation;
+            clear_tid = if call.nr == libc::SYS_clone3 as u64 {
+                // The third word of struct clone_args.
+                tracee.read_u64(call.args[0] + 16).unwrap_or(0)
+            } else {
+                call.args[3]
+            };
+        }
+        let number = theirs.number();
+        let birth = Birth {
+            task: child,
+            group: theirs,
+            clear_tid,
+            handlers: self.handlers,
+            sites: if flags & libc::CLONE_VM as u64 != 0 {
+                self.sites.clone()
+            } else {
+                Rc::new(Sites::clone(&self.sites))
+            },
+            told: self.told(&tracee, flags),
+        };
+        self.session.bear(tracee.child(), birth);
+        self.log(Event::Spawned(event::Spawned {
+            child,
+            flags,
+            group: number,
+        }));
+        if flags & libc::CLONE_VFORK as u64 != 0 {
+            group.release(self.task);
+        }
+        tracee.resume()
+    }
+
+    /// Where the kernel has told this task of the one that it has made, if that one can see
+    /// it before the call returns.
+    fn told(&self, tracee: &Tracee<Spawned>, flags: u64) -> Vec<u64> {
+        let tells = (libc::CLONE_PIDFD | libc::CLONE_PARENT_SETTID) as u64;
+        let Some(begun) = self
+            .call
+            .as_ref()
+            .filter(|_| flags & libc::CLONE_VM as u64 != 0 && flags & tells != 0)
+        else {
+            return Vec::new();
+        };
+        let [first, _, third, ..] = begun.invocation.args;
+        if begun.invocation.nr != libc::SYS_clone3 as u64 {
+            return vec![third];
+        }
+        // The second and the fourth word of struct clone_args.
+        [
+            (libc::CLONE_PIDFD, first + 8),
+            (libc::CLONE_PARENT_SETTID, first + 24),
+        ]
+        .into_iter()
+        .filter(|&(flag, _)| flags & flag as u64 != 0)
+        .filter_map(|(_, word)| tracee.read_u64(word).ok())
+        .collect()
+    }
+
+    pub(super) fn ending(&mut self, tracee: Tracee<PreExit>) -> Tracee<Running> {
+        let leads = tracee.tid() == tracee.tgid();
+        if tracee
+            .registers()
+            .is_ok_and(|regs| !buffer::contains(regs.rip))
+        {
+            self.drain(&tracee);
+        }
+        let mut writes = Vec::new();
+        let group = self.group();
+        if self.clear_tid != 0 && group.is_shared() {
+            writes.push(Write {
+                address: self.clear_tid,
+                bytes: vec![0; 4],
+            });
+        }
+        if group.is_shared() {
+            robust::died(&tracee, &mut writes);
+        }
+        let status = tracee.status();
+        let ending = if libc::WIFEXITED(status) {
+            Ending::Exited(libc::WEXITSTATUS(status))
+        } else {
+            Ending::Killed(libc::WTERMSIG(status))
+        };
+        self.log(Event::Exit(event::Exit { ending, writes }));
+        self.ended = Some(ending);
+        if leads {
+            // It is reported when its threads have ended, which need the turn.
+            group.release(self.task);
+        }
+        tracee.resume()
+    }
+
+    pub(super) fn end(&mut self, ending: Ending) -> ControlFlow<(), Next> {
+        if self.ended.is_none() {
+            self.log(Event::Exit(event::Exit {
+                ending,
+                writes: Vec::new(),
+            }));
+        }
+        self.group().leave(self.task);
+        self.session.output.release(self.task);
+        if self.leads_first && ending != Ending::Superseded {
+            if self.task != Task(0) || self.ended.is_some_and(|ended| ended != ending) {
+                self.log(Event::Ended(ending));
+            }
+            self.session.end(ending);
+        }
+        ControlFlow::Break(())
+    }
+}

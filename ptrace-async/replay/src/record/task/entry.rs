@@ -1,0 +1,261 @@
+//! What is done where a task comes to a syscall.
+
+use ptrace_async::event::Tid;
+use ptrace_async::memory::Memory;
+use ptrace_async::runtime::{Prehook, Running, Tracee};
+use ptrace_async::syscall::{Invocation, effects};
+
+use super::exit::{descriptor, is_zeros};
+use super::{Begun, Next, Recorded, check};
+use crate::record::calls::{self, Plan};
+use crate::trace::event::{At, Call, Event, More, Return, Write};
+
+impl Recorded {
+    pub(super) async fn entry(&mut self, mut tracee: Tracee<Prehook>) -> Next {
+        let mut invocation = tracee.invocation();
+        if !self.logs {
+            // The process that is going to execute the program.
+            if invocation.nr == libc::SYS_execve as u64 {
+                let trap = Invocation {
+                    nr: libc::SYS_prctl as u64,
+                    args: [
+                        libc::PR_SET_TSC as u64,
+                        libc::PR_TSC_SIGSEGV as u64,
+                        0,
+                        0,
+                        0,
+                        0,
+                    ],
+                };
+                return match tracee.inject(trap).await {
+                    Ok((tracee, _)) => tracee.resume().into(),
+                    Err(stop) => Next::Stop(stop),
+                };
+            }
+            return tracee.resume().into();
+        }
+        let Ok(regs) = tracee.registers() else {
+            return tracee.resume().into();
+        };
+        self.drain(&tracee);
+        if let Some(info) = self.deferred.pop_front() {
+            // As if it had come right before the instruction.
+            let mut back = regs;
+            back.rip -= 2;
+            back.rax = regs.orig_rax;
+            back.orig_rax = u64::MAX;
+            let _ = tracee.set_registers(&back);
+            let _ = tracee.send_signal(info.si_signo);
+            self.sent_again.push(info);
+            return self.go(tracee, At::Call).into();
+        }
+        self.spins = 0;
+        self.log(Event::Call(Call {
+            nr: invocation.nr,
+            args: invocation.args,
+            ip: tracee.instruction_pointer(),
+            sp: tracee.stack_pointer(),
+            check: check(&regs),
+        }));
+        if tracee.is_foreign() {
+            let reason = "a call of another kind of program (32-bit)";
+            self.session.refuse("int80", reason);
+            return self
+                .answer(tracee, -i64::from(libc::ENOSYS), Vec::new())
+                .into();
+        }
+        let mut original = None;
+        match calls::plan(&invocation, &tracee) {
+            Plan::Perform => {}
+            Plan::Modify(other) => {
+                original = Some(invocation);
+                let _ = tracee.modify(other);
+                invocation = other;
+            }
+            Plan::Answer(value) => return self.answer(tracee, value, Vec::new()).into(),
+            Plan::ChooseProcessors => return self.choose(tracee).into(),
+            Plan::TellProcessors => return self.tell(tracee).into(),
+            Plan::Refuse(value, reason) => {
+                self.session.refuse(invocation.syscall().name(), reason);
+                return self.answer(tracee, value, Vec::new()).into();
+            }
+        }
+        if self.is_unseen_output(&tracee, &invocation) {
+            // Programs know this answer, and write what they have read instead.
+            let reason = "what it writes to the output is seen by nobody";
+            self.session.refuse(invocation.syscall().name(), reason);
+            let value = -i64::from(libc::EINVAL);
+            return self.answer(tracee, value, Vec::new()).into();
+        }
+        if original.is_none() {
+            let is_alone = self.handlers == 0 && !self.group().is_shared();
+            tracee = match self.sites.visit(tracee, &self.session, is_alone).await {
+                Ok((tracee, patched)) => {
+                    if let Some(patched) = patched {
+                        self.log(Event::Patched(patched));
+                    }
+                    tracee
+                }
+                Err(stop) => return Next::Stop(stop),
+            };
+        }
+        if let Some(reason) = unmappable(&tracee, &invocation) {
+            self.session.refuse("mmap", reason);
+            let value = -i64::from(libc::ENODEV);
+            return self.answer(tracee, value, Vec::new()).into();
+        }
+        // What calls of other threads write is there before it is recorded.
+        let is_quiet = !self.group().is_shared();
+        if self.session.digests && is_quiet && invocation.nr == libc::SYS_exit_group as u64 {
+            self.digest(&tracee);
+        }
+        self.announce_waiter(&tracee, &invocation);
+        let group = self.group();
+        if calls::may_wait(&invocation) {
+            group.release(self.task);
+        } else if group.is_due(self.task) {
+            group.release(self.task);
+            self.turn(&tracee).await;
+        }
+        if invocation.nr == libc::SYS_set_tid_address as u64 {
+            self.clear_tid = invocation.args[0];
+        }
+        self.call = Some(Begun {
+            before: effects::Before::capture(&invocation, &tracee),
+            stream: self.stream(&tracee, &invocation),
+            original,
+            invocation,
+        });
+        if self.call.as_ref().is_some_and(|call| call.stream.is_some()) {
+            let output = self.session.output.clone();
+            output.take(self.task, &tracee).await;
+        }
+        tracee.resume_to_exit().into()
+    }
+
+    /// Which of the recorder's streams a call writes to.
+    fn stream(&self, tracee: &Tracee<Prehook>, invocation: &Invocation) -> Option<u8> {
+        let writes = matches!(
+            invocation.nr.cast_signed(),
+            libc::SYS_write
+                | libc::SYS_writev
+                | libc::SYS_pwrite64
+                | libc::SYS_pwritev
+                | libc::SYS_pwritev2
+                | libc::SYS_sendto
+                | libc::SYS_sendmsg
+        );
+        if writes {
+            self.session.stdio.stream(tracee.tid(), invocation.args[0])
+        } else {
+            None
+        }
+    }
+
+    /// Whether a call writes to one of the recorder's streams what is in no memory.
+    fn is_unseen_output(&self, tracee: &Tracee<Prehook>, invocation: &Invocation) -> bool {
+        let to = match invocation.nr.cast_signed() {
+            libc::SYS_sendfile => 0,
+            libc::SYS_splice | libc::SYS_copy_file_range => 2,
+            libc::SYS_tee => 1,
+            _ => return false,
+        };
+        let stream = self.session.stdio.stream(tracee.tid(), invocation.args[to]);
+        stream.is_some()
+    }
+
+    /// Who is going to wait for a lock with priority inheritance has the kernel say so in
+    /// its word, at a time that no record tells. So it is said here, while nobody of the
+    /// group runs; the kernel finds it said.
+    fn announce_waiter(&self, tracee: &Tracee<Prehook>, call: &Invocation) {
+        const LOCK_PI2: i32 = 13;
+        let operation = (call.args[1] & 0x7f) as i32;
+        if call.nr != libc::SYS_futex as u64 || !matches!(operation, libc::FUTEX_LOCK_PI | LOCK_PI2)
+        {
+            return;
+        }
+        let Ok(word) = tracee.read_value::<u32>(call.args[0]) else {
+            return;
+        };
+        let owner = word & libc::FUTEX_TID_MASK;
+        if owner == 0 || owner == tracee.tid().cast_unsigned() || word & libc::FUTEX_WAITERS != 0 {
+            return;
+        }
+        let bytes = (word | libc::FUTEX_WAITERS).to_le_bytes().to_vec();
+        let address = call.args[0];
+        if tracee.write(address, &bytes).is_ok() {
+            self.log(Event::Written(vec![Write { address, bytes }]));
+        }
+    }
+
+    /// Returns from a call that is not performed.
+    fn answer(
+        &mut self,
+        tracee: Tracee<Prehook>,
+        value: i64,
+        writes: Vec<Write>,
+    ) -> Tracee<Running> {
+        self.log(Event::Return(Return {
+            value,
+            writes,
+            more: More::Nothing,
+        }));
+        if let Ok(mut regs) = tracee.registers() {
+            regs.orig_rax = u64::MAX;
+            regs.rax = value.cast_unsigned();
+            let _ = tracee.set_registers(&regs);
+        }
+        self.go(tracee, At::Event)
+    }
+
+    /// The task chooses where it runs: it is told that it does.
+    fn choose(&mut self, tracee: Tracee<Prehook>) -> Tracee<Running> {
+        let args = tracee.invocation().args;
+        let mut mask = vec![0; args[1].min(1024) as usize];
+        let value = if tracee.read_exact(args[2], &mut mask).is_err() {
+            -i64::from(libc::EFAULT)
+        } else {
+            self.session.choose(whose(&tracee), mask)
+        };
+        self.answer(tracee, value, Vec::new())
+    }
+
+    /// The task asks where it runs.
+    fn tell(&mut self, tracee: Tracee<Prehook>) -> Tracee<Running> {
+        let args = tracee.invocation().args;
+        let mask = self.session.chosen(whose(&tracee));
+        let length = mask.len() as u64;
+        if args[1] < length || !args[1].is_multiple_of(8) {
+            return self.answer(tracee, -i64::from(libc::EINVAL), Vec::new());
+        }
+        if tracee.write(args[2], &mask).is_err() {
+            return self.answer(tracee, -i64::from(libc::EFAULT), Vec::new());
+        }
+        let write = Write {
+            address: args[2],
+            bytes: mask,
+        };
+        self.answer(tracee, length.cast_signed(), vec![write])
+    }
+}
+
+/// Why memory of this kind cannot be recorded.
+fn unmappable(tracee: &Tracee<Prehook>, call: &Invocation) -> Option<&'static str> {
+    if call.nr != libc::SYS_mmap as u64 || call.args[3] as i32 & libc::MAP_ANONYMOUS != 0 {
+        return None;
+    }
+    let open = descriptor(tracee.tid(), call.args[4]);
+    let metadata = std::fs::metadata(&open).ok()?;
+    if metadata.is_file() || metadata.is_dir() || is_zeros(&open) {
+        return None;
+    }
+    Some("a device's memory changes by itself")
+}
+
+/// The task that a call about affinity means.
+fn whose(tracee: &Tracee<Prehook>) -> Tid {
+    match tracee.invocation().args[0] as Tid {
+        0 => tracee.tid(),
+        other => other,
+    }
+}

@@ -1,0 +1,182 @@
+//! What is recorded where a syscall returns.
+
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use ptrace_async::event::Tid;
+use ptrace_async::process::read_proc;
+use ptrace_async::runtime::{Posthook, Running, Tracee};
+use ptrace_async::syscall::{Invocation, effects, error_of};
+
+use super::{Recorded, keep};
+use crate::record::calls;
+use crate::trace::event::{At, Event, More, Return, State};
+
+impl Recorded {
+    pub(super) async fn exit(&mut self, tracee: Tracee<Posthook>) -> Tracee<Running> {
+        let Some(begun) = self.call.take() else {
+            return tracee.resume();
+        };
+        let output = begun.stream.filter(|_| tracee.value() > 0);
+        let output = output.map(|stream| More::Output {
+            stream,
+            number: self.session.outputs.replace(self.session.outputs.get() + 1),
+        });
+        // Whoever is next in line may be of this group, and has no turn meanwhile.
+        self.session.output.release(self.task);
+        self.turn(&tracee).await;
+        if tracee.has_news() {
+            return tracee.resume();
+        }
+        if let (Some(original), Ok(mut regs)) = (begun.original, tracee.registers()) {
+            let [a, b, c, d, e, f] = original.args;
+            (regs.rdi, regs.rsi, regs.rdx) = (a, b, c);
+            (regs.r10, regs.r8, regs.r9) = (d, e, f);
+            let _ = tracee.set_registers(&regs);
+        }
+        let mut value = tracee.value();
+        if value == -i64::from(libc::EINTR) && calls::gives_up(&begun.invocation) {
+            // A signal that nobody handles disturbs a task only because it is traced. The
+            // kernel makes this EINTR again if a handler runs, and else repeats the call.
+            const WITHOUT_HANDLER: i64 = -514;
+            if let Ok(mut regs) = tracee.registers() {
+                value = WITHOUT_HANDLER;
+                regs.rax = value.cast_unsigned();
+                let _ = tracee.set_registers(&regs);
+            }
+        }
+        let mut invocation = begun.invocation;
+        let restarts = (-516..=-512).contains(&value);
+        if invocation.nr == libc::SYS_restart_syscall as u64 {
+            // It has the effects of the call that it continues.
+            invocation = self.interrupted.unwrap_or(invocation);
+        }
+        self.interrupted = restarts.then_some(invocation);
+        let mut writes = Vec::new();
+        if let Ok(ranges) = effects::writes_since(&begun.before, &invocation, value, &tracee) {
+            for range in ranges {
+                keep(&tracee, range.start, range.len, &mut writes);
+            }
+        }
+        if value > 0 || invocation.nr == libc::SYS_ftruncate as u64 && value == 0 {
+            self.note_change(tracee.tid(), &invocation, value.cast_unsigned());
+        }
+        let more = match output {
+            Some(output) => output,
+            None => self.more(&tracee, &invocation, value),
+        };
+        self.log(Event::Return(Return {
+            value,
+            writes,
+            more,
+        }));
+        // A mapping may have made it one of others, who take turns.
+        self.turn(&tracee).await;
+        self.go(tracee, At::Event)
+    }
+
+    /// What a call did beyond a result and memory.
+    fn more(&mut self, tracee: &Tracee<Posthook>, invocation: &Invocation, value: i64) -> More {
+        let failed = error_of(value).is_some();
+        match invocation.nr.cast_signed() {
+            libc::SYS_rt_sigreturn => {
+                self.handlers = self.handlers.saturating_sub(1);
+                let (Ok(regs), Ok(extended)) = (tracee.registers(), tracee.extended_state()) else {
+                    return More::Nothing;
+                };
+                More::State(Box::new(State {
+                    registers: (&regs).into(),
+                    extended,
+                }))
+            }
+            libc::SYS_mmap if !failed => {
+                self.sites.forget(value.cast_unsigned(), invocation.args[1]);
+                self.mapped(tracee.tid(), invocation)
+            }
+            libc::SYS_munmap | libc::SYS_mremap if !failed => {
+                self.sites.forget(invocation.args[0], invocation.args[1]);
+                More::Nothing
+            }
+            libc::SYS_dup
+            | libc::SYS_dup2
+            | libc::SYS_dup3
+            | libc::SYS_fcntl
+            | libc::SYS_openat => {
+                self.sites.note_descriptor(tracee, &self.session, value);
+                More::Nothing
+            }
+            _ => More::Nothing,
+        }
+    }
+
+    /// A call may have changed a file that is mapped somewhere.
+    fn note_change(&self, tid: Tid, call: &Invocation, written: u64) {
+        let (fd, offset, length) = match call.nr.cast_signed() {
+            libc::SYS_write | libc::SYS_writev => (call.args[0], None, written),
+            libc::SYS_pwrite64 | libc::SYS_pwritev => (call.args[0], Some(call.args[3]), written),
+            libc::SYS_pwritev2 if call.args[3] == u64::MAX => (call.args[0], None, written),
+            libc::SYS_pwritev2 => (call.args[0], Some(call.args[3]), written),
+            // Some of these say where they write by a pointer.
+            libc::SYS_ftruncate | libc::SYS_fallocate | libc::SYS_sendfile => {
+                (call.args[0], Some(0), u64::MAX)
+            }
+            libc::SYS_copy_file_range | libc::SYS_splice => (call.args[2], Some(0), u64::MAX),
+            _ => return,
+        };
+        let open = descriptor(tid, fd);
+        if !self.session.is_shared(&open) {
+            return;
+        }
+        let offset = offset.unwrap_or_else(|| {
+            // The position is behind what was written.
+            let text = read_proc(format!("/proc/{tid}/fdinfo/{}", fd as i32)).unwrap_or_default();
+            let text = String::from_utf8_lossy(&text);
+            let position = text.lines().find_map(|line| line.strip_prefix("pos:"));
+            let position = position.and_then(|position| position.trim().parse::<u64>().ok());
+            position.unwrap_or(0).saturating_sub(written)
+        });
+        self.session.file_changed(self.task, &open, offset, length);
+    }
+
+    /// A mapping was made.
+    fn mapped(&mut self, tid: Tid, call: &Invocation) -> More {
+        let flags = call.args[3] as i32;
+        let shared = flags & libc::MAP_SHARED != 0;
+        let open = descriptor(tid, call.args[4]);
+        if flags & libc::MAP_ANONYMOUS != 0 || is_zeros(&open) {
+            if shared {
+                self.group().note_shared_memory();
+            }
+            return More::Nothing;
+        }
+        let path = std::fs::read_link(&open)
+            .map(|path| path.into_os_string().into_encoded_bytes())
+            .unwrap_or_default();
+        let Some((file, is_of_the_system)) = self.session.file(self.task, &open, &path, shared)
+        else {
+            return More::Nothing;
+        };
+        if shared && !is_of_the_system {
+            let group = self.group();
+            group.note_shared_memory();
+            if let Some(other) = self.session.sharer(file, &group) {
+                self.log(Event::Joined(other.number()));
+                group.merge(&other, self.task);
+            }
+        }
+        let shared = shared && !is_of_the_system;
+        More::Mapped { file, shared }
+    }
+}
+
+/// A path that leads to what a descriptor of a task refers to.
+pub(super) fn descriptor(tid: Tid, fd: u64) -> PathBuf {
+    PathBuf::from(format!("/proc/{tid}/fd/{}", fd as i32))
+}
+
+/// Whether it is `/dev/zero`, whose mappings have no file.
+pub(super) fn is_zeros(open: &Path) -> bool {
+    std::fs::metadata(open).is_ok_and(|metadata| {
+        metadata.file_type().is_char_device() && metadata.rdev() == libc::makedev(1, 5)
+    })
+}

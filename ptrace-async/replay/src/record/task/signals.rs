@@ -1,0 +1,204 @@
+//! Signals, and instructions that are trapped by one.
+
+use ptrace_async::event::Tid;
+use ptrace_async::memory::Memory;
+use ptrace_async::process::read_proc;
+use ptrace_async::runtime::{Running, Signal, Stop, Stopped, Tracee};
+
+use super::{Next, Recorded};
+use crate::trace::event::{self, At, Event, Instruction, InstructionKind, Registers, State, Write};
+use crate::{buffer, os};
+
+impl Recorded {
+    pub(super) async fn signal(&mut self, tracee: Tracee<Signal>) -> Next {
+        self.turn(&tracee).await;
+        let (Ok(mut info), Ok(regs)) = (tracee.info(), tracee.registers()) else {
+            return tracee.resume().into();
+        };
+        let signal = tracee.signal();
+        if !self.logs {
+            return tracee.deliver().into();
+        }
+        let is_in_stub = buffer::contains(regs.rip);
+        if signal == libc::SIGSEGV
+            && info.si_code == libc::SI_KERNEL
+            && let Some(kind) = instruction(&tracee, regs.rip)
+        {
+            self.drain(&tracee);
+            return self.answered(tracee, kind, regs).into();
+        }
+        let faults = [
+            libc::SIGSEGV,
+            libc::SIGBUS,
+            libc::SIGFPE,
+            libc::SIGILL,
+            libc::SIGTRAP,
+        ];
+        let mut at = None;
+        if info.si_code > 0 && faults.contains(&signal) {
+            at = Some(At::Fault);
+        } else {
+            let again = self
+                .sent_again
+                .iter()
+                .position(|sent| sent.si_signo == signal && is_from_us(&info));
+            if let Some(again) = again {
+                info = self.sent_again.remove(again);
+                let _ = tracee.set_info(&info);
+            }
+            if let Some((event, registers)) = &self.at_event
+                && is_same_place(registers, &Registers::from(&regs))
+            {
+                at = Some(*event);
+            }
+        }
+        if !is_handled(tracee.tid(), signal) {
+            return tracee.deliver().into();
+        }
+        let Some(at) = at else {
+            if is_in_stub {
+                self.leave_stub(&tracee, regs);
+            }
+            self.deferred.push_back(info);
+            return tracee.resume().into();
+        };
+        self.drain(&tracee);
+        let ip = regs.rip;
+        match tracee.deliver_and_step().stop().await {
+            Stop::Signal(tracee) if tracee.signal() == libc::SIGTRAP => {
+                self.handler(&tracee, signal, at, ip);
+                self.go(tracee, At::Event).into()
+            }
+            stop => Next::Stop(stop),
+        }
+    }
+
+    /// A call that the stub performs was interrupted: it is left to the program, which stops
+    /// for it, and gets its signal there.
+    fn leave_stub(&self, tracee: &Tracee<Signal>, mut regs: libc::user_regs_struct) {
+        let interrupted = (-516..=-512).contains(&regs.rax.cast_signed());
+        if let Some(stub) = self.session.stub()
+            && regs.rip == stub.after
+            && interrupted
+        {
+            regs.rip = stub.leave;
+            regs.rax = regs.orig_rax;
+            regs.orig_rax = u64::MAX;
+            let _ = tracee.set_registers(&regs);
+        }
+    }
+
+    /// A handler is about to begin.
+    fn handler(&mut self, tracee: &Tracee<Signal>, signal: i32, at: At, ip: u64) {
+        let (Ok(regs), Ok(extended)) = (tracee.registers(), tracee.extended_state()) else {
+            return;
+        };
+        let mut bytes = vec![0; frame_length(tracee, regs.rsp)];
+        let got = tracee.read(regs.rsp, &mut bytes);
+        bytes.truncate(got);
+        self.handlers += 1;
+        self.log(Event::Signal(Box::new(event::Signal {
+            signal,
+            at,
+            ip,
+            state: State {
+                registers: (&regs).into(),
+                extended,
+            },
+            frame: Write {
+                address: regs.rsp,
+                bytes,
+            },
+        })));
+    }
+
+    /// Answers an instruction that was trapped.
+    fn answered(
+        &mut self,
+        tracee: Tracee<Signal>,
+        kind: InstructionKind,
+        mut regs: libc::user_regs_struct,
+    ) -> Tracee<Running> {
+        let value = os::time_stamp();
+        let instruction = Instruction {
+            kind,
+            ip: regs.rip,
+            value,
+            aux: 0,
+        };
+        self.log(Event::Instruction(instruction));
+        apply(&instruction, &mut regs);
+        let _ = tracee.set_registers(&regs);
+        self.go(tracee, At::Event)
+    }
+}
+
+/// Puts the answer where the program expects it.
+pub(crate) fn apply(instruction: &Instruction, regs: &mut libc::user_regs_struct) {
+    regs.rax = instruction.value & 0xffff_ffff;
+    regs.rdx = instruction.value >> 32;
+    if instruction.kind == InstructionKind::Rdtscp {
+        regs.rcx = u64::from(instruction.aux);
+    }
+    regs.rip += instruction.kind.length();
+}
+
+/// The trapped instruction at an address.
+pub(crate) fn instruction<S: Stopped>(tracee: &Tracee<S>, ip: u64) -> Option<InstructionKind> {
+    let mut bytes = [0; 3];
+    let got = tracee.read(ip, &mut bytes);
+    InstructionKind::of(&bytes[..got])
+}
+
+/// Whether the registers say that nothing has run. A handler or a restart may have
+/// changed the result of a call.
+pub(super) fn is_same_place(one: &Registers, other: &Registers) -> bool {
+    one.0
+        .iter()
+        .zip(&other.0)
+        .enumerate()
+        .all(|(index, (a, b))| a == b || Registers::NAMES[index] == "orig_rax")
+}
+
+fn is_from_us(info: &libc::siginfo_t) -> bool {
+    info.si_code == libc::SI_TKILL && os::sender(info) == std::process::id() as Tid
+}
+
+/// Whether a process has a handler for a signal (`SigCgt` of proc(5)).
+fn is_handled(tid: Tid, signal: i32) -> bool {
+    let Ok(text) = read_proc(format!("/proc/{tid}/status")) else {
+        return false;
+    };
+    let text = String::from_utf8_lossy(&text);
+    let caught = text
+        .lines()
+        .find_map(|line| line.strip_prefix("SigCgt:"))
+        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    caught.is_some_and(|mask| mask >> (signal - 1) & 1 != 0)
+}
+
+/// The length of the frame that the kernel has made for a handler, from the stack
+/// pointer (`struct rt_sigframe` and what lies behind it, in
+/// arch/x86/kernel/signal_64.c).
+fn frame_length<S: Stopped>(tracee: &Tracee<S>, sp: u64) -> usize {
+    // The return address, ucontext, siginfo.
+    const FIXED: u64 = 8 + 304 + 128;
+    /// Where the ucontext points to the floating-point state.
+    const STATE: u64 = 8 + 40 + 23 * 8;
+    /// `struct _fpx_sw_bytes` in it: its magic number, and the whole length.
+    const SOFTWARE: u64 = 464;
+    const MAGIC: u32 = 0x4650_5853;
+    let mut end = sp + FIXED;
+    if let Ok(state) = tracee.read_u64(sp + STATE)
+        && state != 0
+    {
+        let word = |address| tracee.read_value::<u32>(address).unwrap_or(0);
+        let length = if word(state + SOFTWARE) == MAGIC {
+            u64::from(word(state + SOFTWARE + 4))
+        } else {
+            512
+        };
+        end = end.max(state.saturating_add(length.min(64 << 10)));
+    }
+    (end - sp).min(128 << 10) as usize
+}
