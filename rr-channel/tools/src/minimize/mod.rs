@@ -25,7 +25,7 @@ mod run;
 mod search;
 mod words;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::Path;
 
@@ -35,7 +35,7 @@ use serde::{Deserialize, Serialize};
 
 use self::change::{Change, Differences, compare};
 use self::compose::{Candidate, Chosen, Composer};
-use self::run::{Numbers, Run};
+use self::run::{Key, Numbers, Run};
 use self::search::Tries;
 pub use self::words::Decision;
 
@@ -130,14 +130,15 @@ pub fn minimize(
     let mut tries = Tries::new(options.tries, |set: &[usize]| {
         bench.replay(&set.iter().map(|change| (*change, 0)).collect())
     });
-    let groups = tries.reduce(grouped(&differences, &passing))?;
-    let needed = groups.concat();
-    let minimum = if tries.are_all_needed(&needed)? {
-        needed
-    } else {
-        let singles = needed.into_iter().map(|change| vec![change]);
-        tries.reduce(singles.collect())?.concat()
-    };
+    let mut minimum = all;
+    for grouped in [by_thread, by_sender, one_by_one] {
+        let groups = grouped(&differences, &minimum);
+        minimum = tries.reduce(groups)?.concat();
+        if tries.are_all_needed(&minimum)? {
+            break;
+        }
+    }
+    let is_over = tries.is_over();
     let mut left = tries.left;
     let mut chosen: Chosen = minimum.iter().map(|change| (*change, 0)).collect();
     if chosen.len() <= NARROWED {
@@ -161,7 +162,7 @@ pub fn minimize(
         decisions: words::decisions(&composer, &chosen),
         changes: chosen.len(),
         tries: options.tries - left,
-        complete: left > 0,
+        complete: left > 0 && !is_over,
         confirmed,
     })
 }
@@ -224,21 +225,41 @@ fn write(candidate: &Candidate, passing: &Run, dir: &Path) -> anyhow::Result<()>
         .with_context(|| format!("writing {}", dir.display()))
 }
 
-/// Changes that are likely to be needed together, or not at all.
-fn grouped(differences: &Differences, passing: &Run) -> Vec<Vec<usize>> {
-    let mut groups: HashMap<(bool, usize), Vec<usize>> = HashMap::new();
-    for (at, change) in differences.changes.iter().enumerate() {
-        let group = match change {
-            Change::Message { from, .. } => (false, from.0),
-            Change::Told { thread, .. } => (false, *thread),
-            Change::Turn { object, .. } => (true, *object),
-        };
-        groups.entry(group).or_default().push(at);
+/// Some of the changes, in groups that are likely to be needed together, or not at all.
+fn groups<T: Ord>(changes: &[usize], of: impl Fn(usize) -> T) -> Vec<Vec<usize>> {
+    let mut groups: BTreeMap<T, Vec<usize>> = BTreeMap::new();
+    for &change in changes {
+        groups.entry(of(change)).or_default().push(change);
     }
-    debug_assert!(groups.len() <= passing.threads.len() + differences.objects.len());
-    let mut groups: Vec<_> = groups.into_iter().collect();
-    groups.sort();
-    groups.into_iter().map(|(_, group)| group).collect()
+    groups.into_values().collect()
+}
+
+/// By the thread that is told something else, or the object with other turns.
+fn by_thread(differences: &Differences, changes: &[usize]) -> Vec<Vec<usize>> {
+    groups(changes, |change| match &differences.changes[change] {
+        Change::Message { from, .. } => (false, from.0),
+        Change::Told { thread, .. } => (false, *thread),
+        Change::Turn { object, .. } => (true, *object),
+    })
+}
+
+/// By who has sent the message, or whose turn it is: a sender's messages keep their order,
+/// so that they often move together.
+fn by_sender(differences: &Differences, changes: &[usize]) -> Vec<Vec<usize>> {
+    groups(changes, |change| match &differences.changes[change] {
+        Change::Message {
+            key: Key::Message(sender, _),
+            to,
+            ..
+        } => (0, sender.0 as usize, to.0),
+        Change::Message { from, to, .. } => (1, from.0, to.0),
+        Change::Told { thread, .. } => (2, *thread, change),
+        Change::Turn { object, element } => (3, *object, element.thread),
+    })
+}
+
+fn one_by_one(_: &Differences, changes: &[usize]) -> Vec<Vec<usize>> {
+    changes.iter().map(|change| vec![*change]).collect()
 }
 
 /// Takes a change back as far as the test still fails: what is left is the one decision

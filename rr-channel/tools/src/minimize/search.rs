@@ -7,13 +7,19 @@ use super::Verdict;
 
 /// How many changes are left out to see whether all are needed.
 const SAMPLES: usize = 8;
+/// How many sets may contradict themselves, for each that may be tried: to find that out
+/// costs no replay, but it is not free.
+const CONTRADICTIONS: u32 = 20;
 
 /// Tries sets of changes, and knows which it has tried.
 pub(super) struct Tries<F> {
     test: F,
-    known: HashMap<Vec<usize>, Verdict>,
+    /// What is known of sets; `None` if they contradict themselves.
+    known: HashMap<Vec<usize>, Option<Verdict>>,
     /// How many more may be tried.
     pub(super) left: u32,
+    /// How many more may contradict themselves.
+    contradictions: u32,
 }
 
 impl<F: FnMut(&[usize]) -> anyhow::Result<Option<Verdict>>> Tries<F> {
@@ -24,32 +30,42 @@ impl<F: FnMut(&[usize]) -> anyhow::Result<Option<Verdict>>> Tries<F> {
             test,
             known: HashMap::new(),
             left: most,
+            contradictions: most.saturating_mul(CONTRADICTIONS),
         }
     }
 
-    /// What comes of `set`; nothing is known if there are no tries left.
-    pub(super) fn verdict(&mut self, set: &[usize]) -> anyhow::Result<Verdict> {
+    /// Whether there are no tries left.
+    pub(super) const fn is_over(&self) -> bool {
+        self.left == 0 || self.contradictions == 0
+    }
+
+    /// What comes of `set`: `None` if it contradicts itself; nothing is known if there are
+    /// no tries left.
+    pub(super) fn verdict(&mut self, set: &[usize]) -> anyhow::Result<Option<Verdict>> {
         let mut set = set.to_vec();
         set.sort_unstable();
         if let Some(verdict) = self.known.get(&set) {
             return Ok(*verdict);
         }
-        if self.left == 0 {
-            return Ok(Verdict::Unresolved);
+        if self.is_over() {
+            return Ok(Some(Verdict::Unresolved));
         }
-        let verdict = match (self.test)(&set)? {
-            Some(verdict) => {
-                self.left -= 1;
-                verdict
-            }
-            None => Verdict::Unresolved,
-        };
+        let verdict = (self.test)(&set)?;
+        match verdict {
+            Some(_) => self.left -= 1,
+            None => self.contradictions -= 1,
+        }
         self.known.insert(set, verdict);
         Ok(verdict)
     }
 
+    fn fails(&mut self, set: &[usize]) -> anyhow::Result<bool> {
+        Ok(self.verdict(set)? == Some(Verdict::Fails))
+    }
+
     /// Whether it looks as if none of many changes, which together fail, could be left out:
-    /// a thread that gets nothing is one decision, and hundreds of changes. Asked of some.
+    /// a thread that gets nothing is one decision, and hundreds of changes. Asked of some;
+    /// a set that contradicts itself says nothing of the one that was left out.
     ///
     /// # Errors
     /// Those of the test.
@@ -60,7 +76,7 @@ impl<F: FnMut(&[usize]) -> anyhow::Result<Option<Verdict>>> Tries<F> {
         for sample in 0..SAMPLES {
             let mut rest = set.to_vec();
             rest.remove(sample * (set.len() - 1) / (SAMPLES - 1));
-            if self.verdict(&rest)? == Verdict::Fails {
+            if matches!(self.verdict(&rest)?, None | Some(Verdict::Fails)) {
                 return Ok(false);
             }
         }
@@ -80,7 +96,7 @@ impl<F: FnMut(&[usize]) -> anyhow::Result<Option<Verdict>>> Tries<F> {
             let chunks: Vec<Vec<Vec<usize>>> = groups.chunks(size).map(<[_]>::to_vec).collect();
             let mut next = None;
             for chunk in &chunks {
-                if self.verdict(&chunk.concat())? == Verdict::Fails {
+                if self.fails(&chunk.concat())? {
                     next = Some((chunk.clone(), 2));
                     break;
                 }
@@ -93,7 +109,7 @@ impl<F: FnMut(&[usize]) -> anyhow::Result<Option<Verdict>>> Tries<F> {
                         .filter(|(at, _)| *at != skipped)
                         .flat_map(|(_, chunk)| chunk.clone())
                         .collect();
-                    if self.verdict(&rest.concat())? == Verdict::Fails {
+                    if self.fails(&rest.concat())? {
                         next = Some((rest, (chunks.len() - 1).max(2)));
                         break;
                     }
@@ -101,7 +117,7 @@ impl<F: FnMut(&[usize]) -> anyhow::Result<Option<Verdict>>> Tries<F> {
             }
             match next {
                 Some(fewer) => (groups, parts) = fewer,
-                None if size == 1 || self.left == 0 => break,
+                None if size == 1 || self.is_over() => break,
                 None => parts = (parts * 2).min(groups.len()),
             }
         }
@@ -197,8 +213,26 @@ mod tests {
             Ok(Some(Verdict::Passes))
         });
         for set in [[1, 2], [2, 1]] {
-            assert_eq!(tries.verdict(&set).unwrap(), Verdict::Passes);
+            assert_eq!(tries.verdict(&set).unwrap(), Some(Verdict::Passes));
         }
         assert_eq!(count, 1);
+    }
+
+    #[test]
+    fn changes_that_hold_together_are_not_all_needed_for_that() {
+        // A block of twenty that moves as a whole, and the one that counts.
+        let mut tries = Tries::new(100, |set: &[usize]| {
+            let moved = set.iter().filter(|n| **n < 20).count();
+            Ok(
+                (moved == 0 || moved == 20).then_some(match set.contains(&25) {
+                    true => Verdict::Fails,
+                    false => Verdict::Passes,
+                }),
+            )
+        });
+        let all: Vec<usize> = (0..26).collect();
+        assert!(!tries.are_all_needed(&all).unwrap());
+        let single = all.into_iter().map(|n| vec![n]).collect();
+        assert_eq!(tries.reduce(single).unwrap(), [[25]]);
     }
 }
