@@ -244,12 +244,15 @@ impl Sites {
         }
     }
 
-    /// A descriptor may be the recorder's output from now on.
+    /// A descriptor may be the recorder's output from now on. Unless the task `is_alone` in
+    /// its memory, another one may have another descriptor of this number (a child of vfork),
+    /// and what is seen of one stays seen.
     pub(super) fn note_descriptor<S: Stopped>(
         &self,
         tracee: &Tracee<S>,
         session: &Session,
         fd: i64,
+        is_alone: bool,
     ) {
         if !self.mapped.get() || !(0..64).contains(&fd) {
             return;
@@ -259,7 +262,8 @@ impl Sites {
             .stream(tracee.tid(), fd.cast_unsigned())
             .is_some();
         if let Ok(shown) = tracee.read_u64(buffer::shown()) {
-            let shown = shown & !(1 << fd) | u64::from(is_shown) << fd;
+            let kept = if is_alone { shown & !(1 << fd) } else { shown };
+            let shown = kept | u64::from(is_shown) << fd;
             let _ = tracee.write(buffer::shown(), &shown.to_le_bytes());
         }
     }

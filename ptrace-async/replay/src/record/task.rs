@@ -165,10 +165,11 @@ impl Recorded {
     /// not in the stub.
     fn drain<S: Stopped>(&self, tracee: &Tracee<S>) {
         if let Some(buffered) = self.sites.drain(tracee) {
+            let is_alone = !self.group().is_shared();
             for entry in buffer::entries(&buffered.0) {
                 if entry.number == Some(libc::SYS_openat as u64) {
                     self.sites
-                        .note_descriptor(tracee, &self.session, entry.result);
+                        .note_descriptor(tracee, &self.session, entry.result, is_alone);
                 }
             }
             self.log(Event::Buffered(buffered));

@@ -102,7 +102,9 @@ impl Recorded {
             | libc::SYS_dup3
             | libc::SYS_fcntl
             | libc::SYS_openat => {
-                self.sites.note_descriptor(tracee, &self.session, value);
+                let is_alone = !self.group().is_shared();
+                self.sites
+                    .note_descriptor(tracee, &self.session, value, is_alone);
                 More::Nothing
             }
             _ => More::Nothing,
