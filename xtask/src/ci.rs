@@ -14,6 +14,7 @@ use crate::cargo;
 use crate::corpus;
 use crate::deps;
 use crate::differential;
+use crate::kills;
 use crate::syscall_table;
 use crate::totals::Totals;
 
@@ -92,6 +93,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
     step("corpus", &mut || {
         Ok(corpus::run_briefly()? == ExitCode::SUCCESS)
+    })?;
+
+    step("kills", &mut || {
+        Ok(kills::run_briefly()? == ExitCode::SUCCESS)
     })?;
 
     if !failed.is_empty() {

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::{ci, corpus, deps, differential, fidelity, syscall_table, tantivy, workloads};
+use crate::{ci, corpus, deps, differential, fidelity, kills, syscall_table, tantivy, workloads};
 
 /// Development tasks of the workspace.
 #[derive(Debug, Parser)]
@@ -26,6 +26,8 @@ enum Task {
     Differential(Box<differential::Args>),
     /// Replay the programs of rr-channel's tests many times.
     Fidelity(fidelity::Args),
+    /// Kill recordings at random moments, and replay what is left.
+    Kills(kills::Args),
     /// Compare the syscall table with the kernel's own list.
     SyscallTable,
     /// Record and replay a flaky test of a published crate.
@@ -47,6 +49,7 @@ pub fn run() -> anyhow::Result<ExitCode> {
         Task::Deps => deps::run(),
         Task::Differential(args) => differential::run(&args),
         Task::Fidelity(args) => fidelity::run(&args),
+        Task::Kills(args) => kills::run(&args),
         Task::Tantivy(args) => tantivy::run(&args),
         Task::Workloads(args) => workloads::run(&args),
         Task::SyscallTable => {

@@ -11,6 +11,7 @@ mod corpus;
 mod deps;
 mod differential;
 mod fidelity;
+mod kills;
 mod load;
 mod pcache;
 pub mod syscall_table;

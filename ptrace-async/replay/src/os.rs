@@ -46,9 +46,10 @@ pub(crate) fn die_by(signal: i32) -> ! {
     }
 }
 
-/// Leaves the terminal's signals to the program: those that it is to have as they were.
-pub(crate) fn ignore_terminal_signals() -> Vec<i32> {
-    [libc::SIGINT, libc::SIGQUIT]
+/// Leaves the terminal's signals to the program, and lets writing too much be an error:
+/// those that the program is to have as they were.
+pub(crate) fn ignore_signals() -> Vec<i32> {
+    [libc::SIGINT, libc::SIGQUIT, libc::SIGXFSZ]
         .into_iter()
         .filter(|&signal| {
             // SAFETY: no handler is installed.

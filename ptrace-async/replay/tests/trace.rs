@@ -80,6 +80,44 @@ fn of_a_trace_that_is_cut_all_whole_blocks_are_read() {
     }
 }
 
+#[test]
+fn a_trace_without_its_end_is_told_from_a_whole_one() {
+    let records = some(100);
+    let (_home, directory) = written(&records, 10);
+    let bytes = std::fs::read(directory.events()).unwrap();
+    // The last block is the mark of the end, of a head and an empty frame.
+    let last = bytes.windows(4).rposition(|word| word == b"RPB1").unwrap();
+    std::fs::write(directory.events(), &bytes[..last]).unwrap();
+    let mut reader = Reader::open(&directory).unwrap();
+    assert_eq!(reader.by_ref().map(Result::unwrap).count(), 100);
+    assert_eq!(reader.tail(), Some(Tail::Open));
+    let mut more = bytes.clone();
+    more.extend_from_slice(&bytes[..last]);
+    std::fs::write(directory.events(), &more).unwrap();
+    assert!(
+        Reader::open(&directory)
+            .unwrap()
+            .any(|record| record.is_err())
+    );
+}
+
+#[test]
+fn a_full_disk_ends_the_records_and_nothing_else() {
+    let home = tempfile::tempdir().unwrap();
+    let directory = Directory::create(home.path().join("t"), &header()).unwrap();
+    std::fs::remove_file(directory.events()).unwrap();
+    std::os::unix::fs::symlink("/dev/full", directory.events()).unwrap();
+    let mut writer = Writer::create(&directory, || ()).unwrap();
+    let record = &some(1)[0];
+    while writer.failure().is_none() {
+        writer.append(record);
+        writer.flush();
+    }
+    writer.append(record);
+    let error = writer.finish().unwrap_err().to_string();
+    assert!(error.contains("No space left"), "{error}");
+}
+
 proptest! {
     #[test]
     fn nonsense_is_an_error_and_no_panic(
@@ -95,16 +133,18 @@ proptest! {
         bytes[at] = with;
         bytes.extend_from_slice(&noise);
         std::fs::write(directory.events(), &bytes).unwrap();
-        let mut read = 0;
-        for record in Reader::open(&directory).unwrap() {
+        let mut reader = Reader::open(&directory).unwrap();
+        let (mut read, mut damaged) = (0, false);
+        for record in reader.by_ref() {
             match record {
                 Ok(record) => {
                     prop_assert!(record == records[read]);
                     read += 1;
                 }
-                Err(_) => break,
+                Err(_) => damaged = true,
             }
         }
-        prop_assert!(!changed || read < records.len());
+        let is_whole = read == records.len() && !damaged && reader.tail() == Some(Tail::Whole);
+        prop_assert_eq!(is_whole, !changed && noise.is_empty());
     }
 }

@@ -181,7 +181,7 @@ fn open(directory: &Path) -> anyhow::Result<()> {
 }
 
 /// Builds `reprise` as the tests build it, which is quick, and returns the program's path.
-fn build_reprise() -> anyhow::Result<PathBuf> {
+pub(crate) fn build_reprise() -> anyhow::Result<PathBuf> {
     let output = crate::cargo::command()
         .args(["build", "--package", "reprise"])
         .args(["--message-format", "json-render-diagnostics"])

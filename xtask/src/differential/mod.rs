@@ -17,7 +17,7 @@ mod case;
 mod check;
 mod conclude;
 mod corpus;
-mod dice;
+pub(crate) mod dice;
 mod edit;
 mod execute;
 mod generate;

@@ -51,8 +51,11 @@ pub(super) fn dump(args: &Args) -> anyhow::Result<ExitCode> {
             writeln!(out, "{number:>8} {:>4} {}", record.task.0, line(&record))?;
         }
     }
-    if let Some(Tail::Cut(bytes)) = reader.tail() {
-        writeln!(out, "(cut short: {bytes} bytes of a block follow)")?;
+    match reader.tail() {
+        _ if args.json => {}
+        Some(Tail::Cut(bytes)) => writeln!(out, "(cut short: {bytes} bytes of a block follow)")?,
+        Some(Tail::Open) => writeln!(out, "(cut short)")?,
+        Some(Tail::Whole) | None => {}
     }
     out.flush()?;
     Ok(ExitCode::SUCCESS)

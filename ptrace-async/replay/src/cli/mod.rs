@@ -48,6 +48,10 @@ struct RecordArgs {
     /// themselves, `stops` stops the process for each.
     #[arg(long, value_name = "HOW", default_value = "auto")]
     interception: Interception,
+    /// What becomes of the command when the trace cannot be written any more: `go-on` lets
+    /// it run to its end, unrecorded, `stop` kills it and all that it has started.
+    #[arg(long, value_name = "WHAT", default_value = "go-on")]
+    disk_full: DiskFull,
     /// Say nothing at the end.
     #[arg(short, long)]
     quiet: bool,
@@ -63,6 +67,15 @@ enum Interception {
     Auto,
     /// By stops.
     Stops,
+}
+
+/// What becomes of the command when the trace cannot be written any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum DiskFull {
+    /// It goes on, unrecorded.
+    GoOn,
+    /// It is killed.
+    Stop,
 }
 
 /// Options of `reprise replay`.
@@ -91,6 +104,8 @@ struct RmArgs {
 const FAILED: u8 = 125;
 /// A replay that went another way.
 const DIVERGED: u8 = 124;
+/// A replay that came to where its recording was cut short.
+const CUT_SHORT: u8 = 123;
 
 /// Runs the command line.
 #[must_use]

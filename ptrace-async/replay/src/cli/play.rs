@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::{Context, bail};
 use ptrace_async::runtime::Program;
 
-use super::{DIVERGED, FAILED, Interception, RecordArgs, ReplayArgs, places};
+use super::{CUT_SHORT, DIVERGED, DiskFull, FAILED, Interception, RecordArgs, ReplayArgs, places};
 use crate::machine::Machine;
 use crate::trace::event::Ending;
 use crate::trace::{Directory, FORMAT, Header, Tail};
@@ -35,17 +35,19 @@ pub(super) fn record(args: &RecordArgs) -> anyhow::Result<ExitCode> {
         machine: Machine::here(),
         digests: args.digests,
     };
+    program.default_signals.extend(os::ignore_signals());
     let directory = Directory::create(&path, &header)?;
     if places::note(&path).is_err() {
         // Whoever names the trace finds it all the same.
         eprintln!("reprise: this trace is not noted as the latest one");
     }
-    program
-        .default_signals
-        .extend(os::ignore_terminal_signals());
     let options = record::Options {
         digests: args.digests,
         stops: args.interception == Interception::Stops,
+        on_loss: match args.disk_full {
+            DiskFull::GoOn => record::OnLoss::GoOn,
+            DiskFull::Stop => record::OnLoss::Stop,
+        },
     };
     let recording = record::record(&program, directory, options).context("recording")?;
     if !recording.has_begun {
@@ -67,16 +69,25 @@ pub(super) fn record(args: &RecordArgs) -> anyhow::Result<ExitCode> {
             eprintln!("reprise: refused {name} ({count} times): {reason}");
         }
     }
-    match recording.written {
-        Ok(bytes) if !args.quiet => {
+    let trace = path.display();
+    match (&recording.lost, &recording.written) {
+        // That has been told, but perhaps long ago.
+        (Some(_), _) if args.quiet => {}
+        (Some(reason), _) => {
+            eprintln!("reprise: {trace} has only the beginning of the run: {reason}");
+        }
+        (None, Err(error)) => eprintln!("reprise: the recording lacks its end: {error}"),
+        (None, Ok(bytes)) if !args.quiet => {
             eprintln!(
-                "reprise: recorded to {} ({} KiB)",
-                path.display(),
+                "reprise: recorded to {trace} ({} KiB)",
                 bytes.div_ceil(1024)
             );
         }
-        Ok(_) => {}
-        Err(error) => eprintln!("reprise: the recording is not whole: {error}"),
+        (None, Ok(_)) => {}
+    }
+    let killed = Some(Ending::Killed(libc::SIGKILL));
+    if recording.lost.is_some() && args.disk_full == DiskFull::Stop && recording.ending == killed {
+        return Ok(ExitCode::from(FAILED));
     }
     match recording.ending {
         Some(ending) => end(ending),
@@ -99,23 +110,23 @@ pub(super) fn replay(args: &ReplayArgs) -> anyhow::Result<ExitCode> {
         eprintln!("reprise: {divergence}");
         return Ok(ExitCode::from(DIVERGED));
     }
-    match (outcome.ending, outcome.tail) {
-        (Some(ending), _) => {
-            if !args.quiet {
-                eprintln!("reprise: replayed {} records", outcome.records);
-            }
-            end(ending)
-        }
-        (None, Some(Tail::Cut(_))) => {
-            eprintln!("reprise: the recording was cut short here");
-            Ok(ExitCode::from(FAILED))
-        }
-        (None, _) => {
-            eprintln!(
-                "reprise: the recording ends here: its recorder was stopped before the command ended"
-            );
-            Ok(ExitCode::from(FAILED))
-        }
+    let Some(tail) = outcome.tail else {
+        bail!("the replay could not be started");
+    };
+    if tail != Tail::Whole {
+        eprintln!(
+            "reprise: the recording ends here, after {} records: its recorder could not go on \
+             until all that the command started had ended",
+            outcome.records
+        );
+        return Ok(ExitCode::from(CUT_SHORT));
+    }
+    if !args.quiet {
+        eprintln!("reprise: replayed {} records", outcome.records);
+    }
+    match outcome.ending {
+        Some(ending) => end(ending),
+        None => bail!("the trace does not say how the command ended"),
     }
 }
 

@@ -28,7 +28,7 @@ pub(super) fn capture(
     let areas = match maps::read(pid) {
         Ok(areas) => areas,
         Err(error) => {
-            session.fail(Error::io(&proc("maps"))(error));
+            session.fail(pid, Error::io(&proc("maps"))(error));
             return None;
         }
     };
@@ -52,7 +52,10 @@ pub(super) fn capture(
             None
         } else {
             let open = open_path(pid, area);
-            Some((session.file(task, &open, &area.name, false)?.0, area.offset))
+            Some((
+                session.file(task, pid, &open, &area.name, false)?.0,
+                area.offset,
+            ))
         };
         let writable = i32::from(area.prot) & libc::PROT_WRITE != 0;
         if stack {

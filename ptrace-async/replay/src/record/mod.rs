@@ -3,6 +3,7 @@
 mod calls;
 mod group;
 mod image;
+mod loss;
 mod robust;
 mod search;
 mod session;
@@ -18,6 +19,7 @@ use std::rc::Rc;
 use ptrace_async::filter::{Filter, Rule};
 use ptrace_async::runtime::{Interception, Options as RuntimeOptions, Program, Runtime};
 
+pub use self::loss::OnLoss;
 use self::session::Session;
 use self::ticker::Ticker;
 use crate::buffer;
@@ -31,6 +33,8 @@ pub struct Options {
     pub digests: bool,
     /// Whether every call stops, instead of being performed and logged in the process.
     pub stops: bool,
+    /// What becomes of the programs when the recording cannot go on.
+    pub on_loss: OnLoss,
 }
 
 /// What came of a recording.
@@ -42,6 +46,8 @@ pub struct Recording {
     pub ending: Option<Ending>,
     /// Calls that were refused because they cannot be recorded: name, reason, how often.
     pub refused: BTreeMap<(&'static str, &'static str), u64>,
+    /// Why the recording ended before the programs did, which has been told.
+    pub lost: Option<String>,
     /// The size of the records in bytes, or why they are not whole.
     pub written: Result<u64, trace::Error>,
     /// How often a task was stopped.
@@ -76,6 +82,7 @@ pub fn record(program: &Program, directory: Directory, options: Options) -> io::
         ending: session.ending(),
         refused: session.refused(),
         written: session.finish(),
+        lost: session.loss.reason(),
         stops: handle.stops(),
     })
 }

@@ -10,6 +10,7 @@ use rustc_hash::FxHashMap;
 
 use super::Options;
 use super::group::Group;
+use super::loss::{self, Loss};
 use super::sites::Sites;
 use super::stdio::Stdio;
 use super::ticker::Ticker;
@@ -66,7 +67,7 @@ pub(super) struct Session {
     /// The first process.
     pub(super) first: Cell<Tid>,
     ending: Cell<Option<Ending>>,
-    error: RefCell<Option<Error>>,
+    pub(super) loss: Loss,
 }
 
 impl Session {
@@ -99,7 +100,7 @@ impl Session {
             refused: RefCell::default(),
             first: Cell::new(0),
             ending: Cell::new(None),
-            error: RefCell::default(),
+            loss: Loss::new(options.on_loss),
         }
     }
 
@@ -145,14 +146,18 @@ impl Session {
     pub(super) fn log(&self, task: Task, event: Event) {
         if let Some(writer) = self.writer.borrow_mut().as_mut() {
             writer.append(&Record { task, event });
+            if let Some(failure) = writer.failure() {
+                self.loss.note(failure);
+            }
         }
     }
 
     /// The number of a file that is open at `open`, and whether it belongs to the system,
-    /// so that nobody writes it.
+    /// so that nobody writes it. `None` when it cannot be recorded, or `tid` is gone.
     pub(super) fn file(
         &self,
         task: Task,
+        tid: Tid,
         open: &Path,
         path: &[u8],
         shared: bool,
@@ -171,7 +176,7 @@ impl Session {
                 Some((numbered.number, numbered.is_of_the_system))
             }
             Err(error) => {
-                self.fail(error);
+                self.fail(tid, error);
                 None
             }
         }
@@ -253,9 +258,17 @@ impl Session {
         self.refused.borrow().clone()
     }
 
-    /// Something of the recording is missing.
-    pub(super) fn fail(&self, error: Error) {
-        self.error.borrow_mut().get_or_insert(error);
+    /// Something of the recording is missing, which ends here, if it is not because the
+    /// task is gone.
+    pub(super) fn fail(&self, tid: Tid, error: Error) {
+        if loss::is_gone(tid) {
+            return;
+        }
+        if let Some(writer) = self.writer.borrow_mut().take() {
+            // The first error is the one that counts.
+            let _ = writer.abandon();
+            self.loss.note(&error.to_string());
+        }
     }
 
     /// Whether a program has been executed.
@@ -274,13 +287,9 @@ impl Session {
 
     /// Writes the rest: how many bytes there are.
     pub(super) fn finish(&self) -> Result<u64, Error> {
-        let written = match self.writer.borrow_mut().take() {
-            Some(writer) => writer.finish()?,
-            None => 0,
-        };
-        match self.error.borrow_mut().take() {
-            Some(error) => Err(error),
-            None => Ok(written),
+        match self.writer.borrow_mut().take() {
+            Some(writer) => writer.finish(),
+            None => Ok(0),
         }
     }
 }

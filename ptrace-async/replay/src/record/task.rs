@@ -91,6 +91,8 @@ pub(crate) fn check(regs: &libc::user_regs_struct) -> u32 {
 
 /// Follows a task from its first stop to its end.
 pub(super) async fn follow(tracee: Tracee<Started>, session: Rc<Session>) {
+    let process = tracee.tgid();
+    session.loss.begin(process);
     let birth = session.birth(tracee.tid());
     let logs = birth.is_some();
     let (task, group, clear_tid, sites, handlers, told) = match birth {
@@ -138,6 +140,7 @@ pub(super) async fn follow(tracee: Tracee<Started>, session: Rc<Session>) {
             ControlFlow::Break(()) => break,
         };
     }
+    recorded.session.loss.end(process);
 }
 
 /// What comes after a stop has been dealt with.

@@ -90,11 +90,10 @@ pub fn replay(directory: Directory, options: Options) -> io::Result<Outcome> {
     let shared = player.clone();
     runtime.run(move |tracee| task::follow(tracee, shared.clone()))?;
     player.printer.borrow_mut().finish();
+    let ended = player.feed.ended();
     let (records, tail, error) = player.feed.finish();
     Ok(Outcome {
-        ending: player
-            .ending()
-            .map(|ending| player.feed.ended().unwrap_or(ending)),
+        ending: player.ending().map(|ending| ended.unwrap_or(ending)),
         divergence: player.divergence(),
         error: error.or_else(|| player.error()),
         tail,

@@ -9,7 +9,11 @@
 //! | 16 to 23 | the number of blocks before it |
 //! | 24 to 31 | XXH3 of the head's first 24 bytes and what is packed |
 //!
-//! Packed is one zstd frame of records in postcard, one after the other.
+//! Packed is one zstd frame of records in postcard, one after the other. A block without
+//! records is the last one of a recording that was not cut short.
+
+use std::cmp::Ordering;
+use std::io::Read as _;
 
 use xxhash_rust::xxh3::Xxh3;
 
@@ -87,12 +91,18 @@ impl Head {
         if check(&head[..24], packed) != self.check {
             return Err("its checksum is another one".to_owned());
         }
-        let bytes = zstd::bulk::decompress(packed, self.unpacked as usize)
+        let wanted = self.unpacked as usize;
+        let decoder = zstd::Decoder::with_buffer(packed).map_err(|error| error.to_string())?;
+        // Room is made as it comes, and not because somebody says that it will.
+        let mut bytes = Vec::new();
+        decoder
+            .take(wanted as u64 + 1)
+            .read_to_end(&mut bytes)
             .map_err(|error| error.to_string())?;
-        if bytes.len() == self.unpacked as usize {
-            Ok(bytes)
-        } else {
-            Err("it is shorter than it says".to_owned())
+        match bytes.len().cmp(&wanted) {
+            Ordering::Equal => Ok(bytes),
+            Ordering::Less => Err("it is shorter than it says".to_owned()),
+            Ordering::Greater => Err("it is longer than it says".to_owned()),
         }
     }
 }

@@ -167,6 +167,15 @@ impl Files {
 /// Copies `from` to the trace's contents.
 fn store(directory: &Directory, from: &Path) -> Result<[u8; 32], Error> {
     let temporary = directory.path().join("files").join("new");
+    let stored = store_by(&temporary, directory, from);
+    if stored.is_err() {
+        // Room may be what is missing.
+        let _ = fs::remove_file(&temporary);
+    }
+    stored
+}
+
+fn store_by(temporary: &Path, directory: &Directory, from: &Path) -> Result<[u8; 32], Error> {
     let mut source = fs::File::open(from).map_err(Error::io(from))?;
     let mut target = fs::OpenOptions::new()
         .write(true)
@@ -175,17 +184,17 @@ fn store(directory: &Directory, from: &Path) -> Result<[u8; 32], Error> {
         .truncate(true)
         // Programs are mapped from it, by the same user.
         .mode(0o700)
-        .open(&temporary)
-        .map_err(Error::io(&temporary))?;
+        .open(temporary)
+        .map_err(Error::io(temporary))?;
     if rustix::fs::ioctl_ficlone(target.as_fd(), source.as_fd()).is_err() {
-        io::copy(&mut source, &mut target).map_err(Error::io(&temporary))?;
+        io::copy(&mut source, &mut target).map_err(Error::io(temporary))?;
     }
     let mut hasher = blake3::Hasher::new();
-    let again = fs::File::open(&temporary).map_err(Error::io(&temporary))?;
-    hasher.update_reader(again).map_err(Error::io(&temporary))?;
+    let again = fs::File::open(temporary).map_err(Error::io(temporary))?;
+    hasher.update_reader(again).map_err(Error::io(temporary))?;
     let digest = *hasher.finalize().as_bytes();
     let content = directory.content(&digest);
-    fs::rename(&temporary, &content).map_err(Error::io(&content))?;
+    fs::rename(temporary, &content).map_err(Error::io(&content))?;
     Ok(digest)
 }
 

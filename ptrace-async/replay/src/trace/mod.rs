@@ -10,6 +10,8 @@
 //!
 //! Blocks are compressed and checksummed each for itself, and written one after the
 //! other: of a recording that is cut short all is there up to its last whole block.
+//! Whatever is named is there before its name: the directory is a trace once it has a
+//! `trace.json`, and a record names a content only when that has been stored.
 
 pub mod block;
 pub mod event;
@@ -27,7 +29,7 @@ pub use self::reader::{Reader, Tail};
 pub use self::writer::Writer;
 
 /// The format of what is written now.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 
 /// A trace cannot be read, or not written.
 #[derive(Debug, thiserror::Error)]
@@ -38,7 +40,6 @@ pub enum Error {
         /// Which.
         path: PathBuf,
         /// Why.
-        #[source]
         error: io::Error,
     },
     /// The directory is none of a trace.
@@ -74,6 +75,13 @@ impl Error {
         let path = path.to_owned();
         move |error| Self::Io { path, error }
     }
+}
+
+/// Writes a file that is there as a whole, or not at all.
+fn replace(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    let new = path.with_extension("new");
+    std::fs::write(&new, bytes).map_err(Error::io(&new))?;
+    std::fs::rename(&new, path).map_err(Error::io(path))
 }
 
 /// What is known of a recording from its start.
@@ -114,15 +122,25 @@ impl Directory {
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
         builder.create(&path).map_err(Error::io(&path))?;
         let this = Self { path };
-        let files = this.path.join("files");
+        if let Err(error) = this.fill(header) {
+            // Nobody has any use for what is there.
+            let _ = std::fs::remove_dir_all(&this.path);
+            return Err(error);
+        }
+        Ok(this)
+    }
+
+    fn fill(&self, header: &Header) -> Result<(), Error> {
+        let files = self.path.join("files");
         std::fs::create_dir(&files).map_err(Error::io(&files))?;
-        let json = this.path.join("trace.json");
+        let events = self.events();
+        std::fs::File::create_new(&events).map_err(Error::io(&events))?;
+        let json = self.path.join("trace.json");
         let text = serde_json::to_vec_pretty(header).map_err(|error| Error::NotATrace {
             path: json.clone(),
             reason: error.to_string(),
         })?;
-        std::fs::write(&json, text).map_err(Error::io(&json))?;
-        Ok(this)
+        replace(&json, &text)
     }
 
     /// An existing trace.

@@ -10,8 +10,10 @@ use super::{Directory, Error, Record};
 /// How a trace ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tail {
-    /// With its last block.
+    /// With the mark of its end.
     Whole,
+    /// After a block, because the recorder could not go on.
+    Open,
     /// With a block that was not written to its end: so many bytes of it are there.
     Cut(u64),
 }
@@ -26,6 +28,7 @@ pub struct Reader {
     bytes: Vec<u8>,
     at: usize,
     left: u32,
+    ended: bool,
     tail: Option<Tail>,
 }
 
@@ -45,6 +48,7 @@ impl Reader {
             bytes: Vec::new(),
             at: 0,
             left: 0,
+            ended: false,
             tail: None,
         })
     }
@@ -105,12 +109,15 @@ impl Reader {
         let mut bytes = [0; HEAD];
         let got = self.fill(&mut bytes)?;
         if got < HEAD {
-            self.tail = Some(if got == 0 {
-                Tail::Whole
-            } else {
-                Tail::Cut(got as u64)
+            self.tail = Some(match got {
+                0 if self.ended => Tail::Whole,
+                0 => Tail::Open,
+                _ => Tail::Cut(got as u64),
             });
             return Ok(false);
+        }
+        if self.ended {
+            return Err(self.damaged("it comes after the end".to_owned()));
         }
         let Some(head) = Head::parse(&bytes) else {
             return Err(self.damaged("it is no block".to_owned()));
@@ -137,6 +144,7 @@ impl Reader {
             .map_err(|reason| self.damaged(reason))?;
         self.at = 0;
         self.left = head.records;
+        self.ended = head.records == 0;
         self.number += 1;
         self.offset += HEAD as u64 + wanted;
         Ok(true)

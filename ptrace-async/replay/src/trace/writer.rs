@@ -4,7 +4,8 @@ use std::fs::File;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -20,32 +21,35 @@ const WAITING: usize = 16;
 
 /// Appends records to a trace.
 ///
-/// When the disk is full, or fails otherwise, [`Writer::has_failed`] says so and
-/// nothing more is written.
+/// When the disk is full, or fails otherwise, [`Writer::failure`] says so and nothing
+/// more is written.
 pub struct Writer {
     buffer: Vec<u8>,
     records: u32,
     flushed: Instant,
     blocks: Option<SyncSender<(Vec<u8>, u32)>>,
     thread: Option<JoinHandle<Result<(), Error>>>,
-    failed: Arc<AtomicBool>,
+    failed: Arc<OnceLock<String>>,
     written: Arc<AtomicU64>,
     path: PathBuf,
 }
 
 impl Writer {
-    /// Starts the file of records of a new trace.
+    /// Starts the records of a new trace.
     ///
     /// # Errors
-    /// When the file cannot be made.
+    /// When their file cannot be opened, or no thread can be made.
     pub fn create(
         directory: &Directory,
         in_thread: impl FnOnce() + Send + 'static,
     ) -> Result<Self, Error> {
         let path = directory.events();
-        let mut file = File::create_new(&path).map_err(Error::io(&path))?;
+        let mut file = File::options()
+            .write(true)
+            .open(&path)
+            .map_err(Error::io(&path))?;
         let (blocks, queue) = sync_channel::<(Vec<u8>, u32)>(WAITING);
-        let failed = Arc::new(AtomicBool::new(false));
+        let failed = Arc::new(OnceLock::new());
         let written = Arc::new(AtomicU64::new(0));
         let (fails, writes, at) = (failed.clone(), written.clone(), path.clone());
         let work = move || {
@@ -61,8 +65,10 @@ impl Writer {
                 Ok(())
             };
             let result = all();
-            if result.is_err() {
-                fails.store(true, Ordering::Release);
+            if let Err(error) = &result {
+                let _ = fails.set(error.to_string());
+                // Part of a block is of no use to anybody, and room is scarce.
+                let _ = file.set_len(writes.load(Ordering::Relaxed));
             }
             result.map_err(Error::io(&at))
         };
@@ -82,13 +88,18 @@ impl Writer {
         })
     }
 
-    /// Appends a record.
+    /// Appends a record, unless something has failed before.
     pub fn append(&mut self, record: &Record) {
+        if self.failure().is_some() {
+            return;
+        }
         let buffer = std::mem::take(&mut self.buffer);
         match postcard::to_extend(record, buffer) {
             Ok(buffer) => self.buffer = buffer,
             // Its types have no way to fail; what was in the buffer is lost.
-            Err(_) => self.failed.store(true, Ordering::Release),
+            Err(error) => {
+                let _ = self.failed.set(error.to_string());
+            }
         }
         self.records += 1;
         if self.buffer.len() >= FULL || self.flushed.elapsed() >= LONG {
@@ -112,9 +123,9 @@ impl Writer {
         }
     }
 
-    /// Whether something was not written.
-    pub fn has_failed(&self) -> bool {
-        self.failed.load(Ordering::Acquire)
+    /// Why something was not written.
+    pub fn failure(&self) -> Option<&str> {
+        self.failed.get().map(String::as_str)
     }
 
     /// How many bytes are in the file.
@@ -122,12 +133,28 @@ impl Writer {
         self.written.load(Ordering::Relaxed)
     }
 
-    /// Writes the rest.
+    /// Writes the rest, and that it is all.
     ///
     /// # Errors
     /// Why something was not written.
     pub fn finish(mut self) -> Result<u64, Error> {
         self.flush();
+        if let Some(blocks) = self.blocks.take() {
+            let _ = blocks.send((Vec::new(), 0));
+        }
+        self.join()
+    }
+
+    /// Writes the rest of what goes on without a record: the trace has no end.
+    ///
+    /// # Errors
+    /// Why something was not written.
+    pub fn abandon(mut self) -> Result<u64, Error> {
+        self.flush();
+        self.join()
+    }
+
+    fn join(mut self) -> Result<u64, Error> {
         self.blocks = None;
         let result = self.thread.take().map(JoinHandle::join);
         match result {

@@ -154,7 +154,8 @@ impl Recorded {
         let path = std::fs::read_link(&open)
             .map(|path| path.into_os_string().into_encoded_bytes())
             .unwrap_or_default();
-        let Some((file, is_of_the_system)) = self.session.file(self.task, &open, &path, shared)
+        let Some((file, is_of_the_system)) =
+            self.session.file(self.task, tid, &open, &path, shared)
         else {
             return More::Nothing;
         };

@@ -1,0 +1,101 @@
+//! What becomes of the programs when the recording cannot go on: the disk is full, say.
+//!
+//! Nothing more is recorded from that moment on, whatever would still fit: what is left out
+//! of a recording makes all that comes after it useless. The trace has no mark of its end,
+//! and is replayed up to there. Programs cannot be let alone (their filter needs a tracer),
+//! so those that are to go on stop as before, for nothing.
+
+use std::cell::RefCell;
+
+use ptrace_async::event::Tid;
+use rustc_hash::FxHashMap;
+
+/// What is to become of the programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnLoss {
+    /// They go on, and are not recorded any more.
+    #[default]
+    GoOn,
+    /// They are killed.
+    Stop,
+}
+
+/// The recording as far as it can fail.
+#[derive(Debug, Default)]
+pub(super) struct Loss {
+    on_loss: OnLoss,
+    reason: RefCell<Option<String>>,
+    /// The processes that there are, and how many tasks they have.
+    processes: RefCell<FxHashMap<Tid, usize>>,
+}
+
+impl Loss {
+    pub(super) fn new(on_loss: OnLoss) -> Self {
+        Self {
+            on_loss,
+            ..Self::default()
+        }
+    }
+
+    /// Whether everything has been recorded so far.
+    pub(super) fn is_none(&self) -> bool {
+        self.reason.borrow().is_none()
+    }
+
+    /// Why not.
+    pub(super) fn reason(&self) -> Option<String> {
+        self.reason.borrow().clone()
+    }
+
+    /// The recording cannot go on. Tells the user at once, who may have programs that run
+    /// for days.
+    pub(super) fn note(&self, reason: &str) {
+        if !self.is_none() {
+            return;
+        }
+        self.reason.replace(Some(reason.to_owned()));
+        match self.on_loss {
+            OnLoss::GoOn => eprintln!(
+                "reprise: the recording ends here ({reason}); the command goes on without it"
+            ),
+            OnLoss::Stop => {
+                eprintln!("reprise: the recording ends here ({reason}), and the command with it");
+                for &process in self.processes.borrow().keys() {
+                    kill(process);
+                }
+            }
+        }
+    }
+
+    /// A task of this process is there.
+    pub(super) fn begin(&self, process: Tid) {
+        *self.processes.borrow_mut().entry(process).or_default() += 1;
+        if self.on_loss == OnLoss::Stop && !self.is_none() {
+            kill(process);
+        }
+    }
+
+    /// A task of this process is gone.
+    pub(super) fn end(&self, process: Tid) {
+        let mut processes = self.processes.borrow_mut();
+        if let Some(tasks) = processes.get_mut(&process) {
+            *tasks -= 1;
+            if *tasks == 0 {
+                processes.remove(&process);
+            }
+        }
+    }
+}
+
+/// Its end has not been reported, so nobody else has its id.
+fn kill(process: Tid) {
+    if let Some(pid) = rustix::process::Pid::from_raw(process) {
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+    }
+}
+
+/// Whether a task has been killed meanwhile, so that nothing can be learnt of it.
+pub(super) fn is_gone(task: Tid) -> bool {
+    // It leads nowhere when its memory is gone.
+    std::fs::metadata(format!("/proc/{task}/exe")).is_err()
+}
