@@ -113,7 +113,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             (1, Victim::Both),
         ]);
         let after = time.mul_f64(dice.below(1000) as f64 / 1000.0);
-        let own = scratch.join(format!("{number}-{}", scenario.name));
+        let own = scratch.join(format!("{}-{number}-{}", args.seed, scenario.name));
         match stage.trial(scenario, victim, after, &mut dice, &own) {
             Ok(left) => *counts.entry((scenario.name, victim, left)).or_default() += 1,
             Err(error) => {

@@ -1,11 +1,13 @@
 //! One kill, and what is left after it.
 
 use std::fs;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
+use rustix::process::Signal;
 
 use super::process::{Ended, Tree, descendants, kill};
 use super::scenario::Scenario;
@@ -72,11 +74,18 @@ impl Stage {
             .context("recording")?;
         sane(&recorded).context("recording")?;
         if !trace.join("trace.json").exists() {
-            ensure!(was_killed, "there is no trace: {}", recorded.stderr);
+            // The command's process before it executed it, perhaps.
+            let is_early = recorded.status.signal() == Some(Signal::KILL.as_raw());
+            ensure!(
+                was_killed || is_early,
+                "there is no trace: {}",
+                recorded.stderr
+            );
             return Ok(Left::Nothing);
         }
         // All that is needed of what the programs made is in the trace.
         fs::remove_dir_all(&work)?;
+        self.look(&trace, &["fsck"])?;
         self.look(&trace, &["dump"])?;
         let stats = self.look(&trace, &["stats", "--json"])?;
         let stats: serde_json::Value = serde_json::from_slice(&stats)?;
@@ -95,7 +104,11 @@ impl Stage {
                 replayed.status,
                 replayed.stderr
             );
-            ensure!(replayed.stdout == recorded.stdout, "the output differs");
+            if replayed.stdout != recorded.stdout {
+                fs::write(own.join("recorded.out"), &recorded.stdout)?;
+                fs::write(own.join("replayed.out"), &replayed.stdout)?;
+                bail!("the output differs");
+            }
             return Ok(Left::All);
         }
         ensure!(
@@ -142,9 +155,10 @@ impl Stage {
             .context("starting reprise")?;
         if !output.status.success() {
             bail!(
-                "`reprise {}` ends with {}: {}",
+                "`reprise {}` ends with {}: {}{}",
                 words.join(" "),
                 output.status,
+                String::from_utf8_lossy(&output.stdout),
                 String::from_utf8_lossy(&output.stderr)
             );
         }

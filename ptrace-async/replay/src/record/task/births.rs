@@ -135,6 +135,7 @@ impl Recorded {
 
     pub(super) fn ending(&mut self, tracee: Tracee<PreExit>) -> Tracee<Running> {
         let leads = tracee.tid() == tracee.tgid();
+        self.printed_last(&tracee);
         if tracee
             .registers()
             .is_ok_and(|regs| !buffer::contains(regs.rip))
@@ -165,6 +166,27 @@ impl Recorded {
             group.release(self.task);
         }
         tracee.resume()
+    }
+
+    /// A task that is killed in a call may have printed: its result is where it would have
+    /// been returned.
+    fn printed_last(&mut self, tracee: &Tracee<PreExit>) {
+        let Some(begun) = self.call.take() else {
+            return;
+        };
+        let (Some(stream), Ok(regs)) = (begun.stream, tracee.registers()) else {
+            return;
+        };
+        // A call that was not performed has the error of one that there is not.
+        let value = regs.rax.cast_signed();
+        if regs.orig_rax == begun.invocation.nr && value > 0 {
+            let more = self.output(stream);
+            self.log(Event::Return(event::Return {
+                value,
+                writes: Vec::new(),
+                more,
+            }));
+        }
     }
 
     pub(super) fn end(&mut self, ending: Ending) -> ControlFlow<(), Next> {

@@ -18,14 +18,19 @@ impl Recorded {
             return tracee.resume();
         };
         let output = begun.stream.filter(|_| tracee.value() > 0);
-        let output = output.map(|stream| More::Output {
-            stream,
-            number: self.session.outputs.replace(self.session.outputs.get() + 1),
-        });
+        let output = output.map(|stream| self.output(stream));
         // Whoever is next in line may be of this group, and has no turn meanwhile.
         self.session.output.release(self.task);
         self.turn(&tracee).await;
         if tracee.has_news() {
+            // It is being killed, but what it has printed is printed.
+            if let Some(more) = output {
+                self.log(Event::Return(Return {
+                    value: tracee.value(),
+                    writes: Vec::new(),
+                    more,
+                }));
+            }
             return tracee.resume();
         }
         if let (Some(original), Ok(mut regs)) = (begun.original, tracee.registers()) {
@@ -73,6 +78,13 @@ impl Recorded {
         // A mapping may have made it one of others, who take turns.
         self.turn(&tracee).await;
         self.go(tracee, At::Event)
+    }
+
+    /// What a call did that has printed: the next of all outputs.
+    pub(super) fn output(&self, stream: u8) -> More {
+        let number = self.session.outputs.get();
+        self.session.outputs.set(number + 1);
+        More::Output { stream, number }
     }
 
     /// What a call did beyond a result and memory.
