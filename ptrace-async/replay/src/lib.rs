@@ -15,6 +15,7 @@
 //! | [`buffer`] | calls that are logged in the process, without a stop |
 //! | [`trace`] | what lies between the two: records, blocks, files |
 //! | [`machine`], [`maps`] | the processor; `/proc/PID/maps` |
+//! | [`doctor`] | what this machine allows |
 //! | [`cli`] | the command `reprise` |
 //!
 //! The ideas are those of rr (O'Callahan et al., 2017: one task at a time, emulated
@@ -37,6 +38,7 @@
 pub mod buffer;
 pub mod cli;
 mod code;
+pub mod doctor;
 pub mod machine;
 pub mod maps;
 mod memory;

@@ -145,6 +145,12 @@ impl Stage {
         if let Some(line) = lines.iter().find(|line| line.starts_with("the recording")) {
             return failed(format!("recording: {line}"));
         }
+        let check = vec![self.reprise.clone(), "fsck".into(), trace.clone()];
+        let checked = self.run(own, "checked", check)?;
+        if checked.ending != Some(Ending::Status(0)) {
+            let text = String::from_utf8_lossy(&checked.stdout);
+            return failed(format!("the trace is not sound: {}", text.trim_end()));
+        }
         for number in 1..=self.replays {
             let mut replay = vec![self.reprise.clone()];
             replay.extend(["replay", "--quiet"].map(PathBuf::from));

@@ -61,7 +61,8 @@ pub(super) fn dump(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn line(record: &Record) -> String {
+/// A record in one line.
+pub(crate) fn line(record: &Record) -> String {
     match &record.event {
         Event::Image(image) => format!(
             "program {} (process {}, {} mappings)",

@@ -1,8 +1,12 @@
 //! The command line.
 
+mod check;
+mod doctor;
 mod dump;
 mod places;
 mod play;
+
+pub(crate) use self::dump::line;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -28,8 +32,15 @@ enum Command {
     Dump(dump::Args),
     /// Count what was recorded.
     Stats(dump::StatsArgs),
+    /// Check that a trace is as it was written, and that its files are there.
+    Fsck(check::FsckArgs),
+    /// Copy the files of the system that a trace needs into it, so that it can be replayed
+    /// on another machine with such a processor.
+    Pack(check::PackArgs),
+    /// Say what this machine allows, and what that means for recording and replaying.
+    Doctor(doctor::Args),
     /// List the traces in the directory where they are kept.
-    Ls,
+    Ls(places::LsArgs),
     /// Remove traces.
     Rm(RmArgs),
 }
@@ -115,7 +126,10 @@ pub fn main() -> ExitCode {
         Command::Replay(args) => play::replay(&args),
         Command::Dump(args) => dump::dump(&args),
         Command::Stats(args) => dump::stats(&args),
-        Command::Ls => places::list(),
+        Command::Fsck(args) => check::fsck(&args),
+        Command::Pack(args) => check::pack(&args),
+        Command::Doctor(args) => doctor::doctor(&args),
+        Command::Ls(args) => places::list(&args),
         Command::Rm(args) => places::remove(&args.traces),
     };
     result.unwrap_or_else(|error| {

@@ -67,35 +67,59 @@ pub(super) fn find(trace: Option<&Path>) -> anyhow::Result<PathBuf> {
     Ok(home()?.join(trace))
 }
 
-/// `reprise ls`.
-pub(super) fn list() -> anyhow::Result<ExitCode> {
+/// Options of `reprise ls`.
+#[derive(Debug, clap::Args)]
+pub(super) struct LsArgs {
+    /// As JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// A line of `reprise ls`.
+#[derive(Debug, serde::Serialize, PartialEq, Eq, PartialOrd, Ord)]
+struct Listed {
+    /// Seconds since 1970.
+    started: u64,
+    name: String,
+    bytes: u64,
+    command: Vec<String>,
+}
+
+/// `reprise ls`: the oldest first.
+pub(super) fn list(args: &LsArgs) -> anyhow::Result<ExitCode> {
     let home = home()?;
     let entries = match std::fs::read_dir(&home) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(ExitCode::SUCCESS),
+        Ok(entries) => Some(entries),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
         Err(error) => return Err(error).with_context(|| format!("reading {}", home.display())),
     };
     let mut traces = Vec::new();
-    for entry in entries {
+    for entry in entries.into_iter().flatten() {
         let entry = entry?;
         if !entry.file_type()?.is_dir() {
             continue;
         }
         if let Ok((directory, header)) = Directory::open(entry.path()) {
-            let size = std::fs::metadata(directory.events()).map_or(0, |events| events.len());
-            traces.push((header.started, entry.file_name(), size, header.command));
+            let events = std::fs::metadata(directory.events());
+            traces.push(Listed {
+                started: header.started,
+                name: entry.file_name().to_string_lossy().into_owned(),
+                bytes: events.map_or(0, |events| events.len()),
+                command: header.command,
+            });
         }
     }
     traces.sort();
     let mut out = std::io::stdout().lock();
-    for (_, name, size, command) in traces {
-        let name = name.to_string_lossy();
-        writeln!(
-            out,
-            "{name:24} {:>8} KiB  {}",
-            size >> 10,
-            command.join(" ")
-        )?;
+    if args.json {
+        serde_json::to_writer_pretty(&mut out, &traces)?;
+        writeln!(out)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    for trace in traces {
+        let size = trace.bytes.div_ceil(1024);
+        let command = trace.command.join(" ");
+        writeln!(out, "{:24} {size:>8} KiB  {command}", trace.name)?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -52,6 +52,10 @@ pub(super) fn record(args: &RecordArgs) -> anyhow::Result<ExitCode> {
     let recording = record::record(&program, directory, options).context("recording")?;
     if !recording.has_begun {
         let _ = std::fs::remove_dir_all(&path);
+        if let Some(ending @ Ending::Killed(_)) = recording.ending {
+            // Before it was executed.
+            return end(ending);
+        }
         let name = args.command[0].to_string_lossy();
         let is_there = program.candidates.iter().any(|candidate| {
             let path = std::ffi::OsStr::from_bytes(candidate.as_bytes());

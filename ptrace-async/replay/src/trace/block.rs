@@ -53,16 +53,21 @@ fn check(head: &[u8], packed: &[u8]) -> u64 {
 /// When zstd fails (it runs out of memory).
 pub fn pack(number: u64, records: u32, bytes: &[u8]) -> std::io::Result<Vec<u8>> {
     let packed = zstd::bulk::compress(bytes, LEVEL)?;
+    Ok(wrap(number, records, bytes.len() as u32, &packed))
+}
+
+/// Puts a head before what is packed.
+pub(super) fn wrap(number: u64, records: u32, unpacked: u32, packed: &[u8]) -> Vec<u8> {
     let mut block = Vec::with_capacity(HEAD + packed.len());
     block.extend_from_slice(MAGIC);
     block.extend_from_slice(&(packed.len() as u32).to_le_bytes());
-    block.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+    block.extend_from_slice(&unpacked.to_le_bytes());
     block.extend_from_slice(&records.to_le_bytes());
     block.extend_from_slice(&number.to_le_bytes());
-    let sum = check(&block, &packed);
+    let sum = check(&block, packed);
     block.extend_from_slice(&sum.to_le_bytes());
-    block.extend_from_slice(&packed);
-    Ok(block)
+    block.extend_from_slice(packed);
+    block
 }
 
 impl Head {

@@ -164,8 +164,8 @@ impl Files {
     }
 }
 
-/// Copies `from` to the trace's contents.
-fn store(directory: &Directory, from: &Path) -> Result<[u8; 32], Error> {
+/// Copies `from` to the trace's contents: its digest.
+pub(super) fn store(directory: &Directory, from: &Path) -> Result<[u8; 32], Error> {
     let temporary = directory.path().join("files").join("new");
     let stored = store_by(&temporary, directory, from);
     if stored.is_err() {
@@ -199,13 +199,18 @@ fn store_by(temporary: &Path, directory: &Directory, from: &Path) -> Result<[u8;
 }
 
 impl File {
+    /// The digest of its content, if the trace has it.
+    pub fn digest(&self, directory: &Directory) -> Option<[u8; 32]> {
+        self.stored.or_else(|| directory.packed.digest(self.number))
+    }
+
     /// Where a replay finds what it was.
     ///
     /// # Errors
     /// When it is not what it was.
     pub fn locate(&self, directory: &Directory) -> Result<PathBuf, Error> {
-        if let Some(digest) = &self.stored {
-            let path = directory.content(digest);
+        if let Some(digest) = self.digest(directory) {
+            let path = directory.content(&digest);
             let metadata = fs::metadata(&path).map_err(Error::io(&path))?;
             return if metadata.len() == self.identity.size {
                 Ok(path)
@@ -221,10 +226,7 @@ impl File {
         if Identity::of(&metadata) == self.identity {
             Ok(path)
         } else {
-            Err(Error::NotATrace {
-                path,
-                reason: "the file has been changed or replaced since the recording".to_owned(),
-            })
+            Err(Error::Changed { path })
         }
     }
 }

@@ -7,6 +7,7 @@
 //! | `trace.json` | the [`Header`]: format, command, machine |
 //! | `events` | [`Record`]s in blocks ([`block`]) |
 //! | `files/` | contents of mapped files, by digest ([`files`]) |
+//! | `packed.json` | which of them were taken from the system later ([`pack`]); not always there |
 //!
 //! Blocks are compressed and checksummed each for itself, and written one after the
 //! other: of a recording that is cut short all is there up to its last whole block.
@@ -16,6 +17,10 @@
 pub mod block;
 pub mod event;
 pub mod files;
+pub mod fsck;
+pub mod pack;
+#[doc(hidden)]
+pub mod probe;
 mod reader;
 mod writer;
 
@@ -25,6 +30,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 pub use self::event::{Event, Record, Task};
+use self::pack::Packed;
 pub use self::reader::{Reader, Tail};
 pub use self::writer::Writer;
 
@@ -57,6 +63,12 @@ pub enum Error {
         path: PathBuf,
         /// What it has.
         found: u32,
+    },
+    /// A file that programs had mapped is not what it was.
+    #[error("{}: the file has been changed or replaced since the recording", path.display())]
+    Changed {
+        /// Which.
+        path: PathBuf,
     },
     /// A block is damaged.
     #[error("{}: the block at byte {offset} is damaged: {reason}", path.display())]
@@ -105,6 +117,7 @@ pub struct Header {
 #[derive(Debug, Clone)]
 pub struct Directory {
     path: PathBuf,
+    packed: Packed,
 }
 
 impl Directory {
@@ -121,7 +134,8 @@ impl Directory {
         let mut builder = std::fs::DirBuilder::new();
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
         builder.create(&path).map_err(Error::io(&path))?;
-        let this = Self { path };
+        let packed = Packed::default();
+        let this = Self { path, packed };
         if let Err(error) = this.fill(header) {
             // Nobody has any use for what is there.
             let _ = std::fs::remove_dir_all(&this.path);
@@ -172,7 +186,8 @@ impl Directory {
             return Err(Error::Format { path, found });
         }
         let header = serde_json::from_slice(&text).map_err(|error| not(error.to_string()))?;
-        Ok((Self { path }, header))
+        let packed = Packed::read(&path)?;
+        Ok((Self { path, packed }, header))
     }
 
     /// Where it is.

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::block::{HEAD, Head};
 use super::{Directory, Error, Record};
@@ -21,7 +21,7 @@ pub enum Tail {
 /// The records of a trace, in order. An error, after which there is nothing more, says
 /// that a block is damaged; a last block that was cut short is none.
 pub struct Reader {
-    file: File,
+    input: Box<dyn io::Read>,
     path: PathBuf,
     offset: u64,
     number: u64,
@@ -40,9 +40,14 @@ impl Reader {
     pub fn open(directory: &Directory) -> Result<Self, Error> {
         let path = directory.events();
         let file = File::open(&path).map_err(Error::io(&path))?;
-        Ok(Self {
-            file,
-            path,
+        Ok(Self::of(file, &path))
+    }
+
+    /// Reads records from anywhere; errors name `path`.
+    pub fn of(input: impl io::Read + 'static, path: &Path) -> Self {
+        Self {
+            input: Box::new(input),
+            path: path.to_owned(),
             offset: 0,
             number: 0,
             bytes: Vec::new(),
@@ -50,12 +55,17 @@ impl Reader {
             left: 0,
             ended: false,
             tail: None,
-        })
+        }
     }
 
     /// How the trace ended, once it has been read to its end.
     pub fn tail(&self) -> Option<Tail> {
         self.tail
+    }
+
+    /// Where in the file the next block begins, in bytes.
+    pub fn offset(&self) -> u64 {
+        self.offset
     }
 
     /// How many blocks have been read.
@@ -94,7 +104,7 @@ impl Reader {
     fn fill(&mut self, buffer: &mut [u8]) -> Result<usize, Error> {
         let mut filled = 0;
         while filled < buffer.len() {
-            match self.file.read(&mut buffer[filled..]) {
+            match self.input.read(&mut buffer[filled..]) {
                 Ok(0) => break,
                 Ok(more) => filled += more,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -125,7 +135,7 @@ impl Reader {
         // A length that somebody made up is not believed before it is there.
         let mut packed = Vec::new();
         let wanted = u64::from(head.packed);
-        (&self.file)
+        (&mut self.input)
             .take(wanted)
             .read_to_end(&mut packed)
             .map_err(Error::io(&self.path))?;

@@ -1,6 +1,8 @@
 //! What programs learn from the processor without a call, and a recording cannot trap:
 //! it is noted, and a replay refuses to begin where it differs.
 
+mod features;
+
 use std::arch::x86_64::{__cpuid, __cpuid_count};
 
 use serde::{Deserialize, Serialize};
@@ -59,13 +61,34 @@ impl Machine {
 
     /// Why what was recorded on `recorded` cannot be replayed here.
     pub fn objection(&self, recorded: &Self) -> Option<String> {
-        if self.features != recorded.features || self.extended_state != recorded.extended_state {
-            return Some(format!(
-                "it was recorded on {} ({}), whose features this {} ({}) does not have, or has more of; \
-                 programs ask the processor for them by an instruction that no tool can trap here",
-                recorded.processor, recorded.vendor, self.processor, self.vendor
+        let lacks = features::beyond(&recorded.features, &self.features);
+        let has = features::beyond(&self.features, &recorded.features);
+        let mut differences = Vec::new();
+        if !lacks.is_empty() {
+            differences.push(format!("has no {}", lacks.join(", ")));
+        }
+        if !has.is_empty() {
+            differences.push(format!("has {} as well", has.join(", ")));
+        }
+        if self.extended_state != recorded.extended_state {
+            let [mask, size] = self.extended_state;
+            let [their_mask, their_size] = recorded.extended_state;
+            differences.push(format!(
+                "saves other registers (xsave {mask:#x}, {size} bytes, and not {their_mask:#x}, \
+                 {their_size} bytes)"
             ));
         }
-        None
+        if differences.is_empty() {
+            return None;
+        }
+        Some(format!(
+            "it was recorded on {} ({}), and this {} ({}) {}; programs ask the processor for that \
+             by an instruction that is not trapped",
+            recorded.processor,
+            recorded.vendor,
+            self.processor,
+            self.vendor,
+            differences.join(", and ")
+        ))
     }
 }

@@ -1,0 +1,6 @@
+//! The files beside the records: the header, and the note of what was packed.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| reprise::trace::probe::notes(bytes));

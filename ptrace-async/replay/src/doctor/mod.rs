@@ -1,0 +1,307 @@
+//! What this machine allows, and what that means for recording and replaying on it.
+//!
+//! Each thing is asked of the kernel by doing it where that does no harm, and not by looking
+//! at versions or at what somebody has configured. At last a program is recorded and
+//! replayed.
+
+mod probe;
+
+use std::fs;
+use std::io;
+use std::process::{Command, Stdio};
+
+use serde::Serialize;
+
+/// What is found of one thing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// The thing.
+    pub name: &'static str,
+    /// How it stands.
+    pub state: State,
+    /// What was found.
+    pub found: String,
+    /// What that means.
+    pub meaning: &'static str,
+}
+
+/// How a thing stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// It is as it should be.
+    Fine,
+    /// There is something to know about it.
+    Note,
+    /// It is needed, and is not there.
+    Missing,
+}
+
+/// A thing with a meaning for each of its states.
+struct Thing {
+    name: &'static str,
+    fine: &'static str,
+    otherwise: &'static str,
+    is_needed: bool,
+}
+
+impl Thing {
+    fn judge(&self, result: io::Result<()>) -> Finding {
+        match result {
+            Ok(()) => self.finding(State::Fine, "yes".to_owned(), self.fine),
+            Err(error) => {
+                let state = if self.is_needed {
+                    State::Missing
+                } else {
+                    State::Note
+                };
+                self.finding(state, format!("no: {error}"), self.otherwise)
+            }
+        }
+    }
+
+    fn finding(&self, state: State, found: String, meaning: &'static str) -> Finding {
+        Finding {
+            name: self.name,
+            state,
+            found,
+            meaning,
+        }
+    }
+}
+
+/// Looks at everything. Takes some milliseconds, and starts processes.
+pub fn examine() -> Vec<Finding> {
+    let mut findings = vec![kernel()];
+    findings.extend(tracing());
+    findings.extend(interception());
+    findings.extend(processor());
+    findings.extend(memory());
+    findings.push(vsyscall());
+    findings.push(core_pattern());
+    findings.push(privileges());
+    findings.push(trial());
+    findings
+}
+
+/// Whether programs can be recorded and replayed.
+pub fn is_able(findings: &[Finding]) -> bool {
+    findings
+        .iter()
+        .all(|finding| finding.state != State::Missing)
+}
+
+fn kernel() -> Finding {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let mut numbers = release.split(['.', '-']).map(str::parse::<u32>);
+    let version = match (numbers.next(), numbers.next()) {
+        (Some(Ok(major)), Some(Ok(minor))) => (major, minor),
+        _ => (0, 0),
+    };
+    let is_new = version >= (5, 3);
+    Finding {
+        name: "kernel",
+        state: if is_new { State::Fine } else { State::Missing },
+        found: release.trim().to_owned(),
+        meaning: "Linux 5.3 or later is needed: it says at which call a program has stopped",
+    }
+}
+
+fn tracing() -> Vec<Finding> {
+    let scope = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope");
+    let scope = scope.map_or_else(|_| "none".to_owned(), |scope| scope.trim().to_owned());
+    let (seize, breakpoint) = match probe::tracing() {
+        Ok(tracing) => (tracing.seize, tracing.breakpoint),
+        Err(error) => (
+            Err(error),
+            Err(io::Error::other("there is no child to try")),
+        ),
+    };
+    vec![
+        Thing {
+            name: "ptrace",
+            fine: "programs can be stopped at their calls",
+            otherwise: "nothing can be recorded: a container has to allow it \
+                        (--cap-add=SYS_PTRACE, or another seccomp profile), and \
+                        kernel.yama.ptrace_scope must be below 2 (3 if you are root)",
+            is_needed: true,
+        }
+        .judge(seize),
+        Finding {
+            name: "yama",
+            state: State::Fine,
+            found: format!("ptrace_scope {scope}"),
+            meaning: "only children of its own are traced, which 0 and 1 allow to everybody and 2 to root",
+        },
+        Thing {
+            name: "hardware breakpoints",
+            fine: "not used: places between two calls are found by checks in the program itself",
+            otherwise: "not needed: places between two calls are found by checks in the program itself",
+            is_needed: false,
+        }
+        .judge(breakpoint),
+    ]
+}
+
+fn interception() -> Vec<Finding> {
+    vec![
+        Thing {
+            name: "seccomp",
+            fine: "a filter hands calls to the recorder, but for those that programs log by themselves",
+            otherwise: "nothing can be recorded: the kernel has no filters, or a container forbids them",
+            is_needed: true,
+        }
+        .judge(probe::seccomp_trace()),
+        Thing {
+            name: "process_vm_readv",
+            fine: "the memory of programs is read in one call",
+            otherwise: "the memory of programs cannot be read: a container forbids it",
+            is_needed: true,
+        }
+        .judge(probe::read_memory()),
+        Thing {
+            name: "kcmp",
+            fine: "what programs print is known by their descriptors",
+            otherwise: "what programs print is known by the file that it goes to: two pipes are told \
+                        apart, two descriptors of one terminal are not",
+            is_needed: false,
+        }
+        .judge(probe::compare_descriptors()),
+        Thing {
+            name: "programs in memory",
+            fine: "a replay can execute its agent",
+            otherwise: "no replay: sysctl vm.memfd_noexec must be below 2",
+            is_needed: true,
+        }
+        .judge(crate::os::executable_memory(c"reprise doctor").map(drop)),
+    ]
+}
+
+fn processor() -> Vec<Finding> {
+    let flags = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let has = |name: &str| {
+        let line = flags.lines().find(|line| line.starts_with("flags"));
+        line.is_some_and(|line| line.split_whitespace().any(|flag| flag == name))
+    };
+    let random = has("rdrand") || has("rdseed");
+    vec![
+        Thing {
+            name: "time stamp counter",
+            fine: "its reads are trapped and recorded",
+            otherwise: "its reads are not trapped: programs that use it diverge in a replay",
+            is_needed: true,
+        }
+        .judge(probe::time_stamp_trap()),
+        Thing {
+            name: "cpuid faulting",
+            fine: "not used: a trace names the processor's features, and a replay asks for the same",
+            otherwise: "not needed: a trace names the processor's features, and a replay asks for the same",
+            is_needed: false,
+        }
+        .judge(probe::cpuid_trap()),
+        Finding {
+            name: "rdrand, rdseed",
+            state: if random { State::Note } else { State::Fine },
+            found: if random { "yes" } else { "no" }.to_owned(),
+            meaning: "they cannot be trapped: a program that uses what they say diverges in a replay",
+        },
+    ]
+}
+
+fn memory() -> Vec<Finding> {
+    const UNUSED: &str = "not used: where a program is between two calls is told by its registers, its \
+                          stack and the words that it writes there";
+    let thing = |name| Thing {
+        name,
+        fine: UNUSED,
+        otherwise: UNUSED,
+        is_needed: false,
+    };
+    vec![
+        thing("userfaultfd, asynchronous").judge(probe::write_protection()),
+        thing("PAGEMAP_SCAN").judge(probe::page_scan()),
+    ]
+}
+
+fn vsyscall() -> Finding {
+    let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let is_there = maps.contains("[vsyscall]");
+    Finding {
+        name: "vdso and vsyscall",
+        state: State::Fine,
+        found: if is_there {
+            "with a vsyscall page"
+        } else {
+            "without a vsyscall page"
+        }
+        .to_owned(),
+        meaning: "the vdso is hidden from recorded programs, which make calls instead; those of the \
+                  vsyscall page stop as others do",
+    }
+}
+
+fn core_pattern() -> Finding {
+    let pattern = fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap_or_default();
+    Finding {
+        name: "core pattern",
+        state: State::Fine,
+        found: pattern.trim().to_owned(),
+        meaning: "a recorded program that crashes dumps its core as ever; a replay dumps none",
+    }
+}
+
+fn privileges() -> Finding {
+    let is_root = rustix::process::geteuid().is_root();
+    Finding {
+        name: "set-uid programs",
+        state: if is_root { State::Fine } else { State::Note },
+        found: if is_root {
+            "as root"
+        } else {
+            "as an ordinary user"
+        }
+        .to_owned(),
+        meaning: "of an ordinary user's recording, programs like sudo and ping run without the rights \
+                  that they would get",
+    }
+}
+
+/// Records a program, and replays it.
+fn trial() -> Finding {
+    let thing = Thing {
+        name: "a trial",
+        fine: "a program was recorded and replayed",
+        otherwise: "a program could not be recorded and replayed",
+        is_needed: true,
+    };
+    let attempt = || -> io::Result<()> {
+        let own = std::env::current_exe()?;
+        let mut home = std::env::temp_dir();
+        home.push(format!("reprise-doctor-{}", std::process::id()));
+        fs::create_dir(&home)?;
+        let trace = home.join("trace");
+        let run = |words: &[&str]| -> io::Result<String> {
+            let output = Command::new(&own)
+                .args(words)
+                .env("REPRISE_DIR", &home)
+                .stdin(Stdio::null())
+                .output()?;
+            if output.status.code() == Some(7) {
+                return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+            }
+            let message = String::from_utf8_lossy(&output.stderr);
+            Err(io::Error::other(message.trim().to_owned()))
+        };
+        let path = trace.to_string_lossy();
+        let script = ["--", "/bin/sh", "-c", "echo $$ & wait; exit 7"];
+        let both = run(&[&["record", "--quiet", "--output", &path], &script[..]].concat())
+            .and_then(|recorded| Ok((recorded, run(&["replay", "--quiet", &path])?)));
+        fs::remove_dir_all(&home)?;
+        let (recorded, replayed) = both?;
+        if recorded != replayed {
+            return Err(io::Error::other("the replay prints something else"));
+        }
+        Ok(())
+    };
+    thing.judge(attempt())
+}

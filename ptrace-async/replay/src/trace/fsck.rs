@@ -1,0 +1,243 @@
+//! Whether a trace is what a recorder writes: its blocks, the order of its records, its files.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+
+use serde::Serialize;
+
+use super::event::{Event, File, FileNumber, More, Record, Task};
+use super::{Directory, Error, Reader, Tail};
+
+/// How many problems are described; more are counted.
+const DESCRIBED: usize = 100;
+
+/// What was found.
+#[derive(Debug, Default, Serialize)]
+pub struct Report {
+    /// Blocks that are as they were written.
+    pub blocks: u64,
+    /// Records in them.
+    pub records: u64,
+    /// How long they are together in the file, in bytes.
+    pub bytes: u64,
+    /// Whether the recording was not cut short.
+    pub whole: bool,
+    /// How many files programs had mapped.
+    pub files: u64,
+    /// How many of them the trace has.
+    pub stored: u64,
+    /// How many of them are taken from this machine, and are what they were.
+    pub of_the_system: u64,
+    /// What is wrong.
+    pub problems: Vec<Problem>,
+    /// How much more is.
+    pub more_problems: u64,
+}
+
+/// Something that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Problem {
+    /// At which record, counted from 0; `None` where that is not the question.
+    pub record: Option<u64>,
+    /// What.
+    pub what: String,
+}
+
+impl Report {
+    /// Whether nothing is wrong. A trace that was cut short may well be sound.
+    pub fn is_sound(&self) -> bool {
+        self.problems.is_empty()
+    }
+
+    fn object(&mut self, record: Option<u64>, what: String) {
+        if self.problems.len() < DESCRIBED {
+            self.problems.push(Problem { record, what });
+        } else {
+            self.more_problems += 1;
+        }
+    }
+}
+
+/// Checks a trace.
+///
+/// # Errors
+/// When its file of records cannot be opened.
+pub fn check(directory: &Directory) -> Result<Report, Error> {
+    let (mut report, files) = records(Reader::open(directory)?);
+    for file in files {
+        report.files += 1;
+        match content(&file, directory) {
+            Ok(true) => report.stored += 1,
+            Ok(false) => report.of_the_system += 1,
+            Err(what) => report.object(None, what),
+        }
+    }
+    Ok(report)
+}
+
+/// Checks blocks and records; also the files that are named there.
+pub fn records(mut reader: Reader) -> (Report, Vec<File>) {
+    let mut report = Report::default();
+    let mut order = Order::default();
+    for record in reader.by_ref() {
+        match record {
+            Ok(record) => {
+                for what in order.next(record) {
+                    report.object(Some(report.records), what);
+                }
+                report.records += 1;
+            }
+            Err(error) => report.object(Some(report.records), error.to_string()),
+        }
+    }
+    report.blocks = reader.blocks();
+    report.bytes = reader.offset();
+    report.whole = reader.tail() == Some(Tail::Whole);
+    if report.whole {
+        for task in order.alive() {
+            report.object(None, format!("it is not said how {task} ended"));
+        }
+    }
+    (report, order.files.into_values().collect())
+}
+
+/// Whether the trace has the content of a file, and not the system; or what is wrong with it.
+fn content(file: &File, directory: &Directory) -> Result<bool, String> {
+    let path = file.locate(directory).map_err(|error| error.to_string())?;
+    let Some(digest) = file.digest(directory) else {
+        return Ok(false);
+    };
+    let mut hasher = blake3::Hasher::new();
+    fs::File::open(&path)
+        .and_then(|file| hasher.update_reader(file).map(drop))
+        .map_err(|error| format!("{}: {error}", path.display()))?;
+    if *hasher.finalize().as_bytes() != digest {
+        return Err(format!(
+            "{}: this is not the content of {}",
+            path.display(),
+            String::from_utf8_lossy(&file.path)
+        ));
+    }
+    Ok(true)
+}
+
+/// Where a task is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// It has been made.
+    Made,
+    /// Its program runs.
+    Runs,
+    /// It is in a call.
+    Calls,
+    /// It has ended.
+    Ended,
+}
+
+/// What the records so far allow to come.
+#[derive(Debug, Default)]
+struct Order {
+    tasks: BTreeMap<Task, State>,
+    files: BTreeMap<FileNumber, File>,
+    outputs: BTreeSet<u64>,
+    /// Outputs below this have all come.
+    complete: u64,
+}
+
+impl Order {
+    fn alive(&self) -> Vec<Task> {
+        let alive = self
+            .tasks
+            .iter()
+            .filter(|(_, state)| **state != State::Ended);
+        alive.map(|(task, _)| *task).collect()
+    }
+
+    /// What is wrong with a record after those that came before it.
+    fn next(&mut self, record: Record) -> Vec<String> {
+        let mut wrong = Vec::new();
+        let task = record.task;
+        if self.tasks.is_empty() && task == Task(0) {
+            self.tasks.insert(task, State::Made);
+        }
+        let state = self.tasks.get(&task).copied();
+        let Some(state) = state else {
+            return vec![format!("{task} was never made")];
+        };
+        let next = match &record.event {
+            Event::File(_) | Event::FileChanged(_) | Event::Joined(_) => state,
+            // Nothing else may come of a task that has ended.
+            Event::Ended(_) if matches!(state, State::Ended | State::Runs) => state,
+            _ if state == State::Ended => {
+                wrong.push(format!("{task} has ended before"));
+                state
+            }
+            Event::Exit(_) => State::Ended,
+            Event::Image(_) | Event::Started(_) => State::Runs,
+            _ if state == State::Made => {
+                wrong.push(format!("{task} has not begun"));
+                state
+            }
+            // Calls of the vsyscall page do not return.
+            Event::Call(_) => State::Calls,
+            Event::Return(_) if state == State::Calls => State::Runs,
+            Event::Return(_) => {
+                wrong.push(format!("{task} is in no call"));
+                state
+            }
+            Event::Patched(_)
+            | Event::Buffered(_)
+            | Event::Spawned(_)
+            | Event::Signal(_)
+            | Event::Point(_)
+            | Event::Instruction(_)
+            | Event::Digest(_)
+            | Event::Ended(_)
+            | Event::Written(_) => state,
+        };
+        self.tasks.insert(task, next);
+        self.names(record.event, &mut wrong);
+        wrong
+    }
+
+    /// What a record names must have been there before, or be new.
+    fn names(&mut self, event: Event, wrong: &mut Vec<String>) {
+        let mut known = |files: &BTreeMap<FileNumber, File>, number: FileNumber| {
+            if !files.contains_key(&number) {
+                wrong.push(format!("it is not said what file {} is", number.0));
+            }
+        };
+        match event {
+            Event::File(file) => {
+                let number = file.number;
+                if self.files.insert(number, *file).is_some() {
+                    wrong.push(format!("there is a file {} already", number.0));
+                }
+            }
+            Event::FileChanged(changed) => known(&self.files, changed.number),
+            Event::Image(image) => {
+                let files = image.mappings.iter().filter_map(|mapping| mapping.file);
+                files.for_each(|(number, _)| known(&self.files, number));
+            }
+            Event::Return(done) => match done.more {
+                More::Mapped { file, .. } => known(&self.files, file),
+                More::Output { number, .. } => {
+                    if number < self.complete || !self.outputs.insert(number) {
+                        wrong.push(format!("there is an output {number} already"));
+                    }
+                    while self.outputs.remove(&self.complete) {
+                        self.complete += 1;
+                    }
+                }
+                More::Nothing | More::State(_) => {}
+            },
+            Event::Spawned(spawned) => {
+                let made = self.tasks.insert(spawned.child, State::Made);
+                if made.is_some() {
+                    wrong.push(format!("there is a {} already", spawned.child));
+                }
+            }
+            _ => {}
+        }
+    }
+}

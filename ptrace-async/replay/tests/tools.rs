@@ -1,0 +1,288 @@
+//! What is done with a trace besides replaying it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use reprise::trace::{Directory, Event, Reader, Record, Writer, fsck};
+
+fn reprise(home: &Path, words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_reprise"))
+        .args(words)
+        .env("REPRISE_DIR", home)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Records a program of the user's own and one of the system.
+fn recorded(home: &Path) -> (Output, PathBuf) {
+    let own = home.join("own");
+    std::fs::copy("/bin/sh", &own).unwrap();
+    let script = "od -An -N8 -tx1 /dev/urandom; exit 4";
+    let own = own.to_string_lossy().into_owned();
+    let words = ["record", "--quiet", "--", &own, "-c", script];
+    let output = reprise(home, &words);
+    assert_eq!(output.status.code(), Some(4), "{output:?}");
+    (output, home.join("own-0"))
+}
+
+#[track_caller]
+fn check_replay(home: &Path, recorded: &Output) {
+    let replayed = reprise(home, &["replay", "--quiet"]);
+    assert_eq!(replayed.status, recorded.status, "{replayed:?}");
+    assert_eq!(text(&replayed.stdout), text(&recorded.stdout));
+}
+
+#[track_caller]
+fn check_unsound(home: &Path, complaint: &str) {
+    let checked = reprise(home, &["fsck"]);
+    assert_eq!(checked.status.code(), Some(1), "{checked:?}");
+    assert!(text(&checked.stdout).contains(complaint), "{checked:?}");
+    let checked = reprise(home, &["fsck", "--json"]);
+    assert_eq!(checked.status.code(), Some(1), "{checked:?}");
+    let json: serde_json::Value = serde_json::from_slice(&checked.stdout).unwrap();
+    assert!(!json["problems"].as_array().unwrap().is_empty(), "{json}");
+}
+
+/// The file that the trace has of the user's own program.
+fn content(trace: &Path) -> PathBuf {
+    let files = std::fs::read_dir(trace.join("files")).unwrap();
+    let files: Vec<PathBuf> = files.map(|file| file.unwrap().path()).collect();
+    assert_eq!(files.len(), 1, "{files:?}");
+    files[0].clone()
+}
+
+#[test]
+fn a_sound_trace_is_said_to_be_so() {
+    let home = tempfile::tempdir().unwrap();
+    recorded(home.path());
+    let checked = reprise(home.path(), &["fsck", "--json"]);
+    assert!(checked.status.success(), "{checked:?}");
+    let json: serde_json::Value = serde_json::from_slice(&checked.stdout).unwrap();
+    assert_eq!(json["whole"], true, "{json}");
+    assert_eq!(json["stored"], 1, "{json}");
+    assert_eq!(json["problems"].as_array().unwrap().len(), 0, "{json}");
+    let checked = reprise(home.path(), &["fsck"]);
+    assert!(text(&checked.stdout).contains("sound"), "{checked:?}");
+}
+
+#[test]
+fn a_changed_byte_of_the_records_is_found() {
+    let home = tempfile::tempdir().unwrap();
+    let (_, trace) = recorded(home.path());
+    let mut bytes = std::fs::read(trace.join("events")).unwrap();
+    bytes[100] ^= 4;
+    std::fs::write(trace.join("events"), bytes).unwrap();
+    check_unsound(home.path(), "checksum");
+}
+
+#[test]
+fn a_changed_content_is_found() {
+    let home = tempfile::tempdir().unwrap();
+    let (_, trace) = recorded(home.path());
+    let content = content(&trace);
+    let mut bytes = std::fs::read(&content).unwrap();
+    bytes[1000] ^= 1;
+    std::fs::write(&content, bytes).unwrap();
+    check_unsound(home.path(), "is not the content of");
+}
+
+#[test]
+fn a_content_that_is_gone_is_found() {
+    let home = tempfile::tempdir().unwrap();
+    let (_, trace) = recorded(home.path());
+    std::fs::remove_file(content(&trace)).unwrap();
+    check_unsound(home.path(), "No such file");
+}
+
+/// Writes the records of a trace anew.
+fn rewrite(trace: &Path, change: impl Fn(u64, Record) -> Vec<Record>) {
+    let (directory, _) = Directory::open(trace).unwrap();
+    let records: Vec<Record> = Reader::open(&directory)
+        .unwrap()
+        .map(Result::unwrap)
+        .collect();
+    std::fs::write(directory.events(), b"").unwrap();
+    let mut writer = Writer::create(&directory, || ()).unwrap();
+    for (number, record) in (0..).zip(records) {
+        for record in change(number, record) {
+            writer.append(&record);
+        }
+    }
+    writer.finish().unwrap();
+}
+
+#[test]
+fn records_that_make_no_sense_together_are_found() {
+    type Choice = fn(&Event) -> bool;
+    let left_out: [(Choice, &str); 5] = [
+        (|event| matches!(event, Event::Call(_)), "is in no call"),
+        (|event| matches!(event, Event::Image(_)), "has not begun"),
+        (
+            |event| matches!(event, Event::File(_)),
+            "not said what file",
+        ),
+        (|event| matches!(event, Event::Spawned(_)), "was never made"),
+        (|event| matches!(event, Event::Exit(_)), "how task 0 ended"),
+    ];
+    for (left_out, complaint) in left_out {
+        let home = tempfile::tempdir().unwrap();
+        let (_, trace) = recorded(home.path());
+        rewrite(&trace, |_, record| {
+            let keep = !left_out(&record.event);
+            keep.then_some(record).into_iter().collect()
+        });
+        check_unsound(home.path(), complaint);
+    }
+    let home = tempfile::tempdir().unwrap();
+    let (_, trace) = recorded(home.path());
+    rewrite(&trace, |_, record| vec![record.clone(), record]);
+    check_unsound(home.path(), "already");
+}
+
+#[test]
+fn only_so_many_problems_are_described() {
+    let home = tempfile::tempdir().unwrap();
+    let (_, trace) = recorded(home.path());
+    rewrite(&trace, |_, record| match record.event {
+        Event::Image(_) => Vec::new(),
+        _ => vec![record; 3],
+    });
+    let (directory, _) = Directory::open(&trace).unwrap();
+    let report = fsck::check(&directory).unwrap();
+    assert_eq!(report.problems.len(), 100);
+    assert!(report.more_problems > 0);
+}
+
+/// As on a machine whose files at the same paths are other ones.
+fn elsewhere(trace: &Path) {
+    rewrite(trace, |_, mut record| {
+        if let Event::File(file) = &mut record.event {
+            file.identity.inode ^= 1;
+        }
+        vec![record]
+    });
+}
+
+#[test]
+fn a_packed_trace_needs_no_files_of_the_system() {
+    let home = tempfile::tempdir().unwrap();
+    let (output, trace) = recorded(home.path());
+    let packed = reprise(home.path(), &["pack"]);
+    assert!(packed.status.success(), "{packed:?}");
+    std::fs::remove_file(home.path().join("own")).unwrap();
+    elsewhere(&trace);
+    check_replay(home.path(), &output);
+    let checked = reprise(home.path(), &["fsck", "--json"]);
+    let json: serde_json::Value = serde_json::from_slice(&checked.stdout).unwrap();
+    assert_eq!(json["of_the_system"], 0, "{json}");
+    assert_eq!(json["problems"].as_array().unwrap().len(), 0, "{json}");
+    // A trace that is packed stays as it is.
+    let again = reprise(home.path(), &["pack"]);
+    assert!(again.status.success(), "{again:?}");
+    assert!(text(&again.stderr).contains("copied 0 files"), "{again:?}");
+    check_replay(home.path(), &output);
+    // The same, without what was packed.
+    std::fs::remove_file(trace.join("packed.json")).unwrap();
+    let replayed = reprise(home.path(), &["replay", "--quiet"]);
+    assert_eq!(replayed.status.code(), Some(125), "{replayed:?}");
+    let message = text(&replayed.stderr);
+    assert!(message.contains("changed or replaced"), "{message}");
+    check_unsound(home.path(), "changed or replaced");
+    // Too late to pack it.
+    let packed = reprise(home.path(), &["pack"]);
+    assert_eq!(packed.status.code(), Some(1), "{packed:?}");
+    assert!(
+        text(&packed.stderr).contains("changed or replaced"),
+        "{packed:?}"
+    );
+}
+
+#[test]
+fn a_packed_content_that_is_not_it_is_found() {
+    let home = tempfile::tempdir().unwrap();
+    let (_, trace) = recorded(home.path());
+    assert!(reprise(home.path(), &["pack"]).status.success());
+    for content in std::fs::read_dir(trace.join("files")).unwrap() {
+        let content = content.unwrap().path();
+        let length = std::fs::metadata(&content).unwrap().len();
+        std::fs::write(&content, vec![0; length as usize]).unwrap();
+    }
+    check_unsound(home.path(), "is not the content of");
+}
+
+#[test]
+fn another_processor_is_refused_by_the_names_of_its_features() {
+    let home = tempfile::tempdir().unwrap();
+    let (output, trace) = recorded(home.path());
+    check_replay(home.path(), &output);
+    let path = trace.join("trace.json");
+    let mut header: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    let features = header["machine"]["features"].as_array_mut().unwrap();
+    let word = |features: &[serde_json::Value], index: usize| features[index].as_u64().unwrap();
+    // Everybody has SSE2, and nobody had the bit of the Itanium.
+    features[1] = (word(features, 1) & !(1 << 26) | 1 << 30).into();
+    std::fs::write(&path, header.to_string()).unwrap();
+    let replayed = reprise(home.path(), &["replay", "--quiet"]);
+    assert_eq!(replayed.status.code(), Some(125), "{replayed:?}");
+    let message = text(&replayed.stderr);
+    assert!(
+        message.contains("has no ia64, and has sse2 as well"),
+        "{message}"
+    );
+    assert_eq!(text(&replayed.stdout), "");
+}
+
+#[test]
+fn traces_are_listed_for_programs() {
+    let home = tempfile::tempdir().unwrap();
+    let empty = reprise(home.path(), &["ls", "--json"]);
+    assert_eq!(text(&empty.stdout), "[]\n");
+    recorded(home.path());
+    let list = reprise(home.path(), &["ls", "--json"]);
+    let json: serde_json::Value = serde_json::from_slice(&list.stdout).unwrap();
+    assert_eq!(json[0]["name"], "own-0", "{json}");
+    assert!(json[0]["bytes"].as_u64() > Some(0), "{json}");
+}
+
+/// The state of a finding.
+fn state(json: &serde_json::Value, name: &str) -> String {
+    let findings = json["findings"].as_array().unwrap();
+    let finding = findings.iter().find(|finding| finding["name"] == name);
+    let finding = finding.unwrap_or_else(|| panic!("{name} is not in {json}"));
+    finding["state"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn the_doctor_finds_that_recording_works() {
+    let home = tempfile::tempdir().unwrap();
+    let output = reprise(home.path(), &["doctor", "--json"]);
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(output.status.success(), "{json}");
+    assert_eq!(json["able"], true);
+    for name in ["ptrace", "seccomp", "time stamp counter", "a trial"] {
+        assert_eq!(state(&json, name), "fine");
+    }
+    let output = reprise(home.path(), &["doctor"]);
+    assert!(text(&output.stdout).contains("programs can be recorded"));
+}
+
+#[test]
+fn the_doctor_finds_what_is_missing() {
+    let home = tempfile::tempdir().unwrap();
+    let own = env!("CARGO_BIN_EXE_reprise");
+    // A recorded program may not trace.
+    let words = ["record", "--quiet", "--", own, "doctor", "--json"];
+    let output = reprise(home.path(), &words);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["able"], false);
+    assert_eq!(state(&json, "ptrace"), "missing");
+    assert_eq!(state(&json, "a trial"), "missing");
+    assert_eq!(state(&json, "kernel"), "fine");
+}
