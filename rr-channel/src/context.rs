@@ -12,13 +12,16 @@
 
 use std::cell::{Cell, RefCell};
 use std::panic::Location;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::chaos;
 use crate::identity::{ChannelId, Dti, ThreadId};
 use crate::interpose::Seat;
 use crate::log::{Event, Hot, Op, Symbol, Writer};
 use crate::places;
-use crate::replay::{self, Cursor};
+use crate::pool;
+use crate::random;
+use crate::replay::{self, Cursor, SavedLog};
 use crate::session::{Session, Who, complain, session};
 use crate::sys;
 use crate::tag::Tag;
@@ -34,6 +37,8 @@ struct Context {
     places: Log,
     /// What is left of the log that the thread follows.
     cursor: Option<Cursor>,
+    /// Whether it is a piece of work, which the thread performs for a while.
+    is_task: bool,
 }
 
 /// Where a thread's events go.
@@ -88,6 +93,8 @@ thread_local! {
     static NEXT: Cell<Tag> = const { Cell::new(Tag::new(UNKNOWN, 0)) };
     static SIGNALS: Cell<u64> = const { Cell::new(0) };
     static FOREIGN_CHILDREN: Cell<u32> = const { Cell::new(0) };
+    /// Whether it has used this crate.
+    static USED: Cell<bool> = const { Cell::new(false) };
 }
 
 impl Context {
@@ -122,6 +129,7 @@ impl Context {
             },
             log,
             cursor,
+            is_task: pool::is_in_task(),
         }
     }
 
@@ -203,7 +211,9 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        chaos::leave();
+        if !self.is_task {
+            chaos::leave();
+        }
         self.disarm();
         if sys::is_fork() {
             // The mapping is the parent's log.
@@ -233,6 +243,65 @@ impl Drop for Context {
     }
 }
 
+/// Who a thread was before it became somebody else for a while.
+pub(crate) struct Suspended {
+    context: Option<Context>,
+    log: SavedLog,
+    id: u32,
+    next: Tag,
+    signals: u64,
+    foreign_children: u32,
+}
+
+/// The calling thread is nobody from now on, until it becomes somebody: at its next use of
+/// this crate, or by [`resume`].
+pub(crate) fn suspend() -> Suspended {
+    let context = CONTEXT.try_with(|context| context.try_borrow_mut().ok()?.take());
+    let mut context = context.ok().flatten();
+    if let Some(context) = &mut context {
+        context.disarm();
+    }
+    Suspended {
+        context,
+        log: replay::save_log(),
+        id: ID.replace(UNKNOWN.0),
+        next: NEXT.replace(Tag::new(UNKNOWN, 0)),
+        signals: SIGNALS.take(),
+        foreign_children: FOREIGN_CHILDREN.take(),
+    }
+}
+
+/// The calling thread is who it was again. Whoever it is now ends, unless that was
+/// [suspended](suspend) too.
+pub(crate) fn resume(suspended: Suspended) {
+    // Dropped where it still is who it was.
+    let ended = CONTEXT.try_with(|context| context.try_borrow_mut().ok()?.take());
+    drop(ended);
+    let Suspended {
+        context,
+        log,
+        id,
+        next,
+        signals,
+        foreign_children,
+    } = suspended;
+    replay::restore_log(log);
+    ID.set(id);
+    NEXT.set(next);
+    SIGNALS.set(signals);
+    FOREIGN_CHILDREN.set(foreign_children);
+    let _ = CONTEXT.try_with(|place| {
+        if let Ok(mut place) = place.try_borrow_mut() {
+            *place = context;
+        }
+    });
+}
+
+/// The calling thread's name; `None` in late destructors.
+pub(crate) fn dti() -> Option<Dti> {
+    with(|context| context.dti.clone())
+}
+
 /// The calling thread, the only one of a new process made by fork(2), logs no more, and
 /// follows no log.
 pub(crate) fn forget_log() {
@@ -244,6 +313,9 @@ pub(crate) fn forget_log() {
 /// down, and inside of `f` itself (an allocator that uses locks, say).
 #[inline]
 fn with<R>(f: impl FnOnce(&mut Context) -> R) -> Option<R> {
+    if !USED.replace(true) {
+        first_use();
+    }
     CONTEXT
         .try_with(|context| {
             let mut context = context.try_borrow_mut().ok()?;
@@ -253,6 +325,26 @@ fn with<R>(f: impl FnOnce(&mut Context) -> R) -> Option<R> {
         })
         .ok()
         .flatten()
+}
+
+static MAIN_USED: AtomicBool = AtomicBool::new(false);
+
+#[cold]
+fn first_use() {
+    if sys::is_main_thread() {
+        MAIN_USED.store(true, Ordering::Relaxed);
+        random::log_earlier();
+    }
+}
+
+/// Whether the main thread has used this crate. If not, it may be a test harness.
+pub(crate) fn is_used_by_main() -> bool {
+    MAIN_USED.load(Ordering::Relaxed)
+}
+
+/// Whether the calling thread is the main thread and has not used this crate.
+pub(crate) fn is_unused_main() -> bool {
+    !USED.get() && sys::is_main_thread()
 }
 
 /// Makes the calling thread, new and not yet registered, the one called `dti`.
@@ -299,8 +391,7 @@ pub(crate) fn next_seat() -> Option<Seat> {
     }
     let number = FOREIGN_CHILDREN.get() + 1;
     FOREIGN_CHILDREN.set(number);
-    let unused = CONTEXT.try_with(|context| context.try_borrow().is_ok_and(|c| c.is_none()));
-    if unused == Ok(true) && sys::is_main_thread() {
+    if is_unused_main() {
         return Some(Seat {
             dti: Dti::main().foreign_child(number),
             name_wins: true,

@@ -36,7 +36,8 @@ pub enum Root {
 ///
 /// Its text form is what logs and reports show, and [`FromStr`] reads it back:
 /// `main`, `main/2/1`, `main/~1` (the first thread that `main` created without this
-/// crate), `test::name`, `worker#2/1` (the second foreign root named `worker`, its
+/// crate), `main/+1/+2` (the second part of the first work that `main` gave to a pool),
+/// `test::name`, `worker#2/1` (the second foreign root named `worker`, its
 /// first child). Bytes that would confuse it are percent-encoded.
 ///
 /// ```
@@ -59,6 +60,9 @@ pub enum Step {
     Child(u32),
     /// To the thread's child with this number, created in another way.
     ForeignChild(u32),
+    /// To the piece of work with this number that the thread, or the piece of work, has
+    /// handed to a pool.
+    Task(u32),
 }
 
 impl Dti {
@@ -90,6 +94,13 @@ impl Dti {
     #[must_use]
     pub fn foreign_child(&self, number: u32) -> Self {
         self.below(Step::ForeignChild(number))
+    }
+
+    /// The id of the `number`th piece of work, from 1, that this thread or piece of work
+    /// hands to a pool, whichever of the pool's threads performs it.
+    #[must_use]
+    pub fn task(&self, number: u32) -> Self {
+        self.below(Step::Task(number))
     }
 
     fn below(&self, step: Step) -> Self {
@@ -136,6 +147,7 @@ impl fmt::Display for Dti {
         self.path.iter().try_for_each(|step| match step {
             Step::Child(number) => write!(f, "/{number}"),
             Step::ForeignChild(number) => write!(f, "/~{number}"),
+            Step::Task(number) => write!(f, "/+{number}"),
         })
     }
 }
@@ -178,9 +190,10 @@ fn parse(text: &str) -> Option<Dti> {
             }
         }
     };
-    let step = |part: &str| match part.strip_prefix('~') {
-        Some(number) => Some(Step::ForeignChild(number.parse().ok()?)),
-        None => Some(Step::Child(part.parse().ok()?)),
+    let step = |part: &str| match part.split_at_checked(1)? {
+        ("~", number) => Some(Step::ForeignChild(number.parse().ok()?)),
+        ("+", number) => Some(Step::Task(number.parse().ok()?)),
+        _ => Some(Step::Child(part.parse().ok()?)),
     };
     let path = parts.map(step).collect::<Option<_>>()?;
     Some(Dti { root, path })
@@ -252,6 +265,7 @@ mod tests {
         );
         check(&Dti::foreign("worker".into(), 2), "worker#2");
         check(&Dti::main().foreign_child(3).child(1), "main/~3/1");
+        check(&Dti::main().task(2).task(1), "main/+2/+1");
         check(&Dti::foreign(String::new(), 1), "#1");
     }
 
@@ -268,7 +282,8 @@ mod tests {
     #[test]
     fn what_is_no_id_is_refused() {
         for text in [
-            "", "/1", "main/", "main/x", "main/-1", "a%", "a%zz", "a#", "a#1#2",
+            "", "/1", "main/", "main/x", "main/-1", "main/+", "main/~", "main/++1", "main/é", "a%",
+            "a%zz", "a#", "a#1#2",
         ] {
             assert!(text.parse::<Dti>().is_err(), "{text:?}");
         }
@@ -279,12 +294,13 @@ mod tests {
         fn every_id_reads_back(
             name in any::<String>(),
             occurrence in 1..u32::MAX,
-            path in prop::collection::vec(any::<(bool, u32)>(), 0..5),
+            path in prop::collection::vec((0..3, any::<u32>()), 0..5),
         ) {
             let root = Dti::foreign(name, occurrence);
-            let dti = path.iter().fold(root, |dti, (foreign, n)| match foreign {
-                true => dti.foreign_child(*n),
-                false => dti.child(*n),
+            let dti = path.iter().fold(root, |dti, (kind, n)| match kind {
+                0 => dti.foreign_child(*n),
+                1 => dti.task(*n),
+                _ => dti.child(*n),
             });
             prop_assert_eq!(dti.to_string().parse(), Ok(dti));
         }

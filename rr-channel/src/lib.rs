@@ -76,8 +76,13 @@
 //! | when a send into a channel of ipc-channel is refused | covered, but not that the receiver is gone by then |
 //! | shared memory of ipc-channel | its content is not covered |
 //! | ipc-channel's feature `async` and its module `platform` | not there |
-//! | tokio, futures, rayon | not covered |
-//! | time, randomness, file and network order | not covered; a program that depends on them may desynchronise |
+//! | random bytes from the system (the seeds of `HashMap`s, `thread_rng`), asked for by `getrandom` or `syscall`, in a dynamically linked executable on x86-64 | covered with the feature `interpose`, for each thread. Names that were chosen at random are chosen again, also those of temporary files, so a file that the recorded run left behind is in the way |
+//! | random bytes from `/dev/urandom`, or by a system call of a program's own | not covered |
+//! | whatever the program fixes by [`value`] | covered |
+//! | rayon, through `cargo reprise` (rayon-core 1.12 and 1.13): `join`, `scope`, `spawn`, `broadcast`, pools of the program's own, `yield_now`, parallel iterators; their number of threads and which thread performs what | covered: what work does is done by its place in the tree of forks, and not by the thread |
+//! | what rayon's iterators decide by atomics or locks of `std`: `par_bridge`, `find_any` and other searches that stop early, `try_for_each`, `panic_fuse` | not covered |
+//! | tokio, futures | not covered |
+//! | time, file and network order | not covered, but for [`value`]; a program that depends on them may desynchronise |
 //! | which live thread gets which message or lock, after a desynchronisation | not reserved for threads that still replay |
 //!
 //! Recording adds a few nanoseconds to a lock and ten to twenty to a message
@@ -97,11 +102,14 @@ pub mod log;
 pub mod mpsc;
 #[cfg(feature = "parking_lot")]
 pub mod parking_lot;
+#[doc(hidden)]
+pub mod pool;
 pub mod sync;
 pub mod thread;
 
 mod chaos;
 mod context;
+mod fixed;
 #[cfg(all(
     feature = "interpose",
     target_env = "gnu",
@@ -119,11 +127,32 @@ mod interpose;
 mod interpose;
 mod order;
 mod places;
+#[cfg(all(
+    feature = "interpose",
+    target_arch = "x86_64",
+    target_env = "gnu",
+    not(target_feature = "crt-static"),
+    not(miri)
+))]
+mod random;
+#[cfg(not(all(
+    feature = "interpose",
+    target_arch = "x86_64",
+    target_env = "gnu",
+    not(target_feature = "crt-static"),
+    not(miri)
+)))]
+#[path = "not_random.rs"]
+mod random;
 mod replay;
 mod session;
 mod signal;
 mod sys;
 mod tag;
+#[cfg(feature = "value")]
+mod value;
 
 pub use replay::{Attempt, Cause, Desync, Progress, Report, replay_report};
 pub use session::{Mode, mode};
+#[cfg(feature = "value")]
+pub use value::value;

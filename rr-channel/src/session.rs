@@ -25,7 +25,9 @@ use crate::log::{
     Recording, RecordingError, SESSION_FILE, Writer, file_name, places_name, session_header,
 };
 use crate::places;
-use crate::replay::{self, Engine};
+use crate::pool;
+use crate::random;
+use crate::replay::{self, Draws, Engine};
 use crate::sys;
 
 /// What this process does with its nondeterminism.
@@ -71,6 +73,7 @@ pub(crate) fn session() -> &'static Session {
     static SESSION: OnceLock<Session> = OnceLock::new();
     SESSION.get_or_init(|| {
         interpose::link();
+        random::link();
         let (mode, seed) = (env::var_os("RR_CHANNEL"), env::var_os("RR_CHANNEL_CHAOS"));
         Session::start(mode.as_deref(), &log_dir(), seed.as_deref()).unwrap_or_else(|error| {
             complain(&error);
@@ -390,6 +393,9 @@ impl Names {
 impl Who {
     /// The calling thread, if nobody said who it is.
     pub(crate) fn current() -> Who {
+        if let Some(task) = pool::task() {
+            return Who::Known(task);
+        }
         if sys::is_main_thread() {
             return Who::Known(Dti::main());
         }
@@ -414,15 +420,20 @@ fn load(dir: &Path, again: Option<&Path>) -> Result<Engine, StartError> {
         });
     }
     let mut logs = Vec::new();
+    let mut draws = Draws::default();
     for thread in recording.threads() {
         let log = recording.log(thread)?;
         let mut total = 0;
         for event in log.events() {
-            event.map_err(|source| RecordingError::Log {
+            let event = event.map_err(|source| RecordingError::Log {
                 path: dir.join(file_name(thread.id)),
                 source,
             })?;
-            total += 1;
+            if event.op.is_apart() {
+                draws.collect(thread.id, &event);
+            } else {
+                total += 1;
+            }
         }
         logs.push((log, total));
     }
@@ -431,7 +442,7 @@ fn load(dir: &Path, again: Option<&Path>) -> Result<Engine, StartError> {
         replay::report_to(path.into());
     }
     let again = again.map(Recorder::create).transpose()?;
-    Ok(Engine::new(logs, again))
+    Ok(Engine::new(logs, draws, again))
 }
 
 #[cfg(test)]

@@ -122,12 +122,29 @@ ops! {
     SetRecv = "recv by set",
     /// A server's acceptance of a connection, with its first message.
     Accept = "accept",
+    /// A value that the program wanted fixed.
+    Value = "value",
+    /// Random bytes from the system.
+    Random = "getrandom",
+    /// The same, where they need not be secure, as for the seeds of hash maps.
+    RandomSeed = "getrandom for seeds",
+    /// The number of threads that a pool was made with.
+    Threads = "threads of pool",
+    /// What a pool's thread did next: it took a job, or its wait was over.
+    Job = "job",
 }
 
 impl Op {
     /// Whether it is an operation on a lock, or the like, and not on a channel.
     pub const fn is_on_lock(self) -> bool {
         self as u8 >= Op::Lock as u8 && self as u8 <= Op::Notify as u8
+    }
+
+    /// Whether a replay gives its outcome whenever it is asked for, and not in the order of
+    /// the thread's other events: which thread it is that first needs a value for all of
+    /// them may be decided where nobody records.
+    pub const fn is_apart(self) -> bool {
+        matches!(self, Op::Random | Op::RandomSeed)
     }
 
     pub(super) fn from_byte(byte: u8) -> Option<Op> {
@@ -206,6 +223,33 @@ pub enum Outcome {
         /// Its error number; 0 if there was none.
         code: u64,
     },
+    /// Bytes that were given to the program, at most eight in one event.
+    Bytes {
+        /// How many there are.
+        len: u8,
+        /// Whether these are the last ones; if not, there are eight, and the next event
+        /// has more.
+        last: bool,
+        /// The first one in the lowest bits, zero where there are fewer than eight.
+        bytes: u64,
+    },
+}
+
+impl Outcome {
+    /// The events' outcomes that stand for `bytes`, of which there may be none.
+    pub(crate) fn pieces(bytes: &[u8]) -> impl Iterator<Item = Outcome> {
+        let count = bytes.len().div_ceil(8).max(1);
+        (0..count).map(move |n| {
+            let piece = &bytes[8 * n..bytes.len().min(8 * n + 8)];
+            let mut word = [0; 8];
+            word[..piece.len()].copy_from_slice(piece);
+            Outcome::Bytes {
+                len: piece.len() as u8,
+                last: n + 1 == count,
+                bytes: u64::from_le_bytes(word),
+            }
+        })
+    }
 }
 
 /// One logged outcome.
@@ -246,6 +290,19 @@ impl fmt::Display for Event {
             Outcome::Done => f.write_str(": done"),
             Outcome::Poisoned => f.write_str(": poisoned"),
             Outcome::Failed { code } => write!(f, ": failed with error {code}"),
+            Outcome::Bytes { len, last, bytes } => {
+                f.write_str(": bytes")?;
+                let bytes = bytes.to_le_bytes();
+                let bytes = bytes.iter().take(len.into());
+                bytes
+                    .into_iter()
+                    .try_for_each(|byte| write!(f, " {byte:02x}"))?;
+                f.write_str(match (len, last) {
+                    (0, _) => " none",
+                    (_, true) => "",
+                    (_, false) => " ...",
+                })
+            }
         }
     }
 }
@@ -289,6 +346,9 @@ const WOKEN: u8 = 15;
 const DONE: u8 = 16;
 const POISONED: u8 = 17;
 const FAILED: u8 = 18;
+const BYTES: u8 = 19;
+/// In the parameter, whether bytes are the last ones.
+const LAST: u32 = 1 << 8;
 
 impl Symbol {
     const CHANNEL: u64 = 1 << 16;
@@ -307,7 +367,7 @@ impl Symbol {
 
     /// Whether `kind` exists.
     pub(super) const fn is_kind(kind: u8) -> bool {
-        kind <= FAILED
+        kind <= BYTES
     }
 
     /// The operation, by its position.
@@ -337,13 +397,13 @@ impl Symbol {
     pub(super) const fn has_number(&self) -> bool {
         matches!(
             self.kind(),
-            MESSAGE | SENT | REFUSED | VALUE | TURN | WOKEN | FAILED
+            MESSAGE | SENT | REFUSED | VALUE | TURN | WOKEN | FAILED | BYTES
         )
     }
 
     /// Whether definitions of this symbol carry a parameter.
     pub(super) const fn has_param(&self) -> bool {
-        matches!(self.kind(), MESSAGE | ARM | WOKEN)
+        matches!(self.kind(), MESSAGE | ARM | WOKEN | BYTES)
     }
 
     /// The event's symbol and number. Where the kind of outcome is known to the compiler,
@@ -370,11 +430,14 @@ impl Symbol {
             Outcome::Done => (DONE, 0, 0),
             Outcome::Poisoned => (POISONED, 0, 0),
             Outcome::Failed { code } => (FAILED, 0, code),
+            Outcome::Bytes { len, last, bytes } => {
+                (BYTES, len as u32 | if last { LAST } else { 0 }, bytes)
+            }
         };
         (Symbol::new(event.op, kind, event.channel, param), number)
     }
 
-    /// The event; `None` if there is no such operation.
+    /// The event; `None` if there is no such operation, or it has no such outcome.
     pub(super) fn join(self, number: u64) -> Option<Event> {
         let param = self.param();
         let sender = ThreadId(param);
@@ -397,6 +460,18 @@ impl Symbol {
             DONE => Outcome::Done,
             POISONED => Outcome::Poisoned,
             FAILED => Outcome::Failed { code: number },
+            BYTES => {
+                let (len, last) = (param & !LAST, param & LAST != 0);
+                let is_known = len == 8 || (len < 8 && last && number >> (8 * len) == 0);
+                if !is_known {
+                    return None;
+                }
+                Outcome::Bytes {
+                    len: len as u8,
+                    last,
+                    bytes: number,
+                }
+            }
             _ => Outcome::Value(number),
         };
         Some(Event {
@@ -410,6 +485,28 @@ impl Symbol {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bytes_are_shown_eight_at_a_time() {
+        let shown = |bytes: &[u8]| -> Vec<String> {
+            let event = |outcome| Event {
+                op: Op::Random,
+                channel: None,
+                outcome,
+            };
+            let pieces = Outcome::pieces(bytes);
+            pieces.map(|piece| event(piece).to_string()).collect()
+        };
+        assert_eq!(shown(&[]), ["getrandom: bytes none"]);
+        assert_eq!(shown(&[1; 8]), ["getrandom: bytes 01 01 01 01 01 01 01 01"]);
+        assert_eq!(
+            shown(&[255, 0, 2, 3, 4, 5, 6, 7, 8]),
+            [
+                "getrandom: bytes ff 00 02 03 04 05 06 07 ...",
+                "getrandom: bytes 08"
+            ]
+        );
+    }
 
     #[test]
     fn bytes_name_operations_by_position() {

@@ -14,7 +14,7 @@
 //! a few bytes. Reader and writer
 //! share [`Model`](model::Model), so they cannot disagree on what was predictable.
 //!
-//! **File**, version 2, all integers little-endian:
+//! **File**, version 3, all integers little-endian:
 //!
 //! | bytes | content |
 //! |---|---|
@@ -55,7 +55,10 @@ pub(crate) use recording::{SESSION_FILE, file_name, places_name, session_header}
 pub(crate) use writer::Writer;
 
 /// The version of the file format that this crate writes and reads.
-pub const FORMAT_VERSION: u8 = 2;
+pub const FORMAT_VERSION: u8 = 3;
+/// The oldest version that it reads. Version 2 knew neither bytes nor jobs, and is
+/// otherwise the same.
+const OLDEST_VERSION: u8 = 2;
 
 const MAGIC: [u8; 7] = *b"RRCHLOG";
 const HEADER_LEN: usize = 64;

@@ -79,6 +79,17 @@ impl Model {
         foreseen
     }
 
+    /// How many of the `foreseen` events come before one that is apart from the others; if
+    /// there is none, as many as there can be.
+    pub(super) fn before_apart(&self, foreseen: &Foreseen) -> u64 {
+        let is_apart = |id: &usize| {
+            let op = Op::from_byte(self.entries[*id].symbol.op());
+            op.is_some_and(Op::is_apart)
+        };
+        let first = foreseen.ids[..foreseen.len].iter().position(is_apart);
+        first.map_or(u64::MAX, |first| first as u64)
+    }
+
     /// Accounts for the first `count` of the `foreseen` events having happened.
     pub(super) fn observe_foreseen(&mut self, foreseen: &Foreseen, count: u64) {
         if count == 0 {

@@ -13,8 +13,8 @@ use super::event::{Event, Symbol};
 use super::model::{Model, take_varint};
 use super::ring::Ring;
 use super::{
-    CHECKSUM_AT, FLAGS_AT, FORMAT_VERSION, HEADER_LEN, INCOMPLETE, MAGIC, MAX_RUN, SEALED,
-    STATE_AT, checksum,
+    CHECKSUM_AT, FLAGS_AT, FORMAT_VERSION, HEADER_LEN, INCOMPLETE, MAGIC, MAX_RUN, OLDEST_VERSION,
+    SEALED, STATE_AT, checksum,
 };
 use crate::identity::{Dti, ThreadId};
 
@@ -64,7 +64,8 @@ impl fmt::Display for LogError {
             LogError::NotALog => f.write_str("not an rr-channel log"),
             LogError::Version { found } => write!(
                 f,
-                "log has format version {found}, this build reads {FORMAT_VERSION}: record again"
+                "log has format version {found}, this build reads {OLDEST_VERSION} to \
+                 {FORMAT_VERSION}: record again"
             ),
             LogError::Truncated { promised, found } => write!(
                 f,
@@ -129,7 +130,7 @@ impl ThreadLog {
         if header[..7] != MAGIC {
             return Err(LogError::NotALog);
         }
-        if header[7] != FORMAT_VERSION {
+        if !(OLDEST_VERSION..=FORMAT_VERSION).contains(&header[7]) {
             return Err(LogError::Version { found: header[7] });
         }
         let u32_at = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|i| header[at + i]));
@@ -311,21 +312,31 @@ impl Events {
     }
 
     /// Unpacks the next events, as many at once as follow from the last one, into `ring`;
-    /// how many they are. Only for logs that have been read through without an error.
+    /// how many they are. Those that are [apart](super::Op::is_apart) are left out. Only for
+    /// logs that have been read through without an error.
     pub(super) fn unpack_into(&mut self, ring: &Ring) -> u64 {
-        let count = match self.unpack() {
-            None | Some(Err(())) => 0,
-            Some(Ok(Unpacked::Event(event))) => {
-                let (symbol, number) = Symbol::split(&event);
-                ring.expect(0, symbol, number, 0, 0);
-                1
-            }
-            Some(Ok(Unpacked::Run)) => {
-                let foreseen = self.model.foresee(ring);
-                let count = foreseen.certain(self.run);
-                self.model.observe_foreseen(&foreseen, count);
-                self.run -= count;
-                count
+        let count = loop {
+            match self.unpack() {
+                None | Some(Err(())) => break 0,
+                Some(Ok(Unpacked::Event(event))) => {
+                    self.read += 1;
+                    if !event.op.is_apart() {
+                        let (symbol, number) = Symbol::split(&event);
+                        ring.expect(0, symbol, number, 0, 0);
+                        break 1;
+                    }
+                }
+                Some(Ok(Unpacked::Run)) => {
+                    let foreseen = self.model.foresee(ring);
+                    let certain = foreseen.certain(self.run);
+                    let count = certain.min(self.model.before_apart(&foreseen));
+                    self.model.observe_foreseen(&foreseen, count.max(1));
+                    self.run -= count.max(1);
+                    self.read += count.max(1);
+                    if count > 0 {
+                        break count;
+                    }
+                }
             }
         };
         if count == 0 {
@@ -333,7 +344,6 @@ impl Events {
         } else {
             ring.begin();
         }
-        self.read += count;
         count
     }
 }

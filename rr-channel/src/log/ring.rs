@@ -112,6 +112,19 @@ impl Ring {
         expected.next.set(next as u8);
     }
 
+    /// Expects what `other` expects.
+    pub(super) fn copy(&self, other: &Ring) {
+        for (at, expected) in other.expected.iter().take(AHEAD).enumerate() {
+            let symbol = Symbol {
+                code: expected.code.get(),
+                object: expected.object.get(),
+            };
+            let (number, step) = (expected.number.get(), expected.step.get());
+            self.expect(at, symbol, number, step, expected.next.get().into());
+        }
+        self.next.set(other.next.get());
+    }
+
     /// Goes to the first one.
     pub(super) fn begin(&self) {
         self.next.set(0);

@@ -184,6 +184,9 @@ pub(super) mod tests {
             1 => (0..4_u32).prop_map(Outcome::Arm),
             1 => any::<u64>().prop_map(|ticket| Outcome::Turn { ticket }),
             1 => any::<u64>().prop_map(|code| Outcome::Failed { code }),
+            1 => prop::collection::vec(any::<u8>(), 0..9).prop_map(|bytes| {
+                Outcome::pieces(&bytes).last().unwrap_or(Outcome::Empty)
+            }),
             1 => (0..3_u32, any::<u64>())
                 .prop_map(|(t, number)| Outcome::Woken { sender: ThreadId(t), number }),
             1 => prop::sample::select(vec![
@@ -200,7 +203,13 @@ pub(super) mod tests {
                 Outcome::Poisoned,
             ]),
         ];
-        let op = prop::sample::select(vec![Op::Recv, Op::TryRecv, Op::Select, Op::Lock]);
+        let op = prop::sample::select(vec![
+            Op::Recv,
+            Op::TryRecv,
+            Op::Select,
+            Op::Lock,
+            Op::Random,
+        ]);
         (op, prop::option::of(channel()), outcome).prop_map(|(op, channel, outcome)| Event {
             op,
             channel,
@@ -393,6 +402,29 @@ pub(super) mod tests {
             ThreadLog::from_bytes(&bytes),
             Err(LogError::Version { found: 99 })
         ));
+    }
+
+    #[test]
+    fn the_version_before_is_read() {
+        let events = [message(C, 1, 0), message(C, 2, 0)];
+        let mut bytes = written(&events, true);
+        bytes[7] = 2;
+        assert_eq!(read(&bytes), events);
+    }
+
+    #[test]
+    fn bytes_read_back() {
+        let bytes: Vec<u8> = (0..=255).collect();
+        for len in [0, 1, 7, 8, 9, 16, 256] {
+            let event = |outcome| Event {
+                op: Op::Value,
+                channel: None,
+                outcome,
+            };
+            let events: Vec<_> = Outcome::pieces(&bytes[..len]).map(event).collect();
+            assert_eq!(events.len(), len.div_ceil(8).max(1));
+            assert_eq!(read(&written(&events, true)), events);
+        }
     }
 
     #[test]

@@ -15,7 +15,8 @@ pub(crate) struct Cursor {
 }
 
 impl Cursor {
-    /// A cursor before the first of the log's `total` events.
+    /// A cursor before the first of the log's `total` events, without those that are
+    /// [apart](Op::is_apart).
     pub(super) fn new(log: &ThreadLog, total: u64) -> Self {
         Cursor {
             events: log.events(),
@@ -37,7 +38,10 @@ impl Cursor {
     fn peek(&mut self, distance: usize) -> Option<Event> {
         while self.early.len() <= distance {
             // Logs are read through when they are loaded: no errors are left.
-            self.early.push_back(self.events.next()?.ok()?);
+            let event = self.events.next()?.ok()?;
+            if !event.op.is_apart() {
+                self.early.push_back(event);
+            }
         }
         Some(self.early[distance])
     }
@@ -69,6 +73,29 @@ impl Cursor {
             }
         }
         None
+    }
+
+    /// The events of `op` that come next, up to one that nothing belongs to that follows.
+    pub(super) fn pieces(&mut self, ahead: &Ahead, op: Op) -> Vec<Event> {
+        let mut pieces: Vec<Event> = Vec::new();
+        let mut take = |event: Event| {
+            let is_open = pieces
+                .last()
+                .is_none_or(|event| matches!(event.outcome, Outcome::Bytes { last: false, .. }));
+            let is_next = is_open && event.op == op;
+            if is_next {
+                pieces.push(event);
+            }
+            is_next
+        };
+        if ahead.events().all(&mut take) {
+            for distance in 0.. {
+                if !self.peek(distance).is_some_and(&mut take) {
+                    break;
+                }
+            }
+        }
+        pieces
     }
 
     /// All events of the log.

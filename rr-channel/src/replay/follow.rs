@@ -111,6 +111,46 @@ pub(super) fn begin(place: &'static Place, cursor: Option<&mut Cursor>, recorded
     });
 }
 
+/// Where somebody is in a log, while the thread follows another one.
+#[derive(Debug)]
+pub(crate) struct Saved {
+    /// `None` if nothing was unpacked.
+    ahead: Option<Box<Ahead>>,
+    place: Option<&'static Place>,
+    ended: bool,
+    recorded: bool,
+}
+
+/// The calling thread is nobody for now, until it becomes whom this returns
+/// [again](restore).
+pub(crate) fn save() -> Saved {
+    with(|follow| {
+        let ahead = (!follow.ahead.is_empty()).then(|| Box::new(follow.ahead.clone()));
+        follow.ahead.clear();
+        Saved {
+            ahead,
+            place: follow.place.take(),
+            ended: follow.ended.take(),
+            recorded: follow.recorded.take(),
+        }
+    })
+}
+
+/// The calling thread is again who was [saved](save).
+pub(crate) fn restore(saved: Saved) {
+    with(|follow| {
+        match &saved.ahead {
+            Some(ahead) => follow.ahead.copy(ahead),
+            None => follow.ahead.clear(),
+        }
+        follow.place.set(saved.place);
+        follow.ended.set(saved.ended);
+        follow.recorded.set(saved.recorded);
+    });
+    // It may have been released meanwhile.
+    sync();
+}
+
 /// The calling thread ends: what it still does, it does live, and uncounted. Returns what
 /// its log says next.
 pub(super) fn end() -> Option<Event> {
@@ -215,6 +255,13 @@ fn unpack(follow: &Follow) {
 /// The event that completes the selection that comes next.
 pub(super) fn completion() -> Option<Event> {
     with(|follow| context::with_cursor(|cursor| cursor.completion(&follow.ahead)).flatten())
+}
+
+/// The events of `op` that come next, up to the one that is the last of its kind: see
+/// [`Outcome::Bytes`].
+pub(super) fn pieces(op: Op) -> Vec<Event> {
+    let pieces = with(|follow| context::with_cursor(|cursor| cursor.pieces(&follow.ahead, op)));
+    pieces.unwrap_or_default()
 }
 
 /// Which message `op` on `channel` gets, if that is what comes next.

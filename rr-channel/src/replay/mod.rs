@@ -24,13 +24,16 @@ mod arrivals;
 mod attempt;
 mod chan;
 mod cursor;
+mod draws;
 mod flow;
 mod follow;
+mod jobs;
 mod latch;
 mod operation;
 mod plan;
 mod progress;
 mod queue;
+mod recall;
 mod report;
 mod report_file;
 mod soon;
@@ -47,9 +50,13 @@ use std::time::{Duration, Instant};
 pub(crate) use arrivals::{Expected, Listening};
 pub(crate) use chan::{Chan, Disconnected, NotSent};
 pub(crate) use cursor::Cursor;
+pub(crate) use draws::Draws;
 use flow::Flow;
 use follow::Next;
-pub(crate) use follow::forget as forget_log;
+pub(crate) use follow::{
+    Saved as SavedLog, forget as forget_log, restore as restore_log, save as save_log,
+};
+pub(crate) use jobs::{NextJob, event as job_event, took};
 pub(crate) use operation::{Arm, Got, Native, Pick};
 use operation::{Change, Plan, Want};
 pub use report::{Attempt, Cause, Desync, Progress, Report};
@@ -78,6 +85,8 @@ pub(crate) struct Engine {
     signals: Mutex<FxHashMap<ThreadId, u64>>,
     /// Signalled when a thread starts to wait, for the search for stalls.
     waits: Condvar,
+    /// What is left of the random bytes.
+    draws: Mutex<Draws>,
     watch: Once,
     /// Where what happens is recorded again.
     recorder: Option<Recorder>,
@@ -115,9 +124,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Engine {
-    /// An engine that replays `logs`, each with its number of events, and has what
-    /// happens recorded by `recorder`.
-    pub(crate) fn new(logs: Vec<(ThreadLog, u64)>, recorder: Option<Recorder>) -> Self {
+    /// An engine that replays `logs`, each with its number of events but those that are
+    /// `draws`, and has what happens recorded by `recorder`.
+    pub(crate) fn new(
+        logs: Vec<(ThreadLog, u64)>,
+        draws: Draws,
+        recorder: Option<Recorder>,
+    ) -> Self {
         let mut names = Names::default();
         let mut recorded: FxHashMap<ThreadId, (Dti, Cursor)> = FxHashMap::default();
         for (log, total) in logs {
@@ -132,6 +145,7 @@ impl Engine {
             world: Mutex::new(World::new(recorded)),
             signals: Mutex::default(),
             waits: Condvar::new(),
+            draws: Mutex::new(draws),
             watch: Once::new(),
             recorder,
         }

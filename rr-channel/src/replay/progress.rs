@@ -22,7 +22,8 @@ use std::time::{Duration, Instant};
 
 use super::Engine;
 use super::stall::Waiting;
-use super::world::{Source, World};
+use super::world::Source;
+use crate::context;
 use crate::interpose::without_seats;
 use crate::session::complain;
 use crate::sys;
@@ -70,7 +71,7 @@ fn watch(engine: &Engine) {
                 .unwrap_or_else(std::sync::PoisonError::into_inner);
         }
         let waiting = world.waiting();
-        let (motion, switches) = motion_of_all(&world, &waiting, own);
+        let (motion, switches) = motion_of_all(&waiting, own);
         let now = (world.steps(), switches);
         if motion == Motion::Moving || now != seen {
             seen = now;
@@ -96,8 +97,8 @@ fn watch(engine: &Engine) {
 }
 
 /// The liveliest motion of any thread of the process but `own`, and how often
-/// those outside of the world have been switched to or from.
-fn motion_of_all(world: &World, waiting: &[Waiting], own: i32) -> (Motion, u64) {
+/// those that do not wait in the world have been switched to or from.
+fn motion_of_all(waiting: &[Waiting], own: i32) -> (Motion, u64) {
     if waiting.iter().any(|thread| thread.will_move) {
         return (Motion::Moving, 0);
     }
@@ -119,7 +120,7 @@ fn motion_of_all(world: &World, waiting: &[Waiting], own: i32) -> (Motion, u64) 
         if tid == own || (waits.is_some() && listens.is_none()) {
             continue;
         }
-        let idle_harness = u32::try_from(tid) == Ok(main) && !world.knows(tid);
+        let idle_harness = u32::try_from(tid) == Ok(main) && !context::is_used_by_main();
         // Where the kernel does not say, or the thread is gone: ask again.
         let motion = fs::read_to_string(task.path().join("syscall"))
             .map_or(Motion::Outside, |text| motion_of(&text, idle_harness));

@@ -38,13 +38,6 @@ impl World {
         self.waiting > 0
     }
 
-    /// Whether the thread with this kernel id has used a channel.
-    pub(super) fn knows(&self, tid: i32) -> bool {
-        self.threads
-            .values()
-            .any(|thread| thread.tid == tid && !thread.ended)
-    }
-
     /// Nobody can move: lets someone leave the log. `false` if nobody is left who
     /// follows one.
     ///

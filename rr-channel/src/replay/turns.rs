@@ -70,7 +70,7 @@ pub(crate) enum Woken {
 
 /// Whether what is waited for is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reach {
+pub(super) enum Reach {
     Now,
     Later,
     Never,
@@ -111,7 +111,7 @@ impl Engine {
 
     /// Waits until `reach` is [`Reach::Now`], and moves past the event. `false` if the
     /// thread goes live instead.
-    fn await_event(
+    pub(super) fn await_event(
         &self,
         id: ThreadId,
         watch: (Watch, u64),
@@ -338,7 +338,6 @@ impl Engine {
     }
 
     /// The recorded answer to an observation that is a number; `None` if there is none.
-    #[cfg(feature = "parking_lot")]
     pub(crate) fn recall_number(&self, op: Op) -> Option<u64> {
         self.recall_lasting(op, None)
     }

@@ -91,12 +91,13 @@ pub(crate) fn record_again(program: &str, dir: &Path, again: &Path) -> Start {
         .env("RR_CHANNEL_NEW_LOG", again)
 }
 
-/// The events of each thread of a recording.
+/// The events of each thread of a recording that are in the order of its others.
 fn events(dir: &Path) -> BTreeMap<String, Vec<Event>> {
     let recording = Recording::open(dir).unwrap();
     let log = |thread: &RecordedThread| {
         let log = recording.log(thread).unwrap();
-        let events = log.events().collect::<Result<_, _>>().unwrap();
+        let events = log.events().map(Result::unwrap);
+        let events = events.filter(|event| !event.op.is_apart()).collect();
         (log.dti().to_string(), events)
     };
     recording.threads().iter().map(log).collect()

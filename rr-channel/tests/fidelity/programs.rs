@@ -45,6 +45,7 @@ fn run() {
         other => match other.split_once(' ') {
             Some(("random", seed)) => crate::random::run(seed.parse().unwrap()),
             Some(("parking_lot", program)) => crate::parking::run(program),
+            Some(("input", program)) => crate::inputs::run(program),
             Some(("ipc", program)) => crate::ipc::run(program),
             Some(("random_locks", seed)) => crate::random_locks::run(seed.parse().unwrap()),
             _ => crate::locks::run(other),

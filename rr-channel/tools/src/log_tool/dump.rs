@@ -6,7 +6,7 @@ use rr_channel::log::Event;
 use serde::Serialize;
 
 use super::fold::{Fold, Run};
-use super::source::{End, Source, kind, number, object, sender};
+use super::source::{End, Source, bytes, kind, number, object, sender};
 
 /// For people: runs of events in one line each.
 pub(super) fn text(source: &mut Source, out: &mut dyn Write) -> anyhow::Result<()> {
@@ -63,6 +63,12 @@ struct EventLine {
     sender: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     number: Option<u64>,
+    /// Hexadecimal digits, of eight bytes at most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes: Option<String>,
+    /// Whether the next event has more of the same bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    more: Option<bool>,
 }
 
 #[derive(Serialize)]
@@ -96,6 +102,7 @@ pub(super) fn json(source: &mut Source, out: &mut dyn Write) -> anyhow::Result<(
 
 impl EventLine {
     fn new(thread: u32, at: u64, event: &Event) -> Self {
+        let (bytes, more) = bytes(&event.outcome).unzip();
         EventLine {
             thread,
             event: at,
@@ -104,6 +111,8 @@ impl EventLine {
             outcome: kind(&event.outcome),
             sender: sender(&event.outcome).map(|sender| sender.0),
             number: number(&event.outcome),
+            bytes,
+            more,
         }
     }
 }

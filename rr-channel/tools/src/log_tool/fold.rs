@@ -56,7 +56,7 @@ fn continues(run: &Run, event: &Event) -> bool {
         return false;
     }
     match (number(&last.outcome), number(&event.outcome)) {
-        (None, None) => true,
+        (None, None) => last == *event,
         (Some(last), Some(next)) => {
             // The run's second event decides whether numbers grow or stay.
             let grows = number(&run.first.outcome) != Some(last);
@@ -161,6 +161,23 @@ mod tests {
                 "5 2x len on t0.c1: 3",
                 "7 1x len on t0.c1: 4",
             ],
+        );
+    }
+
+    #[test]
+    fn bytes_are_one_run_if_they_are_the_same() {
+        let bytes = |bytes| Event {
+            op: Op::Random,
+            channel: None,
+            outcome: Outcome::Bytes {
+                len: 2,
+                last: true,
+                bytes,
+            },
+        };
+        check(
+            &[bytes(1), bytes(1), bytes(2)],
+            &["0 2x getrandom: bytes 01 00", "2 1x getrandom: bytes 02 00"],
         );
     }
 

@@ -220,6 +220,7 @@ pub(super) const fn kind(outcome: &Outcome) -> &'static str {
         Outcome::Done => "done",
         Outcome::Poisoned => "poisoned",
         Outcome::Failed { .. } => "failed",
+        Outcome::Bytes { .. } => "bytes",
     }
 }
 
@@ -229,6 +230,16 @@ pub(super) const fn sender(outcome: &Outcome) -> Option<ThreadId> {
         Outcome::Message { sender, .. } | Outcome::Woken { sender, .. } => Some(*sender),
         _ => None,
     }
+}
+
+/// The bytes that an outcome carries, in hexadecimal digits, and whether more follow.
+pub(super) fn bytes(outcome: &Outcome) -> Option<(String, bool)> {
+    let Outcome::Bytes { len, last, bytes } = *outcome else {
+        return None;
+    };
+    let bytes = bytes.to_le_bytes();
+    let digits = bytes.iter().take(len.into());
+    Some((digits.map(|byte| format!("{byte:02x}")).collect(), !last))
 }
 
 /// The number that an outcome carries.

@@ -263,6 +263,8 @@ fn units(items: &[Item]) -> Vec<Unit> {
 const fn is_told(event: &Event) -> bool {
     match event.op {
         Op::SelectedRecv | Op::SelectedSend | Op::Notify => false,
+        // Random bytes stay those of the run that passed.
+        op if op.is_apart() => false,
         _ => !matches!(
             event.outcome,
             Outcome::Sent { .. } | Outcome::First | Outcome::Again | Outcome::Turn { .. }
@@ -277,7 +279,7 @@ fn key(outcome: &Item, event: &Event) -> Key {
     };
     let extra = match event.outcome {
         Outcome::Message { sender, number } => return Key::Message(sender, number),
-        Outcome::Value(value) => value,
+        Outcome::Value(value) | Outcome::Bytes { bytes: value, .. } => value,
         _ => 0,
     };
     Key::Other(event.op, event.channel, discriminant(&event.outcome), extra)

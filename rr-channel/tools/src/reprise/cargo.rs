@@ -23,7 +23,6 @@ const UNCOVERED: &[&str] = &[
     "flume",
     "ipc-channel",
     "kanal",
-    "rayon",
     "smol",
     "tokio",
 ];
@@ -274,6 +273,15 @@ impl Project {
 /// The packages to be replaced.
 fn replaced(metadata: &Metadata) -> anyhow::Result<Vec<Replaced<'_>>> {
     let mut found = Vec::new();
+    // Two of them in one program would each name its threads.
+    ensure!(
+        metadata
+            .packages
+            .iter()
+            .all(|package| package.name != "rr-channel"),
+        "the project depends on rr-channel itself: set RR_CHANNEL and RR_CHANNEL_LOG, and run it \
+         without `cargo reprise`"
+    );
     for package in &metadata.packages {
         let Some(of) = package.replaceable() else {
             continue;

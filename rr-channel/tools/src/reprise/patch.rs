@@ -9,6 +9,9 @@
 //! | `crossbeam-channel-upstream` | `rr-channel-crossbeam-channel` | upstream's source, whose library keeps its name |
 //! | `rr-channel` | `rr-channel`, once for all | the sources that this tool carries with it |
 //!
+//! A crate whose inside matters (`rayon-core`) is upstream's source with edits instead, and
+//! needs no copy of another name.
+//!
 //! Files whose content would not change are left alone, so that cargo does not build
 //! them anew.
 
@@ -17,41 +20,73 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use toml::{Table, Value};
+
+use super::rayon;
 
 /// A crate that can be replaced.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Crate {
     pub(super) name: &'static str,
     /// How its versions begin.
-    series: &'static str,
-    /// What the crate in its place says.
-    code: &'static str,
-    /// Whether upstream's features matter: they are passed on to it.
-    passes_features: bool,
+    series: &'static [&'static str],
+    by: By,
+}
+
+/// What takes a crate's place.
+#[derive(Debug, PartialEq, Eq)]
+enum By {
+    /// A crate that re-exports ours.
+    Face {
+        /// What it says.
+        code: &'static str,
+        /// Whether upstream's features matter: they are passed on to it.
+        passes_features: bool,
+    },
+    /// Upstream's source, edited.
+    Edited(&'static [Edit]),
+}
+
+/// A change of a source.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Edit {
+    pub(super) file: &'static str,
+    /// What is there, exactly once.
+    pub(super) from: &'static str,
+    /// What is to be there instead.
+    pub(super) to: &'static str,
 }
 
 /// The crates that can be replaced.
-const CRATES: [Crate; 2] = [
+const CRATES: [Crate; 3] = [
     Crate {
         name: CHANNEL,
-        series: "0.5.",
-        code: "pub use rr_channel::crossbeam_channel::*;\n",
-        passes_features: false,
+        series: &["0.5."],
+        by: By::Face {
+            code: "pub use rr_channel::crossbeam_channel::*;\n",
+            passes_features: false,
+        },
     },
     Crate {
         name: LOCKS,
-        series: "0.12.",
-        code: "pub use rr_channel::parking_lot::*;\n\n\
-               #[cfg(feature = \"arc_lock\")]\n\
-               pub use rr_channel::parking_lot::lock_api::{\n    \
-                   ArcMutexGuard, ArcReentrantMutexGuard, ArcRwLockReadGuard,\n    \
-                   ArcRwLockUpgradableReadGuard, ArcRwLockWriteGuard,\n\
-               };\n\n\
-               #[cfg(feature = \"deadlock_detection\")]\n\
-               pub use upstream::deadlock;\n",
-        passes_features: true,
+        series: &["0.12."],
+        by: By::Face {
+            code: "pub use rr_channel::parking_lot::*;\n\n\
+                   #[cfg(feature = \"arc_lock\")]\n\
+                   pub use rr_channel::parking_lot::lock_api::{\n    \
+                       ArcMutexGuard, ArcReentrantMutexGuard, ArcRwLockReadGuard,\n    \
+                       ArcRwLockUpgradableReadGuard, ArcRwLockWriteGuard,\n\
+                   };\n\n\
+                   #[cfg(feature = \"deadlock_detection\")]\n\
+                   pub use upstream::deadlock;\n",
+            passes_features: true,
+        },
+    },
+    Crate {
+        name: "rayon-core",
+        series: &["1.12.", "1.13."],
+        by: By::Edited(rayon::EDITS),
     },
 ];
 
@@ -60,8 +95,9 @@ const LOCKS: &str = "parking_lot";
 
 /// What `rr-channel`'s own manifest has, too.
 const FEATURES: &str = r#"
-default = ["interpose", "upstream-0.5.16"]
+default = ["interpose", "upstream-0.5.16", "value"]
 interpose = []
+value = ["dep:postcard", "dep:serde"]
 ipc_channel = ["dep:ipc-channel", "dep:postcard", "dep:serde"]
 parking_lot = ["dep:lock_api", "dep:parking_lot", "dep:parking_lot_core"]
 "upstream-0.5.14" = []
@@ -97,16 +133,20 @@ pub(super) struct Replaced<'a> {
 
 /// The crate of this name, if this version can be replaced.
 pub(super) fn replaceable(name: &str, version: &str) -> Option<&'static Crate> {
-    CRATES
-        .iter()
-        .find(|known| known.name == name && version.starts_with(known.series))
+    CRATES.iter().find(|known| {
+        let is_of = |series: &&str| version.starts_with(*series);
+        known.name == name && known.series.iter().any(is_of)
+    })
 }
 
 /// What can be replaced, in words.
 pub(super) fn what() -> String {
     let names = CRATES.each_ref().map(|known| {
-        let series = known.series.trim_end_matches('.');
-        format!("{} {series}", known.name)
+        let series = known
+            .series
+            .iter()
+            .map(|series| series.trim_end_matches('.'));
+        format!("{} {}", known.name, series.collect::<Vec<_>>().join(" or "))
     });
     names.join(" or ")
 }
@@ -125,19 +165,21 @@ pub(super) fn generate(dir: &Path, replaced: &[Replaced<'_>]) -> anyhow::Result<
     let mut made = Vec::new();
     for package in replaced {
         let shim = dir.join(package.of.name);
-        write_toml(&shim, shim_manifest(package, &asked))?;
-        write(&shim.join("src/lib.rs"), package.of.code.as_bytes())?;
+        match &package.of.by {
+            By::Edited(edits) => {
+                copy_package(package.source, &shim, edits)?;
+                write_toml(&shim, edited_manifest(read_manifest(package)?, &asked)?)?;
+            }
+            By::Face { code, .. } => {
+                write_toml(&shim, shim_manifest(package, &asked))?;
+                write(&shim.join("src/lib.rs"), code.as_bytes())?;
+                let upstream = dir.join(format!("{}-upstream", package.of.name));
+                copy_package(package.source, &upstream, &[])?;
+                let manifest = upstream_manifest(package.of.name, read_manifest(package)?)?;
+                write_toml(&upstream, manifest)?;
+            }
+        }
         made.push(shim);
-
-        let upstream = dir.join(format!("{}-upstream", package.of.name));
-        copy_package(package.source, &upstream)?;
-        let manifest = package.source.join("Cargo.toml");
-        let text = fs::read_to_string(&manifest)
-            .with_context(|| format!("cannot read {}", manifest.display()))?;
-        let manifest = text
-            .parse()
-            .with_context(|| format!("cannot parse {}", manifest.display()))?;
-        write_toml(&upstream, upstream_manifest(package.of.name, manifest)?)?;
     }
     let rr_channel = dir.join("rr-channel");
     write_toml(&rr_channel, rr_channel_manifest(replaced)?)?;
@@ -145,6 +187,14 @@ pub(super) fn generate(dir: &Path, replaced: &[Replaced<'_>]) -> anyhow::Result<
         write(&rr_channel.join("src").join(path), text.as_bytes())?;
     }
     Ok(made)
+}
+
+fn read_manifest(package: &Replaced<'_>) -> anyhow::Result<Table> {
+    let manifest = package.source.join("Cargo.toml");
+    let text = fs::read_to_string(&manifest)
+        .with_context(|| format!("cannot read {}", manifest.display()))?;
+    text.parse()
+        .with_context(|| format!("cannot parse {}", manifest.display()))
 }
 
 /// The name of upstream's package.
@@ -159,7 +209,8 @@ fn features_for(replaced: &[Replaced<'_>]) -> anyhow::Result<Vec<&'static str>> 
     for package in replaced {
         match package.of.name {
             LOCKS => features.push("parking_lot"),
-            _ => channel = feature_for_channel(package.version)?,
+            CHANNEL => channel = feature_for_channel(package.version)?,
+            _ => {}
         }
     }
     if !channel.is_empty() {
@@ -215,9 +266,25 @@ fn path_dependency(path: &str, package: &str) -> Table {
     dependency
 }
 
+/// The dependency on `rr-channel`, which is `asked` for some of its features.
+fn on_rr_channel(asked: &[&str]) -> Table {
+    let mut rr_channel = path_dependency("../rr-channel", "rr-channel");
+    rr_channel.insert("default-features".to_owned(), false.into());
+    let asked = asked.iter().map(|name| Value::from(*name));
+    rr_channel.insert("features".to_owned(), asked.collect::<Vec<_>>().into());
+    rr_channel
+}
+
 /// Upstream's features stay; `rr-channel` is `asked` for some of its own.
 fn shim_manifest(package: &Replaced<'_>, asked: &[&str]) -> Table {
     let name = package.of.name;
+    let passes_features = matches!(
+        package.of.by,
+        By::Face {
+            passes_features: true,
+            ..
+        }
+    );
     let mut shim = manifest(name, package.version, "2021");
     let features: Table = package
         .features
@@ -228,7 +295,7 @@ fn shim_manifest(package: &Replaced<'_>, asked: &[&str]) -> Table {
                 .iter()
                 .filter(|implied| package.features.contains_key(*implied))
                 .map(|implied| Value::from(implied.as_str()));
-            let passed = package.of.passes_features && feature != "default";
+            let passed = passes_features && feature != "default";
             let passed = passed.then(|| Value::from(format!("upstream/{feature}")));
             let all: Vec<_> = implied.chain(passed).collect();
             (feature.clone(), all.into())
@@ -236,12 +303,8 @@ fn shim_manifest(package: &Replaced<'_>, asked: &[&str]) -> Table {
         .collect();
     shim.insert("features".to_owned(), features.into());
     let mut dependencies = Table::new();
-    let mut rr_channel = path_dependency("../rr-channel", "rr-channel");
-    rr_channel.insert("default-features".to_owned(), false.into());
-    let asked = asked.iter().map(|name| Value::from(*name));
-    rr_channel.insert("features".to_owned(), asked.collect::<Vec<_>>().into());
-    dependencies.insert("rr-channel".to_owned(), rr_channel.into());
-    if package.of.passes_features {
+    dependencies.insert("rr-channel".to_owned(), on_rr_channel(asked).into());
+    if passes_features {
         let mut upstream = path_dependency(&format!("../{name}-upstream"), &renamed(name));
         upstream.insert("default-features".to_owned(), false.into());
         dependencies.insert("upstream".to_owned(), upstream.into());
@@ -255,7 +318,10 @@ fn rr_channel_manifest(replaced: &[Replaced<'_>]) -> anyhow::Result<Table> {
     let features: Table = FEATURES.parse()?;
     rr_channel.insert("features".to_owned(), features.into());
     let mut dependencies: Table = DEPENDENCIES.parse()?;
-    for package in replaced {
+    let faces = replaced
+        .iter()
+        .filter(|package| matches!(package.of.by, By::Face { .. }));
+    for package in faces {
         let name = package.of.name;
         let mut upstream = path_dependency(&format!("../{name}-upstream"), &renamed(name));
         if dependencies[name].get("optional").is_some() {
@@ -267,30 +333,62 @@ fn rr_channel_manifest(replaced: &[Replaced<'_>]) -> anyhow::Result<Table> {
     Ok(rr_channel)
 }
 
-/// Upstream's manifest as it is, but for the name and for what is not built.
-fn upstream_manifest(name: &str, mut manifest: Table) -> anyhow::Result<Table> {
+/// Upstream's manifest as it is, but for what is not built.
+fn library_manifest(mut manifest: Table) -> anyhow::Result<Table> {
     for unused in ["dev-dependencies", "example", "test", "bench", "lints"] {
         manifest.remove(unused);
     }
-    let package = manifest
-        .get_mut("package")
-        .and_then(Value::as_table_mut)
-        .context("upstream's manifest has no package")?;
-    package.insert("name".to_owned(), renamed(name).into());
+    let package = package_of(&mut manifest)?;
     package.insert("publish".to_owned(), false.into());
     package.remove("readme");
+    seclude(&mut manifest);
+    Ok(manifest)
+}
+
+fn package_of(manifest: &mut Table) -> anyhow::Result<&mut Table> {
+    manifest
+        .get_mut("package")
+        .and_then(Value::as_table_mut)
+        .context("upstream's manifest has no package")
+}
+
+/// The manifest of upstream's source with edits, which depends on `rr-channel`.
+fn edited_manifest(manifest: Table, asked: &[&str]) -> anyhow::Result<Table> {
+    let mut manifest = library_manifest(manifest)?;
+    manifest
+        .entry("dependencies")
+        .or_insert_with(|| Table::new().into())
+        .as_table_mut()
+        .context("upstream's dependencies are no table")?
+        .insert("rr-channel".to_owned(), on_rr_channel(asked).into());
+    Ok(manifest)
+}
+
+/// The manifest of a copy of upstream, of another name.
+fn upstream_manifest(name: &str, manifest: Table) -> anyhow::Result<Table> {
+    let mut manifest = library_manifest(manifest)?;
+    package_of(&mut manifest)?.insert("name".to_owned(), renamed(name).into());
     let lib = manifest
         .entry("lib")
         .or_insert_with(|| Table::new().into())
         .as_table_mut()
         .context("upstream's library is no table")?;
     lib.insert("name".to_owned(), name.replace('-', "_").into());
-    seclude(&mut manifest);
     Ok(manifest)
 }
 
-/// Copies what a package's library is made of.
-fn copy_package(from: &Path, to: &Path) -> anyhow::Result<()> {
+/// Copies what a package's library is made of, with `edits`.
+fn copy_package(from: &Path, to: &Path, edits: &[Edit]) -> anyhow::Result<()> {
+    copy_below(from, to, Path::new(""), edits)?;
+    // Each was found in its file, or its file was not.
+    for edit in edits {
+        let file = from.join(edit.file);
+        ensure!(file.is_file(), "there is no {}", file.display());
+    }
+    Ok(())
+}
+
+fn copy_below(from: &Path, to: &Path, below: &Path, edits: &[Edit]) -> anyhow::Result<()> {
     let unused = [
         "Cargo.toml",
         "Cargo.toml.orig",
@@ -299,23 +397,45 @@ fn copy_package(from: &Path, to: &Path) -> anyhow::Result<()> {
         "benches",
         "examples",
     ];
-    let entries = fs::read_dir(from).with_context(|| format!("cannot read {}", from.display()))?;
+    let dir = from.join(below);
+    let entries = fs::read_dir(&dir).with_context(|| format!("cannot read {}", dir.display()))?;
     for entry in entries {
         let entry = entry?;
         let name = entry.file_name();
         if unused.iter().any(|unused| OsStr::new(unused) == name) || is_hidden(&name) {
             continue;
         }
-        let (from, to) = (entry.path(), to.join(&name));
+        let path = below.join(&name);
         if entry.file_type()?.is_dir() {
-            copy_package(&from, &to)?;
-        } else {
-            let bytes =
-                fs::read(&from).with_context(|| format!("cannot read {}", from.display()))?;
-            write(&to, &bytes)?;
+            copy_below(from, to, &path, edits)?;
+            continue;
         }
+        let source = entry.path();
+        let bytes =
+            fs::read(&source).with_context(|| format!("cannot read {}", source.display()))?;
+        let mut here = edits.iter().filter(|edit| Path::new(edit.file) == path);
+        let bytes = here.try_fold(bytes, |bytes, edit| {
+            edited(bytes, edit).with_context(|| {
+                format!(
+                    "{} is not as it is known, so that what happens in it cannot be recorded",
+                    source.display()
+                )
+            })
+        })?;
+        write(&to.join(&path), &bytes)?;
     }
     Ok(())
+}
+
+/// A source with one change.
+///
+/// # Errors
+/// If what is to be changed is not there, or more than once.
+fn edited(bytes: Vec<u8>, edit: &Edit) -> anyhow::Result<Vec<u8>> {
+    let text = String::from_utf8(bytes)?;
+    let count = text.matches(edit.from).count();
+    ensure!(count == 1, "found {count} times:\n{}", edit.from);
+    Ok(text.replacen(edit.from, edit.to, 1).into_bytes())
 }
 
 fn is_hidden(name: &OsStr) -> bool {
