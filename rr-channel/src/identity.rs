@@ -190,10 +190,15 @@ fn parse(text: &str) -> Option<Dti> {
             }
         }
     };
+    // A sign would be read as part of the number.
+    let number = |text: &str| match text.starts_with('+') {
+        true => None,
+        false => text.parse().ok(),
+    };
     let step = |part: &str| match part.split_at_checked(1)? {
-        ("~", number) => Some(Step::ForeignChild(number.parse().ok()?)),
-        ("+", number) => Some(Step::Task(number.parse().ok()?)),
-        _ => Some(Step::Child(part.parse().ok()?)),
+        ("~", rest) => Some(Step::ForeignChild(number(rest)?)),
+        ("+", rest) => Some(Step::Task(number(rest)?)),
+        _ => Some(Step::Child(number(part)?)),
     };
     let path = parts.map(step).collect::<Option<_>>()?;
     Some(Dti { root, path })
