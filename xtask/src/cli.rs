@@ -4,7 +4,10 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::{ci, corpus, deps, differential, fidelity, kills, syscall_table, tantivy, workloads};
+use crate::{
+    ci, corpus, deps, differential, fidelity, kills, syscall_docs, syscall_table, tantivy,
+    workloads,
+};
 
 /// Development tasks of the workspace.
 #[derive(Debug, Parser)]
@@ -28,6 +31,8 @@ enum Task {
     Fidelity(fidelity::Args),
     /// Kill recordings at random moments, and replay what is left.
     Kills(kills::Args),
+    /// Write the page about what reprise does with each syscall.
+    SyscallDocs(syscall_docs::Args),
     /// Compare the syscall table with the kernel's own list.
     SyscallTable,
     /// Record and replay a flaky test of a published crate.
@@ -50,6 +55,7 @@ pub fn run() -> anyhow::Result<ExitCode> {
         Task::Differential(args) => differential::run(&args),
         Task::Fidelity(args) => fidelity::run(&args),
         Task::Kills(args) => kills::run(&args),
+        Task::SyscallDocs(args) => syscall_docs::run(&args),
         Task::Tantivy(args) => tantivy::run(&args),
         Task::Workloads(args) => workloads::run(&args),
         Task::SyscallTable => {

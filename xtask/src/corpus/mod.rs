@@ -11,6 +11,7 @@
 
 mod build;
 mod case;
+pub(crate) mod coverage;
 mod gaps;
 mod play;
 
@@ -54,6 +55,9 @@ pub(crate) struct Args {
     /// Run everything as nobody, without a privilege (must be started by root).
     #[arg(long)]
     unprivileged: bool,
+    /// Write which cases cover which syscalls to this file.
+    #[arg(long, value_name = "FILE")]
+    coverage: Option<PathBuf>,
     /// Keep the traces and outputs of cases that fail in this directory.
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
@@ -72,8 +76,20 @@ struct Row {
     /// Whether it printed something else recorded than plainly.
     differs: bool,
     seconds: f64,
+    /// The syscalls that it made, if it passed.
+    #[serde(skip)]
+    calls: Vec<String>,
     /// Whether it is as it is known to be.
     expected: bool,
+}
+
+/// The names of all cases.
+///
+/// # Errors
+/// When the corpus cannot be read.
+pub(crate) fn names() -> anyhow::Result<Vec<String>> {
+    let cases = case::all(&fs::canonicalize(ROOT).context("finding the corpus")?)?;
+    Ok(cases.into_iter().map(|case| case.name).collect())
 }
 
 /// Plays all cases once, each replayed twice.
@@ -85,6 +101,7 @@ pub(crate) fn run_briefly() -> anyhow::Result<ExitCode> {
         replays: 2,
         only: Vec::new(),
         json: None,
+        coverage: None,
         jobs: 2,
         patience: 20,
         unprivileged: false,
@@ -165,6 +182,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(path) = &args.json {
         let text = serde_json::to_vec_pretty(&rows)?;
         fs::write(path, text).with_context(|| format!("writing {}", path.display()))?;
+    }
+    if let Some(path) = &args.coverage {
+        let cases = rows.iter().map(|row| (row.name.as_str(), &row.calls[..]));
+        coverage::Coverage::of(cases).write(path)?;
     }
     Ok(if ok {
         ExitCode::SUCCESS
@@ -257,11 +278,11 @@ fn play(
         Outcome::Passed { .. } => gap.is_none_or(|gap| gap.sometimes),
         Outcome::Failed(_) => gap.is_some(),
     };
-    let differs = matches!(outcome, Outcome::Passed { differs: true });
-    let (outcome, detail) = match outcome {
-        Outcome::Passed { .. } => ("passed", None),
-        Outcome::Skipped(why) => ("skipped", Some(why)),
-        Outcome::Failed(what) => ("failed", Some(what)),
+    let differs = matches!(outcome, Outcome::Passed { differs: true, .. });
+    let (outcome, detail, calls) = match outcome {
+        Outcome::Passed { calls, .. } => ("passed", None, calls),
+        Outcome::Skipped(why) => ("skipped", Some(why), Vec::new()),
+        Outcome::Failed(what) => ("failed", Some(what), Vec::new()),
     };
     Ok(Row {
         name: case.name.clone(),
@@ -269,6 +290,7 @@ fn play(
         detail,
         differs,
         seconds: start.elapsed().as_secs_f64(),
+        calls,
         expected,
     })
 }

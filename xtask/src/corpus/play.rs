@@ -48,6 +48,8 @@ pub(super) enum Outcome {
         /// Whether the recorded run printed something else than the plain one, so that a
         /// replay cannot be mistaken for a third run.
         differs: bool,
+        /// The syscalls that it made.
+        calls: Vec<String>,
     },
     /// It could not be tried.
     Skipped(String),
@@ -168,7 +170,19 @@ impl Stage {
         }
         Ok(Outcome::Passed {
             differs: plain.stdout != recorded.stdout || plain.stderr != recorded.stderr,
+            calls: self.calls(own, trace)?,
         })
+    }
+
+    /// The syscalls in a trace.
+    fn calls(&self, own: &Path, trace: PathBuf) -> anyhow::Result<Vec<String>> {
+        let words = ["stats", "--json"].map(PathBuf::from);
+        let words = [&[self.reprise.clone()][..], &words, &[trace]].concat();
+        let stats = self.run(own, "counted", words)?;
+        let stats: serde_json::Value =
+            serde_json::from_slice(&stats.stdout).context("reading what `reprise stats` says")?;
+        let calls = stats["calls"].as_object().context("there are no calls")?;
+        Ok(calls.keys().cloned().collect())
     }
 
     /// A directory in which whoever runs the case can do what it wants.

@@ -1,6 +1,7 @@
 //! Recording: what comes to the tasks of a process tree from outside, as it comes.
 
 mod calls;
+pub mod decisions;
 mod group;
 mod image;
 mod loss;

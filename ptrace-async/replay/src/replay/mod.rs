@@ -5,6 +5,7 @@
 //! addresses; results, memory, signals and answers come from the trace. Tasks of one group
 //! take turns as they did; groups run beside each other.
 
+mod again;
 mod agent;
 mod check;
 mod feed;
@@ -19,6 +20,7 @@ use std::rc::Rc;
 use ptrace_async::filter::{Filter, Rule};
 use ptrace_async::runtime::{Interception, Options as RuntimeOptions, Program, Runtime};
 
+pub use self::again::made_again;
 use self::agent::Executable;
 use self::feed::Feed;
 use self::player::Player;

@@ -12,7 +12,7 @@ use ptrace_async::syscall::{Invocation, error_of};
 use super::agent::{self, Batch};
 use super::check::Check;
 use super::player::{Birth, Player};
-use super::{Divergence, mappings};
+use super::{Divergence, again, mappings};
 use crate::record::task::{apply, check, instruction};
 use crate::trace::Task;
 use crate::trace::event::{
@@ -285,6 +285,9 @@ impl Replayed {
         done: &Return,
         regs: &mut libc::user_regs_struct,
     ) -> Result<Tracee<Parked>, Over> {
+        if !again::is_made_again(call.nr) {
+            return Ok(tracee);
+        }
         let mut batch = Batch::default();
         match call.nr.cast_signed() {
             libc::SYS_arch_prctl => {

@@ -1,0 +1,166 @@
+//! What is done about each syscall, as it can be known without one: for the documentation.
+//!
+//! It is asked of what decides while recording (`calls`, the stub, the replay's list of what
+//! is made again), with each value that the syscall table knows of the arguments that are
+//! symbols, and with one that it does not know.
+
+use ptrace_async::memory::Memory;
+use ptrace_async::syscall::model::{Return, Type};
+use ptrace_async::syscall::{Invocation, Spec, errno};
+
+use super::calls::{self, Plan};
+use crate::{buffer, replay};
+
+/// What happens to a call while recording.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Recorded {
+    /// It is performed, and its result and memory are logged.
+    Performed,
+    /// ... with other arguments.
+    Modified,
+    /// It is not performed: the recorder answers, with this.
+    Answered(String),
+    /// It is not performed, because it could not be replayed: error and reason.
+    Refused(String, &'static str),
+}
+
+/// What is done about a syscall.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decision {
+    /// What happens to it as a rule.
+    pub recorded: Recorded,
+    /// What happens to it instead with these values of its arguments.
+    pub except: Vec<(Recorded, Vec<String>)>,
+    /// Whether processes perform and log it by themselves, where its arguments allow.
+    pub in_process: bool,
+    /// What a replay does, beyond giving the program what was recorded.
+    pub replayed: Option<&'static str>,
+}
+
+/// Memory that is zero wherever it is read.
+struct Zeros;
+
+impl Memory for Zeros {
+    fn read(&self, _: u64, into: &mut [u8]) -> usize {
+        into.fill(0);
+        into.len()
+    }
+}
+
+/// A value that no argument has a symbol for.
+const OTHER: u64 = 0x7ead_beef;
+
+/// What is done about it.
+pub fn decision(spec: &Spec) -> Decision {
+    let ask = |index: usize, value: u64| {
+        let mut args = [0; 6];
+        args[index] = value;
+        let nr = u64::from(spec.number);
+        plan(calls::plan(&Invocation { nr, args }, &Zeros))
+    };
+    let mut outcomes = Vec::new();
+    for (index, arg) in spec.args.iter().enumerate() {
+        let Type::Flags(set) = arg.ty else { continue };
+        for &(value, name) in set.values.iter().chain(set.bits) {
+            outcomes.push((ask(index, value), name.to_owned()));
+        }
+        let other = format!("another {}", arg.name);
+        outcomes.push((ask(index, OTHER & !set_of_bits(set.bits)), other));
+    }
+    let is_performed = outcomes
+        .iter()
+        .any(|(outcome, _)| *outcome == Recorded::Performed);
+    let recorded = if is_performed {
+        Recorded::Performed
+    } else {
+        ask(0, 0)
+    };
+    let mut except: Vec<(Recorded, Vec<String>)> = Vec::new();
+    for (outcome, name) in outcomes {
+        if outcome == recorded {
+            continue;
+        }
+        match except.iter_mut().find(|(known, _)| *known == outcome) {
+            Some((_, names)) if names.contains(&name) => {}
+            Some((_, names)) => names.push(name),
+            None => except.push((outcome, vec![name])),
+        }
+    }
+    let is_refused = matches!(recorded, Recorded::Refused(..));
+    Decision {
+        in_process: buffer::performs(u64::from(spec.number)),
+        replayed: replay::made_again(u64::from(spec.number)).filter(|_| !is_refused),
+        recorded,
+        except,
+    }
+}
+
+fn set_of_bits(bits: &[(u64, &str)]) -> u64 {
+    bits.iter().fold(0, |all, (bit, _)| all | bit)
+}
+
+fn plan(plan: Plan) -> Recorded {
+    match plan {
+        Plan::Perform => Recorded::Performed,
+        Plan::Modify(_) => Recorded::Modified,
+        Plan::Answer(0) => Recorded::Answered("success".to_owned()),
+        Plan::Answer(value) => Recorded::Answered(error(value)),
+        Plan::ChooseProcessors | Plan::TellProcessors => {
+            Recorded::Answered("as if the task ran where it likes".to_owned())
+        }
+        Plan::Refuse(value, reason) => Recorded::Refused(error(value), reason),
+    }
+}
+
+fn error(value: i64) -> String {
+    let number = i32::try_from(-value).unwrap_or_default();
+    errno::name(number).map_or_else(|| number.to_string(), str::to_owned)
+}
+
+/// Whether the kernel has no such call any more.
+pub fn is_gone(spec: &Spec) -> bool {
+    spec.returns == Return::NoSys
+}
+
+#[cfg(test)]
+mod tests {
+    use ptrace_async::syscall::table;
+
+    use super::*;
+
+    fn of(name: &str) -> Decision {
+        decision(table::by_name(name).unwrap())
+    }
+
+    #[test]
+    fn decisions_are_those_of_the_recorder() {
+        assert_eq!(of("read").recorded, Recorded::Performed);
+        assert!(of("read").in_process);
+        assert!(matches!(
+            of("io_uring_setup").recorded,
+            Recorded::Refused(..)
+        ));
+        assert_eq!(of("rseq").recorded, Recorded::Answered("ENOSYS".to_owned()));
+        assert!(of("mmap").replayed.is_some());
+        assert!(of("write").replayed.is_none());
+    }
+
+    #[test]
+    fn what_depends_on_arguments_is_an_exception() {
+        let prctl = of("prctl");
+        assert_eq!(prctl.recorded, Recorded::Performed);
+        let refused = prctl
+            .except
+            .iter()
+            .find(|(outcome, _)| matches!(outcome, Recorded::Refused(..)));
+        assert!(refused.unwrap().1.contains(&"PR_SET_SECCOMP".to_owned()));
+        let ioctl = of("ioctl");
+        assert_eq!(ioctl.recorded, Recorded::Performed);
+        assert!(ioctl.except[0].1.contains(&"another request".to_owned()));
+        let madvise = of("madvise");
+        assert_eq!(
+            madvise.except,
+            [(Recorded::Modified, vec!["MADV_FREE".to_owned()])]
+        );
+    }
+}
