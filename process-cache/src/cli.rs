@@ -1,5 +1,8 @@
 //! The command line of `pcache`.
 
+mod care;
+mod history;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -39,6 +42,18 @@ enum Action {
     Stats(StatsArgs),
     /// Remove everything from the store.
     Clear(StoreArgs),
+    /// Remove what has not been used for long, and what is too much.
+    Gc(care::GcArgs),
+    /// Check everything in the store.
+    Fsck(care::FsckArgs),
+    /// Tell why the units of a run, or one of them, were not skipped.
+    Why(history::WhyArgs),
+    /// List the runs that are remembered, newest first.
+    Log(history::LogArgs),
+    /// Show a run with all its units, or one unit: what it depends on, what it left.
+    Show(history::ShowArgs),
+    /// Show a run as a tree of units: skipped or not, why, and the time saved.
+    Graph(history::GraphArgs),
 }
 
 #[derive(Debug, Args)]
@@ -115,7 +130,17 @@ pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let result = match cli.action {
         Some(Action::Stats(args)) => stats(args),
-        Some(Action::Clear(args)) => clear(&args),
+        Some(Action::Clear(args)) => care::clear(&args),
+        Some(Action::Gc(args)) => care::gc(&args),
+        Some(Action::Fsck(args)) => match care::fsck(&args) {
+            Ok(true) => Ok(()),
+            Ok(false) => return ExitCode::FAILURE,
+            Err(error) => Err(error),
+        },
+        Some(Action::Why(args)) => history::why(&args),
+        Some(Action::Log(args)) => history::log(&args),
+        Some(Action::Show(args)) => history::show(&args),
+        Some(Action::Graph(args)) => history::graph(&args),
         None => command(cli.run),
     };
     match result {
@@ -162,11 +187,6 @@ fn stats(args: StatsArgs) -> anyhow::Result<()> {
             stats.bytes as f64 / f64::from(1 << 20)
         );
     }
-    Ok(())
-}
-
-fn clear(args: &StoreArgs) -> anyhow::Result<()> {
-    open(args, false)?.clear()?;
     Ok(())
 }
 
@@ -220,6 +240,7 @@ fn command(args: RunArgs) -> anyhow::Result<()> {
         quiet: args.quiet,
         explain: args.explain,
         json: args.json,
+        limits: crate::store::Limits::default(),
     };
     let error = run::run(&plan, store);
     if error.is::<run::Untraced>() {

@@ -11,7 +11,7 @@ use crate::path::FilePath;
 use serde::{Deserialize, Serialize};
 
 /// A BLAKE3 digest (32 bytes).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Digest(pub [u8; 32]);
 
 impl std::fmt::Display for Digest {

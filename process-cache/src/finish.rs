@@ -359,6 +359,7 @@ fn placeholder(id: UnitId, parent: UnitId) -> Unit {
 /// Establishes whether the world still says what was observed (apart from what
 /// the tree itself changed), captures what the tree made, and stores the unit.
 /// Runs on a worker. `secured` is called as soon as the contents are safe.
+/// Returns the number of the result.
 ///
 /// # Errors
 /// Why it was not stored.
@@ -367,7 +368,7 @@ pub fn store(
     world: &World,
     finished: &Finished,
     secured: impl FnOnce(),
-) -> Result<(), String> {
+) -> Result<u64, String> {
     let result = capture(store, world, &finished.changes).and_then(|captured| {
         let stream = stream_chunks(store, &finished.stream)?;
         Ok((captured, stream))

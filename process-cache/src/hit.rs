@@ -8,6 +8,8 @@ use ptrace_async::runtime::{Prehook, Stop, Tracee};
 use rustix::fs::Stat;
 
 use crate::fact::{Answer, Fact, Query, TimeUse};
+use crate::journal::{Begun, Missed};
+use crate::key::Keyed;
 use crate::locate::is_regular;
 use crate::outcome::{Effect, Outcome, StreamData, Time};
 use crate::path::FilePath;
@@ -25,6 +27,18 @@ pub enum Applied {
     Skipped(Stop),
     /// Nothing was changed, for this reason; the program must run.
     Refused(Tracee<Prehook>, String),
+}
+
+/// What is put in the place of a program.
+pub struct Skipped<'a> {
+    /// What it left behind.
+    pub outcome: Outcome,
+    /// Its arguments.
+    pub argv: &'a [Vec<u8>],
+    /// Its key.
+    pub keyed: Option<&'a Keyed>,
+    /// When it was about to begin.
+    pub asked: Instant,
 }
 
 /// The process that sent a signal.
@@ -74,10 +88,14 @@ impl Tracer {
         &self,
         mut tracee: Tracee<Prehook>,
         unit: UnitId,
-        outcome: Outcome,
-        argv: &[Vec<u8>],
-        asked: Instant,
+        skipped: Skipped<'_>,
     ) -> Applied {
+        let Skipped {
+            outcome,
+            argv,
+            keyed,
+            asked,
+        } = skipped;
         let tid = tracee.tid();
         self.catch_up_all();
         let outcome = Arc::new(outcome);
@@ -158,6 +176,24 @@ impl Tracer {
             }
             let depth = session.depth(unit) + 1;
             let id = session.skipped_id();
+            let above = session.unit(unit).record;
+            let wall_us = asked.elapsed().as_micros() as u64;
+            let record = {
+                let mut journal = session.report.journal();
+                let begun = Begun { path: None, keyed };
+                let record = journal.begin(above, argv, begun, Missed::Not);
+                journal.backdate(record, wall_us);
+                for effect in &outcome.effects {
+                    journal.output(record, effect_path(effect));
+                }
+                for (fd, _) in &stream {
+                    let file = session.model.file(tid, *fd).map(|file| file.id);
+                    if let Some(path) = file.and_then(|file| session.resources.get(&file)) {
+                        journal.output(record, path);
+                    }
+                }
+                record
+            };
             session.report.add(Line {
                 unit: id,
                 depth,
@@ -165,10 +201,12 @@ impl Tracer {
                 miss: String::new(),
                 fate: Fate::Hit {
                     recorded_us: outcome.wall_us,
-                    took_us: asked.elapsed().as_micros() as u64,
+                    took_us: wall_us,
                     units: outcome.units,
                 },
-                wall_us: asked.elapsed().as_micros() as u64,
+                wall_us,
+                record,
+                serial: 0,
             });
         }
         let stop = tracee.resume_to_exit().stop().await;

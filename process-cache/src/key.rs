@@ -6,7 +6,7 @@
 //! which of them share one open file description.
 
 use std::ffi::OsStr;
-use std::io;
+use std::io::{self, Write as _};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
@@ -92,6 +92,27 @@ pub struct Keyed {
     pub program: FilePath,
     /// Who executes it.
     pub ids: Ids,
+    /// What the key was made of, for explanations.
+    pub made_of: MadeOf,
+}
+
+/// What a key was made of, besides the arguments.
+#[derive(Debug, Clone, Default)]
+pub struct MadeOf {
+    /// [`crate::machine::digest`].
+    pub machine: Digest,
+    /// Digests of the images.
+    pub digests: Vec<Digest>,
+    /// The variables that count, sorted.
+    pub environment: Vec<Vec<u8>>,
+    /// The working directory.
+    pub cwd: FilePath,
+    /// Lines of `/proc/PID/status`.
+    pub process: Vec<u8>,
+    /// Resource limits: pairs of numbers.
+    pub limits: Vec<u8>,
+    /// Each inherited descriptor in words.
+    pub descriptors: Vec<Vec<u8>>,
 }
 
 /// User and group of a process, where its four kinds of each (real, effective,
@@ -203,16 +224,35 @@ pub fn format(path: &std::path::Path) -> std::io::Result<Format> {
     Ok(Format::Elf(interpreter()))
 }
 
-struct Hasher(blake3::Hasher);
+struct Hasher {
+    digest: blake3::Hasher,
+    /// The same in words, separated by spaces, where somebody listens.
+    heard: Option<Vec<u8>>,
+}
 
 impl Hasher {
     fn bytes(&mut self, bytes: &[u8]) {
-        self.0.update(&(bytes.len() as u64).to_le_bytes());
-        self.0.update(bytes);
+        self.digest.update(&(bytes.len() as u64).to_le_bytes());
+        self.digest.update(bytes);
+        if let Some(heard) = &mut self.heard {
+            heard.extend_from_slice(bytes);
+            heard.push(b' ');
+        }
     }
 
     fn number(&mut self, number: u64) {
-        self.0.update(&number.to_le_bytes());
+        self.digest.update(&number.to_le_bytes());
+        if let Some(heard) = &mut self.heard {
+            // Writing into memory cannot fail.
+            let _ = write!(heard, "{number} ");
+        }
+    }
+
+    /// What was hashed since somebody listens; from now on again.
+    fn heard(&mut self) -> Vec<u8> {
+        let mut heard = self.heard.replace(Vec::new()).unwrap_or_default();
+        heard.truncate(heard.trim_ascii_end().len());
+        heard
     }
 }
 
@@ -245,7 +285,11 @@ fn key_with(
     digest: &mut dyn FnMut(&FilePath, &Stat) -> io::Result<Digest>,
 ) -> Result<Keyed, Unkeyed> {
     let shown = |path: &FilePath| path.display().to_string();
-    let mut hasher = Hasher(blake3::Hasher::new_derive_key("pcache weak key 1"));
+    let mut hasher = Hasher {
+        digest: blake3::Hasher::new_derive_key("pcache weak key 1"),
+        heard: None,
+    };
+    let mut digests = Vec::new();
     hasher.bytes(&execution.machine.0);
 
     let mut images = Vec::new();
@@ -258,7 +302,9 @@ fn key_with(
         if stat.st_mode & 0o6000 != 0 {
             return Err(Unkeyed::Privileged(shown(&program)));
         }
-        hasher.bytes(&digest(&program, &stat).map_err(unreadable)?.0);
+        let content = digest(&program, &stat).map_err(unreadable)?;
+        hasher.bytes(&content.0);
+        digests.push(content);
         images.push(program.clone());
         match format(&program).map_err(unreadable)? {
             Format::Elf(None) => break,
@@ -268,7 +314,9 @@ fn key_with(
                 let digest = stat
                     .map_err(io::Error::from)
                     .and_then(|stat| digest(&interpreter, &stat));
-                hasher.bytes(&digest.map_err(unreadable)?.0);
+                let digest = digest.map_err(unreadable)?;
+                hasher.bytes(&digest.0);
+                digests.push(digest);
                 images.push(interpreter);
                 break;
             }
@@ -309,15 +357,28 @@ fn key_with(
     if !planted(Defect::DirectoryKey) {
         hasher.bytes(execution.cwd.as_os_str().as_bytes());
     }
+    hasher.heard();
     let ids = hash_process(&mut hasher, execution.tid);
-    let inherited = hash_descriptors(&mut hasher, execution);
-    let key = WeakKey(Digest(*hasher.0.finalize().as_bytes()));
+    let process = hasher.heard();
+    hash_limits(&mut hasher, execution.tid);
+    let limits = hasher.heard();
+    let (inherited, descriptors) = hash_descriptors(&mut hasher, execution);
+    let key = WeakKey(Digest(*hasher.digest.finalize().as_bytes()));
     Ok(Keyed {
         key,
         inherited,
         images,
         program,
         ids,
+        made_of: MadeOf {
+            machine: execution.machine,
+            digests,
+            environment,
+            cwd: execution.cwd.as_path().into(),
+            process,
+            limits,
+            descriptors,
+        },
     })
 }
 
@@ -386,7 +447,7 @@ pub fn rights(tid: Tid) -> Vec<u8> {
         .collect()
 }
 
-/// Ids, masks, signals, affinity and limits of the process.
+/// Ids, masks, signals and affinity of the process.
 fn hash_process(hasher: &mut Hasher, tid: Tid) -> Ids {
     let path = if tid == 0 {
         "/proc/self/status".to_owned()
@@ -414,6 +475,11 @@ fn hash_process(hasher: &mut Hasher, tid: Tid) -> Ids {
             hasher.bytes(line);
         }
     }
+    Ids::read(&status)
+}
+
+/// Resource limits of the process.
+fn hash_limits(hasher: &mut Hasher, tid: Tid) {
     match os::limits(tid) {
         Ok(limits) => {
             for limit in limits.as_flattened() {
@@ -425,7 +491,6 @@ fn hash_process(hasher: &mut Hasher, tid: Tid) -> Ids {
             hasher.bytes(&read_proc(format!("/proc/{tid}/limits")).unwrap_or_default());
         }
     }
-    Ids::read(&status)
 }
 
 /// The signals that a line of `/proc/PID/status` lists, without 32 and 33:
@@ -438,106 +503,119 @@ fn ignored_signals(line: &[u8]) -> u64 {
     set.map_or(u64::MAX, |set| set & !(0b11 << 31))
 }
 
-fn hash_descriptors(hasher: &mut Hasher, execution: &Execution) -> Vec<Inherited> {
+/// The inherited descriptions, and the descriptors in words.
+fn hash_descriptors(hasher: &mut Hasher, execution: &Execution) -> (Vec<Inherited>, Vec<Vec<u8>>) {
     let mut inherited: Vec<Inherited> = Vec::new();
+    let mut words = Vec::with_capacity(execution.descriptors.len());
     for descriptor in &execution.descriptors {
-        hasher.number(descriptor.fd as u64);
-        if descriptor.jobserver {
-            hasher.bytes(b"jobserver");
-            continue;
-        }
-        if let Some(first) = inherited.iter().find(|other| other.file == descriptor.file) {
-            hasher.bytes(b"same");
-            hasher.number(first.fd as u64);
-            continue;
-        }
-        let own = if execution.tid == 0 {
-            "self".to_owned()
-        } else {
-            execution.tid.to_string()
-        };
-        let place = format!("/proc/{own}/fd/{}", descriptor.fd);
-        let nothing = descriptor.fd == 0 && is_empty_input(&place, descriptor);
-        if nothing {
-            hasher.bytes(b"nothing");
-        } else {
-            for mode in descriptor.modes {
-                hasher.number(u64::from(mode));
-            }
-        }
-        let mut entry = Inherited {
-            fd: descriptor.fd,
-            file: descriptor.file,
-            position: None,
-            path: None,
-            output: None,
-            inode: None,
-            flags: status_flags(descriptor.modes[2], descriptor.modes[3]),
-        };
-        match &descriptor.kind {
-            _ if nothing => {}
-            FileKind::Opened | FileKind::Regular | FileKind::Directory => {
-                let stat = rustix::fs::stat(place.as_str());
-                let kind = stat.map(|stat| (FileType::from_raw_mode(stat.st_mode), stat.st_rdev));
-                match kind {
-                    Ok((FileType::RegularFile, _)) => {
-                        entry.position = position_of(execution.tid, descriptor.fd);
-                        hasher.bytes(b"file");
-                        // Where output goes matters only to those who ask,
-                        // which is seen on 0, 1 and 2.
-                        let position = entry.position.unwrap_or(u64::MAX);
-                        let unseen = !descriptor.modes[0] && descriptor.fd <= 2;
-                        let appends = descriptor.modes[2];
-                        hasher.number(match (unseen, appends) {
-                            (true, true) => 0,
-                            (true, false) => position.min(1),
-                            _ => position,
-                        });
-                        entry.path = descriptor.path.as_deref().map(FilePath::from);
-                        entry.inode = rustix::fs::stat(place.as_str())
-                            .ok()
-                            .map(|stat| (stat.st_dev, stat.st_ino));
-                        entry.output = entry.path.clone().filter(|_| descriptor.modes[1]);
-                        // What is read is a fact about this path.
-                        if descriptor.modes[0]
-                            && let Some(path) = &entry.path
-                        {
-                            hasher.bytes(path.as_bytes());
-                        }
-                    }
-                    Ok((FileType::CharacterDevice, device)) => {
-                        hasher.bytes(b"device");
-                        hasher.number(device);
-                    }
-                    _ => {
-                        hasher.bytes(b"place");
-                        let path = descriptor.path.as_deref();
-                        hasher.bytes(path.map_or(&[], |path| path.as_os_str().as_bytes()));
-                    }
-                }
-            }
-            FileKind::Pipe { .. } => hasher.bytes(b"pipe"),
-            FileKind::Terminal => {
-                hasher.bytes(b"terminal");
-                if let Some(size) = window(&place) {
-                    hasher.number(u64::from(size.0) << 16 | u64::from(size.1));
-                }
-            }
-            FileKind::CharDevice(device) => {
-                hasher.bytes(b"device");
-                hasher.number(*device);
-            }
-            FileKind::Socket(family) => {
-                hasher.bytes(b"socket");
-                hasher.number(*family as u64);
-            }
-            FileKind::MemFd => hasher.bytes(b"memory"),
-            FileKind::Anon(what) => hasher.bytes(what.as_bytes()),
-            FileKind::Other(what) => hasher.bytes(what.as_bytes()),
-        }
-        inherited.push(entry);
+        hasher.heard();
+        hash_descriptor(hasher, execution, descriptor, &mut inherited);
+        words.push(hasher.heard());
     }
-    inherited
+    (inherited, words)
+}
+
+fn hash_descriptor(
+    hasher: &mut Hasher,
+    execution: &Execution,
+    descriptor: &Descriptor,
+    inherited: &mut Vec<Inherited>,
+) {
+    hasher.number(descriptor.fd as u64);
+    if descriptor.jobserver {
+        hasher.bytes(b"jobserver");
+        return;
+    }
+    if let Some(first) = inherited.iter().find(|other| other.file == descriptor.file) {
+        hasher.bytes(b"same");
+        hasher.number(first.fd as u64);
+        return;
+    }
+    let own = if execution.tid == 0 {
+        "self".to_owned()
+    } else {
+        execution.tid.to_string()
+    };
+    let place = format!("/proc/{own}/fd/{}", descriptor.fd);
+    let nothing = descriptor.fd == 0 && is_empty_input(&place, descriptor);
+    if nothing {
+        hasher.bytes(b"nothing");
+    } else {
+        for mode in descriptor.modes {
+            hasher.number(u64::from(mode));
+        }
+    }
+    let mut entry = Inherited {
+        fd: descriptor.fd,
+        file: descriptor.file,
+        position: None,
+        path: None,
+        output: None,
+        inode: None,
+        flags: status_flags(descriptor.modes[2], descriptor.modes[3]),
+    };
+    match &descriptor.kind {
+        _ if nothing => {}
+        FileKind::Opened | FileKind::Regular | FileKind::Directory => {
+            let stat = rustix::fs::stat(place.as_str());
+            let kind = stat.map(|stat| (FileType::from_raw_mode(stat.st_mode), stat.st_rdev));
+            match kind {
+                Ok((FileType::RegularFile, _)) => {
+                    entry.position = position_of(execution.tid, descriptor.fd);
+                    hasher.bytes(b"file");
+                    // Where output goes matters only to those who ask,
+                    // which is seen on 0, 1 and 2.
+                    let position = entry.position.unwrap_or(u64::MAX);
+                    let unseen = !descriptor.modes[0] && descriptor.fd <= 2;
+                    let appends = descriptor.modes[2];
+                    hasher.number(match (unseen, appends) {
+                        (true, true) => 0,
+                        (true, false) => position.min(1),
+                        _ => position,
+                    });
+                    entry.path = descriptor.path.as_deref().map(FilePath::from);
+                    entry.inode = rustix::fs::stat(place.as_str())
+                        .ok()
+                        .map(|stat| (stat.st_dev, stat.st_ino));
+                    entry.output = entry.path.clone().filter(|_| descriptor.modes[1]);
+                    // What is read is a fact about this path.
+                    if descriptor.modes[0]
+                        && let Some(path) = &entry.path
+                    {
+                        hasher.bytes(path.as_bytes());
+                    }
+                }
+                Ok((FileType::CharacterDevice, device)) => {
+                    hasher.bytes(b"device");
+                    hasher.number(device);
+                }
+                _ => {
+                    hasher.bytes(b"place");
+                    let path = descriptor.path.as_deref();
+                    hasher.bytes(path.map_or(&[], |path| path.as_os_str().as_bytes()));
+                }
+            }
+        }
+        FileKind::Pipe { .. } => hasher.bytes(b"pipe"),
+        FileKind::Terminal => {
+            hasher.bytes(b"terminal");
+            if let Some(size) = window(&place) {
+                hasher.number(u64::from(size.0) << 16 | u64::from(size.1));
+            }
+        }
+        FileKind::CharDevice(device) => {
+            hasher.bytes(b"device");
+            hasher.number(*device);
+        }
+        FileKind::Socket(family) => {
+            hasher.bytes(b"socket");
+            hasher.number(*family as u64);
+        }
+        FileKind::MemFd => hasher.bytes(b"memory"),
+        FileKind::Anon(what) => hasher.bytes(what.as_bytes()),
+        FileKind::Other(what) => hasher.bytes(what.as_bytes()),
+    }
+    inherited.push(entry);
 }
 
 /// Whether reading from a standard input gives nothing, whatever happens:

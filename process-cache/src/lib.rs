@@ -13,6 +13,7 @@
 //! | a miss: stops of tasks, events, observations, changes | [`tracer`], [`recorder`], [`mod@unit`], [`session`] |
 //! | the end of a unit: preconditions, effects | [`finish`], [`outcome`] |
 //! | what is assumed about programs and places | [`policy`], [`place`] |
+//! | what past runs did, and explanations | [`journal`], [`why`] |
 //! | the command line, and what is told | [`cli`], [`run`], [`report`] |
 //!
 //! **Invariant:** what is not understood is a [`unit::Doubt`], and a unit in
@@ -33,12 +34,14 @@
 //! ```
 
 pub mod cli;
+pub mod clock;
 pub mod content;
 pub mod defect;
 pub mod fact;
 pub mod finish;
 pub mod hit;
 pub mod jobs;
+pub mod journal;
 pub mod key;
 pub mod locate;
 pub mod logged;
@@ -59,4 +62,5 @@ pub mod standin;
 pub mod store;
 pub mod tracer;
 pub mod unit;
+pub mod why;
 pub mod world;

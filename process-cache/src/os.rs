@@ -21,6 +21,26 @@ pub fn signal_sender(info: &libc::siginfo_t) -> Tid {
     unsafe { info.si_pid() }
 }
 
+/// A point in time (seconds since the epoch) by the local clock: year, month, day,
+/// hour, minute, second.
+pub fn local_time(seconds: i64) -> Option<[i32; 6]> {
+    // SAFETY: `tm` is plain data, for which zeros are a value; the call reads one
+    // number, writes one `tm`, and both outlive it.
+    let (tm, found) = unsafe {
+        let mut tm: libc::tm = std::mem::zeroed();
+        let found = !libc::localtime_r(&seconds, &mut tm).is_null();
+        (tm, found)
+    };
+    found.then_some([
+        tm.tm_year.checked_add(1900)?,
+        tm.tm_mon + 1,
+        tm.tm_mday,
+        tm.tm_hour,
+        tm.tm_min,
+        tm.tm_sec,
+    ])
+}
+
 /// Whether SIGPIPE was ignored when the program started, before the runtime
 /// of the language set it so.
 static PIPE_WAS_IGNORED: AtomicI32 = AtomicI32::new(0);

@@ -45,6 +45,13 @@ impl FilePath {
     }
 }
 
+impl Default for FilePath {
+    /// An empty path.
+    fn default() -> Self {
+        Self(Arc::from(&b""[..]))
+    }
+}
+
 impl Deref for FilePath {
     type Target = Path;
 

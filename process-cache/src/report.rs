@@ -1,9 +1,11 @@
 //! What is told about a run.
 
 use std::fmt::Write as _;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
+
+use crate::journal::Collector;
 
 /// What became of one unit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,12 +45,19 @@ pub struct Line {
     pub fate: Fate,
     /// Wall time of this run, µs.
     pub wall_us: u64,
+    /// The unit's number in the journal; 0 for none.
+    #[serde(skip)]
+    pub record: u32,
+    /// The number of its result in the store.
+    #[serde(skip)]
+    pub serial: u64,
 }
 
 /// All that is told.
 #[derive(Debug, Clone, Default)]
 pub struct Report {
     lines: Arc<Mutex<Vec<Line>>>,
+    journal: Arc<Mutex<Collector>>,
 }
 
 /// Sums over a run.
@@ -70,8 +79,15 @@ pub struct Summary {
 }
 
 impl Report {
+    /// What is written down of the run.
+    pub fn journal(&self) -> MutexGuard<'_, Collector> {
+        self.journal.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Adds a line.
     pub fn add(&self, line: Line) {
+        self.journal()
+            .end(line.record, line.wall_us, line.fate.clone(), line.serial);
         self.lines
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

@@ -20,6 +20,7 @@ use ptrace_async::runtime::{Interception, Options, Program, Runtime};
 use serde::{Deserialize, Serialize};
 
 use crate::hit::stream;
+use crate::journal::{Begun, Missed, Mode};
 use crate::key::{Descriptor, Execution, Keyed, Unkeyed, jobserver, weak_key};
 use crate::outcome::{Ending, Outcome};
 use crate::outputs::Outputs;
@@ -27,7 +28,7 @@ use crate::path::FilePath;
 use crate::report::{Fate, Line, Report};
 use crate::session::{Session, Settings};
 use crate::store::{Lookup, Store};
-use crate::tracer::{Notice, Tracer, describe};
+use crate::tracer::{Notice, Tracer};
 use crate::unit::display_argv;
 use crate::world::World;
 use crate::{machine, os, restore};
@@ -51,6 +52,8 @@ pub struct Plan {
     pub explain: bool,
     /// Write a report to this file.
     pub json: Option<PathBuf>,
+    /// How much the store may hold.
+    pub limits: crate::store::Limits,
 }
 
 /// What the tracer tells the front.
@@ -90,28 +93,28 @@ pub fn run(plan: &Plan, mut store: Store) -> anyhow::Error {
         std::process::exit(if missing { 127 } else { 126 });
     }
     let keyed = weak_key(&execution, &world);
-    let mut miss = "not looked up".to_owned();
+    let mut miss = Missed::NotLookedUp;
     if let Ok(keyed) = &keyed
         && !plan.settings.refresh
     {
         let outputs = Outputs::of(&execution);
         match store.lookup(&keyed.key, &mut |query| outputs.ask(&world, query)) {
-            Ok(Lookup::Hit(outcome)) => match skip(plan, &store, &world, &outcome, asked) {
+            Ok(Lookup::Hit(outcome)) => match skip(plan, &store, &world, &outcome, keyed, asked) {
                 Ok(never) => match never {},
                 Err(reason) => {
-                    miss = reason;
+                    miss = Missed::Unusable(reason);
                     // What was restored may have replaced files that are open.
                     model = Processes::new();
                 }
             },
-            Ok(Lookup::Miss(reason)) => miss = describe(&reason),
-            Err(error) => miss = error.to_string(),
+            Ok(Lookup::Miss(reason)) => miss = reason.into(),
+            Err(error) => miss = Missed::Unusable(error.to_string()),
         }
     }
     if let (true, Err(Unkeyed::Privileged(name))) = (plan.no_seccomp, &keyed) {
         let reason = format!("runs {name} untraced (set-uid)");
         let report = Report::default();
-        report.add(whole(plan, Fate::NotStored { reason }, miss));
+        report.add(whole(plan, Fate::NotStored { reason }, miss.to_string()));
         tell(plan, &report, None);
         return Untraced.into();
     }
@@ -128,7 +131,7 @@ pub fn run(plan: &Plan, mut store: Store) -> anyhow::Error {
 struct Found {
     keyed: Result<Keyed, Unkeyed>,
     /// Why there is no result.
-    miss: String,
+    miss: Missed,
     machine: crate::fact::Digest,
     /// This process, which the command's is a copy of.
     model: Processes,
@@ -148,6 +151,8 @@ fn whole(plan: &Plan, fate: Fate, miss: String) -> Line {
         miss,
         fate,
         wall_us: 0,
+        record: 0,
+        serial: 0,
     }
 }
 
@@ -180,6 +185,7 @@ fn skip(
     store: &Store,
     world: &World,
     outcome: &Outcome,
+    keyed: &Keyed,
     asked: Instant,
 ) -> Result<Never, String> {
     let stream = stream(store, outcome)?;
@@ -201,8 +207,19 @@ fn skip(
         took_us,
         units: outcome.units,
     };
+    let argv: Vec<Vec<u8>> = plan
+        .argv
+        .iter()
+        .map(|arg| arg.as_bytes().to_vec())
+        .collect();
+    let begun = Begun {
+        path: None,
+        keyed: Some(keyed),
+    };
+    let record = report.journal().begin(0, &argv, begun, Missed::Not);
     report.add(Line {
         wall_us: took_us,
+        record,
         ..whole(plan, fate, String::new())
     });
     os::ignore(libc::SIGPIPE, os::pipe_was_ignored());
@@ -218,6 +235,7 @@ fn skip(
     }
     // Losing digests costs time, nothing else.
     let _ = world.table().flush();
+    write_down(plan, store, &report, outcome.ending, took_us);
     tell(plan, &report, None);
     end(outcome.ending)
 }
@@ -261,6 +279,24 @@ impl Progress {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
+    }
+}
+
+/// Adds the run to the journal. It began `before_us` before it was collected.
+fn write_down(plan: &Plan, store: &Store, report: &Report, ending: Ending, before_us: u64) {
+    if store.is_read_only() {
+        return;
+    }
+    let mode = Mode {
+        strict: plan.settings.strict,
+        refresh: plan.settings.refresh,
+    };
+    let mut run = report.journal().finish(mode, ending);
+    run.began = run.began.saturating_sub(before_us);
+    run.wall_us += before_us;
+    // What cannot be explained afterwards is no reason to fail.
+    if let Ok(bytes) = postcard::to_stdvec(&run) {
+        let _ = store.add_to_journal(&bytes);
     }
 }
 
@@ -545,7 +581,9 @@ fn serve(
     let session = Rc::new(RefCell::new(session));
     let told_plan = plan.clone();
     let (table, results) = (world.clone(), store.clone());
+    let ended = session.clone();
     let notify = move |notice: Notice| {
+        let mut is_time = false;
         let message = match notice {
             Notice::Started(pid) => Message::Started(pid),
             Notice::Stopped {
@@ -559,13 +597,19 @@ fn serve(
             Notice::Ended(ending) => {
                 // Losing digests, or not tidying up, costs nothing but time.
                 let _ = table.table().flush();
-                let _ = results.maintain(crate::store::DEFAULT_MAX_BYTES);
+                is_time = results.account(told_plan.limits).unwrap_or(false);
+                ended.borrow().write_outputs();
+                write_down(&told_plan, &results, &report, ending, 0);
                 let text = told(&told_plan, &report);
                 os::die_with_parent(false);
                 Message::Ended(ending, text)
             }
         };
         send(&to_front, &message);
+        if is_time {
+            // Nobody waits any more.
+            let _ = results.tidy(told_plan.limits);
+        }
     };
     let tracer = Tracer {
         session: session.clone(),

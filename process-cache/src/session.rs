@@ -331,6 +331,38 @@ impl Session {
         content
     }
 
+    /// Tells the journal who changed which names.
+    pub fn write_outputs(&self) {
+        let mut journal = self.report.journal();
+        for (path, list) in &self.touched {
+            // Names in a directory have keys of their own.
+            if path.as_bytes().ends_with(b"/.") {
+                continue;
+            }
+            for (_, unit) in list {
+                if let Some(unit) = self.units.get(unit.0 as usize) {
+                    journal.output(unit.record, path);
+                }
+            }
+        }
+    }
+
+    /// Tells the journal which files a unit wrote that somebody else had opened
+    /// for it (`program > file`).
+    pub fn note_redirected(&self, id: UnitId) {
+        let Some(unit) = self.units.get(id.0 as usize) else {
+            return;
+        };
+        let mut last = None;
+        for written in &unit.written {
+            if last.replace(written.file) != Some(written.file)
+                && let Some(path) = self.resources.get(&written.file)
+            {
+                self.report.journal().output(unit.record, path);
+            }
+        }
+    }
+
     /// Notes who changed a name.
     pub fn touch(&mut self, unit: UnitId, seq: u64, path: &FilePath, shape: bool) {
         let mut note = |path: FilePath| {

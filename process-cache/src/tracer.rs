@@ -18,8 +18,9 @@ use smallvec::SmallVec;
 
 pub use self::execution::redirect;
 use self::execution::{Attempt, Next};
-pub use self::words::describe;
+pub use self::words::{change, describe};
 use crate::fact::Digest;
+use crate::journal::Missed;
 use crate::key::{Keyed, Unkeyed};
 use crate::outcome::Ending;
 use crate::session::{Before, Process, Session, Task};
@@ -54,7 +55,7 @@ pub struct Tracer {
     pub machine: Digest,
     /// The key of the command itself, computed before tracing began, and why
     /// it was not found.
-    pub root: Rc<(Result<Keyed, Unkeyed>, String)>,
+    pub root: Rc<(Result<Keyed, Unkeyed>, Missed)>,
     /// Units that take less are not stored.
     pub min_us: u64,
     /// Told about the command.
@@ -65,6 +66,12 @@ pub struct Tracer {
 
 /// The unit that stands for the world outside.
 pub const OUTSIDE: UnitId = UnitId(0);
+
+/// Why a unit is not stored that takes less time than a lookup.
+pub const TOO_SHORT: &str = "too short to be worth it";
+/// Why a unit is neither looked up nor stored by itself: what it is told to do has a
+/// random name in it, and the unit above has not.
+pub const INTERNAL: &str = "is given a temporary file of the program that started it";
 
 impl Tracer {
     /// Follows one task from its first stop to its end.

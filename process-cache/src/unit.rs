@@ -23,6 +23,7 @@ use rustix::fs::Stat;
 
 use crate::content::Content;
 use crate::fact::{Answer, Query, TimeUse};
+use crate::journal::Missed;
 use crate::key::Ids;
 use crate::path::FilePath;
 use crate::policy::Policy;
@@ -339,7 +340,9 @@ pub struct Unit {
     /// Units in the subtree, itself included.
     pub units: u32,
     /// Why the lookup at its beginning failed.
-    pub miss: String,
+    pub miss: Missed,
+    /// Its number in the journal.
+    pub record: u32,
     /// It has ended.
     pub ended: bool,
 }
@@ -373,7 +376,8 @@ impl Unit {
             names: Vec::new(),
             alive: 1,
             units: 1,
-            miss: String::new(),
+            miss: Missed::NotLookedUp,
+            record: 0,
             ended: false,
         }
     }

@@ -64,7 +64,7 @@ fn outcome(n: u32, content: Digest, length: u64) -> Outcome {
     }
 }
 
-fn record(store: &Store, n: u32) -> Result<(), StoreError> {
+fn record(store: &Store, n: u32) -> Result<u64, StoreError> {
     let bytes = content(n);
     let digest = store.put_bytes(&bytes)?;
     store.record(
@@ -143,7 +143,13 @@ fn writers_that_are_killed_leave_a_usable_store() {
         file.set_modified(std::time::SystemTime::UNIX_EPOCH)
             .unwrap();
     }
-    store.gc(u64::MAX, None).unwrap();
+    let limits = process_cache::store::Limits {
+        max_bytes: u64::MAX,
+        max_age: None,
+    };
+    store.gc(limits).unwrap();
+    let findings = store.check(false).unwrap();
+    assert_eq!(findings.damaged, []);
     assert_eq!(fs::read_dir(dir.path().join("tmp")).unwrap().count(), 0);
 }
 
@@ -185,7 +191,7 @@ fn fill_the_disk() {
     let error = loop {
         let n = stored.len() as u32 * 5000 + 4999;
         match record(&store, n) {
-            Ok(()) => stored.push(n),
+            Ok(_) => stored.push(n),
             Err(error) => break error,
         }
     };

@@ -15,6 +15,7 @@ use crate::corpus;
 use crate::deps;
 use crate::differential;
 use crate::kills;
+use crate::pcache_kills;
 use crate::syscall_table;
 use crate::totals::Totals;
 
@@ -89,6 +90,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
     step("differential", &mut || {
         Ok(differential::run_briefly()? == ExitCode::SUCCESS)
+    })?;
+
+    step("pcache under bad circumstances", &mut || {
+        Ok(pcache_kills::run_briefly()? == ExitCode::SUCCESS)
     })?;
 
     step("corpus", &mut || {

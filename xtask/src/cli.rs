@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::{
-    ci, corpus, deps, differential, fidelity, kills, syscall_docs, syscall_table, tantivy,
-    workloads,
+    ci, corpus, deps, differential, fidelity, kills, pcache_kills, syscall_docs, syscall_table,
+    tantivy, workloads,
 };
 
 /// Development tasks of the workspace.
@@ -33,6 +33,8 @@ enum Task {
     Kills(kills::Args),
     /// Write the page about what reprise does with each syscall.
     SyscallDocs(syscall_docs::Args),
+    /// Kill pcache at any moment, fill its disk, run many at once, and compare.
+    PcacheKills(pcache_kills::Args),
     /// Compare the syscall table with the kernel's own list.
     SyscallTable,
     /// Record and replay a flaky test of a published crate.
@@ -56,6 +58,7 @@ pub fn run() -> anyhow::Result<ExitCode> {
         Task::Fidelity(args) => fidelity::run(&args),
         Task::Kills(args) => kills::run(&args),
         Task::SyscallDocs(args) => syscall_docs::run(&args),
+        Task::PcacheKills(args) => pcache_kills::run(&args),
         Task::Tantivy(args) => tantivy::run(&args),
         Task::Workloads(args) => workloads::run(&args),
         Task::SyscallTable => {

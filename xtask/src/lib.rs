@@ -14,6 +14,7 @@ mod fidelity;
 mod kills;
 mod load;
 mod pcache;
+mod pcache_kills;
 mod syscall_docs;
 pub mod syscall_table;
 mod tantivy;

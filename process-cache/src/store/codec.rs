@@ -1,7 +1,6 @@
 //! The stored form of trees and outcomes.
 //!
-//! A frame: `"pcu"`, a version byte, half a BLAKE3 digest of the rest, the length
-//! of the body (8 bytes, little endian), and the body in postcard. Paths are a
+//! Both are [frames](super::frame) whose body is in postcard. Paths are a
 //! sorted table in which each names how much it shares with the one before;
 //! digests are a table as well. Both are what a tree mostly consists of.
 //!
@@ -19,36 +18,20 @@
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
+pub(crate) use super::frame::{DecodeError, HEADER};
+use super::frame::{DecodeError::Damaged, Kind};
 use super::tree::{Node, Source, Tree};
 use crate::fact::{Answer, Digest, Metadata, Query, TimeUse};
 use crate::outcome::Outcome;
 use crate::path::FilePath;
 
-const MAGIC: &[u8; 3] = b"pcu";
-const VERSION: u8 = 5;
-const CHECKSUM: usize = 16;
-const LENGTH: usize = 8;
-/// Where what the checksum is of begins.
-const CHECKED: usize = MAGIC.len() + 1 + CHECKSUM;
-/// The length of what is before a body.
-pub(crate) const HEADER: usize = CHECKED + LENGTH;
+/// Trees and outcomes.
+const ENTRY: Kind = Kind {
+    magic: *b"pcu",
+    version: 5,
+};
 /// No more than this is decoded into, however small the encoded form is.
 const MAX_PATH_BYTES: usize = 256 << 20;
-
-/// Why bytes are not a tree or an outcome.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum DecodeError {
-    #[error("not a cache entry")]
-    Magic,
-    #[error("an entry of version {0}")]
-    Version(u8),
-    #[error("a damaged entry: {0}")]
-    Damaged(&'static str),
-    #[error("a damaged entry: {0}")]
-    Postcard(#[from] postcard::Error),
-}
-
-use DecodeError::Damaged;
 
 #[derive(Serialize, Deserialize)]
 struct TreeForm<'a> {
@@ -109,37 +92,12 @@ struct MetadataForm {
     content: Option<u32>,
 }
 
-/// Puts the header before a body.
-fn seal(body: impl FnOnce(Vec<u8>) -> postcard::Result<Vec<u8>>) -> postcard::Result<Vec<u8>> {
-    let mut bytes = Vec::with_capacity(1024);
-    bytes.extend_from_slice(MAGIC);
-    bytes.push(VERSION);
-    bytes.extend_from_slice(&[0; HEADER - MAGIC.len() - 1]);
-    let mut bytes = body(bytes)?;
-    let length = (bytes.len() - HEADER) as u64;
-    bytes[CHECKED..HEADER].copy_from_slice(&length.to_le_bytes());
-    let sum = blake3::hash(&bytes[CHECKED..]);
-    bytes[CHECKED - CHECKSUM..CHECKED].copy_from_slice(&sum.as_bytes()[..CHECKSUM]);
-    Ok(bytes)
-}
-
 /// The length of the frame that begins with this header, header included.
 ///
 /// # Errors
 /// Where no frame of this version begins.
 pub(crate) fn frame_len(header: &[u8]) -> Result<u64, DecodeError> {
-    let header = header.get(..HEADER).ok_or(DecodeError::Magic)?;
-    if &header[..MAGIC.len()] != MAGIC {
-        return Err(DecodeError::Magic);
-    }
-    if header[MAGIC.len()] != VERSION {
-        return Err(DecodeError::Version(header[MAGIC.len()]));
-    }
-    let mut length = [0; LENGTH];
-    length.copy_from_slice(&header[CHECKED..]);
-    u64::from_le_bytes(length)
-        .checked_add(HEADER as u64)
-        .ok_or(Damaged("its length is out of range"))
+    ENTRY.len(header)
 }
 
 /// The frames of a file, and why the rest of it is none, if there is a rest.
@@ -160,24 +118,12 @@ pub(crate) fn frames(mut bytes: &[u8]) -> (Vec<&[u8]>, Option<DecodeError>) {
     (frames, None)
 }
 
-/// Checks a frame and returns its body.
-fn unseal(frame: &[u8]) -> Result<&[u8], DecodeError> {
-    if frame_len(frame)? != frame.len() as u64 {
-        return Err(Damaged("its length differs"));
-    }
-    let sum = blake3::hash(&frame[CHECKED..]);
-    if frame[CHECKED - CHECKSUM..CHECKED] != sum.as_bytes()[..CHECKSUM] {
-        return Err(Damaged("its checksum differs"));
-    }
-    Ok(&frame[HEADER..])
-}
-
 pub(crate) fn encode_outcome(outcome: &Outcome) -> postcard::Result<Vec<u8>> {
-    seal(|bytes| postcard::to_extend(outcome, bytes))
+    ENTRY.seal(|bytes| postcard::to_extend(outcome, bytes))
 }
 
 pub(crate) fn decode_outcome(bytes: &[u8]) -> Result<Outcome, DecodeError> {
-    decode_outcome_body(unseal(bytes)?)
+    decode_outcome_body(ENTRY.unseal(bytes)?)
 }
 
 /// Decodes what follows the header: what a fuzzer can reach.
@@ -219,11 +165,11 @@ pub(crate) fn encode_tree(tree: &Tree) -> postcard::Result<Vec<u8>> {
     let mut absent = absent.unwrap_or_default();
     absent.sort_unstable();
     absent.dedup();
-    seal(|bytes| postcard::to_extend(&form, postcard::to_extend(&absent, bytes)?))
+    ENTRY.seal(|bytes| postcard::to_extend(&form, postcard::to_extend(&absent, bytes)?))
 }
 
 pub(crate) fn decode_tree(bytes: &[u8]) -> Result<Tree, DecodeError> {
-    decode_tree_body(unseal(bytes)?)
+    decode_tree_body(ENTRY.unseal(bytes)?)
 }
 
 /// Decodes what follows the header: what a fuzzer can reach.
@@ -253,7 +199,7 @@ impl<'a> Opened<'a> {
     /// # Errors
     /// What is wrong with the frame.
     pub(crate) fn of(frame: &'a [u8]) -> Result<Self, DecodeError> {
-        Self::of_body(unseal(frame)?)
+        Self::of_body(ENTRY.unseal(frame)?)
     }
 
     fn of_body(body: &'a [u8]) -> Result<Self, DecodeError> {

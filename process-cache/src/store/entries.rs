@@ -50,6 +50,17 @@ pub enum Lookup {
     Miss(Miss),
 }
 
+/// A result as it is stored.
+#[derive(Debug, Clone)]
+pub struct Recorded {
+    /// Names it among those of its key; later ones are larger.
+    pub serial: u64,
+    /// What it depends on, in the order of observation.
+    pub facts: Vec<Fact>,
+    /// What it leaves behind, if all of that is in the store.
+    pub outcome: Option<Outcome>,
+}
+
 /// Why there is no result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Miss {
@@ -192,7 +203,9 @@ impl Store {
     /// # Errors
     /// [`StoreError::ReadOnly`], [`StoreError::Contradiction`],
     /// [`StoreError::UnknownAnswer`], [`StoreError::Io`].
-    pub fn record(&self, key: &WeakKey, batches: Vec<Vec<Fact>>, outcome: &Outcome) -> Result<()> {
+    ///
+    /// Returns the number that [`Store::results`] has for it.
+    pub fn record(&self, key: &WeakKey, batches: Vec<Vec<Fact>>, outcome: &Outcome) -> Result<u64> {
         if self.read_only {
             return Err(StoreError::ReadOnly);
         }
@@ -206,18 +219,41 @@ impl Store {
         };
         let name = key.0.to_string();
         let _lock = self.lock(&name[..SHARD])?;
-        let mut tree = Tree::from_serial(serial());
+        let serial = serial();
+        let mut tree = Tree::from_serial(serial);
         tree.insert(batches, outcome, absent, today());
         let frame = codec::encode_tree(&tree).map_err(encode_error)?;
         if self.append(key, &frame)? {
-            return Ok(());
+            return Ok(serial);
         }
         let mut all = self.merged(key)?;
         if all.nodes.is_empty() {
-            return self.replace(key, &frame);
+            self.replace(key, &frame)?;
+        } else {
+            all.absorb(&tree);
+            self.rewrite(key, all)?;
         }
-        all.absorb(&tree);
-        self.rewrite(key, all)
+        Ok(serial)
+    }
+
+    /// All results under `key`: their numbers, facts and outcomes (none where that
+    /// is lost), oldest first. For people: lookups need not decode as much.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`].
+    pub fn results(&self, key: &WeakKey) -> Result<Vec<Recorded>> {
+        let tree = self.merged(key)?;
+        let mut results: Vec<Recorded> = tree
+            .results()
+            .into_iter()
+            .map(|(batches, leaf)| Recorded {
+                serial: leaf.serial,
+                facts: batches.into_iter().flatten().collect(),
+                outcome: self.outcome(leaf).ok(),
+            })
+            .collect();
+        results.sort_by_key(|result| result.serial);
+        Ok(results)
     }
 
     /// Puts a frame behind the others, if there are others and it still fits.

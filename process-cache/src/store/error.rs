@@ -10,7 +10,7 @@ use crate::fact::{Digest, Query};
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The directory holds a store of a format that this version cannot read.
-    #[error("cache {} has the format {found:?}, which this version does not know; use another directory or remove it", dir.display())]
+    #[error("the cache {} was made by another version of pcache ({found:?}); use another directory, or empty it: pcache clear --cache-dir {}", dir.display(), dir.display())]
     UnknownFormat {
         /// The store's directory.
         dir: PathBuf,

@@ -19,6 +19,28 @@ use super::{Store, now};
 
 /// How much a store holds unless the user says otherwise: 10 GiB.
 pub const DEFAULT_MAX_BYTES: u64 = 10 << 30;
+/// How long something stays that nobody uses, unless the user says otherwise.
+pub const DEFAULT_MAX_AGE: Duration = Duration::from_secs(60 * 24 * 60 * 60);
+/// How often what is too old is looked for, in seconds.
+const WEEK: u64 = 7 * 24 * 60 * 60;
+
+/// How much a store may hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of all results and contents.
+    pub max_bytes: u64,
+    /// How long something stays that nobody uses; for ever without.
+    pub max_age: Option<Duration>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_bytes: DEFAULT_MAX_BYTES,
+            max_age: Some(DEFAULT_MAX_AGE),
+        }
+    }
+}
 
 /// A file in `tmp/` that nobody has written for this long (in seconds) was left
 /// by a process that was killed.
@@ -79,57 +101,89 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::ReadOnly`], [`StoreError::Io`].
-    pub fn gc(&self, max_bytes: u64, max_age: Option<Duration>) -> Result<GcReport> {
-        let _lock = self.lock("gc")?;
+    pub fn gc(&self, limits: Limits) -> Result<GcReport> {
+        let lock = self.lock("gc")?;
         self.remove_abandoned();
-        let mut items = self.items()?;
-        items.sort_by_key(|item| std::cmp::Reverse(item.used));
-        let oldest = max_age.map_or(0, |age| now().saturating_sub(age.as_secs()));
-        let mut report = GcReport::default();
-        let mut full = false;
-        for item in &items {
-            full |= report.kept.bytes + item.bytes > max_bytes;
-            if !full && item.used >= oldest {
-                report.kept.add(item);
-            } else if fs::remove_file(&item.path).is_ok() {
-                report.removed.add(item);
-            }
-        }
+        let report = self.sort_out(limits, &mut |item| fs::remove_file(&item.path).is_ok())?;
         self.write_usage(report.kept.bytes)?;
+        // Its time tells when this was done last.
+        let _ = lock.set_modified(std::time::SystemTime::now());
         Ok(report)
     }
 
-    /// Called at the end of a run: collects if the store has outgrown
-    /// `max_bytes`. Costs nothing if this process stored nothing, and otherwise
-    /// one small file, except when there is something to collect.
+    /// What [`Store::gc`] would remove.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`].
+    pub fn gc_preview(&self, limits: Limits) -> Result<GcReport> {
+        self.sort_out(limits, &mut |_| true)
+    }
+
+    fn sort_out(&self, limits: Limits, remove: &mut dyn FnMut(&Item) -> bool) -> Result<GcReport> {
+        let mut items = self.items()?;
+        items.sort_by_key(|item| std::cmp::Reverse(item.used));
+        let oldest = limits
+            .max_age
+            .map_or(0, |age| now().saturating_sub(age.as_secs()));
+        let mut report = GcReport::default();
+        let mut full = false;
+        for item in &items {
+            full |= report.kept.bytes + item.bytes > limits.max_bytes;
+            if !full && item.used >= oldest {
+                report.kept.add(item);
+            } else if remove(item) {
+                report.removed.add(item);
+            }
+        }
+        Ok(report)
+    }
+
+    /// Called at the end of a run: whether it is time to [tidy up](Store::tidy).
+    /// Costs nothing if this process stored nothing, and otherwise one small file.
     ///
     /// # Errors
     /// As [`Store::gc`].
-    pub fn maintain(&self, max_bytes: u64) -> Result<Option<GcReport>> {
+    pub fn account(&self, limits: Limits) -> Result<bool> {
         let written = self.written.swap(0, Ordering::Relaxed);
         if written == 0 || self.read_only {
-            return Ok(None);
+            return Ok(false);
         }
-        {
-            let Some(_lock) = self.try_lock("usage")? else {
-                // Another process is counting; ours go with the next ones.
-                self.written.fetch_add(written, Ordering::Relaxed);
-                return Ok(None);
-            };
-            let known = fs::read_to_string(self.usage_path())
-                .ok()
-                .and_then(|text| text.trim().parse::<u64>().ok());
-            let total = match known {
-                Some(bytes) => bytes.saturating_add(written),
-                None => self.stats()?.bytes,
-            };
-            self.write_usage(total)?;
-            if total <= max_bytes {
-                return Ok(None);
+        let Some(_lock) = self.try_lock("usage")? else {
+            // Another process is counting; ours go with the next ones.
+            self.written.fetch_add(written, Ordering::Relaxed);
+            return Ok(false);
+        };
+        let known = fs::read_to_string(self.usage_path())
+            .ok()
+            .and_then(|text| text.trim().parse::<u64>().ok());
+        let total = match known {
+            Some(bytes) => bytes.saturating_add(written),
+            None => self.stats()?.bytes,
+        };
+        self.write_usage(total)?;
+        if total > limits.max_bytes {
+            return Ok(true);
+        }
+        let path = self.root.join("locks").join("gc");
+        match fs::metadata(&path) {
+            Ok(last) => {
+                let last = u64::try_from(last.mtime()).unwrap_or_default();
+                Ok(limits.max_age.is_some() && now().saturating_sub(last) > WEEK)
             }
+            // A new store: a week from now.
+            Err(_) => self.lock_file("gc").map(|_| false),
         }
-        // Some room, so that the next run need not collect again.
-        self.gc(max_bytes / 10 * 9, None).map(Some)
+    }
+
+    /// Collects, with some room to spare, so that the next run need not.
+    ///
+    /// # Errors
+    /// As [`Store::gc`].
+    pub fn tidy(&self, limits: Limits) -> Result<GcReport> {
+        self.gc(Limits {
+            max_bytes: limits.max_bytes / 10 * 9,
+            ..limits
+        })
     }
 
     /// Removes all results, contents, digests and images.
@@ -138,7 +192,37 @@ impl Store {
     /// [`StoreError::ReadOnly`], [`StoreError::Io`].
     pub fn clear(&self) -> Result<()> {
         let _lock = self.lock("gc")?;
-        for name in ["units", "blobs", "digests", "usage", super::IMAGES] {
+        self.remove_everything()
+    }
+
+    /// Empties the store in `dir`, of whatever format it is, so that this version
+    /// can use it.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`]; a directory that is no store is left alone.
+    pub fn clear_any(dir: &Path) -> Result<()> {
+        match Self::open(dir) {
+            Ok(store) => store.clear(),
+            Err(StoreError::UnknownFormat { .. }) => {
+                let store = Self::at(dir.to_owned(), false);
+                store.remove_everything()?;
+                let path = dir.join("format");
+                fs::remove_file(&path).map_err(StoreError::io("remove", &path))?;
+                Self::open(dir).map(drop)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn remove_everything(&self) -> Result<()> {
+        for name in [
+            "units",
+            "blobs",
+            "digests",
+            "usage",
+            super::journal::JOURNAL,
+            super::IMAGES,
+        ] {
             let path = self.root.join(name);
             let removed = match fs::remove_file(&path) {
                 Err(error) if error.kind() == io::ErrorKind::IsADirectory => remove_tree(&path),
@@ -236,7 +320,7 @@ fn remove_tree(path: &Path) -> io::Result<()> {
 }
 
 /// The entries of a directory; none if it is not there.
-fn read_dir(path: &Path) -> Result<Vec<fs::DirEntry>> {
+pub(super) fn read_dir(path: &Path) -> Result<Vec<fs::DirEntry>> {
     match fs::read_dir(path) {
         Ok(entries) => Ok(entries.filter_map(|entry| entry.ok()).collect()),
         Err(error)
@@ -274,7 +358,12 @@ mod tests {
         let old = store.put_bytes(&[1; 100]).unwrap();
         let new = store.put_bytes(&[2; 100]).unwrap();
         set_age(&store, &old, 1000);
-        let report = store.gc(150, None).unwrap();
+        let report = store
+            .gc(Limits {
+                max_bytes: 150,
+                max_age: None,
+            })
+            .unwrap();
         assert_eq!((report.removed.blobs, report.kept.bytes), (1, 100));
         assert!(!store.contains(&old) && store.contains(&new));
     }
@@ -285,7 +374,12 @@ mod tests {
         let old = store.put_bytes(b"old").unwrap();
         let new = store.put_bytes(b"new").unwrap();
         set_age(&store, &old, 1000);
-        store.gc(u64::MAX, Some(Duration::from_secs(100))).unwrap();
+        store
+            .gc(Limits {
+                max_bytes: u64::MAX,
+                max_age: Some(Duration::from_secs(100)),
+            })
+            .unwrap();
         assert!(!store.contains(&old) && store.contains(&new));
     }
 
@@ -295,19 +389,49 @@ mod tests {
         let digest = store.put_bytes(b"x").unwrap();
         set_age(&store, &digest, 3 * super::super::DAY);
         assert!(store.contains(&digest));
-        store.gc(u64::MAX, Some(Duration::from_secs(100))).unwrap();
+        store
+            .gc(Limits {
+                max_bytes: u64::MAX,
+                max_age: Some(Duration::from_secs(100)),
+            })
+            .unwrap();
         assert!(store.contains(&digest));
     }
 
     #[test]
     fn a_run_that_outgrows_the_bound_collects() {
         let (_dir, store) = store();
-        assert_eq!(store.maintain(100).unwrap(), None);
+        let limits = Limits {
+            max_bytes: 100,
+            max_age: None,
+        };
+        assert!(!store.account(limits).unwrap());
         store.put_bytes(&[1; 80]).unwrap();
-        assert_eq!(store.maintain(100).unwrap(), None);
+        assert!(!store.account(limits).unwrap());
         store.put_bytes(&[2; 80]).unwrap();
-        let report = store.maintain(100).unwrap().unwrap();
-        assert_eq!(report.kept.bytes, 80);
+        assert!(store.account(limits).unwrap());
+        assert_eq!(store.gc_preview(limits).unwrap().kept.bytes, 80);
+        assert_eq!(store.stats().unwrap().blobs, 2);
+        assert_eq!(store.tidy(limits).unwrap().kept.bytes, 80);
+        assert_eq!(store.stats().unwrap().blobs, 1);
+    }
+
+    #[test]
+    fn what_is_too_old_is_looked_for_once_a_week() {
+        let (_dir, store) = store();
+        let limits = Limits::default();
+        store.put_bytes(b"x").unwrap();
+        assert!(!store.account(limits).unwrap());
+        let lock = fs::File::open(store.root.join("locks/gc")).unwrap();
+        let long_ago = std::time::SystemTime::now() - Duration::from_secs(2 * WEEK);
+        lock.set_modified(long_ago).unwrap();
+        // Who stored nothing does not care.
+        assert!(!store.account(limits).unwrap());
+        store.put_bytes(b"y").unwrap();
+        assert!(store.account(limits).unwrap());
+        store.tidy(limits).unwrap();
+        store.put_bytes(b"z").unwrap();
+        assert!(!store.account(limits).unwrap());
     }
 
     #[test]

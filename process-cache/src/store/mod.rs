@@ -7,6 +7,7 @@
 //!        locks/a       serialise writers of units/a
 //!        digests       file identity -> content digest
 //!        usage         estimate of the bytes held
+//!        journal/      what past runs did, for explanations
 //!        images/       patched copies of C libraries, made by `ptrace-async`
 //!        tmp/          files being written; renamed into place
 //! ```
@@ -19,11 +20,14 @@
 //! fsync. Any number of processes may use one store at once.
 
 mod blobs;
+mod check;
 mod codec;
 pub(crate) mod copy;
 mod digest_table;
 mod entries;
 mod error;
+mod frame;
+mod journal;
 mod maintenance;
 mod table_file;
 mod tree;
@@ -35,12 +39,15 @@ use std::sync::atomic::AtomicU64;
 
 use rustix::fs::{Access, FlockOperation, Mode, OFlags};
 
+pub use check::{Damage, Findings};
 pub use digest_table::{DigestTable, FileKey, Trust};
-pub use entries::{Lookup, Miss, WeakKey};
+pub use entries::{Lookup, Miss, Recorded, WeakKey};
 #[doc(hidden)]
 pub use entries::{check_entry, check_entry_body};
 pub use error::{Result, StoreError};
-pub use maintenance::{DEFAULT_MAX_BYTES, GcReport, Stats};
+#[doc(hidden)]
+pub use journal::check_journal;
+pub use maintenance::{DEFAULT_MAX_AGE, DEFAULT_MAX_BYTES, GcReport, Limits, Stats};
 #[doc(hidden)]
 pub use table_file::check_table;
 

@@ -400,7 +400,7 @@ impl Tree {
     }
 
     /// All results with the batches that lead to them.
-    fn results(&self) -> Vec<(Vec<Vec<Fact>>, &Leaf)> {
+    pub(crate) fn results(&self) -> Vec<(Vec<Vec<Fact>>, &Leaf)> {
         let mut results = Vec::new();
         let mut open = vec![(0_usize, Vec::new())];
         while let Some((index, batches)) = open.pop() {

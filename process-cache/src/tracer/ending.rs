@@ -5,7 +5,7 @@ use std::sync::mpsc::channel;
 use ptrace_async::event::Tid;
 use ptrace_async::runtime::{PreExit, Running, Tracee};
 
-use super::{Notice, Tracer};
+use super::{Notice, TOO_SHORT, Tracer};
 use crate::finish::{Finished, store};
 use crate::outcome::Ending;
 use crate::report::{Fate, Line};
@@ -74,6 +74,7 @@ impl Tracer {
     async fn conclude(&self, id: UnitId, status: i32) {
         let (finished, line, saving) = {
             let mut session = self.session.borrow_mut();
+            session.note_redirected(id);
             let finished = session.conclude(id, status);
             let saving = !session.settings.read_only;
             let depth = session.depth(id);
@@ -83,14 +84,16 @@ impl Tracer {
                 unit: id.0,
                 depth,
                 command: display_argv(&unit.argv, 100),
-                miss: unit.miss.clone(),
+                miss: unit.miss.to_string(),
                 fate: Fate::Stored,
                 wall_us,
+                record: unit.record,
+                serial: 0,
             };
             let finished = finished.and_then(|finished: Finished| {
                 let short = finished.units == 1 && wall_us < self.min_us && id.0 != 1;
                 if short {
-                    Err("too short to be worth it".to_owned())
+                    Err(TOO_SHORT.to_owned())
                 } else {
                     Ok(finished)
                 }
@@ -127,11 +130,15 @@ impl Tracer {
                     // Nobody may be waiting.
                     let _ = sender.send(());
                 });
-                let fate = match told {
-                    Ok(()) => Fate::Stored,
-                    Err(reason) => Fate::NotStored { reason },
+                let (fate, serial) = match told {
+                    Ok(serial) => (Fate::Stored, serial),
+                    Err(reason) => (Fate::NotStored { reason }, 0),
                 };
-                report.add(Line { fate, ..line });
+                report.add(Line {
+                    fate,
+                    serial,
+                    ..line
+                });
             });
         }
         if changes {

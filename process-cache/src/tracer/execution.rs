@@ -8,8 +8,9 @@ use ptrace_async::memory::Memory;
 use ptrace_async::process::reads_unseen;
 use ptrace_async::runtime::{Exec, Prehook, Running, Stop, Tracee};
 
-use super::{Notice, OUTSIDE, Tracer, describe};
-use crate::hit::Applied;
+use super::{INTERNAL, Notice, OUTSIDE, Tracer};
+use crate::hit::{Applied, Skipped};
+use crate::journal::{Begun, Missed};
 use crate::key::{Descriptor, Execution, Keyed, Unkeyed, jobserver, key_at_once, weak_key};
 use crate::locate::is_regular;
 use crate::outputs::Outputs;
@@ -24,7 +25,7 @@ pub(super) struct Next {
     keyed: Result<Keyed, Unkeyed>,
     argv: Vec<Vec<u8>>,
     path: FilePath,
-    miss: String,
+    miss: Missed,
     temporary: bool,
     lookup: bool,
 }
@@ -161,7 +162,13 @@ impl Tracer {
         self.note_images(unit, &keyed, &path);
         let miss = match found {
             Some(Ok(Lookup::Hit(outcome))) => {
-                let applied = self.skip(tracee, unit, *outcome, &argv, asked).await;
+                let skipped = Skipped {
+                    outcome: *outcome,
+                    argv: &argv,
+                    keyed: keyed.as_ref().ok(),
+                    asked,
+                };
+                let applied = self.skip(tracee, unit, skipped).await;
                 match applied {
                     Applied::Skipped(stop) => return Attempt::Instead(stop),
                     Applied::Refused(same, reason) => {
@@ -169,7 +176,7 @@ impl Tracer {
                             keyed,
                             argv,
                             path,
-                            miss: reason,
+                            miss: Missed::Unusable(reason),
                             temporary,
                             lookup,
                         };
@@ -177,9 +184,9 @@ impl Tracer {
                     }
                 }
             }
-            Some(Ok(Lookup::Miss(miss))) => describe(&miss),
-            Some(Err(error)) => error.to_string(),
-            None => String::from("not looked up"),
+            Some(Ok(Lookup::Miss(miss))) => miss.into(),
+            Some(Err(error)) => Missed::Unusable(error.to_string()),
+            None => Missed::NotLookedUp,
         };
         self.warn_of_lost_rights(tid, &keyed);
         if let Err(Unkeyed::Privileged(name)) = &keyed
@@ -272,8 +279,17 @@ impl Tracer {
                 unit.argv = next.argv;
                 unit.miss = next.miss;
                 if !next.lookup {
-                    unit.miss = "not looked up".to_owned();
+                    unit.miss = Missed::NotLookedUp;
                 }
+                let started_by = session.units[above.0 as usize].record;
+                let begun = Begun {
+                    path: Some(&next.path),
+                    keyed: next.keyed.as_ref().ok(),
+                };
+                let miss = unit.miss.clone();
+                let mut journal = session.report.journal();
+                unit.record = journal.begin(started_by, &unit.argv, begun, miss);
+                drop(journal);
                 match next.keyed {
                     Ok(keyed) => {
                         let real = session.locator.target(&keyed.program);
@@ -318,10 +334,7 @@ impl Tracer {
                     }
                 }
                 if next.temporary {
-                    unit.doubt(
-                        "is given a temporary file of the program that started it",
-                        false,
-                    );
+                    unit.doubt(INTERNAL, false);
                 }
             }
             None => unit.doubt("was executed in an unusual way", true),

@@ -17,7 +17,8 @@ pub fn describe(miss: &Miss) -> String {
     }
 }
 
-fn change(query: &Query, recorded: &Answer, found: &Answer) -> String {
+/// A fact that differs, in words.
+pub fn change(query: &Query, recorded: &Answer, found: &Answer) -> String {
     let (what, path): (&str, &FilePath) = match query {
         Query::Content(path) => ("content of", path),
         Query::Stat {

@@ -20,3 +20,4 @@ mod support;
 mod terminals;
 mod time;
 mod tools;
+mod why;

@@ -1,0 +1,6 @@
+//! The journal: frames among anything, and runs without their checksums.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| process_cache::store::check_journal(bytes));

@@ -1,0 +1,182 @@
+//! `gc`, `fsck` and `clear`: looking after the store.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::Args;
+use serde_json::json;
+
+use super::{StoreArgs, directory, open};
+use crate::store::{DEFAULT_MAX_AGE, DEFAULT_MAX_BYTES, Limits, Stats, Store};
+
+#[derive(Debug, Args)]
+pub(super) struct GcArgs {
+    #[command(flatten)]
+    store: StoreArgs,
+    /// Leave at most this much: bytes, or with K, M, G or T (default: 10G).
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    max_size: Option<u64>,
+    /// Remove what has not been used for so many days (default: 60).
+    #[arg(long, value_name = "DAYS")]
+    max_age: Option<u64>,
+    /// Only tell what would be removed.
+    #[arg(long)]
+    dry_run: bool,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct FsckArgs {
+    #[command(flatten)]
+    store: StoreArgs,
+    /// Remove what is damaged.
+    #[arg(long)]
+    repair: bool,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Bytes from a number with a unit.
+pub(super) fn size(text: &str) -> Result<u64, String> {
+    let text = text
+        .trim()
+        .trim_end_matches(['B', 'b'])
+        .trim_end_matches('i');
+    let split = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let shift = match unit.trim().to_ascii_uppercase().as_str() {
+        "" => 0,
+        "K" => 10,
+        "M" => 20,
+        "G" => 30,
+        "T" => 40,
+        _ => return Err("a size is a number with K, M, G or T, such as 10G".to_owned()),
+    };
+    let number: u64 = number
+        .parse()
+        .map_err(|_| "a size begins with a number, such as 10G".to_owned())?;
+    number
+        .checked_mul(1 << shift)
+        .ok_or_else(|| "too large".to_owned())
+}
+
+fn mebibytes(bytes: u64) -> String {
+    format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
+}
+
+pub(super) fn clear(args: &StoreArgs) -> anyhow::Result<()> {
+    let dir = directory(args)?;
+    Store::clear_any(&dir).with_context(|| format!("cannot empty {}", dir.display()))
+}
+
+pub(super) fn gc(args: &GcArgs) -> anyhow::Result<()> {
+    let store = open(&args.store, args.dry_run)?;
+    let age = args.max_age.map_or(DEFAULT_MAX_AGE, |days| {
+        Duration::from_secs(days.saturating_mul(24 * 60 * 60))
+    });
+    let limits = Limits {
+        max_bytes: args.max_size.unwrap_or(DEFAULT_MAX_BYTES),
+        max_age: Some(age),
+    };
+    let report = if args.dry_run {
+        store.gc_preview(limits)?
+    } else {
+        store.gc(limits)?
+    };
+    if args.json {
+        let stats = |stats: Stats| json!({ "entries": stats.entries, "blobs": stats.blobs, "bytes": stats.bytes });
+        let json = json!({
+            "version": 1,
+            "dry_run": args.dry_run,
+            "removed": stats(report.removed),
+            "kept": stats(report.kept),
+        });
+        println!("{json:#}");
+    } else {
+        let line = |what: &str, stats: Stats| {
+            println!(
+                "{what:<14}  {} programs, {} contents, {}",
+                stats.entries,
+                stats.blobs,
+                mebibytes(stats.bytes)
+            );
+        };
+        let what = if args.dry_run {
+            "would remove"
+        } else {
+            "removed"
+        };
+        line(what, report.removed);
+        line("kept", report.kept);
+    }
+    Ok(())
+}
+
+/// Whether nothing was damaged.
+pub(super) fn fsck(args: &FsckArgs) -> anyhow::Result<bool> {
+    let store = open(&args.store, !args.repair)?;
+    let found = store.check(args.repair)?;
+    if args.json {
+        println!("{:#}", json!({ "version": 1, "findings": found }));
+        return Ok(found.damaged.is_empty());
+    }
+    println!("contents        {} intact", found.blobs);
+    println!(
+        "programs        {} intact, with {} results",
+        found.entries, found.results
+    );
+    println!("runs            {} remembered", found.runs);
+    if found.incomplete > 0 {
+        println!(
+            "incomplete      {} results have lost contents: they are recorded again when they are asked for",
+            found.incomplete
+        );
+    }
+    if found.interrupted > 0 {
+        println!(
+            "interrupted     {} pieces that somebody was writing; they are in nobody's way",
+            found.interrupted
+        );
+    }
+    for damage in &found.damaged {
+        println!("damaged         {}: {}", damage.path.display(), damage.what);
+    }
+    if !found.damaged.is_empty() {
+        println!(
+            "{}",
+            if args.repair {
+                "what was damaged is removed"
+            } else {
+                "nothing damaged is ever used; pcache fsck --repair removes it"
+            }
+        );
+    }
+    Ok(found.damaged.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::size;
+
+    #[test]
+    fn sizes_have_units() {
+        for (text, bytes) in [
+            ("10", 10),
+            ("4K", 4096),
+            ("4 KiB", 4096),
+            ("2mb", 2 << 20),
+            ("10G", 10 << 30),
+            ("1T", 1 << 40),
+        ] {
+            assert_eq!(size(text), Ok(bytes), "{text}");
+        }
+        for text in ["", "G", "1X", "-1", "99999999999999T"] {
+            assert!(size(text).is_err(), "{text}");
+        }
+    }
+}

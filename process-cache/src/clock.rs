@@ -1,0 +1,29 @@
+//! Points in time for people.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Date and time of day of µs since the epoch, by the local clock:
+/// `2026-03-01 12:30:05`.
+pub fn local(us: u64) -> String {
+    let seconds = i64::try_from(us / 1_000_000).unwrap_or(i64::MAX);
+    crate::os::local_time(seconds).map_or_else(
+        || format!("{seconds} s"),
+        |[year, month, day, hour, minute, second]| {
+            format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}")
+        },
+    )
+}
+
+/// How long ago that was: `3 min ago`.
+pub fn ago(us: u64) -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now = now.map_or(0, |now| now.as_secs());
+    let seconds = now.saturating_sub(us / 1_000_000);
+    match seconds {
+        0..=1 => "just now".to_owned(),
+        2..=119 => format!("{seconds} s ago"),
+        120..=7199 => format!("{} min ago", seconds / 60),
+        7200..=172_799 => format!("{} h ago", seconds / 3600),
+        _ => format!("{} days ago", seconds / 86400),
+    }
+}

@@ -1,0 +1,178 @@
+//! A run being written down.
+
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use rustc_hash::FxHashMap;
+
+use super::{Entry, Fate, Missed, Mode, Run, secrets};
+use crate::fact::Digest;
+use crate::key::Keyed;
+use crate::outcome::Ending;
+use crate::path::FilePath;
+
+/// Collects what becomes of a run's units.
+#[derive(Debug)]
+pub struct Collector {
+    clock: Instant,
+    began: u64,
+    texts: Vec<Vec<u8>>,
+    numbers: FxHashMap<Vec<u8>, u32>,
+    environments: Vec<Vec<u32>>,
+    /// Environments as they came, for those that come again.
+    known: FxHashMap<Vec<Vec<u8>>, u32>,
+    units: Vec<Entry>,
+}
+
+/// A unit that begins.
+#[derive(Debug, Default)]
+pub struct Begun<'k> {
+    /// Its program, if it has no key.
+    pub path: Option<&'k FilePath>,
+    /// Its key, and what that is made of.
+    pub keyed: Option<&'k Keyed>,
+}
+
+impl Default for Collector {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Collector {
+    /// A run that begins now.
+    pub fn new() -> Self {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        Self {
+            clock: Instant::now(),
+            began: since.map_or(0, |since| since.as_micros() as u64),
+            texts: Vec::new(),
+            numbers: FxHashMap::default(),
+            environments: Vec::new(),
+            known: FxHashMap::default(),
+            units: Vec::new(),
+        }
+    }
+
+    /// Notes a unit that begins, started by the one with the number `above`, and
+    /// returns its number, from 1.
+    pub fn begin(&mut self, above: u32, argv: &[Vec<u8>], begun: Begun<'_>, miss: Missed) -> u32 {
+        let argv: Vec<u32> = secrets::masked_argv(argv)
+            .into_iter()
+            .map(|text| self.number(text))
+            .collect();
+        let short = |digest: &Digest| {
+            let mut short = [0; 8];
+            short.copy_from_slice(&digest.0[..8]);
+            short
+        };
+        let mut entry = Entry {
+            above,
+            program: 0,
+            argv,
+            cwd: 0,
+            environment: 0,
+            images: Vec::new(),
+            machine: [0; 8],
+            process: 0,
+            limits: 0,
+            descriptors: Vec::new(),
+            key: None,
+            began_us: self.clock.elapsed().as_micros() as u64,
+            wall_us: 0,
+            miss,
+            fate: None,
+            serial: 0,
+            outputs: Vec::new(),
+        };
+        if let Some(path) = begun.path {
+            entry.program = self.number(path.as_bytes().to_vec());
+        }
+        if let Some(keyed) = begun.keyed {
+            let made_of = &keyed.made_of;
+            entry.program = self.number(keyed.program.as_bytes().to_vec());
+            entry.cwd = self.number(made_of.cwd.as_bytes().to_vec());
+            entry.environment = self.environment(&made_of.environment);
+            for (path, digest) in keyed.images.iter().zip(&made_of.digests) {
+                let path = self.number(path.as_bytes().to_vec());
+                entry.images.push((path, short(digest)));
+            }
+            entry.machine = short(&made_of.machine);
+            entry.process = self.number(made_of.process.clone());
+            entry.limits = self.number(made_of.limits.clone());
+            for text in &made_of.descriptors {
+                let number = self.number(text.clone());
+                entry.descriptors.push(number);
+            }
+            entry.key = Some(keyed.key.0);
+        }
+        self.units.push(entry);
+        self.units.len() as u32
+    }
+
+    /// Notes the end of the unit with this number.
+    pub fn end(&mut self, unit: u32, wall_us: u64, fate: impl Into<Fate>, serial: u64) {
+        let index = (unit as usize).wrapping_sub(1);
+        if let Some(entry) = self.units.get_mut(index) {
+            entry.wall_us = wall_us;
+            entry.fate = Some(fate.into());
+            entry.serial = serial;
+        }
+    }
+
+    /// Notes that a unit began earlier than it was noted.
+    pub fn backdate(&mut self, unit: u32, by_us: u64) {
+        if let Some(entry) = self.units.get_mut((unit as usize).wrapping_sub(1)) {
+            entry.began_us = entry.began_us.saturating_sub(by_us);
+        }
+    }
+
+    /// Notes a name that a unit wrote, made or removed.
+    pub fn output(&mut self, unit: u32, path: &FilePath) {
+        let number = self.number(path.as_bytes().to_vec());
+        if let Some(entry) = self.units.get_mut((unit as usize).wrapping_sub(1)) {
+            entry.outputs.push(number);
+        }
+    }
+
+    /// The run, which has ended.
+    pub fn finish(&mut self, mode: Mode, ending: Ending) -> Run {
+        for unit in &mut self.units {
+            unit.outputs.sort_unstable();
+            unit.outputs.dedup();
+        }
+        Run {
+            began: self.began,
+            wall_us: self.clock.elapsed().as_micros() as u64,
+            pid: std::process::id(),
+            mode,
+            ending,
+            texts: std::mem::take(&mut self.texts),
+            environments: std::mem::take(&mut self.environments),
+            units: std::mem::take(&mut self.units),
+        }
+    }
+
+    fn environment(&mut self, environment: &[Vec<u8>]) -> u32 {
+        if let Some(number) = self.known.get(environment) {
+            return *number;
+        }
+        let masked: Vec<u32> = environment
+            .iter()
+            .map(|text| self.number(secrets::masked(text)))
+            .collect();
+        let number = self.environments.len() as u32;
+        self.environments.push(masked);
+        self.known.insert(environment.to_vec(), number);
+        number
+    }
+
+    fn number(&mut self, text: Vec<u8>) -> u32 {
+        if let Some(number) = self.numbers.get(&text) {
+            return *number;
+        }
+        let number = self.texts.len() as u32;
+        self.texts.push(text.clone());
+        self.numbers.insert(text, number);
+        number
+    }
+}

@@ -1,0 +1,383 @@
+//! What happened in past runs, for explaining misses and for reports.
+//!
+//! A run writes one [`Run`] at its end: its units in the order in which they began,
+//! what their weak keys were made of, why each was not skipped, what became of it
+//! and which names it wrote. Texts are kept once. The facts of a unit are not here:
+//! they are in the store, under its key, by [`Entry::serial`].
+//!
+//! **Invariant:** secrets are not written down ([`secrets`]): of a variable or an
+//! option that may hold one, the name is kept and four bytes of a digest, which show
+//! that it changed and not what it was.
+
+mod collect;
+pub mod secrets;
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+pub use self::collect::{Begun, Collector};
+use crate::fact::{Answer, Digest, Query};
+use crate::outcome::Ending;
+use crate::report;
+use crate::store::{Miss, Result, Store};
+use crate::tracer::describe;
+
+/// One run of pcache.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Run {
+    /// When it began: µs since the epoch.
+    pub began: u64,
+    /// How long it took, in µs.
+    pub wall_us: u64,
+    /// The process that the user started.
+    pub pid: u32,
+    /// Options that decide what is looked up.
+    pub mode: Mode,
+    /// How the command ended.
+    pub ending: Ending,
+    /// All texts, each once.
+    pub texts: Vec<Vec<u8>>,
+    /// Environments, as numbers of texts.
+    pub environments: Vec<Vec<u32>>,
+    /// The units in the order in which they began; the command is the first.
+    pub units: Vec<Entry>,
+}
+
+/// Options of a run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mode {
+    /// `--strict`
+    pub strict: bool,
+    /// `--refresh`
+    pub refresh: bool,
+}
+
+/// One unit of a run. Texts are numbers, see [`Run::text`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// The number of the unit that executed it, from 1; 0 for the command itself.
+    pub above: u32,
+    /// The program whose policy counts.
+    pub program: u32,
+    /// Arguments.
+    pub argv: Vec<u32>,
+    /// Working directory.
+    pub cwd: u32,
+    /// Number of its environment.
+    pub environment: u32,
+    /// Files it was started from, with the beginning of their digests.
+    pub images: Vec<(u32, [u8; 8])>,
+    /// The beginning of [`crate::machine::digest`].
+    pub machine: [u8; 8],
+    /// Lines of `/proc/PID/status` that are in the key.
+    pub process: u32,
+    /// Resource limits, as 8-byte words.
+    pub limits: u32,
+    /// Inherited descriptors, in words.
+    pub descriptors: Vec<u32>,
+    /// Its weak key, if it has one.
+    pub key: Option<Digest>,
+    /// When it began, in µs since the run did.
+    pub began_us: u64,
+    /// How long it took, in µs.
+    pub wall_us: u64,
+    /// Why it was not skipped.
+    pub miss: Missed,
+    /// What became of it; nothing if the command ended before it did.
+    pub fate: Option<Fate>,
+    /// The number of its result in the store, if it was stored.
+    pub serial: u64,
+    /// Names that it wrote, made or removed itself.
+    pub outputs: Vec<u32>,
+}
+
+/// What became of a unit: [`report::Fate`], in a form that is not only for people.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Fate {
+    /// Skipped.
+    Hit {
+        /// Wall time of the recorded run, in µs.
+        recorded_us: u64,
+        /// Time that checking and restoring took, in µs.
+        took_us: u64,
+        /// Units in the recorded tree.
+        units: u32,
+    },
+    /// Run and stored.
+    Stored,
+    /// Run and not stored, for this reason.
+    NotStored {
+        /// In words.
+        reason: String,
+    },
+}
+
+impl From<report::Fate> for Fate {
+    fn from(fate: report::Fate) -> Self {
+        match fate {
+            report::Fate::Hit {
+                recorded_us,
+                took_us,
+                units,
+            } => Self::Hit {
+                recorded_us,
+                took_us,
+                units,
+            },
+            report::Fate::Stored => Self::Stored,
+            report::Fate::NotStored { reason } => Self::NotStored { reason },
+        }
+    }
+}
+
+/// Why a unit was not skipped.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Missed {
+    /// It was.
+    #[default]
+    Not,
+    /// Nobody looked.
+    NotLookedUp,
+    /// Nothing is recorded under its weak key.
+    New,
+    /// A fact differs from a recorded result.
+    Changed {
+        /// What was asked.
+        query: Query,
+        /// The answer that the recorded result needs.
+        recorded: Answer,
+        /// The answer at the lookup.
+        found: Answer,
+    },
+    /// A result would have fitted, but could not be used.
+    Unusable(String),
+}
+
+impl From<Miss> for Missed {
+    fn from(miss: Miss) -> Self {
+        match miss {
+            Miss::NoEntry => Self::New,
+            Miss::Changed {
+                query,
+                recorded,
+                found,
+            } => Self::Changed {
+                query,
+                recorded,
+                found,
+            },
+            incomplete @ Miss::Incomplete(_) => Self::Unusable(describe(&incomplete)),
+        }
+    }
+}
+
+impl fmt::Display for Missed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Not => Ok(()),
+            Self::NotLookedUp => f.write_str("not looked up"),
+            Self::New => f.write_str(&describe(&Miss::NoEntry)),
+            Self::Changed {
+                query,
+                recorded,
+                found,
+            } => f.write_str(&crate::tracer::change(query, recorded, found)),
+            Self::Unusable(why) => f.write_str(why),
+        }
+    }
+}
+
+impl Run {
+    /// Reads a run.
+    ///
+    /// # Errors
+    /// Where the bytes are none.
+    pub fn decode(bytes: &[u8]) -> postcard::Result<Self> {
+        postcard::from_bytes(bytes)
+    }
+
+    /// Six hexadecimal digits that name the run.
+    pub fn id(&self) -> String {
+        let mut bytes = self.began.to_le_bytes().to_vec();
+        bytes.extend(self.pid.to_le_bytes());
+        format!("{:06x}", xxhash_rust::xxh3::xxh3_64(&bytes) & 0xff_ffff)
+    }
+
+    /// The text with this number; empty if there is none.
+    pub fn text(&self, number: u32) -> &[u8] {
+        self.texts.get(number as usize).map_or(&[], |text| text)
+    }
+
+    /// The unit with this number, from 1.
+    pub fn unit(&self, number: u32) -> Option<&Entry> {
+        self.units.get((number as usize).checked_sub(1)?)
+    }
+
+    /// The numbers of all units with the units.
+    pub fn numbered(&self) -> impl Iterator<Item = (u32, &Entry)> {
+        (1..).zip(&self.units)
+    }
+
+    /// A unit's arguments.
+    pub fn argv(&self, unit: &Entry) -> Vec<Vec<u8>> {
+        let text = |number: &u32| self.text(*number).to_vec();
+        unit.argv.iter().map(text).collect()
+    }
+
+    /// A unit's command in at most about `limit` characters.
+    pub fn command(&self, unit: &Entry, limit: usize) -> String {
+        crate::unit::display_argv(&secrets::shown(self.argv(unit)), limit)
+    }
+
+    /// How deep a unit is below the command.
+    pub fn depth(&self, number: u32) -> u32 {
+        let above = |number| self.unit(number).map_or(0, |unit| unit.above);
+        let mut depth = 0;
+        let mut at = above(number);
+        // Whatever was stored: a unit is above later ones only.
+        while at != 0 && depth < self.units.len() as u32 {
+            depth += 1;
+            at = above(at);
+        }
+        depth
+    }
+
+    /// What units were skipped for, in µs: what they took when they ran, less what
+    /// skipping them took.
+    pub fn saved_us(&self) -> i64 {
+        let saved = |unit: &Entry| match unit.fate {
+            Some(Fate::Hit {
+                recorded_us,
+                took_us,
+                ..
+            }) => (recorded_us as i64).saturating_sub(took_us as i64),
+            _ => 0,
+        };
+        self.units.iter().map(saved).fold(0, i64::saturating_add)
+    }
+}
+
+/// All runs that are remembered, oldest first.
+#[derive(Debug, Default)]
+pub struct History {
+    /// The runs.
+    pub runs: Vec<Run>,
+    /// Places in the journal that cannot be read.
+    pub damaged: u64,
+}
+
+impl History {
+    /// Reads the journal of a store.
+    ///
+    /// # Errors
+    /// Where it cannot be read at all.
+    pub fn read(store: &Store) -> Result<Self> {
+        let (bodies, mut damaged) = store.journal()?;
+        let mut runs: Vec<Run> = Vec::with_capacity(bodies.len());
+        for body in bodies {
+            match Run::decode(&body) {
+                Ok(run) => runs.push(run),
+                Err(_) => damaged += 1,
+            }
+        }
+        runs.sort_by_key(|run| run.began);
+        Ok(Self { runs, damaged })
+    }
+
+    /// The place of the run that a user means: the beginning of an id, `-N` for the
+    /// Nth before the last, or nothing for the last.
+    ///
+    /// # Errors
+    /// Why there is no such run, in words.
+    pub fn find(&self, name: Option<&str>) -> std::result::Result<usize, String> {
+        let last = self.runs.len().checked_sub(1).ok_or(
+            "no run is remembered: pcache writes down what it does as soon as it runs something",
+        )?;
+        let Some(name) = name else {
+            return Ok(last);
+        };
+        if let Some(back) = name.strip_prefix('-').and_then(|n| n.parse::<usize>().ok()) {
+            return last
+                .checked_sub(back)
+                .ok_or(format!("only {} runs are remembered", self.runs.len()));
+        }
+        let mut found = (0..=last).rev().filter(|&at| {
+            let id = self.runs[at].id();
+            !name.is_empty() && id.starts_with(name)
+        });
+        match (found.next(), found.next()) {
+            (Some(at), None) => Ok(at),
+            (Some(_), Some(_)) => Err(format!("several runs begin with {name}")),
+            (None, _) => Err(format!(
+                "no run {name}: pcache log lists those that are remembered"
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_found_by_id_and_by_place() {
+        let run = |began| Run {
+            began,
+            wall_us: 0,
+            pid: 7,
+            mode: Mode::default(),
+            ending: Ending::Exited(0),
+            texts: Vec::new(),
+            environments: Vec::new(),
+            units: Vec::new(),
+        };
+        let history = History {
+            runs: vec![run(1), run(2), run(3)],
+            damaged: 0,
+        };
+        assert_eq!(history.find(None), Ok(2));
+        assert_eq!(history.find(Some("-1")), Ok(1));
+        assert!(history.find(Some("-3")).is_err());
+        assert_eq!(history.find(Some(&history.runs[0].id())), Ok(0));
+        assert!(history.find(Some("")).is_err());
+        assert!(History::default().find(None).is_err());
+    }
+
+    #[test]
+    fn a_run_comes_back_as_it_was_written() {
+        let mut collector = Collector::new();
+        let argv = [b"cc".to_vec(), b"-c".to_vec(), vec![0xff]];
+        let changed = Missed::Changed {
+            query: Query::Content("/x".into()),
+            recorded: Answer::Error(2),
+            found: Answer::Directory,
+        };
+        let fates = [
+            Fate::Stored,
+            Fate::NotStored { reason: "x".into() },
+            Fate::Hit {
+                recorded_us: 1,
+                took_us: 2,
+                units: 3,
+            },
+        ];
+        for (fate, miss) in fates.into_iter().zip([changed, Missed::New, Missed::Not]) {
+            let unit = collector.begin(0, &argv, Begun::default(), miss);
+            collector.end(unit, 5, fate, 7);
+            collector.output(unit, &"/made".into());
+        }
+        let run = collector.finish(Mode::default(), Ending::Killed(9));
+        let bytes = postcard::to_stdvec(&run).unwrap();
+        assert_eq!(Run::decode(&bytes), Ok(run));
+    }
+
+    #[test]
+    fn units_above_each_other_in_a_circle_have_a_depth() {
+        let mut collector = Collector::new();
+        collector.begin(2, &[], Begun::default(), Missed::New);
+        collector.begin(1, &[], Begun::default(), Missed::New);
+        let run = collector.finish(Mode::default(), Ending::Exited(0));
+        assert!(run.depth(1) <= 2);
+    }
+}

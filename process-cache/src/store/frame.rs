@@ -1,0 +1,88 @@
+//! Frames: what everything stored begins with.
+//!
+//! A magic word of three bytes, a version byte, half a BLAKE3 digest of the rest,
+//! the length of the body (8 bytes, little endian), and the body.
+//!
+//! **Invariant:** a body that was damaged or cut is an error, whatever it says.
+
+const CHECKSUM: usize = 16;
+const LENGTH: usize = 8;
+const MAGIC: usize = 3;
+/// Where what the checksum is of begins.
+const CHECKED: usize = MAGIC + 1 + CHECKSUM;
+/// The length of what is before a body.
+pub(crate) const HEADER: usize = CHECKED + LENGTH;
+
+/// Why bytes are not what they should be.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum DecodeError {
+    #[error("not a cache entry")]
+    Magic,
+    #[error("an entry of version {0}")]
+    Version(u8),
+    #[error("a damaged entry: {0}")]
+    Damaged(&'static str),
+    #[error("a damaged entry: {0}")]
+    Postcard(#[from] postcard::Error),
+}
+
+use DecodeError::Damaged;
+
+/// What frames hold.
+pub(crate) struct Kind {
+    pub(crate) magic: [u8; MAGIC],
+    pub(crate) version: u8,
+}
+
+impl Kind {
+    /// Puts the header before a body.
+    pub(crate) fn seal<E>(
+        &self,
+        body: impl FnOnce(Vec<u8>) -> Result<Vec<u8>, E>,
+    ) -> Result<Vec<u8>, E> {
+        let mut bytes = Vec::with_capacity(1024);
+        bytes.extend_from_slice(&self.magic);
+        bytes.push(self.version);
+        bytes.extend_from_slice(&[0; HEADER - MAGIC - 1]);
+        let mut bytes = body(bytes)?;
+        let length = (bytes.len() - HEADER) as u64;
+        bytes[CHECKED..HEADER].copy_from_slice(&length.to_le_bytes());
+        let sum = blake3::hash(&bytes[CHECKED..]);
+        bytes[CHECKED - CHECKSUM..CHECKED].copy_from_slice(&sum.as_bytes()[..CHECKSUM]);
+        Ok(bytes)
+    }
+
+    /// The length of the frame that begins with this header, header included.
+    ///
+    /// # Errors
+    /// Where no frame of this kind and version begins.
+    pub(crate) fn len(&self, header: &[u8]) -> Result<u64, DecodeError> {
+        let header = header.get(..HEADER).ok_or(DecodeError::Magic)?;
+        if header[..MAGIC] != self.magic {
+            return Err(DecodeError::Magic);
+        }
+        if header[MAGIC] != self.version {
+            return Err(DecodeError::Version(header[MAGIC]));
+        }
+        let mut length = [0; LENGTH];
+        length.copy_from_slice(&header[CHECKED..]);
+        u64::from_le_bytes(length)
+            .checked_add(HEADER as u64)
+            .ok_or(Damaged("its length is out of range"))
+    }
+
+    /// Checks a frame and returns its body.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn unseal<'f>(&self, frame: &'f [u8]) -> Result<&'f [u8], DecodeError> {
+        if self.len(frame)? != frame.len() as u64 {
+            return Err(Damaged("its length differs"));
+        }
+        let sum = blake3::hash(&frame[CHECKED..]);
+        if frame[CHECKED - CHECKSUM..CHECKED] != sum.as_bytes()[..CHECKSUM] {
+            return Err(Damaged("its checksum differs"));
+        }
+        Ok(&frame[HEADER..])
+    }
+}

@@ -1,0 +1,113 @@
+//! The reasons of a whole run, each once, with the units that ran for it.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use serde::Serialize;
+
+use super::Explainer;
+use super::reason::{Kind, Reason};
+use crate::journal::Fate;
+
+/// One reason and the units that ran for it.
+#[derive(Debug, Clone, Serialize)]
+pub struct Group {
+    /// The reason at the root of theirs.
+    #[serde(flatten)]
+    pub reason: Reason,
+    /// The units' numbers: those that start no other unit of the group first.
+    pub units: Vec<u32>,
+    /// What these took, in µs: a unit counts only if none below it ran for a
+    /// reason.
+    pub wall_us: u64,
+}
+
+/// Why a run's units ran.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Overview {
+    /// The reasons, the most expensive first.
+    pub reasons: Vec<Group>,
+    /// Units that ran and are explained by the reasons.
+    pub ran: u32,
+    /// Units that were skipped.
+    pub skipped: u32,
+    /// Units that are shorter than a lookup.
+    pub short: u32,
+    /// Units that are part of the one above.
+    pub internal: u32,
+}
+
+/// Puts the reasons of a run together.
+pub fn overview(all: &Explainer<'_>, at: usize) -> Overview {
+    let mut found = Overview::default();
+    let Some(run) = all.history.runs.get(at) else {
+        return found;
+    };
+    // Units with the reasons that are told, and those that have such a unit below.
+    let mut told: Vec<(u32, Vec<Reason>)> = Vec::new();
+    let mut has_below: FxHashSet<u32> = FxHashSet::default();
+    for (number, unit) in run.numbered() {
+        if let Some(Fate::Hit { .. }) = unit.fate {
+            found.skipped += 1;
+            continue;
+        }
+        let explanation = all.explain((at, number));
+        let is = |kind| explanation.reasons.iter().any(|reason| reason.kind == kind);
+        if is(Kind::Internal) {
+            found.internal += 1;
+        } else if is(Kind::Short) {
+            found.short += 1;
+        } else {
+            found.ran += 1;
+            told.push((number, explanation.reasons.clone()));
+            let mut above = unit.above;
+            while above != 0 && has_below.insert(above) {
+                above = run.unit(above).map_or(0, |unit| unit.above);
+            }
+        }
+    }
+    let mut groups: Vec<Group> = Vec::new();
+    let mut places: FxHashMap<(Kind, String), usize> = FxHashMap::default();
+    // Those with nothing below them first: a unit above others ran because they
+    // did, and what it says beyond that comes after.
+    told.sort_by_key(|(number, _)| match has_below.contains(number) {
+        false => (false, i64::from(*number)),
+        true => (true, -i64::from(*number)),
+    });
+    for (number, reasons) in &told {
+        let is_last = !has_below.contains(number);
+        let wall_us = run.unit(*number).map_or(0, |unit| unit.wall_us);
+        let mut mine: FxHashSet<usize> = FxHashSet::default();
+        for (place, reason) in reasons.iter().enumerate() {
+            let root = reason.root();
+            let key = (root.kind, root.subject.clone());
+            let known = places.get(&key).copied();
+            let follows = root.own_product || root.kind == Kind::Order || root.kind == Kind::New;
+            // What a unit finds of its own products, or of times, follows from
+            // something else wherever there is something else.
+            if known.is_none() && follows && (place > 0 || (!is_last && !groups.is_empty())) {
+                continue;
+            }
+            let group = known.unwrap_or_else(|| {
+                places.insert(key, groups.len());
+                groups.push(Group {
+                    reason: root.clone(),
+                    units: Vec::new(),
+                    wall_us: 0,
+                });
+                groups.len() - 1
+            });
+            if mine.insert(group) {
+                groups[group].units.push(*number);
+                // Time is counted once, for what is told first.
+                if is_last && mine.len() == 1 {
+                    groups[group].wall_us += wall_us;
+                }
+            }
+        }
+    }
+    groups.sort_by_key(|group| {
+        let about_new = group.reason.kind == Kind::New;
+        (about_new, std::cmp::Reverse(group.wall_us))
+    });
+    found.reasons = groups;
+    found
+}

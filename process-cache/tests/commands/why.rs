@@ -1,0 +1,159 @@
+//! Explanations: each planted reason is named, with its values, by what a new user
+//! would type first.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::support::{PCACHE, Sandbox};
+
+/// What `pcache` prints with these arguments.
+fn told(sandbox: &Sandbox, arguments: &[&str]) -> String {
+    let mut command = Command::new(PCACHE);
+    let output = sandbox
+        .environment(command.args(arguments))
+        .output()
+        .expect("pcache runs");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {text}{errors}");
+    text
+}
+
+fn json(sandbox: &Sandbox, arguments: &[&str]) -> Value {
+    serde_json::from_str(&told(sandbox, arguments)).expect("JSON")
+}
+
+/// A small project in which each file is made for a reason of its own.
+const PROJECT: &str = r##"
+mkdir -p inc/first inc/second
+for unit in header flag shadow calm generated; do
+    echo "#include \"$unit.h\"" > $unit.c
+    echo "int $unit = 1;" > inc/second/$unit.h
+done
+rm inc/second/generated.h
+echo one > words
+printf '#!/bin/sh\nsleep 0.01\necho "level ${LEVEL:-none}" > level.txt\n' > level.sh
+printf '#!/bin/sh\ndate +%%N > stamp.txt\n' > stamp.sh
+chmod +x level.sh stamp.sh
+cat > build.sh <<'END'
+set -e
+cc -c -Iinc/first -Iinc/second -o header.o header.c
+cc -c -Iinc/first -Iinc/second $FLAG -o flag.o flag.c
+cc -c -Iinc/first -Iinc/second -o shadow.o shadow.c
+cc -c -Iinc/first -Iinc/second -o calm.o calm.c
+sed 's/.*/int w_&;/' words > inc/second/generated.h
+cc -c -Iinc/first -Iinc/second -o generated.o generated.c
+$SETTING ./level.sh
+./stamp.sh
+END
+"##;
+
+#[test]
+fn each_of_six_planted_reasons_is_on_the_first_screen() {
+    let sandbox = Sandbox::new(PROJECT);
+    let build = |flag: &str, setting: &str| {
+        let run = sandbox.cached(&format!("FLAG={flag}; SETTING='{setting}'; . ./build.sh"));
+        assert!(run.status.success(), "{run:#?}");
+    };
+    build("-O1", "env");
+    sandbox.edit(
+        "rm -f *.o *.txt inc/second/generated.h
+         echo 'int header = 2;' > inc/second/header.h
+         echo 'int shadow = 3;' > inc/first/shadow.h
+         echo two >> words",
+    );
+    build("-O2", "env LEVEL=high");
+
+    let screen = told(&sandbox, &["why"]);
+    assert!(screen.lines().count() <= 40, "{screen}");
+    for reason in [
+        "inc/second/header.h changed",
+        "argument -O2 instead of -O1",
+        "inc/first/shadow.h appeared",
+        "words changed",
+        "variable LEVEL is set  (now \"high\")",
+        "never stored: reads the time of day",
+    ] {
+        assert!(screen.contains(reason), "{reason:?} is not in\n{screen}");
+    }
+    assert!(!screen.contains("calm"), "{screen}");
+
+    // One unit, by what it makes; the reason is followed to where it comes from.
+    let one = told(&sandbox, &["why", "header.o"]);
+    assert!(
+        one.contains("because  inc/second/header.h changed"),
+        "{one}"
+    );
+    let followed = told(&sandbox, &["why", "generated.o"]);
+    assert!(
+        followed.contains("inc/second/generated.h changed")
+            && followed.contains("which ran because words changed"),
+        "{followed}"
+    );
+    let variable = told(&sandbox, &["why", "level.txt"]);
+    assert!(
+        variable.contains("because  variable LEVEL is set"),
+        "{variable}"
+    );
+
+    let graph = told(&sandbox, &["graph"]);
+    assert!(
+        graph.contains("hit ") && graph.contains("calm.c"),
+        "{graph}"
+    );
+    assert!(graph.contains("(inc/second/header.h changed)"), "{graph}");
+}
+
+#[test]
+fn secrets_are_named_and_not_shown() {
+    let mut sandbox = Sandbox::new("");
+    for value in ["hunter2-first", "hunter2-second"] {
+        sandbox.variables = vec![("SERVICE_TOKEN".into(), value.into())];
+        sandbox.cached("sleep 0.01; echo x > x");
+    }
+    let screen = told(&sandbox, &["why"]);
+    assert!(
+        screen.contains("variable SERVICE_TOKEN changed"),
+        "{screen}"
+    );
+    assert!(!screen.contains("hunter2"), "{screen}");
+    let shown = told(&sandbox, &["show", "--json", "1"]);
+    assert!(shown.contains("SERVICE_TOKEN=(not shown)"), "{shown}");
+    for directory in ["journal"] {
+        for file in std::fs::read_dir(sandbox.store().join(directory)).expect("a directory") {
+            let bytes = std::fs::read(file.expect("a file").path()).expect("bytes");
+            assert!(memchr::memmem::find(&bytes, b"hunter2").is_none());
+        }
+    }
+}
+
+#[test]
+fn runs_are_listed_and_found_again() {
+    let sandbox = Sandbox::new("echo 1 > in");
+    sandbox.cached("cat in > out");
+    sandbox.cached("cat in > out");
+    sandbox.cached("cat in > out");
+    let log = json(&sandbox, &["log", "--json"]);
+    let runs = log["runs"].as_array().expect("runs");
+    assert_eq!((log["version"].as_u64(), runs.len()), (Some(1), 3));
+    let last = told(&sandbox, &["why"]);
+    assert!(last.contains("everything was skipped"), "{last}");
+    let first = told(&sandbox, &["why", "--run", "-2"]);
+    assert!(first.contains("nothing like it ran before"), "{first}");
+    let id = runs[2]["id"].as_str().expect("an id");
+    assert_eq!(told(&sandbox, &["why", "--run", id]), first);
+    let graph = json(&sandbox, &["graph", "--json"]);
+    assert_eq!(graph["units"][0]["result"], "hit", "{graph:#}");
+    for key in [
+        "id",
+        "began_us",
+        "wall_us",
+        "command",
+        "directory",
+        "ending",
+        "hits",
+    ] {
+        assert!(!graph["run"][key].is_null(), "{key}: {graph:#}");
+    }
+}
