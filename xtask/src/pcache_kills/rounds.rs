@@ -135,7 +135,8 @@ impl Rounds {
             }
             let version = dice.below(VERSIONS);
             project::reset(&site.tree, version)?;
-            let most = longest.as_micros() as usize * 5 / 4;
+            // A skipped build takes a hundredth of one that runs.
+            let most = longest.as_micros() as usize / *dice.pick(&[1, 2, 8, 64]);
             let after = Duration::from_micros(dice.below(most) as u64);
             let whom = *dice.pick(&[Whom::Front, Whom::Tracer, Whom::All]);
             let killed = self.run(&site, Some((after, whom)))?.is_none();
@@ -175,7 +176,10 @@ impl Rounds {
         for round in 0..count {
             let mut site = self.site("full")?;
             let disk = site.notes.join("disk");
-            mount(&disk, dice.range(16, 1200) / 4 * 4)?;
+            mount(
+                &disk,
+                dice.range(16, *dice.clone().pick(&[1000, 8000])) / 4 * 4,
+            )?;
             site.store = disk.join("store");
             // Something else takes its room, and gives it back.
             let ballast = disk.join("ballast");
