@@ -69,6 +69,8 @@
 //! | the same through a handle of `std`'s; `clear_poison` without the lock; what `Debug` shows of a lock | not covered |
 //! | waits for a condition variable that end for no reason | covered; a program that looks at what no lock guards may desynchronise there |
 //! | parking_lot 0.12, as `parking_lot` (feature `parking_lot`): mutexes, reentrant ones, locks for readers, writers and upgraders, condition variables, `Once` | covered |
+//! | parking_lot 0.11, through `cargo reprise` | covered in the same way; of several versions in one project, the newest of these |
+//! | parking_lot 0.13, whose interface to its locks is another one | not covered |
 //! | ipc-channel 0.23 between threads of one process, as `ipc_channel` (feature `ipc_channel`): typed, opaque and bytes channels, also sent in messages; receiver sets, the router, servers for one connection | covered |
 //! | ipc-channel between processes | messages of other processes are told apart by their order in each channel; in a replay they must be sent again, and such an order among several of them is not replayed |
 //! | messages of other processes that hold handles, at a receiver set, in a channel into which this process sends too | not covered: while recording or replaying their handles are lost (and upstream's debug assertions notice); off, as ever |
@@ -76,12 +78,13 @@
 //! | when a send into a channel of ipc-channel is refused | covered, but not that the receiver is gone by then |
 //! | shared memory of ipc-channel | its content is not covered |
 //! | ipc-channel's feature `async` and its module `platform` | not there |
+//! | ipc-channel in dependencies: `cargo reprise` does not replace it | not covered |
 //! | random bytes from the system (the seeds of `HashMap`s, `thread_rng`), asked for by `getrandom` or `syscall`, in a dynamically linked executable on x86-64 | covered with the feature `interpose`, for each thread. Names that were chosen at random are chosen again, also those of temporary files, so a file that the recorded run left behind is in the way |
 //! | random bytes from `/dev/urandom`, or by a system call of a program's own | not covered |
 //! | whatever the program fixes by [`value`] | covered |
 //! | rayon, through `cargo reprise` (rayon-core 1.12 and 1.13): `join`, `scope`, `spawn`, `broadcast`, pools of the program's own, `yield_now`, parallel iterators; their number of threads and which thread performs what | covered: what work does is done by its place in the tree of forks, and not by the thread |
 //! | what rayon's iterators decide by atomics or locks of `std`: `par_bridge`, `find_any` and other searches that stop early, `try_for_each`, `panic_fuse` | not covered |
-//! | tokio, futures | not covered |
+//! | tokio, futures-channel, flume, async-channel and the like | not covered; `cargo reprise` names them where it finds them |
 //! | time, file and network order | not covered, but for [`value`]; a program that depends on them may desynchronise |
 //! | which live thread gets which message or lock, after a desynchronisation | not reserved for threads that still replay |
 //!

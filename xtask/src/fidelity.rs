@@ -1,6 +1,7 @@
 //! The programs of `rr-channel`'s tests, replayed many more times than the tests do.
 
-use std::process::ExitCode;
+use std::io::{BufRead as _, BufReader};
+use std::process::{ExitCode, Stdio};
 
 use anyhow::Context;
 
@@ -19,31 +20,97 @@ pub(crate) struct Args {
     /// Keep all processors busy meanwhile.
     #[arg(long)]
     load: bool,
-    /// Only the tests with this in their names.
-    filter: Option<String>,
+    /// Only the tests with one of these in their names; all, and those of rayon's pools, if
+    /// there is none.
+    filter: Vec<String>,
 }
 
-/// Runs the tests, one at a time.
+/// What came of one program.
+#[derive(Debug, PartialEq, Eq)]
+struct Row {
+    program: String,
+    outcomes: u32,
+}
+
+/// Runs the tests, one at a time, and shows how many outcomes each program had.
 ///
 /// # Errors
 ///
 /// When cargo cannot be started; tests that fail have said so.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let mut command = cargo::command();
-    command
-        .args(["test", "--release", "--package", "rr-channel"])
-        .args(["--test", "fidelity"])
-        .args(&args.filter)
-        .args(["--", "--test-threads=1"])
-        .env(
-            "RR_CHANNEL_TEST_RUNS",
-            format!("{}x{}", args.recordings, args.replays),
-        );
     let _load = args.load.then(Load::start);
-    let status = command.status().context("starting `cargo test`")?;
-    Ok(if status.success() {
+    let mut rows = Vec::new();
+    let mut all_passed = test(args, "rr-channel", "fidelity", &mut rows)?;
+    if args.filter.is_empty() || args.filter.iter().any(|filter| filter == "pool") {
+        all_passed &= test(args, "rr-channel-tools", "rayon", &mut rows)?;
+    }
+    let replays = args.recordings * args.replays;
+    println!("| program | recordings | outcomes | replays, all the same |");
+    println!("|---|---|---|---|");
+    for Row { program, outcomes } in &rows {
+        println!(
+            "| {program} | {} | {outcomes} | {replays} |",
+            args.recordings
+        );
+    }
+    Ok(if all_passed {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
     })
+}
+
+/// Runs one set of tests; whether they passed.
+fn test(args: &Args, package: &str, name: &str, rows: &mut Vec<Row>) -> anyhow::Result<bool> {
+    let mut command = cargo::command();
+    command
+        .args(["test", "--release", "--package", package])
+        .args(["--test", name, "--"])
+        .args(&args.filter)
+        .args(["--test-threads=1", "--nocapture"])
+        .env(
+            "RR_CHANNEL_TEST_RUNS",
+            format!("{}x{}", args.recordings, args.replays),
+        )
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().context("starting `cargo test`")?;
+    let stderr = child.stderr.take().context("cargo has no output")?;
+    for line in BufReader::new(stderr).lines() {
+        let line = line.context("reading what the tests say")?;
+        match row(&line) {
+            Some(row) => rows.push(row),
+            None => eprintln!("{line}"),
+        }
+    }
+    Ok(child.wait()?.success())
+}
+
+/// Reads `PROGRAM: N outcomes in M recordings`.
+fn row(line: &str) -> Option<Row> {
+    let (program, rest) = line.rsplit_once(": ")?;
+    let (outcomes, rest) = rest.split_once(" outcomes in ")?;
+    rest.strip_suffix(" recordings")?;
+    Some(Row {
+        program: program.to_owned(),
+        outcomes: outcomes.parse().ok()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_test_says_of_its_program_is_read() {
+        let read = row("ipc set: 2 outcomes in 3 recordings");
+        let program = "ipc set".to_owned();
+        assert_eq!(
+            read,
+            Some(Row {
+                program,
+                outcomes: 2
+            })
+        );
+        assert_eq!(row("test result: ok"), None);
+    }
 }

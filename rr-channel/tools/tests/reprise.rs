@@ -303,6 +303,22 @@ fn a_project_is_recorded_and_replayed_as_it_is() {
 }
 
 #[test]
+fn an_older_parking_lot_is_replaced() {
+    let manifest = MANIFEST.replace("version = \"0.12\"", "version = \"0.11\"");
+    assert_ne!(manifest, MANIFEST);
+    let project = Project::new(&manifest);
+    fs::create_dir(project.target()).unwrap();
+    run(&mut project.reprise(&["test", "-q", "--", "--exact", "tests::locking"]));
+    let recorded = project.take_outcomes();
+    let said = run(&mut project.reprise(&["replay", "--times", "3"]));
+    assert!(
+        said.contains(": 3 of 3 replays ended as recorded, 0 desynchronised, 3 used every event"),
+        "{said}"
+    );
+    assert_eq!(project.take_outcomes(), vec![recorded[0].clone(); 3]);
+}
+
+#[test]
 fn a_project_without_channels_has_nothing_to_record() {
     let (package, _) = MANIFEST.split_once("[dependencies]").unwrap();
     let project = Project::new(&format!("{package}[workspace]\n"));

@@ -19,11 +19,15 @@ pub(super) const CHANNEL: &str = "__CARGO_TEST_CHANNEL_OVERRIDE_DO_NOT_USE_THIS"
 /// Crates by which threads synchronise, and whose order is not recorded.
 const UNCOVERED: &[&str] = &[
     "async-channel",
+    "async-lock",
     "async-std",
+    "event-listener",
     "flume",
+    "futures-channel",
     "ipc-channel",
     "kanal",
     "smol",
+    "thingbuf",
     "tokio",
 ];
 
@@ -121,6 +125,14 @@ struct Package {
     source: Option<String>,
     manifest_path: PathBuf,
     features: BTreeMap<String, Vec<String>>,
+}
+
+impl Metadata {
+    /// Whether another version of the crate is replaced instead.
+    fn is_behind(&self, of: &Crate) -> bool {
+        let all = self.packages.iter().filter_map(Package::replaceable);
+        all.into_iter().any(|other| patch::comes_before(other, of))
+    }
 }
 
 impl Package {
@@ -227,11 +239,12 @@ impl Project {
         Ok(Patched {
             uncovered: plain
                 .packages
-                .into_iter()
+                .iter()
                 .filter_map(|package| {
+                    let is_replaced = package.replaceable().is_some_and(|of| !plain.is_behind(of));
                     if UNCOVERED.contains(&package.name.as_str()) {
-                        Some(package.name)
-                    } else if patch::is_known(&package.name) && package.replaceable().is_none() {
+                        Some(package.name.clone())
+                    } else if patch::is_known(&package.name) && !is_replaced {
                         Some(format!("{} {}", package.name, package.version))
                     } else {
                         None
@@ -286,6 +299,9 @@ fn replaced(metadata: &Metadata) -> anyhow::Result<Vec<Replaced<'_>>> {
         let Some(of) = package.replaceable() else {
             continue;
         };
+        if metadata.is_behind(of) {
+            continue;
+        }
         match package.source.as_deref() {
             // Of another registry, it is not what cargo patches: that is found out later.
             Some(source) if source.starts_with("registry+") => {}

@@ -32,6 +32,8 @@ pub(super) struct Crate {
     /// How its versions begin.
     series: &'static [&'static str],
     by: By,
+    /// What `rr-channel` depends on where this is replaced, instead of what it says itself.
+    needs: &'static [(&'static str, &'static str)],
 }
 
 /// What takes a crate's place.
@@ -58,8 +60,9 @@ pub(super) struct Edit {
     pub(super) to: &'static str,
 }
 
-/// The crates that can be replaced.
-const CRATES: [Crate; 3] = [
+/// The crates that can be replaced. Of several with one name only the first is, if the
+/// project has more than one of them.
+const CRATES: [Crate; 4] = [
     Crate {
         name: CHANNEL,
         series: &["0.5."],
@@ -67,10 +70,25 @@ const CRATES: [Crate; 3] = [
             code: "pub use rr_channel::crossbeam_channel::*;\n",
             passes_features: false,
         },
+        needs: &[],
     },
+    locks(&["0.12."], &[]),
+    locks(&["0.11."], &[("parking_lot_core", "0.8")]),
+    Crate {
+        name: "rayon-core",
+        series: &["1.12.", "1.13."],
+        by: By::Edited(rayon::EDITS),
+        needs: &[],
+    },
+];
+
+const fn locks(
+    series: &'static [&'static str],
+    needs: &'static [(&'static str, &'static str)],
+) -> Crate {
     Crate {
         name: LOCKS,
-        series: &["0.12."],
+        series,
         by: By::Face {
             code: "pub use rr_channel::parking_lot::*;\n\n\
                    #[cfg(feature = \"arc_lock\")]\n\
@@ -82,13 +100,9 @@ const CRATES: [Crate; 3] = [
                    pub use upstream::deadlock;\n",
             passes_features: true,
         },
-    },
-    Crate {
-        name: "rayon-core",
-        series: &["1.12.", "1.13."],
-        by: By::Edited(rayon::EDITS),
-    },
-];
+        needs,
+    }
+}
 
 const CHANNEL: &str = "crossbeam-channel";
 const LOCKS: &str = "parking_lot";
@@ -137,6 +151,12 @@ pub(super) fn replaceable(name: &str, version: &str) -> Option<&'static Crate> {
         let is_of = |series: &&str| version.starts_with(*series);
         known.name == name && known.series.iter().any(is_of)
     })
+}
+
+/// Whether `one` is to be replaced rather than `other`, where a project has both.
+pub(super) fn comes_before(one: &Crate, other: &Crate) -> bool {
+    let at = |of: &Crate| CRATES.iter().position(|known| known == of);
+    one.name == other.name && at(one) < at(other)
 }
 
 /// What can be replaced, in words.
@@ -318,6 +338,12 @@ fn rr_channel_manifest(replaced: &[Replaced<'_>]) -> anyhow::Result<Table> {
     let features: Table = FEATURES.parse()?;
     rr_channel.insert("features".to_owned(), features.into());
     let mut dependencies: Table = DEPENDENCIES.parse()?;
+    for (name, version) in replaced.iter().flat_map(|package| package.of.needs) {
+        let mut needed = Table::new();
+        needed.insert("version".to_owned(), (*version).into());
+        needed.insert("optional".to_owned(), true.into());
+        dependencies.insert((*name).to_owned(), needed.into());
+    }
     let faces = replaced
         .iter()
         .filter(|package| matches!(package.of.by, By::Face { .. }));
@@ -635,6 +661,31 @@ mod tests {
                  optional = true"
             ))
         );
+    }
+
+    #[test]
+    fn of_two_versions_one_is_replaced() {
+        let of = |version| replaceable(LOCKS, version).unwrap();
+        assert!(comes_before(of("0.12.5"), of("0.11.2")));
+        assert!(!comes_before(of("0.11.2"), of("0.12.5")));
+        let channel = replaceable(CHANNEL, "0.5.15").unwrap();
+        assert!(!comes_before(channel, of("0.11.2")));
+        assert_eq!(replaceable(LOCKS, "0.13.0"), None);
+    }
+
+    #[test]
+    fn an_older_lock_needs_its_own_core() {
+        let features = BTreeMap::new();
+        let replaced = [Replaced {
+            of: replaceable(LOCKS, "0.11.2").unwrap(),
+            version: "0.11.2",
+            features: &features,
+            source: Path::new("source"),
+        }];
+        let manifest = rr_channel_manifest(&replaced).unwrap();
+        let core = &manifest["dependencies"]["parking_lot_core"];
+        assert_eq!(core["version"].as_str(), Some("0.8"));
+        assert_eq!(core["optional"].as_bool(), Some(true));
     }
 
     #[test]
