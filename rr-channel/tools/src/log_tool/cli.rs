@@ -10,6 +10,7 @@ use clap::{Parser, Subcommand};
 
 use super::diff::Diff;
 use super::dump;
+use super::replayed::{self, REPORT};
 use super::source::Source;
 use super::stats::Stats;
 use super::timeline::Timeline;
@@ -53,7 +54,7 @@ enum Command {
         /// A recording, or one thread's log
         recording: PathBuf,
     },
-    /// Draw threads, events and messages, as a page for a browser
+    /// Draw threads, events, messages and who sends to whom, as a page for a browser
     Timeline {
         /// A recording, or one thread's log
         recording: PathBuf,
@@ -63,6 +64,11 @@ enum Command {
         /// Show this many events of each thread, at most; the rest is counted
         #[arg(long, value_name = "N", default_value_t = 20_000)]
         limit: u64,
+        /// Show where a replay left the recording: what it wrote to this file, which
+        /// `RR_CHANNEL_REPORT` named; if there is none, what `cargo reprise replay` has
+        /// left
+        #[arg(long, value_name = "FILE")]
+        report: Option<PathBuf>,
     },
 }
 
@@ -133,9 +139,13 @@ fn show(cli: &Cli, out: &mut dyn Write) -> anyhow::Result<u8> {
             recording,
             output,
             limit,
+            report,
         } => {
             let mut source = Source::open(recording)?;
-            let timeline = Timeline::of(&mut source, *limit)?;
+            let found = source.dir.as_ref().map(|dir| dir.join(REPORT));
+            let report = report.clone().or(found.filter(|report| report.exists()));
+            let replayed = report.as_deref().map(replayed::read).transpose()?;
+            let timeline = Timeline::of(&mut source, *limit, replayed.unwrap_or_default())?;
             let write = |out: &mut dyn Write| match cli.json {
                 true => json(&timeline, out),
                 false => timeline.page(out),

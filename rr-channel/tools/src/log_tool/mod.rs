@@ -21,6 +21,7 @@ mod cli;
 mod diff;
 mod dump;
 mod fold;
+pub(crate) mod replayed;
 mod source;
 mod stats;
 mod timeline;

@@ -14,6 +14,8 @@ use serde::Serialize;
 pub(super) struct Source {
     /// The recorded program; `None` for a single log.
     pub(super) program: Option<String>,
+    /// Where the recording is; `None` for a single log.
+    pub(super) dir: Option<PathBuf>,
     pub(super) threads: Vec<Thread>,
     /// What could not be read.
     pub(super) problems: Vec<String>,
@@ -68,6 +70,7 @@ impl Source {
         let log = ThreadLog::open(path).with_context(|| path.display().to_string())?;
         Ok(Source {
             program: None,
+            dir: None,
             threads: vec![Thread {
                 id: log.thread(),
                 dti: log.dti().clone(),
@@ -81,6 +84,7 @@ impl Source {
         let recording = Recording::open(dir)?;
         let mut source = Source {
             program: Some(recording.program().to_owned()),
+            dir: Some(dir.to_owned()),
             threads: Vec::new(),
             problems: Vec::new(),
         };

@@ -22,7 +22,9 @@ use rr_channel::identity::{ChannelId, ThreadId};
 use rr_channel::log::{Event, Op, Outcome};
 use serde::Serialize;
 
-use super::source::{End, Source, kind, name, number, sender};
+use super::replayed::{Left, Replayed};
+use super::source::{End, Source, bytes, kind, name, number, sender};
+use super::topology::Topology;
 use links::Link;
 
 /// What is shown of a recording.
@@ -41,6 +43,9 @@ pub(super) struct Timeline {
     length: u32,
     objects: Vec<Object>,
     threads: Vec<Lane>,
+    /// Who sends to whom.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    topology: Option<Topology>,
 }
 
 /// A channel or a lock.
@@ -59,6 +64,9 @@ struct Lane {
     /// All that were recorded.
     events: u64,
     end: End,
+    /// Where a replay left the thread's log.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    left: Option<Left>,
     marks: Vec<Mark>,
 }
 
@@ -79,6 +87,9 @@ struct Mark {
     sender: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     number: Option<u64>,
+    /// Hexadecimal digits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     from: Option<Origin>,
 }
@@ -108,7 +119,12 @@ struct Track {
     id: ThreadId,
     runs: Vec<Run>,
     events: u64,
+    /// Those that a replay counts.
+    counted: u64,
     end: End,
+    /// Where a replay left its log, and the number that the event there has here.
+    left: Option<Left>,
+    left_at: Option<u64>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -138,6 +154,15 @@ impl Track {
     fn push(&mut self, event: Event, limit: u64, rest: &mut Rest) {
         let at = self.events;
         self.events += 1;
+        if !event.op.is_apart() {
+            // From the number that a replay gives to the one here.
+            if let Some(left) = &mut self.left
+                && self.counted == left.event
+            {
+                self.left_at = Some(at);
+            }
+            self.counted += 1;
+        }
         if at >= limit {
             match (event.channel, event.outcome) {
                 (Some(channel), Outcome::Message { sender, number }) => {
@@ -193,7 +218,11 @@ impl Timeline {
     ///
     /// # Errors
     /// None of its own: damage is one of the source's problems, and an end.
-    pub(super) fn of(source: &mut Source, limit: u64) -> anyhow::Result<Self> {
+    pub(super) fn of(
+        source: &mut Source,
+        limit: u64,
+        mut replayed: Replayed,
+    ) -> anyhow::Result<Self> {
         let mut rest = Rest::default();
         let mut tracks = Vec::new();
         for index in 0..source.threads.len() {
@@ -201,7 +230,10 @@ impl Timeline {
                 id: source.threads[index].id,
                 runs: Vec::new(),
                 events: 0,
+                counted: 0,
                 end: End::Damaged,
+                left: replayed.remove(&source.threads[index].dti.to_string()),
+                left_at: None,
             };
             track.end = source.for_each(index, |event| {
                 track.push(event, limit, &mut rest);
@@ -211,7 +243,9 @@ impl Timeline {
         }
         let names = source.names();
         let program = source.program.clone();
-        Ok(Timeline::new(program, &names, &tracks, limit, &rest))
+        let mut timeline = Timeline::new(program, &names, &tracks, limit, &rest);
+        timeline.topology = Some(Topology::of(source)?);
+        Ok(timeline)
     }
 
     fn new(
@@ -233,6 +267,7 @@ impl Timeline {
             length: times.iter().flatten().copied().max().unwrap_or(0),
             objects: Vec::new(),
             threads: Vec::new(),
+            topology: None,
         };
         let objects = Objects::of(tracks);
         for (lane, track) in tracks.iter().enumerate() {
@@ -270,9 +305,14 @@ impl Timeline {
                     count,
                     op: event.op.as_str(),
                     object: objects.position(&event),
-                    outcome: kind(&event.outcome),
+                    outcome: match (event.op, &event.outcome) {
+                        // No message of the program's.
+                        (Op::Job, Outcome::Message { .. }) => "job",
+                        (_, outcome) => kind(outcome),
+                    },
                     sender: sender(&event.outcome).map(|sender| sender.0),
                     number: number(&event.outcome),
+                    bytes: bytes(&event.outcome).map(|(digits, _)| digits),
                     from: from.filter(|_| is_early),
                 });
             }
@@ -281,6 +321,11 @@ impl Timeline {
                 name: names.get(&track.id).cloned().unwrap_or_default(),
                 events: track.events,
                 end: track.end,
+                left: track.left.clone().map(|left| Left {
+                    // Beyond the last one, if it has none of that number.
+                    event: track.left_at.unwrap_or(track.events),
+                    ..left
+                }),
                 marks,
             });
         }

@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use super::cargo::CHANNEL;
 use super::chaos::Chaos;
 use super::store::{self, Ending, Process};
+use crate::log_tool::replayed::REPORT;
 use crate::minimize::{self, Minimum, Options, Replayed, Verdict};
 
 /// What to do with an executable.
@@ -279,7 +280,12 @@ fn replay(runner: &Runner, dir: &Path, key: &Path) -> anyhow::Result<Ending> {
         let replay = if has_log {
             let text = fs::read_to_string(&report).unwrap_or_default();
             let _ = fs::remove_file(&report);
-            parse(ending, &text)
+            let replay = parse(ending, &text);
+            if !replay.desyncs.is_empty() {
+                // For a look at it. If it cannot be kept, it was at least said.
+                let _ = fs::write(log.join(REPORT), &text);
+            }
+            replay
         } else {
             Replay {
                 ending,

@@ -43,12 +43,7 @@ fn limited(threads: &[&[Event]], limit: u64, end: End) -> Timeline {
     let mut rest = Rest::default();
     let mut tracks = Vec::new();
     for (id, events) in threads.iter().enumerate() {
-        let mut track = Track {
-            id: ThreadId(id as u32),
-            runs: Vec::new(),
-            events: 0,
-            end,
-        };
+        let mut track = track(id as u32, end, None);
         for event in *events {
             track.push(*event, limit, &mut rest);
         }
@@ -63,6 +58,18 @@ fn whole(threads: &[&[Event]]) -> Timeline {
 
 /// What a mark comes from: thread, event, whether it may be a later one.
 type From = Option<(u32, Option<u64>, bool)>;
+
+fn track(id: u32, end: End, left: Option<Left>) -> Track {
+    Track {
+        id: ThreadId(id),
+        runs: Vec::new(),
+        events: 0,
+        counted: 0,
+        end,
+        left,
+        left_at: None,
+    }
+}
 
 #[track_caller]
 fn check_from(timeline: &Timeline, lane: usize, mark: usize, expected: From) {
@@ -265,12 +272,7 @@ fn whatever_is_logged_times_grow() {
 fn no_name_is_markup() {
     let name = "</script><b>\u{2028}<!--<script>";
     let names = BTreeMap::from([(ThreadId(0), Dti::foreign(name.into(), 1).to_string())]);
-    let track = Track {
-        id: ThreadId(0),
-        runs: Vec::new(),
-        events: 0,
-        end: End::Ended,
-    };
+    let track = track(0, End::Ended, None);
     let program = Some(name.to_owned());
     let timeline = Timeline::new(program, &names, &[track], 1, &Rest::default());
     let mut page = Vec::new();
@@ -284,4 +286,40 @@ fn no_name_is_markup() {
     // What follows is the page's own script, and nothing else.
     assert_eq!(rest.matches("</script").count(), 1);
     assert!(!page.contains("<b>") && !page.contains("{{"));
+}
+
+#[test]
+fn where_a_replay_left_a_log_is_counted_as_the_log_counts() {
+    let left = |event| Left {
+        event,
+        rank: 0,
+        stalled: false,
+        text: String::new(),
+    };
+    let random = Event {
+        op: Op::Random,
+        channel: None,
+        outcome: Outcome::Bytes {
+            len: 1,
+            last: true,
+            bytes: 7,
+        },
+    };
+    let lock = |outcome| Event {
+        op: Op::Lock,
+        channel: None,
+        outcome,
+    };
+    // A replay counts no random bytes.
+    let events = [random, lock(Outcome::First), random, lock(Outcome::Again)];
+    for (counted, shown) in [(0, 1), (1, 3), (2, 4)] {
+        let mut track = track(0, End::Ended, Some(left(counted)));
+        for event in events {
+            track.push(event, 100, &mut Rest::default());
+        }
+        let names = BTreeMap::new();
+        let timeline = Timeline::new(None, &names, &[track], 100, &Rest::default());
+        let left = timeline.threads[0].left.as_ref().unwrap();
+        assert_eq!(left.event, shown);
+    }
 }

@@ -79,9 +79,46 @@ function drawTracks() {
     pen.moveTo(Math.max(view.gutter, xOf(0)), y);
     pen.lineTo(Math.min(view.width, end), y);
     pen.stroke();
+    if (lane.leaving) drawLeaving(lane, y);
     if (end < view.gutter - 200 || end > view.width + 20) continue;
     drawEnd(lane, end, y);
   }
+}
+
+// Where a replay left the thread's log: what is to the right of it did not come about.
+function drawLeaving(lane, y) {
+  const index = lane.marks.length ? markOf(lane, lane.leaving.event) : -1;
+  const isBeyond = lane.leaving.event >= lane.events;
+  const at = index < 0 ? 0 : lane.times[index] + (isBeyond ? 0.45 : -0.45);
+  const x = Math.round(xOf(at)) + 0.5;
+  if (x > view.width + 20) return;
+  const half = Math.min(view.row * 0.42, 26);
+  pen.save();
+  pen.fillStyle = colors.bad;
+  pen.globalAlpha = 0.1;
+  pen.fillRect(Math.max(view.gutter, x), y - half, Math.max(0, endOf(lane) - Math.max(view.gutter, x)), 2 * half);
+  pen.globalAlpha = 1;
+  pen.strokeStyle = colors.bad;
+  pen.lineWidth = 2.5;
+  pen.setLineDash(lane.leaving.stalled ? [5, 3] : []);
+  pen.beginPath();
+  pen.moveTo(x, y - half);
+  pen.lineTo(x, y + half);
+  pen.stroke();
+  if (view.scale >= MARKS_FROM && view.row >= 20) {
+    pen.setLineDash([]);
+    pen.font = font(10, "bold");
+    pen.textBaseline = "middle";
+    const text = lane.leaving.stalled ? "stalled" : "left its log";
+    const hasRoom = x - 8 - pen.measureText(text).width > view.gutter;
+    pen.textAlign = hasRoom ? "right" : "left";
+    const beside = hasRoom ? x - 4 : x + 4;
+    pen.strokeStyle = colors.back;
+    pen.lineWidth = 4;
+    pen.strokeText(text, beside, y - half + 5);
+    pen.fillText(text, beside, y - half + 5);
+  }
+  pen.restore();
 }
 
 function drawEnd(lane, x, y) {

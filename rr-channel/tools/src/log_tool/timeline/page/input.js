@@ -162,12 +162,15 @@ for (let arrow = 0; arrow < arrows.count; arrow++) {
   if (from) from.last = Math.max(from.last, arrows.left[arrow]);
 }
 fillHeader();
+fillReplay();
+fillTopology();
 fillTables();
 showDetails();
 dress();
 applyFilter();
 // All of it, if single events can still be told apart; else its beginning.
 if (wholeScale() >= 16) showAll();
+if (departed.length > 0) choose(placeOfLeaving(departed[0]));
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", dress);
 new ResizeObserver(() => {
   overviewImage = null;

@@ -63,7 +63,7 @@ function fitted(text, room) {
 }
 
 function drawMark(pen, mark, color, x, y, size) {
-  const { shape } = OUTCOMES[mark.outcome];
+  const { shape } = styleOf(mark);
   pen.fillStyle = pen.strokeStyle = color;
   pen.lineWidth = 1.8;
   pen.beginPath();
@@ -80,6 +80,9 @@ function drawMark(pen, mark, color, x, y, size) {
   switch (shape) {
     case "disc":
       pen.arc(x, y, s, 0, 7);
+      return pen.fill();
+    case "wedge":
+      polygon([-s, -s], [s, 0], [-s, s], [-s * 0.4, 0]);
       return pen.fill();
     case "dot":
       pen.arc(x, y, s * 0.55, 0, 7);
@@ -169,7 +172,7 @@ function columns(pen, lane, y, height, x0, x1, left, scale, width) {
       const mark = lane.marks[index];
       count += mark.count ?? 1;
       if (mark.object !== undefined) color = objectColors[mark.object];
-      const now = OUTCOMES[mark.outcome].tone;
+      const now = styleOf(mark).tone;
       if (now === "bad" || (now === "warn" && tone !== "bad")) tone = now;
     }
     if (count === 0) continue;

@@ -13,6 +13,8 @@ function outcomeText(mark) {
     case "arm": return `arm ${number}`;
     case "no_arm": return "none";
     case "value": return number;
+    case "bytes": return "bytes " + (mark.bytes || "none");
+    case "job": return `job ${number} of t${mark.sender}`;
     case "turn": return `after ${number} others`;
     case "busy": return "not free";
     case "woken": return mark.number === 0 ? "woken by nobody" : `woken by notification ${number} of t${mark.sender}`;
@@ -113,6 +115,75 @@ function choose(place) {
   if (place) show(place);
   showDetails();
   redraw();
+}
+
+// Where a replay left the recording: first what happened first.
+const departed = lanes.filter((lane) => lane.leaving).sort((a, b) => a.leaving.rank - b.leaving.rank);
+
+function placeOfLeaving(lane) {
+  return lane.marks.length ? { lane, index: Math.max(0, markOf(lane, lane.leaving.event)) } : null;
+}
+
+function fillReplay() {
+  byId("replay").hidden = departed.length === 0;
+  for (const lane of departed) {
+    const { leaving } = lane;
+    const row = element("tr");
+    const place = placeOfLeaving(lane);
+    const link = element(place ? "a" : "span", lane.label);
+    if (place) link.onclick = () => choose(place);
+    const cell = element("td");
+    cell.append(link);
+    const what = leaving.stalled ? "stalled" : "left its log";
+    row.append(cell, element("td", `${what} at event ${leaving.event}: ${leaving.text}`, "name"));
+    byId("departed").append(row);
+  }
+}
+
+function fillTopology() {
+  const topology = recording.topology;
+  const table = byId("topology");
+  byId("who").hidden = !topology || (topology.channels.length === 0 && topology.locks.length === 0);
+  if (!topology) return;
+  const number = (id) => Number(id.slice(1));
+  const link = (id) => {
+    const lane = laneOf.get(number(id));
+    const made = element("a", id);
+    if (lane) {
+      made.title = lane.name;
+      made.onclick = () => choose(lane.marks.length ? { lane, index: 0 } : null);
+    }
+    return made;
+  };
+  const most = Math.max(1, ...topology.channels.flatMap((c) => c.edges.map((e) => e.messages)));
+  for (const channel of topology.channels) {
+    channel.edges.forEach((edge, at) => {
+      const row = element("tr");
+      const who = element("td");
+      who.append(link(edge.from), " \u2192 ", link(edge.to));
+      const bar = element("span", undefined, "bar");
+      bar.style.width = `${Math.max(2, Math.round((60 * edge.messages) / most))}px`;
+      const count = element("td", undefined, "number");
+      count.append(bar, " " + edge.messages.toLocaleString("en"));
+      row.append(element("td", at ? "" : channel.channel), who, count);
+      table.append(row);
+    });
+  }
+  for (const lock of topology.locks) {
+    const row = element("tr");
+    const who = element("td");
+    Object.keys(lock.handovers).sort((a, b) => number(a) - number(b)).forEach((id, at) => {
+      if (at) who.append(" \u21c4 ");
+      who.append(link(id));
+    });
+    const total = Object.values(lock.handovers).reduce((sum, count) => sum + count, 0);
+    row.append(element("td", lock.lock), who, element("td", total.toLocaleString("en"), "number"));
+    table.append(row);
+  }
+  if (topology.cycles.length > 0) {
+    const text = topology.cycles.map((cycle) => cycle.join(", ")).join("; ");
+    byId("cycles").textContent = "Send to each other, directly or through others: " + text;
+  }
 }
 
 const threadRows = [];
@@ -243,6 +314,10 @@ function fillHeader() {
   if (damaged > 0) notices.push(`${counted(damaged, "log")} damaged: what follows the damage is missing.`);
   if (recording.contradictions > 0) {
     notices.push(`The logs contradict each other: ${counted(recording.contradictions, "arrow")} left out.`);
+  }
+  const [first] = departed;
+  if (first) {
+    notices.push(`In the replay ${counted(departed.length, "thread")} left the recording, first ${first.label} (${first.name}) at event ${first.leaving.event}: ${first.leaving.text}`);
   }
   byId("notice").textContent = notices.join(" ");
   byId("notice").hidden = notices.length === 0;

@@ -17,6 +17,8 @@ const OUTCOMES = {
   turn: { shape: "square", says: "lock acquired after another thread" },
   woken: { shape: "bell", says: "woken by a notification" },
   value: { shape: "dot", says: "something was observed" },
+  bytes: { shape: "dot" },
+  job: { shape: "wedge", says: "work taken by a thread of a pool" },
   done: { shape: "dot" },
   empty: { shape: "ring", tone: "quiet", says: "empty: nothing to receive" },
   no_arm: { shape: "hollow diamond", tone: "quiet", says: "select: no arm was ready" },
@@ -36,6 +38,10 @@ const ENDS = {
   damaged: "the log is damaged here",
 };
 
+// What a later version may have.
+const UNKNOWN = { shape: "dot" };
+const styleOf = (mark) => OUTCOMES[mark.outcome] ?? UNKNOWN;
+
 const MAX_SCALE = 140;
 // Below this many pixels for a unit of time, columns are drawn instead of marks.
 const MARKS_FROM = 7;
@@ -44,6 +50,7 @@ const AXIS = 22;
 const lanes = recording.threads.map((thread, index) => ({
   ...thread,
   index,
+  leaving: thread.left,
   label: "t" + thread.thread,
   times: Float64Array.from(thread.marks, (mark) => mark.time),
   shown: new Uint8Array(thread.marks.length),
@@ -148,7 +155,7 @@ function readColors() {
 }
 
 function colorOf(mark) {
-  const { tone } = OUTCOMES[mark.outcome];
+  const { tone } = styleOf(mark);
   if (tone) return colors[tone];
   return mark.object === undefined ? colors.quiet : objectColors[mark.object];
 }
