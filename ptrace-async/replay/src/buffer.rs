@@ -89,6 +89,11 @@ pub(crate) fn shown() -> u64 {
     DATA + 16
 }
 
+/// The address of the word that says where the stub returns to.
+pub(crate) fn returns_to() -> u64 {
+    DATA + 8 * Word::Return as u64
+}
+
 /// What a call needs to be performed by the stub.
 enum Shape {
     /// It writes no memory.

@@ -286,3 +286,103 @@ fn the_doctor_finds_what_is_missing() {
     assert_eq!(state(&json, "a trial"), "missing");
     assert_eq!(state(&json, "kernel"), "fine");
 }
+
+/// What the replay of a C program says that comes to its last `write` with another length.
+fn diverged(source: &str, flags: &[&str]) -> String {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("program.c");
+    let program = home.path().join("program");
+    std::fs::write(&file, source).unwrap();
+    let compiled = Command::new("cc")
+        .args(["-g", "-o"])
+        .args([&program, &file])
+        .args(flags)
+        .status()
+        .unwrap();
+    assert!(compiled.success());
+    let program = program.to_string_lossy().into_owned();
+    let output = reprise(home.path(), &["record", "--quiet", "--", &program]);
+    assert!(output.status.success(), "{output:?}");
+    rewrite(&home.path().join("program-0"), |_, mut record| {
+        if let Event::Call(call) = &mut record.event
+            && (call.nr, call.args[2]) == (1, 5)
+        {
+            call.args[2] = 77;
+        }
+        vec![record]
+    });
+    let replayed = reprise(home.path(), &["replay", "--quiet"]);
+    assert_eq!(replayed.status.code(), Some(124), "{replayed:?}");
+    text(&replayed.stderr)
+}
+
+const PROGRAM: &str = "#include <unistd.h>
+__attribute__((noinline)) static int inner(int length) {
+    getppid();
+    return write(1, \"text\\n\", length) != length;
+}
+__attribute__((noinline)) static int middle(int length) {
+    return inner(length + 1) + 0 * getpid();
+}
+int main(void) {
+    for (int i = 0; i < 3; i++)
+        write(2, \"\", 0);
+    return middle(4);
+}
+";
+
+#[track_caller]
+fn check_report(report: &str) {
+    for part in [
+        "recorded write(0x1,",
+        "replayed write(0x1,",
+        "rdx was recorded as 0x4d, and is 0x5",
+        " inner at ",
+        "program.c:4 ",
+        " middle at ",
+        "program.c:7 ",
+        " main at ",
+        "program.c:12 ",
+        "getppid() at",
+    ] {
+        assert!(report.contains(part), "no `{part}` in {report}");
+    }
+    let order = ["inner at", "middle at", "main at"].map(|name| report.find(name));
+    assert!(order.is_sorted(), "{report}");
+}
+
+#[test]
+fn a_divergence_is_told_with_both_sides_and_the_functions() {
+    let report = diverged(PROGRAM, &["-O0"]);
+    check_report(&report);
+    // The C library's own function comes first.
+    assert!(report.contains("#0 0x"), "{report}");
+}
+
+#[test]
+fn functions_are_found_without_frame_pointers() {
+    check_report(&diverged(
+        PROGRAM,
+        &["-O1", "-fomit-frame-pointer", "-fno-optimize-sibling-calls"],
+    ));
+}
+
+#[test]
+fn functions_are_found_in_programs_that_are_static() {
+    let library = Command::new("cc").arg("-print-file-name=libc.a").output();
+    if !library.unwrap().stdout.contains(&b'/') {
+        // The bare name says that there is none.
+        return;
+    }
+    check_report(&diverged(
+        PROGRAM,
+        &["-O1", "-static", "-fno-optimize-sibling-calls"],
+    ));
+}
+
+#[test]
+fn functions_are_found_where_calls_do_not_stop() {
+    // The site of the call is patched by then.
+    let program = PROGRAM.replace("i < 3", "i < 300");
+    check_report(&diverged(&program, &["-O0"]));
+}

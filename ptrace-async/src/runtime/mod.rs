@@ -55,8 +55,8 @@ use self::slot::{At, Slot};
 use self::stop::Raw;
 pub use self::stop::{SpawnKind, Stop};
 pub use self::tracee::{
-    Exec, GroupStop, Interrupter, Parked, Plain, Posthook, PreExit, Prehook, Running, Signal,
-    Spawned, Started, State, Stopped, Tracee,
+    Exec, GroupStop, Interrupter, Observer, Parked, Plain, Posthook, PreExit, Prehook, Running,
+    Signal, Spawned, Started, State, Stopped, Tracee,
 };
 use crate::event::Tid;
 use crate::filter::Filter;

@@ -145,6 +145,14 @@ impl<S: State> Tracee<S> {
         self.slot.space.borrow().clone()
     }
 
+    /// Lets the task be looked at where whoever follows it has not kept it.
+    pub fn observer(&self) -> Observer {
+        Observer {
+            slot: self.slot.clone(),
+            thread: PhantomData,
+        }
+    }
+
     fn with<T: State>(self, state: T) -> Tracee<T> {
         Tracee {
             shared: self.shared,
@@ -236,6 +244,40 @@ impl Interrupter {
             // ESRCH: it is ending.
             let _ = sys::interrupt(self.slot.tid.get());
         }
+    }
+}
+
+/// Looks at a task, and changes nothing of it.
+#[derive(Debug)]
+pub struct Observer {
+    slot: Rc<Slot>,
+    thread: PhantomData<*const ()>,
+}
+
+impl Observer {
+    /// The id of the process the task belongs to.
+    pub fn tgid(&self) -> Tid {
+        self.slot.tgid.get()
+    }
+
+    /// The general registers.
+    ///
+    /// # Errors
+    /// `ESRCH` when the task is gone, or not in a stop.
+    pub fn registers(&self) -> io::Result<libc::user_regs_struct> {
+        if self.slot.gone.get() {
+            return Err(io::Error::from_raw_os_error(libc::ESRCH));
+        }
+        sys::registers(self.slot.tid.get())
+    }
+}
+
+impl Memory for Observer {
+    fn read(&self, address: u64, buffer: &mut [u8]) -> usize {
+        if self.slot.gone.get() {
+            return 0;
+        }
+        sys::read_memory(self.slot.tid.get(), address, buffer)
     }
 }
 

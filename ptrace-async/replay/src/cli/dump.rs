@@ -9,8 +9,7 @@ use ptrace_async::syscall::Syscall;
 
 use super::places;
 use crate::buffer;
-use crate::trace::event::{More, Registers};
-use crate::trace::{Directory, Event, Reader, Record, Tail};
+use crate::trace::{Directory, Event, Reader, Tail, line};
 
 /// Options of `reprise dump`.
 #[derive(Debug, clap::Args)]
@@ -48,7 +47,12 @@ pub(super) fn dump(args: &Args) -> anyhow::Result<ExitCode> {
             serde_json::to_writer(&mut out, &record)?;
             writeln!(out)?;
         } else if shown {
-            writeln!(out, "{number:>8} {:>4} {}", record.task.0, line(&record))?;
+            writeln!(
+                out,
+                "{number:>8} {:>4} {}",
+                record.task.0,
+                line::of(&record)
+            )?;
         }
     }
     match reader.tail() {
@@ -59,100 +63,6 @@ pub(super) fn dump(args: &Args) -> anyhow::Result<ExitCode> {
     }
     out.flush()?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// A record in one line.
-pub(crate) fn line(record: &Record) -> String {
-    match &record.event {
-        Event::Image(image) => format!(
-            "program {} (process {}, {} mappings)",
-            String::from_utf8_lossy(&image.program),
-            image.pid,
-            image.mappings.len()
-        ),
-        Event::Call(call) => {
-            let syscall = Syscall::of(call.nr);
-            let count = syscall.spec().map_or(6, |spec| spec.args.len());
-            let args: Vec<String> = call.args[..count]
-                .iter()
-                .map(|arg| format!("{arg:#x}"))
-                .collect();
-            format!("{}({}) at {:#x}", syscall.name(), args.join(", "), call.ip)
-        }
-        Event::Return(done) => {
-            let bytes: usize = done.writes.iter().map(|write| write.bytes.len()).sum();
-            let more = match &done.more {
-                More::Nothing => String::new(),
-                More::Output { stream, .. } => format!(", to stream {stream}"),
-                More::Mapped {
-                    file,
-                    shared: false,
-                } => format!(", file {}", file.0),
-                More::Mapped { file, shared: true } => format!(", file {}, shared", file.0),
-                More::State(state) => format!(", goes on at {:#x}", ip(&state.registers)),
-            };
-            format!("  = {}, {bytes} bytes{more}", done.value)
-        }
-        Event::Patched(patched) => format!(
-            "  calls at {:#x} do not stop any more",
-            patched.writes.last().map_or(0, |write| write.address)
-        ),
-        Event::Buffered(buffered) => {
-            let calls: Vec<String> = buffer::entries(&buffered.0)
-                .map(|entry| match entry.number {
-                    Some(number) => format!("{} = {}", Syscall::of(number).name(), entry.result),
-                    None => "a stop".to_owned(),
-                })
-                .collect();
-            format!("without stops: {}", calls.join(", "))
-        }
-        Event::Spawned(spawned) => {
-            format!("  made {} (flags {:#x})", spawned.child, spawned.flags)
-        }
-        Event::Started(started) => format!("starts at {:#x}", ip(&started.registers)),
-        Event::Signal(signal) => format!(
-            "signal {} at {:#x} ({:?}), handler {:#x}",
-            signal.signal,
-            signal.ip,
-            signal.at,
-            ip(&signal.state.registers)
-        ),
-        Event::Point(point) => format!(
-            "at {:#x}, told by {} registers and {} words",
-            ip(&point.registers),
-            point.telling.len(),
-            point.words.len()
-        ),
-        Event::Instruction(answer) => {
-            format!("{:?} at {:#x} = {}", answer.kind, answer.ip, answer.value)
-        }
-        Event::Exit(exit) => format!("ended: {:?}", exit.ending),
-        Event::File(file) => format!(
-            "file {} is {}{}",
-            file.number.0,
-            String::from_utf8_lossy(&file.path),
-            if file.stored.is_some() {
-                ", stored"
-            } else {
-                ""
-            }
-        ),
-        Event::FileChanged(changed) => format!(
-            "file {} has {} bytes, {} of them new at {}",
-            changed.number.0,
-            changed.size,
-            changed.bytes.len(),
-            changed.offset
-        ),
-        Event::Digest(digest) => format!("memory {digest:016x}"),
-        Event::Ended(ending) => format!("the first process ended: {ending:?}"),
-        Event::Written(writes) => format!("the kernel writes at {} places", writes.len()),
-        Event::Joined(group) => format!("shares memory with group {}", group.0),
-    }
-}
-
-fn ip(registers: &Registers) -> u64 {
-    registers.0[16]
 }
 
 /// What `reprise stats` tells.

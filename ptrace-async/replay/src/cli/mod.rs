@@ -6,8 +6,6 @@ mod dump;
 mod places;
 mod play;
 
-pub(crate) use self::dump::line;
-
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -111,7 +111,7 @@ pub(super) fn replay(args: &ReplayArgs) -> anyhow::Result<ExitCode> {
         return Err(error.into());
     }
     if let Some(divergence) = outcome.divergence {
-        eprintln!("reprise: {divergence}");
+        eprintln!("reprise: {}", divergence.report());
         return Ok(ExitCode::from(DIVERGED));
     }
     let Some(tail) = outcome.tail else {

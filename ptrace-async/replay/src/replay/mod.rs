@@ -7,7 +7,9 @@
 
 mod again;
 mod agent;
+mod backtrace;
 mod check;
+mod divergence;
 mod feed;
 mod mappings;
 mod player;
@@ -22,24 +24,12 @@ use ptrace_async::runtime::{Interception, Options as RuntimeOptions, Program, Ru
 
 pub use self::again::made_again;
 use self::agent::Executable;
+pub use self::backtrace::Frame;
+pub use self::divergence::Divergence;
 use self::feed::Feed;
 use self::player::Player;
 use crate::trace::event::Ending;
-use crate::trace::{self, Directory, Reader, Tail, Task};
-
-/// A program did something else than was recorded.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{task} diverged at record {record}:\n  recorded {recorded}\n  replayed {replayed}")]
-pub struct Divergence {
-    /// Which task.
-    pub task: Task,
-    /// At which record of the trace, counted from 0.
-    pub record: u64,
-    /// What the trace says.
-    pub recorded: String,
-    /// What came.
-    pub replayed: String,
-}
+use crate::trace::{self, Directory, Reader, Tail};
 
 /// How to replay.
 #[derive(Debug, Clone, Copy, Default)]
@@ -83,7 +73,7 @@ pub fn replay(directory: Directory, options: Options) -> io::Result<Outcome> {
     program.candidates = vec![std::ffi::CString::new(agent.path())?];
     program.envp = Vec::new();
     let player = Rc::new(Player::new(
-        directory,
+        directory.clone(),
         Feed::new(reader),
         agent,
         options.quiet,
@@ -96,7 +86,10 @@ pub fn replay(directory: Directory, options: Options) -> io::Result<Outcome> {
     let (records, tail, error) = player.feed.finish();
     Ok(Outcome {
         ending: player.ending().map(|ending| ended.unwrap_or(ending)),
-        divergence: player.divergence(),
+        divergence: player.divergence().map(|mut divergence| {
+            divergence.add_history(&directory);
+            divergence
+        }),
         error: error.or_else(|| player.error()),
         tail,
         records,

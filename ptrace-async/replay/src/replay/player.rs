@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::fs::File;
 use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -97,6 +98,14 @@ impl Player {
                 None
             }
         }
+    }
+
+    /// What a file was called when it was recorded, if it has been located here.
+    pub(super) fn recorded_path(&self, here: &Path) -> Option<PathBuf> {
+        let located = self.located.borrow();
+        let (number, _) = located.iter().find(|(_, path)| *path == here)?;
+        let file = self.feed.file(*number)?;
+        Some(PathBuf::from(std::ffi::OsString::from_vec(file.path)))
     }
 
     /// Where a copy of a file is that programs may write.

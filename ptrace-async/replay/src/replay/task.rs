@@ -6,13 +6,15 @@ use std::os::unix::ffi::OsStrExt;
 use std::rc::Rc;
 
 use ptrace_async::memory::Memory;
-use ptrace_async::runtime::{Exec, Parked, Prehook, Signal, Started, Stop, Stopped, Tracee};
+use ptrace_async::runtime::{
+    Exec, Observer, Parked, Prehook, Signal, Started, Stop, Stopped, Tracee,
+};
 use ptrace_async::syscall::{Invocation, error_of};
 
 use super::agent::{self, Batch};
 use super::check::Check;
 use super::player::{Birth, Player};
-use super::{Divergence, again, mappings};
+use super::{Divergence, again, backtrace, mappings};
 use crate::record::task::{apply, check, instruction};
 use crate::trace::Task;
 use crate::trace::event::{
@@ -70,6 +72,7 @@ impl From<std::io::Error> for Over {
 struct Replayed {
     player: Rc<Player>,
     task: Task,
+    observer: Observer,
     /// The registers at the entry of the current call.
     entry: Option<libc::user_regs_struct>,
     call: Option<Call>,
@@ -83,6 +86,7 @@ struct Replayed {
 /// Follows a task to its end.
 pub(super) async fn follow(tracee: Tracee<Started>, player: Rc<Player>) {
     let tgid = tracee.tgid();
+    let observer = tracee.observer();
     let (here, birth) = match player.birth(tracee.tid()) {
         Some(birth) => (Here::Parked(tracee.park()), birth),
         None => {
@@ -102,6 +106,7 @@ pub(super) async fn follow(tracee: Tracee<Started>, player: Rc<Player>) {
     let mut replayed = Replayed {
         player: player.clone(),
         task,
+        observer,
         entry: None,
         call: None,
         returned: None,
@@ -143,12 +148,15 @@ impl Replayed {
                 Err(Over::Gone) => return false,
                 Err(Over::Stopped) => return true,
                 Err(Over::Diverged(recorded, replayed)) => {
-                    self.player.diverge(Divergence {
-                        task: self.task,
-                        record: number,
+                    self.player.diverge(Divergence::new(
+                        (self.task, number),
                         recorded,
                         replayed,
-                    });
+                        backtrace::Here {
+                            task: &self.observer,
+                            player: &self.player,
+                        },
+                    ));
                     return true;
                 }
             };

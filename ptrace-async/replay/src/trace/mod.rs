@@ -18,6 +18,7 @@ pub mod block;
 pub mod event;
 pub mod files;
 pub mod fsck;
+pub(crate) mod line;
 pub mod pack;
 #[doc(hidden)]
 pub mod probe;

@@ -6,7 +6,7 @@
 use std::io::Cursor;
 use std::path::Path;
 
-use super::{Header, Packed, Reader, block, fsck};
+use super::{Header, Packed, Reader, block, fsck, line};
 
 /// What a block may say of its length unpacked, here.
 const LARGEST: u32 = 8 << 20;
@@ -55,7 +55,7 @@ fn read(bytes: Vec<u8>) {
     let path = Path::new("events");
     let records = Reader::of(Cursor::new(bytes.clone()), path);
     for record in records.map_while(Result::ok) {
-        let _ = crate::cli::line(&record);
+        let _ = line::of(&record);
     }
     let (report, files) = fsck::records(Reader::of(Cursor::new(bytes), path));
     assert!(

@@ -81,7 +81,7 @@ pub(super) fn patch(file: &mut [u8], is_loader: bool) -> Option<Text> {
     let is_named = |segment: &object::elf::ProgramHeader64<LittleEndian>| {
         let entries = segment.dynamic(little, &*file).ok().flatten();
         let mut entries = entries.unwrap_or_default().iter();
-        entries.any(|entry| entry.d_tag.get(little) == u64::from(DT_SONAME))
+        entries.any(|entry| entry.d_tag.get(little) == DT_SONAME)
     };
     if !segments.iter().any(is_named) {
         return None;

@@ -1,0 +1,243 @@
+//! Where a replayed task is, with the functions that it is in.
+//!
+//! Frames are found by the tables that programs carry for exceptions (`.eh_frame`), and by
+//! frame pointers where there are none; names and lines come from what debug information
+//! and symbols there are. All of it is best effort: what cannot be found is left out, and a
+//! frame that makes no sense ends the list.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fmt;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use addr2line::Loader;
+use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
+use framehop::{ExplicitModuleSectionInfo, FrameAddress, Module, Unwinder};
+use iced_x86::{Decoder, DecoderOptions, FlowControl};
+use object::{Object, ObjectSection, ObjectSegment};
+use ptrace_async::memory::Memory;
+use ptrace_async::runtime::Observer;
+
+use super::player::Player;
+use crate::buffer;
+use crate::maps::{self, Area};
+
+/// How many frames are shown.
+const DEEPEST: usize = 64;
+/// Files that are larger are not looked into, in bytes.
+const LARGEST: u64 = 1 << 30;
+
+/// A function that a task is in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Frame {
+    /// The instruction that comes next.
+    pub address: u64,
+    /// The file that it is from, and where it is there.
+    pub module: Option<(PathBuf, u64)>,
+    /// The function.
+    pub function: Option<String>,
+    /// File and line of its source.
+    pub place: Option<String>,
+}
+
+impl fmt::Display for Frame {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#x}", self.address)?;
+        if let Some(function) = &self.function {
+            write!(f, " {function}")?;
+        }
+        if let Some(place) = &self.place {
+            write!(f, " at {place}")?;
+        }
+        match &self.module {
+            Some((path, offset)) => write!(f, " ({}+{offset:#x})", path.display()),
+            None => write!(f, " (in no file)"),
+        }
+    }
+}
+
+/// A file that is mapped.
+struct Mapped {
+    path: PathBuf,
+    /// What is added to its own addresses.
+    bias: u64,
+    start: u64,
+    end: u64,
+    loader: Option<Loader>,
+}
+
+/// A replayed task, and who knows what its files were.
+pub(super) struct Here<'a> {
+    pub(super) task: &'a Observer,
+    pub(super) player: &'a Player,
+}
+
+/// The frames of a task that is in a stop, the innermost first.
+pub(super) fn take(here: &Here<'_>) -> Vec<Frame> {
+    let task = here.task;
+    let (Ok(regs), Ok(areas)) = (task.registers(), maps::read(task.tgid())) else {
+        return Vec::new();
+    };
+    let mut unwinder = UnwinderX86_64::<Vec<u8>>::new();
+    let mut files = Vec::new();
+    for (path, areas) in executables(&areas) {
+        if let Some((module, mut file)) = load(path, &areas) {
+            unwinder.add_module(module);
+            file.path = here.player.recorded_path(path).unwrap_or(file.path);
+            files.push(file);
+        }
+    }
+    let ip = origin(task, regs.rip, &areas);
+    let registers = UnwindRegsX86_64::new(ip, regs.rsp, regs.rbp);
+    let mut cache = CacheX86_64::<_>::new();
+    let mut read = |address| task.read_u64(address).map_err(drop);
+    let mut found = Vec::new();
+    let mut frames = unwinder.iter_frames(ip, registers, &mut cache, &mut read);
+    while found.len() < DEEPEST
+        && let Ok(Some(frame)) = frames.next()
+    {
+        found.push(describe(frame, &mut files));
+    }
+    found
+}
+
+/// Where the program itself is, if it is in code of ours that a call goes through.
+fn origin(task: &Observer, ip: u64, areas: &[Area]) -> u64 {
+    let ip = if buffer::contains(ip) {
+        task.read_u64(buffer::returns_to()).unwrap_or(ip)
+    } else {
+        ip
+    };
+    let is_of_a_file = |ip| {
+        let mut here = areas
+            .iter()
+            .filter(|area| (area.start..area.end).contains(&ip));
+        here.any(|area| area.inode != 0)
+    };
+    if is_of_a_file(ip) {
+        return ip;
+    }
+    // A trampoline ends with a jump to where it belongs.
+    let mut code = [0; 64];
+    let got = task.read(ip, &mut code);
+    let decoder = Decoder::with_ip(64, &code[..got], ip, DecoderOptions::NONE);
+    let jump = decoder
+        .into_iter()
+        .take(8)
+        .find(|instruction| instruction.flow_control() == FlowControl::UnconditionalBranch);
+    let target = jump.map(|jump| jump.near_branch_target());
+    target.filter(|&target| is_of_a_file(target)).unwrap_or(ip)
+}
+
+/// The files that code is mapped from, with all their mappings.
+fn executables(areas: &[Area]) -> BTreeMap<&Path, Vec<&Area>> {
+    let mut files: BTreeMap<&Path, Vec<&Area>> = BTreeMap::new();
+    for area in areas.iter().filter(|area| area.name.starts_with(b"/")) {
+        let path = Path::new(OsStr::from_bytes(&area.name));
+        files.entry(path).or_default().push(area);
+    }
+    let is_code = |area: &&Area| i32::from(area.prot) & libc::PROT_EXEC != 0;
+    files.retain(|_, areas| areas.iter().any(is_code));
+    files
+}
+
+fn load(path: &Path, areas: &[&Area]) -> Option<(Module<Vec<u8>>, Mapped)> {
+    let metadata = std::fs::metadata(path).ok()?;
+    if !metadata.is_file() || metadata.len() > LARGEST {
+        return None;
+    }
+    let bytes = std::fs::read(path).ok()?;
+    let file = object::File::parse(&*bytes).ok()?;
+    let bias = areas.iter().find_map(|area| bias(&file, area))?;
+    let base = file.segments().map(|segment| segment.address()).min()?;
+    let start = areas.iter().map(|area| area.start).min()?;
+    let end = areas.iter().map(|area| area.end).max()?;
+    let section = |name: &str| {
+        let section = file.section_by_name(name)?;
+        let range = section.address()..section.address().checked_add(section.size())?;
+        Some((range, section.data().ok()?.to_vec()))
+    };
+    let (eh_frame_svma, eh_frame) = section(".eh_frame").unzip();
+    let (eh_frame_hdr_svma, eh_frame_hdr) = section(".eh_frame_hdr").unzip();
+    let (text_svma, text) = section(".text").unzip();
+    let info = ExplicitModuleSectionInfo {
+        base_svma: base,
+        text_svma,
+        text,
+        eh_frame_svma,
+        eh_frame,
+        eh_frame_hdr_svma,
+        eh_frame_hdr,
+        ..ExplicitModuleSectionInfo::default()
+    };
+    let name = path.display().to_string();
+    let module = Module::new(name, start..end, base.wrapping_add(bias), info);
+    let mapped = Mapped {
+        path: path.to_owned(),
+        bias,
+        start,
+        end,
+        loader: Loader::new(path).ok(),
+    };
+    Some((module, mapped))
+}
+
+/// What has been added to a file's addresses where this part of it is mapped.
+fn bias(file: &object::File<'_>, area: &Area) -> Option<u64> {
+    file.segments().find_map(|segment| {
+        let (offset, size) = segment.file_range();
+        let page = offset & !0xfff;
+        let end = offset.checked_add(size)?;
+        (page..end).contains(&area.offset).then(|| {
+            let address = segment
+                .address()
+                .wrapping_sub(offset)
+                .wrapping_add(area.offset);
+            area.start.wrapping_sub(address)
+        })
+    })
+}
+
+fn describe(frame: FrameAddress, files: &mut [Mapped]) -> Frame {
+    let address = frame.address();
+    // The call, and not what comes after it.
+    let at = frame.address_for_lookup();
+    let mut described = Frame {
+        address,
+        module: None,
+        function: None,
+        place: None,
+    };
+    let Some(file) = files
+        .iter()
+        .find(|file| (file.start..file.end).contains(&at))
+    else {
+        return described;
+    };
+    let own = at.wrapping_sub(file.bias);
+    described.module = Some((file.path.clone(), address.wrapping_sub(file.bias)));
+    let Some(loader) = &file.loader else {
+        return described;
+    };
+    if let Ok(mut frames) = loader.find_frames(own)
+        && let Ok(Some(found)) = frames.next()
+    {
+        let name = found.function.as_ref();
+        let name = name.and_then(|name| name.demangle().ok().map(|name| name.into_owned()));
+        described.function = name;
+        described.place = found.location.and_then(|location| {
+            let file = location.file?;
+            Some(match location.line {
+                Some(line) => format!("{file}:{line}"),
+                None => file.to_owned(),
+            })
+        });
+    }
+    if described.function.is_none() {
+        let symbol = loader.find_symbol(own);
+        described.function =
+            symbol.map(|name| addr2line::demangle_auto(name.into(), None).into_owned());
+    }
+    described
+}
