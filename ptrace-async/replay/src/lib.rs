@@ -44,6 +44,7 @@ pub mod maps;
 mod memory;
 mod os;
 mod point;
+mod printed;
 pub mod record;
 pub mod replay;
 pub mod trace;

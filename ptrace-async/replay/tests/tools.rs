@@ -386,3 +386,25 @@ fn functions_are_found_where_calls_do_not_stop() {
     let program = PROGRAM.replace("i < 3", "i < 300");
     check_report(&diverged(&program, &["-O0"]));
 }
+
+#[test]
+fn a_program_that_prints_something_else_diverges() {
+    let home = tempfile::tempdir().unwrap();
+    let (output, trace) = recorded(home.path());
+    assert!(!output.stdout.is_empty());
+    // As if the program had known from somewhere what was not recorded.
+    rewrite(&trace, |_, mut record| {
+        if let Event::Return(done) = &mut record.event
+            && let [write] = &mut done.writes[..]
+            && write.bytes.len() == 8
+        {
+            write.bytes[0] ^= 1;
+        }
+        vec![record]
+    });
+    let replayed = reprise(home.path(), &["replay", "--quiet"]);
+    assert_eq!(replayed.status.code(), Some(124), "{replayed:?}");
+    let message = text(&replayed.stderr);
+    assert!(message.contains("bytes of other output"), "{message}");
+    assert_eq!(text(&replayed.stdout), "");
+}

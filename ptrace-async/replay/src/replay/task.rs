@@ -21,7 +21,7 @@ use crate::trace::event::{
     At, Buffered, Call, Event, Exit, Image, Instruction, More, Patched, Point, Registers, Return,
     Spawned, State, Write,
 };
-use crate::{buffer, maps, memory};
+use crate::{buffer, maps, memory, printed};
 
 /// Where a task waits.
 enum Here {
@@ -267,8 +267,25 @@ impl Replayed {
         if error_of(done.value).is_none() {
             tracee = self.rebuild(tracee, &call, &done, &mut regs).await?;
         }
-        if let More::Output { stream, number } = done.more {
-            let bytes = printed(&tracee, &call, done.value);
+        if let More::Output {
+            stream,
+            number,
+            check,
+        } = done.more
+        {
+            let bytes = printed::bytes(&tracee, &call.invocation(), done.value);
+            if check.is_some_and(|check| check != printed::check(&bytes)) {
+                let text = String::from_utf8_lossy(&bytes[..bytes.len().min(200)]).into_owned();
+                let recorded = format!(
+                    "{} bytes of other output, by {}",
+                    done.value,
+                    describe(&call)
+                );
+                return Err(Over::Diverged(
+                    recorded,
+                    format!("output that begins {text:?}"),
+                ));
+            }
             self.player
                 .printer
                 .borrow_mut()
@@ -787,42 +804,8 @@ fn is_fault(tracee: &Tracee<Signal>) -> bool {
     faults.contains(&tracee.signal()) && tracee.info().is_ok_and(|info| info.si_code > 0)
 }
 
-/// The bytes that a call has written.
-fn printed<S: Stopped>(tracee: &Tracee<S>, call: &Call, value: i64) -> Vec<u8> {
-    let mut left = value.max(0) as usize;
-    let mut out = Vec::new();
-    let mut take = |address: u64, len: u64| {
-        let mut bytes = vec![0; left.min(len as usize)];
-        let got = tracee.read(address, &mut bytes);
-        left -= got;
-        out.extend_from_slice(&bytes[..got]);
-    };
-    let vectors = |address: u64, count: u64| {
-        let words = tracee.read_slice::<u64>(address, 2 * count.min(1024) as usize);
-        words.unwrap_or_default()
-    };
-    let pieces = match call.nr.cast_signed() {
-        libc::SYS_writev | libc::SYS_pwritev | libc::SYS_pwritev2 => {
-            vectors(call.args[1], call.args[2])
-        }
-        libc::SYS_sendmsg => {
-            // struct msghdr: the name and its length, then the vectors and their count.
-            let word = |at| tracee.read_u64(call.args[1] + at).unwrap_or(0);
-            vectors(word(16), word(24))
-        }
-        _ => vec![call.args[1], call.args[2]],
-    };
-    for piece in pieces.chunks_exact(2) {
-        take(piece[0], piece[1]);
-    }
-    out
-}
-
 fn describe(call: &Call) -> String {
-    let invocation = Invocation {
-        nr: call.nr,
-        args: call.args,
-    };
+    let invocation = call.invocation();
     let [a, b, c, d, e, f] = call.args;
     format!(
         "{}({a:#x}, {b:#x}, {c:#x}, {d:#x}, {e:#x}, {f:#x}) at {:#x}, stack {:#x}, other registers {:08x}",

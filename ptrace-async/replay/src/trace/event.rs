@@ -5,6 +5,7 @@
 //! are in one order, in which the tasks of one *group* (those that share writable
 //! memory) took turns.
 
+use ptrace_async::syscall::Invocation;
 use serde::{Deserialize, Serialize};
 
 /// A task of a recording, numbered in the order of appearance.
@@ -141,6 +142,16 @@ pub struct Call {
     pub check: u32,
 }
 
+impl Call {
+    /// Its number and arguments.
+    pub fn invocation(&self) -> Invocation {
+        Invocation {
+            nr: self.nr,
+            args: self.args,
+        }
+    }
+}
+
 /// A syscall as it ended.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Return {
@@ -164,6 +175,8 @@ pub enum More {
         stream: u8,
         /// Counts the outputs of the whole recording.
         number: u64,
+        /// A digest of what was printed; not of what a task printed while it was killed.
+        check: Option<u32>,
     },
     /// A file was mapped.
     Mapped {

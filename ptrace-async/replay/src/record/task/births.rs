@@ -180,12 +180,7 @@ impl Recorded {
         // A call that was not performed has the error of one that there is not.
         let value = regs.rax.cast_signed();
         if regs.orig_rax == begun.invocation.nr && value > 0 {
-            let more = self.output(stream);
-            self.log(Event::Return(event::Return {
-                value,
-                writes: Vec::new(),
-                more,
-            }));
+            self.log_last_output(stream, self.next_output(), value);
         }
     }
 

@@ -9,6 +9,7 @@ use ptrace_async::runtime::{Posthook, Running, Tracee};
 use ptrace_async::syscall::{Invocation, effects, error_of};
 
 use super::{Recorded, keep};
+use crate::printed;
 use crate::record::calls;
 use crate::trace::event::{At, Event, More, Return, State};
 
@@ -18,18 +19,14 @@ impl Recorded {
             return tracee.resume();
         };
         let output = begun.stream.filter(|_| tracee.value() > 0);
-        let output = output.map(|stream| self.output(stream));
+        let output = output.map(|stream| (stream, self.next_output()));
         // Whoever is next in line may be of this group, and has no turn meanwhile.
         self.session.output.release(self.task);
         self.turn(&tracee).await;
         if tracee.has_news() {
             // It is being killed, but what it has printed is printed.
-            if let Some(more) = output {
-                self.log(Event::Return(Return {
-                    value: tracee.value(),
-                    writes: Vec::new(),
-                    more,
-                }));
+            if let Some((stream, number)) = output {
+                self.log_last_output(stream, number, tracee.value());
             }
             return tracee.resume();
         }
@@ -67,7 +64,14 @@ impl Recorded {
             self.note_change(tracee.tid(), &invocation, value.cast_unsigned());
         }
         let more = match output {
-            Some(output) => output,
+            Some((stream, number)) => {
+                let bytes = printed::bytes(&tracee, &invocation, value);
+                More::Output {
+                    stream,
+                    number,
+                    check: Some(printed::check(&bytes)),
+                }
+            }
             None => self.more(&tracee, &invocation, value),
         };
         self.log(Event::Return(Return {
@@ -80,11 +84,25 @@ impl Recorded {
         self.go(tracee, At::Event)
     }
 
-    /// What a call did that has printed: the next of all outputs.
-    pub(super) fn output(&self, stream: u8) -> More {
+    /// The number of an output: the next of all.
+    pub(super) fn next_output(&self) -> u64 {
         let number = self.session.outputs.get();
         self.session.outputs.set(number + 1);
-        More::Output { stream, number }
+        number
+    }
+
+    /// Logs that a task has printed that is being killed. It has no turn any more, so others
+    /// may change what it printed.
+    pub(super) fn log_last_output(&self, stream: u8, number: u64, value: i64) {
+        self.log(Event::Return(Return {
+            value,
+            writes: Vec::new(),
+            more: More::Output {
+                stream,
+                number,
+                check: None,
+            },
+        }));
     }
 
     /// What a call did beyond a result and memory.
