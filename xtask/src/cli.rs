@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::{
-    ci, corpus, deps, differential, fidelity, kills, pcache_kills, syscall_docs, syscall_table,
-    tantivy, workloads,
+    ci, conformance, corpus, deps, differential, fidelity, kills, pcache_kills, syscall_docs,
+    syscall_table, tantivy, workloads,
 };
 
 /// Development tasks of the workspace.
@@ -21,6 +21,8 @@ struct Cli {
 enum Task {
     /// Run everything that continuous integration runs.
     Ci(ci::Args),
+    /// Run the published tests of the crates that rr-channel replaces, in each mode.
+    Conformance,
     /// Record and replay the programs of reprise's corpus.
     Corpus(corpus::Args),
     /// Check that the crates depend on each other in one direction only.
@@ -52,6 +54,7 @@ enum Task {
 pub fn run() -> anyhow::Result<ExitCode> {
     match Cli::parse().task {
         Task::Ci(args) => ci::run(&args),
+        Task::Conformance => conformance::run(),
         Task::Corpus(args) => corpus::run(&args),
         Task::Deps => deps::run(),
         Task::Differential(args) => differential::run(&args),

@@ -7,6 +7,7 @@
 mod cargo;
 mod ci;
 mod cli;
+mod conformance;
 mod corpus;
 mod deps;
 mod differential;

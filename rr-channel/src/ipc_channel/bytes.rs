@@ -9,6 +9,7 @@ use ::ipc_channel::ipc as raw;
 use ::ipc_channel::{IpcError, TryRecvError};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::handle::handles;
 use super::inbox::{self, Inbox, Place};
 use super::new_id;
 use super::now::{Now, now};
@@ -109,53 +110,7 @@ impl IpcBytesReceiver {
     }
 }
 
-impl fmt::Debug for IpcBytesSender {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.raw.fmt(f)
-    }
-}
-
-impl fmt::Debug for IpcBytesReceiver {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.raw.fmt(f)
-    }
-}
-
-impl Serialize for IpcBytesSender {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        write_handle(&self.raw, Kind::BytesSender, self.id, serializer)
-    }
-}
-
-impl Serialize for IpcBytesReceiver {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        inbox::leave(self.id, self.inbox.take());
-        write_handle(&self.raw, Kind::BytesReceiver, self.id, serializer)
-    }
-}
-
-impl<'de> Deserialize<'de> for IpcBytesSender {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let (raw, id) = match read_handle(Kind::BytesSender, deserializer)? {
-            Read::Packed(Handle::BytesSender(raw), id) => (raw, id),
-            Read::Packed(..) => return Err(other_kind()),
-            Read::Plain(raw) => (raw, new_id()),
-        };
-        Ok(IpcBytesSender { raw, id })
-    }
-}
-
-impl<'de> Deserialize<'de> for IpcBytesReceiver {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let (raw, id) = match read_handle(Kind::BytesReceiver, deserializer)? {
-            Read::Packed(Handle::BytesReceiver(raw), id) => (raw, id),
-            Read::Packed(..) => return Err(other_kind()),
-            Read::Plain(raw) => (raw, new_id()),
-        };
-        Ok(IpcBytesReceiver {
-            raw,
-            id,
-            inbox: RefCell::new(inbox::arrive(id)),
-        })
-    }
-}
+handles!(
+    IpcBytesSender as BytesSender,
+    IpcBytesReceiver as BytesReceiver
+);

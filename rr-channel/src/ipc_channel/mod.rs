@@ -24,6 +24,7 @@ pub mod ipc;
 pub mod router;
 
 mod bytes;
+mod handle;
 mod inbox;
 mod memory;
 mod now;

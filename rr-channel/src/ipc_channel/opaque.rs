@@ -6,6 +6,7 @@ use std::fmt;
 use ::ipc_channel::ipc as raw;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::handle::handles;
 use super::inbox::{self, Inbox};
 use super::new_id;
 use super::typed::{IpcReceiver, IpcSender};
@@ -46,53 +47,4 @@ impl OpaqueIpcReceiver {
     }
 }
 
-impl fmt::Debug for OpaqueIpcSender {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.raw.fmt(f)
-    }
-}
-
-impl fmt::Debug for OpaqueIpcReceiver {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.raw.fmt(f)
-    }
-}
-
-impl Serialize for OpaqueIpcSender {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        write_handle(&self.raw, Kind::Sender, self.id, serializer)
-    }
-}
-
-impl Serialize for OpaqueIpcReceiver {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        inbox::leave(self.id, self.inbox.take());
-        write_handle(&self.raw, Kind::Receiver, self.id, serializer)
-    }
-}
-
-impl<'de> Deserialize<'de> for OpaqueIpcSender {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let (raw, id) = match read_handle(Kind::Sender, deserializer)? {
-            Read::Packed(Handle::Sender(raw), id) => (raw, id),
-            Read::Packed(..) => return Err(other_kind()),
-            Read::Plain(raw) => (raw, new_id()),
-        };
-        Ok(OpaqueIpcSender { raw, id })
-    }
-}
-
-impl<'de> Deserialize<'de> for OpaqueIpcReceiver {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let (raw, id) = match read_handle(Kind::Receiver, deserializer)? {
-            Read::Packed(Handle::Receiver(raw), id) => (raw, id),
-            Read::Packed(..) => return Err(other_kind()),
-            Read::Plain(raw) => (raw, new_id()),
-        };
-        Ok(OpaqueIpcReceiver {
-            raw,
-            id,
-            inbox: RefCell::new(inbox::arrive(id)),
-        })
-    }
-}
+handles!(OpaqueIpcSender as Sender, OpaqueIpcReceiver as Receiver);

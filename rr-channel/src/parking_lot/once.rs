@@ -10,15 +10,13 @@ use crate::chaos;
 use crate::log::{Op, Outcome};
 use crate::replay::{Engine, OnceTurn};
 use crate::session::{Session, session};
-use crate::sync::Attempts;
+use crate::sync::{Attempts, once_calls};
 
 /// A global initialization that runs once.
 pub struct Once {
     attempts: Attempts,
     raw: raw::Once,
 }
-
-const POISONED: &str = "Once instance has previously been poisoned";
 
 /// What is logged of a state: done is [`DONE`].
 const STATES: [OnceState; 4] = [
@@ -69,63 +67,7 @@ impl Once {
         state
     }
 
-    /// Runs `f` if nothing was run here yet, and otherwise waits until that has ended.
-    ///
-    /// # Panics
-    /// If what was run here panicked.
-    #[inline]
-    #[track_caller]
-    pub fn call_once<F: FnOnce()>(&self, f: F) {
-        match session() {
-            Session::Off => self.raw.call_once(f),
-            Session::Record(_) => self.attempts.record(|begin| {
-                self.raw.call_once(|| {
-                    begin();
-                    f();
-                });
-            }),
-            Session::Replay(engine) => match self.turn(engine) {
-                OnceTurn::Done => {}
-                OnceTurn::Poisoned => panic!("{POISONED}"),
-                turn => {
-                    self.attempts.follow(turn, |begin| {
-                        self.raw.call_once(|| {
-                            begin();
-                            self.attempts.perform(engine, f);
-                        });
-                    });
-                    engine.touched(&self.attempts.order);
-                }
-            },
-        }
-    }
-
-    /// As [`call_once`](Once::call_once), but runs `f` also where something panicked.
-    #[inline]
-    #[track_caller]
-    pub fn call_once_force<F: FnOnce(OnceState)>(&self, f: F) {
-        match session() {
-            Session::Off => self.raw.call_once_force(f),
-            Session::Record(_) => self.attempts.record(|begin| {
-                self.raw.call_once_force(|state| {
-                    begin();
-                    f(state);
-                });
-            }),
-            Session::Replay(engine) => match self.turn(engine) {
-                OnceTurn::Done => {}
-                turn => {
-                    self.attempts.follow(turn, |begin| {
-                        self.raw.call_once_force(|state| {
-                            begin();
-                            self.attempts.perform(engine, || f(state));
-                        });
-                    });
-                    engine.touched(&self.attempts.order);
-                }
-            },
-        }
-    }
+    once_calls!(OnceState);
 
     #[track_caller]
     fn turn(&self, engine: &Engine) -> OnceTurn {

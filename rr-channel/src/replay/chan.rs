@@ -134,6 +134,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// How a message is sent.
+#[derive(Debug, Clone, Copy)]
+struct Sending {
+    op: Op,
+    tag: Tag,
+    native: Native,
+}
+
 impl<T> Chan<T> {
     /// A queue for `capacity` messages, or any number.
     pub(crate) fn queue(capacity: Option<usize>) -> Self {
@@ -231,10 +239,14 @@ impl<T> Chan<T> {
     /// Performs a plain send.
     #[inline(never)]
     pub(crate) fn send(&self, op: Op, message: T, native: Native) -> Result<(), (NotSent, T)> {
-        let tag = context::next_tag();
+        let sending = Sending {
+            op,
+            tag: context::next_tag(),
+            native,
+        };
         match &self.content {
-            Content::Queue(queue) => self.send_into(queue, op, tag, message, native),
-            Content::Meeting(meeting) => self.send_to(meeting, op, tag, message, native),
+            Content::Queue(queue) => self.send_into(queue, sending, message),
+            Content::Meeting(meeting) => self.send_to(meeting, sending, message),
             Content::Timer(_) => Err((NotSent::Refused, message)),
         }
     }
@@ -243,11 +255,10 @@ impl<T> Chan<T> {
     fn send_into(
         &self,
         queue: &Queue<T>,
-        op: Op,
-        tag: Tag,
+        sending: Sending,
         message: T,
-        native: Native,
     ) -> Result<(), (NotSent, T)> {
+        let Sending { op, tag, .. } = sending;
         let enters = match self.capacity {
             // That such a send succeeds is not logged.
             None => !follow::refuses(op, self.id, tag),
@@ -272,18 +283,17 @@ impl<T> Chan<T> {
                 Err(_) => Ok(()),
             };
         }
-        self.send_as_planned(queue, op, tag, message, native)
+        self.send_as_planned(queue, sending, message)
     }
 
     #[inline(never)]
     fn send_as_planned(
         &self,
         queue: &Queue<T>,
-        op: Op,
-        tag: Tag,
+        sending: Sending,
         message: T,
-        native: Native,
     ) -> Result<(), (NotSent, T)> {
+        let Sending { op, tag, native } = sending;
         let pick = engine().perform(op, &[self.arm(0, Some(tag))], native, true);
         match pick.map(|pick| pick.got) {
             Some(Got::Sent(_)) => {
@@ -320,11 +330,10 @@ impl<T> Chan<T> {
     fn send_to(
         &self,
         meeting: &Meeting<T>,
-        op: Op,
-        tag: Tag,
+        sending: Sending,
         message: T,
-        native: Native,
     ) -> Result<(), (NotSent, T)> {
+        let Sending { op, tag, native } = sending;
         meeting.put(tag, message);
         let pick = engine().perform(op, &[self.arm(0, Some(tag))], native, true);
         match pick.map(|pick| pick.got) {

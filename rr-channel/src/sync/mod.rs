@@ -34,6 +34,7 @@ mod condvar;
 mod lazy_lock;
 mod mutex;
 mod once;
+mod once_calls;
 mod once_lock;
 mod rwlock;
 
@@ -49,6 +50,8 @@ pub use self::mutex::{Mutex, MutexGuard};
 #[cfg(feature = "parking_lot")]
 pub(crate) use self::once::Attempts;
 pub use self::once::Once;
+#[cfg(feature = "parking_lot")]
+pub(crate) use self::once_calls::once_calls;
 pub use self::once_lock::OnceLock;
 pub use self::rwlock::RwLock;
 pub use crate::mpsc;

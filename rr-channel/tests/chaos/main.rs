@@ -3,30 +3,18 @@
 //! Each program runs in a process of its own: this executable again. How often each bug
 //! shows is what `cargo test --release --test chaos -- --ignored --nocapture` prints.
 
+#[path = "../common/mod.rs"]
+mod common;
 mod programs;
 
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 use std::time::Instant;
+
+use common::program;
 
 /// Far more than the tens that are needed.
 const SEEDS: u64 = 10_000;
-
-fn program(name: &str) -> Command {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command
-        .args([
-            "--exact",
-            "programs::run",
-            "--nocapture",
-            "--test-threads=1",
-        ])
-        .env("RR_CHANNEL_TEST_PROGRAM", name)
-        .env_remove("RR_CHANNEL")
-        .env_remove("RR_CHANNEL_LOG")
-        .env_remove("RR_CHANNEL_CHAOS");
-    command
-}
 
 fn record(name: &str, chaos: &str, dir: &Path) -> Output {
     let mut command = program(name);

@@ -7,6 +7,8 @@ use std::process::{Command, ExitStatus};
 
 use rr_channel::log::{Event, RecordedThread, Recording};
 
+use crate::common;
+
 /// One finished run.
 pub(crate) struct Run {
     pub(crate) status: ExitStatus,
@@ -21,21 +23,8 @@ pub(crate) struct Start(Command);
 
 impl Run {
     pub(crate) fn of(program: &str) -> Start {
-        let mut command = Command::new(std::env::current_exe().unwrap());
-        // One test and one test thread: the harness runs it on the main thread.
-        command
-            .args([
-                "--exact",
-                "programs::run",
-                "--nocapture",
-                "--test-threads=1",
-            ])
-            .env("RR_CHANNEL_TEST_PROGRAM", program)
-            .env_remove("RR_CHANNEL")
-            .env_remove("RR_CHANNEL_LOG")
-            .env_remove("RR_CHANNEL_CHAOS")
-            .env_remove("RR_CHANNEL_NEW_LOG")
-            .env_remove("DIVERGE");
+        let mut command = common::program(program);
+        command.env_remove("DIVERGE");
         Start(command)
     }
 }

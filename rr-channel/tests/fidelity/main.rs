@@ -3,6 +3,8 @@
 //! Each program runs in a process of its own: this executable again, asked for one
 //! test that is the program. Its outcome is what its threads saw, in their order.
 
+#[path = "../common/mod.rs"]
+mod common;
 mod harness;
 mod inputs;
 mod ipc;

@@ -265,6 +265,7 @@ const fn is_told(event: &Event) -> bool {
         Op::SelectedRecv | Op::SelectedSend | Op::Notify => false,
         // Random bytes stay those of the run that passed.
         op if op.is_apart() => false,
+        Op::Job => true,
         _ => !matches!(
             event.outcome,
             Outcome::Sent { .. } | Outcome::First | Outcome::Again | Outcome::Turn { .. }

@@ -357,6 +357,16 @@ impl Speaker<'_> {
         let Act::Event(event) = thread.items[unit.outcome].act else {
             return "something else".to_owned();
         };
+        if event.op == Op::Job {
+            return match event.outcome {
+                Outcome::Message { sender, number } => {
+                    format!("job {number} of thread {}", self.by_id(sender))
+                }
+                Outcome::Again => "its own half of a fork".to_owned(),
+                Outcome::Done => "the end of its wait".to_owned(),
+                _ => "nothing to do".to_owned(),
+            };
+        }
         if let Key::Message(..) = unit.key {
             return self.message(unit.key, places);
         }
