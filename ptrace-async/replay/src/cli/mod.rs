@@ -14,7 +14,7 @@ use clap::{Parser, Subcommand};
 
 /// Record a program and all that it starts, and replay it exactly.
 #[derive(Debug, Parser)]
-#[command(name = "reprise", version, max_term_width = 100)]
+#[command(name = "reprise", version, max_term_width = 100, after_help = STATUSES)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -108,6 +108,16 @@ struct RmArgs {
     #[arg(required = true, value_name = "TRACE")]
     traces: Vec<PathBuf>,
 }
+
+/// What the exit statuses mean, for the help.
+const STATUSES: &str = "\
+Exit status: that of the recorded or replayed command (by the same signal, if one killed it).
+  1    `fsck`, `pack`, `doctor`: something is damaged or missing
+  123  `replay` came to where the recording was cut short
+  124  `replay` went another way than was recorded
+  125  reprise could not do its work
+  126  the command to record cannot be executed
+  127  the command to record is not found";
 
 /// Our own failure.
 const FAILED: u8 = 125;
