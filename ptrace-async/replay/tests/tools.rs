@@ -357,6 +357,18 @@ fn a_divergence_is_told_with_both_sides_and_the_functions() {
     check_report(&report);
     // The C library's own function comes first.
     assert!(report.contains("#0 0x"), "{report}");
+    // Files of the trace have the names that they had.
+    assert!(report.contains("/program+0x"), "{report}");
+    assert!(!report.contains("/files/"), "{report}");
+}
+
+#[test]
+fn functions_are_found_that_are_inlined() {
+    let program = PROGRAM.replace(
+        "__attribute__((noinline))",
+        "__attribute__((always_inline)) inline",
+    );
+    check_report(&diverged(&program, &["-O1"]));
 }
 
 #[test]

@@ -97,8 +97,9 @@ pub(super) fn take(here: &Here<'_>) -> Vec<Frame> {
     while found.len() < DEEPEST
         && let Ok(Some(frame)) = frames.next()
     {
-        found.push(describe(frame, &mut files));
+        found.extend(describe(frame, &files));
     }
+    found.truncate(DEEPEST);
     found
 }
 
@@ -199,45 +200,57 @@ fn bias(file: &object::File<'_>, area: &Area) -> Option<u64> {
     })
 }
 
-fn describe(frame: FrameAddress, files: &mut [Mapped]) -> Frame {
+/// The functions at an address: more than one where some are inlined.
+fn describe(frame: FrameAddress, files: &[Mapped]) -> Vec<Frame> {
     let address = frame.address();
     // The call, and not what comes after it.
     let at = frame.address_for_lookup();
-    let mut described = Frame {
+    let mut here = Frame {
         address,
         module: None,
         function: None,
         place: None,
     };
-    let Some(file) = files
-        .iter()
-        .find(|file| (file.start..file.end).contains(&at))
-    else {
-        return described;
+    let mut around = files.iter();
+    let Some(file) = around.find(|file| (file.start..file.end).contains(&at)) else {
+        return vec![here];
     };
     let own = at.wrapping_sub(file.bias);
-    described.module = Some((file.path.clone(), address.wrapping_sub(file.bias)));
+    here.module = Some((file.path.clone(), address.wrapping_sub(file.bias)));
     let Some(loader) = &file.loader else {
-        return described;
+        return vec![here];
     };
-    if let Ok(mut frames) = loader.find_frames(own)
-        && let Ok(Some(found)) = frames.next()
+    let mut found = Vec::new();
+    if let Ok(mut frames) = loader.find_frames(own) {
+        while let Ok(Some(frame)) = frames.next() {
+            let name = frame
+                .function
+                .and_then(|name| Some(name.demangle().ok()?.into_owned()));
+            found.push(Frame {
+                function: name,
+                place: frame.location.and_then(|location| place(&location)),
+                ..here.clone()
+            });
+        }
+    }
+    if found.is_empty() {
+        found.push(here);
+    }
+    if let [.., outermost] = &mut found[..]
+        && outermost.function.is_none()
     {
-        let name = found.function.as_ref();
-        let name = name.and_then(|name| name.demangle().ok().map(|name| name.into_owned()));
-        described.function = name;
-        described.place = found.location.and_then(|location| {
-            let file = location.file?;
-            Some(match location.line {
-                Some(line) => format!("{file}:{line}"),
-                None => file.to_owned(),
-            })
-        });
-    }
-    if described.function.is_none() {
         let symbol = loader.find_symbol(own);
-        described.function =
-            symbol.map(|name| addr2line::demangle_auto(name.into(), None).into_owned());
+        let name = symbol.map(|name| addr2line::demangle_auto(name.into(), None).into_owned());
+        outermost.function = name;
     }
-    described
+    found
+}
+
+/// A line of a source.
+fn place(location: &addr2line::Location<'_>) -> Option<String> {
+    let file = location.file?;
+    Some(match location.line {
+        Some(line) => format!("{file}:{line}"),
+        None => file.to_owned(),
+    })
 }

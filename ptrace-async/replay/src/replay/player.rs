@@ -103,7 +103,8 @@ impl Player {
     /// What a file was called when it was recorded, if it has been located here.
     pub(super) fn recorded_path(&self, here: &Path) -> Option<PathBuf> {
         let located = self.located.borrow();
-        let (number, _) = located.iter().find(|(_, path)| *path == here)?;
+        let is_here = |path: &Path| std::fs::canonicalize(path).is_ok_and(|path| path == here);
+        let (number, _) = located.iter().find(|(_, path)| is_here(path))?;
         let file = self.feed.file(*number)?;
         Some(PathBuf::from(std::ffi::OsString::from_vec(file.path)))
     }
