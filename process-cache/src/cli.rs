@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::{Args, Parser, Subcommand};
 
+use crate::remote::settings::RemoteArgs;
 use crate::run::{self, Plan};
 use crate::session::Settings;
 use crate::store::Store;
@@ -107,6 +108,8 @@ struct RunArgs {
     /// Do not store single processes that take less than this (milliseconds).
     #[arg(long, value_name = "MS", default_value_t = 3)]
     min_time: u64,
+    #[command(flatten)]
+    remote: RemoteArgs,
     /// List the planted defects (builds with that feature only).
     #[arg(long, hide = true)]
     list_defects: bool,
@@ -226,6 +229,8 @@ fn command(args: RunArgs) -> anyhow::Result<()> {
         }
         anyhow::bail!("{reason}\n{ADVICE}");
     }
+    // What is only read takes nothing in, and has nothing to give.
+    let remote = args.remote.settings()?.filter(|_| !args.read_only);
     let plan = Plan {
         argv: args.command,
         settings: Settings {
@@ -241,6 +246,7 @@ fn command(args: RunArgs) -> anyhow::Result<()> {
         explain: args.explain,
         json: args.json,
         limits: crate::store::Limits::default(),
+        remote,
     };
     let error = run::run(&plan, store);
     if error.is::<run::Untraced>() {

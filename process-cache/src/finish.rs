@@ -14,6 +14,7 @@ use crate::key::status_flags;
 use crate::outcome::{Effect, Ending, Outcome, StreamChunk, StreamData};
 use crate::path::FilePath;
 use crate::recorder::{open_flags, position};
+use crate::remote::Remote;
 use crate::session::Session;
 use crate::store::{FileKey, Store, WeakKey};
 use crate::tracer::OUTSIDE;
@@ -358,8 +359,8 @@ fn placeholder(id: UnitId, parent: UnitId) -> Unit {
 
 /// Establishes whether the world still says what was observed (apart from what
 /// the tree itself changed), captures what the tree made, and stores the unit.
-/// Runs on a worker. `secured` is called as soon as the contents are safe.
-/// Returns the number of the result.
+/// Runs on a worker. `secured` is called as soon as the contents are safe; `remote` gets
+/// the result as well. Returns the number of the result.
 ///
 /// # Errors
 /// Why it was not stored.
@@ -367,6 +368,7 @@ pub fn store(
     store: &Store,
     world: &World,
     finished: &Finished,
+    remote: Option<&Remote>,
     secured: impl FnOnce(),
 ) -> Result<u64, String> {
     let result = capture(store, world, &finished.changes).and_then(|captured| {
@@ -411,9 +413,15 @@ pub fn store(
         wall_us: finished.spent.1,
         units: finished.units,
     };
-    store
+    let remote = remote.filter(|remote| remote.writes());
+    let copy = remote.map(|remote| (remote, batches.clone()));
+    let number = store
         .record(&finished.key, batches, &outcome)
-        .map_err(|error| error.to_string())
+        .map_err(|error| error.to_string())?;
+    if let Some((remote, batches)) = copy {
+        remote.publish(&finished.key, &batches, &outcome);
+    }
+    Ok(number)
 }
 
 /// A random name must be gone, and must not be left in what the tree made.

@@ -11,6 +11,7 @@
 //! | looking it up: questions, answers, the store | [`fact`], [`world`], [`store`] |
 //! | a hit: files restored, a stand-in executed | [`restore`], [`hit`], [`standin`] |
 //! | a miss: stops of tasks, events, observations, changes | [`tracer`], [`recorder`], [`mod@unit`], [`session`] |
+//! | results of others, and for others | [`remote`] |
 //! | the end of a unit: preconditions, effects | [`finish`], [`outcome`] |
 //! | what is assumed about programs and places | [`policy`], [`place`] |
 //! | what past runs did, and explanations | [`journal`], [`why`] |
@@ -33,6 +34,7 @@
 //! assert_eq!(answer, Answer::Error(2)); // ENOENT
 //! ```
 
+mod bounded;
 pub mod cli;
 pub mod clock;
 pub mod content;
@@ -54,6 +56,7 @@ pub mod path;
 pub mod place;
 pub mod policy;
 pub mod recorder;
+pub mod remote;
 pub mod report;
 pub mod restore;
 pub mod run;

@@ -7,23 +7,30 @@ use crate::fact::Digest;
 /// Digests what programs may depend on without a syscall or a file telling:
 /// the CPU's features (cpuid cannot be observed, and `-march=native` asks
 /// it), the kernel's and the host's name, and the mapping of user ids.
-pub fn digest() -> Digest {
+///
+/// With `any_host`, the names of the kernel and the host and the control group are
+/// left out: what they tell is hardly ever in a result, and two hosts never agree.
+pub fn digest(any_host: bool) -> Digest {
     let mut hasher = blake3::Hasher::new();
     let mut text = |bytes: &[u8]| {
         hasher.update(&(bytes.len() as u64).to_le_bytes());
         hasher.update(bytes);
     };
     let uname = rustix::system::uname();
-    for part in [
-        uname.sysname(),
-        uname.nodename(),
-        uname.release(),
-        uname.version(),
-    ] {
-        text(part.to_bytes());
+    if any_host {
+        text(b"any host");
+    } else {
+        for part in [
+            uname.sysname(),
+            uname.nodename(),
+            uname.release(),
+            uname.version(),
+        ] {
+            text(part.to_bytes());
+        }
+        text(&read_proc("/proc/self/cgroup").unwrap_or_default());
     }
     text(&read_proc("/proc/self/uid_map").unwrap_or_default());
-    text(&read_proc("/proc/self/cgroup").unwrap_or_default());
     for leaf in [0, 1, 7, 0x8000_0001, 0x8000_0002, 0x8000_0003, 0x8000_0004] {
         let mut found = std::arch::x86_64::__cpuid_count(leaf, 0);
         if leaf == 1 {

@@ -11,6 +11,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use ptrace_async::event::Tid;
 
@@ -176,6 +177,52 @@ pub fn fork() -> io::Result<Option<Tid>> {
         -1 => Err(io::Error::last_os_error()),
         0 => Ok(None),
         pid => Ok(Some(pid)),
+    }
+}
+
+/// Has a child of this process make some bytes, and kills it if it takes longer than
+/// `limit`. The process must have one thread.
+///
+/// # Errors
+/// `TimedOut`, or what else kept it from being made.
+pub fn in_child(work: impl FnOnce() -> Vec<u8>, limit: Duration) -> io::Result<Vec<u8>> {
+    let (from_child, mut to_parent) = io::pipe()?;
+    let Some(child) = fork()? else {
+        drop(from_child);
+        // A reader that is gone needs no news.
+        let _ = io::Write::write_all(&mut to_parent, &work());
+        // SAFETY: ends this process without running what the parent registered.
+        unsafe { libc::_exit(0) }
+    };
+    drop(to_parent);
+    let result = read_until(from_child, Instant::now() + limit);
+    if result.is_err() {
+        // SAFETY: kill takes numbers; the child has not been waited for.
+        unsafe { libc::kill(child, libc::SIGKILL) };
+    }
+    wait_for(child);
+    result
+}
+
+/// Reads to the end.
+fn read_until(mut from: io::PipeReader, end: Instant) -> io::Result<Vec<u8>> {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let mut bytes = Vec::new();
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        let left = Timespec::try_from(left).map_err(io::Error::other)?;
+        let mut waiting = [PollFd::new(&from, PollFlags::IN)];
+        match poll(&mut waiting, Some(&left)) {
+            Ok(0) => return Err(io::ErrorKind::TimedOut.into()),
+            Ok(_) => {}
+            Err(rustix::io::Errno::INTR) => continue,
+            Err(error) => return Err(error.into()),
+        }
+        let mut piece = [0; 4096];
+        match io::Read::read(&mut from, &mut piece)? {
+            0 => return Ok(bytes),
+            count => bytes.extend_from_slice(&piece[..count]),
+        }
     }
 }
 

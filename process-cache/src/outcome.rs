@@ -1,5 +1,6 @@
 //! What an exec-unit leaves behind: the postconditions a hit establishes.
 
+use crate::bounded::MANY;
 use crate::path::FilePath;
 
 use serde::{Deserialize, Serialize};
@@ -12,18 +13,23 @@ pub struct Outcome {
     /// How the unit's main process ended.
     pub ending: Ending,
     /// What went into inherited descriptors, in order.
+    #[serde(deserialize_with = "crate::bounded::list::<_, _, MANY>")]
     pub stream: Vec<StreamChunk>,
     /// Final positions of inherited regular-file descriptors that the unit
     /// read from: (descriptor number, offset relative to where it began).
+    #[serde(deserialize_with = "crate::bounded::list::<_, _, MANY>")]
     pub positions: Vec<(i32, u64)>,
     /// Status flags (`O_APPEND`, `O_NONBLOCK`) that inherited descriptors are
     /// left with, where they changed: (descriptor number, flags).
+    #[serde(deserialize_with = "crate::bounded::list::<_, _, MANY>")]
     pub flags: Vec<(i32, i32)>,
     /// Changes of the file tree, in the order of production.
+    #[serde(deserialize_with = "crate::bounded::list::<_, _, MANY>")]
     pub effects: Vec<Effect>,
     /// For each effect that leaves a plain file with [`Time::Present`], the
     /// rank of that time among all of them, from 1; 0 for the others. Empty
     /// when they are all the same.
+    #[serde(deserialize_with = "crate::bounded::list::<_, _, MANY>")]
     pub ages: Vec<u32>,
     /// Facts a parent inherits when this unit is skipped inside it. (They are
     /// the facts along the path of the decision tree and are filled in on

@@ -483,6 +483,10 @@ pub fn ignores_variable(name: &[u8], program: &[u8]) -> bool {
     if matches!(plain_name(program), b"env" | b"printenv") {
         return false;
     }
+    // Ours: where the store is says nothing about the work.
+    if name.starts_with(b"PCACHE_") {
+        return true;
+    }
     matches!(
         name,
         b"_" | b"OLDPWD"

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde::{Deserialize, Serialize};
 
 use crate::journal::Collector;
+use crate::remote::Remote;
 
 /// What became of one unit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,6 +59,7 @@ pub struct Line {
 pub struct Report {
     lines: Arc<Mutex<Vec<Line>>>,
     journal: Arc<Mutex<Collector>>,
+    remote: Option<Arc<Remote>>,
 }
 
 /// Sums over a run.
@@ -82,6 +84,19 @@ impl Report {
     /// What is written down of the run.
     pub fn journal(&self) -> MutexGuard<'_, Collector> {
         self.journal.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A report that also tells of a remote cache.
+    pub fn with(remote: Option<Arc<Remote>>) -> Self {
+        Self {
+            remote,
+            ..Self::default()
+        }
+    }
+
+    /// The remote cache that it tells of.
+    pub fn remote(&self) -> Option<&Remote> {
+        self.remote.as_deref()
     }
 
     /// Adds a line.
@@ -147,6 +162,11 @@ impl Report {
             } else {
                 let _ = write!(out, ", lost {}", seconds(-sum.saved_us));
             }
+        }
+        if let Some(remote) = self.remote() {
+            let summary = remote.summary();
+            let (hits, stored) = (summary.hits, summary.stored);
+            let _ = write!(out, "; remote: {hits} found, {stored} stored");
         }
         if let Some(reason) = self.why_not_the_whole() {
             let _ = write!(out, "; the whole is not stored: {reason}");

@@ -25,6 +25,7 @@ use crate::key::{Descriptor, Execution, Keyed, Unkeyed, jobserver, weak_key};
 use crate::outcome::{Ending, Outcome};
 use crate::outputs::Outputs;
 use crate::path::FilePath;
+use crate::remote::{self, Remote};
 use crate::report::{Fate, Line, Report};
 use crate::session::{Session, Settings};
 use crate::store::{Lookup, Store};
@@ -54,6 +55,8 @@ pub struct Plan {
     pub json: Option<PathBuf>,
     /// How much the store may hold.
     pub limits: crate::store::Limits,
+    /// Share results with others.
+    pub remote: Option<remote::settings::Settings>,
 }
 
 /// What the tracer tells the front.
@@ -74,13 +77,17 @@ pub fn run(plan: &Plan, mut store: Store) -> anyhow::Error {
     let store = Arc::new(store);
     let world = Arc::new(World::new(store.digest_table()));
     let asked = Instant::now();
+    let sharing = plan.remote.clone();
+    let sharing = sharing.map(|settings| Arc::new(Remote::new(settings, store.clone())));
     let mut program = match Program::new(&plan.argv) {
         Ok(program) => program,
         Err(error) => return error.into(),
     };
     program.skip_missing();
     let mut model = Processes::new();
-    let execution = execution(&program, plan.settings.strict, &mut model);
+    let any_host = plan.remote.as_ref().is_some_and(|remote| remote.any_host);
+    let machine = machine::digest(any_host);
+    let execution = execution(&program, machine, plan.settings.strict, &mut model);
     if let Err(error) = can_execute(&execution.path) {
         // As shells say it: 127 for what is not there, 126 for what is no
         // program.
@@ -93,27 +100,30 @@ pub fn run(plan: &Plan, mut store: Store) -> anyhow::Error {
         std::process::exit(if missing { 127 } else { 126 });
     }
     let keyed = weak_key(&execution, &world);
+    let report = Report::with(sharing.clone());
     let mut miss = Missed::NotLookedUp;
     if let Ok(keyed) = &keyed
         && !plan.settings.refresh
     {
         let outputs = Outputs::of(&execution);
-        match store.lookup(&keyed.key, &mut |query| outputs.ask(&world, query)) {
-            Ok(Lookup::Hit(outcome)) => match skip(plan, &store, &world, &outcome, keyed, asked) {
-                Ok(never) => match never {},
-                Err(reason) => {
-                    miss = Missed::Unusable(reason);
-                    // What was restored may have replaced files that are open.
-                    model = Processes::new();
+        let mut ask = |query: &_| outputs.ask(&world, query);
+        match remote::lookup(sharing.as_deref(), &store, keyed, &mut ask) {
+            Ok(Lookup::Hit(outcome)) => {
+                match skip(plan, (&store, &world), &report, &outcome, keyed, asked) {
+                    Ok(never) => match never {},
+                    Err(reason) => {
+                        miss = Missed::Unusable(reason);
+                        // What was restored may have replaced files that are open.
+                        model = Processes::new();
+                    }
                 }
-            },
+            }
             Ok(Lookup::Miss(reason)) => miss = reason.into(),
             Err(error) => miss = Missed::Unusable(error.to_string()),
         }
     }
     if let (true, Err(Unkeyed::Privileged(name))) = (plan.no_seccomp, &keyed) {
         let reason = format!("runs {name} untraced (set-uid)");
-        let report = Report::default();
         report.add(whole(plan, Fate::NotStored { reason }, miss.to_string()));
         tell(plan, &report, None);
         return Untraced.into();
@@ -123,6 +133,8 @@ pub fn run(plan: &Plan, mut store: Store) -> anyhow::Error {
         miss,
         machine: execution.machine,
         model,
+        report,
+        sharing,
     };
     trace(plan, program, store, world, found)
 }
@@ -135,6 +147,8 @@ struct Found {
     machine: crate::fact::Digest,
     /// This process, which the command's is a copy of.
     model: Processes,
+    report: Report,
+    sharing: Option<Arc<Remote>>,
 }
 
 /// What is reported of a command that is not traced.
@@ -182,8 +196,8 @@ enum Never {}
 /// Establishes the outcome of the whole command, and ends as it did.
 fn skip(
     plan: &Plan,
-    store: &Store,
-    world: &World,
+    (store, world): (&Store, &World),
+    report: &Report,
     outcome: &Outcome,
     keyed: &Keyed,
     asked: Instant,
@@ -200,7 +214,6 @@ fn skip(
     restore::apply_with(store, &outcome.effects, options).map_err(|error| error.to_string())?;
     bar.clear();
     // From here on it is done.
-    let report = Report::default();
     let took_us = asked.elapsed().as_micros() as u64;
     let fate = Fate::Hit {
         recorded_us: outcome.wall_us,
@@ -235,8 +248,8 @@ fn skip(
     }
     // Losing digests costs time, nothing else.
     let _ = world.table().flush();
-    write_down(plan, store, &report, outcome.ending, took_us);
-    tell(plan, &report, None);
+    write_down(plan, store, report, outcome.ending, took_us);
+    tell(plan, report, None);
     end(outcome.ending)
 }
 
@@ -320,6 +333,8 @@ fn told(plan: &Plan, report: &Report) -> String {
     if !plan.quiet {
         out.push_str(&report.one_line());
         out.push('\n');
+        let complaints = report.remote().map(|remote| remote.complaints());
+        out.push_str(&complaints.unwrap_or_default());
     }
     if let Some(path) = &plan.json {
         #[derive(Serialize)]
@@ -327,11 +342,14 @@ fn told(plan: &Plan, report: &Report) -> String {
             version: u32,
             summary: crate::report::Summary,
             units: Vec<Line>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            remote: Option<remote::Summary>,
         }
         let json = Json {
             version: 1,
             summary: report.summary(),
             units: report.lines(),
+            remote: report.remote().map(|remote| remote.summary()),
         };
         let written = serde_json::to_vec_pretty(&json)
             .map_err(io::Error::from)
@@ -359,7 +377,12 @@ fn end(ending: Ending) -> ! {
 
 /// What the command's execve is going to be.
 /// `model` takes in this process.
-fn execution(program: &Program, strict: bool, model: &mut Processes) -> Execution {
+fn execution(
+    program: &Program,
+    machine: crate::fact::Digest,
+    strict: bool,
+    model: &mut Processes,
+) -> Execution {
     let cwd = std::env::current_dir().unwrap_or_default();
     let chosen = program.candidates.iter().find(|candidate| {
         let path = Path::new(std::ffi::OsStr::from_bytes(candidate.as_bytes()));
@@ -414,7 +437,7 @@ fn execution(program: &Program, strict: bool, model: &mut Processes) -> Executio
         envp,
         cwd,
         descriptors,
-        machine: machine::digest(),
+        machine,
         strict,
     }
 }
@@ -431,6 +454,9 @@ fn trace(
         Ok(pipe) => pipe,
         Err(error) => return error.into(),
     };
+    if let Some(remote) = &found.sharing {
+        remote.suspend();
+    }
     os::keep_memory();
     program.default_signals.clear();
     program.ignored_signals.clear();
@@ -577,11 +603,17 @@ fn serve(
     let mut session = Session::new(plan.settings.clone(), store.clone(), world.clone());
     session.jobs.background = runtime.handle().background();
     session.model = found.model;
+    session.report = found.report;
+    session.remote = found.sharing.clone();
+    if let Some(remote) = &found.sharing {
+        remote.enter(runtime.handle().background());
+    }
     let report = session.report.clone();
     let session = Rc::new(RefCell::new(session));
     let told_plan = plan.clone();
     let (table, results) = (world.clone(), store.clone());
     let ended = session.clone();
+    let sharing = found.sharing;
     let notify = move |notice: Notice| {
         let mut is_time = false;
         let message = match notice {
@@ -600,6 +632,9 @@ fn serve(
                 is_time = results.account(told_plan.limits).unwrap_or(false);
                 ended.borrow().write_outputs();
                 write_down(&told_plan, &results, &report, ending, 0);
+                if let Some(remote) = &sharing {
+                    remote.finish();
+                }
                 let text = told(&told_plan, &report);
                 os::die_with_parent(false);
                 Message::Ended(ending, text)

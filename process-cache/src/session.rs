@@ -18,6 +18,7 @@ use crate::locate::Locator;
 use crate::lookups::Lookups;
 use crate::path::FilePath;
 use crate::policy::Scripts;
+use crate::remote::Remote;
 use crate::report::Report;
 use crate::store::Store;
 use crate::unit::{Change, Unit, UnitId};
@@ -127,6 +128,8 @@ pub struct Session {
     pub world: Arc<World>,
     /// Results.
     pub store: Arc<Store>,
+    /// Results of others.
+    pub remote: Option<Arc<Remote>>,
     /// Work in the background.
     pub jobs: Jobs,
     /// What is told at the end.
@@ -180,6 +183,7 @@ impl Session {
             scripts: FxHashMap::default(),
             world,
             store,
+            remote: None,
             jobs: Jobs::new(),
             report: Report::default(),
             ids: (

@@ -151,7 +151,7 @@ impl Store {
         })
     }
 
-    fn write_blob(&self, digest: &Digest, bytes: &[u8]) -> Result<()> {
+    pub(super) fn write_blob(&self, digest: &Digest, bytes: &[u8]) -> Result<()> {
         if self.blob_length(digest) == Some(bytes.len() as u64) {
             return Ok(());
         }
@@ -162,7 +162,7 @@ impl Store {
         self.publish_blob(temporary, digest, bytes.len() as u64)
     }
 
-    fn publish_blob(
+    pub(super) fn publish_blob(
         &self,
         temporary: tempfile::NamedTempFile,
         digest: &Digest,

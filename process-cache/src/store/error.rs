@@ -40,6 +40,9 @@ pub enum StoreError {
     /// The blob's bytes do not have its digest; it has been removed.
     #[error("blob {0} was damaged and has been removed")]
     Damaged(Digest),
+    /// What came from elsewhere is not what was announced.
+    #[error("what came for blob {0} is something else")]
+    Mismatch(Digest),
     /// The facts contain two answers to one question, so they can never hold.
     #[error("two answers were recorded for {0:?}")]
     Contradiction(Box<Query>),

@@ -27,6 +27,7 @@ mod digest_table;
 mod entries;
 mod error;
 mod frame;
+mod incoming;
 mod journal;
 mod maintenance;
 mod table_file;
@@ -45,6 +46,7 @@ pub use entries::{Lookup, Miss, Recorded, WeakKey};
 #[doc(hidden)]
 pub use entries::{check_entry, check_entry_body};
 pub use error::{Result, StoreError};
+pub use incoming::Incoming;
 #[doc(hidden)]
 pub use journal::check_journal;
 pub use maintenance::{DEFAULT_MAX_AGE, DEFAULT_MAX_BYTES, GcReport, Limits, Stats};
@@ -273,6 +275,19 @@ impl Store {
         .map(File::from)
         .map_err(StoreError::io("lock", &path))
     }
+}
+
+/// Reads `length` bytes of a file, hands them out, and returns their digest; `None` if
+/// the file is shorter.
+pub(crate) fn hash_file(
+    file: &File,
+    length: u64,
+    mut sink: impl FnMut(&[u8]),
+) -> std::io::Result<Option<crate::fact::Digest>> {
+    copy::hash_range(file, 0, length, |piece| {
+        sink(piece);
+        Ok(())
+    })
 }
 
 /// How many hexadecimal digits name a part of the store. A part is a directory

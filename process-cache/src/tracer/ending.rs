@@ -125,8 +125,9 @@ impl Tracer {
         {
             let mut session = self.session.borrow_mut();
             let (results, world) = (session.store.clone(), session.world.clone());
+            let remote = session.remote.clone();
             session.jobs.submit(move || {
-                let told = store(&results, &world, &finished, || {
+                let told = store(&results, &world, &finished, remote.as_deref(), || {
                     // Nobody may be waiting.
                     let _ = sender.send(());
                 });

@@ -17,6 +17,7 @@ use crate::outputs::Outputs;
 use crate::path::FilePath;
 use crate::place::{Class, classify};
 use crate::policy::{policy, shows_environment};
+use crate::remote;
 use crate::store::Lookup;
 use crate::unit::{Unit, UnitId};
 
@@ -130,14 +131,15 @@ impl Tracer {
             return Attempt::Run(tracee, Some(Box::new(next)));
         }
         let asked = std::time::Instant::now();
-        let (world, results) = {
+        let (world, results, remote) = {
             let session = self.session.borrow();
-            (session.world.clone(), session.store.clone())
+            let remote = session.remote.clone().filter(|remote| remote.reads());
+            (session.world.clone(), session.store.clone(), remote)
         };
         // Most are answered in less time than another thread takes to wake.
         let keyed = key_at_once(&execution, &world);
         let miss = match &keyed {
-            Some(Ok(keyed)) if lookup => {
+            Some(Ok(keyed)) if lookup && remote.is_none() => {
                 results.miss_at_once(&keyed.key, &mut |query| world.ask(query))
             }
             _ => None,
@@ -151,7 +153,9 @@ impl Tracer {
                     let outputs = Outputs::of(&execution);
                     let mut ask = |query: &_| outputs.ask(&world, query);
                     let found = match &keyed {
-                        Ok(keyed) if lookup => Some(results.lookup(&keyed.key, &mut ask)),
+                        Ok(keyed) if lookup => {
+                            Some(remote::lookup(remote.as_deref(), &results, keyed, &mut ask))
+                        }
                         _ => None,
                     };
                     (keyed, found)

@@ -1,0 +1,7 @@
+//! Path sets and results as a remote cache might hand them to us, packed or not:
+//! decoded, checked, encoded again.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| process_cache::remote::form::check_remote(bytes));

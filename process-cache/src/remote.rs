@@ -1,0 +1,316 @@
+//! Results of other machines, and for other machines: a remote cache.
+//!
+//! The engines exist already: a server that speaks the Bazel Remote Execution API
+//! ([`grpc`]), or a directory that is shared ([`directory`]). What a unit depends on is
+//! not known before it has run, so a result is found in two steps: under the weak key
+//! stand the newest *path sets*, questions without answers; we answer them, and the
+//! answers lead to the key of the result ([`form`]). A hit is three round trips: path
+//! sets, result, contents. It is then stored as if we had recorded it.
+//!
+//! | step | modules |
+//! |---|---|
+//! | what the user asks for | [`settings`] |
+//! | looking a unit up | `lookup`, [`check`] |
+//! | putting a unit there, in the background | `upload` |
+//! | how it travels | [`form`], [`digest`], [`backend`], [`grpc`], [`directory`] |
+//! | who drives the requests; when to stop asking | `engine`, [`breaker`] |
+//!
+//! **Invariants.** The build never fails because of a remote cache, and never waits
+//! for it longer than [`breaker::Patience`] allows. What comes from there is data
+//! from a stranger: nothing is established that [`check`] has not let pass, and no
+//! content that has not the digest that was asked for.
+
+pub mod backend;
+pub mod breaker;
+pub mod check;
+pub mod digest;
+pub mod directory;
+mod engine;
+pub mod form;
+pub mod grpc;
+mod lookup;
+mod resolve;
+pub mod settings;
+mod upload;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use ptrace_async::runtime::Background;
+use serde::Serialize;
+
+use self::backend::{Backend, Failure, Retries};
+use self::breaker::{Breaker, Patience};
+use self::check::Bounds;
+use self::directory::Directory;
+use self::engine::Engine;
+use self::settings::{Place, Settings};
+use self::upload::Uploads;
+use crate::fact::{Answer, Query};
+use crate::key::Keyed;
+use crate::store::{Lookup, Miss, Store};
+
+/// Somebody waits for these.
+const LOOKUPS: Retries = Retries {
+    pause: Duration::from_millis(10),
+    count: 1,
+};
+/// Nobody waits for these.
+const UPLOADS: Retries = Retries {
+    pause: Duration::from_millis(100),
+    count: 3,
+};
+
+/// A remote cache in use.
+#[derive(Debug)]
+pub struct Remote {
+    settings: Settings,
+    store: Arc<Store>,
+    bounds: Bounds,
+    place: Prepared,
+    engine: Mutex<Option<Running>>,
+    /// Where a thread of ours enters itself; none before anything is traced.
+    background: Mutex<Option<Background>>,
+    reading: Mutex<Breaker>,
+    patience: Mutex<Patience>,
+    uploads: Arc<Uploads>,
+    counts: Counts,
+    trouble: Arc<Trouble>,
+}
+
+/// A place that was looked up, if it could be.
+#[derive(Debug)]
+enum Prepared {
+    Server(Box<grpc::Prepared>),
+    Directory(Directory),
+    Nowhere,
+}
+
+/// An engine with what it serves.
+#[derive(Debug, Clone)]
+struct Running {
+    engine: Arc<Engine>,
+    /// For lookups, and for uploads.
+    backends: [Backend; 2],
+}
+
+/// What became of lookups.
+#[derive(Debug, Default)]
+struct Counts {
+    hits: AtomicU64,
+    misses: AtomicU64,
+    refused: AtomicU64,
+    bytes: AtomicU64,
+}
+
+/// What went wrong, of each kind the first.
+#[derive(Debug, Default)]
+struct Trouble {
+    said: Mutex<Vec<String>>,
+    /// It was in the way at least once.
+    any: AtomicBool,
+}
+
+impl Trouble {
+    fn note(&self, text: String) {
+        self.any.store(true, Ordering::Relaxed);
+        let mut said = lock(&self.said);
+        if said.len() < 3 && !said.contains(&text) {
+            said.push(text);
+        }
+    }
+}
+
+/// What is told of a remote cache at the end.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Summary {
+    /// Units that were skipped with a result from there.
+    pub hits: u64,
+    /// Units that had no result there.
+    pub misses: u64,
+    /// Results that were refused.
+    pub refused: u64,
+    /// Bytes of contents that came from there.
+    pub received_bytes: u64,
+    /// Results that were put there.
+    pub stored: u64,
+    /// Results that were not, because it failed or time was up.
+    pub not_stored: u64,
+    /// Bytes of contents that were sent there.
+    pub sent_bytes: u64,
+    /// What went wrong.
+    pub trouble: Vec<String>,
+}
+
+/// Looks a unit up in the store, and where it has no result, in the remote cache.
+///
+/// # Errors
+/// As [`Store::lookup`].
+pub fn lookup(
+    remote: Option<&Remote>,
+    store: &Store,
+    keyed: &Keyed,
+    ask: &mut dyn FnMut(&Query) -> Answer,
+) -> crate::store::Result<Lookup> {
+    let local = store.lookup(&keyed.key, ask)?;
+    let (Lookup::Miss(_), Some(remote)) = (&local, remote) else {
+        return Ok(local);
+    };
+    Ok(match remote.lookup(keyed, ask) {
+        Ok(Some(outcome)) => Lookup::Hit(outcome),
+        Ok(None) => local,
+        Err(refused) => Lookup::Miss(Miss::Incomplete(refused)),
+    })
+}
+
+impl Remote {
+    /// Makes ready what is needed to ask; nothing is asked yet. To be called while
+    /// the process has one thread.
+    pub fn new(settings: Settings, store: Arc<Store>) -> Self {
+        let trouble = Arc::new(Trouble::default());
+        let mut reading = Breaker::default();
+        let prepared = match &settings.place {
+            Place::Directory(path) => Ok(Prepared::Directory(Directory::new(path.clone()))),
+            Place::Server(address) => resolve::addresses(address)
+                .and_then(|found| grpc::prepare(address, found, &settings))
+                .map(|prepared| Prepared::Server(Box::new(prepared))),
+        };
+        let place = prepared.unwrap_or_else(|failure| {
+            trouble.note(failure.to_string());
+            reading.gave_up();
+            Prepared::Nowhere
+        });
+        Self {
+            bounds: Bounds::new(settings.roots.clone()),
+            uploads: Arc::new(Uploads::new(store.clone(), trouble.clone())),
+            patience: Mutex::new(Patience::new(Instant::now(), settings.patience)),
+            settings,
+            store,
+            place,
+            engine: Mutex::default(),
+            background: Mutex::default(),
+            reading: Mutex::new(reading),
+            counts: Counts::default(),
+            trouble,
+        }
+    }
+
+    /// Whether it may be asked for results at all.
+    pub fn reads(&self) -> bool {
+        self.settings.mode.reads() && lock(&self.reading).allows(Instant::now())
+    }
+
+    /// Whether results are put there.
+    pub fn writes(&self) -> bool {
+        self.settings.mode.writes() && !matches!(self.place, Prepared::Nowhere)
+    }
+
+    /// Ends all connections: the process is about to fork.
+    pub fn suspend(&self) {
+        *lock(&self.engine) = None;
+    }
+
+    /// From now on a thread of its own does the work.
+    pub fn enter(&self, background: Background) {
+        self.suspend();
+        *lock(&self.background) = Some(background);
+    }
+
+    /// Waits for what is still on its way there, and ends.
+    pub fn finish(&self) {
+        if let Some(running) = lock(&self.engine).take() {
+            let uploads = self.uploads.clone();
+            let (wait, patience) = (self.settings.wait, self.settings.patience);
+            let finish = async move { uploads.finish(wait, patience).await };
+            running.engine.block_on(finish);
+        }
+    }
+
+    /// What is to be told of it.
+    pub fn summary(&self) -> Summary {
+        let (stored, not_stored, sent_bytes) = self.uploads.counts();
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Summary {
+            hits: count(&self.counts.hits),
+            misses: count(&self.counts.misses),
+            refused: count(&self.counts.refused),
+            received_bytes: count(&self.counts.bytes),
+            stored,
+            not_stored,
+            sent_bytes,
+            trouble: lock(&self.trouble.said).clone(),
+        }
+    }
+
+    /// Lines for the end of a run: what went wrong.
+    pub fn complaints(&self) -> String {
+        let summary = self.summary();
+        let url = &self.settings.url;
+        let mut lines = String::new();
+        for text in &summary.trouble {
+            lines.push_str(&format!("pcache: remote cache {url}: {text}\n"));
+        }
+        if summary.not_stored > 0 {
+            let count = summary.not_stored;
+            lines.push_str(&format!(
+                "pcache: remote cache {url}: {count} results were not put there\n"
+            ));
+        }
+        lines
+    }
+
+    /// What serves requests, started if need be.
+    fn running(&self) -> Result<Running, Failure> {
+        let mut engine = lock(&self.engine);
+        if let Some(running) = &*engine {
+            return Ok(running.clone());
+        }
+        let started = match &*lock(&self.background) {
+            Some(background) => Engine::on_thread(background.clone()),
+            None => Engine::here(),
+        };
+        let started = Arc::new(started.map_err(|error| Failure::Local(error.to_string()))?);
+        let connect = |retries| async move {
+            match &self.place {
+                Prepared::Server(prepared) => {
+                    Some(Backend::Grpc(Box::new(grpc::connect(prepared, retries))))
+                }
+                Prepared::Directory(directory) => Some(Backend::Directory(directory.clone())),
+                Prepared::Nowhere => None,
+            }
+        };
+        let gone = || Failure::Unreachable("it has no address".to_owned());
+        let make = |retries| {
+            started
+                .block_on(connect(retries))
+                .flatten()
+                .ok_or_else(gone)
+        };
+        let running = Running {
+            backends: [make(LOOKUPS)?, make(UPLOADS)?],
+            engine: started,
+        };
+        *engine = Some(running.clone());
+        Ok(running)
+    }
+
+    /// A lookup failed.
+    fn failed(&self, failure: &Failure) {
+        let mut reading = lock(&self.reading);
+        match failure {
+            Failure::Forbidden(_) => reading.gave_up(),
+            Failure::Missing | Failure::Wrong(_) | Failure::Local(_) => {}
+            _ => reading.failed(Instant::now()),
+        }
+        drop(reading);
+        // That a content got lost there is its own affair.
+        if *failure != Failure::Missing {
+            self.trouble.note(failure.to_string());
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,173 @@
+//! Connecting: addresses, TLS, headers.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bazel_remote_apis::build::bazel::remote::execution::v2 as re;
+use hyper_util::rt::TokioIo;
+use prost::Message as _;
+use tokio::net::TcpStream;
+use tokio::sync::OnceCell;
+use tonic::metadata::{AsciiMetadataKey, AsciiMetadataValue, BinaryMetadataValue, MetadataMap};
+use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
+
+use super::{Client, Server};
+use crate::remote::backend::{Failure, Result, Retries};
+use crate::remote::settings::{Address, Settings};
+
+/// How long connecting may take, unless the user is more patient.
+const CONNECT: Duration = Duration::from_millis(1500);
+/// How much may be on its way to us: what a fast and far server sends in a moment.
+const STREAM_WINDOW: u32 = 4 << 20;
+const CONNECTION_WINDOW: u32 = 16 << 20;
+
+/// All that connecting needs, read and looked up.
+#[derive(Debug, Clone)]
+pub struct Prepared {
+    endpoint: Endpoint,
+    addresses: Arc<[SocketAddr]>,
+    headers: MetadataMap,
+    instance: Arc<str>,
+    /// How long connecting may take.
+    limit: Duration,
+    timeout: Duration,
+    compress: bool,
+    server: Arc<OnceCell<Server>>,
+}
+
+/// Reads the files that the settings name. `addresses` are those of the server.
+///
+/// # Errors
+/// [`Failure::Forbidden`]: what is wrong with the settings or the files.
+pub fn prepare(
+    address: &Address,
+    addresses: Vec<SocketAddr>,
+    settings: &Settings,
+) -> Result<Prepared> {
+    let limit = CONNECT.max(settings.patience).min(settings.timeout);
+    let scheme = if address.tls { "https" } else { "http" };
+    let uri = format!("{scheme}://{}:{}", address.host, address.port);
+    let bad = |error: tonic::transport::Error| Failure::Forbidden(format!("{uri}: {error}"));
+    let mut endpoint = Endpoint::from_shared(uri.clone())
+        .map_err(bad)?
+        .user_agent(concat!("pcache/", env!("CARGO_PKG_VERSION")))
+        .map_err(bad)?
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .connect_timeout(limit);
+    if address.tls {
+        endpoint = endpoint.tls_config(tls(settings)?).map_err(bad)?;
+    }
+    Ok(Prepared {
+        endpoint,
+        addresses: addresses.into(),
+        headers: headers(settings)?,
+        instance: address.instance.as_str().into(),
+        limit,
+        timeout: settings.timeout,
+        compress: settings.compress,
+        server: Arc::default(),
+    })
+}
+
+/// A client whose connection is made with its first request. To be called inside of
+/// the runtime that is going to serve it.
+pub(in crate::remote) fn connect(prepared: &Prepared, retries: Retries) -> Client {
+    let (addresses, limit) = (prepared.addresses.clone(), prepared.limit);
+    let connector = tower::service_fn(move |_| {
+        let addresses = addresses.clone();
+        async move { dial(&addresses, limit).await.map(TokioIo::new) }
+    });
+    Client {
+        channel: prepared.endpoint.connect_with_connector_lazy(connector),
+        headers: prepared.headers.clone(),
+        instance: prepared.instance.clone(),
+        timeout: prepared.timeout,
+        retries,
+        compress: prepared.compress,
+        server: prepared.server.clone(),
+    }
+}
+
+/// The first address that answers.
+async fn dial(addresses: &[SocketAddr], limit: Duration) -> io::Result<TcpStream> {
+    let mut result = Err(io::Error::other("the server has no address"));
+    for address in addresses {
+        result = match tokio::time::timeout(limit, TcpStream::connect(address)).await {
+            Ok(connected) => connected,
+            Err(_) => Err(io::ErrorKind::TimedOut.into()),
+        };
+        if let Ok(stream) = &result {
+            stream.set_nodelay(true)?;
+            break;
+        }
+    }
+    result
+}
+
+fn tls(settings: &Settings) -> Result<ClientTlsConfig> {
+    let mut tls = match &settings.ca {
+        Some(path) => ClientTlsConfig::new().ca_certificate(Certificate::from_pem(contents(path)?)),
+        None => ClientTlsConfig::new().with_native_roots(),
+    };
+    if let (Some(certificate), Some(key)) = (&settings.certificate, &settings.key) {
+        let identity = Identity::from_pem(contents(certificate)?, contents(key)?);
+        tls = tls.identity(identity);
+    }
+    Ok(tls)
+}
+
+/// What goes along with each request: headers and a token from files, and who we are.
+fn headers(settings: &Settings) -> Result<MetadataMap> {
+    let mut map = MetadataMap::new();
+    let details = re::RequestMetadata {
+        tool_details: Some(re::ToolDetails {
+            tool_name: "pcache".to_owned(),
+            tool_version: env!("CARGO_PKG_VERSION").to_owned(),
+        }),
+        ..Default::default()
+    };
+    map.insert_bin(
+        "build.bazel.remote.execution.v2.requestmetadata-bin",
+        BinaryMetadataValue::from_bytes(&details.encode_to_vec()),
+    );
+    if let Some(path) = &settings.headers {
+        let text = text(path)?;
+        for line in text.lines().filter(|line| !line.trim().is_empty()) {
+            // The line itself may be a secret.
+            let wrong = || {
+                let path = path.display();
+                Failure::Forbidden(format!("{path} has a line that is not `name: value`"))
+            };
+            let (name, value) = line.split_once(':').ok_or_else(wrong)?;
+            let name: AsciiMetadataKey = name.trim().parse().map_err(|_| wrong())?;
+            map.append(name, secret(value.trim()).ok_or_else(wrong)?);
+        }
+    }
+    if let Some(path) = &settings.token {
+        let text = text(path)?;
+        let value = secret(&format!("Bearer {}", text.trim()))
+            .ok_or_else(|| Failure::Forbidden(format!("{} holds no token", path.display())))?;
+        map.insert("authorization", value);
+    }
+    Ok(map)
+}
+
+fn secret(value: &str) -> Option<AsciiMetadataValue> {
+    let mut value: AsciiMetadataValue = value.parse().ok()?;
+    value.set_sensitive(true);
+    Some(value)
+}
+
+fn contents(path: &Path) -> Result<Vec<u8>> {
+    std::fs::read(path)
+        .map_err(|error| Failure::Forbidden(format!("cannot read {}: {error}", path.display())))
+}
+
+fn text(path: &Path) -> Result<String> {
+    String::from_utf8(contents(path)?)
+        .map_err(|_| Failure::Forbidden(format!("{} is no text", path.display())))
+}

@@ -1,0 +1,66 @@
+//! From a name to addresses, within bounded time.
+//!
+//! The C library's resolver waits as long as it likes, and a thread that waits in it
+//! cannot be ended; a process can.
+
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::time::Duration;
+
+use super::backend::{Failure, Result};
+use super::settings::Address;
+use crate::os;
+
+/// How long looking a name up may take.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The addresses of a server. To be called while the process has one thread.
+///
+/// # Errors
+/// [`Failure::Unreachable`].
+pub(super) fn addresses(address: &Address) -> Result<Vec<SocketAddr>> {
+    let host = address.host.trim_matches(['[', ']']);
+    if let Ok(ip) = host.parse::<IpAddr>() {
+        return Ok(vec![SocketAddr::new(ip, address.port)]);
+    }
+    let unknown = || Failure::Unreachable(format!("{host} has no address"));
+    let work = || {
+        let found = (host, address.port).to_socket_addrs();
+        let lines = found
+            .into_iter()
+            .flatten()
+            .map(|found| format!("{found}\n"));
+        lines.collect::<String>().into_bytes()
+    };
+    let told = os::in_child(work, PATIENCE).map_err(|error| match error.kind() {
+        std::io::ErrorKind::TimedOut => {
+            Failure::Unreachable(format!("no answer to where {host} is"))
+        }
+        _ => unknown(),
+    })?;
+    let found: Vec<SocketAddr> = String::from_utf8_lossy(&told)
+        .lines()
+        .filter_map(|line| line.parse().ok())
+        .collect();
+    if found.is_empty() {
+        return Err(unknown());
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_needs_no_looking_up() {
+        for (host, expected) in [("127.0.0.1", "127.0.0.1:7"), ("[::1]", "[::1]:7")] {
+            let address = Address {
+                tls: false,
+                host: host.to_owned(),
+                port: 7,
+                instance: String::new(),
+            };
+            assert_eq!(addresses(&address).unwrap(), [expected.parse().unwrap()]);
+        }
+    }
+}

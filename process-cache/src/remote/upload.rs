@@ -1,0 +1,332 @@
+//! Putting results into a remote cache, while nobody waits for that.
+//!
+//! Contents come first, then the result, then the path set that leads to it: whoever
+//! finds the one finds the other. An entry under a weak key is read, extended and put
+//! back; what somebody else adds meanwhile can get lost, and comes back with their
+//! next result.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use tokio::sync::{Mutex as Turn, Notify, Semaphore};
+
+use super::backend::{Backend, Entry, Failure, Offer, Result, Source};
+use super::breaker::Breaker;
+use super::check::{contents, is_shareable};
+use super::digest::{Function, Wire};
+use super::form::{self, Content, Key, MAX_SETS, PathSet, Stored};
+use super::{Remote, Trouble, lock};
+use crate::fact::{Answer, Digest, Fact};
+use crate::outcome::Outcome;
+use crate::store::{Store, WeakKey, hash_file};
+
+/// How many results are on their way at once.
+const AT_ONCE: usize = 4;
+/// How many wait at most: a slow server must not fill our memory.
+const QUEUE: u64 = 4096;
+/// A server that does not answer for so long (and for as long as it takes to send a
+/// content at a megabyte a second) is not waited for at the end, unless the user is
+/// more patient.
+const STALL: Duration = Duration::from_secs(3);
+/// Results with the same key take turns.
+const TURNS: usize = 16;
+
+/// Results on their way.
+#[derive(Debug)]
+pub(super) struct Uploads {
+    store: Arc<Store>,
+    trouble: Arc<Trouble>,
+    breaker: Mutex<Breaker>,
+    slots: Semaphore,
+    turns: [Turn<()>; TURNS],
+    /// Contents that are known to be there.
+    present: Mutex<FxHashSet<Wire>>,
+    /// What contents are called there, where that takes reading them.
+    names: Mutex<FxHashMap<Digest, Wire>>,
+    open: AtomicU64,
+    /// Something got done: a request was answered, or a result has come to its end.
+    done: Notify,
+    /// The length of the longest content that was sent, in bytes.
+    longest: AtomicU64,
+    stored: AtomicU64,
+    not_stored: AtomicU64,
+    sent: AtomicU64,
+}
+
+/// A result that is to be put there.
+struct Upload {
+    key: WeakKey,
+    set: PathSet,
+    answers: Vec<Answer>,
+    outcome: Outcome,
+}
+
+impl Remote {
+    /// Puts a result there, later. Its contents are in the store.
+    pub fn publish(&self, key: &WeakKey, batches: &[Vec<Fact>], outcome: &Outcome) {
+        if !self.writes() || !is_shareable(outcome) {
+            return;
+        }
+        let uploads = &self.uploads;
+        let is_full = uploads.open.load(Ordering::Relaxed) >= QUEUE;
+        if is_full || !lock(&uploads.breaker).allows(Instant::now()) {
+            uploads.not_stored.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        let running = match self.running() {
+            Ok(running) => running,
+            Err(failure) => {
+                uploads.failed(&failure);
+                return;
+            }
+        };
+        // As a path set is sorted, without doubles.
+        let mut facts: Vec<&Fact> = batches.iter().flatten().collect();
+        facts.sort_by(|a, b| a.query.cmp(&b.query));
+        facts.dedup_by(|a, b| a.query == b.query);
+        let upload = Upload {
+            key: *key,
+            set: PathSet::new(facts.iter().map(|fact| fact.query.clone()).collect()),
+            answers: facts.iter().map(|fact| fact.answer.clone()).collect(),
+            outcome: outcome.clone(),
+        };
+        uploads.open.fetch_add(1, Ordering::Relaxed);
+        let uploads = uploads.clone();
+        let [_, backend] = running.backends;
+        running.engine.spawn(async move {
+            match uploads.put(&backend, upload).await {
+                Ok(()) => {
+                    uploads.stored.fetch_add(1, Ordering::Relaxed);
+                    lock(&uploads.breaker).succeeded();
+                }
+                Err(failure) => uploads.failed(&failure),
+            }
+            uploads.open.fetch_sub(1, Ordering::Relaxed);
+            uploads.done.notify_waiters();
+        });
+    }
+}
+
+impl Uploads {
+    pub(super) fn new(store: Arc<Store>, trouble: Arc<Trouble>) -> Self {
+        Self {
+            store,
+            trouble,
+            breaker: Mutex::default(),
+            slots: Semaphore::new(AT_ONCE),
+            turns: std::array::from_fn(|_| Turn::new(())),
+            present: Mutex::default(),
+            names: Mutex::default(),
+            open: AtomicU64::new(0),
+            done: Notify::new(),
+            longest: AtomicU64::new(0),
+            stored: AtomicU64::new(0),
+            not_stored: AtomicU64::new(0),
+            sent: AtomicU64::new(0),
+        }
+    }
+
+    /// Results that were stored and that were not, and bytes that were sent.
+    pub(super) fn counts(&self) -> (u64, u64, u64) {
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        (
+            count(&self.stored),
+            count(&self.not_stored),
+            count(&self.sent),
+        )
+    }
+
+    /// Waits until nothing is on its way, but no longer than so long, and not for a
+    /// server that has stopped answering; what is left then is lost.
+    pub(super) async fn finish(&self, wait: Duration, patience: Duration) {
+        let all = async {
+            loop {
+                let done = self.done.notified();
+                if self.open.load(Ordering::Relaxed) == 0 {
+                    return;
+                }
+                let moving = Duration::from_micros(self.longest.load(Ordering::Relaxed));
+                if tokio::time::timeout(patience.max(STALL) + moving, done)
+                    .await
+                    .is_err()
+                {
+                    return;
+                }
+            }
+        };
+        // What is not done by then is counted below.
+        let _ = tokio::time::timeout(wait, all).await;
+        let left = self.open.load(Ordering::Relaxed);
+        self.not_stored.fetch_add(left, Ordering::Relaxed);
+    }
+
+    fn failed(&self, failure: &Failure) {
+        self.not_stored.fetch_add(1, Ordering::Relaxed);
+        let mut breaker = lock(&self.breaker);
+        match failure {
+            Failure::Forbidden(_) => breaker.gave_up(),
+            Failure::Local(_) => {}
+            _ => breaker.failed(Instant::now()),
+        }
+        drop(breaker);
+        self.trouble.note(failure.to_string());
+    }
+
+    async fn put(self: &Arc<Self>, backend: &Backend, upload: Upload) -> Result<()> {
+        let closed = |_| Failure::Local("it has ended".to_owned());
+        let _slot = self.slots.acquire().await.map_err(closed)?;
+        if !lock(&self.breaker).allows(Instant::now()) {
+            return Err(Failure::Unreachable("it did not answer before".to_owned()));
+        }
+        if !backend.is_writable().await? {
+            return Err(Failure::Forbidden("it takes no results".to_owned()));
+        }
+        let Some(key) = Key::of_result(&upload.key, &upload.set, &upload.answers) else {
+            return Err(Failure::Local("an answer is not known".to_owned()));
+        };
+        let function = backend.function().await?;
+        let (uploads, outcome) = (self.clone(), upload.outcome);
+        let named = tokio::task::spawn_blocking(move || uploads.name(outcome, function));
+        let stored = named
+            .await
+            .map_err(|error| Failure::Local(error.to_string()))??;
+        let blob = form::encode_result(&stored).map_err(too_large)?;
+        let entry = Entry {
+            blob: function.of(&blob),
+            inlined: None,
+            contents: stored.contents.iter().map(Content::wire).collect(),
+        };
+        let mut offers: Vec<Offer> = stored
+            .contents
+            .iter()
+            .map(|content| Offer {
+                wire: content.wire(),
+                source: Source::Stored(self.store.clone(), content.digest),
+            })
+            .collect();
+        offers.push(Offer {
+            wire: entry.blob,
+            source: Source::Bytes(blob),
+        });
+        self.send(backend, offers).await?;
+        backend.set_entry(key, entry).await?;
+        self.add_set(backend, function, upload.key, upload.set)
+            .await
+    }
+
+    /// What all contents of an outcome are called there.
+    fn name(&self, outcome: Outcome, function: Function) -> Result<Stored> {
+        let mut listed = FxHashSet::default();
+        let mut named = Vec::new();
+        for (digest, length) in contents(&outcome) {
+            if !listed.insert(digest) {
+                continue;
+            }
+            let known = lock(&self.names).get(&digest).copied();
+            let wire = match (function, known) {
+                (Function::Blake3, _) => Wire {
+                    hash: digest.0,
+                    size: length,
+                },
+                (_, Some(wire)) => wire,
+                (function, None) => {
+                    let file = self.store.open_blob(&digest, length)?;
+                    let mut hasher = function.hasher();
+                    let found = hash_file(&file, length, |piece| hasher.update(piece));
+                    if !matches!(found, Ok(Some(found)) if found == digest) {
+                        return Err(Failure::Local(self.store.discard(&digest).to_string()));
+                    }
+                    let wire = hasher.finish();
+                    lock(&self.names).insert(digest, wire);
+                    wire
+                }
+            };
+            named.push(Content {
+                digest,
+                hash: wire.hash,
+                length,
+            });
+        }
+        Ok(Stored {
+            outcome,
+            contents: named,
+        })
+    }
+
+    /// Sends what is not there yet.
+    async fn send(&self, backend: &Backend, mut offers: Vec<Offer>) -> Result<()> {
+        {
+            let present = lock(&self.present);
+            offers.retain(|offer| !present.contains(&offer.wire));
+        }
+        let wires: Vec<Wire> = offers.iter().map(|offer| offer.wire).collect();
+        if wires.is_empty() {
+            return Ok(());
+        }
+        let missing = backend.missing(wires.clone()).await?;
+        self.done.notify_waiters();
+        let missing: FxHashSet<Wire> = missing.into_iter().collect();
+        offers.retain(|offer| missing.contains(&offer.wire));
+        let sizes = offers.iter().map(|offer| offer.wire.size);
+        let longest = sizes.clone().max().unwrap_or(0);
+        let bytes = sizes.sum();
+        self.longest.fetch_max(longest, Ordering::Relaxed);
+        backend.store(offers).await?;
+        self.done.notify_waiters();
+        self.sent.fetch_add(bytes, Ordering::Relaxed);
+        lock(&self.present).extend(wires);
+        Ok(())
+    }
+
+    /// Puts a path set in front of those that are there.
+    async fn add_set(
+        &self,
+        backend: &Backend,
+        function: Function,
+        key: WeakKey,
+        set: PathSet,
+    ) -> Result<()> {
+        let turn = usize::from(key.0.0[0]) % TURNS;
+        let _turn = self.turns[turn].lock().await;
+        let place = Key::of_sets(&key);
+        // What cannot be read is replaced.
+        let mut sets = match backend.entry(place).await {
+            Ok(Some(Entry {
+                inlined: Some(bytes),
+                ..
+            })) => form::decode_sets(&bytes).unwrap_or_default(),
+            Ok(Some(entry)) => match backend.bytes(entry.blob).await {
+                Ok(bytes) => form::decode_sets(&bytes).unwrap_or_default(),
+                Err(Failure::Missing | Failure::Wrong(_)) => Vec::new(),
+                Err(failure) => return Err(failure),
+            },
+            Ok(None) | Err(Failure::Wrong(_)) => Vec::new(),
+            Err(failure) => return Err(failure),
+        };
+        sets.retain(|set| set.odd().is_none());
+        if sets.contains(&set) {
+            return Ok(());
+        }
+        sets.insert(0, set);
+        sets.truncate(MAX_SETS);
+        let blob = form::encode_sets(&sets).map_err(too_large)?;
+        let entry = Entry {
+            blob: function.of(&blob),
+            inlined: None,
+            contents: Vec::new(),
+        };
+        let offer = Offer {
+            wire: entry.blob,
+            source: Source::Bytes(blob),
+        };
+        self.send(backend, vec![offer]).await?;
+        backend.set_entry(place, entry).await
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it is given to map_err")]
+fn too_large(error: form::FormError) -> Failure {
+    Failure::Local(format!("a result cannot be packed: {error}"))
+}

@@ -1,0 +1,136 @@
+//! A content that arrives piece by piece, from somebody who may be wrong about it.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use super::{Result, Store, StoreError};
+use crate::fact::Digest;
+
+/// Contents up to this length arrive in memory.
+const WHOLE: u64 = 1 << 20;
+
+/// A content on its way into the store. It is kept only if its length and digest are
+/// those that were said before.
+#[derive(Debug)]
+pub struct Incoming {
+    store: Arc<Store>,
+    digest: Digest,
+    length: u64,
+    hasher: Box<blake3::Hasher>,
+    place: Place,
+}
+
+#[derive(Debug)]
+enum Place {
+    Memory(Vec<u8>),
+    File(Box<tempfile::NamedTempFile>),
+}
+
+impl Incoming {
+    /// For a content of this digest and length (in bytes).
+    ///
+    /// # Errors
+    /// [`StoreError::ReadOnly`] and [`StoreError::Io`].
+    pub fn new(store: &Arc<Store>, digest: Digest, length: u64) -> Result<Self> {
+        let place = if store.is_read_only() {
+            return Err(StoreError::ReadOnly);
+        } else if length <= WHOLE {
+            Place::Memory(Vec::new())
+        } else {
+            Place::File(Box::new(store.temporary()?))
+        };
+        Ok(Self {
+            store: store.clone(),
+            digest,
+            length,
+            hasher: Box::default(),
+            place,
+        })
+    }
+
+    /// How long it is going to be, in bytes.
+    pub fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// Keeps it.
+    ///
+    /// # Errors
+    /// [`StoreError::Mismatch`] if it is not what was announced, and
+    /// [`StoreError::Io`].
+    pub fn finish(self) -> Result<()> {
+        let found = Digest(*self.hasher.finalize().as_bytes());
+        if self.hasher.count() != self.length || found != self.digest {
+            return Err(StoreError::Mismatch(self.digest));
+        }
+        match self.place {
+            Place::Memory(bytes) => self.store.write_blob(&self.digest, &bytes),
+            Place::File(file) => self.store.publish_blob(*file, &self.digest, self.length),
+        }
+    }
+}
+
+impl Write for Incoming {
+    fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
+        let after = self.hasher.count() + piece.len() as u64;
+        if after > self.length {
+            return Err(io::Error::other(StoreError::Mismatch(self.digest)));
+        }
+        match &mut self.place {
+            Place::Memory(bytes) => bytes.extend_from_slice(piece),
+            Place::File(file) => file.write_all(piece)?,
+        }
+        self.hasher.update(piece);
+        Ok(piece.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::copy;
+
+    /// What becomes of `bytes` that were announced as `announced`.
+    fn arrive(announced: &[u8], bytes: &[u8]) -> Result<(), String> {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Arc::new(Store::open(dir.path().join("store")).unwrap());
+        let digest = copy::digest(announced);
+        let mut incoming = Incoming::new(&store, digest, announced.len() as u64).unwrap();
+        let result = bytes
+            .chunks(70_000)
+            .try_for_each(|piece| incoming.write_all(piece))
+            .map_err(|error| error.to_string())
+            .and_then(|()| incoming.finish().map_err(|error| error.to_string()));
+        match &result {
+            Ok(()) => assert_eq!(store.get_bytes(&digest).unwrap(), announced),
+            Err(_) => assert!(!store.contains(&digest)),
+        }
+        let left = std::fs::read_dir(store.dir().join("tmp")).unwrap().count();
+        assert_eq!(left, 0, "nothing is left over");
+        result
+    }
+
+    #[test]
+    fn what_was_announced_is_kept_and_nothing_else() {
+        for length in [0, 1, 1 << 20, (1 << 20) + 1, 3 << 20] {
+            let bytes: Vec<u8> = (0..length).map(|n: u32| (n % 253) as u8).collect();
+            arrive(&bytes, &bytes).unwrap();
+            let mut wrong = bytes.clone();
+            wrong.push(7);
+            assert!(arrive(&bytes, &wrong).is_err(), "longer than {length}");
+            if length > 0 {
+                assert!(
+                    arrive(&bytes, &bytes[1..]).is_err(),
+                    "shorter than {length}"
+                );
+                wrong.truncate(length as usize);
+                wrong[length as usize / 2] ^= 1;
+                assert!(arrive(&bytes, &wrong).is_err(), "other than {length}");
+            }
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! Results that travel: what one machine has run, another one skips.
+//!
+//! Two machines are one sandbox with a store that is removed in between. The server
+//! is one of our own ([`server`]), so that the protocol is tested everywhere, and a
+//! stock one where there is one ([`stock`]).
+
+mod faults;
+mod hostile;
+mod server;
+mod stock;
+
+use std::fs;
+
+use process_cache::remote::digest::Function;
+use serde_json::Value;
+
+use self::server::{FakeServer, Kind, PLAIN};
+use crate::support::{Run, Sandbox};
+
+/// A sandbox whose runs use this remote cache, and wait for it on a busy machine too.
+fn sandbox(setup: &str, url: &str) -> Sandbox {
+    let mut sandbox = Sandbox::new(setup);
+    let patient = ["--remote-patience", "--remote-wait", "--remote-timeout"];
+    sandbox.options = vec!["--remote".to_owned(), url.to_owned()];
+    let options = patient
+        .iter()
+        .flat_map(|option| [(*option).to_owned(), "300".to_owned()]);
+    sandbox.options.extend(options);
+    sandbox
+}
+
+impl Sandbox {
+    /// Another machine: the tree as it was, and an empty store.
+    fn elsewhere(&self) {
+        self.reset();
+        fs::remove_dir_all(self.store()).expect("a store");
+    }
+
+    /// What the last run told of its remote cache.
+    fn told(&self) -> Value {
+        let text = fs::read(self.report()).expect("a report");
+        let report: Value = serde_json::from_slice(&text).expect("JSON");
+        report["remote"].clone()
+    }
+}
+
+/// Here and elsewhere the command does what it does plainly, and elsewhere it is
+/// skipped.
+#[track_caller]
+fn check_shared(sandbox: &Sandbox, command: &str) -> Run {
+    let plain = sandbox.plain(command);
+    sandbox.reset();
+    sandbox.cached(command).assert_like(&plain, "here");
+    let told = sandbox.told();
+    assert_eq!(told["not_stored"], 0, "{told}");
+    assert_ne!(told["stored"], 0, "{told}");
+    sandbox.elsewhere();
+    let there = sandbox.cached(command);
+    there.assert_like(&plain, "elsewhere");
+    let told = sandbox.told();
+    assert!(there.is_hit(), "{told}, {:#?}", there.units);
+    assert_eq!(told["hits"], 1);
+    // And then it is known here too.
+    sandbox.reset();
+    let again = sandbox.cached(command);
+    again.assert_like(&plain, "again");
+    again.assert_hit();
+    assert_eq!(sandbox.told()["hits"], 0);
+    there
+}
+
+#[test]
+fn what_one_machine_ran_another_skips() {
+    for function in [Function::Sha256, Function::Blake3] {
+        for zstd in [false, true] {
+            for inlines in [false, true] {
+                let server = FakeServer::start(Kind {
+                    function,
+                    zstd,
+                    inlines,
+                });
+                let sandbox = sandbox("seq 3000 > f", &server.url());
+                check_shared(&sandbox, "sort -r f > g; echo out; echo err >&2; exit 3");
+            }
+        }
+    }
+}
+
+#[test]
+fn all_that_a_program_does_to_files_travels() {
+    let server = FakeServer::start(PLAIN);
+    let sandbox = sandbox(
+        "echo a > a; echo b > b; mkdir d; echo c > d/c; echo old > log; ln -s a l",
+        &server.url(),
+    );
+    let command = "rm a; mv b e; rm -r d; mkdir -p n/m; echo x > n/m/x; ln -s x n/m/y
+        ln n/m/x n/z; echo new >> log; chmod 700 n; touch -d @1000000000 e; : > empty; rm l";
+    check_shared(&sandbox, command);
+}
+
+#[test]
+fn large_contents_travel_as_streams() {
+    for zstd in [false, true] {
+        let server = FakeServer::start(Kind { zstd, ..PLAIN });
+        // Nothing that could be compressed much.
+        let setup = "head -c 3000000 /dev/urandom > f; head -c 6000000 /dev/zero > z";
+        let sandbox = sandbox(setup, &server.url());
+        sandbox.edit("cp f z /tmp/ 2>/dev/null; :");
+        let command = "cat f f f > g; cat z g > h; cat z z | tail -c 5000000";
+        sandbox.cached(command);
+        let sums = |sandbox: &Sandbox| sandbox.plain("cksum g h").out;
+        let here = sums(&sandbox);
+        assert!(server.asked("write") > 0, "as a stream");
+        sandbox.edit("rm g h");
+        fs::remove_dir_all(sandbox.store()).expect("a store");
+        let there = sandbox.cached(command);
+        there.assert_hit();
+        assert!(server.asked("read") > 0, "as a stream");
+        assert_eq!(sums(&sandbox), here);
+        assert_eq!(there.out.len(), 5_000_000);
+    }
+}
+
+#[test]
+fn a_leaf_is_skipped_inside_of_a_tree_that_runs() {
+    let server = FakeServer::start(PLAIN);
+    let sandbox = sandbox("seq 300 > a; seq 500 > b", &server.url());
+    sandbox.cached("sort a > x; sort b > y");
+    sandbox.elsewhere();
+    sandbox.edit("echo 7 > b");
+    let run = sandbox.cached("sort a > x; sort b > y");
+    assert_eq!(run.whole().result, "stored");
+    assert_eq!(run.unit("sort a").result, "hit");
+    assert_eq!(run.unit("sort b").result, "stored");
+    assert_eq!(sandbox.text("y"), "7\n");
+}
+
+#[test]
+fn results_that_looked_at_different_things_are_found_side_by_side() {
+    let server = FakeServer::start(PLAIN);
+    let command = "if [ -e flag ]; then cat a; else cat b; fi";
+    let sandbox = sandbox("echo a > a; echo b > b", &server.url());
+    assert_eq!(sandbox.cached(command).out, "b\n");
+    sandbox.elsewhere();
+    sandbox.edit_then("echo 1 > flag");
+    assert_eq!(sandbox.cached(command).out, "a\n");
+    sandbox.elsewhere();
+    let run = sandbox.cached(command);
+    assert_eq!(run.out, "b\n");
+    run.assert_hit();
+}
+
+#[test]
+fn a_changed_input_is_a_miss() {
+    let server = FakeServer::start(PLAIN);
+    let sandbox = sandbox("echo 1 > a", &server.url());
+    sandbox.cached("cat a");
+    sandbox.elsewhere();
+    sandbox.edit("echo 2 > a");
+    let run = sandbox.cached("cat a");
+    assert_eq!(run.out, "2\n");
+    assert!(!run.is_hit());
+}
+
+#[test]
+fn who_only_reads_puts_nothing_there_and_who_only_writes_takes_nothing() {
+    let server = FakeServer::start(PLAIN);
+    let mut sandbox = sandbox("seq 300 > a", &server.url());
+    let usual = sandbox.options.clone();
+    let with = |mode: &str| {
+        let mut options = usual.clone();
+        options.extend(["--remote-mode".to_owned(), mode.to_owned()]);
+        options
+    };
+    sandbox.options = with("read");
+    sandbox.cached("sort a");
+    assert_eq!((server.entries(), server.asked("update")), (0, 0));
+    sandbox.elsewhere();
+    sandbox.options = with("write");
+    sandbox.cached("sort a");
+    let asked = server.asked("get");
+    assert!(server.entries() > 0);
+    sandbox.elsewhere();
+    assert!(!sandbox.cached("sort a").is_hit());
+    let told = sandbox.told();
+    assert_eq!((&told["hits"], &told["misses"]), (&0.into(), &0.into()));
+    assert!(
+        server.asked("get") > asked,
+        "path sets are read to be extended"
+    );
+    sandbox.elsewhere();
+    sandbox.options = with("read");
+    sandbox.cached("sort a").assert_hit();
+}
+
+#[test]
+fn without_the_option_nobody_is_asked() {
+    let server = FakeServer::start(PLAIN);
+    let sandbox = Sandbox::new("seq 300 > a");
+    sandbox.cached("sort a");
+    assert!(sandbox.told().is_null());
+    assert_eq!(server.asked("capabilities"), 0);
+}
+
+#[test]
+fn the_instance_and_secrets_from_files_go_along_with_everything() {
+    let server = FakeServer::start(PLAIN);
+    let url = format!("grpc://localhost:{}/team/main", server.port());
+    let mut sandbox = sandbox("head -c 5000000 /dev/urandom > f; seq 20 > s", &url);
+    let secrets = tempfile::tempdir().expect("a directory");
+    let (token, headers) = (secrets.path().join("token"), secrets.path().join("headers"));
+    fs::write(&token, "s3cret\n").expect("a file");
+    fs::write(&headers, "x-team: a\n\nx-other: b: c\n").expect("a file");
+    for (option, file) in [("--remote-token", &token), ("--remote-headers", &headers)] {
+        sandbox.options.push(option.to_owned());
+        sandbox.options.push(file.display().to_string());
+    }
+    sandbox.cached("cp f g; cp s t; sort s");
+    fs::remove_dir_all(sandbox.store()).expect("a store");
+    sandbox.edit("rm g t");
+    sandbox.cached("cp f g; cp s t; sort s").assert_hit();
+    let instances = server.instances();
+    assert!(
+        instances.iter().all(|name| name == "team/main"),
+        "{instances:?}"
+    );
+    for what in [
+        "get",
+        "update",
+        "missing",
+        "batch write",
+        "batch read",
+        "write",
+        "read",
+    ] {
+        assert!(server.asked(what) > 0, "{what}");
+    }
+    let tokens = server.tokens();
+    assert!(tokens.iter().all(|token| token == "Bearer s3cret"));
+    assert!(tokens.len() >= instances.len(), "each request shows it");
+}
+
+#[test]
+fn a_server_can_be_known_by_its_certificate() {
+    let certificate = include_bytes!("remote/localhost.pem");
+    let key = include_bytes!("remote/localhost.key");
+    let identity = tonic::transport::Identity::from_pem(certificate, key);
+    let server = FakeServer::start_with(PLAIN, Some(identity));
+    let url = format!("grpcs://localhost:{}", server.port());
+    let mut sandbox = sandbox("seq 300 > a", &url);
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("ca.pem");
+    fs::write(&file, certificate).expect("a file");
+    // Nobody whom the system trusts has signed it.
+    sandbox.cached("sort a");
+    let trouble = sandbox.told()["trouble"].to_string();
+    assert!(trouble.contains("certificate"), "{trouble}");
+    sandbox.elsewhere();
+    sandbox
+        .options
+        .extend(["--remote-ca".to_owned(), file.display().to_string()]);
+    check_shared(&sandbox, "sort -r a > b");
+}
+
+#[test]
+fn a_directory_serves_as_well() {
+    let shared = tempfile::tempdir().expect("a directory");
+    let url = format!("dir:{}", shared.path().display());
+    let sandbox = sandbox("seq 2000 > s", &url);
+    check_shared(&sandbox, "sort -r s > t; cp s u; cat s s; rm s");
+}
+
+#[test]
+fn a_url_that_is_none_is_told() {
+    let sandbox = sandbox("", "http://localhost");
+    let run = sandbox.cached("echo never");
+    assert_eq!(run.status.code(), Some(125));
+    assert!(run.err.contains("is no remote cache"), "{}", run.err);
+    assert_eq!(run.out, "");
+}

@@ -1,0 +1,128 @@
+//! A remote cache that fails: the command does what it does plainly, always.
+
+use super::server::{FakeServer, Fault, PLAIN};
+use super::{check_shared, sandbox};
+
+const SETUP: &str = "seq 3000 > f; seq 900000 > large";
+const COMMAND: &str = "sort -r f > g; cp large copy; cat g; rm f";
+
+/// With this fault here and elsewhere, the tree, the output and the status are the
+/// plain command's. Returns what went wrong in the eyes of the last run.
+#[track_caller]
+fn check_fault(here: Fault, elsewhere: Fault) -> String {
+    let server = FakeServer::start(PLAIN);
+    let mut sandbox = sandbox(SETUP, &server.url());
+    let plain = sandbox.plain(COMMAND);
+    sandbox.reset();
+    server.fail(here);
+    sandbox.cached(COMMAND).assert_like(&plain, "here");
+    sandbox.elsewhere();
+    server.fail(elsewhere);
+    if elsewhere == Fault::Silent {
+        // As patient as usual.
+        sandbox.options.truncate(2);
+    }
+    let run = sandbox.cached(COMMAND);
+    run.assert_like(&plain, "elsewhere");
+    assert!(!run.is_hit(), "nothing can be had");
+    sandbox.told()["trouble"].to_string()
+}
+
+#[test]
+fn a_full_server_takes_nothing_and_nothing_is_lost() {
+    let trouble = check_fault(Fault::Full, Fault::Full);
+    assert!(trouble.contains("full"), "{trouble}");
+}
+
+#[test]
+fn wrong_bytes_are_refused() {
+    let trouble = check_fault(Fault::None, Fault::WrongBytes);
+    assert!(trouble.contains("refused"), "{trouble}");
+}
+
+#[test]
+fn contents_that_got_lost_behind_a_result_make_a_miss() {
+    check_fault(Fault::None, Fault::Lost);
+}
+
+#[test]
+fn a_server_that_says_nothing_is_given_up() {
+    let trouble = check_fault(Fault::None, Fault::Silent);
+    assert!(trouble.contains("in time"), "{trouble}");
+}
+
+#[test]
+fn a_server_may_die_at_any_moment() {
+    for requests in 0..12 {
+        let server = FakeServer::start(PLAIN);
+        let mut sandbox = sandbox(SETUP, &server.url());
+        let plain = sandbox.plain(COMMAND);
+        sandbox.reset();
+        sandbox.cached(COMMAND);
+        sandbox.elsewhere();
+        server.fail(Fault::Dies(requests));
+        sandbox.options.truncate(2);
+        // Early enough, it is skipped all the same.
+        sandbox.cached(COMMAND).assert_like(&plain, "elsewhere");
+    }
+}
+
+#[test]
+fn nobody_needs_to_be_there() {
+    let port = {
+        // One that nobody uses: it was ours until now.
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        listener.local_addr().expect("an address").port()
+    };
+    for url in [
+        format!("grpc://127.0.0.1:{port}"),
+        format!("grpcs://127.0.0.1:{port}"),
+        "grpc://nobody.invalid:1".to_owned(),
+        "dir:/there/is/no/such/directory".to_owned(),
+    ] {
+        let sandbox = sandbox(SETUP, &url);
+        let plain = sandbox.plain("sort f");
+        sandbox.reset();
+        sandbox
+            .cached("sort f")
+            .assert_like(&plain, "with nobody there");
+        let told = sandbox.told();
+        assert_ne!(told["trouble"].to_string(), "[]", "{url}");
+        assert_eq!(told["hits"], 0);
+    }
+}
+
+#[test]
+fn what_went_wrong_is_told_once_and_not_when_quiet() {
+    let mut sandbox = sandbox("seq 300 > f", "dir:/there/is/no/such/directory");
+    let run = sandbox.cached("sort f");
+    assert_eq!(run.err, "");
+    sandbox.elsewhere();
+    // Beside `--quiet`, the last one counts.
+    sandbox.options.push("--explain".to_owned());
+    let mut command = std::process::Command::new(crate::support::PCACHE);
+    command.args([
+        "--remote",
+        "dir:/there/is/no/such/directory",
+        "--",
+        "sort",
+        "f",
+    ]);
+    let run = sandbox.run(sandbox.environment(&mut command));
+    let lines = run
+        .err
+        .lines()
+        .filter(|line| line.contains("remote cache dir:"));
+    assert!((1..=2).contains(&lines.count()), "{}", run.err);
+}
+
+#[test]
+fn a_server_that_recovers_is_used_again() {
+    let server = FakeServer::start(PLAIN);
+    let sandbox = sandbox("seq 300 > f", &server.url());
+    server.fail(Fault::Full);
+    sandbox.cached("sort f > g");
+    server.fail(Fault::None);
+    sandbox.elsewhere();
+    check_shared(&sandbox, "sort f > g");
+}

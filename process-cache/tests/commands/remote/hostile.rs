@@ -1,0 +1,215 @@
+//! A remote cache that means harm: what it says is refused, with a reason, and the
+//! command runs.
+
+use std::fs;
+use std::path::PathBuf;
+
+use process_cache::outcome::{Effect, StreamChunk, StreamData, Time};
+use process_cache::path::FilePath;
+use process_cache::remote::form::{self, PathSet, Stored};
+
+use super::sandbox;
+use super::server::{FakeServer, PLAIN};
+use crate::support::{Run, Sandbox};
+
+const COMMAND: &str = "sort f > g; cat g";
+
+/// What a result says is changed by `harm`; elsewhere it is refused for a reason in
+/// which `why` is, and the command does what it does plainly.
+#[track_caller]
+fn check_refused(why: &str, harm: impl Fn(&Sandbox, &mut Stored)) {
+    let (plain, run) = elsewhere(harm);
+    run.assert_like(&plain, why);
+    assert_refused(&run, why);
+}
+
+/// The plain run, and the one elsewhere with a result that `harm` has changed.
+fn elsewhere(harm: impl Fn(&Sandbox, &mut Stored)) -> (Run, Run) {
+    let server = FakeServer::start(PLAIN);
+    let sandbox = sandbox("seq 3000 > f; mkdir sub; ln -s .. up", &server.url());
+    let plain = sandbox.plain(COMMAND);
+    sandbox.reset();
+    sandbox.cached(COMMAND);
+    server.poison(|stored| harm(&sandbox, stored));
+    sandbox.elsewhere();
+    (plain, sandbox.cached(COMMAND))
+}
+
+#[track_caller]
+fn assert_refused(run: &Run, why: &str) {
+    assert_ne!(run.whole().result, "hit");
+    let miss = &run.whole().miss;
+    assert!(miss.contains("refused") && miss.contains(why), "{miss}");
+}
+
+fn write(like: &Stored, path: PathBuf) -> Effect {
+    let content = like.contents.first().expect("a content");
+    Effect::Write {
+        path: path.into(),
+        content: content.digest,
+        length: content.length,
+        holes: false,
+        mode: None,
+        create_mode: 0o644,
+        fresh: true,
+        time: Time::Present,
+    }
+}
+
+#[test]
+fn files_elsewhere_are_not_written() {
+    let victim = tempfile::tempdir().expect("a directory");
+    let path = victim.path().join("planted");
+    check_refused("outside", |_, stored| {
+        let effect = write(stored, path.clone());
+        stored.outcome.effects.push(effect);
+    });
+    check_refused("no plain path", |sandbox, stored| {
+        let effect = write(stored, sandbox.dir().join("../../planted"));
+        stored.outcome.effects.push(effect);
+    });
+    assert!(!path.exists());
+}
+
+#[test]
+fn links_do_not_lead_out() {
+    let victim = tempfile::tempdir().expect("a directory");
+    let target: FilePath = victim.path().into();
+    check_refused("a directory elsewhere", |sandbox, stored| {
+        let link = sandbox.path("sub/link");
+        let effects = &mut stored.outcome.effects;
+        effects.push(Effect::Symlink {
+            path: link.clone().into(),
+            target: target.clone(),
+        });
+        let effect = write(stored, link.join("planted"));
+        stored.outcome.effects.push(effect);
+    });
+    check_refused("behind a symbolic link", |sandbox, stored| {
+        let effect = write(stored, sandbox.path("up/planted"));
+        stored.outcome.effects.push(effect);
+    });
+    check_refused("outside", |sandbox, stored| {
+        stored.outcome.effects.push(Effect::HardLink {
+            path: sandbox.path("mine").into(),
+            to: "/etc/passwd".into(),
+        });
+    });
+    assert_eq!(fs::read_dir(victim.path()).expect("a directory").count(), 0);
+}
+
+#[test]
+fn a_directory_is_not_exchanged_for_a_link_while_it_is_restored() {
+    // Each step is inside and harmless by itself; the way through is not.
+    let harm = |sandbox: &Sandbox, stored: &mut Stored| {
+        let sub = sandbox.path("sub");
+        stored.outcome.effects.push(Effect::RemoveDir {
+            path: sub.clone().into(),
+        });
+        stored.outcome.effects.push(Effect::Symlink {
+            path: sub.clone().into(),
+            target: "f".into(),
+        });
+        let effect = write(stored, sub.join("planted"));
+        stored.outcome.effects.push(effect);
+    };
+    let (plain, run) = elsewhere(harm);
+    run.assert_like(&plain, "a way through a link");
+    let miss = &run.whole().miss;
+    assert!(miss.contains("has no directory by then"), "{miss}");
+}
+
+#[test]
+fn nobody_gets_rights() {
+    for bits in [0o4000, 0o2000] {
+        check_refused("permissions", |sandbox, stored| {
+            stored.outcome.effects.push(Effect::Chmod {
+                path: sandbox.path("f").into(),
+                mode: 0o755 | bits,
+            });
+        });
+    }
+}
+
+#[test]
+fn descriptors_of_our_own_are_not_written() {
+    check_refused("descriptor", |_, stored| {
+        stored.outcome.stream.push(StreamChunk {
+            fd: 5,
+            data: StreamData::Inline(b"planted".to_vec()),
+        });
+    });
+}
+
+#[test]
+fn sizes_are_bounded() {
+    check_refused("too large", |_, stored| {
+        for content in &mut stored.contents {
+            content.length = 1 << 50;
+        }
+        for effect in &mut stored.outcome.effects {
+            if let Effect::Write { length, .. } = effect {
+                *length = 1 << 50;
+            }
+        }
+        stored.outcome.stream.clear();
+    });
+}
+
+#[test]
+fn a_content_is_what_was_asked_for() {
+    check_refused("inconsistent", |_, stored| {
+        for content in &mut stored.contents {
+            content.length += 1;
+        }
+    });
+    // What it is called there leads to other bytes of the same length.
+    check_refused("something else", |_, stored| {
+        for content in &mut stored.contents {
+            content.digest.0[0] ^= 1;
+        }
+        for effect in &mut stored.outcome.effects {
+            if let Effect::Write { content, .. } = effect {
+                content.0[0] ^= 1;
+            }
+        }
+        for chunk in &mut stored.outcome.stream {
+            if let StreamData::Stored(digest, _) = &mut chunk.data {
+                digest.0[0] ^= 1;
+            }
+        }
+    });
+}
+
+#[test]
+fn rubbish_is_told_from_results() {
+    let bomb = {
+        let zeros = vec![0; 64 << 20];
+        let packed = zstd::bulk::compress(&zeros, 1).expect("zstd");
+        [&b"pcq\x01"[..], &packed].concat()
+    };
+    let relative = PathSet::new(vec![process_cache::fact::Query::Content("f".into())]);
+    let relative = form::encode_sets(&[relative]).expect("path sets");
+    for (bytes, why) in [
+        (&b"rubbish"[..], "not one of pcache's"),
+        (b"", "not one of pcache's"),
+        (b"pcq\x01rubbish", "damaged"),
+        (b"pcq\xff", "version 255"),
+        (&bomb, "too large"),
+        (&relative, "it asks"),
+    ] {
+        let server = FakeServer::start(PLAIN);
+        let sandbox = sandbox("seq 3000 > f", &server.url());
+        let plain = sandbox.plain(COMMAND);
+        sandbox.reset();
+        sandbox.cached(COMMAND);
+        server.replace_blobs(bytes);
+        sandbox.elsewhere();
+        let run = sandbox.cached(COMMAND);
+        run.assert_like(&plain, why);
+        assert_refused(&run, why);
+        // It has been replaced by what we know.
+        sandbox.elsewhere();
+        sandbox.cached(COMMAND).assert_hit();
+    }
+}
