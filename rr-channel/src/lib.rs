@@ -78,7 +78,7 @@
 //! | when a send into a channel of ipc-channel is refused | covered, but not that the receiver is gone by then |
 //! | shared memory of ipc-channel | its content is not covered |
 //! | ipc-channel's feature `async` and its module `platform` | not there |
-//! | ipc-channel in dependencies: `cargo reprise` does not replace it | not covered |
+//! | ipc-channel 0.23 in a project or its dependencies, through `cargo reprise` | covered, unless its feature `async` is on: then the project does not build |
 //! | random bytes from the system (the seeds of `HashMap`s, `thread_rng`), asked for by `getrandom` or `syscall`, in a dynamically linked executable on x86-64 | covered with the feature `interpose`, for each thread. Names that were chosen at random are chosen again, also those of temporary files, so a file that the recorded run left behind is in the way |
 //! | random bytes from `/dev/urandom`, or by a system call of a program's own | not covered |
 //! | whatever the program fixes by [`value`] | covered |

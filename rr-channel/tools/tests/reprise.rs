@@ -302,20 +302,50 @@ fn a_project_is_recorded_and_replayed_as_it_is() {
     assert_eq!(project.files(), before);
 }
 
+const IPC: &str = r#"
+use std::io::Write as _;
+
 #[test]
-fn an_older_parking_lot_is_replaced() {
+fn racing() {
+    let (s, r) = ipc_channel::ipc::channel().unwrap();
+    for who in 0..3_u32 {
+        let s = s.clone();
+        std::thread::spawn(move || {
+            for _ in 0..20 {
+                s.send(who).unwrap();
+                std::thread::yield_now();
+            }
+        });
+    }
+    drop(s);
+    let mut seen = Vec::new();
+    while let Ok(who) = r.recv() {
+        seen.push(who);
+    }
+    let path = std::env::var_os("OUTCOMES").unwrap();
+    let mut file = std::fs::OpenOptions::new().append(true).create(true).open(path).unwrap();
+    file.write_all(format!("{seen:?}\n").as_bytes()).unwrap();
+}
+"#;
+
+#[test]
+fn an_older_parking_lot_and_ipc_channel_are_replaced() {
     let manifest = MANIFEST.replace("version = \"0.12\"", "version = \"0.11\"");
     assert_ne!(manifest, MANIFEST);
+    let manifest = manifest.replace("[workspace]", "ipc-channel = \"0.23\"\n\n[workspace]");
     let project = Project::new(&manifest);
     fs::create_dir(project.target()).unwrap();
-    run(&mut project.reprise(&["test", "-q", "--", "--exact", "tests::locking"]));
-    let recorded = project.take_outcomes();
-    let said = run(&mut project.reprise(&["replay", "--times", "3"]));
-    assert!(
-        said.contains(": 3 of 3 replays ended as recorded, 0 desynchronised, 3 used every event"),
-        "{said}"
-    );
-    assert_eq!(project.take_outcomes(), vec![recorded[0].clone(); 3]);
+    fs::create_dir(project.dir.path().join("tests")).unwrap();
+    fs::write(project.dir.path().join("tests/ipc.rs"), IPC).unwrap();
+    let locking = ["test", "-q", "--lib", "--", "--exact", "tests::locking"];
+    for test in [&locking[..], &["test", "-q", "--test", "ipc"]] {
+        run(&mut project.reprise(test));
+        let recorded = project.take_outcomes();
+        let said = run(&mut project.reprise(&["replay", "--times", "3"]));
+        let faithful = ": 3 of 3 replays ended as recorded, 0 desynchronised, 3 used every event";
+        assert!(said.contains(faithful), "{said}");
+        assert_eq!(project.take_outcomes(), vec![recorded[0].clone(); 3]);
+    }
 }
 
 #[test]

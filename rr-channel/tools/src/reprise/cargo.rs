@@ -24,7 +24,6 @@ const UNCOVERED: &[&str] = &[
     "event-listener",
     "flume",
     "futures-channel",
-    "ipc-channel",
     "kanal",
     "smol",
     "thingbuf",

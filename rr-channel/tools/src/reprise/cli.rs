@@ -10,7 +10,7 @@ use super::{minimize, record, replay, runner};
 
 /// Records the order of messages and locks in a project's tests and programs, and replays it.
 ///
-/// The project is left as it is: crossbeam-channel, parking_lot and rayon-core are replaced on
+/// The project is left as it is: crossbeam-channel, parking_lot, ipc-channel and rayon-core are replaced on
 /// cargo's command line, and all that is made lies in `target/reprise`.
 #[derive(Debug, Parser)]
 #[command(name = "cargo-reprise", bin_name = "cargo reprise", version)]

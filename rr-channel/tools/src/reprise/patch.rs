@@ -62,7 +62,7 @@ pub(super) struct Edit {
 
 /// The crates that can be replaced. Of several with one name only the first is, if the
 /// project has more than one of them.
-const CRATES: [Crate; 4] = [
+const CRATES: [Crate; 5] = [
     Crate {
         name: CHANNEL,
         series: &["0.5."],
@@ -74,6 +74,17 @@ const CRATES: [Crate; 4] = [
     },
     locks(&["0.12."], &[]),
     locks(&["0.11."], &[("parking_lot_core", "0.8")]),
+    Crate {
+        name: PROCESSES,
+        series: &["0.23."],
+        by: By::Face {
+            code: "pub use rr_channel::ipc_channel::*;\n\n\
+                   #[cfg(feature = \"async\")]\n\
+                   compile_error!(\"the feature `async` of ipc-channel cannot be recorded\");\n",
+            passes_features: true,
+        },
+        needs: &[],
+    },
     Crate {
         name: "rayon-core",
         series: &["1.12.", "1.13."],
@@ -106,6 +117,7 @@ const fn locks(
 
 const CHANNEL: &str = "crossbeam-channel";
 const LOCKS: &str = "parking_lot";
+const PROCESSES: &str = "ipc-channel";
 
 /// What `rr-channel`'s own manifest has, too.
 const FEATURES: &str = r#"
@@ -195,7 +207,8 @@ pub(super) fn generate(dir: &Path, replaced: &[Replaced<'_>]) -> anyhow::Result<
                 write(&shim.join("src/lib.rs"), code.as_bytes())?;
                 let upstream = dir.join(format!("{}-upstream", package.of.name));
                 copy_package(package.source, &upstream, &[])?;
-                let manifest = upstream_manifest(package.of.name, read_manifest(package)?)?;
+                let manifest = read_manifest(package)?;
+                let manifest = upstream_manifest(package.of.name, manifest, replaced)?;
                 write_toml(&upstream, manifest)?;
             }
         }
@@ -229,6 +242,7 @@ fn features_for(replaced: &[Replaced<'_>]) -> anyhow::Result<Vec<&'static str>> 
     for package in replaced {
         match package.of.name {
             LOCKS => features.push("parking_lot"),
+            PROCESSES => features.push("ipc_channel"),
             CHANNEL => channel = feature_for_channel(package.version)?,
             _ => {}
         }
@@ -391,8 +405,25 @@ fn edited_manifest(manifest: Table, asked: &[&str]) -> anyhow::Result<Table> {
 }
 
 /// The manifest of a copy of upstream, of another name.
-fn upstream_manifest(name: &str, manifest: Table) -> anyhow::Result<Table> {
+fn upstream_manifest(
+    name: &str,
+    manifest: Table,
+    replaced: &[Replaced<'_>],
+) -> anyhow::Result<Table> {
     let mut manifest = library_manifest(manifest)?;
+    // What upstream itself is made of is upstream: ours are made of it.
+    let dependencies = manifest.get_mut("dependencies");
+    if let Some(dependencies) = dependencies.and_then(Value::as_table_mut) {
+        for other in replaced.iter().map(|package| package.of.name) {
+            if let Some(dependency) = dependencies.get_mut(other).and_then(Value::as_table_mut) {
+                dependency.remove("version");
+                dependency.extend(path_dependency(
+                    &format!("../{other}-upstream"),
+                    &renamed(other),
+                ));
+            }
+        }
+    }
     package_of(&mut manifest)?.insert("name".to_owned(), renamed(name).into());
     let lib = manifest
         .entry("lib")
@@ -587,7 +618,7 @@ mod tests {
              [dependencies.crossbeam-utils]\nversion = \"0.8\"\n\
              [dev-dependencies]\nrand = \"0.8\"\n[[test]]\nname = \"a\"\n",
         );
-        let manifest = upstream_manifest(CHANNEL, manifest).unwrap();
+        let manifest = upstream_manifest(CHANNEL, manifest, &[]).unwrap();
         insta::assert_snapshot!(toml::to_string(&manifest).unwrap(), @r#"
         [dependencies.crossbeam-utils]
         version = "0.8"
@@ -660,6 +691,34 @@ mod tests {
                 "package = \"rr-channel-parking_lot\"\npath = \"../parking_lot-upstream\"\n\
                  optional = true"
             ))
+        );
+    }
+
+    #[test]
+    fn upstreams_are_made_of_upstreams() {
+        let features = BTreeMap::new();
+        let replaced = [Replaced {
+            of: replaceable(CHANNEL, "0.5.15").unwrap(),
+            version: "0.5.15",
+            features: &features,
+            source: Path::new("source"),
+        }];
+        let manifest = table(
+            "[package]\nname = \"ipc-channel\"\n\
+             [dependencies.crossbeam-channel]\nversion = \"0.5\"\n\
+             [dependencies.libc]\nversion = \"0.2\"\n",
+        );
+        let manifest = upstream_manifest(PROCESSES, manifest, &replaced).unwrap();
+        insta::assert_snapshot!(
+            toml::to_string(&manifest["dependencies"]).unwrap(),
+            @r#"
+        [crossbeam-channel]
+        package = "rr-channel-crossbeam-channel"
+        path = "../crossbeam-channel-upstream"
+
+        [libc]
+        version = "0.2"
+        "#
         );
     }
 
