@@ -1,6 +1,7 @@
 //! The command line of `pcache`.
 
 mod care;
+mod doctor;
 mod history;
 
 use std::ffi::OsString;
@@ -10,6 +11,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::{Args, Parser, Subcommand};
 
+use crate::config::Config;
 use crate::remote::settings::RemoteArgs;
 use crate::run::{self, Plan};
 use crate::session::Settings;
@@ -45,6 +47,10 @@ enum Action {
     Clear(StoreArgs),
     /// Remove what has not been used for long, and what is too much.
     Gc(care::GcArgs),
+    /// Tell what this machine allows, and what that means for pcache.
+    Doctor(doctor::DoctorArgs),
+    /// Print a configuration file with everything that can be in it.
+    ExampleConfig,
     /// Check everything in the store.
     Fsck(care::FsckArgs),
     /// Tell why the units of a run, or one of them, were not skipped.
@@ -53,6 +59,9 @@ enum Action {
     Log(history::LogArgs),
     /// Show a run with all its units, or one unit: what it depends on, what it left.
     Show(history::ShowArgs),
+    /// Write a page about a run for a browser: what ran and why, when, the biggest
+    /// losses.
+    Report(history::ReportArgs),
     /// Show a run as a tree of units: skipped or not, why, and the time saved.
     Graph(history::GraphArgs),
 }
@@ -105,9 +114,10 @@ struct RunArgs {
     /// Run the command plainly where it cannot be traced.
     #[arg(long)]
     fallback: bool,
-    /// Do not store single processes that take less than this (milliseconds).
-    #[arg(long, value_name = "MS", default_value_t = 3)]
-    min_time: u64,
+    /// Do not store single processes that take less than this (milliseconds; 3 if
+    /// nothing else is configured).
+    #[arg(long, value_name = "MS")]
+    min_time: Option<u64>,
     #[command(flatten)]
     remote: RemoteArgs,
     /// List the planted defects (builds with that feature only).
@@ -135,6 +145,15 @@ pub fn main() -> ExitCode {
         Some(Action::Stats(args)) => stats(args),
         Some(Action::Clear(args)) => care::clear(&args),
         Some(Action::Gc(args)) => care::gc(&args),
+        Some(Action::ExampleConfig) => {
+            print!("{}", crate::config::EXAMPLE);
+            Ok(())
+        }
+        Some(Action::Doctor(args)) => match doctor::run(&args) {
+            Ok(true) => Ok(()),
+            Ok(false) => return ExitCode::FAILURE,
+            Err(error) => Err(error),
+        },
         Some(Action::Fsck(args)) => match care::fsck(&args) {
             Ok(true) => Ok(()),
             Ok(false) => return ExitCode::FAILURE,
@@ -143,6 +162,7 @@ pub fn main() -> ExitCode {
         Some(Action::Why(args)) => history::why(&args),
         Some(Action::Log(args)) => history::log(&args),
         Some(Action::Show(args)) => history::show(&args),
+        Some(Action::Report(args)) => history::report(&args),
         Some(Action::Graph(args)) => history::graph(&args),
         None => command(cli.run),
     };
@@ -231,6 +251,9 @@ fn command(args: RunArgs) -> anyhow::Result<()> {
     }
     // What is only read takes nothing in, and has nothing to give.
     let remote = args.remote.settings()?.filter(|_| !args.read_only);
+    let config = Config::load()?;
+    let limits = config.limits().map_err(anyhow::Error::msg)?;
+    config.clone().install();
     let plan = Plan {
         argv: args.command,
         settings: Settings {
@@ -239,13 +262,17 @@ fn command(args: RunArgs) -> anyhow::Result<()> {
             read_only: args.read_only,
             stops_only: matches!(args.interception, Interception::Stops),
         },
-        min_us: args.min_time * 1000,
+        min_us: args
+            .min_time
+            .or(config.min_time_ms)
+            .unwrap_or(3)
+            .saturating_mul(1000),
         no_seccomp: args.no_seccomp,
         fallback: args.fallback,
         quiet: args.quiet,
         explain: args.explain,
         json: args.json,
-        limits: crate::store::Limits::default(),
+        limits,
         remote,
     };
     let error = run::run(&plan, store);

@@ -114,6 +114,26 @@ pub enum Query {
 }
 
 impl Query {
+    /// The paths that the question is about.
+    pub fn paths(&self) -> &[FilePath] {
+        match self {
+            Self::Content(path)
+            | Self::Link(path)
+            | Self::List(path)
+            | Self::RealPath(path)
+            | Self::Target(path)
+            | Self::Replaced(path)
+            | Self::Permissions(path)
+            | Self::StatFs(path)
+            | Self::Stat { path, .. }
+            | Self::Access { path, .. }
+            | Self::Kind { path, .. }
+            | Self::Inode { path, .. }
+            | Self::Xattr { path, .. } => std::slice::from_ref(path),
+            Self::Order(paths) => paths,
+        }
+    }
+
     /// A question that fails as this one does, and otherwise says what kind of
     /// thing is there, without looking into it: a file that was absent and is there
     /// now need not be digested.

@@ -8,6 +8,7 @@ mod capture;
 mod outputs;
 mod preconditions;
 
+use crate::config::Config;
 use crate::defect::{Defect, planted};
 use crate::fact::{Answer, Fact, Query};
 use crate::key::status_flags;
@@ -57,6 +58,8 @@ pub struct Finished {
     pub spent: (u64, u64),
     /// Units in the tree.
     pub units: u32,
+    /// Nothing is assumed, whatever is configured.
+    pub strict: bool,
 }
 
 impl Session {
@@ -138,6 +141,7 @@ impl Session {
             names: unit.names.clone(),
             spent,
             units: unit.units,
+            strict: self.settings.strict,
         })
     }
 
@@ -384,6 +388,9 @@ pub fn store(
     let changed: std::collections::HashSet<&FilePath> =
         finished.changes.iter().map(|(path, _)| path).collect();
     for (query, observed) in &finished.facts {
+        if !finished.strict && Config::current().is_constant(query) {
+            continue;
+        }
         let answer = answer(query, observed);
         if let Answer::Unknown(reason) = answer {
             return Err(reason);
@@ -476,14 +483,36 @@ fn unchanged(
     {
         return Ok(());
     }
-    // Another name of what the unit changed itself.
-    match std::fs::canonicalize(path) {
-        Ok(canonical) if !changed.contains(&FilePath::from(canonical.as_path())) => Err(format!(
-            "{} was changed by somebody else meanwhile",
-            path.display()
-        )),
-        _ => Ok(()),
+    if is_own(path, changed) {
+        return Ok(());
     }
+    Err(format!(
+        "{} was changed by somebody else meanwhile",
+        path.display()
+    ))
+}
+
+/// Whether a path is another name of something that the unit changed itself. What is
+/// gone has no canonical name, but what is left of its directories has.
+fn is_own(path: &FilePath, changed: &std::collections::HashSet<&FilePath>) -> bool {
+    let found = path
+        .ancestors()
+        .find_map(|above| Some((above, above.canonicalize().ok()?)));
+    let Some((above, canonical)) = found else {
+        return false;
+    };
+    let Ok(rest) = path.strip_prefix(above) else {
+        return false;
+    };
+    // It went with the directories that are gone.
+    let mut at = canonical;
+    if rest.as_os_str().is_empty() {
+        return changed.contains(&FilePath::from(at.as_path()));
+    }
+    rest.components().any(|part| {
+        at.push(part);
+        changed.contains(&FilePath::from(at.as_path()))
+    })
 }
 
 fn stream_chunks(store: &Store, stream: &[(i32, Arc<[u8]>)]) -> Result<Vec<StreamChunk>, String> {

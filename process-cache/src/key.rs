@@ -17,6 +17,7 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::fs::{FileType, Mode, OFlags, Stat};
 use rustix::time::Timespec;
 
+use crate::config::Config;
 use crate::defect::{Defect, planted};
 use crate::fact::Digest;
 use crate::os;
@@ -343,7 +344,9 @@ fn key_with(
         .iter()
         .filter(|entry| {
             let name = entry.split(|&b| b == b'=').next().unwrap_or_default();
-            execution.strict || !ignores_variable(name, program.as_bytes())
+            let ignored =
+                ignores_variable(name, program.as_bytes()) || Config::current().ignores(name);
+            execution.strict || !ignored
         })
         .map(|entry| without_tokens(entry))
         .collect();

@@ -13,8 +13,8 @@
 //! | a miss: stops of tasks, events, observations, changes | [`tracer`], [`recorder`], [`mod@unit`], [`session`] |
 //! | results of others, and for others | [`remote`] |
 //! | the end of a unit: preconditions, effects | [`finish`], [`outcome`] |
-//! | what is assumed about programs and places | [`policy`], [`place`] |
-//! | what past runs did, and explanations | [`journal`], [`why`] |
+//! | what is assumed about programs and places | [`policy`], [`place`], [`config`] |
+//! | what past runs did, and explanations | [`journal`], [`why`], [`page`] |
 //! | the command line, and what is told | [`cli`], [`run`], [`report`] |
 //!
 //! **Invariant:** what is not understood is a [`unit::Doubt`], and a unit in
@@ -37,6 +37,7 @@
 mod bounded;
 pub mod cli;
 pub mod clock;
+pub mod config;
 pub mod content;
 pub mod defect;
 pub mod fact;
@@ -52,6 +53,7 @@ pub mod machine;
 pub mod os;
 pub mod outcome;
 pub mod outputs;
+pub mod page;
 pub mod path;
 pub mod place;
 pub mod policy;

@@ -22,6 +22,7 @@
 
 mod ages;
 mod commit;
+mod draft;
 mod sketch;
 mod stage;
 

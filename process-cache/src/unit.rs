@@ -71,8 +71,8 @@ impl Observed {
                     || (a.st_mtime, a.st_mtime_nsec) != (b.st_mtime, b.st_mtime_nsec)
             }
             (Self::Listing(a), Self::Listing(b)) => a != b,
-            // It was not there, and appeared.
-            (Self::Answer(Answer::Error(_)), Self::Metadata { .. }) => true,
+            // It was not there, and appeared, or the other way round.
+            (Self::Answer(Answer::Error(_)), _) | (_, Self::Answer(Answer::Error(_))) => true,
             // A hit's stored answer against a fresh one: compared when both
             // are complete, at the end.
             _ => false,

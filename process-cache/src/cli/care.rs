@@ -7,16 +7,18 @@ use clap::Args;
 use serde_json::json;
 
 use super::{StoreArgs, directory, open};
-use crate::store::{DEFAULT_MAX_AGE, DEFAULT_MAX_BYTES, Limits, Stats, Store};
+use crate::config::{Config, bytes};
+use crate::store::{Limits, Stats, Store};
 
 #[derive(Debug, Args)]
 pub(super) struct GcArgs {
     #[command(flatten)]
     store: StoreArgs,
-    /// Leave at most this much: bytes, or with K, M, G or T (default: 10G).
-    #[arg(long, value_name = "SIZE", value_parser = size)]
+    /// Leave at most this much: bytes, or with K, M, G or T (default: as configured,
+    /// 10G).
+    #[arg(long, value_name = "SIZE", value_parser = bytes)]
     max_size: Option<u64>,
-    /// Remove what has not been used for so many days (default: 60).
+    /// Remove what has not been used for so many days (default: as configured, 60).
     #[arg(long, value_name = "DAYS")]
     max_age: Option<u64>,
     /// Only tell what would be removed.
@@ -39,32 +41,6 @@ pub(super) struct FsckArgs {
     json: bool,
 }
 
-/// Bytes from a number with a unit.
-pub(super) fn size(text: &str) -> Result<u64, String> {
-    let text = text
-        .trim()
-        .trim_end_matches(['B', 'b'])
-        .trim_end_matches('i');
-    let split = text
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(text.len());
-    let (number, unit) = text.split_at(split);
-    let shift = match unit.trim().to_ascii_uppercase().as_str() {
-        "" => 0,
-        "K" => 10,
-        "M" => 20,
-        "G" => 30,
-        "T" => 40,
-        _ => return Err("a size is a number with K, M, G or T, such as 10G".to_owned()),
-    };
-    let number: u64 = number
-        .parse()
-        .map_err(|_| "a size begins with a number, such as 10G".to_owned())?;
-    number
-        .checked_mul(1 << shift)
-        .ok_or_else(|| "too large".to_owned())
-}
-
 fn mebibytes(bytes: u64) -> String {
     format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
 }
@@ -76,12 +52,13 @@ pub(super) fn clear(args: &StoreArgs) -> anyhow::Result<()> {
 
 pub(super) fn gc(args: &GcArgs) -> anyhow::Result<()> {
     let store = open(&args.store, args.dry_run)?;
-    let age = args.max_age.map_or(DEFAULT_MAX_AGE, |days| {
-        Duration::from_secs(days.saturating_mul(24 * 60 * 60))
-    });
+    let configured = Config::load()?.limits().map_err(anyhow::Error::msg)?;
+    let age = args
+        .max_age
+        .map(|days| Duration::from_secs(days.saturating_mul(24 * 60 * 60)));
     let limits = Limits {
-        max_bytes: args.max_size.unwrap_or(DEFAULT_MAX_BYTES),
-        max_age: Some(age),
+        max_bytes: args.max_size.unwrap_or(configured.max_bytes),
+        max_age: age.or(configured.max_age),
     };
     let report = if args.dry_run {
         store.gc_preview(limits)?
@@ -157,26 +134,4 @@ pub(super) fn fsck(args: &FsckArgs) -> anyhow::Result<bool> {
         );
     }
     Ok(found.damaged.is_empty())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::size;
-
-    #[test]
-    fn sizes_have_units() {
-        for (text, bytes) in [
-            ("10", 10),
-            ("4K", 4096),
-            ("4 KiB", 4096),
-            ("2mb", 2 << 20),
-            ("10G", 10 << 30),
-            ("1T", 1 << 40),
-        ] {
-            assert_eq!(size(text), Ok(bytes), "{text}");
-        }
-        for text in ["", "G", "1X", "-1", "99999999999999T"] {
-            assert!(size(text).is_err(), "{text}");
-        }
-    }
 }

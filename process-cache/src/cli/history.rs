@@ -16,7 +16,7 @@ use crate::journal::{Entry, Fate, History, Run, secrets};
 use crate::outcome::{Effect, Ending};
 use crate::report::seconds;
 use crate::store::{Store, WeakKey};
-use crate::why::{Cause, Explainer, Kind, Overview, Reason, overview};
+use crate::why::{Cause, Explainer, Kind, Overview, Reason, advice, overview};
 
 /// The version of all JSON here.
 const VERSION: u32 = 1;
@@ -71,6 +71,19 @@ pub(super) struct GraphArgs {
     /// Show units that are shorter than a lookup, and parts of others, too.
     #[arg(long, short)]
     all: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ReportArgs {
+    #[command(flatten)]
+    store: StoreArgs,
+    /// Which run: the beginning of its id (see `pcache log`), or -N for the Nth
+    /// before the last.
+    #[arg(long, value_name = "RUN", allow_hyphen_values = true)]
+    run: Option<String>,
+    /// Where to; `-` is standard output.
+    #[arg(short, long, value_name = "FILE", default_value = "pcache-report.html")]
+    output: std::path::PathBuf,
 }
 
 /// Prints; whoever reads may have left.
@@ -411,6 +424,11 @@ fn why_unit(all: &Explainer<'_>, at: usize, number: u32, as_json: bool) -> anyho
             break;
         }
     }
+    if let Some(Fate::NotStored { reason }) = &unit.fate
+        && let Some(advice) = advice(reason)
+    {
+        text.push_str(&format!("what would help: {advice}\n"));
+    }
     if let Some((place, (former, other))) = against {
         text.push_str(&format!(
             "compared with unit {} of run {} ({}): {}\n",
@@ -475,6 +493,22 @@ fn fate_words(unit: &Entry) -> String {
         Some(Fate::NotStored { reason }) => format!("ran for {took}, and is not stored: {reason}"),
         None => "was still running when the command ended".to_owned(),
     }
+}
+
+pub(super) fn report(args: &ReportArgs) -> anyhow::Result<()> {
+    let (store, history) = remembered(&args.store)?;
+    let at = history
+        .find(args.run.as_deref())
+        .map_err(anyhow::Error::msg)?;
+    let page = crate::page::page(&Explainer::new(&store, &history), at);
+    if args.output.as_os_str() == "-" {
+        print(&page);
+        return Ok(());
+    }
+    std::fs::write(&args.output, page)
+        .with_context(|| format!("cannot write {}", args.output.display()))?;
+    println!("{}", args.output.display());
+    Ok(())
 }
 
 pub(super) fn graph(args: &GraphArgs) -> anyhow::Result<()> {

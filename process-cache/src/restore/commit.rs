@@ -6,6 +6,7 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
 
+use super::draft::Draft;
 use super::stage::{Stage, Stages, temporary};
 use super::{Options, RestoreError, Restored, Result, content_of, is_explicit};
 use crate::outcome::{Effect, Time};
@@ -97,7 +98,7 @@ fn establish(
             };
             let new_mode = mode.unwrap_or(*create_mode);
             match (&content.stage, *fresh) {
-                (Stage::Temporary(_), _) | (_, true) => create(path, content, new_mode, *time),
+                (Stage::Draft(_), _) | (_, true) => create(path, content, new_mode, *time),
                 _ => overwrite(path, content, *mode, *create_mode, *time),
             }
         }
@@ -113,7 +114,7 @@ fn establish(
                 stage,
             };
             match content.stage {
-                Stage::Temporary(_) => create(path, content, *create_mode, *time),
+                Stage::Draft(_) => create(path, content, *create_mode, *time),
                 _ => append(path, content, *create_mode, *time),
             }
         }
@@ -178,7 +179,7 @@ impl Content<'_> {
                     Err(error) => Err(std::io::Error::other(error)),
                 }
             }
-            Stage::Nothing | Stage::InPlace | Stage::Temporary(_) => Ok(()),
+            Stage::Nothing | Stage::InPlace | Stage::Draft(_) => Ok(()),
         };
         written.map_err(RestoreError::io("write", path))
     }
@@ -186,31 +187,21 @@ impl Content<'_> {
 
 /// Makes a new inode under a name, whatever had it.
 fn create(path: &FilePath, content: Content<'_>, mode: u32, time: Time) -> Result<()> {
-    let temporary = match content.stage {
-        Stage::Temporary(temporary) => temporary,
-        _ => {
-            let mut file = temporary(path)?;
-            content.write(file.as_file_mut(), path)?;
-            file.into_temp_path()
-        }
-    };
-    fs::set_permissions(&temporary, fs::Permissions::from_mode(mode & 0o7777))
-        .map_err(RestoreError::io("set the permissions of", path))?;
     let time = match time {
         Time::Set(..) => time,
         Time::Present | Time::Kept => Time::Present,
     };
-    rustix::fs::utimensat(
-        CWD,
-        &*temporary,
-        &timestamps(time),
-        AtFlags::SYMLINK_NOFOLLOW,
-    )
-    .map_err(RestoreError::io("set the times of", path))?;
-    copy::replace(&temporary, path).map_err(RestoreError::io("create", path))?;
-    // The name is gone: nothing is left for the guard to remove.
-    let _ = temporary.keep();
-    Ok(())
+    let draft = match content.stage {
+        Stage::Draft(draft) => draft,
+        _ => {
+            let mut draft = Draft::new(path)?;
+            if let Some(file) = draft.file() {
+                content.write(file, path)?;
+            }
+            draft
+        }
+    };
+    draft.place(path, mode, time)
 }
 
 /// Writes a file in place.
@@ -395,7 +386,7 @@ fn touch(path: &FilePath) -> Result<()> {
         .map_err(RestoreError::io("set the times of", path))
 }
 
-fn timestamps(time: Time) -> Timestamps {
+pub(super) fn timestamps(time: Time) -> Timestamps {
     let special = |tv_nsec| Timespec { tv_sec: 0, tv_nsec };
     let exact = |time: Option<i128>| match time {
         None => special(UTIME_NOW),

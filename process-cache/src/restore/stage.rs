@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use rustc_hash::FxHashMap;
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_OMIT};
 
+use super::draft::Draft;
 use super::sketch::{Kind, Sketch, Step};
 use super::{RestoreError, Result, content_of};
 use crate::fact::Digest;
@@ -27,8 +28,8 @@ pub(super) enum Stage {
     Nothing,
     /// The file has it already.
     InPlace,
-    /// In a file next to the destination, which only has to be renamed.
-    Temporary(tempfile::TempPath),
+    /// In a file on the same file system, which only has to get its name.
+    Draft(Draft),
     /// In memory.
     Bytes(Vec<u8>),
     /// In the store, verified; it is opened again when its turn comes, because
@@ -89,7 +90,7 @@ pub(super) fn prepare(store: &Store, effects: &[Effect], world: Option<&World>) 
         {
             stages.remember_times(path);
             let holes = super::has_holes(effect);
-            Stage::Temporary(stage_file(store, path, (digest, length), holes)?)
+            Stage::Draft(stage_file(store, path, (digest, length), holes)?)
         } else if length <= SMALL && waiting + length <= BUDGET {
             waiting += length;
             Stage::Bytes(verified_bytes(store, digest, length)?)
@@ -211,32 +212,39 @@ fn stage_file(
     path: &FilePath,
     (digest, length): (&Digest, u64),
     holes: bool,
-) -> Result<tempfile::TempPath> {
-    let mut file = temporary(path)?;
+) -> Result<Draft> {
+    let mut draft = Draft::new(path)?;
+    let Some(file) = draft.file() else {
+        return Ok(draft);
+    };
     let blob = store
         .open_blob(digest, length)
         .map_err(|error| Failure::Store(error).at(path))?;
-    let cloned = length > SMALL && rustix::fs::ioctl_ficlone(file.as_file(), &blob).is_ok();
+    let cloned = length > SMALL && rustix::fs::ioctl_ficlone(&*file, &blob).is_ok();
     let verified = if cloned {
-        verify_open(store, file.as_file(), digest, length, |_| Ok(()))
+        verify_open(store, file, digest, length, |_| Ok(()))
     } else if holes {
-        let mut to = copy::Sparse::new(file.as_file());
+        let mut to = copy::Sparse::new(file);
         verify_open(store, &blob, digest, length, |piece| to.write(piece))
             .and_then(|()| to.finish().map_err(|error| Failure::Io("write", error)))
     } else {
-        let to = file.as_file_mut();
-        verify_open(store, &blob, digest, length, |piece| to.write_all(piece))
+        verify_open(store, &blob, digest, length, |piece| file.write_all(piece))
     };
     verified.map_err(|error| error.at(path))?;
-    Ok(file.into_temp_path())
+    Ok(draft.waiting())
 }
 
 /// A new file in the directory of `path`.
 pub(super) fn temporary(path: &FilePath) -> Result<tempfile::NamedTempFile> {
     let dir = path.parent().unwrap_or(Path::new("/"));
-    tempfile::Builder::new()
-        .prefix(".pcache-")
-        .rand_bytes(8)
+    names()
         .tempfile_in(dir)
         .map_err(RestoreError::io("create a file next to", path))
+}
+
+/// Temporary names.
+pub(super) fn names() -> tempfile::Builder<'static, 'static> {
+    let mut names = tempfile::Builder::new();
+    names.prefix(".pcache-").rand_bytes(8);
+    names
 }

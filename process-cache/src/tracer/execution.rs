@@ -9,6 +9,7 @@ use ptrace_async::process::reads_unseen;
 use ptrace_async::runtime::{Exec, Prehook, Running, Stop, Tracee};
 
 use super::{INTERNAL, Notice, OUTSIDE, Tracer};
+use crate::config::Config;
 use crate::hit::{Applied, Skipped};
 use crate::journal::{Begun, Missed};
 use crate::key::{Descriptor, Execution, Keyed, Unkeyed, jobserver, key_at_once, weak_key};
@@ -317,6 +318,10 @@ impl Tracer {
                         });
                         if unheard && keyed.program.ends_with("dd") {
                             unit.policy.clock = true;
+                        }
+                        if !session.settings.strict && Config::current().runs_always(&keyed.program)
+                        {
+                            unit.doubt("is configured to run always", true);
                         }
                         unit.program = keyed.program;
                         unit.key = Some(keyed.key);

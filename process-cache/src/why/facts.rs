@@ -48,7 +48,7 @@ pub fn differences(old: &Recorded, new: &Recorded) -> Vec<Reason> {
             continue;
         };
         let mut reason = reason(query, before, answer);
-        reason.own_product = paths(query).iter().any(|path| own.contains(path));
+        reason.own_product = query.paths().iter().any(|path| own.contains(path));
         match places.get(&reason.subject) {
             Some(&at) if reasons[at].rank() <= reason.rank() => {}
             Some(&at) => reasons[at] = reason,
@@ -71,32 +71,12 @@ pub fn differences(old: &Recorded, new: &Recorded) -> Vec<Reason> {
     reasons
 }
 
-/// The path that a question is about.
-fn paths(query: &Query) -> &[FilePath] {
-    match query {
-        Query::Content(path)
-        | Query::Link(path)
-        | Query::List(path)
-        | Query::RealPath(path)
-        | Query::Target(path)
-        | Query::Replaced(path)
-        | Query::Permissions(path)
-        | Query::StatFs(path)
-        | Query::Stat { path, .. }
-        | Query::Access { path, .. }
-        | Query::Kind { path, .. }
-        | Query::Inode { path, .. }
-        | Query::Xattr { path, .. } => std::slice::from_ref(path),
-        Query::Order(paths) => paths,
-    }
-}
-
 /// A fact that differs, as a reason.
 pub fn reason(query: &Query, old: &Answer, new: &Answer) -> Reason {
     if let Query::Order(_) = query {
         return Reason::new(Kind::Order, "the order of file times differs");
     }
-    let path = paths(query).first();
+    let path = query.paths().first();
     let path = path.map_or_else(String::new, |path| path.display().to_string());
     let missing = |answer: &Answer| matches!(answer, Answer::Error(libc::ENOENT | libc::ENOTDIR));
     match (missing(old), missing(new)) {

@@ -310,7 +310,7 @@ fn descriptors_differ(old: &[String], new: &[String], reasons: &mut Vec<Reason>)
             let how = match (&before, &now) {
                 (None, _) => "is open",
                 (_, None) => "is closed",
-                (one, other) if one == other => "is open for something else",
+                (one, other) if one == other => "is open in another mode",
                 _ => "is something else",
             };
             let reason = Reason::new(Kind::Descriptor, format!("{name} {how}"));

@@ -11,6 +11,7 @@
 //! **Invariant:** an explanation changes nothing in the store, and where something
 //! is not known it says so instead of guessing.
 
+pub mod advice;
 pub mod cause;
 pub mod facts;
 pub mod keys;
@@ -26,6 +27,7 @@ use crate::fact::Digest;
 use crate::journal::{Entry, Fate, History, Missed, Run};
 use crate::store::{Recorded, Store, WeakKey};
 
+pub use self::advice::advice;
 pub use self::cause::Cause;
 pub use self::overview::{Overview, overview};
 pub use self::reason::{Kind, Reason};

@@ -235,3 +235,70 @@ fn a_user_without_rights_gets_hits_too() {
     assert_eq!(second.out, first.out);
     assert!(second.err.contains("skipped ("), "{}", second.err);
 }
+
+#[test]
+fn the_configuration_says_what_does_not_count_and_what_always_runs() {
+    let mut sandbox = Sandbox::new("mkdir tools; echo 1 > tools/f; echo 1 > g");
+    let config = sandbox.path("config.toml");
+    let tools = sandbox.path("tools");
+    let text = format!(
+        "ignore_variables = [\"BUILD_*\"]\nuncacheable = [\"tail\"]\nconstant_paths = [{:?}]\n",
+        tools.display()
+    );
+    let write =
+        |sandbox: &Sandbox| std::fs::write(sandbox.path("config.toml"), &text).expect("a file");
+    let configured = ("PCACHE_CONFIG".to_owned(), config.display().to_string());
+    sandbox.variables = vec![configured.clone(), ("BUILD_NUMBER".into(), "1".into())];
+    write(&sandbox);
+    let first = sandbox.cached("cat tools/f g > out");
+    assert_eq!(first.whole().result, "stored", "{:#?}", first.units);
+    sandbox.variables = vec![configured.clone(), ("BUILD_NUMBER".into(), "2".into())];
+    sandbox.reset();
+    write(&sandbox);
+    sandbox.edit("echo 2 > tools/f");
+    sandbox.cached("cat tools/f g > out").assert_hit();
+    sandbox
+        .cached("tail g")
+        .assert_uncacheable("configured to run always");
+    // None of it holds where nothing is assumed.
+    sandbox.options = vec!["--strict".into()];
+    assert_eq!(sandbox.cached("tail g").whole().result, "stored");
+    sandbox.options = Vec::new();
+    // What is not understood is not passed over.
+    std::fs::write(&config, "ignore_variable = []").expect("a file");
+    let refused = sandbox.run(sandbox.pcache().args(["--", "true"]));
+    assert_eq!(refused.status.code(), Some(125));
+    assert!(refused.err.contains("ignore_variable"), "{}", refused.err);
+}
+
+#[test]
+fn the_doctor_skips_a_program() {
+    let sandbox = Sandbox::new("");
+    let mut doctor = std::process::Command::new(crate::support::PCACHE);
+    let output = sandbox
+        .environment(doctor.args(["doctor", "--json"]))
+        .output();
+    let output = output.expect("pcache runs");
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert!(output.status.success(), "{json:#}");
+    let findings = json["findings"].as_array().expect("findings");
+    let skipping = findings
+        .iter()
+        .find(|finding| finding["what"] == "skipping");
+    assert_eq!(skipping.expect("it was tried")["state"], "good", "{json:#}");
+}
+
+#[test]
+fn a_store_of_another_version_is_emptied_by_clear() {
+    let sandbox = Sandbox::new("");
+    sandbox.cached("echo x");
+    std::fs::write(sandbox.store().join("format"), "format 0\n").expect("a file");
+    let run = sandbox.run(sandbox.pcache().args(["--", "echo", "x"]));
+    assert_eq!(run.out, "x\n");
+    assert!(run.err.contains("made by another version"), "{}", run.err);
+    let mut clear = std::process::Command::new(crate::support::PCACHE);
+    let output = sandbox.environment(clear.arg("clear")).output();
+    assert!(output.expect("pcache runs").status.success());
+    assert_eq!(sandbox.cached("echo x").whole().result, "stored");
+    sandbox.cached("echo x").assert_hit();
+}

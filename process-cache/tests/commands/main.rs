@@ -15,6 +15,7 @@ mod lookups;
 mod misses;
 mod privileges;
 mod processes;
+mod races;
 mod remote;
 mod streams;
 mod support;

@@ -97,6 +97,11 @@ fn each_of_six_planted_reasons_is_on_the_first_screen() {
         "{variable}"
     );
 
+    let page = told(&sandbox, &["report", "-o", "-"]);
+    for reason in ["inc/second/header.h changed", "SOURCE_DATE_EPOCH", "<svg"] {
+        assert!(page.contains(reason), "{reason:?} is not in\n{page}");
+    }
+
     let graph = told(&sandbox, &["graph"]);
     assert!(
         graph.contains("hit ") && graph.contains("calm.c"),

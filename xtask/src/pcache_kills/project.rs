@@ -106,6 +106,17 @@ pub(crate) fn read(dir: &Path) -> anyhow::Result<Tree> {
     Ok(tree)
 }
 
+/// Takes out what a restore that was killed leaves of itself: files that were going
+/// to be renamed. Returns how many there were.
+pub(crate) fn take_litter(tree: &mut Tree) -> u64 {
+    let before = tree.len();
+    tree.retain(|path, _| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        !(name.starts_with(".pcache-") && name.len() == 16)
+    });
+    (before - tree.len()) as u64
+}
+
 /// Where two trees differ.
 pub(crate) fn differences(ours: &Tree, theirs: &Tree) -> Vec<String> {
     let mut all: Vec<&PathBuf> = ours.keys().chain(theirs.keys()).collect();

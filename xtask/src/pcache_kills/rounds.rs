@@ -29,6 +29,8 @@ pub(crate) struct Tally {
     skipped: u64,
     /// Builds whose result had been stored, and that were not skipped.
     lost: u64,
+    /// Temporary files of killed restores that are still there.
+    litter: u64,
     /// What must not happen.
     pub(crate) wrong: u64,
 }
@@ -40,6 +42,7 @@ impl Tally {
         self.full += other.full;
         self.skipped += other.skipped;
         self.lost += other.lost;
+        self.litter += other.litter;
         self.wrong += other.wrong;
     }
 }
@@ -52,11 +55,12 @@ impl fmt::Display for Tally {
             full,
             skipped,
             lost,
+            litter,
             wrong,
         } = self;
         write!(
             f,
-            "{rounds} rounds, {killed} killed, {full} stores were full, {skipped} builds skipped, {lost} results lost, {wrong} wrong"
+            "{rounds} rounds, {killed} killed, {full} stores were full, {skipped} builds skipped, {lost} results lost, {litter} temporary files left, {wrong} wrong"
         )
     }
 }
@@ -290,7 +294,9 @@ impl Rounds {
         let expected = &self.expected[version];
         let status = self.run(site, None)?;
         let said = fs::read(site.notes.join("output"))?;
-        let mut wrong = project::differences(&expected.tree, &project::read(&site.tree)?);
+        let mut tree = project::read(&site.tree)?;
+        tally.litter += project::take_litter(&mut tree);
+        let mut wrong = project::differences(&expected.tree, &tree);
         if !status.is_some_and(|status| status.success()) {
             wrong.push(format!("it ended with {status:?}"));
         }
