@@ -529,3 +529,27 @@ fn stream_chunks(store: &Store, stream: &[(i32, Arc<[u8]>)]) -> Result<Vec<Strea
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_gone_was_removed_by_the_unit_only_if_it_changed_that_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        std::fs::create_dir(root.join("real")).unwrap();
+        std::os::unix::fs::symlink("real", root.join("link")).unwrap();
+        let path = |name: &str| FilePath::from(root.join(name).as_path());
+        let own = |asked: &str, changed: &[&str]| {
+            let changed: Vec<FilePath> = changed.iter().map(|name| path(name)).collect();
+            is_own(&path(asked), &changed.iter().collect())
+        };
+        assert!(own("link/x", &["real/x"]));
+        assert!(own("gone/sub/x", &["gone"]));
+        assert!(!own("real/x", &[]));
+        // That its directory was changed does not say that the file was.
+        assert!(!own("real/x", &["real"]));
+        assert!(!own("real/x", &["real/y"]));
+    }
+}

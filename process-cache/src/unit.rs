@@ -591,6 +591,27 @@ mod tests {
         FilePath::from(format!("/at/{seq}").as_str())
     }
 
+    #[test]
+    fn what_is_there_and_what_is_not_are_different_answers() {
+        let stat = Box::new(rustix::fs::stat("/").unwrap());
+        let there = [
+            Observed::Metadata {
+                stat,
+                content: None,
+            },
+            Observed::Listing(Arc::default()),
+            Observed::Answer(Answer::Granted),
+        ];
+        let absent = Observed::Answer(Answer::Error(libc::ENOENT));
+        for there in there {
+            assert!(
+                there.differs(&absent) && absent.differs(&there),
+                "{there:?}"
+            );
+        }
+        assert!(!absent.differs(&absent.clone()));
+    }
+
     proptest! {
         #[test]
         fn the_first_answer_stays_and_the_first_that_differs(
