@@ -98,10 +98,10 @@ fn work_of_a_pool_is_replayed() {
             let recorded = project.take_outcomes();
             assert_eq!(recorded.len(), 1);
             let said = project.reprise(&["replay", "--times", &replays.to_string()]);
-            let faithful = format!(
-                "{replays} of {replays} replays ended as recorded, 0 desynchronised, \
-                 {replays} used every event"
-            );
+            // Whether every event was used is not asked: nobody waits for the threads of a
+            // pool that was dropped, so the process may end before the last one of them.
+            let faithful =
+                format!("{replays} of {replays} replays ended as recorded, 0 desynchronised");
             assert!(said.contains(&faithful), "{program}: {said}");
             let outcome = recorded[0].clone();
             assert_eq!(
