@@ -294,11 +294,19 @@ pub(crate) fn write_memory(tid: Tid, address: u64, bytes: &[u8]) -> io::Result<(
     if usize::try_from(put) == Ok(bytes.len()) {
         return Ok(());
     }
+    write_protected(tid, std::iter::once((address, bytes)))
+}
+
+/// Writes the memory of a stopped task, whatever its protection.
+pub(crate) fn write_protected<'a>(
+    tid: Tid,
+    mut writes: impl Iterator<Item = (u64, &'a [u8])>,
+) -> io::Result<()> {
     use std::os::unix::fs::FileExt;
     let memory = std::fs::OpenOptions::new()
         .write(true)
         .open(format!("/proc/{tid}/mem"))?;
-    memory.write_all_at(bytes, address)
+    writes.try_for_each(|(address, bytes)| memory.write_all_at(bytes, address))
 }
 
 /// Writes an aligned word into the memory of a stopped task, whatever the

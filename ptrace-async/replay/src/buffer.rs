@@ -13,15 +13,24 @@
 //! destroys. Flags, RCX and R11 are left the same by both stubs. All tasks that share
 //! memory share the log, since one of them runs at a time; the recorder takes what is in
 //! it at every stop, so that it is always the stopping task's. While several share it,
-//! calls that may wait stop as ever: who waits must not keep the turn.
+//! calls that may wait stop as ever, since who waits must not keep the turn; but not those
+//! on descriptors that are known to be *quick* (files, and whatever does not block), and to
+//! wait for events is tried without waiting first.
+//!
+//! Calls that shape memory are performed as well, and logged with their arguments. A replay
+//! makes them again: its stub does, by entries that say how; those of files stop for it.
 //!
 //! **Invariant:** the log is not touched from outside while a task is in the stub.
 
+use std::ops::Range;
+
 use iced_x86::IcedError;
 use iced_x86::code_asm::{
-    AsmMemoryOperand, CodeAssembler, CodeLabel, dword_ptr, eax, ecx, edi, esi, qword_ptr, r10, r11,
-    r11d, rax, rcx, rdi, rdx, rsi,
+    AsmMemoryOperand, CodeAssembler, CodeLabel, byte_ptr, cl, dword_ptr, eax, ecx, edi, edx, esi,
+    qword_ptr, r8, r9, r10, r10d, r11, r11d, rax, rcx, rdi, rdx, rsi,
 };
+
+use crate::code;
 
 /// The stub's code, then its data, then the log. See `memory` for the range.
 pub(crate) const BASE: u64 = 0x7ea9_0000_0000;
@@ -49,8 +58,6 @@ enum Word {
     Cursor = 0,
     /// What is not performed at the moment: [`WAITS`], [`WRITES`].
     Closed = 1,
-    /// Descriptors below 64 whose writes stop.
-    Shown = 2,
     /// Where the call returns to.
     Return = 3,
     /// The call's number and result.
@@ -62,6 +69,17 @@ enum Word {
     /// What is in RSI and RDI.
     Rsi = 8,
     Rdi = 9,
+    /// How many bytes of arguments are logged.
+    Arguments = 10,
+    /// The library that was mapped last: from where, up to where, by which descriptor.
+    LibraryStart = 11,
+    LibraryEnd = 12,
+    LibraryFd = 13,
+    /// What is in other registers.
+    Rdx = 14,
+    R10 = 15,
+    R8 = 16,
+    R9 = 17,
 }
 
 /// Calls that may wait stop.
@@ -69,10 +87,14 @@ pub(crate) const WAITS: u64 = 1;
 /// Calls that write to files stop.
 pub(crate) const WRITES: u64 = 2;
 const BY_RESULT: i32 = -1;
+/// So many events as it returns.
+const BY_EVENTS: i32 = -2;
 
-/// An entry's kind: a call that was performed, with its number above; or one that stopped.
+/// An entry's kind: a call that was performed, with its number above; one that stopped.
 const PERFORMED: i32 = 1;
 const STOPPED: i32 = 2;
+/// Only in a replay: another call is made in its place.
+const MADE: i32 = 3;
 
 /// The address of a word of the data.
 pub(crate) fn cursor() -> u64 {
@@ -84,9 +106,26 @@ pub(crate) fn closed() -> u64 {
     DATA + 8
 }
 
-/// The address of the word that says whose writes stop.
-pub(crate) fn shown() -> u64 {
-    DATA + 16
+/// The length of the arguments in an entry.
+const ARGUMENTS: i32 = 48;
+
+/// What is known of descriptors: a byte for each, from here on in the data.
+const TABLE: u64 = 1024;
+/// How many descriptors the table has.
+pub(crate) const DESCRIPTORS: u64 = 1024;
+/// What is written there is nobody's output.
+pub(crate) const HIDDEN: u8 = 1;
+/// Calls on it do not wait, or not for long.
+pub(crate) const QUICK: u8 = 2;
+
+/// The address of what is known of descriptor 0.
+pub(crate) fn descriptors() -> u64 {
+    DATA + TABLE
+}
+
+/// The address of the three words that say what library is being mapped.
+pub(crate) fn library() -> u64 {
+    DATA + 8 * Word::LibraryStart as u64
 }
 
 /// The address of the word that says where the stub returns to.
@@ -95,17 +134,24 @@ pub(crate) fn returns_to() -> u64 {
 }
 
 /// What a call needs to be performed by the stub.
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Shape {
     /// It writes no memory.
     Nothing,
     /// It writes as many bytes as it returns to where the first register points, at most
     /// what the second says.
     Counted(Register, Register),
+    /// It writes as many events as it returns (epoll_wait(2)), at most what the second says.
+    Events(Register, Register),
     /// It writes so many bytes if it returns 0.
     Fixed(Register, i32),
+    /// The same, unless it is told to write nowhere.
+    Optional(Register, i32),
+    /// It writes nothing, and changes what memory there is.
+    Memory,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Register {
     Rdi,
     Rsi,
@@ -117,20 +163,45 @@ enum Register {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum If {
     Always,
-    /// Waiting is allowed.
-    Waits,
-    /// So is writing, and the descriptor's writes are not shown.
-    WaitsAndWrites,
+    /// Waiting is allowed, or the descriptor is quick.
+    Quick,
+    /// So is writing, and the descriptor is hidden.
+    Writes,
+    /// As [`If::Quick`], without an address.
+    Receives,
+    /// As [`If::Writes`], without an address.
+    Sends,
+    /// Waiting is allowed, or there is something without.
+    Polls,
     /// The command reads flags, or sets that of the descriptor (fcntl(2)).
     Flags,
     /// Waking (futex(2)).
     Wakes,
     /// There is no time zone to be told, and a time is wanted (gettimeofday(2)).
     NoZone,
+    /// Nothing is set (prlimit(2)).
+    Asks,
+    /// It is asked whether it is a terminal (`TCGETS`).
+    Terminal,
+    /// The memory is nobody else's, and without a file; or it is a part of the library that
+    /// was mapped before, as loaders do (`MAP_DENYWRITE`).
+    Private,
+    /// Always; a descriptor of the library is one no more.
+    Closes,
 }
 
+/// `struct epoll_event`.
+const EVENT: i32 = 12;
+/// What may be asked of sockets: not to block, and to send no signal.
+const PLAIN: i32 = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
 const STAT: i32 = 144;
 const TIME: i32 = 16;
+/// `struct termios` as the kernel has it.
+const TERMINAL: i32 = 36;
+/// `struct sigaction` as the kernel has it.
+const ACTION: i32 = 32;
+/// What loaders map libraries with, once they have a place for them.
+const OF_LIBRARY: i32 = libc::MAP_DENYWRITE | libc::MAP_FIXED;
 
 /// A call that writes no memory.
 const fn plain(number: i64) -> (i64, Shape, If) {
@@ -140,13 +211,17 @@ const fn plain(number: i64) -> (i64, Shape, If) {
 /// The calls that the stub performs.
 const CALLS: &[(i64, Shape, If)] = {
     use Register::{R10, Rdi, Rdx, Rsi};
+    const UTSNAME: i32 = 390;
     &[
-        (libc::SYS_read, Shape::Counted(Rsi, Rdx), If::Waits),
-        (libc::SYS_write, Shape::Nothing, If::WaitsAndWrites),
+        (libc::SYS_read, Shape::Counted(Rsi, Rdx), If::Quick),
+        (libc::SYS_write, Shape::Nothing, If::Writes),
+        (libc::SYS_epoll_wait, Shape::Events(Rsi, Rdx), If::Polls),
+        (libc::SYS_recvfrom, Shape::Counted(Rsi, Rdx), If::Receives),
+        (libc::SYS_sendto, Shape::Nothing, If::Sends),
         (libc::SYS_clock_gettime, Shape::Fixed(Rsi, TIME), If::Always),
         (libc::SYS_newfstatat, Shape::Fixed(Rdx, STAT), If::Always),
-        (libc::SYS_openat, Shape::Nothing, If::Waits),
-        plain(libc::SYS_close),
+        plain(libc::SYS_openat),
+        (libc::SYS_close, Shape::Nothing, If::Closes),
         plain(libc::SYS_lseek),
         (libc::SYS_fstat, Shape::Fixed(Rsi, STAT), If::Always),
         (libc::SYS_stat, Shape::Fixed(Rsi, STAT), If::Always),
@@ -156,12 +231,13 @@ const CALLS: &[(i64, Shape, If)] = {
         plain(libc::SYS_faccessat2),
         (libc::SYS_readlink, Shape::Counted(Rsi, Rdx), If::Always),
         (libc::SYS_readlinkat, Shape::Counted(Rdx, R10), If::Always),
-        (libc::SYS_pread64, Shape::Counted(Rsi, Rdx), If::Waits),
-        (libc::SYS_pwrite64, Shape::Nothing, If::WaitsAndWrites),
+        (libc::SYS_pread64, Shape::Counted(Rsi, Rdx), If::Quick),
+        (libc::SYS_pwrite64, Shape::Nothing, If::Writes),
         (libc::SYS_getdents64, Shape::Counted(Rsi, Rdx), If::Always),
         (libc::SYS_gettimeofday, Shape::Fixed(Rdi, TIME), If::NoZone),
         (libc::SYS_futex, Shape::Nothing, If::Wakes),
         (libc::SYS_fcntl, Shape::Nothing, If::Flags),
+        plain(libc::SYS_epoll_ctl),
         plain(libc::SYS_getpid),
         plain(libc::SYS_gettid),
         plain(libc::SYS_getppid),
@@ -169,8 +245,34 @@ const CALLS: &[(i64, Shape, If)] = {
         plain(libc::SYS_geteuid),
         plain(libc::SYS_getgid),
         plain(libc::SYS_getegid),
+        (libc::SYS_mmap, Shape::Memory, If::Private),
+        (libc::SYS_munmap, Shape::Memory, If::Always),
+        (libc::SYS_mprotect, Shape::Memory, If::Always),
+        (libc::SYS_brk, Shape::Memory, If::Always),
+        (
+            libc::SYS_rt_sigaction,
+            Shape::Optional(Rdx, ACTION),
+            If::Always,
+        ),
+        (libc::SYS_ioctl, Shape::Fixed(Rdx, TERMINAL), If::Terminal),
+        (libc::SYS_prlimit64, Shape::Optional(R10, TIME), If::Asks),
+        (libc::SYS_getcwd, Shape::Counted(Rdi, Rsi), If::Always),
+        (libc::SYS_getrandom, Shape::Counted(Rdi, Rsi), If::Always),
+        (libc::SYS_pipe2, Shape::Fixed(Rdi, 8), If::Always),
+        (libc::SYS_uname, Shape::Fixed(Rdi, UTSNAME), If::Always),
+        (libc::SYS_getrusage, Shape::Fixed(Rsi, STAT), If::Always),
+        plain(libc::SYS_set_robust_list),
+        plain(libc::SYS_umask),
+        plain(libc::SYS_getpgrp),
     ]
 };
+
+/// Whether an entry has the arguments of its call, which a replay has to make again.
+fn shapes_memory(number: u64) -> bool {
+    CALLS
+        .iter()
+        .any(|(known, shape, _)| known.cast_unsigned() == number && matches!(shape, Shape::Memory))
+}
 
 /// Whether the stub performs calls of this number.
 pub(crate) fn performs(number: u64) -> bool {
@@ -183,7 +285,7 @@ pub(crate) fn performs(number: u64) -> bool {
 #[derive(Clone, Copy)]
 struct Words([CodeLabel; WORDS]);
 
-const WORDS: usize = 10;
+const WORDS: usize = 18;
 
 impl Words {
     fn new(a: &mut CodeAssembler) -> Self {
@@ -226,15 +328,19 @@ fn arguments(a: &mut CodeAssembler) -> Result<(), IcedError> {
 /// # Errors
 /// None that depends on anything: a defect of the assembler's input.
 pub(crate) fn recording() -> Result<Stub, IcedError> {
-    placed(recording_code)
+    placed(recording_code, RECORDING)
 }
 
 /// Writes code, and gives the labels of [`Stub::after`] and [`Stub::leave`].
 type Code = fn(&mut CodeAssembler, &Words) -> Result<(CodeLabel, CodeLabel), IcedError>;
 
-/// Code whose data begins a page behind it.
-fn placed(code: Code) -> Result<Stub, IcedError> {
-    let mut padding = 1;
+/// How long the stubs are: to know it saves half of the time that it takes to make them.
+const RECORDING: usize = 3008;
+const REPLAYING: usize = 326;
+
+/// Code whose data begins a page behind it; it is probably of this length.
+fn placed(code: Code, likely: usize) -> Result<Stub, IcedError> {
+    let mut padding = PAGE as usize - likely;
     loop {
         let mut a = CodeAssembler::new(64)?;
         let mut words = Words::new(&mut a);
@@ -269,26 +375,55 @@ fn recording_code(
 ) -> Result<(CodeLabel, CodeLabel), IcedError> {
     let mut stop = a.create_label();
     let mut perform = a.create_label();
+    let mut after = a.create_label();
     a.mov(words.at(Word::Return), rcx)?;
-    let calls = CALLS;
-    let mut labels: Vec<CodeLabel> = calls.iter().map(|_| a.create_label()).collect();
-    for ((number, ..), label) in calls.iter().zip(&labels) {
-        a.cmp(eax, *number as i32)?;
-        a.je(*label)?;
+    // Calls of one kind share what is done about them.
+    let mut kinds: Vec<(Shape, If, CodeLabel)> = Vec::new();
+    for &(number, shape, condition) in CALLS {
+        let known = kinds
+            .iter()
+            .find(|kind| (kind.0, kind.1) == (shape, condition));
+        let label = match known {
+            Some(&(.., label)) => label,
+            None => {
+                let label = a.create_label();
+                kinds.push((shape, condition, label));
+                label
+            }
+        };
+        a.cmp(eax, number as i32)?;
+        a.je(label)?;
     }
     a.jmp(stop)?;
-    for ((_, shape, condition), label) in calls.iter().zip(&mut labels) {
+    for (shape, condition, label) in &mut kinds {
         a.set_label(label)?;
         guard(a, words, *condition, stop)?;
-        room(a, words, shape, stop)?;
-        a.jmp(perform)?;
+        room(a, words, *shape, stop)?;
+        if *condition == If::Polls {
+            a.mov(rcx, words.at(Word::Closed))?;
+            a.test(ecx, WAITS as i32)?;
+            a.je(perform)?;
+            a.mov(words.at(Word::Number), rax)?;
+            a.mov(words.at(Word::R10), r10)?;
+            a.xor(r10d, r10d)?;
+            a.syscall()?;
+            a.mov(r10, words.at(Word::R10))?;
+            a.test(rax, rax)?;
+            a.jne(after)?;
+            a.test(r10d, r10d)?;
+            a.je(after)?;
+            a.mov(rax, words.at(Word::Number))?;
+            a.jmp(stop)?;
+        } else {
+            a.jmp(perform)?;
+        }
     }
     a.set_label(&mut perform)?;
     a.mov(words.at(Word::Number), rax)?;
     a.syscall()?;
-    let mut after = a.create_label();
     a.set_label(&mut after)?;
     a.mov(words.at(Word::Result), rax)?;
+    show_opened(a, words)?;
     a.mov(r11, words.at(Word::Cursor))?;
     a.mov(qword_ptr(r11 + 8), rax)?;
     a.mov(ecx, words.low(Word::Number))?;
@@ -302,11 +437,17 @@ fn recording_code(
     let mut none = a.create_label();
     let mut known = a.create_label();
     a.mov(rcx, words.at(Word::Size))?;
-    a.cmp(rcx, BY_RESULT)?;
-    a.jne(fixed)?;
-    a.mov(rcx, rax)?;
+    a.test(rcx, rcx)?;
+    a.jns(fixed)?;
     a.test(rax, rax)?;
     a.js(none)?;
+    let mut events = a.create_label();
+    a.cmp(rcx, BY_EVENTS)?;
+    a.mov(rcx, rax)?;
+    a.je(events)?;
+    a.jmp(known)?;
+    a.set_label(&mut events)?;
+    a.imul_3(ecx, ecx, EVENT)?;
     a.jmp(known)?;
     a.set_label(&mut fixed)?;
     a.test(rax, rax)?;
@@ -323,7 +464,15 @@ fn recording_code(
     a.rep().movsb()?;
     a.mov(rsi, words.at(Word::Rsi))?;
     a.mov(rdi, words.at(Word::Rdi))?;
-    a.mov(ecx, dword_ptr(r11 + 16))?;
+    let mut logged = a.create_label();
+    a.mov(ecx, words.low(Word::Arguments))?;
+    a.test(ecx, ecx)?;
+    a.je(logged)?;
+    for (at, register) in [rdi, rsi, rdx, r10, r8, r9].into_iter().enumerate() {
+        a.mov(qword_ptr(r11 + ENTRY as i32 + 8 * at as i32), register)?;
+    }
+    a.set_label(&mut logged)?;
+    a.add(ecx, dword_ptr(r11 + 16))?;
     a.add(ecx, ENTRY as i32 + 7)?;
     a.and(ecx, -8)?;
     a.mov(dword_ptr(r11), ecx)?;
@@ -342,6 +491,27 @@ fn recording_code(
     Ok((after, stop))
 }
 
+/// Nothing is known of a file that was opened; but one that is new is nobody's output. R11
+/// and RCX are free.
+fn show_opened(a: &mut CodeAssembler, words: &Words) -> Result<(), IcedError> {
+    let mut done = a.create_label();
+    let mut old = a.create_label();
+    a.mov(ecx, words.low(Word::Number))?;
+    a.cmp(ecx, libc::SYS_openat as i32)?;
+    a.jne(done)?;
+    a.cmp(rax, DESCRIPTORS as i32)?;
+    a.jae(done)?;
+    a.xor(ecx, ecx)?;
+    a.test(edx, libc::O_EXCL)?;
+    a.je(old)?;
+    a.mov(ecx, i32::from(HIDDEN))?;
+    a.set_label(&mut old)?;
+    a.lea(r11, words.at(Word::Cursor))?;
+    a.mov(byte_ptr(r11 + rax + TABLE as i32), cl)?;
+    a.set_label(&mut done)?;
+    a.nop()
+}
+
 /// Goes to `stop` unless the condition holds. R11 and RCX are free.
 fn guard(
     a: &mut CodeAssembler,
@@ -354,20 +524,46 @@ fn guard(
         a.test(ecx, what as i32)?;
         a.jne(stop)
     };
-    let hidden = |a: &mut CodeAssembler| -> Result<(), IcedError> {
-        a.cmp(edi, 63)?;
-        a.ja(stop)?;
-        a.mov(r11, words.at(Word::Shown))?;
+    let is_known = |a: &mut CodeAssembler, what: u8| -> Result<(), IcedError> {
+        a.cmp(edi, DESCRIPTORS as i32)?;
+        a.jae(stop)?;
         a.mov(ecx, edi)?;
-        a.bt(r11, rcx)?;
-        a.jb(stop)
+        a.lea(r11, words.at(Word::Cursor))?;
+        a.test(byte_ptr(r11 + rcx + TABLE as i32), i32::from(what))?;
+        a.je(stop)
+    };
+    let quick = |a: &mut CodeAssembler| -> Result<(), IcedError> {
+        let mut good = a.create_label();
+        a.mov(rcx, words.at(Word::Closed))?;
+        a.test(ecx, WAITS as i32)?;
+        a.je(good)?;
+        is_known(a, QUICK)?;
+        a.set_label(&mut good)?;
+        a.nop()
+    };
+    let unaddressed = |a: &mut CodeAssembler| -> Result<(), IcedError> {
+        a.test(r8, r8)?;
+        a.jne(stop)?;
+        a.test(r10d, !PLAIN)?;
+        a.jne(stop)
     };
     match condition {
-        If::Always => Ok(()),
-        If::Waits => closed(a, WAITS),
-        If::WaitsAndWrites => {
-            closed(a, WAITS | WRITES)?;
-            hidden(a)
+        If::Always | If::Polls => Ok(()),
+        If::Quick => quick(a),
+        If::Writes => {
+            closed(a, WRITES)?;
+            is_known(a, HIDDEN)?;
+            quick(a)
+        }
+        If::Receives => {
+            unaddressed(a)?;
+            quick(a)
+        }
+        If::Sends => {
+            unaddressed(a)?;
+            closed(a, WRITES)?;
+            is_known(a, HIDDEN)?;
+            quick(a)
         }
         If::Flags => {
             // F_GETFD, F_SETFD, F_GETFL.
@@ -387,6 +583,50 @@ fn guard(
             a.test(rdi, rdi)?;
             a.je(stop)
         }
+        If::Asks => {
+            a.test(rdx, rdx)?;
+            a.jne(stop)
+        }
+        If::Terminal => {
+            a.cmp(esi, libc::TCGETS as i32)?;
+            a.jne(stop)
+        }
+        If::Private => {
+            let mut good = a.create_label();
+            a.mov(ecx, r10d)?;
+            a.test(ecx, libc::MAP_SHARED)?;
+            a.jne(stop)?;
+            a.test(ecx, libc::MAP_ANONYMOUS)?;
+            a.jne(good)?;
+            a.and(ecx, OF_LIBRARY)?;
+            a.cmp(ecx, OF_LIBRARY)?;
+            a.jne(stop)?;
+            a.cmp(r8, words.at(Word::LibraryFd))?;
+            a.jne(stop)?;
+            a.cmp(rdi, words.at(Word::LibraryStart))?;
+            a.jb(stop)?;
+            a.lea(rcx, qword_ptr(rdi + rsi))?;
+            a.cmp(rcx, words.at(Word::LibraryEnd))?;
+            a.ja(stop)?;
+            a.set_label(&mut good)?;
+            a.nop()
+        }
+        If::Closes => {
+            let mut another = a.create_label();
+            let mut beyond = a.create_label();
+            a.mov(ecx, edi)?;
+            a.cmp(ecx, DESCRIPTORS as i32)?;
+            a.jae(beyond)?;
+            a.lea(r11, words.at(Word::Cursor))?;
+            a.mov(byte_ptr(r11 + rcx + TABLE as i32), 0)?;
+            a.set_label(&mut beyond)?;
+            a.cmp(rcx, words.at(Word::LibraryFd))?;
+            a.jne(another)?;
+            a.mov(rcx, -1_i64)?;
+            a.mov(words.at(Word::LibraryFd), rcx)?;
+            a.set_label(&mut another)?;
+            a.nop()
+        }
     }
 }
 
@@ -394,7 +634,7 @@ fn guard(
 fn room(
     a: &mut CodeAssembler,
     words: &Words,
-    shape: &Shape,
+    shape: Shape,
     stop: CodeLabel,
 ) -> Result<(), IcedError> {
     let full = |register: Register| match register {
@@ -403,23 +643,44 @@ fn room(
         Register::Rdx => rdx,
         Register::R10 => r10,
     };
+    a.xor(ecx, ecx)?;
+    a.mov(words.at(Word::Arguments), rcx)?;
     match shape {
-        Shape::Nothing => {
-            a.xor(ecx, ecx)?;
-            a.mov(words.at(Word::Size), rcx)?;
-        }
+        Shape::Nothing => a.mov(words.at(Word::Size), rcx)?,
         Shape::Counted(target, length) => {
-            a.cmp(full(*length), LARGEST as i32)?;
+            a.cmp(full(length), LARGEST as i32)?;
             a.ja(stop)?;
-            a.mov(words.at(Word::Target), full(*target))?;
+            a.mov(words.at(Word::Target), full(target))?;
             a.mov(rcx, i64::from(BY_RESULT))?;
             a.mov(words.at(Word::Size), rcx)?;
-            a.mov(rcx, full(*length))?;
+            a.mov(rcx, full(length))?;
+        }
+        Shape::Events(target, count) => {
+            a.cmp(full(count), LARGEST as i32 / EVENT)?;
+            a.ja(stop)?;
+            a.mov(words.at(Word::Target), full(target))?;
+            a.mov(rcx, i64::from(BY_EVENTS))?;
+            a.mov(words.at(Word::Size), rcx)?;
+            a.imul_3(rcx, full(count), EVENT)?;
         }
         Shape::Fixed(target, size) => {
-            a.mov(words.at(Word::Target), full(*target))?;
-            a.mov(ecx, *size)?;
+            a.mov(words.at(Word::Target), full(target))?;
+            a.mov(ecx, size)?;
             a.mov(words.at(Word::Size), rcx)?;
+        }
+        Shape::Optional(target, size) => {
+            let mut nowhere = a.create_label();
+            a.mov(words.at(Word::Target), full(target))?;
+            a.test(full(target), full(target))?;
+            a.je(nowhere)?;
+            a.mov(ecx, size)?;
+            a.set_label(&mut nowhere)?;
+            a.mov(words.at(Word::Size), rcx)?;
+        }
+        Shape::Memory => {
+            a.mov(words.at(Word::Size), rcx)?;
+            a.mov(ecx, ARGUMENTS)?;
+            a.mov(words.at(Word::Arguments), rcx)?;
         }
     }
     a.mov(r11, words.at(Word::Cursor))?;
@@ -434,7 +695,7 @@ fn room(
 /// # Errors
 /// As [`recording`].
 pub(crate) fn replaying() -> Result<Stub, IcedError> {
-    placed(replaying_code)
+    placed(replaying_code, REPLAYING)
 }
 
 fn replaying_code(
@@ -442,6 +703,7 @@ fn replaying_code(
     words: &Words,
 ) -> Result<(CodeLabel, CodeLabel), IcedError> {
     let mut performed = a.create_label();
+    let mut made = a.create_label();
     let mut stop = a.create_label();
     a.mov(words.at(Word::Return), rcx)?;
     a.mov(r11, words.at(Word::Cursor))?;
@@ -450,6 +712,9 @@ fn replaying_code(
     a.or(ecx, PERFORMED)?;
     a.cmp(dword_ptr(r11 + 4), ecx)?;
     a.je(performed)?;
+    a.xor(ecx, PERFORMED ^ MADE)?;
+    a.cmp(dword_ptr(r11 + 4), ecx)?;
+    a.je(made)?;
     a.cmp(dword_ptr(r11 + 4), STOPPED)?;
     a.je(stop)?;
     // The recorded program did not come here.
@@ -468,6 +733,35 @@ fn replaying_code(
     a.rep().movsb()?;
     a.mov(rsi, words.at(Word::Rsi))?;
     a.mov(rdi, words.at(Word::Rdi))?;
+    a.mov(ecx, dword_ptr(r11))?;
+    a.add(words.at(Word::Cursor), rcx)?;
+    a.mov(rax, qword_ptr(r11 + 8))?;
+    a.mov(rcx, words.at(Word::Return))?;
+    leave(a)?;
+    a.set_label(&mut made)?;
+    arguments(a)?;
+    a.cmp(dword_ptr(r11 + 20), ecx)?;
+    a.jne(trap)?;
+    let arguments = [
+        (rdi, Word::Rdi),
+        (rsi, Word::Rsi),
+        (rdx, Word::Rdx),
+        (r10, Word::R10),
+        (r8, Word::R8),
+        (r9, Word::R9),
+    ];
+    for (at, (register, word)) in arguments.into_iter().enumerate() {
+        a.mov(words.at(word), register)?;
+        a.mov(register, qword_ptr(r11 + ENTRY as i32 + 8 * at as i32))?;
+    }
+    a.mov(rax, qword_ptr(r11 + ENTRY as i32 + ARGUMENTS))?;
+    a.syscall()?;
+    for (register, word) in arguments {
+        a.mov(register, words.at(word))?;
+    }
+    a.mov(r11, words.at(Word::Cursor))?;
+    a.cmp(rax, qword_ptr(r11 + ENTRY as i32 + ARGUMENTS + 8))?;
+    a.jne(trap)?;
     a.mov(ecx, dword_ptr(r11))?;
     a.add(words.at(Word::Cursor), rcx)?;
     a.mov(rax, qword_ptr(r11 + 8))?;
@@ -511,25 +805,42 @@ pub(crate) enum Site {
 }
 
 impl Site {
-    /// The site of a call that ends at `end`, with what stands around that.
-    pub(crate) fn of(code: &[u8; BEFORE + BEHIND], number: u64, end: u64) -> Option<Self> {
-        let number = number as u32;
-        let mut numbered = [0xb8, 0, 0, 0, 0, 0x0f, 0x05];
-        numbered[1..5].copy_from_slice(&number.to_le_bytes());
-        if code[..BEFORE] == numbered {
+    /// The site of a call that ends at `end`, with what stands around that; `number` says
+    /// which call is being made there.
+    pub(crate) fn of(code: &[u8; BEFORE + BEHIND], number: Option<u64>, end: u64) -> Option<Self> {
+        if let Some(found) = numbered_call(&code[..BEFORE])
+            && number.is_none_or(|number| number == u64::from(found))
+        {
             return Some(Self::Numbered {
                 at: end - BEFORE as u64,
-                number,
+                number: found,
             });
         }
         (code[BEFORE - 2..BEFORE] == SYSCALL && code[BEFORE..] == FAILED)
             .then(|| Self::Compared { at: end - 2 })
     }
 
+    /// Where nobody may be, or jump to, when it is patched.
+    pub(crate) fn inside(self) -> Range<u64> {
+        match self {
+            // In the middle of an instruction, where nobody does.
+            Self::Numbered { at, .. } => at + 1..at + 1,
+            Self::Compared { at } => at + 1..at + (SYSCALL.len() + FAILED.len()) as u64,
+        }
+    }
+
     /// Where its code is changed.
     pub(crate) fn at(self) -> u64 {
         match self {
             Self::Numbered { at, .. } | Self::Compared { at } => at,
+        }
+    }
+
+    /// Whether its calls end there, before it is patched.
+    pub(crate) fn ends_at(self, end: u64) -> bool {
+        match self {
+            Self::Numbered { at, .. } => at + BEFORE as u64 == end,
+            Self::Compared { at } => at + SYSCALL.len() as u64 == end,
         }
     }
 
@@ -566,6 +877,59 @@ impl Site {
     }
 }
 
+/// The number in `mov $number, %eax; syscall`, if that is what stands there.
+fn numbered_call(code: &[u8]) -> Option<u32> {
+    match *code {
+        [0xb8, a, b, c, d, 0x0f, 0x05] => Some(u32::from_le_bytes([a, b, c, d])),
+        _ => None,
+    }
+}
+
+/// Where calls end whose sites can be patched, in code from `start` on.
+pub(crate) fn sites(code: &[u8], start: u64) -> Vec<u64> {
+    let found = |at: usize| {
+        let end = at + SYSCALL.len();
+        let around = code.get(end.checked_sub(BEFORE)?..end + BEHIND)?;
+        let end = start + end as u64;
+        let site = Site::of(around.try_into().ok()?, None, end)?;
+        let is_good = match site {
+            Site::Numbered { number, .. } => performs(number.into()),
+            Site::Compared { .. } => true,
+        };
+        is_good.then_some((site, end))
+    };
+    let mut sites: Vec<(Site, u64)> = memchr::memmem::find_iter(code, &SYSCALL)
+        .filter_map(found)
+        .collect();
+    let span = match (sites.first(), sites.last()) {
+        (Some((_, first)), Some((_, last))) => *first..*last + 1,
+        _ => 0..0,
+    };
+    for target in code::targets(code, start).filter(|target| span.contains(target)) {
+        if let Ok(at) = sites.binary_search_by_key(&target, |(_, end)| *end)
+            && matches!(sites[at].0, Site::Compared { .. })
+        {
+            sites.remove(at);
+        }
+    }
+    sites.into_iter().map(|(_, end)| end).collect()
+}
+
+/// Whether nobody jumps into what is going to be changed of the site of a call that ends at
+/// `end`, as far as the code around it tells, from `start` on.
+pub(crate) fn is_free(code: &[u8], start: u64, end: u64) -> bool {
+    let Some(at) = end.checked_sub(start + BEFORE as u64) else {
+        return false;
+    };
+    let around = code.get(at as usize..at as usize + BEFORE + BEHIND);
+    match around.and_then(|around| Site::of(around.try_into().ok()?, None, end)) {
+        // The only instruction inside begins where the call ends.
+        Some(Site::Compared { .. }) => !code::targets(code, start).any(|target| target == end),
+        Some(Site::Numbered { .. }) => true,
+        None => false,
+    }
+}
+
 /// Where in a trampoline the copy of a call is.
 const COPY: u64 = 24;
 
@@ -599,11 +963,17 @@ pub struct Entry<'a> {
     pub result: i64,
     /// What it wrote.
     pub data: &'a [u8],
+    /// Its arguments, if a replay has to make it again.
+    pub args: Option<[u64; 6]>,
+    /// Where it is in its log.
+    pub range: Range<usize>,
 }
 
 /// The entries of a log, as far as they make sense.
-pub fn entries(mut log: &[u8]) -> impl Iterator<Item = Entry<'_>> {
+pub fn entries(log: &[u8]) -> impl Iterator<Item = Entry<'_>> {
+    let mut start = 0;
     std::iter::from_fn(move || {
+        let log = log.get(start..)?;
         let head = log.get(..ENTRY)?;
         let word = |at: usize| {
             let mut word = [0; 4];
@@ -616,14 +986,44 @@ pub fn entries(mut log: &[u8]) -> impl Iterator<Item = Entry<'_>> {
         }
         let data = log.get(ENTRY..ENTRY + word(16) as usize)?;
         let kind = word(4);
-        let entry = Entry {
-            number: (kind != STOPPED as u32).then_some(u64::from(kind >> 8)),
+        let number = (kind != STOPPED as u32).then_some(u64::from(kind >> 8));
+        let mut args = None;
+        if number.is_some_and(shapes_memory) {
+            let words = log.get(ENTRY..ENTRY + ARGUMENTS as usize)?.as_chunks().0;
+            args = Some(std::array::from_fn(|at| u64::from_le_bytes(words[at])));
+        }
+        let range = start..start + length;
+        start = range.end;
+        Some(Entry {
+            number,
             result: (u64::from(word(8)) | u64::from(word(12)) << 32).cast_signed(),
             data,
-        };
-        log = &log[length..];
-        Some(entry)
+            args,
+            range,
+        })
     })
+}
+
+/// An entry of a replay, made from one of a recording: in place of its call another one is
+/// made, of this number and with these arguments, that is to have this result.
+pub(crate) fn made(entry: &[u8], number: i64, args: [u64; 6], result: u64) -> Vec<u8> {
+    let mut made = entry.get(..ENTRY).unwrap_or_default().to_vec();
+    for word in args.into_iter().chain([number.cast_unsigned(), result]) {
+        made.extend_from_slice(&word.to_le_bytes());
+    }
+    let length = made.len() as u32;
+    made[..4].copy_from_slice(&length.to_le_bytes());
+    // In front of the number.
+    made[4] = MADE as u8;
+    made
+}
+
+/// An entry that has a replayed task stop.
+pub(crate) fn stopped() -> [u8; ENTRY] {
+    let mut entry = [0; ENTRY];
+    entry[..4].copy_from_slice(&(ENTRY as u32).to_le_bytes());
+    entry[4..8].copy_from_slice(&(STOPPED as u32).to_le_bytes());
+    entry
 }
 
 #[cfg(test)]
@@ -632,8 +1032,12 @@ mod tests {
 
     #[test]
     fn the_stubs_fit_their_page() {
-        for stub in [recording().unwrap(), replaying().unwrap()] {
-            assert!(stub.code.len() <= PAGE as usize, "{}", stub.code.len());
+        for (stub, length) in [
+            (recording().unwrap(), RECORDING),
+            (replaying().unwrap(), REPLAYING),
+        ] {
+            assert!(stub.code.len() <= PAGE as usize);
+            assert_eq!(stub.code.len(), length);
             assert!(contains(stub.after) && contains(stub.leave));
         }
         assert_eq!(recording().unwrap().code[..2], [0x48, 0x89]);

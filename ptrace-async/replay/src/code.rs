@@ -54,26 +54,26 @@ pub(crate) fn room(code: &[u8], ip: u64, targets: &dyn Fn(u64) -> bool) -> Optio
 
 /// Where instructions among `code`, which stands at `start`, may jump to: whatever reads as
 /// a jump at any byte, so that none is missed for not knowing where instructions begin.
-pub(crate) fn targets(code: &[u8], start: u64) -> Vec<u64> {
-    let near = |at: usize| {
+pub(crate) fn targets(code: &[u8], start: u64) -> impl Iterator<Item = u64> {
+    let near = move |at: usize| {
         let bytes = code.get(at..at + 4)?;
         let mut distance = [0; 4];
         distance.copy_from_slice(bytes);
         let end = start + at as u64 + 4;
         Some(end.wrapping_add_signed(i64::from(i32::from_le_bytes(distance))))
     };
-    let short = |at: usize| {
+    let short = move |at: usize| {
         let distance = i64::from(code.get(at)?.cast_signed());
         Some((start + at as u64 + 1).wrapping_add_signed(distance))
     };
-    let target = |at: usize| match code[at..] {
+    let target = move |at: usize| match code[at..] {
         // Conditions, loops, and the jump that is short.
         [0x70..=0x7f | 0xe0..=0xe3 | 0xeb, ..] => short(at + 1),
         [0xe8 | 0xe9, ..] => near(at + 1),
         [0x0f, 0x80..=0x8f, ..] => near(at + 2),
         _ => None,
     };
-    (0..code.len()).filter_map(target).collect()
+    (0..code.len()).filter_map(target)
 }
 
 /// Whether the instruction at `ip` is a syscall.
@@ -160,7 +160,7 @@ mod tests {
     fn jumps_are_found_wherever_they_stand() {
         // A jump to 0x1009, a byte of no meaning, a condition back to 0x1000.
         let code = [0xeb, 0x07, 0x06, 0x0f, 0x84, 0xf7, 0xff, 0xff, 0xff];
-        let found = targets(&code, 0x1000);
+        let found: Vec<u64> = targets(&code, 0x1000).collect();
         assert!(
             found.contains(&0x1009) && found.contains(&0x1000),
             "{found:x?}"

@@ -6,7 +6,7 @@ use ptrace_async::event::Tid;
 use ptrace_async::process::read_proc;
 
 /// A mapping.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Area {
     /// The first address.
     pub start: u64,

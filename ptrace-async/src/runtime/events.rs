@@ -1,6 +1,6 @@
 //! From wait statuses to stops (ptrace(2), "Stopped states").
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use super::births::{Birth, Heritage};
@@ -76,6 +76,7 @@ impl Shared {
         slot.stopped.set(false);
         slot.at.set(At::Elsewhere);
         slot.peeked.set(Peeked::NOTHING);
+        slot.registers.set(None);
         let tid = slot.tid.get();
         let how = match how {
             // Its waits are answered here, whatever the filter names.
@@ -348,6 +349,7 @@ impl Shared {
             executing: false.into(),
             exposed: false.into(),
             peeked: Peeked::NOTHING.into(),
+            registers: Cell::new(None),
             leftover: RefCell::default(),
             stranger: heritage.is_some_and(|heritage| heritage.stranger).into(),
             confined: heritage.is_some_and(|heritage| heritage.confined).into(),

@@ -373,7 +373,13 @@ impl<S: Stopped> Tracee<S> {
     /// # Errors
     /// `ESRCH` when the task was killed in its stop.
     pub fn registers(&self) -> io::Result<libc::user_regs_struct> {
-        sys::registers(self.living()?)
+        let tid = self.living()?;
+        if let Some(registers) = self.slot.registers.get() {
+            return Ok(registers);
+        }
+        let registers = sys::registers(tid)?;
+        self.slot.registers.set(Some(registers));
+        Ok(registers)
     }
 
     /// Sets the general registers.
@@ -381,6 +387,8 @@ impl<S: Stopped> Tracee<S> {
     /// # Errors
     /// `ESRCH` when the task was killed in its stop.
     pub fn set_registers(&self, regs: &libc::user_regs_struct) -> io::Result<()> {
+        // The kernel may not take all of them as they are.
+        self.slot.registers.set(None);
         sys::set_registers(self.living()?, regs)
     }
 
@@ -437,6 +445,19 @@ impl<S: Stopped> Tracee<S> {
     pub fn write(&self, address: u64, bytes: &[u8]) -> io::Result<()> {
         self.slot.peeked.set(Peeked::NOTHING);
         sys::write_memory(self.living()?, address, bytes)
+    }
+
+    /// Writes to several places of the tracee's memory, whatever its protection: code.
+    ///
+    /// # Errors
+    /// `ESRCH` when it was killed in its stop; a place that is not there. What comes after
+    /// that is not written.
+    pub fn write_protected<'a>(
+        &self,
+        writes: impl Iterator<Item = (u64, &'a [u8])>,
+    ) -> io::Result<()> {
+        self.slot.peeked.set(Peeked::NOTHING);
+        sys::write_protected(self.living()?, writes)
     }
 }
 

@@ -103,7 +103,7 @@ pub(super) fn stats(args: &StatsArgs) -> anyhow::Result<ExitCode> {
                 stats.bytes_of_memory += bytes.sum::<u64>();
             }
             Event::Buffered(buffered) => {
-                for entry in buffer::entries(&buffered.0) {
+                for entry in buffer::entries(&buffered.log) {
                     if let Some(number) = entry.number {
                         stats.bytes_of_memory += entry.data.len() as u64;
                         stats.without_stops += 1;
@@ -111,7 +111,7 @@ pub(super) fn stats(args: &StatsArgs) -> anyhow::Result<ExitCode> {
                     }
                 }
             }
-            Event::Patched(_) => stats.sites += 1,
+            Event::Patched(patched) => stats.sites += u64::from(patched.sites),
             Event::Image(_) => stats.programs += 1,
             Event::Spawned(_) => stats.tasks += 1,
             Event::Signal(_) => stats.signals += 1,

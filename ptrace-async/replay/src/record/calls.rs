@@ -125,3 +125,16 @@ pub(super) fn may_wait(call: &Invocation) -> bool {
     let yields = call.nr == libc::SYS_sched_yield as u64;
     executes || yields || call.syscall().spec().is_some_and(|spec| spec.blocks)
 }
+
+/// Whether a call reads or writes a stream, which may take its time.
+pub(super) fn is_on_stream(call: &Invocation) -> bool {
+    matches!(
+        call.nr.cast_signed(),
+        libc::SYS_read
+            | libc::SYS_write
+            | libc::SYS_pread64
+            | libc::SYS_pwrite64
+            | libc::SYS_recvfrom
+            | libc::SYS_sendto
+    )
+}

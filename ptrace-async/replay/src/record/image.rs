@@ -11,7 +11,7 @@ use ptrace_async::runtime::{Exec, Tracee};
 use super::group::Group;
 use super::session::Session;
 use crate::maps::{self, Area};
-use crate::trace::event::{Image, Mapping, Registers, Write};
+use crate::trace::event::{FileNumber, Image, Mapping, Registers, Write};
 use crate::trace::{Error, Task};
 
 const PAGE: u64 = 4096;
@@ -46,16 +46,21 @@ pub(super) fn capture(
         mappings: Vec::new(),
         writes: Vec::new(),
     };
+    let mut files: Vec<(u64, &[u8], FileNumber)> = Vec::new();
     for area in areas.iter().filter(|area| !area.is_kernels()) {
         let stack = area.name == b"[stack]";
-        let file = if area.inode == 0 {
-            None
-        } else {
-            let open = open_path(pid, area);
-            Some((
-                session.file(task, pid, &open, &area.name, false)?.0,
-                area.offset,
-            ))
+        let known = files
+            .iter()
+            .find(|(inode, name, _)| (*inode, *name) == (area.inode, &area.name[..]));
+        let file = match known {
+            _ if area.inode == 0 => None,
+            Some((.., number)) => Some((*number, area.offset)),
+            None => {
+                let open = open_path(pid, area);
+                let (number, _) = session.file(task, pid, &open, &area.name, false)?;
+                files.push((area.inode, &area.name, number));
+                Some((number, area.offset))
+            }
         };
         let writable = i32::from(area.prot) & libc::PROT_WRITE != 0;
         if stack {

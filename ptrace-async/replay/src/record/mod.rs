@@ -4,6 +4,7 @@ mod calls;
 pub mod decisions;
 mod group;
 mod image;
+mod known;
 mod loss;
 mod robust;
 mod search;

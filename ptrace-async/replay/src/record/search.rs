@@ -116,7 +116,7 @@ fn around(tracee: &Tracee<Parked>, ip: u64) -> Vec<u64> {
         start = ip & !(REACH - 1);
         got = tracee.read(start, &mut bytes);
     }
-    code::targets(&bytes[..got], start)
+    code::targets(&bytes[..got], start).collect()
 }
 
 fn read(tracee: &Tracee<Parked>, addresses: &[u64]) -> Vec<(u64, u64)> {

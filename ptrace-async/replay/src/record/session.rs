@@ -10,6 +10,7 @@ use rustc_hash::FxHashMap;
 
 use super::Options;
 use super::group::Group;
+use super::known::Known;
 use super::loss::{self, Loss};
 use super::sites::Sites;
 use super::stdio::Stdio;
@@ -33,8 +34,6 @@ pub(super) struct Birth {
     pub(super) group: Rc<Group>,
     pub(super) clear_tid: u64,
     pub(super) sites: Rc<Sites>,
-    /// How many handlers of signals it is in.
-    pub(super) handlers: u32,
     /// Where the kernel has told the maker of the task, in memory that both have.
     pub(super) told: Vec<u64>,
 }
@@ -47,6 +46,7 @@ pub(super) struct Session {
     pub(super) ticker: Ticker,
     /// What performs calls in programs; nothing where every call is to stop.
     stub: Option<Stub>,
+    pub(super) known: Known,
     pub(super) outputs: Cell<u64>,
     /// Who writes to the recorder's streams: one at a time, so that the order is known.
     pub(super) output: Rc<Group>,
@@ -83,6 +83,7 @@ impl Session {
             digests: options.digests,
             // An error is a defect of this crate, which its tests find; stops do as well.
             stub: buffer::recording().ok().filter(|_| !options.stops),
+            known: Known::default(),
             stdio: Stdio::new(),
             ticker,
             outputs: Cell::new(0),

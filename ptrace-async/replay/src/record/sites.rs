@@ -8,13 +8,18 @@ use ptrace_async::runtime::{Prehook, Stop, Stopped, Tracee};
 use ptrace_async::syscall::{Invocation, error_of};
 use rustc_hash::FxHashMap;
 
+use super::known::{Code, Codes, Known};
 use super::session::Session;
 use crate::buffer::{self, Site};
 use crate::maps;
-use crate::trace::event::{Buffered, Patched, Write};
+use crate::trace::event::{Buffered, FileNumber, Patched, Write};
 
-/// A site is patched when a program has come by so often: less, and it is not worth it.
-const OFTEN: u32 = 4;
+/// A site is patched when a process has come by so often: less, and it is not worth it.
+const OFTEN: u32 = 3;
+/// How far from a site jumps into it are looked for.
+const NEAR: u64 = 4096;
+/// What the stub is told when no library is being mapped.
+const NO_LIBRARY: [u64; 3] = [0, 0, u64::MAX];
 /// A site that cannot be patched.
 const NEVER: u32 = u32::MAX;
 const PAGE: u64 = 4096;
@@ -30,6 +35,26 @@ pub(super) struct Sites {
     trampolines: RefCell<Vec<(u64, u64)>>,
     /// What the stub does not perform at the moment.
     closed: Cell<u64>,
+    /// Tasks in this memory may have different descriptors.
+    tables: Cell<bool>,
+    /// How often calls on descriptors stopped because they may wait.
+    doubts: RefCell<FxHashMap<u64, u32>>,
+    /// Where programs are that do not run at the moment, and may return to.
+    aside: RefCell<Vec<u64>>,
+    /// How many handlers of signals have begun and not returned: they, too, return to where
+    /// programs were.
+    handlers: Cell<u32>,
+    codes: Codes,
+    library: Cell<Option<Library>>,
+}
+
+/// The library that was mapped last, of which the loader is going to map parts again.
+#[derive(Debug, Clone, Copy)]
+struct Library {
+    start: u64,
+    end: u64,
+    fd: u64,
+    file: FileNumber,
 }
 
 fn call(number: i64, args: [u64; 6]) -> Invocation {
@@ -40,9 +65,57 @@ fn call(number: i64, args: [u64; 6]) -> Invocation {
 }
 
 impl Sites {
-    /// Counts a visit; patches the site when it is time to. Whoever is in a call at the site,
-    /// or has been interrupted there, would return into the middle of a jump:
-    /// `is_alone` says that it is only this task, and only once.
+    /// Those of a child, which has all memory but for its own.
+    pub(super) fn copy(&self) -> Self {
+        let copy = self.clone();
+        copy.aside.borrow_mut().clear();
+        copy
+    }
+
+    /// There is a task in this memory that has descriptors of its own (a child of vfork).
+    pub(super) fn note_table(&self) {
+        self.tables.set(true);
+    }
+
+    /// Whether all tasks in this memory have the same descriptors; `is_shared` says whether
+    /// there are several.
+    pub(super) fn has_one_table(&self, is_shared: bool) -> bool {
+        if !is_shared {
+            self.tables.set(false);
+        }
+        !self.tables.get()
+    }
+
+    /// A task does not run, and is here.
+    pub(super) fn enter(&self, ip: u64) {
+        self.aside.borrow_mut().push(ip);
+    }
+
+    /// It runs again.
+    pub(super) fn leave(&self, ip: u64) {
+        let mut aside = self.aside.borrow_mut();
+        if let Some(at) = aside.iter().position(|other| *other == ip) {
+            aside.swap_remove(at);
+        }
+    }
+
+    pub(super) fn handler_began(&self) {
+        self.handlers.set(self.handlers.get() + 1);
+    }
+
+    pub(super) fn handler_returned(&self) {
+        self.handlers.set(self.handlers.get().saturating_sub(1));
+    }
+
+    /// Whether nobody but the task that stops can return into what is changed of a site.
+    fn is_left(&self, site: Site) -> bool {
+        let inside = site.inside();
+        inside.is_empty()
+            || self.handlers.get() == 0 && !self.aside.borrow().iter().any(|ip| inside.contains(ip))
+    }
+
+    /// Counts a visit; patches the site when it is time to, and those that are known in code
+    /// that is new.
     ///
     /// # Errors
     /// The stop that came instead.
@@ -50,80 +123,108 @@ impl Sites {
         &self,
         tracee: Tracee<Prehook>,
         session: &Session,
-        is_alone: bool,
     ) -> Result<(Tracee<Prehook>, Option<Patched>), Stop> {
-        let number = tracee.invocation().nr;
         let end = tracee.instruction_pointer();
-        if !buffer::performs(number) {
+        let mut wanted = self.codes.new_sites(&session.known);
+        if self.is_due(&tracee, &session.known) {
+            wanted.push(end);
+        }
+        if wanted.is_empty() {
             return Ok((tracee, None));
         }
-        {
-            let mut visits = self.visits.borrow_mut();
-            let count = visits.entry(end).or_default();
-            *count = count.saturating_add(1);
-            if *count != OFTEN {
-                return Ok((tracee, None));
-            }
-            *count = NEVER;
-        }
-        let mut code = [0; buffer::BEFORE + buffer::BEHIND];
-        let start = end.wrapping_sub(buffer::BEFORE as u64);
-        if tracee.read_exact(start, &mut code).is_err() {
-            return Ok((tracee, None));
-        }
-        let Some(site) = Site::of(&code, number, end) else {
-            return Ok((tracee, None));
-        };
-        if !is_alone && matches!(site, Site::Compared { .. }) {
-            self.visits.borrow_mut().remove(&end);
-            return Ok((tracee, None));
-        }
-        let Ok(areas) = maps::read(tracee.tgid()) else {
-            return Ok((tracee, None));
-        };
-        // Code that programs make may be made again.
-        let is_of_a_file = areas.iter().any(|area| {
-            (area.start..area.end).contains(&site.at()) && area.inode != 0 && !area.shared
-        });
-        if !is_of_a_file {
+        wanted.sort_unstable();
+        wanted.dedup();
+        let code = Kept::of(&tracee);
+        let number = tracee.invocation().nr;
+        let sites: Vec<Site> = wanted
+            .into_iter()
+            .filter_map(|wanted| {
+                let number = (wanted == end).then_some(number);
+                self.site(&code, wanted, number)
+            })
+            .collect();
+        if sites.is_empty() {
             return Ok((tracee, None));
         }
         let (tracee, is_first) = match self.prepare(tracee, session).await? {
             (tracee, Some(is_first)) => (tracee, is_first),
             (tracee, None) => return Ok((tracee, None)),
         };
-        let (tracee, trampoline) = self.trampoline(tracee, &areas, site.at()).await?;
-        let Some((trampoline, page)) = trampoline else {
+        let mut patched = Patched {
+            is_first,
+            pages: Vec::new(),
+            end: None,
+            sites: 0,
+            writes: Vec::new(),
+        };
+        let mut tracee = tracee;
+        let mut areas = None;
+        for site in sites {
+            let room;
+            (tracee, room) = self.trampoline(tracee, &mut areas, site.at()).await?;
+            let Some((trampoline, page)) = room else {
+                continue;
+            };
+            patched.pages.extend(page);
+            let (code, jump) = site.patch(trampoline);
+            patched.writes.push(Write {
+                address: trampoline,
+                bytes: code,
+            });
+            patched.writes.push(Write {
+                address: site.at(),
+                bytes: jump,
+            });
+            patched.sites += 1;
+            if site.ends_at(end) {
+                patched.end = Some(site.end(trampoline));
+            }
+        }
+        if patched.sites == 0 {
             // What has been made is not used; a replay does without it.
             self.mapped.set(self.mapped.get() && !is_first);
             return Ok((tracee, None));
-        };
-        let (trampoline_code, jump) = site.patch(trampoline);
-        let writes = vec![
-            Write {
-                address: trampoline,
-                bytes: trampoline_code,
-            },
-            Write {
-                address: site.at(),
-                bytes: jump,
-            },
-        ];
-        for write in &writes {
-            // An error means that the task is gone.
-            let _ = tracee.write(write.address, &write.bytes);
         }
-        let patched = Patched {
-            is_first,
-            page,
-            end: site.end(trampoline),
-            writes,
-        };
-        if let Ok(mut regs) = tracee.registers() {
-            regs.rip = patched.end;
+        patched.writes = joined(&Kept::of(&tracee), patched.writes);
+        let writes = patched.writes.iter();
+        // An error means that the task is gone.
+        let _ = tracee.write_protected(writes.map(|write| (write.address, &write.bytes[..])));
+        if let (Some(end), Ok(mut regs)) = (patched.end, tracee.registers()) {
+            regs.rip = end;
             let _ = tracee.set_registers(&regs);
         }
         Ok((tracee, Some(patched)))
+    }
+
+    /// Whether the site of the current call has been visited often enough. Code that is no
+    /// file's may be made again.
+    fn is_due(&self, tracee: &Tracee<Prehook>, known: &Known) -> bool {
+        let end = tracee.instruction_pointer();
+        if !buffer::performs(tracee.invocation().nr) {
+            return false;
+        }
+        let Some(place) = self.codes.locate(end) else {
+            return false;
+        };
+        known.visit(place, || is_free(tracee, end));
+        let mut visits = self.visits.borrow_mut();
+        let count = visits.entry(end).or_default();
+        *count = count.saturating_add(1);
+        *count == OFTEN && known.has(place)
+    }
+
+    /// The site of calls that end at `end`, if it can be patched now.
+    fn site(&self, memory: &dyn Memory, end: u64, number: Option<u64>) -> Option<Site> {
+        let mut code = [0; buffer::BEFORE + buffer::BEHIND];
+        let start = end.wrapping_sub(buffer::BEFORE as u64);
+        memory.read_exact(start, &mut code).ok()?;
+        self.visits.borrow_mut().insert(end, NEVER);
+        let site = Site::of(&code, number, end)?;
+        if !self.is_left(site) {
+            self.visits.borrow_mut().remove(&end);
+            return None;
+        }
+        Some(site)
     }
 
     /// Makes the stub and the log; whether they are new, or nothing where it is impossible.
@@ -165,13 +266,9 @@ impl Sites {
             ))
             .await?;
         let _ = tracee.write(buffer::cursor(), &buffer::LOG.to_le_bytes());
-        let mut shown = 0_u64;
-        for fd in 0..64 {
-            shown |= u64::from(session.stdio.stream(tracee.tid(), fd).is_some()) << fd;
-        }
-        let _ = tracee.write(buffer::shown(), &shown.to_le_bytes());
         self.closed.set(0);
         self.mapped.set(true);
+        self.say_library(&tracee, NO_LIBRARY);
         Ok((tracee, Some(true)))
     }
 
@@ -179,7 +276,7 @@ impl Sites {
     async fn trampoline(
         &self,
         tracee: Tracee<Prehook>,
-        areas: &[maps::Area],
+        areas: &mut Option<Vec<maps::Area>>,
         site: u64,
     ) -> Result<(Tracee<Prehook>, Option<(u64, Option<u64>)>), Stop> {
         let free = {
@@ -195,6 +292,10 @@ impl Sites {
         if let Some(address) = free {
             return Ok((tracee, Some((address, None))));
         }
+        let areas = match areas {
+            Some(areas) => areas,
+            None => areas.insert(maps::read(tracee.tgid()).unwrap_or_default()),
+        };
         let Some(page) = maps::gap(areas, site, PAGE) else {
             return Ok((tracee, None));
         };
@@ -215,11 +316,48 @@ impl Sites {
         self.trampolines
             .borrow_mut()
             .push((page, buffer::TRAMPOLINE));
+        areas.push(maps::Area {
+            start: page,
+            end: page + PAGE,
+            ..maps::Area::default()
+        });
         Ok((tracee, Some((page, Some(page)))))
     }
 
     /// Takes what has been logged since the last stop. The task is not in the stub.
-    pub(super) fn drain<S: Stopped>(&self, tracee: &Tracee<S>) -> Option<Buffered> {
+    ///
+    /// # Errors
+    /// When a file was mapped that is not known.
+    pub(super) fn drain<S: Stopped>(
+        &self,
+        tracee: &Tracee<S>,
+    ) -> Result<Option<Buffered>, UnknownFile> {
+        let Some(log) = self.log(tracee) else {
+            return Ok(None);
+        };
+        let mut files = Vec::new();
+        for entry in buffer::entries(&log) {
+            match entry.number.map(u64::cast_signed) {
+                Some(libc::SYS_mmap) if error_of(entry.result).is_none() => {
+                    let args = entry.args.unwrap_or_default();
+                    let start = entry.result.cast_unsigned();
+                    self.forget(start, args[1]);
+                    if args[3] as i32 & libc::MAP_ANONYMOUS == 0 {
+                        files.push(self.mapped_part(start, &args)?);
+                    }
+                }
+                Some(libc::SYS_munmap) if entry.result == 0 => {
+                    let args = entry.args.unwrap_or_default();
+                    self.forget(args[0], args[1]);
+                }
+                _ => {}
+            }
+        }
+        Ok(Some(Buffered { log, files }))
+    }
+
+    /// What has been logged.
+    fn log<S: Stopped>(&self, tracee: &Tracee<S>) -> Option<Vec<u8>> {
         if !self.mapped.get() {
             return None;
         }
@@ -233,7 +371,75 @@ impl Sites {
         tracee
             .write(buffer::cursor(), &buffer::LOG.to_le_bytes())
             .ok()?;
-        Some(Buffered(log))
+        Some(log)
+    }
+
+    /// The loader has mapped a part of a library, whose file it maps part by part.
+    fn mapped_part(&self, start: u64, args: &[u64; 6]) -> Result<FileNumber, UnknownFile> {
+        let part = start..start.saturating_add(args[1]);
+        let library = self
+            .library
+            .get()
+            .filter(|library| library.fd == args[4])
+            .filter(|library| library.start <= part.start && part.end <= library.end)
+            .ok_or(UnknownFile)?;
+        self.note_code(library.file, start, args);
+        Ok(library.file)
+    }
+
+    /// Code of a file was mapped.
+    pub(super) fn note_code(&self, file: FileNumber, start: u64, args: &[u64; 6]) {
+        let [_, length, prot, _, _, offset] = *args;
+        if prot as i32 & libc::PROT_EXEC != 0 {
+            self.codes.add(Code {
+                start,
+                end: start.saturating_add(length),
+                offset,
+                file,
+            });
+        }
+    }
+
+    /// A program has begun with this code in memory; `loader` is where it starts.
+    pub(super) fn begin(&self, known: &Known, code: Code, loader: u64, memory: &dyn Memory) {
+        if (code.start..code.end).contains(&loader) {
+            known.look_through(&code, memory);
+        }
+        self.codes.add(code);
+    }
+
+    /// A file was mapped that may be a library, by a call that stopped: parts of it are going
+    /// to be mapped over it by calls that do not. The stub leaves them to a stop until then.
+    pub(super) fn note_library<S: Stopped>(
+        &self,
+        tracee: &Tracee<S>,
+        file: FileNumber,
+        start: u64,
+        args: &[u64; 6],
+    ) {
+        let end = start.saturating_add(args[1]).next_multiple_of(PAGE);
+        let fd = args[4];
+        self.library.set(Some(Library {
+            start,
+            end,
+            fd,
+            file,
+        }));
+        self.say_library(tracee, [start, end, fd]);
+    }
+
+    fn say_library<S: Stopped>(&self, tracee: &Tracee<S>, words: [u64; 3]) {
+        if self.mapped.get() {
+            let bytes = words.map(u64::to_le_bytes);
+            let _ = tracee.write(buffer::library(), bytes.as_flattened());
+        }
+    }
+
+    /// Its descriptor may be another file's from now on.
+    pub(super) fn forget_library<S: Stopped>(&self, tracee: &Tracee<S>) {
+        if self.library.take().is_some() {
+            self.say_library(tracee, NO_LIBRARY);
+        }
     }
 
     /// Says what the stub is not to perform.
@@ -244,28 +450,39 @@ impl Sites {
         }
     }
 
-    /// A descriptor may be the recorder's output from now on. Unless the task `is_alone` in
-    /// its memory, another one may have another descriptor of this number (a child of vfork),
-    /// and what is seen of one stays seen.
-    pub(super) fn note_descriptor<S: Stopped>(
-        &self,
-        tracee: &Tracee<S>,
-        session: &Session,
-        fd: i64,
-        is_alone: bool,
-    ) {
-        if !self.mapped.get() || !(0..64).contains(&fd) {
+    /// A descriptor is another file from now on, or behaves in another way (or any of them,
+    /// if it is not known which): nothing is known of it.
+    pub(super) fn doubt<S: Stopped>(&self, tracee: &Tracee<S>, fd: Option<u64>) {
+        let _ = match fd {
+            _ if !self.mapped.get() => return,
+            Some(fd) if fd >= buffer::DESCRIPTORS => return,
+            Some(fd) => tracee.write(buffer::descriptors() + fd, &[0]),
+            None => {
+                let nothing = [0; buffer::DESCRIPTORS as usize];
+                tracee.write(buffer::descriptors(), &nothing)
+            }
+        };
+    }
+
+    /// Something is known of a descriptor, in all of the tasks that have the log.
+    pub(super) fn learn<S: Stopped>(&self, tracee: &Tracee<S>, fd: u64, what: u8) {
+        if !self.mapped.get() || fd >= buffer::DESCRIPTORS {
             return;
         }
-        let is_shown = session
-            .stdio
-            .stream(tracee.tid(), fd.cast_unsigned())
-            .is_some();
-        if let Ok(shown) = tracee.read_u64(buffer::shown()) {
-            let kept = if is_alone { shown & !(1 << fd) } else { shown };
-            let shown = kept | u64::from(is_shown) << fd;
-            let _ = tracee.write(buffer::shown(), &shown.to_le_bytes());
+        let address = buffer::descriptors() + fd;
+        if let Ok(known) = tracee.read_value::<u8>(address)
+            && known & what == 0
+        {
+            let _ = tracee.write(address, &[known | what]);
         }
+    }
+
+    /// Whether it is time to see whether calls on a descriptor wait: less and less often.
+    pub(super) fn wonders(&self, fd: u64) -> bool {
+        let mut doubts = self.doubts.borrow_mut();
+        let doubts = doubts.entry(fd).or_default();
+        *doubts = doubts.saturating_add(1);
+        self.mapped.get() && doubts.is_power_of_two()
     }
 
     /// Memory was unmapped, or something else is mapped there.
@@ -277,5 +494,83 @@ impl Sites {
         self.trampolines
             .borrow_mut()
             .retain(|(page, _)| !(start..end).contains(page));
+        self.codes.forget(start, end);
     }
+}
+
+/// A file was mapped, and by the time that was noticed nobody can tell which.
+#[derive(Debug)]
+pub(super) struct UnknownFile;
+
+/// Whether nobody jumps into what is going to be changed of the site of a call, as far as
+/// code near by tells.
+fn is_free(memory: &dyn Memory, end: u64) -> bool {
+    let start = end.saturating_sub(NEAR);
+    let mut code = vec![0; 2 * NEAR as usize];
+    let got = memory.read(start, &mut code);
+    buffer::is_free(&code[..got], start, end)
+}
+
+/// Memory that does not change meanwhile, read in larger pieces.
+struct Kept<'a> {
+    memory: &'a dyn Memory,
+    pieces: RefCell<FxHashMap<u64, Vec<u8>>>,
+}
+
+impl<'a> Kept<'a> {
+    const PIECE: u64 = 4 * PAGE;
+
+    fn of(memory: &'a dyn Memory) -> Self {
+        let pieces = RefCell::default();
+        Self { memory, pieces }
+    }
+}
+
+impl Memory for Kept<'_> {
+    fn read(&self, address: u64, buffer: &mut [u8]) -> usize {
+        let mut pieces = self.pieces.borrow_mut();
+        let mut done = 0;
+        while done < buffer.len() {
+            let at = address + done as u64;
+            let start = at / Self::PIECE * Self::PIECE;
+            let piece = pieces.entry(start).or_insert_with(|| {
+                let mut piece = vec![0; Self::PIECE as usize];
+                let got = self.memory.read(start, &mut piece);
+                piece.truncate(got);
+                piece
+            });
+            let Some(rest) = piece
+                .get((at - start) as usize..)
+                .filter(|rest| !rest.is_empty())
+            else {
+                // It begins in the middle of a piece.
+                return done + self.memory.read(at, &mut buffer[done..]);
+            };
+            let length = rest.len().min(buffer.len() - done);
+            buffer[done..done + length].copy_from_slice(&rest[..length]);
+            done += length;
+        }
+        done
+    }
+}
+
+/// The same writes, those that are near to each other in one.
+fn joined(memory: &dyn Memory, mut writes: Vec<Write>) -> Vec<Write> {
+    writes.sort_unstable_by_key(|write| write.address);
+    let mut joined: Vec<Write> = Vec::new();
+    for write in writes {
+        let end = |write: &Write| write.address + write.bytes.len() as u64;
+        if let Some(last) = joined.last_mut()
+            && end(last) / PAGE == write.address / PAGE
+        {
+            let mut between = vec![0; (write.address - end(last)) as usize];
+            if memory.read_exact(end(last), &mut between).is_ok() {
+                last.bytes.append(&mut between);
+                last.bytes.extend_from_slice(&write.bytes);
+                continue;
+            }
+        }
+        joined.push(write);
+    }
+    joined
 }

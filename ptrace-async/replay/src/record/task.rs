@@ -7,7 +7,9 @@ mod signals;
 
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
+use std::io;
 use std::ops::ControlFlow;
+use std::path::Path;
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
@@ -21,10 +23,10 @@ use xxhash_rust::xxh3::xxh3_64;
 use self::signals::is_same_place;
 use super::group::{self, Group};
 use super::session::{Birth, Session};
-use super::sites::Sites;
+use super::sites::{Sites, UnknownFile};
 use super::{search, ticker};
-use crate::trace::Task;
 use crate::trace::event::{At, Ending, Event, Registers, Write};
+use crate::trace::{self, Task};
 use crate::{buffer, maps, memory};
 
 pub(crate) use self::signals::{apply, instruction};
@@ -49,8 +51,8 @@ struct Recorded {
     /// in a loop that a replay has to run through as well, and it is given less time.
     spins: u32,
     clear_tid: u64,
-    /// How many handlers of signals have begun and not returned.
-    handlers: u32,
+    /// Where the program is while others of its group may run.
+    aside: Option<u64>,
     sites: Rc<Sites>,
     ended: Option<Ending>,
     /// It has the id of the first process.
@@ -95,20 +97,19 @@ pub(super) async fn follow(tracee: Tracee<Started>, session: Rc<Session>) {
     session.loss.begin(process);
     let birth = session.birth(tracee.tid());
     let logs = birth.is_some();
-    let (task, group, clear_tid, sites, handlers, told) = match birth {
+    let (task, group, clear_tid, sites, told) = match birth {
         Some(Birth {
             task,
             group,
             clear_tid,
             sites,
-            handlers,
             told,
-        }) => (task, group, clear_tid, sites, handlers, told),
+        }) => (task, group, clear_tid, sites, told),
         None => {
             let task = session.new_task();
             session.first.set(tracee.tid());
             let group = session.new_group(task, None);
-            (task, group, 0, Rc::default(), 0, Vec::new())
+            (task, group, 0, Rc::default(), Vec::new())
         }
     };
     let leads_first = tracee.tid() == session.first.get();
@@ -124,7 +125,7 @@ pub(super) async fn follow(tracee: Tracee<Started>, session: Rc<Session>) {
         at_event: None,
         spins: 0,
         clear_tid,
-        handlers,
+        aside: None,
         sites,
         ended: None,
         leads_first,
@@ -167,20 +168,33 @@ impl Recorded {
     /// Takes the calls that the task has performed by itself since its last stop. It is
     /// not in the stub.
     fn drain<S: Stopped>(&self, tracee: &Tracee<S>) {
-        if let Some(buffered) = self.sites.drain(tracee) {
-            let is_alone = !self.group().is_shared();
-            for entry in buffer::entries(&buffered.0) {
-                if entry.number == Some(libc::SYS_openat as u64) {
-                    self.sites
-                        .note_descriptor(tracee, &self.session, entry.result, is_alone);
-                }
-            }
-            self.log(Event::Buffered(buffered));
+        match self.sites.drain(tracee) {
+            Ok(None) => {}
+            Ok(Some(buffered)) => self.log(Event::Buffered(buffered)),
+            Err(UnknownFile) => self.session.fail(
+                tracee.tid(),
+                trace::Error::io(Path::new("a library"))(io::Error::other(
+                    "it was mapped, and nobody knows from which file",
+                )),
+            ),
         }
     }
 
     fn group(&self) -> Rc<Group> {
         group::root(&self.group)
+    }
+
+    /// Others of the group may run while the program is here.
+    fn step_aside(&mut self, ip: u64) {
+        self.come_back();
+        self.sites.enter(ip);
+        self.aside = Some(ip);
+    }
+
+    fn come_back(&mut self) {
+        if let Some(ip) = self.aside.take() {
+            self.sites.leave(ip);
+        }
     }
 
     async fn turn<S: Stopped>(&self, tracee: &Tracee<S>) {
@@ -216,6 +230,9 @@ impl Recorded {
                 if !in_stub {
                     // The next task has the same log.
                     self.drain(&tracee);
+                }
+                if let Ok(regs) = tracee.registers() {
+                    self.step_aside(regs.rip);
                 }
                 self.group().release(self.task);
                 tracee.listen().into()
@@ -268,12 +285,19 @@ impl Recorded {
     /// The task was stopped by us, or a group stop has ended.
     async fn interrupted(&mut self, tracee: Tracee<Started>) -> Next {
         self.turn(&tracee).await;
+        if self.call.is_none() {
+            self.come_back();
+        }
         if !self.is_wanted() || self.call.is_some() || !self.logs {
             return tracee.resume().into();
         }
         let Ok(regs) = tracee.registers() else {
             return tracee.resume().into();
         };
+        if buffer::contains(regs.rip) {
+            self.leave_stub(&tracee, regs);
+            return tracee.resume().into();
+        }
         let registers = Registers::from(&regs);
         let is_marked = self
             .at_event
@@ -299,8 +323,12 @@ impl Recorded {
             let _ = tracee.send_signal(info.si_signo);
             self.sent_again.push(info);
         } else {
+            if let Ok(regs) = tracee.registers() {
+                self.step_aside(regs.rip);
+            }
             self.group().release(self.task);
             self.turn(&tracee).await;
+            self.come_back();
         }
         tracee.resume().into()
     }

@@ -142,6 +142,14 @@ impl Batch {
         at
     }
 
+    /// The only call, if there is one.
+    pub(super) fn single(&self) -> Option<(i64, [u64; 6])> {
+        match self.calls[..] {
+            [[number, a, b, c, d, e, f]] => Some((number.cast_signed(), [a, b, c, d, e, f])),
+            _ => None,
+        }
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.calls.is_empty()
     }

@@ -28,6 +28,7 @@ pub use self::backtrace::Frame;
 pub use self::divergence::Divergence;
 use self::feed::Feed;
 use self::player::Player;
+use crate::buffer;
 use crate::trace::event::Ending;
 use crate::trace::{self, Directory, Reader, Tail};
 
@@ -61,7 +62,8 @@ pub struct Outcome {
 /// When nothing can be traced here, or the trace cannot be opened.
 pub fn replay(directory: Directory, options: Options) -> io::Result<Outcome> {
     let filter = Filter::build(512, |_| {
-        Rule::UnlessFrom(agent::CODE, Box::new(Rule::Trace))
+        let other = Rule::UnlessFrom(buffer::BASE, Box::new(Rule::Trace));
+        Rule::UnlessFrom(agent::CODE, Box::new(other))
     });
     let runtime = Runtime::new(RuntimeOptions {
         interception: Interception::Seccomp(filter),

@@ -169,7 +169,7 @@ impl Replayed {
             Event::Call(call) => self.call(here, call).await,
             Event::Return(done) => self.done(here, done).await,
             Event::Patched(patched) => self.patched(here, &patched).await,
-            Event::Buffered(Buffered(log)) => self.buffered(here, log),
+            Event::Buffered(buffered) => self.buffered(here, &buffered).await,
             Event::Spawned(spawned) => self.spawned(here, spawned).await,
             Event::Started(started) => {
                 let tracee = here.park();
@@ -239,13 +239,7 @@ impl Replayed {
             return Err(Over::Diverged(describe(&recorded), describe_stop(&stop)));
         };
         let regs = tracee.registers()?;
-        let now = Call {
-            nr: tracee.invocation().nr,
-            args: tracee.invocation().args,
-            ip: tracee.instruction_pointer(),
-            sp: tracee.stack_pointer(),
-            check: check(&regs),
-        };
+        let now = this_call(&tracee)?;
         if now != recorded {
             return Err(Over::Diverged(describe(&recorded), describe(&now)));
         }
@@ -447,9 +441,107 @@ impl Replayed {
         Ok(Here::Parked(tracee))
     }
 
-    /// Gives the stub entries that it has not come to yet.
-    fn buffered(&self, here: Here, mut entries: Vec<u8>) -> Result<Here, Over> {
-        let tracee = here.park();
+    /// Gives the stub entries that it has not come to yet. Calls that are to be made again
+    /// stop for that.
+    async fn buffered(&mut self, here: Here, buffered: &Buffered) -> Result<Here, Over> {
+        let mut tracee = here.park();
+        let mut files = buffered.files.iter();
+        let mut ready = Vec::new();
+        let mut given = 0;
+        for entry in buffer::entries(&buffered.log) {
+            let (Some(args), Some(nr)) = (entry.args, entry.number) else {
+                continue;
+            };
+            if error_of(entry.result).is_some() {
+                continue;
+            }
+            ready.extend_from_slice(&buffered.log[given..entry.range.start]);
+            given = entry.range.end;
+            let is_of_a_file =
+                nr == libc::SYS_mmap as u64 && args[3] as i32 & libc::MAP_ANONYMOUS == 0;
+            if !is_of_a_file {
+                let log = &buffered.log[entry.range];
+                match self.made_instead(nr, args, entry.result.cast_unsigned()) {
+                    Some((number, args, result)) => {
+                        ready.extend_from_slice(&buffer::made(log, number, args, result));
+                    }
+                    None => ready.extend_from_slice(log),
+                }
+                continue;
+            }
+            ready.extend_from_slice(&buffer::stopped());
+            self.give(&tracee, std::mem::take(&mut ready))?;
+            let mut done = Return {
+                value: entry.result,
+                ..Return::default()
+            };
+            if let Some(&file) = files.next() {
+                done.more = More::Mapped {
+                    file,
+                    shared: false,
+                };
+            }
+            tracee = self.again(tracee, nr, args, done).await?;
+        }
+        ready.extend_from_slice(&buffered.log[given..]);
+        self.give(&tracee, ready)?;
+        Ok(Here::Parked(tracee))
+    }
+
+    /// The call that does to memory what a recorded one did, without a file: its number,
+    /// arguments and result; nothing where there is nothing to do.
+    fn made_instead(&self, nr: u64, args: [u64; 6], result: u64) -> Option<(i64, [u64; 6], u64)> {
+        let mut batch = Batch::default();
+        match nr.cast_signed() {
+            libc::SYS_mmap => mappings::again(&mut batch, &args, result, None),
+            libc::SYS_brk => {
+                let old = self.program_break.replace(result);
+                mappings::program_break(&mut batch, old, result);
+            }
+            number => batch.call(number, args),
+        }
+        let (number, args) = batch.single()?;
+        let result = match number {
+            libc::SYS_mmap => args[0],
+            _ => 0,
+        };
+        Some((number, args, result))
+    }
+
+    /// Makes a call again that did not stop when it was recorded.
+    async fn again(
+        &mut self,
+        tracee: Tracee<Parked>,
+        nr: u64,
+        args: [u64; 6],
+        done: Return,
+    ) -> Result<Tracee<Parked>, Over> {
+        let stop = self.run(Here::Parked(tracee)).await?;
+        let call = match &stop {
+            Stop::Prehook(tracee) => this_call(tracee)?,
+            _ => Call::default(),
+        };
+        let Stop::Prehook(tracee) = stop else {
+            return Err(Over::Diverged(
+                describe_made(nr, args),
+                describe_stop(&stop),
+            ));
+        };
+        if (call.nr, call.args) != (nr, args) {
+            return Err(Over::Diverged(describe_made(nr, args), describe(&call)));
+        }
+        let mut regs = tracee.registers()?;
+        // As the stub leaves it.
+        regs.r11 = 0;
+        self.entry = Some(regs);
+        self.call = Some(call);
+        let here = self.done(Here::Call(tracee), done).await?;
+        self.returned = None;
+        Ok(here.park())
+    }
+
+    /// Puts entries behind those that the stub has.
+    fn give(&self, tracee: &Tracee<Parked>, mut entries: Vec<u8>) -> Result<(), Over> {
         // Those that were given before, and are not used, come first: the recorder may take
         // a log at a stop that leaves no record.
         let cursor = tracee.read_u64(buffer::cursor()).unwrap_or(0);
@@ -469,7 +561,7 @@ impl Replayed {
         // Behind the last there is none.
         entries.extend_from_slice(&[0; 16]);
         tracee.write(end, &entries)?;
-        Ok(Here::Parked(tracee))
+        Ok(())
     }
 
     /// Changes code as it was changed; the stub is that of a replay.
@@ -488,7 +580,7 @@ impl Replayed {
             let rest = buffer::REPLAYED_LENGTH - buffer::CODE_LENGTH;
             map(buffer::BASE + buffer::CODE_LENGTH, rest, data);
         }
-        if let Some(page) = patched.page {
+        for &page in &patched.pages {
             map(page, 4096, code);
         }
         if !batch.is_empty() {
@@ -502,8 +594,8 @@ impl Replayed {
             self.loaded.set(buffer::LOG);
         }
         write(&tracee, &patched.writes);
-        if let Some(entry) = &mut self.entry {
-            entry.rip = patched.end;
+        if let (Some(entry), Some(end)) = (&mut self.entry, patched.end) {
+            entry.rip = end;
         }
         Ok(Here::Parked(tracee))
     }
@@ -745,6 +837,17 @@ impl Replayed {
     }
 }
 
+/// The call that a task has come to.
+fn this_call(tracee: &Tracee<Prehook>) -> Result<Call, Over> {
+    Ok(Call {
+        nr: tracee.invocation().nr,
+        args: tracee.invocation().args,
+        ip: tracee.instruction_pointer(),
+        sp: tracee.stack_pointer(),
+        check: check(&tracee.registers()?),
+    })
+}
+
 /// Executes, and comes to the first stop of the new program.
 async fn executed(tracee: Tracee<Prehook>) -> Result<Tracee<Exec>, Over> {
     let mut stop = tracee.resume_to_exit().stop().await;
@@ -813,6 +916,16 @@ fn describe(call: &Call) -> String {
         call.ip,
         call.sp,
         call.check
+    )
+}
+
+/// A call that did not stop.
+fn describe_made(nr: u64, args: [u64; 6]) -> String {
+    let call = Invocation { nr, args };
+    let [a, b, c, d, e, f] = args;
+    format!(
+        "{}({a:#x}, {b:#x}, {c:#x}, {d:#x}, {e:#x}, {f:#x})",
+        call.syscall().name()
     )
 }
 

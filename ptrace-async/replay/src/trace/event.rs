@@ -99,6 +99,11 @@ macro_rules! registers {
                 $(regs.$name = self.0[$index];)*
             }
 
+            /// The address of the next instruction.
+            pub fn ip(&self) -> u64 {
+                self.0[16]
+            }
+
             /// Their names, in order.
             pub const NAMES: [&'static str; 27] = [$(stringify!($name)),*];
         }
@@ -115,20 +120,28 @@ registers!(
 pub struct Patched {
     /// Whether it is the first of the address space, which has got room for a log.
     pub is_first: bool,
-    /// A page that was mapped for trampolines.
-    pub page: Option<u64>,
-    /// Where the current call ends now.
-    pub end: u64,
+    /// Pages that were mapped for trampolines.
+    pub pages: Vec<u64>,
+    /// Where the current call ends now, if that has changed.
+    pub end: Option<u64>,
+    /// How many sites these are.
+    pub sites: u32,
     /// The code.
     pub writes: Vec<Write>,
 }
 
-/// Entries of a log, as they were in the process's memory.
+/// Calls that did not stop.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Buffered(#[serde(with = "bytes")] pub Vec<u8>);
+pub struct Buffered {
+    /// Their entries in the log, as they were in the process's memory.
+    #[serde(with = "bytes")]
+    pub log: Vec<u8>,
+    /// The files that were mapped by them, one by one.
+    pub files: Vec<FileNumber>,
+}
 
 /// A syscall as it began.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Call {
     /// Its number.
     pub nr: u64,

@@ -215,6 +215,10 @@ impl Order {
                 }
             }
             Event::FileChanged(changed) => known(&self.files, changed.number),
+            Event::Buffered(buffered) => {
+                let files = buffered.files.into_iter();
+                files.for_each(|number| known(&self.files, number));
+            }
             Event::Image(image) => {
                 let files = image.mappings.iter().filter_map(|mapping| mapping.file);
                 files.for_each(|(number, _)| known(&self.files, number));

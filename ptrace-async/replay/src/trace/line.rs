@@ -37,12 +37,11 @@ pub(crate) fn of(record: &Record) -> String {
             };
             format!("  = {}, {bytes} bytes{more}", done.value)
         }
-        Event::Patched(patched) => format!(
-            "  calls at {:#x} do not stop any more",
-            patched.writes.last().map_or(0, |write| write.address)
-        ),
+        Event::Patched(patched) => {
+            format!("  calls at {} places do not stop any more", patched.sites)
+        }
         Event::Buffered(buffered) => {
-            let calls: Vec<String> = buffer::entries(&buffered.0)
+            let calls: Vec<String> = buffer::entries(&buffered.log)
                 .map(|entry| match entry.number {
                     Some(number) => format!("{} = {}", Syscall::of(number).name(), entry.result),
                     None => "a stop".to_owned(),

@@ -8,11 +8,11 @@ use ptrace_async::runtime::{Exec, PreExit, Running, Spawned, Started, Tracee};
 
 use super::{Next, Recorded, keep};
 use crate::buffer;
+use crate::record::known::Code;
 use crate::record::session::Birth;
-use crate::record::sites::Sites;
 use crate::record::{image, robust};
 use crate::trace::Task;
-use crate::trace::event::{self, At, Ending, Event, Write};
+use crate::trace::event::{self, At, Ending, Event, Mapping, Write};
 
 impl Recorded {
     pub(super) async fn start(&mut self, tracee: Tracee<Started>, told: &[u64]) -> Tracee<Running> {
@@ -47,7 +47,7 @@ impl Recorded {
         self.deferred.clear();
         self.clear_tid = 0;
         self.sites = Rc::default();
-        self.handlers = 0;
+        self.aside = None;
         self.leads_first = tracee.tid() == self.session.first.get();
         let old = self.group();
         old.leave(self.task);
@@ -55,6 +55,22 @@ impl Recorded {
         tracee.bind(self.group.cpu());
         self.logs = true;
         if let Some(image) = image::capture(&tracee, &self.session, self.task, &self.group) {
+            let executable = |mapping: &&Mapping| {
+                let prot = i32::from(mapping.prot);
+                prot & libc::PROT_EXEC != 0
+            };
+            for mapping in image.mappings.iter().filter(executable) {
+                if let Some((file, offset)) = mapping.file {
+                    let code = Code {
+                        start: mapping.start,
+                        end: mapping.end,
+                        offset,
+                        file,
+                    };
+                    let start = image.registers.ip();
+                    self.sites.begin(&self.session.known, code, start, &tracee);
+                }
+            }
             self.log(Event::Image(Box::new(image)));
         }
         self.go(tracee, At::Event)
@@ -71,6 +87,9 @@ impl Recorded {
         } else {
             self.session.new_group(child, Some(&group))
         };
+        if flags & libc::CLONE_VM as u64 != 0 && flags & libc::CLONE_FILES as u64 == 0 {
+            self.sites.note_table();
+        }
         let mut clear_tid = 0;
         let wanted = (libc::CLONE_CHILD_CLEARTID | libc::CLONE_CHILD_SETTID) as u64;
         if let Some(begun) = self.call.as_ref().filter(|_| flags & wanted != 0) {
@@ -87,11 +106,10 @@ impl Recorded {
             task: child,
             group: theirs,
             clear_tid,
-            handlers: self.handlers,
             sites: if flags & libc::CLONE_VM as u64 != 0 {
                 self.sites.clone()
             } else {
-                Rc::new(Sites::clone(&self.sites))
+                Rc::new(self.sites.copy())
             },
             told: self.told(&tracee, flags),
         };
@@ -191,6 +209,7 @@ impl Recorded {
                 writes: Vec::new(),
             }));
         }
+        self.come_back();
         self.group().leave(self.task);
         self.session.output.release(self.task);
         if self.leads_first && ending != Ending::Superseded {

@@ -2,11 +2,13 @@
 
 use ptrace_async::event::Tid;
 use ptrace_async::memory::Memory;
+use ptrace_async::process::read_proc;
 use ptrace_async::runtime::{Prehook, Running, Tracee};
 use ptrace_async::syscall::{Invocation, effects};
 
 use super::exit::{descriptor, is_zeros};
 use super::{Begun, Next, Recorded, check};
+use crate::buffer;
 use crate::record::calls::{self, Plan};
 use crate::trace::event::{At, Call, Event, More, Return, Write};
 
@@ -88,8 +90,7 @@ impl Recorded {
             return self.answer(tracee, value, Vec::new()).into();
         }
         if original.is_none() {
-            let is_alone = self.handlers == 0 && !self.group().is_shared();
-            tracee = match self.sites.visit(tracee, &self.session, is_alone).await {
+            tracee = match self.sites.visit(tracee, &self.session).await {
                 Ok((tracee, patched)) => {
                     if let Some(patched) = patched {
                         self.log(Event::Patched(patched));
@@ -110,6 +111,7 @@ impl Recorded {
             self.digest(&tracee);
         }
         self.announce_waiter(&tracee, &invocation);
+        self.step_aside(tracee.instruction_pointer());
         let group = self.group();
         if calls::may_wait(&invocation) {
             group.release(self.task);
@@ -145,11 +147,22 @@ impl Recorded {
                 | libc::SYS_sendto
                 | libc::SYS_sendmsg
         );
-        if writes {
-            self.session.stdio.stream(tracee.tid(), invocation.args[0])
-        } else {
-            None
+        let fd = invocation.args[0];
+        if self.group().is_shared()
+            && calls::is_on_stream(invocation)
+            && self.sites.wonders(fd)
+            && is_quick(tracee.tid(), fd)
+        {
+            self.sites.learn(tracee, fd, buffer::QUICK);
         }
+        if !writes {
+            return None;
+        }
+        let stream = self.session.stdio.stream(tracee.tid(), fd);
+        if stream.is_none() && self.sites.has_one_table(self.group().is_shared()) {
+            self.sites.learn(tracee, fd, buffer::HIDDEN);
+        }
+        stream
     }
 
     /// Whether a call writes to one of the recorder's streams what is in no memory.
@@ -237,6 +250,19 @@ impl Recorded {
         };
         self.answer(tracee, length.cast_signed(), vec![write])
     }
+}
+
+/// Whether calls on a descriptor do not wait: it is a file, or does not block.
+fn is_quick(tid: Tid, fd: u64) -> bool {
+    let is_file = std::fs::metadata(descriptor(tid, fd)).is_ok_and(|metadata| metadata.is_file());
+    let blocks = || {
+        let text = read_proc(format!("/proc/{tid}/fdinfo/{}", fd as i32)).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let flags = text.lines().find_map(|line| line.strip_prefix("flags:"));
+        let flags = flags.and_then(|flags| i32::from_str_radix(flags.trim(), 8).ok());
+        flags.is_none_or(|flags| flags & libc::O_NONBLOCK == 0)
+    };
+    is_file || !blocks()
 }
 
 /// Why memory of this kind cannot be recorded.

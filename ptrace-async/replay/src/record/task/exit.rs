@@ -23,6 +23,7 @@ impl Recorded {
         // Whoever is next in line may be of this group, and has no turn meanwhile.
         self.session.output.release(self.task);
         self.turn(&tracee).await;
+        self.come_back();
         if tracee.has_news() {
             // It is being killed, but what it has printed is printed.
             if let Some((stream, number)) = output {
@@ -110,7 +111,7 @@ impl Recorded {
         let failed = error_of(value).is_some();
         match invocation.nr.cast_signed() {
             libc::SYS_rt_sigreturn => {
-                self.handlers = self.handlers.saturating_sub(1);
+                self.sites.handler_returned();
                 let (Ok(regs), Ok(extended)) = (tracee.registers(), tracee.extended_state()) else {
                     return More::Nothing;
                 };
@@ -121,20 +122,65 @@ impl Recorded {
             }
             libc::SYS_mmap if !failed => {
                 self.sites.forget(value.cast_unsigned(), invocation.args[1]);
-                self.mapped(tracee.tid(), invocation)
+                let more = self.mapped(tracee.tid(), invocation);
+                if let More::Mapped {
+                    file,
+                    shared: false,
+                } = more
+                {
+                    let (start, args) = (value.cast_unsigned(), &invocation.args);
+                    self.sites.note_code(file, start, args);
+                    if args[3] as i32 & libc::MAP_DENYWRITE != 0 {
+                        self.sites.note_library(tracee, file, start, args);
+                    }
+                }
+                more
             }
             libc::SYS_munmap | libc::SYS_mremap if !failed => {
                 self.sites.forget(invocation.args[0], invocation.args[1]);
                 More::Nothing
             }
+            libc::SYS_close => {
+                self.sites.forget_library(tracee);
+                self.sites.doubt(tracee, Some(invocation.args[0]));
+                More::Nothing
+            }
+            libc::SYS_dup2 | libc::SYS_dup3 => {
+                self.sites.forget_library(tracee);
+                self.sites.doubt(tracee, Some(value.cast_unsigned()));
+                More::Nothing
+            }
+            libc::SYS_fcntl => {
+                let fd = match invocation.args[1] as i32 {
+                    libc::F_SETFL => invocation.args[0],
+                    libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => value.cast_unsigned(),
+                    _ => return More::Nothing,
+                };
+                self.sites.doubt(tracee, Some(fd));
+                More::Nothing
+            }
+            libc::SYS_ioctl if invocation.args[1] == libc::FIONBIO => {
+                self.sites.doubt(tracee, Some(invocation.args[0]));
+                More::Nothing
+            }
             libc::SYS_dup
-            | libc::SYS_dup2
-            | libc::SYS_dup3
-            | libc::SYS_fcntl
-            | libc::SYS_openat => {
-                let is_alone = !self.group().is_shared();
-                self.sites
-                    .note_descriptor(tracee, &self.session, value, is_alone);
+            | libc::SYS_open
+            | libc::SYS_openat
+            | libc::SYS_openat2
+            | libc::SYS_creat
+            | libc::SYS_open_by_handle_at
+            | libc::SYS_pidfd_getfd => {
+                self.sites.doubt(tracee, Some(value.cast_unsigned()));
+                More::Nothing
+            }
+            // With descriptors, maybe.
+            libc::SYS_recvmsg | libc::SYS_recvmmsg => {
+                self.sites.doubt(tracee, None);
+                More::Nothing
+            }
+            libc::SYS_close_range => {
+                self.sites.forget_library(tracee);
+                self.sites.doubt(tracee, None);
                 More::Nothing
             }
             _ => More::Nothing,

@@ -74,8 +74,12 @@ impl Recorded {
     }
 
     /// A call that the stub performs was interrupted: it is left to the program, which stops
-    /// for it, and gets its signal there.
-    fn leave_stub(&self, tracee: &Tracee<Signal>, mut regs: libc::user_regs_struct) {
+    /// for it, and gets its signal there, or gives its turn away.
+    pub(super) fn leave_stub<S: Stopped>(
+        &self,
+        tracee: &Tracee<S>,
+        mut regs: libc::user_regs_struct,
+    ) {
         let interrupted = (-516..=-512).contains(&regs.rax.cast_signed());
         if let Some(stub) = self.session.stub()
             && regs.rip == stub.after
@@ -96,7 +100,7 @@ impl Recorded {
         let mut bytes = vec![0; frame_length(tracee, regs.rsp)];
         let got = tracee.read(regs.rsp, &mut bytes);
         bytes.truncate(got);
-        self.handlers += 1;
+        self.sites.handler_began();
         self.log(Event::Signal(Box::new(event::Signal {
             signal,
             at,
