@@ -6,7 +6,7 @@
 //! the nearest earlier result ([`facts`]); under a new one, what the key was made of
 //! with the nearest earlier unit's ([`keys`]). What differs was written by a unit of
 //! a remembered run, which ran for a reason of its own, or by somebody outside
-//! ([`cause`]). [`overview`] puts the reasons of a whole run together.
+//! ([`cause`]). [`overview()`] puts the reasons of a whole run together.
 //!
 //! **Invariant:** an explanation changes nothing in the store, and where something
 //! is not known it says so instead of guessing.
