@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::{
-    ci, conformance, corpus, deps, differential, fidelity, kills, pcache_kills, syscall_docs,
-    syscall_table, tantivy, workloads,
+    ci, conformance, corpus, deps, differential, fidelity, kills, pcache_kills, recordings,
+    syscall_docs, syscall_table, tantivy, workloads,
 };
 
 /// Development tasks of the workspace.
@@ -33,6 +33,8 @@ enum Task {
     Fidelity(fidelity::Args),
     /// Kill recordings at random moments, and replay what is left.
     Kills(kills::Args),
+    /// Record and replay real programs, compare and measure.
+    Recordings(recordings::Args),
     /// Write the page about what reprise does with each syscall.
     SyscallDocs(syscall_docs::Args),
     /// Kill pcache at any moment, fill its disk, run many at once, and compare.
@@ -60,6 +62,7 @@ pub fn run() -> anyhow::Result<ExitCode> {
         Task::Differential(args) => differential::run(&args),
         Task::Fidelity(args) => fidelity::run(&args),
         Task::Kills(args) => kills::run(&args),
+        Task::Recordings(args) => recordings::run(&args),
         Task::SyscallDocs(args) => syscall_docs::run(&args),
         Task::PcacheKills(args) => pcache_kills::run(&args),
         Task::Tantivy(args) => tantivy::run(&args),

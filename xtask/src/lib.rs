@@ -16,6 +16,7 @@ mod kills;
 mod load;
 mod pcache;
 mod pcache_kills;
+mod recordings;
 mod syscall_docs;
 pub mod syscall_table;
 mod tantivy;

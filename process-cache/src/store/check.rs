@@ -164,6 +164,8 @@ fn is_start(bytes: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
     use crate::outcome::{Ending, Outcome, StreamChunk, StreamData};
 
@@ -212,6 +214,8 @@ mod tests {
         let blob = super::super::sharded(&store.root.join("blobs"), &digest);
         for path in [&blob, &entry] {
             let sound = fs::read(path).unwrap();
+            // Contents are read-only.
+            fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
             for at in 0..sound.len() {
                 let mut bytes = sound.clone();
                 bytes[at] ^= 0x40;

@@ -147,7 +147,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let built = match &args.reprise {
         Some(path) => path.clone(),
-        None => build_reprise()?,
+        None => build_reprise(false)?,
     };
     let reprise = base.join("reprise");
     fs::copy(&built, &reprise).with_context(|| format!("copying {}", built.display()))?;
@@ -201,10 +201,12 @@ fn open(directory: &Path) -> anyhow::Result<()> {
         .with_context(|| format!("opening {}", directory.display()))
 }
 
-/// Builds `reprise` as the tests build it, which is quick, and returns the program's path.
-pub(crate) fn build_reprise() -> anyhow::Result<PathBuf> {
+/// Builds `reprise`, optimised or as the tests build it, which is quick, and returns the
+/// program's path.
+pub(crate) fn build_reprise(is_optimised: bool) -> anyhow::Result<PathBuf> {
     let output = crate::cargo::command()
         .args(["build", "--package", "reprise"])
+        .args(is_optimised.then_some("--release"))
         .args(["--message-format", "json-render-diagnostics"])
         .stderr(Stdio::inherit())
         .output()

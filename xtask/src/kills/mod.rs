@@ -73,7 +73,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let stage = Stage {
         reprise: match &args.reprise {
             Some(path) => fs::canonicalize(path)?,
-            None => corpus::build_reprise()?,
+            None => corpus::build_reprise(false)?,
         },
         patience: Duration::from_secs(args.patience),
     };
