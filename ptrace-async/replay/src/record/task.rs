@@ -43,6 +43,8 @@ struct Recorded {
     interrupted: Option<Invocation>,
     /// Signals that came where no replay could find the place again.
     deferred: VecDeque<libc::siginfo_t>,
+    /// Signals that interrupted a call of the stub's: the program is about to make it.
+    interrupting: Vec<libc::siginfo_t>,
     /// Those that have been sent again, to be delivered now.
     sent_again: Vec<libc::siginfo_t>,
     /// The registers at the last event, if nothing has run since.
@@ -121,6 +123,7 @@ pub(super) async fn follow(tracee: Tracee<Started>, session: Rc<Session>) {
         call: None,
         interrupted: None,
         deferred: VecDeque::new(),
+        interrupting: Vec::new(),
         sent_again: Vec::new(),
         at_event: None,
         spins: 0,

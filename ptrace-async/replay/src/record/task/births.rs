@@ -45,6 +45,7 @@ impl Recorded {
         tracee.hide_vdso();
         self.call = None;
         self.deferred.clear();
+        self.interrupting.clear();
         self.clear_tid = 0;
         self.sites = Rc::default();
         self.aside = None;

@@ -132,6 +132,10 @@ impl Recorded {
             let output = self.session.output.clone();
             output.take(self.task, &tracee).await;
         }
+        for info in std::mem::take(&mut self.interrupting) {
+            let _ = tracee.send_signal(info.si_signo);
+            self.sent_again.push(info);
+        }
         tracee.resume_to_exit().into()
     }
 

@@ -4,8 +4,10 @@ use ptrace_async::event::Tid;
 use ptrace_async::memory::Memory;
 use ptrace_async::process::read_proc;
 use ptrace_async::runtime::{Running, Signal, Stop, Stopped, Tracee};
+use ptrace_async::syscall::Invocation;
 
 use super::{Next, Recorded};
+use crate::record::calls;
 use crate::trace::event::{self, At, Event, Instruction, InstructionKind, Registers, State, Write};
 use crate::{buffer, os};
 
@@ -53,13 +55,18 @@ impl Recorded {
             }
         }
         if !is_handled(tracee.tid(), signal) {
+            if is_in_stub && gives_up(&regs) {
+                self.leave_stub(&tracee, regs);
+            }
             return tracee.deliver().into();
         }
         let Some(at) = at else {
-            if is_in_stub {
-                self.leave_stub(&tracee, regs);
+            if is_in_stub && self.leave_stub(&tracee, regs) {
+                // It is to interrupt the call once more.
+                self.interrupting.push(info);
+            } else {
+                self.deferred.push_back(info);
             }
-            self.deferred.push_back(info);
             return tracee.resume().into();
         };
         self.drain(&tracee);
@@ -73,23 +80,24 @@ impl Recorded {
         }
     }
 
-    /// A call that the stub performs was interrupted: it is left to the program, which stops
-    /// for it, and gets its signal there, or gives its turn away.
+    /// If a call that the stub performs was interrupted, it is left to the program, which stops
+    /// for it, and gets its signal there, or gives its turn away. Whether it was.
     pub(super) fn leave_stub<S: Stopped>(
         &self,
         tracee: &Tracee<S>,
         mut regs: libc::user_regs_struct,
-    ) {
-        let interrupted = (-516..=-512).contains(&regs.rax.cast_signed());
-        if let Some(stub) = self.session.stub()
-            && regs.rip == stub.after
-            && interrupted
-        {
-            regs.rip = stub.leave;
-            regs.rax = regs.orig_rax;
-            regs.orig_rax = u64::MAX;
-            let _ = tracee.set_registers(&regs);
+    ) -> bool {
+        let Some(stub) = self.session.stub() else {
+            return false;
+        };
+        let restarts = (-516..=-512).contains(&regs.rax.cast_signed());
+        if regs.rip != stub.after || !(restarts || gives_up(&regs)) {
+            return false;
         }
+        regs.rip = stub.leave;
+        regs.rax = regs.orig_rax;
+        regs.orig_rax = u64::MAX;
+        tracee.set_registers(&regs).is_ok()
     }
 
     /// A handler is about to begin.
@@ -135,6 +143,16 @@ impl Recorded {
         let _ = tracee.set_registers(&regs);
         self.go(tracee, At::Event)
     }
+}
+
+/// Whether a call has given up that would not have been disturbed without us
+/// ([`calls::gives_up`]).
+fn gives_up(regs: &libc::user_regs_struct) -> bool {
+    let call = Invocation {
+        nr: regs.orig_rax,
+        args: [0; 6],
+    };
+    regs.rax.cast_signed() == -i64::from(libc::EINTR) && calls::gives_up(&call)
 }
 
 /// Puts the answer where the program expects it.
