@@ -41,9 +41,6 @@ pub(crate) fn run(program: &str) -> Outcome {
         "locking_destructors" => locking_destructors(),
         "forked" => forked(),
         "killed_with_locks" => killed_with_locks(),
-        "lock_diverging" => lock_diverging(),
-        "unnotified" => unnotified(),
-        "barrier_diverging" => barrier_diverging(),
         other => panic!("no program called {other}"),
     }
 }
@@ -703,102 +700,4 @@ fn killed_with_locks() -> Outcome {
         .args(["-9", &pid])
         .status();
     unreachable!("killed");
-}
-
-fn diverge() -> bool {
-    std::env::var_os("DIVERGE").is_some()
-}
-
-/// With `DIVERGE`, a thread locks less often than it did, and another tries first; what
-/// the others do at their own lock stays.
-fn lock_diverging() -> Outcome {
-    let own = Arc::new(Mutex::new(Vec::new()));
-    let shared = Arc::new(Mutex::new(Vec::new()));
-    let mut handles = Vec::new();
-    for who in 0..3 {
-        let own = Arc::clone(&own);
-        handles.push(thread::spawn(move || {
-            for n in 0..50 {
-                own.lock().unwrap().push(who);
-                pause(who, n);
-            }
-            String::new()
-        }));
-    }
-    for who in 0..3 {
-        let shared = Arc::clone(&shared);
-        handles.push(thread::spawn(move || {
-            for n in 0..50 {
-                if diverge() && who == 0 && n == 10 {
-                    break;
-                }
-                if diverge() && who == 1 && n == 0 {
-                    while shared.try_lock().is_err() {}
-                }
-                shared.lock().unwrap().push(who);
-                pause(who, n);
-            }
-            String::new()
-        }));
-    }
-    joined(handles);
-    let shared = shared.lock().unwrap().len();
-    vec![
-        line("faithful", &own.lock().unwrap()),
-        line("shared", &shared),
-    ]
-}
-
-/// With `DIVERGE`, the one who notified is not the one who did, and nobody is parked any
-/// more when it happens.
-fn unnotified() -> Outcome {
-    let state = Arc::new((Mutex::new(false), Condvar::new()));
-    let (s, r) = unbounded();
-    let waiter = {
-        let state = Arc::clone(&state);
-        thread::spawn(move || {
-            let guard = state.0.lock().unwrap();
-            // Who gets this message gets the mutex only when this thread waits.
-            s.send(()).unwrap();
-            drop(state.1.wait_while(guard, |done| !*done).unwrap());
-            thread::park();
-            "woken".to_owned()
-        })
-    };
-    let announce = |state: &(Mutex<bool>, Condvar), waiter: &thread::Thread| {
-        *state.0.lock().unwrap() = true;
-        state.1.notify_all();
-        waiter.unpark();
-    };
-    let notifier = {
-        let state = Arc::clone(&state);
-        let waiter = waiter.thread().clone();
-        thread::spawn(move || {
-            r.recv().unwrap();
-            if !diverge() {
-                announce(&state, &waiter);
-            }
-            String::new()
-        })
-    };
-    joined(vec![notifier]);
-    if diverge() {
-        announce(&state, waiter.thread());
-    }
-    joined(vec![waiter])
-}
-
-/// With `DIVERGE`, one of those who meet leaves its log.
-fn barrier_diverging() -> Outcome {
-    let barrier = Barrier::new(2);
-    let lock = Mutex::new(());
-    threads(2, move |who| {
-        for _ in 0..10 {
-            if diverge() && who == 0 {
-                drop(lock.lock().unwrap());
-            }
-            barrier.wait();
-        }
-        "through".to_owned()
-    })
 }

@@ -47,6 +47,7 @@ fn run() {
             Some(("parking_lot", program)) => crate::parking::run(program),
             Some(("input", program)) => crate::inputs::run(program),
             Some(("ipc", program)) => crate::ipc::run(program),
+            Some(("lock_diverging", program)) => crate::lock_diverging::run(program),
             Some(("random_locks", seed)) => crate::random_locks::run(seed.parse().unwrap()),
             _ => crate::locks::run(other),
         },
