@@ -27,7 +27,7 @@
 //! | `RR_CHANNEL_LOG` | the recording's directory; `rr-channel-log` if unset. A recording is never overwritten |
 //! | `RR_CHANNEL_CHAOS` | `SEED`, or `SEED:LENGTH`: perturbs a run that is recorded, or one that is not, so that rare orders become likely (see below) |
 //! | `RR_CHANNEL_PLACES` | `1`: a recording also says where in the source each operation is, and each event names its lock. Slower |
-//! | `RR_CHANNEL_NEW_LOG` | of a replay: a directory for a new recording, of what happens in the replay. If nothing desynchronises it is the same as the first; if something does, it has what was done instead (at locks that is not whole in one of ten runs, a known defect) |
+//! | `RR_CHANNEL_NEW_LOG` | of a replay: a directory for a new recording, of what happens in the replay. If nothing desynchronises it is the same as the first; if something does, it has what was done instead |
 //! | `RR_CHANNEL_REPORT` | of a replay: a file to which desynchronisations are appended, and at exit the numbers of events that came about again |
 //! | `RR_CHANNEL_PROCESS` | if set, the only process (by id) that is recorded or replayed; those that it starts run as if off |
 //!

@@ -55,6 +55,16 @@ impl Word {
         ThreadId((self.0 >> Self::TICKET_BITS) as u32)
     }
 
+    /// Whether an acquisition by `id` after this one has `outcome`.
+    pub(crate) fn agrees(self, outcome: Outcome, id: ThreadId) -> bool {
+        match outcome {
+            Outcome::First => self.ticket() == 0,
+            Outcome::Again => self.ticket() > 0 && self.owner() == id,
+            Outcome::Turn { ticket } => self.ticket() == ticket,
+            _ => false,
+        }
+    }
+
     /// The word after an acquisition by `id`.
     #[inline]
     const fn after(self, id: ThreadId) -> Word {

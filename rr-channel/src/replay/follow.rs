@@ -77,6 +77,8 @@ struct Follow {
     ended: Cell<bool>,
     /// Whether what comes about is recorded.
     recorded: Cell<bool>,
+    /// An acquisition that the thread [begins](claim), to be recorded.
+    claimed: Cell<Option<Event>>,
     /// Varies from one free choice to the next.
     choices: Cell<usize>,
 }
@@ -88,6 +90,7 @@ thread_local! {
             place: Cell::new(None),
             ended: Cell::new(false),
             recorded: Cell::new(false),
+            claimed: Cell::new(None),
             choices: Cell::new(0),
         }
     };
@@ -210,9 +213,10 @@ pub(super) fn next() -> Next {
     })
 }
 
-/// Whether the calling thread runs natively, and what it does is recorded.
-pub(super) fn is_recorded_live() -> bool {
-    with(|follow| follow.recorded.get()) && is_live()
+/// Whether what the calling thread does is recorded.
+#[inline]
+pub(super) fn is_recorded() -> bool {
+    with(|follow| follow.recorded.get())
 }
 
 /// Whether the calling thread runs natively.
@@ -230,13 +234,38 @@ pub(super) fn advance() {
         if follow.recorded.get() {
             record(follow);
         }
-        if let Some(place) = follow.place.get() {
-            place.consumed.store(place.consumed() + 1, Relaxed);
-        }
-        if !follow.ahead.step() {
-            unpack(follow);
-        }
+        step(follow);
     });
+}
+
+/// The calling thread begins to acquire a lock, as its next event says. What is recorded of
+/// that is left to whoever knows whether others came in between: see [`claimed`].
+#[inline(always)]
+pub(super) fn claim() {
+    with(|follow| {
+        if follow.ahead.is_empty() {
+            return;
+        }
+        if follow.recorded.get() {
+            follow.claimed.set(follow.ahead.event());
+        }
+        step(follow);
+    });
+}
+
+/// The acquisition that the calling thread has [begun](claim), if that is to be recorded.
+pub(super) fn claimed() -> Option<Event> {
+    with(|follow| follow.claimed.take())
+}
+
+#[inline(always)]
+fn step(follow: &Follow) {
+    if let Some(place) = follow.place.get() {
+        place.consumed.store(place.consumed() + 1, Relaxed);
+    }
+    if !follow.ahead.step() {
+        unpack(follow);
+    }
 }
 
 #[inline(never)]

@@ -20,7 +20,7 @@ use super::{Engine, lock, soon, watched};
 use crate::context;
 use crate::identity::{ChannelId, Dti, ThreadId};
 use crate::log::{Event, Op, Outcome};
-use crate::order::Order;
+use crate::order::{Order, Word};
 use crate::session::Who;
 use crate::signal::Signal;
 use crate::sys;
@@ -109,8 +109,7 @@ impl Engine {
         Next::Live
     }
 
-    /// Waits until `reach` is [`Reach::Now`], and moves past the event. `false` if the
-    /// thread goes live instead.
+    /// Waits until `reach` is [`Reach::Now`]. `false` if the thread goes live instead.
     pub(super) fn await_event(
         &self,
         id: ThreadId,
@@ -138,10 +137,7 @@ impl Engine {
             }
         });
         match (reached, event) {
-            (Some(Reach::Now), _) => {
-                follow::advance();
-                true
-            }
+            (Some(Reach::Now), _) => true,
             (Some(Reach::Never), Some(expected)) => {
                 self.desync(id, Cause::Missed { expected });
                 false
@@ -156,7 +152,7 @@ impl Engine {
         // Mostly a thread acquires what it had last. Where this is expected there is a log
         // to follow, so this is no child made by fork.
         if follow::shows(&again(op)) && order.owner() == Some(context::thread_by_now()) {
-            follow::advance();
+            follow::claim();
             return Turn::Mine;
         }
         self.turn_of_another(op, order)
@@ -178,6 +174,7 @@ impl Engine {
             Next::Event(event) => Some(event),
         };
         if self.await_turn(id, event, order) {
+            follow::claim();
             Turn::Mine
         } else {
             Turn::Live
@@ -210,8 +207,8 @@ impl Engine {
             return;
         }
         let before = order.count(context::thread_by_now());
-        if follow::is_recorded_live() {
-            order.log(op, before);
+        if follow::is_recorded() {
+            record(op, order, before);
         }
         if watched::is_watched(order.address()) {
             self.tell_of(order);
@@ -229,8 +226,8 @@ impl Engine {
     /// of so many.
     pub(crate) fn arrived(&self, order: &Order) -> u64 {
         let before = order.count(context::thread_or_last());
-        if follow::is_recorded_live() {
-            order.log(Op::Arrive, before);
+        if follow::is_recorded() {
+            record(Op::Arrive, order, before);
         }
         self.tell_of(order);
         before.ticket() + 1
@@ -291,7 +288,18 @@ impl Engine {
             }
             _ => (self.await_turn(id, event, order), Once::Mine),
         };
-        if followed { once } else { Once::Live }
+        match (followed, once) {
+            (false, _) => return Once::Live,
+            (true, Once::Mine) => follow::claim(),
+            (true, _) => follow::advance(),
+        }
+        once
+    }
+
+    /// The calling thread, whose turn it was, found that another one had performed the
+    /// initialization. Whether that has to be recorded.
+    pub(crate) fn came_too_late() -> bool {
+        follow::claimed().is_some()
     }
 
     /// The recorded answer to an observation; `None` if there is none. An answer that
@@ -363,10 +371,13 @@ impl Engine {
             follow::advance();
             return Some(value);
         };
-        self.await_event(id, (watch, 1), Some(event), || {
+        let followed = self.await_event(id, (watch, 1), Some(event), || {
             if is_given() { Reach::Now } else { Reach::Later }
+        });
+        followed.then(|| {
+            follow::advance();
+            value
         })
-        .then_some(value)
     }
 
     /// The calling thread notifies others, or unparks one.
@@ -418,7 +429,9 @@ impl Engine {
                 Reach::Later
             }
         });
-        if !followed {
+        if followed {
+            follow::advance();
+        } else {
             context::log(Event {
                 op,
                 channel: None,
@@ -436,6 +449,18 @@ impl Engine {
         if !follow::is_live() {
             follow::advance();
         }
+    }
+}
+
+/// Records an acquisition by the calling thread after `before`: as in the log that it
+/// follows, unless a thread that is live came in between.
+#[inline(never)]
+fn record(op: Op, order: &Order, before: Word) {
+    match follow::claimed() {
+        Some(event) if before.agrees(event.outcome, context::thread_by_now()) => {
+            context::log(event);
+        }
+        _ => order.log(op, before),
     }
 }
 

@@ -121,16 +121,18 @@ impl Attempts {
     #[track_caller]
     pub(crate) fn record<R>(&self, call: impl FnOnce(&dyn Fn()) -> R) -> R {
         chaos::point();
-        watch(|| self.order.took(Op::CallOnce), call)
+        watch(|| self.order.took(Op::CallOnce), || true, call)
     }
 
-    /// Runs `call` in a replay that says `turn`. Of a thread that is live, what comes of it
-    /// is logged as [`record`](Attempts::record) does, and the beginning by
+    /// Runs `call` in a replay that says `turn`. Of a thread that is live, or that finds
+    /// done by such a one what is its turn, what comes of it is logged as
+    /// [`record`](Attempts::record) does, and the beginning by
     /// [`perform`](Attempts::perform).
     pub(crate) fn follow<R>(&self, turn: OnceTurn, call: impl FnOnce(&dyn Fn()) -> R) -> R {
         match turn {
-            OnceTurn::Live => watch(|| {}, call),
-            _ => call(&|| {}),
+            OnceTurn::Live => watch(|| {}, || true, call),
+            OnceTurn::Mine => watch(|| {}, Engine::came_too_late, call),
+            OnceTurn::Done | OnceTurn::Poisoned => call(&|| {}),
         }
     }
 
@@ -159,16 +161,18 @@ impl Attempts {
     }
 }
 
-/// Logs what comes of `call`, unless it begins an initialization, which `begin` logs.
-fn watch<R>(begin: impl Fn(), call: impl FnOnce(&dyn Fn()) -> R) -> R {
+/// Logs what comes of `call`, unless it begins an initialization, which `begin` logs, or that
+/// need not be logged.
+fn watch<R>(begin: impl Fn(), is_logged: fn() -> bool, call: impl FnOnce(&dyn Fn()) -> R) -> R {
     /// Logs an initialization by others when `call` is over.
     struct Call {
+        is_logged: fn() -> bool,
         began: Cell<bool>,
         returned: Cell<bool>,
     }
     impl Drop for Call {
         fn drop(&mut self) {
-            if self.began.get() {
+            if self.began.get() || !(self.is_logged)() {
                 return;
             }
             let outcome = if self.returned.get() {
@@ -180,6 +184,7 @@ fn watch<R>(begin: impl Fn(), call: impl FnOnce(&dyn Fn()) -> R) -> R {
         }
     }
     let state = Call {
+        is_logged,
         began: Cell::new(false),
         returned: Cell::new(false),
     };

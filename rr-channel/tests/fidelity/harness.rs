@@ -81,7 +81,7 @@ pub(crate) fn record_again(program: &str, dir: &Path, again: &Path) -> Start {
 }
 
 /// The events of each thread of a recording that are in the order of its others.
-fn events(dir: &Path) -> BTreeMap<String, Vec<Event>> {
+pub(crate) fn events(dir: &Path) -> BTreeMap<String, Vec<Event>> {
     let recording = Recording::open(dir).unwrap();
     let log = |thread: &RecordedThread| {
         let log = recording.log(thread).unwrap();

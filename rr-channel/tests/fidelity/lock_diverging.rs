@@ -1,5 +1,9 @@
 //! Programs that do other things with their locks than they did, if `DIVERGE` is set.
 
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
 use rr_channel::crossbeam_channel::unbounded;
 use rr_channel::sync::{Arc, Barrier, Condvar, Mutex};
 use rr_channel::thread;
@@ -10,6 +14,7 @@ use crate::programs::{Outcome, joined, line};
 pub(crate) fn run(program: &str) -> Outcome {
     match program {
         "acquisitions" => acquisitions(),
+        "overtaken" => overtaken(),
         "unnotified" => unnotified(),
         "barrier" => barrier(),
         other => panic!("no program called {other}"),
@@ -58,6 +63,55 @@ fn acquisitions() -> Outcome {
         line("faithful", &own.lock().unwrap()),
         line("shared", &shared),
     ]
+}
+
+/// With `DIVERGE`, a thread whose turn at a lock has come is overtaken by one that holds the
+/// lock, and takes it again and again.
+fn overtaken() -> Outcome {
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let second_is_at: Arc<OnceLock<PathBuf>> = Arc::default();
+    let (s, r) = unbounded();
+    let first = {
+        let (order, second_is_at) = (Arc::clone(&order), Arc::clone(&second_is_at));
+        thread::spawn(move || {
+            if !diverge() {
+                order.lock().unwrap().push(1);
+                s.send(()).unwrap();
+                return String::new();
+            }
+            let held = order.try_lock().unwrap();
+            s.send(()).unwrap();
+            await_sleep(second_is_at.wait());
+            drop(held);
+            for _ in 0..10 {
+                order.lock().unwrap().push(1);
+            }
+            String::new()
+        })
+    };
+    let second = {
+        let order = Arc::clone(&order);
+        thread::spawn(move || {
+            r.recv().unwrap();
+            let here = fs::read_link("/proc/thread-self").unwrap();
+            second_is_at.set(Path::new("/proc").join(here)).unwrap();
+            order.lock().unwrap().push(2);
+            String::new()
+        })
+    };
+    joined(vec![first, second]);
+    vec![line("order", &order.lock().unwrap())]
+}
+
+/// Waits until the thread that `/proc` has at `thread` sleeps.
+fn await_sleep(thread: &Path) {
+    loop {
+        let stat = fs::read_to_string(thread.join("stat")).unwrap();
+        if stat.rsplit_once(") ").unwrap().1.starts_with('S') {
+            return;
+        }
+        thread::yield_now();
+    }
 }
 
 /// With `DIVERGE`, the one who notified is not the one who did, and nobody is parked any
