@@ -27,7 +27,7 @@ use rustc_hash::FxHashMap;
 use crate::context::{self, Suspended};
 use crate::identity::{Dti, ThreadId};
 use crate::log::{Event, Op, Outcome};
-use crate::replay::{NextJob, job_event, took};
+use crate::replay::{Asks, NextJob, Wake, job_event, took};
 use crate::session::{Session, session};
 use crate::sys;
 use crate::tag::Tag;
@@ -243,7 +243,7 @@ pub enum Next<J> {
     Job(J),
     /// Perform the half of a fork that it has put aside.
     Own,
-    /// Go on, once what it waits for is there.
+    /// Go on, once what it waits for is there: see [`Pool::await_done`].
     Done,
     /// Find that there is nothing to do.
     Nothing,
@@ -344,21 +344,56 @@ impl<J> Pool<J> {
         !self.ready().is_empty()
     }
 
-    /// What the calling thread, one of the pool's, does next.
-    pub fn next(&self) -> Next<J> {
+    /// What the calling thread, one of the pool's, does next, where it waits for something.
+    pub fn next_waiting(&self) -> Next<J> {
+        self.next(Asks::Waits, || false)
+    }
+
+    /// What it does next, where it waits for the half of a fork that it has put aside under
+    /// this `name`.
+    pub fn next_joining(&self, name: &Job) -> Next<J> {
+        self.next(Asks::Joins, || self.reclaim(name).is_some())
+    }
+
+    /// What it does next, where it lets others run.
+    pub fn next_yielding(&self) -> Next<J> {
+        self.next(Asks::Yields, || false)
+    }
+
+    fn next(&self, asks: Asks, reclaim: impl FnOnce() -> bool) -> Next<J> {
         let (Session::Replay(engine), false) = (session(), sys::is_fork()) else {
             return Next::Unknown;
         };
-        let is_there = |tag| self.ready().contains_key(&tag);
-        let next = as_thread(|| engine.next_job(self.address(), is_there));
+        let taken = Cell::new(None);
+        let take = |tag| {
+            let job = self.ready().remove(&tag);
+            let there = job.is_some();
+            taken.set(job);
+            there
+        };
+        let next = as_thread(|| engine.next_job(self.address(), asks, take, reclaim));
         match next {
-            // A live thread may have been faster, once there are any.
-            NextJob::Take(tag) => self.ready().remove(&tag).map_or(Next::Nothing, Next::Job),
+            NextJob::Take(_) => taken.take().map_or(Next::Unknown, Next::Job),
             NextJob::Own => Next::Own,
             NextJob::Done => Next::Done,
             NextJob::Nothing => Next::Nothing,
             NextJob::Live => Next::Unknown,
         }
+    }
+
+    /// Waits for what the calling thread [waits for](Next::Done), by `sleep`, which returns
+    /// whether it is there, and earlier if it is told that the thread has left its log, to
+    /// which `wake` wakes it. `false` if it has left its log: then it is to ask what is
+    /// [next](Next::Unknown).
+    pub fn await_done(
+        &self,
+        wake: impl Fn() + Send + 'static,
+        sleep: impl FnOnce(&dyn Fn() -> bool) -> bool,
+    ) -> bool {
+        let (Session::Replay(engine), false) = (session(), sys::is_fork()) else {
+            return false;
+        };
+        as_thread(|| engine.await_done(Wake::new(wake), sleep))
     }
 
     /// The calling thread took a job.

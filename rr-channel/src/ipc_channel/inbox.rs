@@ -325,7 +325,7 @@ impl<R: Receive> Place<'_, R> {
                         std::thread::sleep(STEP);
                     }
                     let listening =
-                        listening.get_or_insert_with(|| engine.listen(source, expected));
+                        listening.get_or_insert_with(|| engine.listen(source, expected, None));
                     if listening.is_released() {
                         return None;
                     }

@@ -353,7 +353,7 @@ impl IpcReceiverSet {
                 }
                 continue;
             }
-            let listening = listening.get_or_insert_with(|| engine.listen(source, expected));
+            let listening = listening.get_or_insert_with(|| engine.listen(source, expected, None));
             if listening.is_released() {
                 return;
             }

@@ -2,17 +2,15 @@
 //!
 //! The world learns of such a message only when a thread reads it. A thread whose log
 //! names one reads its channel, and keeps what comes too early, until that one is there;
-//! meanwhile it waits in the kernel, where nobody can notify it. So it *listens*: it is
-//! known to wait, for whom, and looks every now and then whether it was released.
+//! meanwhile it waits in the kernel, where it [listens](super::listen).
 
 use std::time::Instant;
 
 use super::report::Cause;
 use super::turns::Next;
-use super::world::Source;
-use super::{Engine, Wait, Want, follow, progress};
+use super::{Engine, follow};
 use crate::context;
-use crate::identity::{ChannelId, ThreadId};
+use crate::identity::ChannelId;
 use crate::log::{Event, Op};
 use crate::tag::Tag;
 
@@ -73,45 +71,5 @@ impl Engine {
             follow::advance();
         }
         Some(refused)
-    }
-
-    /// The calling thread is about to wait in the kernel, for a message from `source`;
-    /// `expected` is what its log says; `None` if that ends here.
-    pub(crate) fn listen(&'static self, source: Source, expected: Option<Event>) -> Listening {
-        self.watch.call_once(|| progress::start(self));
-        let id = context::thread_or_last();
-        let mut wait = Wait::new(Want::Nothing);
-        wait.listens = Some(source);
-        wait.expected = expected;
-        wait.end_of_log = expected.is_none();
-        self.lock().begin_wait(id, wait);
-        self.waits.notify_one();
-        Listening { engine: self, id }
-    }
-}
-
-/// The calling thread waits in the kernel, until this is dropped.
-#[derive(Debug)]
-pub(crate) struct Listening {
-    engine: &'static Engine,
-    id: ThreadId,
-}
-
-impl Listening {
-    /// A message came, or the end of a channel.
-    pub(crate) fn heard(&self) {
-        self.engine.lock().step();
-    }
-
-    /// Whether the thread was released from its log.
-    pub(crate) fn is_released(&self) -> bool {
-        self.engine.lock().is_live(self.id)
-    }
-}
-
-impl Drop for Listening {
-    fn drop(&mut self) {
-        self.engine.lock().end_wait(self.id);
-        follow::sync();
     }
 }

@@ -29,6 +29,7 @@ mod flow;
 mod follow;
 mod jobs;
 mod latch;
+mod listen;
 mod operation;
 mod plan;
 mod progress;
@@ -47,16 +48,17 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once, PoisonError, TryLockError
 use std::time::{Duration, Instant};
 
 #[cfg(feature = "ipc_channel")]
-pub(crate) use arrivals::{Expected, Listening};
+pub(crate) use arrivals::Expected;
 pub(crate) use chan::{Chan, Disconnected, NotSent};
 pub(crate) use cursor::Cursor;
 pub(crate) use draws::Draws;
 use flow::Flow;
-use follow::Next;
+use follow::{Next, Place};
 pub(crate) use follow::{
     Saved as SavedLog, forget as forget_log, restore as restore_log, save as save_log,
 };
-pub(crate) use jobs::{NextJob, event as job_event, took};
+pub(crate) use jobs::{Asks, NextJob, job_event, took};
+pub(crate) use listen::Wake;
 pub(crate) use operation::{Arm, Got, Native, Pick};
 use operation::{Change, Plan, Want};
 pub use report::{Attempt, Cause, Desync, Progress, Report};
@@ -66,7 +68,7 @@ use soon::soon;
 pub(crate) use turns::{Once as OnceTurn, Turn, Woken};
 pub(crate) use world::ChanKey;
 #[cfg(feature = "ipc_channel")]
-pub(crate) use world::Source;
+pub(crate) use {listen::Listening, world::Source};
 use world::{Wait, Watched, World};
 
 use crate::context;

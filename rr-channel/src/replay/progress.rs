@@ -9,8 +9,9 @@
 //! wake each other in turn, each may be asleep just when it is looked at; their
 //! context switches give them away.)
 //!
-//! A thread that waits in the kernel for a message of this process ([`Source::Here`])
-//! can be seen to run as soon as there is one, so it counts as waiting for the others.
+//! A thread that [listens](super::listen) for what others of this process do
+//! ([`Source::Here`]) can be seen to run as soon as that is done, so it counts as waiting
+//! for the others.
 //!
 //! A thread that waits for the outside world (a read, a child process) may move or
 //! may not; so may one that sleeps until a deadline, again and again, and never

@@ -10,7 +10,7 @@ pub(super) struct Waiting {
     pub(super) tid: i32,
     /// It will go on by itself: it was told to, or it has a deadline.
     pub(super) will_move: bool,
-    /// It waits in the kernel, for this.
+    /// It waits elsewhere, for this.
     pub(super) listens: Option<Source>,
 }
 
@@ -79,6 +79,9 @@ impl World {
             thread.place.go_live();
             if let Some(wait) = &mut thread.wait {
                 wait.notified = true;
+                if let Some(wake) = &wait.wake {
+                    wake.wake();
+                }
             }
             thread.wake.notify_one();
         }

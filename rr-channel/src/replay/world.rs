@@ -20,6 +20,7 @@ use rustc_hash::FxHashMap;
 use super::cursor::Cursor;
 use super::flow::{Awaited, Flow};
 use super::follow::Place;
+use super::listen::Wake;
 use super::operation::{Arm, Change, Need, Pick, Want};
 use super::queue::{Chan, Timer};
 use super::report::{Cause, Desync};
@@ -54,8 +55,10 @@ pub(super) struct Wait {
     /// Waits for others as the program says, not for its log: leaving that would not
     /// help.
     pub(super) stays: bool,
-    /// Waits in the kernel, and looks from time to time whether it was released.
+    /// Waits [elsewhere](super::listen), for this.
     pub(super) listens: Option<Source>,
+    /// Wakes it there.
+    pub(super) wake: Option<Wake>,
     pub(super) notified: bool,
     pub(super) picked: Option<Pick>,
 }
@@ -72,6 +75,7 @@ impl Wait {
             watch: None,
             stays: false,
             listens: None,
+            wake: None,
             notified: false,
             picked: None,
         }
@@ -108,16 +112,16 @@ impl Wait {
     }
 }
 
-/// Who sends what a thread waits for in the kernel.
+/// Who brings about what a thread waits for elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(
-    not(feature = "ipc_channel"),
-    expect(dead_code, reason = "only these channels are in the kernel")
-)]
 pub(crate) enum Source {
     /// A thread of this process.
     Here,
     /// Perhaps another process.
+    #[cfg_attr(
+        not(feature = "ipc_channel"),
+        expect(dead_code, reason = "only these channels are in the kernel")
+    )]
     Anywhere,
 }
 

@@ -190,14 +190,14 @@ const WORKER: &str = r"
     unsafe fn rr_wait_until(&self, latch: &CoreLatch) {
         let abort_guard = unwind::AbortIfPanic;
         loop {
-            match self.registry.rr.next() {
+            match self.registry.rr.next_waiting() {
                 rr_channel::pool::Next::Job(job) => job.execute(),
                 rr_channel::pool::Next::Done => {
-                    self.rr_idle_until(latch);
-                    break;
+                    if self.rr_idle_until(latch) {
+                        break;
+                    }
                 }
-                rr_channel::pool::Next::Own | rr_channel::pool::Next::Nothing => {}
-                rr_channel::pool::Next::Unknown => {
+                _ => {
                     if !latch.probe() {
                         self.wait_until_cold(latch);
                     }
@@ -209,15 +209,20 @@ const WORKER: &str = r"
         mem::forget(abort_guard);
     }
 
-    /// Waits for the latch, and does nothing else.
-    fn rr_idle_until(&self, latch: &CoreLatch) {
-        let mut idle_state = self.registry.sleep.start_looking(self.index);
-        while !latch.probe() {
-            self.registry
-                .sleep
-                .no_work_found(&mut idle_state, latch, || false);
-        }
-        self.registry.sleep.work_found();
+    /// Waits for the latch, and does nothing else; not for ever: `false` if the thread has
+    /// left its log.
+    fn rr_idle_until(&self, latch: &CoreLatch) -> bool {
+        let (registry, index) = (Arc::clone(&self.registry), self.index);
+        let wake = move || registry.sleep.notify_worker_latch_is_set(index);
+        self.registry.rr.await_done(wake, |is_released| {
+            let sleep = &self.registry.sleep;
+            let mut idle_state = sleep.start_looking(self.index);
+            while !latch.probe() && !is_released() {
+                sleep.no_work_found(&mut idle_state, latch, is_released);
+            }
+            sleep.work_found();
+            latch.probe()
+        })
     }
 
     /// Whether the half of a fork is to be performed by the thread that put it aside; if
@@ -230,22 +235,15 @@ const WORKER: &str = r"
     ) -> bool {
         let rr = &self.registry.rr;
         loop {
-            match rr.next() {
+            match rr.next_joining(name) {
                 rr_channel::pool::Next::Job(job) => job.execute(),
-                rr_channel::pool::Next::Own => {
-                    if rr.reclaim(name).is_some() {
-                        return true;
-                    }
-                    // Taken, by a thread that has left its log.
-                    self.rr_idle_until(latch.as_core_latch());
-                    return false;
-                }
+                rr_channel::pool::Next::Own => return true,
                 rr_channel::pool::Next::Done => {
-                    self.rr_idle_until(latch.as_core_latch());
-                    return false;
+                    if self.rr_idle_until(latch.as_core_latch()) {
+                        return false;
+                    }
                 }
-                rr_channel::pool::Next::Nothing => {}
-                rr_channel::pool::Next::Unknown => break,
+                _ => break,
             }
         }
         while !latch.probe() {
@@ -270,7 +268,7 @@ const WORKER: &str = r"
     }
 
     fn rr_yield(&self, find: impl FnOnce(&Self) -> Option<JobRef>) -> Yield {
-        match self.registry.rr.next() {
+        match self.registry.rr.next_yielding() {
             rr_channel::pool::Next::Job(job) => {
                 unsafe { job.execute() };
                 Yield::Executed
