@@ -1,15 +1,11 @@
-//! Statistics for flaky test suites: how often does a test fail, and did a
-//! change make a difference?
+//! Finds the intermittent tests of a suite, and says how often they fail.
 //!
-//! A run of a test ends in one [`Outcome`]; [`Counts`] adds them up. From counts
-//! come a rate with its [`wilson`] interval, and the [`fisher_exact`] p-value for
-//! "before" against "after".
-//!
-//! This crate holds the arithmetic only. It does not start tests, and it reads no
-//! log: what it is given is what it counts.
-//!
-//! **Invariant:** no function here does I/O, reads a clock or draws a random
-//! number; the same counts give the same answer.
+//! `servo-harness survey` runs every test many times ([`campaign`]), each run in a [`cell`]
+//! that it cannot leave, and writes what became of it to a [`journal`] that survives being
+//! killed. Tests come from cargo, nextest, test executables, lists or manifests of web
+//! platform tests ([`source`]). A run ends in one [`Outcome`]; [`Counts`] adds them up. From
+//! counts come a rate with its [`wilson`] interval, and the [`fisher_exact`] p-value for
+//! "before" against "after" ([`summary`]).
 //!
 //! ```
 //! use servo_harness::{Confidence, Counts, Outcome, fisher_exact};
@@ -22,10 +18,20 @@
 //! assert!(fisher_exact(before.split(), after.split()) < 1e-8);
 //! ```
 
+pub mod campaign;
+pub mod cell;
+mod cli;
 mod fisher;
+mod interrupt;
+pub mod journal;
 mod outcome;
+mod progress;
+pub mod source;
+pub mod summary;
 mod wilson;
 
+pub use cli::main;
 pub use fisher::{Split, fisher_exact};
+pub use interrupt::Interrupt;
 pub use outcome::{Counts, Outcome, ParseOutcomeError};
 pub use wilson::{Confidence, Interval, wilson};

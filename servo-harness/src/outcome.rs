@@ -8,7 +8,10 @@ use std::str::FromStr;
 use crate::{Confidence, Interval, Split, wilson};
 
 /// How one run of a test ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// The test gave the result that the suite expects.
     Expected,

@@ -61,6 +61,7 @@ const PLACES: &[Place] = &[
         dir: "servo-harness",
         may_use: &[
             "rr-channel",
+            "rr-channel/tools",
             "ptrace-async",
             "ptrace-async/replay",
             "process-cache",

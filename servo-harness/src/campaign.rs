@@ -1,0 +1,334 @@
+//! Many runs of many tests, a few at a time, each written down when it has ended.
+//!
+//! Tests take turns: each has its second run when all had their first, so that what is
+//! known at any moment is known of all. A test needs no more runs when its rate is settled:
+//! when the Wilson interval is as narrow as was asked for.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::Context as _;
+
+use crate::cell::{Cell, Ending, Isolation, Job, Ran, Scratch};
+use crate::journal::{Journal, JournalError, Phase, Record, Run, counts};
+use crate::progress::Progress;
+use crate::source::Test;
+use crate::{Confidence, Counts, Interrupt, Outcome};
+
+/// Of so many runs of a test that are not as expected the output is kept.
+const OUTPUTS: u64 = 3;
+/// So much of it.
+const OUTPUT: usize = 4 * 1024;
+
+/// How many runs, and how.
+#[derive(Debug, Clone, Copy)]
+pub struct Settings {
+    /// Runs of each test, at most.
+    pub runs: u64,
+    /// A test whose interval (95 %) is no wider than this is settled; 0: none is.
+    pub precision: f64,
+    /// Runs at the same time.
+    pub jobs: usize,
+    /// How long a run may take.
+    pub limit: Duration,
+    /// What keeps a run's processes together.
+    pub isolation: Isolation,
+}
+
+/// The journal, and all that is in it.
+#[derive(Debug)]
+pub struct Book {
+    journal: Journal,
+    /// Everything that was found out, in its order.
+    pub records: Vec<Record>,
+}
+
+impl Book {
+    /// A journal with what was found in it.
+    pub const fn new(journal: Journal, records: Vec<Record>) -> Book {
+        Book { journal, records }
+    }
+
+    /// Writes down what was found out.
+    ///
+    /// # Errors
+    /// If it could not be written; then nothing changes.
+    pub fn add(&mut self, record: Record) -> Result<(), JournalError> {
+        self.journal.append(&record)?;
+        self.records.push(record);
+        Ok(())
+    }
+}
+
+/// A campaign came to its end, or did not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// Every test has its runs.
+    Whole,
+    /// It was interrupted.
+    Interrupted,
+}
+
+/// What a campaign needs to run things.
+#[derive(Debug)]
+pub struct Site<'a> {
+    /// Where temporary files go.
+    pub scratch: &'a Scratch,
+    /// What stops it.
+    pub interrupt: &'a Interrupt,
+    /// What has been found out.
+    pub book: &'a Mutex<Book>,
+}
+
+/// How a test is run in a phase, and what the run says of a replay.
+pub trait Runs: Sync {
+    /// The command, for a run that has this directory for itself.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    fn job(&self, test: &Test, cell: &Cell) -> anyhow::Result<Job>;
+
+    /// Whether a replay went the recorded way; `None` if it was none.
+    fn faithful(&self, test: &Test, cell: &Cell, ran: &Ran) -> Option<bool>;
+}
+
+/// Tests as they are.
+#[derive(Debug, Clone, Copy)]
+pub struct AsTheyAre;
+
+impl Runs for AsTheyAre {
+    fn job(&self, test: &Test, _: &Cell) -> anyhow::Result<Job> {
+        Ok(test.job.clone())
+    }
+
+    fn faithful(&self, _: &Test, _: &Cell, _: &Ran) -> Option<bool> {
+        None
+    }
+}
+
+/// A test's runs so far.
+#[derive(Debug, Clone, Copy)]
+struct Progressed {
+    counts: Counts,
+    /// Runs that have begun and not ended.
+    open: u64,
+}
+
+impl Progressed {
+    fn wants_more(&self, settings: &Settings) -> bool {
+        let begun = self.counts.total() + self.open;
+        begun < settings.runs && !is_settled(&self.counts, settings.precision)
+    }
+
+    fn left(&self, settings: &Settings) -> u64 {
+        if is_settled(&self.counts, settings.precision) {
+            self.open
+        } else {
+            settings.runs.saturating_sub(self.counts.total())
+        }
+    }
+}
+
+/// Whether the rate of expected runs is known well enough.
+fn is_settled(counts: &Counts, precision: f64) -> bool {
+    counts
+        .expected_rate(Confidence::P95)
+        .is_some_and(|interval| interval.high - interval.low <= precision)
+}
+
+struct Shared {
+    tests: Vec<Progressed>,
+    failed: Option<anyhow::Error>,
+}
+
+/// Runs tests in a phase until each has its runs; those in the journal count.
+///
+/// # Errors
+/// If a run could not be made at all or not be written down. What was written stays.
+pub fn run(
+    tests: &[Test],
+    phase: Phase,
+    runs: &dyn Runs,
+    settings: &Settings,
+    site: &Site<'_>,
+) -> anyhow::Result<Ended> {
+    let begun = lock(site.book);
+    let progressed = tests.iter().map(|test| Progressed {
+        counts: counts(&begun.records, &test.name, &test.subject, phase),
+        open: 0,
+    });
+    let shared = Mutex::new(Shared {
+        tests: progressed.collect(),
+        failed: None,
+    });
+    drop(begun);
+    let left: u64 = lock(&shared)
+        .tests
+        .iter()
+        .map(|test| test.left(settings))
+        .sum();
+    let progress = Progress::new(left, phase);
+    let campaign = Campaign {
+        tests,
+        phase,
+        runs,
+        settings,
+        site,
+        shared: &shared,
+        progress: &progress,
+    };
+    thread::scope(|scope| {
+        for number in 0..settings.jobs.max(1) {
+            let campaign = &campaign;
+            scope.spawn(move || campaign.work(number));
+        }
+    });
+    progress.finish();
+    let shared = shared.into_inner().unwrap_or_else(PoisonError::into_inner);
+    match shared.failed {
+        Some(error) => Err(error),
+        None if site.interrupt.is_set() => Ok(Ended::Interrupted),
+        None => Ok(Ended::Whole),
+    }
+}
+
+struct Campaign<'a> {
+    tests: &'a [Test],
+    phase: Phase,
+    runs: &'a dyn Runs,
+    settings: &'a Settings,
+    site: &'a Site<'a>,
+    shared: &'a Mutex<Shared>,
+    progress: &'a Progress,
+}
+
+impl Campaign<'_> {
+    /// Takes one run after the other, until there is none left.
+    fn work(&self, number: usize) {
+        while let Some(index) = self.take() {
+            let done = self.one(&self.tests[index], number);
+            let mut shared = lock(self.shared);
+            shared.tests[index].open -= 1;
+            match done {
+                Ok(Some(outcome)) => shared.tests[index].counts.add(outcome),
+                Ok(None) => {}
+                Err(error) => {
+                    shared.failed.get_or_insert(error);
+                }
+            }
+            let left = shared
+                .tests
+                .iter()
+                .map(|test| test.left(self.settings))
+                .sum();
+            let flaky = shared
+                .tests
+                .iter()
+                .filter(|test| test.counts.is_flaky())
+                .count();
+            self.progress.ran(left, flaky);
+        }
+    }
+
+    /// The test that has the fewest runs; one that is running already only if there is no
+    /// other, so that a test that hangs does not take all places.
+    fn take(&self) -> Option<usize> {
+        if self.site.interrupt.is_set() {
+            return None;
+        }
+        let mut shared = lock(self.shared);
+        if shared.failed.is_some() {
+            return None;
+        }
+        let next = shared.tests.iter().enumerate();
+        let (index, _) = next
+            .filter(|(_, test)| test.wants_more(self.settings))
+            .min_by_key(|(_, test)| (test.open, test.counts.total()))?;
+        shared.tests[index].open += 1;
+        Some(index)
+    }
+
+    /// Runs a test once and writes down what it came to; `None` if it was interrupted.
+    fn one(&self, test: &Test, number: usize) -> anyhow::Result<Option<Outcome>> {
+        let cell = Cell {
+            isolation: self.settings.isolation,
+            limit: self.settings.limit * test.patience,
+            scratch: self.site.scratch.slot(number)?,
+            number: u32::try_from(number).unwrap_or(0),
+        };
+        let job = self.runs.job(test, &cell)?;
+        let ran = cell
+            .run(&job, self.site.interrupt)
+            .with_context(|| format!("running {}", test.name))?;
+        if let Ending::NotStarted(why) = &ran.ending {
+            anyhow::bail!("{} cannot be started: {why}", job.program.display());
+        }
+        let Some(outcome) = test.expected.judge(&ran.ending) else {
+            return Ok(None);
+        };
+        let faithful = self.runs.faithful(test, &cell, &ran);
+        let mut book = lock(self.site.book);
+        let before = counts(&book.records, &test.name, &test.subject, self.phase);
+        let odd = before.total() - before.of(Outcome::Expected);
+        let wants_output = outcome != Outcome::Expected && odd < OUTPUTS;
+        book.add(Record::Run(Run {
+            test: test.name.clone(),
+            subject: test.subject.clone(),
+            phase: self.phase,
+            outcome,
+            ending: in_words(&ran.ending),
+            seconds: ran.time.as_secs_f64(),
+            left: ran.left,
+            faithful,
+            output: wants_output.then(|| output(&ran)),
+        }))?;
+        Ok(Some(outcome))
+    }
+}
+
+/// The last thing that a run wrote.
+fn output(ran: &Ran) -> String {
+    let text = ran.stdout.text() + &ran.stderr.text();
+    let mut from = text.len().saturating_sub(OUTPUT);
+    while !text.is_char_boundary(from) {
+        from += 1;
+    }
+    text[from..].to_owned()
+}
+
+fn in_words(ending: &Ending) -> String {
+    match ending {
+        Ending::Exit(code) => format!("exit status {code}"),
+        Ending::Signal(number) => format!("signal {number}"),
+        Ending::TimedOut => "its time was up".to_owned(),
+        Ending::Interrupted => "interrupted".to_owned(),
+        Ending::NotStarted(why) => format!("not started: {why}"),
+        Ending::Lost => "what looks after it was killed".to_owned(),
+    }
+}
+
+/// A lock whose holder panicked is as good as any: what it guards is changed in one go.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_is_settled_when_its_interval_is_narrow() {
+        let counts = |expected, unexpected| -> Counts {
+            let expected = std::iter::repeat_n(Outcome::Expected, expected);
+            expected
+                .chain(std::iter::repeat_n(Outcome::Unexpected, unexpected))
+                .collect()
+        };
+        assert!(!is_settled(&Counts::default(), 0.05));
+        assert!(!is_settled(&counts(72, 0), 0.05));
+        assert!(is_settled(&counts(73, 0), 0.05));
+        assert!(!is_settled(&counts(50, 50), 0.05));
+        assert!(!is_settled(&counts(1000, 0), 0.0));
+    }
+}

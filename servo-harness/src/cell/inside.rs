@@ -1,0 +1,359 @@
+//! The processes between the harness and a test: this program, called again.
+//!
+//! In a namespace there are two: one that enters the namespace, and its first process,
+//! whose end is everybody's. Else there is one, which adopts what the test leaves behind.
+//! Standard input is the socket to the harness in all of them; the test gets `/dev/null`.
+//!
+//! ```text
+//! exit 101 2513000 0        exit status, nanoseconds, processes that were left
+//! signal 6 2513000 1
+//! failed - 0 0 No such file or directory (os error 2)
+//! ```
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
+use rustix::process::{
+    Pid, Signal, WaitOptions, WaitStatus, getgid, getpid, getuid, kill_process, kill_process_group,
+    set_child_subreaper, set_parent_process_death_signal, wait, waitpid,
+};
+use rustix::thread::{CapabilitySet, CapabilitySets, UnshareFlags};
+
+use super::Ending;
+
+/// The first argument of a process around a test.
+pub(crate) const CELL: &str = "__cell";
+/// That of the first process of a namespace.
+const FIRST: &str = "__first";
+/// That of a process that becomes a program that wants to know its own id.
+pub(crate) const BECOME: &str = "__become";
+/// That of a process that does nothing, for a try.
+pub(crate) const NOTHING: &str = "__nothing";
+
+/// Whether the harness wants the test to end: how it ends then says nothing.
+static HUNG_UP: AtomicBool = AtomicBool::new(false);
+
+/// Does what the arguments say, if they are those of a process around a test.
+pub(crate) fn enter() -> Option<ExitCode> {
+    let mut args = std::env::args_os().skip(1);
+    let first = args.next()?;
+    let args: Vec<OsString> = args.collect();
+    let done = match first.to_str()? {
+        CELL => cell(&args),
+        FIRST => first_of_namespace(&args),
+        BECOME => become_program(&args),
+        NOTHING => Ok(()),
+        _ => return None,
+    };
+    if let Err(error) = done {
+        Said::failed(&error).say();
+        return Some(ExitCode::FAILURE);
+    }
+    Some(ExitCode::SUCCESS)
+}
+
+/// What the harness is told of a test.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Said {
+    pub(super) ending: Ending,
+    pub(super) time: Duration,
+    pub(super) left: u64,
+}
+
+impl Said {
+    fn failed(error: &io::Error) -> Said {
+        Said {
+            ending: Ending::NotStarted(error.to_string()),
+            time: Duration::ZERO,
+            left: 0,
+        }
+    }
+
+    fn say(&self) {
+        let (kind, value, text) = match &self.ending {
+            Ending::Exit(code) => ("exit", code.to_string(), ""),
+            Ending::Signal(number) => ("signal", number.to_string(), ""),
+            Ending::NotStarted(why) => ("failed", "-".to_owned(), why.as_str()),
+            Ending::TimedOut | Ending::Interrupted | Ending::Lost => return,
+        };
+        let (time, left) = (self.time.as_nanos(), self.left);
+        let line = format!("{kind} {value} {time} {left} {text}\n");
+        // If the harness is gone, there is nobody to tell.
+        let _ = rustix::io::write(io::stdin(), line.as_bytes());
+    }
+
+    /// Reads what was said; the first line counts.
+    pub(super) fn parse(bytes: &[u8]) -> Option<Said> {
+        let text = String::from_utf8_lossy(bytes);
+        let (line, _) = text.split_once('\n')?;
+        let mut words = line.splitn(5, ' ');
+        let (kind, value) = (words.next()?, words.next()?);
+        let time = Duration::from_nanos(words.next()?.parse().ok()?);
+        let left = words.next()?.parse().ok()?;
+        let ending = match kind {
+            "exit" => Ending::Exit(value.parse().ok()?),
+            "signal" => Ending::Signal(value.parse().ok()?),
+            "failed" => Ending::NotStarted(words.next()?.trim_end().to_owned()),
+            _ => return None,
+        };
+        Some(Said { ending, time, left })
+    }
+}
+
+fn missing() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, "an argument is missing")
+}
+
+/// `ISOLATION NUMBER PROGRAM ARGS...`
+fn cell(args: &[OsString]) -> io::Result<()> {
+    let [isolation, number, job @ ..] = args else {
+        return Err(missing());
+    };
+    if isolation == "namespace" {
+        return enter_namespace(number, job);
+    }
+    set_child_subreaper(Some(getpid()))?;
+    on_hang_up(|| {
+        HUNG_UP.store(true, Ordering::SeqCst);
+        end_all_below();
+        std::process::exit(0);
+    });
+    let said = run(job, true);
+    if HUNG_UP.load(Ordering::SeqCst) {
+        // The other thread is ending all, and this process then.
+        loop {
+            thread::park();
+        }
+    }
+    let left = end_all_below();
+    Said { left, ..said? }.say();
+    Ok(())
+}
+
+/// Makes a namespace and starts its first process there.
+fn enter_namespace(number: &OsStr, job: &[OsString]) -> io::Result<()> {
+    let (uid, gid) = (getuid().as_raw(), getgid().as_raw());
+    let mut flags = UnshareFlags::NEWPID | UnshareFlags::NEWNS;
+    let is_root = uid == 0;
+    // As root a namespace of users would take rights away that tests may count on.
+    if !is_root {
+        flags |= UnshareFlags::NEWUSER;
+    }
+    unshare(flags)?;
+    if !is_root {
+        fs::write("/proc/self/setgroups", "deny")?;
+        fs::write("/proc/self/uid_map", format!("{uid} {uid} 1"))?;
+        fs::write("/proc/self/gid_map", format!("{gid} {gid} 1"))?;
+        // Kept through the next execve, for mounting.
+        let mut sets = rustix::thread::capabilities(None)?;
+        sets.inheritable = CapabilitySet::SYS_ADMIN;
+        rustix::thread::set_capabilities(None, sets)?;
+        rustix::thread::configure_capability_in_ambient_set(CapabilitySet::SYS_ADMIN, true)?;
+    }
+    // The harness's end is noticed by the socket; this is for an end of this process.
+    let child = Command::new("/proc/self/exe")
+        .arg0("servo-harness")
+        .arg(FIRST)
+        .arg(number)
+        .args(job)
+        .spawn()?;
+    // It has said all there is to say.
+    wait_for(child.id())?;
+    Ok(())
+}
+
+/// `NUMBER PROGRAM ARGS...`: looks after a namespace, until the test or the harness ends.
+fn first_of_namespace(args: &[OsString]) -> io::Result<()> {
+    let [number, job @ ..] = args else {
+        return Err(missing());
+    };
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    on_hang_up(|| std::process::exit(0));
+    mount_change(
+        "/",
+        MountPropagationFlags::REC | MountPropagationFlags::PRIVATE,
+    )?;
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    mount("proc", "/proc", "proc", flags, None)?;
+    // Only so that file names which are made of process ids differ.
+    let number: u64 = number
+        .to_str()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(0);
+    let last = 100 + number % 300 * 100;
+    let _ = fs::write("/proc/sys/kernel/ns_last_pid", last.to_string());
+    rustix::thread::clear_ambient_capability_set()?;
+    if getuid().as_raw() != 0 {
+        rustix::thread::set_capabilities(
+            None,
+            CapabilitySets {
+                effective: CapabilitySet::empty(),
+                permitted: CapabilitySet::empty(),
+                inheritable: CapabilitySet::empty(),
+            },
+        )?;
+    }
+    let said = run(job, false)?;
+    let own = getpid();
+    let left = processes().filter(|process| process.pid != own).count() as u64;
+    Said { left, ..said }.say();
+    Ok(())
+}
+
+/// Leaves namespaces that processes started from here on shall not share.
+fn unshare(flags: UnshareFlags) -> io::Result<()> {
+    #![expect(
+        unsafe_code,
+        reason = "rustix marks it so because of shared file descriptors"
+    )]
+    // SAFETY: what is unsafe is to end the sharing of descriptors (CLONE_FILES) behind the
+    // back of other threads; no caller asks for that, and there is one thread here.
+    unsafe { rustix::thread::unshare_unsafe(flags) }.map_err(Into::into)
+}
+
+/// Does this when the harness closes its end of the socket, or has ended.
+fn on_hang_up(then: impl FnOnce() + Send + 'static) {
+    thread::spawn(move || {
+        let mut byte = [0];
+        while let Ok(1..) | Err(rustix::io::Errno::INTR) = rustix::io::read(io::stdin(), &mut byte)
+        {
+        }
+        then();
+    });
+}
+
+/// Runs the test to its end; other children that end meanwhile are forgotten.
+fn run(job: &[OsString], in_group: bool) -> io::Result<Said> {
+    let [program, args @ ..] = job else {
+        return Err(missing());
+    };
+    let mut command = Command::new(program);
+    command.args(args).stdin(Stdio::null());
+    if in_group {
+        command.process_group(0);
+    }
+    let start = Instant::now();
+    let child = command.spawn()?;
+    let status = wait_for(child.id())?;
+    let time = start.elapsed();
+    let ending = match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => Ending::Exit(code),
+        (None, Some(signal)) => Ending::Signal(signal),
+        (None, None) => Ending::Lost,
+    };
+    if in_group && let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+        // It may have no members any more.
+        let _ = kill_process_group(group, Signal::KILL);
+    }
+    Ok(Said {
+        ending,
+        time,
+        left: 0,
+    })
+}
+
+fn wait_for(id: u32) -> io::Result<WaitStatus> {
+    loop {
+        match wait(WaitOptions::empty()) {
+            Ok(Some((pid, status))) if pid.as_raw_nonzero().get().unsigned_abs() == id => {
+                return Ok(status);
+            }
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Ends all children, and those that become children thereby; how many that were.
+fn end_all_below() -> u64 {
+    let own = getpid();
+    let mut ended = 0;
+    // A test that forks faster than this is not ended; the rounds are.
+    for _ in 0..10_000 {
+        let children: Vec<Pid> = processes()
+            .filter(|process| process.parent == Some(own))
+            .map(|process| process.pid)
+            .collect();
+        if children.is_empty() {
+            break;
+        }
+        for child in children {
+            let _ = kill_process(child, Signal::KILL);
+            if let Ok(Some(_)) = waitpid(Some(child), WaitOptions::empty()) {
+                ended += 1;
+            }
+        }
+    }
+    ended
+}
+
+struct Process {
+    pid: Pid,
+    parent: Option<Pid>,
+}
+
+/// All processes that `/proc` shows.
+fn processes() -> impl Iterator<Item = Process> {
+    let entries = fs::read_dir("/proc").into_iter().flatten();
+    entries.filter_map(|entry| {
+        let pid: i32 = entry.ok()?.file_name().to_str()?.parse().ok()?;
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // The name is in brackets and may contain anything.
+        let (_, rest) = stat.rsplit_once(')')?;
+        let mut fields = rest.split_ascii_whitespace();
+        let parent: i32 = fields.nth(1)?.parse().ok()?;
+        Some(Process {
+            pid: Pid::from_raw(pid)?,
+            parent: Pid::from_raw(parent),
+        })
+    })
+}
+
+/// `VARIABLE PROGRAM ARGS...`: becomes the program, which finds its id in the variable.
+fn become_program(args: &[OsString]) -> io::Result<()> {
+    let [variable, program, args @ ..] = args else {
+        return Err(missing());
+    };
+    let error = Command::new(program)
+        .args(args)
+        .env(variable, std::process::id().to_string())
+        .exec();
+    // Standard input is not the socket any more: the harness sees this exit status.
+    eprintln!(
+        "servo-harness: cannot execute {}: {error}",
+        program.display()
+    );
+    std::process::exit(127)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_is_read() {
+        let said = |ending| Said {
+            ending,
+            time: Duration::from_nanos(25),
+            left: 3,
+        };
+        let check =
+            |text: &str, ending| assert_eq!(Said::parse(text.as_bytes()), Some(said(ending)));
+        check("exit 101 25 3 \n", Ending::Exit(101));
+        check("signal 6 25 3 \nmore", Ending::Signal(6));
+        check(
+            "failed - 25 3 no such file\n",
+            Ending::NotStarted("no such file".to_owned()),
+        );
+        for text in ["", "exit 1", "exit 1 2 3", "exit x 2 3 \n", "odd 1 2 3 \n"] {
+            assert_eq!(Said::parse(text.as_bytes()), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! The command line.
+
+mod survey;
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::{Parser, Subcommand, ValueEnum};
+use serde::Serialize;
+
+use crate::campaign::{Book, Ended, Settings, Site};
+use crate::cell::{self, Isolation, Scratch};
+use crate::journal::{Journal, JournalError};
+use crate::{Interrupt, source};
+
+/// Finds the intermittent tests of a suite, and says how often they fail.
+#[derive(Debug, Parser)]
+#[command(name = "servo-harness", version, after_help = STATUS)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// What the exit statuses mean, for the help.
+const STATUS: &str = "\
+Exit status: 0 if all is well; 1 if tests are intermittent or fail; 2 for a command line \
+that is not understood; 3 if it stopped before its end (a full disk, for instance) and can be \
+resumed by the same command; 125 if it could not begin; 128 and the signal's number if it was \
+interrupted, which can be resumed as well.";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run every test many times, and tell which are intermittent
+    Survey(survey::Args),
+}
+
+/// The exit status where there are intermittent tests, or such that fail.
+const ODD: u8 = 1;
+/// Where it stopped before its end, and can be resumed.
+const STOPPED: u8 = 3;
+/// Where it could not begin.
+const FAILED: u8 = 125;
+
+/// Runs the command line, or what the harness has called this program for.
+pub fn main() -> ExitCode {
+    if let Some(code) = cell::inside::enter() {
+        return code;
+    }
+    let mut args = std::env::args_os().skip(1);
+    if args.next().is_some_and(|arg| arg == source::COLLECT) {
+        return source::collect(args);
+    }
+    let result = match &Cli::parse().command {
+        Command::Survey(args) => survey::run(args),
+    };
+    result.unwrap_or_else(|error| {
+        eprintln!("servo-harness: {error:#}");
+        let is_resumable = error.downcast_ref::<JournalError>().is_some_and(
+            |error| matches!(error, JournalError::Io { what, .. } if *what == "write to"),
+        );
+        if is_resumable {
+            eprintln!(
+                "servo-harness: what was finished is kept; the same command goes on from there"
+            );
+        }
+        ExitCode::from(if is_resumable { STOPPED } else { FAILED })
+    })
+}
+
+/// Options of everything that runs tests.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Runs")]
+struct RunOptions {
+    /// Runs of each test, at most
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 100)]
+    runs: u64,
+    /// Enough runs when the rate is known this well (width of its 95 % interval); 0: never
+    #[arg(long, value_name = "WIDTH", default_value_t = 0.05)]
+    precision: f64,
+    /// Runs at the same time [default: the number of processors]
+    #[arg(short, long, value_name = "N")]
+    jobs: Option<usize>,
+    /// How long a run may take, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 60.0, value_parser = duration)]
+    timeout: f64,
+    /// What keeps the processes of a run together
+    #[arg(long, value_name = "HOW", default_value = "auto")]
+    isolation: Isolate,
+    /// Where what was found out is kept
+    #[arg(
+        long,
+        value_name = "DIR",
+        env = "SERVO_HARNESS_STATE",
+        default_value = "target/servo-harness"
+    )]
+    state: PathBuf,
+    /// Forget what was found out before
+    #[arg(long)]
+    fresh: bool,
+    /// Write JSON instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Isolate {
+    /// A namespace of processes where the machine allows it
+    Auto,
+    /// A namespace of processes
+    Namespace,
+    /// A process group; what leaves it is adopted
+    Group,
+}
+
+fn duration(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if seconds > 0.0 && seconds <= 1e9 => Ok(seconds),
+        Ok(_) => Err("it has to be more than 0, and at most a billion".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// What a command works with: the journal, and how runs are made.
+struct Work {
+    book: Mutex<Book>,
+    settings: Settings,
+    scratch: Scratch,
+    interrupt: Interrupt,
+    state: PathBuf,
+}
+
+impl Work {
+    fn open(options: &RunOptions) -> anyhow::Result<Work> {
+        let interrupt = Interrupt::by_signals().context("cannot wait for signals")?;
+        std::fs::create_dir_all(&options.state)
+            .with_context(|| format!("cannot make {}", options.state.display()))?;
+        let state = options
+            .state
+            .canonicalize()
+            .with_context(|| format!("cannot find {}", options.state.display()))?;
+        let path = state.join("journal");
+        let (journal, found) = match Journal::open(&path) {
+            Err(JournalError::Foreign { .. }) if options.fresh => begin_anew(&path)?,
+            opened => {
+                let (journal, found) = opened?;
+                if options.fresh {
+                    drop(journal);
+                    begin_anew(&path)?
+                } else {
+                    (journal, found)
+                }
+            }
+        };
+        if found.damaged > 0 {
+            eprintln!(
+                "servo-harness: {} damaged lines of {} are left out",
+                found.damaged,
+                path.display()
+            );
+        }
+        // Nobody else works for this state: the journal is locked.
+        let scratch = Scratch::of(&state).context("cannot make a directory for temporary files")?;
+        let best = match options.isolation {
+            Isolate::Group => Isolation::Group,
+            Isolate::Auto | Isolate::Namespace => Isolation::best(&scratch)?,
+        };
+        if options.isolation == Isolate::Namespace && best != Isolation::Namespace {
+            anyhow::bail!("this machine allows no namespaces of processes");
+        }
+        if options.isolation == Isolate::Auto && best == Isolation::Group {
+            eprintln!(
+                "servo-harness: this machine allows no namespaces of processes: a test that kills \
+                 what looks after it may leave processes behind"
+            );
+        }
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        Ok(Work {
+            book: Mutex::new(Book::new(journal, found.records)),
+            settings: Settings {
+                runs: options.runs,
+                precision: options.precision,
+                jobs: options.jobs.unwrap_or(processors),
+                limit: Duration::from_secs_f64(options.timeout),
+                isolation: best,
+            },
+            scratch,
+            interrupt,
+            state,
+        })
+    }
+
+    const fn site(&self) -> Site<'_> {
+        Site {
+            scratch: &self.scratch,
+            interrupt: &self.interrupt,
+            book: &self.book,
+        }
+    }
+
+    fn is_isolated(&self) -> bool {
+        self.settings.isolation == Isolation::Namespace
+    }
+
+    /// The exit status of work that ended like this.
+    fn status(&self, ended: Ended, is_odd: bool) -> ExitCode {
+        match (ended, self.interrupt.signal()) {
+            (Ended::Interrupted, signal) => {
+                eprintln!("servo-harness: interrupted; the same command goes on from here");
+                ExitCode::from(signal.map_or(STOPPED, |signal| {
+                    u8::try_from(128 + signal).unwrap_or(STOPPED)
+                }))
+            }
+            (Ended::Whole, _) => ExitCode::from(if is_odd { ODD } else { 0 }),
+        }
+    }
+}
+
+fn begin_anew(path: &Path) -> anyhow::Result<(Journal, crate::journal::Found)> {
+    std::fs::remove_file(path).with_context(|| format!("cannot remove {}", path.display()))?;
+    Ok(Journal::open(path)?)
+}
+
+/// Writes to standard output, where nobody may want to read any more.
+fn print(write: impl FnOnce(&mut dyn std::io::Write) -> std::io::Result<()>) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    match write(&mut out).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(error).context("writing to standard output")
+        }
+        _ => Ok(()),
+    }
+}
+
+fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
+    let text = serde_json::to_string_pretty(value)?;
+    print(|out| writeln!(out, "{text}"))
+}

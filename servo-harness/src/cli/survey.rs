@@ -1,0 +1,47 @@
+//! `servo-harness survey`.
+
+use std::process::ExitCode;
+
+use super::{RunOptions, Work, print, print_json};
+use crate::campaign::{self, AsTheyAre, lock};
+use crate::journal::Phase;
+use crate::source::Source;
+use crate::summary::Summary;
+
+/// Options of a survey.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[command(flatten)]
+    options: RunOptions,
+    #[command(flatten)]
+    source: Source,
+}
+
+/// Runs every test many times.
+///
+/// # Errors
+/// If there are no tests, or they cannot be run, or what was found out cannot be written.
+pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let work = Work::open(&args.options)?;
+    let tests = args.source.tests(&work.state)?;
+    let ended = campaign::run(
+        &tests,
+        Phase::Plain,
+        &AsTheyAre,
+        &work.settings,
+        &work.site(),
+    );
+    // Also of what came to an end too early, all is shown that is known.
+    let complete = ended
+        .as_ref()
+        .is_ok_and(|ended| *ended == campaign::Ended::Whole);
+    let book = lock(&work.book);
+    let summary = Summary::of_tests(&tests, &book.records, work.is_isolated(), complete);
+    if args.options.json {
+        print_json(&summary)?;
+    } else {
+        print(|out| summary.text(out))?;
+    }
+    let is_odd = summary.tests.iter().any(|row| row.verdict() != "stable");
+    Ok(work.status(ended?, is_odd))
+}

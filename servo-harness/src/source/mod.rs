@@ -1,0 +1,430 @@
+//! Where tests come from: their names, and how each is run.
+
+mod cargo;
+mod manifest;
+mod nextest;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail, ensure};
+
+pub(crate) use self::cargo::COLLECT;
+pub(crate) use self::cargo::collect;
+use crate::Outcome;
+use crate::cell::{Ending, Job};
+
+/// A test, and how to run it.
+#[derive(Debug, Clone)]
+pub struct Test {
+    /// Its name, which no other test of the suite has.
+    pub name: String,
+    /// What runs it.
+    pub job: Job,
+    /// The digest of what decides what is run: the program's content, and the arguments.
+    pub subject: String,
+    /// The outcome that its suite expects.
+    pub expected: Expected,
+    /// How many times the usual time it may take.
+    pub patience: u32,
+}
+
+/// What a suite expects of a test.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Expected {
+    /// That it succeeds.
+    #[default]
+    Success,
+    /// That it ends by itself, and does not succeed.
+    Failure,
+    /// That it crashes.
+    Crash,
+    /// That it does not end.
+    Timeout,
+}
+
+impl Expected {
+    /// What a run that ended like this came to; `None` if it says nothing about the test.
+    pub fn judge(self, ending: &Ending) -> Option<Outcome> {
+        let (was, outcome) = match ending {
+            Ending::Exit(0) => (Expected::Success, Outcome::Unexpected),
+            Ending::Exit(_) => (Expected::Failure, Outcome::Unexpected),
+            Ending::Signal(_) | Ending::Lost => (Expected::Crash, Outcome::Crash),
+            Ending::TimedOut => (Expected::Timeout, Outcome::Timeout),
+            Ending::Interrupted | Ending::NotStarted(_) => return None,
+        };
+        Some(if was == self {
+            Outcome::Expected
+        } else {
+            outcome
+        })
+    }
+}
+
+/// Options that say where tests come from.
+#[derive(Debug, Clone, Default, clap::Args)]
+#[command(next_help_heading = "Tests")]
+pub struct Source {
+    /// Test names, one a line (`-`: standard input); COMMAND runs one, `{}` being its name
+    #[arg(long, value_name = "FILE", group = "names")]
+    tests: Option<PathBuf>,
+    /// Test names from a manifest of web platform tests (MANIFEST.json); `{}` is the URL
+    #[arg(long, value_name = "FILE", group = "names")]
+    manifest: Option<PathBuf>,
+    /// Where the manifest's expectations are (directory of .ini files)
+    #[arg(long, value_name = "DIR", requires = "manifest")]
+    metadata: Option<PathBuf>,
+    /// COMMAND is a test executable of Rust's, with options: its tests are run one by one
+    #[arg(long, group = "names")]
+    executable: bool,
+    /// Only tests whose names contain this; may be given again
+    #[arg(long = "only", value_name = "TEXT")]
+    only: Vec<String>,
+    /// `cargo test ...`, `cargo nextest run ...`, or what runs one test
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+/// How cargo is called to find tests.
+pub(crate) trait Cargo {
+    /// A `cargo test` with these options that calls `runner` with each executable.
+    fn test(&self, args: &[String], runner: &[String]) -> anyhow::Result<std::process::Command>;
+}
+
+impl Source {
+    /// A source that runs the command.
+    pub fn of_command(command: Vec<String>) -> Source {
+        Source {
+            command,
+            ..Source::default()
+        }
+    }
+
+    /// The options of `cargo test`, if that is where the tests come from.
+    pub(crate) fn of_cargo(&self) -> Option<&[String]> {
+        match self.command.as_slice() {
+            [cargo, test, args @ ..]
+                if self.is_plain() && is_cargo(cargo) && matches!(test.as_str(), "test" | "t") =>
+            {
+                Some(args)
+            }
+            _ => None,
+        }
+    }
+
+    const fn is_plain(&self) -> bool {
+        self.tests.is_none() && self.manifest.is_none() && !self.executable
+    }
+
+    /// All tests, as they are.
+    ///
+    /// # Errors
+    /// If there are none, or they cannot be built or listed.
+    pub fn tests(&self, scratch: &Path) -> anyhow::Result<Vec<Test>> {
+        self.tests_by(&cargo::Plain, scratch)
+    }
+
+    /// All tests, with this way to call cargo.
+    ///
+    /// # Errors
+    /// As [`tests`](Source::tests).
+    pub(crate) fn tests_by(&self, cargo: &dyn Cargo, scratch: &Path) -> anyhow::Result<Vec<Test>> {
+        ensure!(
+            !self.command.is_empty(),
+            "there is no command: give one after `--`"
+        );
+        let mut tests = match (&self.tests, &self.manifest) {
+            (Some(names), _) => self.named(&read_names(names)?)?,
+            (_, Some(manifest)) => self.of_manifest(manifest)?,
+            _ if self.executable => executable_tests(&self.command)?,
+            _ => match (self.command.as_slice(), self.of_cargo()) {
+                (_, Some(args)) => cargo::tests(cargo, args, scratch)?,
+                ([first, second, args @ ..], _) if is_cargo(first) && second == "nextest" => {
+                    nextest::tests(first, args)?
+                }
+                _ => vec![self.command_itself()?],
+            },
+        };
+        tests.retain(|test| {
+            self.only.is_empty()
+                || self
+                    .only
+                    .iter()
+                    .any(|text| test.name.contains(text.as_str()))
+        });
+        ensure!(!tests.is_empty(), "there are no tests");
+        let mut seen = BTreeMap::new();
+        for test in &tests {
+            if seen.insert(&test.name, ()).is_some() {
+                bail!("there are two tests of the name {}", test.name);
+            }
+        }
+        Ok(tests)
+    }
+
+    fn command_itself(&self) -> anyhow::Result<Test> {
+        let [program, args @ ..] = self.command.as_slice() else {
+            bail!("there is no command");
+        };
+        let job = Job::new(find_program(program)?, args);
+        Ok(Test {
+            name: self.command.join(" "),
+            subject: subject(&mut Digests::default(), &job)?,
+            job,
+            expected: Expected::Success,
+            patience: 1,
+        })
+    }
+
+    /// Tests that the command runs, in which `{}` is the name.
+    fn named(&self, names: &[String]) -> anyhow::Result<Vec<Test>> {
+        let named = names.iter().map(|name| manifest::Entry {
+            name: name.clone(),
+            expected: Expected::Success,
+            patience: 1,
+        });
+        self.entries(named)
+    }
+
+    fn of_manifest(&self, manifest: &Path) -> anyhow::Result<Vec<Test>> {
+        self.entries(manifest::read(manifest, self.metadata.as_deref())?)
+    }
+
+    fn entries(
+        &self,
+        entries: impl IntoIterator<Item = manifest::Entry>,
+    ) -> anyhow::Result<Vec<Test>> {
+        ensure!(
+            self.command.iter().any(|word| word.contains("{}")),
+            "the command does not say where a test's name goes: write {{}} there"
+        );
+        let mut digests = Digests::default();
+        let mut tests = Vec::new();
+        for entry in entries {
+            let words: Vec<String> = self
+                .command
+                .iter()
+                .map(|word| word.replace("{}", &entry.name))
+                .collect();
+            let [program, args @ ..] = words.as_slice() else {
+                continue;
+            };
+            let job = Job::new(find_program(program)?, args);
+            tests.push(Test {
+                name: entry.name,
+                subject: subject(&mut digests, &job)?,
+                job,
+                expected: entry.expected,
+                patience: entry.patience,
+            });
+        }
+        Ok(tests)
+    }
+}
+
+fn is_cargo(word: &str) -> bool {
+    Path::new(word)
+        .file_name()
+        .is_some_and(|name| name == "cargo")
+}
+
+fn read_names(path: &Path) -> anyhow::Result<Vec<String>> {
+    let text = if path == Path::new("-") {
+        std::io::read_to_string(std::io::stdin()).context("reading names of tests")?
+    } else {
+        fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?
+    };
+    let lines = text.lines().map(str::trim);
+    Ok(lines
+        .filter(|line| !line.is_empty() && !line.starts_with('#'))
+        .map(str::to_owned)
+        .collect())
+}
+
+/// The tests of an executable of Rust's test harness, given with options.
+fn executable_tests(command: &[String]) -> anyhow::Result<Vec<Test>> {
+    let [program, args @ ..] = command else {
+        bail!("there is no executable");
+    };
+    let program = find_program(program)?;
+    let job = Job::new(program, Vec::<OsString>::new());
+    libtest(&mut Digests::default(), &job, args, "")
+}
+
+/// The tests that an executable of Rust's test harness lists with these arguments; the
+/// names get the prefix. `job` is the executable without arguments.
+fn libtest(
+    digests: &mut Digests,
+    job: &Job,
+    args: &[String],
+    prefix: &str,
+) -> anyhow::Result<Vec<Test>> {
+    let list = |args: &[String]| -> anyhow::Result<Vec<String>> {
+        let program = job.program.display();
+        let mut command = std::process::Command::new(&job.program);
+        command
+            .args(args)
+            .args(["--list", "--format", "terse"])
+            .envs(job.env.iter().map(|(name, value)| (name, value)))
+            .stdin(std::process::Stdio::null());
+        if let Some(dir) = &job.dir {
+            command.current_dir(dir);
+        }
+        let output = command
+            .output()
+            .with_context(|| format!("cannot start {program}"))?;
+        ensure!(
+            output.status.success(),
+            "{program} does not list its tests ({}): {}",
+            output.status,
+            String::from_utf8_lossy(&output.stderr).trim_end()
+        );
+        let listed = String::from_utf8_lossy(&output.stdout);
+        let names = listed
+            .lines()
+            .filter_map(|line| line.strip_suffix(": test"));
+        Ok(names.map(str::to_owned).collect())
+    };
+    let ignored = args
+        .iter()
+        .any(|arg| arg == "--ignored" || arg == "--include-ignored");
+    let mut names = list(args)?;
+    if !ignored {
+        let marked = list(&[args, &["--ignored".to_owned()]].concat())?;
+        names.retain(|name| !marked.contains(name));
+    }
+    let mut tests = Vec::new();
+    for name in names {
+        let mut job = job.clone();
+        job.args = vec![name.clone().into(), "--exact".into(), "--nocapture".into()];
+        if ignored {
+            job.args.push("--include-ignored".into());
+        }
+        tests.push(Test {
+            name: format!("{prefix}{name}"),
+            subject: subject(digests, &job)?,
+            job,
+            expected: Expected::Success,
+            patience: 1,
+        });
+    }
+    Ok(tests)
+}
+
+/// The program as a path that holds in any directory.
+fn find_program(program: &str) -> anyhow::Result<PathBuf> {
+    let found = if program.contains('/') {
+        let path = std::path::absolute(program)?;
+        path.is_file().then_some(path)
+    } else {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        std::env::split_paths(&path)
+            .map(|dir| dir.join(program))
+            .find(|path| path.is_file())
+    };
+    found.with_context(|| format!("there is no program {program}"))
+}
+
+/// Digests of programs, each computed once.
+type Digests = BTreeMap<PathBuf, String>;
+
+/// The digest of what a job runs.
+fn subject(digests: &mut Digests, job: &Job) -> anyhow::Result<String> {
+    let program = match digests.get(&job.program) {
+        Some(digest) => digest.clone(),
+        None => {
+            let mut hasher = blake3::Hasher::new();
+            fs::File::open(&job.program)
+                .and_then(|file| hasher.update_reader(file).map(|_| ()))
+                .with_context(|| format!("cannot read {}", job.program.display()))?;
+            let digest = hasher.finalize().to_hex().to_string();
+            digests.insert(job.program.clone(), digest.clone());
+            digest
+        }
+    };
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(program.as_bytes());
+    for arg in &job.args {
+        hasher.update(&[0]);
+        hasher.update(arg.as_encoded_bytes());
+    }
+    Ok(hasher.finalize().to_hex()[..16].to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source(command: &[&str]) -> Source {
+        Source::of_command(command.iter().map(|word| (*word).to_owned()).collect())
+    }
+
+    #[test]
+    fn what_is_expected_decides_what_an_ending_means() {
+        use Ending::{Exit, Interrupted, Signal, TimedOut};
+        let check = |expected: Expected, ending: &Ending, outcome| {
+            assert_eq!(expected.judge(ending), outcome, "{expected:?} {ending:?}");
+        };
+        check(Expected::Success, &Exit(0), Some(Outcome::Expected));
+        check(Expected::Success, &Exit(1), Some(Outcome::Unexpected));
+        check(Expected::Success, &Signal(6), Some(Outcome::Crash));
+        check(Expected::Success, &TimedOut, Some(Outcome::Timeout));
+        check(Expected::Failure, &Exit(0), Some(Outcome::Unexpected));
+        check(Expected::Failure, &Exit(1), Some(Outcome::Expected));
+        check(Expected::Crash, &Signal(11), Some(Outcome::Expected));
+        check(Expected::Timeout, &TimedOut, Some(Outcome::Expected));
+        check(Expected::Success, &Interrupted, None);
+    }
+
+    #[test]
+    fn a_command_is_one_test() {
+        let dir = tempfile::tempdir().unwrap();
+        let tests = source(&["true", "x"]).tests(dir.path()).unwrap();
+        assert_eq!(tests.len(), 1);
+        assert_eq!(tests[0].name, "true x");
+    }
+
+    #[test]
+    fn names_take_their_place_in_the_command() {
+        let dir = tempfile::tempdir().unwrap();
+        let names = dir.path().join("names");
+        fs::write(&names, "# comment\none\n\n two \n").unwrap();
+        let mut source = source(&["true", "--run={}"]);
+        source.tests = Some(names.clone());
+        let tests = source.tests(dir.path()).unwrap();
+        let shown: Vec<_> = tests
+            .iter()
+            .map(|test| (&*test.name, &test.job.args[0]))
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                ("one", &OsString::from("--run=one")),
+                ("two", &OsString::from("--run=two"))
+            ]
+        );
+        assert_ne!(tests[0].subject, tests[1].subject);
+        source.only = vec!["w".to_owned()];
+        assert_eq!(source.tests(dir.path()).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn what_cannot_be_is_said() {
+        let dir = tempfile::tempdir().unwrap();
+        let error = |source: &Source| source.tests(dir.path()).unwrap_err().to_string();
+        assert_eq!(
+            error(&source(&["no-such-program"])),
+            "there is no program no-such-program"
+        );
+        let names = dir.path().join("names");
+        fs::write(&names, "one\none\n").unwrap();
+        let mut twice = source(&["true", "{}"]);
+        twice.tests = Some(names.clone());
+        assert_eq!(error(&twice), "there are two tests of the name one");
+        let mut nowhere = source(&["true"]);
+        nowhere.tests = Some(names);
+        assert!(error(&nowhere).starts_with("the command does not say where a test's name goes"));
+    }
+}
