@@ -3,44 +3,23 @@
 //! The tests are those of the package in `planted`. Which runs are compared is chance, and
 //! so may be which of several decisions are found; what is asserted is true of each.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+mod common;
 
+use std::fs;
+use std::process::Output;
+
+use common::{Project, package};
 use serde_json::Value;
 
-struct Project {
-    dir: tempfile::TempDir,
-}
+struct Planted(Project);
 
-fn planted() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/planted")
-}
-
-impl Project {
-    /// A copy of the package, which is built with what the workspace's lock file names.
+impl Planted {
     fn new() -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        fs::create_dir(dir.path().join("src")).unwrap();
-        for file in ["Cargo.toml", "src/lib.rs"] {
-            fs::copy(planted().join(file), dir.path().join(file)).unwrap();
-        }
-        fs::copy(root.join("Cargo.lock"), dir.path().join("Cargo.lock")).unwrap();
-        Project { dir }
+        Planted(Project::copy_of("planted"))
     }
 
     fn reprise(&self, args: &[&str]) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_cargo-reprise"))
-            .arg("reprise")
-            .args(args)
-            .current_dir(self.dir.path())
-            .env("CARGO", env!("CARGO"))
-            .env("CARGO_NET_OFFLINE", "true")
-            .env("CARGO_TARGET_DIR", self.dir.path().join("target"))
-            .env_remove("RR_CHANNEL")
-            .output()
-            .unwrap()
+        self.0.reprise(args).output().unwrap()
     }
 
     fn record(&self, until: &str, test: &str) {
@@ -65,7 +44,7 @@ impl Project {
     fn minimize(&self, test: &str) -> (Value, String) {
         self.record("success", test);
         self.record("failure", test);
-        let json = self.dir.path().join("minimum.json");
+        let json = self.0.path().join("minimum.json");
         let output = self.reprise(&["minimize", "--json", json.to_str().unwrap()]);
         let said = text(&output);
         assert!(output.status.success(), "{said}");
@@ -88,7 +67,7 @@ fn text(output: &Output) -> String {
 
 /// The place of the line with this comment.
 fn line(comment: &str) -> String {
-    let source = fs::read_to_string(planted().join("src/lib.rs")).unwrap();
+    let source = fs::read_to_string(package("planted").join("src/lib.rs")).unwrap();
     let at = source.lines().position(|line| line.contains(comment));
     format!("src/lib.rs:{}", at.unwrap() + 1)
 }
@@ -99,7 +78,7 @@ fn decisions(value: &Value) -> Vec<&Value> {
 
 #[test]
 fn what_makes_a_test_fail_is_said() {
-    let project = Project::new();
+    let project = Planted::new();
 
     // Of all messages, two decide.
     let (value, said) = project.minimize("a_message_comes_too_late");
@@ -161,7 +140,7 @@ fn what_makes_a_test_fail_is_said() {
 
 #[test]
 fn what_cannot_be_compared_is_said() {
-    let project = Project::new();
+    let project = Planted::new();
     let output = project.reprise(&["minimize"]);
     assert_eq!(output.status.code(), Some(125));
     let said = text(&output);

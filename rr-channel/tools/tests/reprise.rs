@@ -1,12 +1,12 @@
 //! `cargo reprise` on a project that knows nothing of it.
-//!
-//! The project is built with what the workspace's lock file names, so nothing is
-//! downloaded that building these tests did not need.
+
+mod common;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::path::PathBuf;
+
+use common::{Project, run, stderr};
 
 const MANIFEST: &str = r#"
 [package]
@@ -127,90 +127,39 @@ mod tests {
 }
 "#;
 
-struct Project {
-    dir: tempfile::TempDir,
+/// A project of this manifest.
+fn project(manifest: &str) -> Project {
+    Project::new(&[
+        ("Cargo.toml", manifest),
+        ("build.rs", BUILD_SCRIPT),
+        ("src/lib.rs", LIBRARY),
+    ])
 }
 
-impl Project {
-    fn new(manifest: &str) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        fs::create_dir(dir.path().join("src")).unwrap();
-        fs::write(dir.path().join("Cargo.toml"), manifest).unwrap();
-        fs::write(dir.path().join("build.rs"), BUILD_SCRIPT).unwrap();
-        fs::write(dir.path().join("src/lib.rs"), LIBRARY).unwrap();
-        fs::copy(root.join("Cargo.lock"), dir.path().join("Cargo.lock")).unwrap();
-        Project { dir }
-    }
-
-    /// What is built is kept between tests and runs of the tests; recordings are not.
-    fn target(&self) -> PathBuf {
-        self.dir.path().join("target")
-    }
-
-    fn reprise(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_cargo-reprise"));
-        command
-            .arg("reprise")
-            .args(args)
-            .current_dir(self.dir.path())
-            .env("CARGO", env!("CARGO"))
-            .env("CARGO_NET_OFFLINE", "true")
-            .env("CARGO_TARGET_DIR", self.target())
-            .env("OUTCOMES", self.outcomes())
-            .env_remove("RR_CHANNEL");
-        command
-    }
-
-    fn outcomes(&self) -> PathBuf {
-        self.dir.path().join("target/outcomes")
-    }
-
-    /// What the tests said since this was last asked.
-    fn take_outcomes(&self) -> Vec<String> {
-        let text = fs::read_to_string(self.outcomes()).unwrap_or_default();
-        let _ = fs::remove_file(self.outcomes());
-        text.lines().map(str::to_owned).collect()
-    }
-
-    /// Every file of the project but what lies in `target`, with its content.
-    fn files(&self) -> BTreeSet<(PathBuf, Vec<u8>)> {
-        let mut files = BTreeSet::new();
-        let mut dirs = vec![self.dir.path().to_owned()];
-        while let Some(dir) = dirs.pop() {
-            for entry in fs::read_dir(dir).unwrap() {
-                let path = entry.unwrap().path();
-                if path == self.target() {
-                    continue;
-                }
-                if path.is_dir() {
-                    dirs.push(path);
-                } else {
-                    files.insert((path.clone(), fs::read(path).unwrap()));
-                }
+/// Every file of the project but what lies in `target`, with its content.
+fn files(project: &Project) -> BTreeSet<(PathBuf, Vec<u8>)> {
+    let mut files = BTreeSet::new();
+    let mut dirs = vec![project.path().to_owned()];
+    while let Some(dir) = dirs.pop() {
+        for entry in fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            if path == project.target() {
+                continue;
+            }
+            if path.is_dir() {
+                dirs.push(path);
+            } else {
+                files.insert((path.clone(), fs::read(path).unwrap()));
             }
         }
-        files
     }
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-#[track_caller]
-fn run(command: &mut Command) -> String {
-    let output = command.output().unwrap();
-    let text = stderr(&output);
-    assert!(output.status.success(), "{text}");
-    text
+    files
 }
 
 #[test]
 fn a_project_is_recorded_and_replayed_as_it_is() {
-    let project = Project::new(MANIFEST);
-    fs::create_dir(project.target()).unwrap();
-    let before = project.files();
+    let project = project(MANIFEST);
+    let before = files(&project);
 
     // The order of messages is that of the recording, in each replay.
     let said = run(&mut project.reprise(&["test", "-q", "--", "--exact", "tests::racing"]));
@@ -299,7 +248,7 @@ fn a_project_is_recorded_and_replayed_as_it_is() {
     run(&mut project.reprise(&["test", "-q", "--", "--exact", "tests::with_a_child"]));
     run(&mut project.reprise(&["replay"]));
 
-    assert_eq!(project.files(), before);
+    assert_eq!(files(&project), before);
 }
 
 const IPC: &str = r#"
@@ -333,10 +282,8 @@ fn an_older_parking_lot_and_ipc_channel_are_replaced() {
     let manifest = MANIFEST.replace("version = \"0.12\"", "version = \"0.11\"");
     assert_ne!(manifest, MANIFEST);
     let manifest = manifest.replace("[workspace]", "ipc-channel = \"0.23\"\n\n[workspace]");
-    let project = Project::new(&manifest);
-    fs::create_dir(project.target()).unwrap();
-    fs::create_dir(project.dir.path().join("tests")).unwrap();
-    fs::write(project.dir.path().join("tests/ipc.rs"), IPC).unwrap();
+    let project = project(&manifest);
+    project.write("tests/ipc.rs", IPC);
     let locking = ["test", "-q", "--lib", "--", "--exact", "tests::locking"];
     for test in [&locking[..], &["test", "-q", "--test", "ipc"]] {
         run(&mut project.reprise(test));
@@ -351,7 +298,7 @@ fn an_older_parking_lot_and_ipc_channel_are_replaced() {
 #[test]
 fn a_project_without_channels_has_nothing_to_record() {
     let (package, _) = MANIFEST.split_once("[dependencies]").unwrap();
-    let project = Project::new(&format!("{package}[workspace]\n"));
+    let project = project(&format!("{package}[workspace]\n"));
     let output = project.reprise(&["test"]).output().unwrap();
     assert_eq!(output.status.code(), Some(125));
     assert!(
@@ -363,7 +310,7 @@ fn a_project_without_channels_has_nothing_to_record() {
 
 #[test]
 fn what_cannot_be_replayed_is_said() {
-    let project = Project::new(MANIFEST);
+    let project = project(MANIFEST);
     let output = project.reprise(&["replay"]).output().unwrap();
     assert_eq!(output.status.code(), Some(125));
     let said = stderr(&output);

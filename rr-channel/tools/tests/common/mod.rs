@@ -1,0 +1,101 @@
+//! A project of a test's own, and `cargo reprise` in it.
+#![allow(dead_code, reason = "each test binary uses its part")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// A project in a directory of its own, which goes when this is dropped. It is built with
+/// what the workspace's lock file names, so nothing is downloaded that building the tests
+/// did not need.
+pub(crate) struct Project {
+    dir: tempfile::TempDir,
+}
+
+impl Project {
+    /// One with these files.
+    pub(crate) fn new(files: &[(&str, &str)]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let project = Project { dir };
+        for (path, text) in files {
+            project.write(path, text);
+        }
+        let lock = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.lock");
+        fs::copy(lock, project.path().join("Cargo.lock")).unwrap();
+        fs::create_dir(project.target()).unwrap();
+        project
+    }
+
+    /// A copy of the package `name` that lies beside the tests.
+    pub(crate) fn copy_of(name: &str) -> Self {
+        let read = |file| fs::read_to_string(package(name).join(file)).unwrap();
+        let files = ["Cargo.toml", "src/lib.rs"];
+        let texts = files.map(read);
+        let files: Vec<_> = files
+            .into_iter()
+            .zip(texts.iter().map(String::as_str))
+            .collect();
+        Project::new(&files)
+    }
+
+    pub(crate) fn write(&self, path: &str, text: &str) {
+        let path = self.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    pub(crate) fn target(&self) -> PathBuf {
+        self.path().join("target")
+    }
+
+    /// `cargo reprise` with `args`, whose runs say what they see in a file.
+    pub(crate) fn reprise(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cargo-reprise"));
+        command
+            .arg("reprise")
+            .args(args)
+            .current_dir(self.path())
+            .env("CARGO", env!("CARGO"))
+            .env("CARGO_NET_OFFLINE", "true")
+            .env("CARGO_TARGET_DIR", self.target())
+            .env("OUTCOMES", self.outcomes())
+            .env_remove("RR_CHANNEL")
+            .env_remove("DIVERGE");
+        command
+    }
+
+    fn outcomes(&self) -> PathBuf {
+        self.target().join("outcomes")
+    }
+
+    /// What the runs since this was last asked have seen.
+    pub(crate) fn take_outcomes(&self) -> Vec<String> {
+        let text = fs::read_to_string(self.outcomes()).unwrap_or_default();
+        let _ = fs::remove_file(self.outcomes());
+        text.lines().map(str::to_owned).collect()
+    }
+}
+
+/// The package `name` that lies beside the tests.
+pub(crate) fn package(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests")
+        .join(name)
+}
+
+/// What a command that succeeds says on standard error.
+#[track_caller]
+pub(crate) fn run(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    let said = stderr(&output);
+    assert!(output.status.success(), "{said}");
+    said
+}
+
+pub(crate) fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
