@@ -86,7 +86,8 @@
 //! | what rayon's iterators decide by atomics or locks of `std`: `par_bridge`, `find_any` and other searches that stop early, `try_for_each`, `panic_fuse` | not covered |
 //! | tokio: its channels and locks (`tokio::sync`), `select!` and `join!`, timers, I/O, which worker runs which task, and when a task is woken from elsewhere | not covered: nothing in tokio is replaced. What a task does with the channels and locks here is covered, but under the worker's name and not the task's, so a replay on several workers desynchronises as soon as tasks wander otherwise; on a runtime of the current thread, tasks that only wake each other run in one order anyway |
 //! | threads of tokio's blocking pool | as other threads of pools: they have names of their own and do not shift those of the program's threads; how many there are, and which of them does what, is not replayed |
-//! | futures-channel, flume, async-channel, kanal and the like | not covered; `cargo reprise` names them where it finds them |
+//! | futures-channel, flume, async-channel, kanal and the like | not covered; `cargo reprise coverage` names them where it finds them |
+//! | locks and channels of `std` itself, in a project or its dependencies, through `cargo reprise` | not covered; `cargo reprise coverage` says which packages name them |
 //! | time, file and network order | not covered, but for [`value`]; a program that depends on them may desynchronise |
 //! | which live thread gets which message or lock, after a desynchronisation | not reserved for threads that still replay |
 //!

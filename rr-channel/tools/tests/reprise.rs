@@ -309,6 +309,59 @@ fn a_project_without_channels_has_nothing_to_record() {
 }
 
 #[test]
+fn what_is_not_recorded_is_said() {
+    let (package, _) = MANIFEST.split_once("[dependencies]").unwrap();
+    let manifest = format!(
+        "{package}[dependencies]\ncrossbeam-channel = \"0.5\"\nrayon = \"1\"\n\n\
+         [dev-dependencies]\nparking_lot = \"0.12\"\n\
+         old = {{ package = \"parking_lot\", version = \"0.11\" }}\n\n[workspace]\n"
+    );
+    let source = "use std::sync::{Arc, mpsc};\n\n#[test]\nfn a() { std::thread::park() }\n";
+    let project = Project::new(&[("Cargo.toml", &manifest), ("src/lib.rs", source)]);
+    let said = project.reprise(&["coverage"]).output().unwrap();
+    assert!(said.status.success(), "{}", stderr(&said));
+    let said = String::from_utf8(said.stdout).unwrap();
+    let line = |package: &str| {
+        let found = said.lines().filter(|line| line.starts_with(package));
+        let words = found.map(|line| {
+            line.split_whitespace()
+                .skip(2)
+                .collect::<Vec<_>>()
+                .join(" ")
+        });
+        words.collect::<Vec<_>>()
+    };
+    assert_eq!(
+        line("project "),
+        ["not recorded: std's mpsc, thread::park"],
+        "{said}"
+    );
+    assert_eq!(line("crossbeam-channel "), ["recorded"], "{said}");
+    assert_eq!(line("rayon-core "), ["recorded"], "{said}");
+    assert_eq!(line("parking_lot 0.12"), ["recorded"], "{said}");
+    assert_eq!(line("parking_lot 0.11"), ["not recorded"], "{said}");
+
+    let json = project.reprise(&["coverage", "--json"]).output().unwrap();
+    let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(json[0]["package"], "project", "{json}");
+    assert_eq!(
+        json[0]["not_recorded"],
+        serde_json::json!(["mpsc", "thread::park"])
+    );
+
+    // Whoever records is told, before anything is built.
+    let output = project.reprise(&["test", "--no-such-option"]).output();
+    let said = stderr(&output.unwrap());
+    for told in [
+        "reprise: dependencies whose order is not recorded: parking_lot 0.11.",
+        "reprise: std's locks and channels, whose order is not recorded, are named in project \
+         (mpsc, thread::park), ",
+    ] {
+        assert!(said.contains(told), "{said}");
+    }
+}
+
+#[test]
 fn what_cannot_be_replayed_is_said() {
     let project = project(MANIFEST);
     let output = project.reprise(&["replay"]).output().unwrap();

@@ -1,6 +1,5 @@
 //! Calling cargo on a project without leaving traces in it.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -8,27 +7,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, bail, ensure};
-use serde::Deserialize;
 
+use super::coverage::Coverage;
+use super::metadata::Metadata;
 use super::patch::{self, Crate, Replaced};
 
 /// Makes a stable cargo accept `-Z` options; rust-analyzer uses it for the same purpose.
 /// Unlike `RUSTC_BOOTSTRAP` it means nothing to compilers and build scripts.
 pub(super) const CHANNEL: &str = "__CARGO_TEST_CHANNEL_OVERRIDE_DO_NOT_USE_THIS";
-
-/// Crates by which threads synchronise, and whose order is not recorded.
-const UNCOVERED: &[&str] = &[
-    "async-channel",
-    "async-lock",
-    "async-std",
-    "event-listener",
-    "flume",
-    "futures-channel",
-    "kanal",
-    "smol",
-    "thingbuf",
-    "tokio",
-];
 
 /// Those of a user's arguments that concern more than one call of cargo.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -104,40 +90,8 @@ pub(super) struct Project {
 /// How to call cargo so that it builds the patched project.
 #[derive(Debug)]
 pub(super) struct Patched {
-    /// Crates in the dependency graph whose order is not recorded.
-    pub(super) uncovered: BTreeSet<String>,
+    pub(super) coverage: Coverage,
     options: Vec<String>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Metadata {
-    packages: Vec<Package>,
-    target_directory: PathBuf,
-    workspace_root: PathBuf,
-}
-
-#[derive(Debug, Deserialize)]
-struct Package {
-    name: String,
-    version: String,
-    /// `None` if it lies in a directory of the user's.
-    source: Option<String>,
-    manifest_path: PathBuf,
-    features: BTreeMap<String, Vec<String>>,
-}
-
-impl Metadata {
-    /// Whether another version of the crate is replaced instead.
-    fn is_behind(&self, of: &Crate) -> bool {
-        let all = self.packages.iter().filter_map(Package::replaceable);
-        all.into_iter().any(|other| patch::comes_before(other, of))
-    }
-}
-
-impl Package {
-    fn replaceable(&self) -> Option<&'static Crate> {
-        patch::replaceable(&self.name, &self.version)
-    }
 }
 
 impl Project {
@@ -191,32 +145,50 @@ impl Project {
         serde_json::from_slice(&output.stdout).context("reading what `cargo metadata` says")
     }
 
-    /// Patches the project's dependencies: makes the crates and the lock file that
-    /// the returned way to call cargo uses.
-    ///
-    /// # Errors
-    /// If there is nothing to patch, or the patch could not be made or was not used.
-    pub(super) fn patch(&self) -> anyhow::Result<Patched> {
+    /// Where the patch lies, as long as nobody else works there.
+    fn patch_dir(&self) -> anyhow::Result<(PathBuf, File)> {
         let dir = self.dir.join("patch");
         fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
         let guard = File::create(dir.join("lock"))?;
         guard
             .lock()
             .with_context(|| format!("cannot lock {}", dir.display()))?;
+        Ok((dir, guard))
+    }
 
-        let plain_lock = dir.join("plain/Cargo.lock");
-        take_over(&self.lock, &plain_lock)?;
+    /// The project as it is, with all its features.
+    ///
+    /// # Errors
+    /// If cargo cannot tell.
+    pub(super) fn plain(&self) -> anyhow::Result<Metadata> {
+        let (dir, _guard) = self.patch_dir()?;
+        self.plain_in(&dir)
+    }
+
+    fn plain_in(&self, dir: &Path) -> anyhow::Result<Metadata> {
+        let lock = plain_lock(dir);
+        take_over(&self.lock, &lock)?;
         let mut options = vec!["--all-features".to_owned()];
-        options.extend(lock_options(&plain_lock));
+        options.extend(lock_options(&lock));
         if self.shared.locked {
             options.push("--locked".to_owned());
         }
-        let plain = self.metadata(&options)?;
+        self.metadata(&options)
+    }
+
+    /// Patches the project's dependencies: makes the crates and the lock file that
+    /// the returned way to call cargo uses.
+    ///
+    /// # Errors
+    /// If there is nothing to patch, or the patch could not be made or was not used.
+    pub(super) fn patch(&self) -> anyhow::Result<Patched> {
+        let (dir, _guard) = self.patch_dir()?;
+        let plain = self.plain_in(&dir)?;
         let replaced = replaced(&plain)?;
         let made = patch::generate(&dir, &replaced)?;
 
         let lock = dir.join("Cargo.lock");
-        renew(&plain_lock, &lock)?;
+        renew(&plain_lock(&dir), &lock)?;
         let mut options = lock_options(&lock);
         for (package, made) in replaced.iter().zip(&made) {
             options.extend(config(
@@ -236,20 +208,7 @@ impl Project {
             options.push(self.dir.join("build").to_string_lossy().into_owned());
         }
         Ok(Patched {
-            uncovered: plain
-                .packages
-                .iter()
-                .filter_map(|package| {
-                    let is_replaced = package.replaceable().is_some_and(|of| !plain.is_behind(of));
-                    if UNCOVERED.contains(&package.name.as_str()) {
-                        Some(package.name.clone())
-                    } else if patch::is_known(&package.name) && !is_replaced {
-                        Some(format!("{} {}", package.name, package.version))
-                    } else {
-                        None
-                    }
-                })
-                .collect(),
+            coverage: Coverage::of(&plain),
             options,
         })
     }
@@ -378,6 +337,11 @@ fn renew(from: &Path, to: &Path) -> anyhow::Result<()> {
     patch::write(&origin, &bytes)
 }
 
+/// A copy of the project's own lock file.
+fn plain_lock(dir: &Path) -> PathBuf {
+    dir.join("plain/Cargo.lock")
+}
+
 fn lock_options(lock: &Path) -> Vec<String> {
     // A string is a valid value, whatever is in it.
     config("resolver.lockfile-path", &lock.to_string_lossy()).unwrap_or_default()
@@ -481,32 +445,27 @@ mod tests {
 
     #[test]
     fn a_patch_that_was_not_used_is_an_error() {
-        let package = |path: &str| Package {
-            name: "crossbeam-channel".to_owned(),
-            version: "0.5.1".to_owned(),
-            source: None,
-            manifest_path: path.into(),
-            features: BTreeMap::new(),
+        let package = |path: &str| {
+            serde_json::json!({
+                "name": "crossbeam-channel", "version": "0.5.1", "source": null,
+                "manifest_path": path, "features": {},
+            })
         };
-        let check = |packages| {
-            let metadata = Metadata {
-                packages,
-                target_directory: PathBuf::new(),
-                workspace_root: PathBuf::new(),
-            };
+        let check = |packages: &[serde_json::Value]| {
+            let metadata = serde_json::json!({
+                "packages": packages, "target_directory": "", "workspace_root": "",
+            });
+            let metadata: Metadata = serde_json::from_value(metadata).unwrap();
             let of = patch::replaceable("crossbeam-channel", "0.5.1").unwrap();
             verify(&metadata, of, Path::new("made")).map_err(|error| error.to_string())
         };
-        assert_eq!(check(vec![package("made/Cargo.toml")]), Ok(()));
+        assert_eq!(check(&[package("made/Cargo.toml")]), Ok(()));
         assert_eq!(
-            check(vec![]),
+            check(&[]),
             Err("cargo did not use the patch for crossbeam-channel".to_owned())
         );
         assert_eq!(
-            check(vec![
-                package("made/Cargo.toml"),
-                package("other/Cargo.toml")
-            ]),
+            check(&[package("made/Cargo.toml"), package("other/Cargo.toml")]),
             Err("cargo did not use the patch for crossbeam-channel 0.5.1: \
                  it takes other/Cargo.toml"
                 .to_owned())

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use super::store::Store;
-use super::{minimize, record, replay, runner};
+use super::{coverage, minimize, record, replay, runner};
 
 /// Records the order of messages and locks in a project's tests and programs, and replays it.
 ///
@@ -29,6 +29,8 @@ enum Command {
     Replay(replay::Args),
     /// Find what makes one recording of a test fail, and another one of it pass
     Minimize(minimize::Args),
+    /// Show what in this project and its dependencies is recorded, and what is not
+    Coverage(coverage::Args),
     /// Show the recordings of this project
     List {
         /// The project, if not the one of the current directory
@@ -60,6 +62,10 @@ pub(super) fn run() -> anyhow::Result<ExitCode> {
         Command::Run(args) => record::run("run", &args)?,
         Command::Replay(args) => replay::run(&args)?,
         Command::Minimize(args) => minimize::run(&args)?,
+        Command::Coverage(args) => {
+            coverage::run(&args)?;
+            return Ok(ExitCode::SUCCESS);
+        }
         Command::List { manifest_path } => {
             list(manifest_path.as_ref())?;
             return Ok(ExitCode::SUCCESS);

@@ -5,6 +5,7 @@
 //! $ cargo reprise test --until failure --chaos          # the same, with rare orders made likely
 //! $ cargo reprise replay --times 100                    # that run again, a hundred times
 //! $ cargo reprise minimize                              # what makes a run that fails fail
+//! $ cargo reprise coverage                              # what is recorded, and what is not
 //! ```
 //!
 //! Wherever the project's dependencies use `crossbeam-channel` 0.5, `parking_lot` 0.11 or
@@ -24,12 +25,15 @@
 //!
 //! Not recorded: documentation tests; and of the executables what `rr-channel` does
 //! not cover, such as the locks of `std`, which a dependency's source would have to be
-//! changed for.
+//! changed for. [`coverage`] says what that is in a project.
 
 mod cargo;
 mod chaos;
 mod cli;
+mod coverage;
+mod metadata;
 mod minimize;
+mod named;
 mod patch;
 mod rayon;
 mod record;

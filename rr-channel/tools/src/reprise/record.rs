@@ -61,12 +61,8 @@ pub(super) fn run(subcommand: &str, args: &Args) -> anyhow::Result<Ending> {
     let mut rest = args.cargo.clone();
     let project = Project::find(Shared::take(&mut rest))?;
     let patched = project.patch()?;
-    if !patched.uncovered.is_empty() {
-        let names: Vec<_> = patched.uncovered.iter().map(String::as_str).collect();
-        eprintln!(
-            "reprise: dependencies whose order is not recorded: {}",
-            names.join(", ")
-        );
+    for line in patched.coverage.summary() {
+        eprintln!("reprise: {line}");
     }
     let store = Store::below(&project.dir);
     let mut runs = 0;

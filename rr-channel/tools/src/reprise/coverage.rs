@@ -1,0 +1,219 @@
+//! `cargo reprise coverage`: what in a project and its dependencies is recorded, and what is
+//! not.
+//!
+//! Crates that are replaced are recorded. Crates that are known to order threads in other ways
+//! are not, nor is what the sources of any package do by means of `std` ([`named`]).
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use serde::Serialize;
+
+use super::cargo::{Project, Shared};
+use super::metadata::{Metadata, Package};
+use super::named::named;
+use super::patch;
+
+/// Crates by which threads or tasks synchronise, and whose order is not recorded.
+const UNCOVERED: &[&str] = &[
+    "async-channel",
+    "async-executor",
+    "async-lock",
+    "async-std",
+    "event-listener",
+    "flume",
+    "futures-channel",
+    "futures-executor",
+    "kanal",
+    "loole",
+    "postage",
+    "smol",
+    "spin",
+    "thingbuf",
+    "tokio",
+];
+
+/// Options of `cargo reprise coverage`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Print it as JSON
+    #[arg(long)]
+    json: bool,
+    /// Options of cargo, such as --manifest-path
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "CARGO OPTIONS"
+    )]
+    cargo: Vec<String>,
+}
+
+/// What is known of one package.
+#[derive(Debug, Serialize)]
+struct Part {
+    package: String,
+    version: String,
+    /// Whether it is the user's, and no dependency.
+    own: bool,
+    recorded: bool,
+    /// What it has that is not recorded: `None` if that is its whole purpose.
+    not_recorded: Option<BTreeSet<&'static str>>,
+}
+
+/// What is recorded of the packages that the project's programs and tests are made of: those
+/// of which there is something to say.
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+pub(super) struct Coverage(Vec<Part>);
+
+impl Coverage {
+    pub(super) fn of(metadata: &Metadata) -> Self {
+        let mut parts: Vec<_> = metadata
+            .in_programs()
+            .into_iter()
+            .filter_map(|package| part(package, metadata))
+            .collect();
+        parts.sort_by(|a, b| {
+            (!a.own, &a.package, &a.version).cmp(&(!b.own, &b.package, &b.version))
+        });
+        Coverage(parts)
+    }
+
+    /// In a line or two, what is not recorded.
+    pub(super) fn summary(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        let whole: Vec<_> = self
+            .0
+            .iter()
+            .filter(|part| !part.recorded && part.not_recorded.is_none())
+            .map(|part| format!("{} {}", part.package, part.version))
+            .collect();
+        if !whole.is_empty() {
+            lines.push(format!(
+                "dependencies whose order is not recorded: {}",
+                whole.join(", ")
+            ));
+        }
+        let (own, others): (Vec<_>, Vec<_>) = self
+            .0
+            .iter()
+            .filter(|part| part.not_recorded.is_some())
+            .partition(|part| part.own);
+        let mut places: Vec<_> = own
+            .iter()
+            .map(|part| format!("{} ({})", part.package, part.names()))
+            .collect();
+        if !others.is_empty() {
+            places.push(crate::counted(others.len() as u64, "other package"));
+        }
+        if !places.is_empty() {
+            lines.push(format!(
+                "std's locks and channels, whose order is not recorded, are named in {}; \
+                 `cargo reprise coverage` has the list",
+                places.join(", ")
+            ));
+        }
+        lines
+    }
+}
+
+impl Part {
+    fn names(&self) -> String {
+        let names: Vec<_> = self.not_recorded.iter().flatten().copied().collect();
+        names.join(", ")
+    }
+}
+
+fn part(package: &Package, metadata: &Metadata) -> Option<Part> {
+    let recorded = package
+        .replaceable()
+        .is_some_and(|of| !metadata.is_behind(of));
+    let own = package.source.is_none();
+    let is_uncovered =
+        UNCOVERED.contains(&package.name.as_str()) || patch::is_known(&package.name) && !recorded;
+    let names = if recorded || is_uncovered {
+        None
+    } else {
+        Some(names_in(package, own)).filter(|names| !names.is_empty())
+    };
+    (recorded || is_uncovered || names.is_some()).then(|| Part {
+        package: package.name.clone(),
+        version: package.version.clone(),
+        own,
+        recorded,
+        not_recorded: names,
+    })
+}
+
+/// What of `std` the sources of a package name: those of its library, and of the user's own
+/// packages all but build scripts.
+fn names_in(package: &Package, own: bool) -> BTreeSet<&'static str> {
+    let mut names = BTreeSet::new();
+    let root = package.manifest_path.parent();
+    for target in &package.targets {
+        let is = |kind| target.kind.iter().any(|known| known == kind);
+        let is_library = !["bin", "test", "bench", "example", "custom-build"]
+            .into_iter()
+            .any(is);
+        let is_in = is_library || own && (is("bin") || is("test"));
+        let dir = target.src_path.parent();
+        match dir.filter(|_| is_in) {
+            // What lies beside it may be anything.
+            Some(dir) if Some(dir) == root => add(&target.src_path, own, &mut names),
+            Some(dir) => add_below(dir, own, &mut names),
+            None => {}
+        }
+    }
+    names
+}
+
+fn add_below(dir: &Path, with_tests: bool, names: &mut BTreeSet<&'static str>) {
+    // What cannot be read has no names: cargo says so when it comes to that.
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        let path = entry.path();
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => add_below(&path, with_tests, names),
+            Ok(_) if path.extension().is_some_and(|ext| ext == "rs") => {
+                add(&path, with_tests, names);
+            }
+            _ => {}
+        }
+    }
+}
+
+fn add(path: &Path, with_tests: bool, names: &mut BTreeSet<&'static str>) {
+    if let Ok(text) = fs::read_to_string(path) {
+        names.extend(named(&text, with_tests).unwrap_or_default());
+    }
+}
+
+/// Prints it.
+///
+/// # Errors
+/// If there is no project, or its dependencies cannot be told.
+pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+    let mut rest = args.cargo.clone();
+    let project = Project::find(Shared::take(&mut rest))?;
+    let coverage = Coverage::of(&project.plain()?);
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&coverage)?);
+        return Ok(());
+    }
+    for part in &coverage.0 {
+        let what = match &part.not_recorded {
+            None if part.recorded => "recorded".to_owned(),
+            None => "not recorded".to_owned(),
+            Some(_) => format!("not recorded: std's {}", part.names()),
+        };
+        println!(
+            "{:32}  {what}",
+            format!("{} {}", part.package, part.version)
+        );
+    }
+    println!(
+        "\nNot looked for: atomics, time, files, the network, and what no name shows. A name may \
+         be of something that is not built or never called."
+    );
+    Ok(())
+}

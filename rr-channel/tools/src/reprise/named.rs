@@ -1,0 +1,192 @@
+//! Which of `std`'s channels, locks and waits a source names.
+//!
+//! A source is read as tokens, which finds names also in macros, and needs no build. What is
+//! found may never be compiled or called; what is reached without a name (a method of a
+//! guard that others made) is not found.
+
+use std::collections::{BTreeSet, HashSet};
+
+use proc_macro2::{Delimiter, Spacing, TokenStream, TokenTree};
+
+/// What of `std` orders threads, by its place there: nothing of it is recorded.
+const NAMES: &[&str] = &[
+    "sync::Barrier",
+    "sync::Condvar",
+    "sync::LazyLock",
+    "sync::Mutex",
+    "sync::Once",
+    "sync::OnceLock",
+    "sync::ReentrantLock",
+    "sync::RwLock",
+    "sync::mpmc",
+    "sync::mpsc",
+    "thread::park",
+    "thread::park_timeout",
+];
+
+/// The names in `text`, of [`NAMES`], without `sync`; those of its tests too, if `with_tests`.
+/// `None` if it is no Rust.
+pub(super) fn named(text: &str, with_tests: bool) -> Option<BTreeSet<&'static str>> {
+    // Most files of most packages.
+    if !text.contains("sync") && !text.contains("park") {
+        return Some(BTreeSet::new());
+    }
+    let tokens: TokenStream = text.parse().ok()?;
+    let mut paths = HashSet::new();
+    collect(tokens, "", with_tests, &mut paths);
+    let is_there = |path: &str| {
+        let of_it = |other: &String| {
+            let rest = other.strip_prefix(path);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
+        };
+        paths.iter().any(of_it)
+    };
+    let is_named = |name: &&&str| {
+        let (module, item) = name.split_once("::").unwrap_or_default();
+        let imports = |path: &str| paths.contains(path) || paths.contains(&format!("{path}::self"));
+        is_there(&format!("std::{name}"))
+            || imports(&format!("std::{module}")) && is_there(name)
+            || paths.contains(&format!("std::{module}::*")) && is_there(item)
+    };
+    let found = NAMES.iter().filter(is_named);
+    Some(
+        found
+            .map(|name| name.trim_start_matches("sync::"))
+            .collect(),
+    )
+}
+
+/// Adds each path in `tokens` to `paths`; the parts of a group in an import begin with what is
+/// before it, which is `prefix` here.
+fn collect(tokens: TokenStream, prefix: &str, with_tests: bool, paths: &mut HashSet<String>) {
+    let tokens: Vec<_> = tokens.into_iter().collect();
+    let mut path = prefix.to_owned();
+    let mut at = 0;
+    let restart = |path: &mut String| {
+        path.clear();
+        *path += prefix;
+    };
+    while let Some(token) = tokens.get(at) {
+        at += 1;
+        let goes_on = is_colons(&tokens[at..]);
+        match token {
+            TokenTree::Punct(punct) if punct.as_char() == '#' && !with_tests => {
+                if tokens.get(at).is_some_and(is_for_tests) {
+                    at += 1 + item(&tokens[at + 1..]);
+                }
+                restart(&mut path);
+            }
+            TokenTree::Punct(punct) if punct.as_char() == ':' && is_colons(&tokens[at - 1..]) => {
+                // What begins with colons is a path from the root.
+                at += 1;
+            }
+            TokenTree::Punct(punct) if punct.as_char() != '*' => restart(&mut path),
+            TokenTree::Ident(_) | TokenTree::Punct(_) => {
+                if !path.is_empty() {
+                    path += "::";
+                }
+                path += &token.to_string();
+                if !goes_on {
+                    paths.insert(path.clone());
+                    restart(&mut path);
+                }
+            }
+            TokenTree::Group(group) => {
+                let is_import = group.delimiter() == Delimiter::Brace
+                    && is_colons(&tokens[at.saturating_sub(3)..]);
+                let within = if is_import { path.as_str() } else { "" };
+                collect(group.stream(), within, with_tests, paths);
+                restart(&mut path);
+            }
+            TokenTree::Literal(_) => {}
+        }
+    }
+}
+
+fn is_colons(tokens: &[TokenTree]) -> bool {
+    let is_colon = |token: Option<&TokenTree>, joint: bool| {
+        matches!(token, Some(TokenTree::Punct(punct))
+            if punct.as_char() == ':' && (!joint || punct.spacing() == Spacing::Joint))
+    };
+    is_colon(tokens.first(), true) && is_colon(tokens.get(1), false)
+}
+
+/// Whether this is the inside of an attribute that leaves something to tests.
+fn is_for_tests(token: &TokenTree) -> bool {
+    matches!(token, TokenTree::Group(group) if {
+        let text = group.stream().to_string().replace(' ', "");
+        text == "cfg(test)" || text.starts_with("cfg(all(test,")
+    })
+}
+
+/// How many of `tokens` are an item.
+fn item(tokens: &[TokenTree]) -> usize {
+    let ends = |token: &TokenTree| match token {
+        TokenTree::Group(group) => group.delimiter() == Delimiter::Brace,
+        TokenTree::Punct(punct) => punct.as_char() == ';',
+        _ => false,
+    };
+    tokens
+        .iter()
+        .position(ends)
+        .map_or(tokens.len(), |at| at + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, names: &[&str]) {
+        let found: Vec<_> = named(text, false).unwrap().into_iter().collect();
+        assert_eq!(found, names, "{text}");
+    }
+
+    #[test]
+    fn names_are_found_however_they_are_imported() {
+        check("use std::sync::Mutex;", &["Mutex"]);
+        check("static A: ::std::sync::Mutex<u8> = x;", &["Mutex"]);
+        check(
+            "use std::sync::{Arc, RwLock, mpsc::{self, Sender}};",
+            &["RwLock", "mpsc"],
+        );
+        check(
+            "use std::{fmt, sync::{Arc, Condvar}, thread};",
+            &["Condvar"],
+        );
+        check("use std::sync;\nfn f(a: sync::Once) {}", &["Once"]);
+        check(
+            "use std::{thread, io};\nfn f() { thread::park() }",
+            &["thread::park"],
+        );
+        check("use std::sync::*;\nfn f(a: &Barrier) {}", &["Barrier"]);
+        check(
+            "thread_local! { static A: std::sync::OnceLock<u8> = x }",
+            &["OnceLock"],
+        );
+    }
+
+    #[test]
+    fn what_others_call_so_is_not_stds() {
+        check("use tokio::sync::Mutex;", &[]);
+        check("use crate::sync::{Mutex, mpsc};", &[]);
+        check("use parking_lot::Mutex;\nuse std::sync::Arc;", &[]);
+        check("use std::sync::atomic::AtomicBool;", &[]);
+        check(
+            "// std::sync::Mutex\nconst A: &str = \"std::sync::Mutex\";",
+            &[],
+        );
+    }
+
+    #[test]
+    fn tests_of_others_are_left_out() {
+        check(
+            "#[cfg(all(test, unix))]\nmod tests { use std::sync::Mutex; }",
+            &[],
+        );
+        let text = "#[cfg(test)]\nmod tests { use std::sync::Mutex; }\nuse std::sync::Once;";
+        check(text, &["Once"]);
+        assert_eq!(named(text, true).unwrap().len(), 2);
+        assert_eq!(named("use std::sync::{", true), None);
+    }
+}
