@@ -67,9 +67,9 @@ use rustc_hash::FxHashMap;
 use soon::soon;
 pub(crate) use turns::{Once as OnceTurn, Turn, Woken};
 pub(crate) use world::ChanKey;
+use world::{Wait, Watched, World};
 #[cfg(feature = "ipc_channel")]
 pub(crate) use {listen::Listening, world::Source};
-use world::{Wait, Watched, World};
 
 use crate::context;
 use crate::identity::{ChannelId, Dti, ThreadId};
