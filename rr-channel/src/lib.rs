@@ -77,8 +77,9 @@
 //! | room in a channel of ipc-channel (some hundred messages) | not covered: a sender that waits for it longer than in the recording may desynchronise a replay, after ten seconds |
 //! | when a send into a channel of ipc-channel is refused | covered, but not that the receiver is gone by then |
 //! | shared memory of ipc-channel | its content is not covered |
-//! | ipc-channel's feature `async` and its module `platform` | not there |
-//! | ipc-channel 0.23 in a project or its dependencies, through `cargo reprise` | covered, unless its feature `async` is on: then the project does not build |
+//! | ipc-channel's feature `async`: streams of messages (feature `ipc_channel_async`) | what a poll finds is covered, in the thread that polls; an executor of several threads that share tasks desynchronises (see tokio) |
+//! | ipc-channel's module `platform` | not there |
+//! | ipc-channel 0.23 in a project or its dependencies, through `cargo reprise` | covered |
 //! | random bytes from the system (the seeds of `HashMap`s, `thread_rng`), asked for by `getrandom` or `syscall`, in a dynamically linked executable on x86-64 | covered with the feature `interpose`, for each thread. Names that were chosen at random are chosen again, also those of temporary files, so a file that the recorded run left behind is in the way |
 //! | random bytes from `/dev/urandom`, or by a system call of a program's own | not covered |
 //! | whatever the program fixes by [`value`] | covered |

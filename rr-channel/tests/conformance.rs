@@ -4,7 +4,7 @@
 //! in use, taken from where cargo keeps it, copied to a scratch package next to crates that
 //! carry upstream's names and re-export ours, and run in each mode. Nothing of
 //! them is kept in this repository. Of ipc-channel there are all tests but those of its
-//! platform layer, which is not replaced, and of its feature `async`.
+//! platform layer, which is not replaced.
 //!
 //! It takes some minutes and a crates registry, so it is asked for explicitly:
 //!
@@ -57,11 +57,17 @@ name = "spawn_client_test_helper"
 path = "helper.rs"
 test = false
 
+[features]
+default = ["async"]
+async = []
+
 [dependencies]
 ipc-channel = { path = "shim" }
 
 [dev-dependencies]
 crossbeam-channel = { path = "shim-crossbeam" }
+futures-core = "0.3"
+futures-test = "0.3"
 libc = "0.2"
 serde = { version = "1", features = ["rc"] }
 static_assertions = "1"
@@ -133,7 +139,7 @@ fn shim(dir: &Path, name: &str, version: &str, module: &str) {
     fs::create_dir_all(dir.join("src")).unwrap();
     let manifest = format!(
         "[package]\nname = \"{name}\"\nversion = \"{version}\"\nedition = \"2021\"\n\n\
-         [dependencies]\nrr-channel = {{ path = {:?}, features = [\"ipc_channel\"] }}\n",
+         [dependencies]\nrr-channel = {{ path = {:?}, features = [\"ipc_channel_async\"] }}\n",
         env!("CARGO_MANIFEST_DIR")
     );
     fs::write(dir.join("Cargo.toml"), manifest).unwrap();

@@ -10,7 +10,8 @@
 //! processes arrive as ever, and are told apart by their order in their channel; in a
 //! replay, the other processes must run again.
 //!
-//! Not there: the module `platform`, and the feature `async`.
+//! Upstream's feature `async` is the feature `ipc_channel_async` here. Not there: the module
+//! `platform`.
 //!
 //! ```
 //! use rr_channel::ipc_channel::ipc;
@@ -20,6 +21,8 @@
 //! assert_eq!(rx.recv().unwrap(), "hello");
 //! ```
 
+#[cfg(feature = "ipc_channel_async")]
+pub mod asynch;
 pub mod ipc;
 pub mod router;
 

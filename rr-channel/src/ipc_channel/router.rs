@@ -25,7 +25,8 @@ use crate::sync::{Mutex, MutexGuard};
 use crate::thread;
 
 /// The router of the process.
-pub static ROUTER: LazyLock<RouterProxy> = LazyLock::new(RouterProxy::of_process);
+pub static ROUTER: LazyLock<RouterProxy> =
+    LazyLock::new(|| RouterProxy::of_process("ipc-channel ROUTER"));
 
 /// Called with each message.
 pub type RouterMultiHandler = Box<dyn FnMut(IpcMessage) + Send>;
@@ -58,7 +59,7 @@ enum Order {
     Shutdown(Sender<()>),
 }
 
-enum Handler {
+pub(super) enum Handler {
     Once(Option<RouterOneShotHandler>),
     Multi(RouterMultiHandler),
 }
@@ -84,13 +85,15 @@ impl RouterProxy {
         RouterProxy::with(orders, wakeup, Handle::Ours(handle))
     }
 
-    fn of_process() -> RouterProxy {
+    /// The only one of the process that is called so, whichever thread comes first.
+    pub(super) fn of_process(name: &str) -> RouterProxy {
         if mode() == Mode::Off {
             return RouterProxy::new();
         }
         let (tell, told) = mpsc::sync_channel(1);
+        let name = Dti::foreign(name.to_owned(), 1);
         let run = move || {
-            context::adopt(Dti::foreign("ipc-channel ROUTER".to_owned(), 1));
+            context::adopt(name);
             let (orders, received) = crossbeam_channel::unbounded();
             let (wakeup, woken) = ipc::channel().unwrap();
             let _ = tell.send((orders, wakeup));
@@ -118,7 +121,7 @@ impl RouterProxy {
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn add_route(&self, receiver: OpaqueIpcReceiver, handler: Handler) {
+    pub(super) fn add_route(&self, receiver: OpaqueIpcReceiver, handler: Handler) {
         let line = self.line();
         if line.shutdown {
             // What is dropped may be the program's, and is not dropped under the lock.

@@ -2,8 +2,11 @@
 
 use std::ffi::OsStr;
 use std::process::{Child, Command, Stdio};
+use std::task::Poll;
 use std::time::Duration;
 
+use futures_executor::block_on;
+use futures_util::{StreamExt as _, future, stream};
 use rr_channel::crossbeam_channel::unbounded;
 use rr_channel::ipc_channel::ipc::{
     self, IpcOneShotServer, IpcReceiver, IpcReceiverSet, IpcSelectionResult, IpcSender,
@@ -22,6 +25,7 @@ pub(crate) fn run(program: &str) -> Outcome {
     match program {
         "senders" => senders(),
         "try_recv" => try_recv(),
+        "streams" => streams(),
         "timeouts" => timeouts(),
         "refused" => refused(),
         "bytes" => bytes(),
@@ -101,6 +105,31 @@ fn try_recv() -> Outcome {
     }
     join(senders);
     vec![line("main", &seen)]
+}
+
+/// Two streams that are polled in turn, by a task that sleeps where neither has anything.
+fn streams() -> Outcome {
+    let (tx, rx) = ipc::channel().unwrap();
+    let (other_tx, other_rx) = ipc::channel().unwrap();
+    let senders = [spawn_senders(tx, 30), spawn_senders(other_tx, 30)];
+    let mut polls = 0;
+    let mut seen = Vec::new();
+    let mut both = stream::select(
+        rx.to_stream().map(|item| (1, item.unwrap())),
+        other_rx.to_stream().map(|item| (2, item.unwrap())),
+    );
+    block_on(future::poll_fn(|ctx| {
+        loop {
+            polls += 1;
+            match both.poll_next_unpin(ctx) {
+                Poll::Ready(Some(item)) => seen.push(item),
+                Poll::Ready(None) => return Poll::Ready(()),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }));
+    senders.into_iter().for_each(join);
+    vec![line("polls", &polls), line("main", &seen)]
 }
 
 /// Timeouts that race with messages.

@@ -376,6 +376,11 @@ fn polling_a_set_of_ipc_receivers() {
 }
 
 #[test]
+fn streams_of_ipc_messages() {
+    check("ipc streams");
+}
+
+#[test]
 fn the_router_that_threads_start_and_use() {
     check("ipc router");
 }

@@ -253,9 +253,19 @@ fn a_project_is_recorded_and_replayed_as_it_is() {
 
 const IPC: &str = r#"
 use std::io::Write as _;
+use ipc_channel::ipc::IpcReceiver;
 
 #[test]
 fn racing() {
+    race(|r| std::iter::from_fn(|| r.recv().ok()).collect());
+}
+
+#[test]
+fn streaming() {
+    race(|r| futures_executor::block_on_stream(r.to_stream()).map(Result::unwrap).collect());
+}
+
+fn race(receive: impl FnOnce(IpcReceiver<u32>) -> Vec<u32>) {
     let (s, r) = ipc_channel::ipc::channel().unwrap();
     for who in 0..3_u32 {
         let s = s.clone();
@@ -267,10 +277,7 @@ fn racing() {
         });
     }
     drop(s);
-    let mut seen = Vec::new();
-    while let Ok(who) = r.recv() {
-        seen.push(who);
-    }
+    let seen = receive(r);
     let path = std::env::var_os("OUTCOMES").unwrap();
     let mut file = std::fs::OpenOptions::new().append(true).create(true).open(path).unwrap();
     file.write_all(format!("{seen:?}\n").as_bytes()).unwrap();
@@ -281,11 +288,16 @@ fn racing() {
 fn an_older_parking_lot_and_ipc_channel_are_replaced() {
     let manifest = MANIFEST.replace("version = \"0.12\"", "version = \"0.11\"");
     assert_ne!(manifest, MANIFEST);
-    let manifest = manifest.replace("[workspace]", "ipc-channel = \"0.23\"\n\n[workspace]");
+    let manifest = manifest.replace(
+        "[workspace]",
+        "ipc-channel = { version = \"0.23\", features = [\"async\"] }\n\
+         futures-executor = \"0.3\"\n\n[workspace]",
+    );
     let project = project(&manifest);
     project.write("tests/ipc.rs", IPC);
     let locking = ["test", "-q", "--lib", "--", "--exact", "tests::locking"];
-    for test in [&locking[..], &["test", "-q", "--test", "ipc"]] {
+    let ipc = |test| ["test", "-q", "--test", "ipc", "--", "--exact", test];
+    for test in [&locking[..], &ipc("racing"), &ipc("streaming")] {
         run(&mut project.reprise(test));
         let recorded = project.take_outcomes();
         let said = run(&mut project.reprise(&["replay", "--times", "3"]));

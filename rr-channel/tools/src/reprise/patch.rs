@@ -78,9 +78,7 @@ const CRATES: [Crate; 5] = [
         name: PROCESSES,
         series: &["0.23."],
         by: By::Face {
-            code: "pub use rr_channel::ipc_channel::*;\n\n\
-                   #[cfg(feature = \"async\")]\n\
-                   compile_error!(\"the feature `async` of ipc-channel cannot be recorded\");\n",
+            code: "pub use rr_channel::ipc_channel::*;\n",
             passes_features: true,
         },
         needs: &[],
@@ -125,6 +123,7 @@ default = ["interpose", "upstream-0.5.16", "value"]
 interpose = []
 value = ["dep:postcard", "dep:serde"]
 ipc_channel = ["dep:ipc-channel", "dep:postcard", "dep:serde"]
+ipc_channel_async = ["dep:futures-core", "ipc_channel"]
 parking_lot = ["dep:lock_api", "dep:parking_lot", "dep:parking_lot_core"]
 "upstream-0.5.14" = []
 "upstream-0.5.16" = ["upstream-0.5.14"]
@@ -137,6 +136,7 @@ const SOURCES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/sources.rs"
 /// versions of long ago. Crates that are replaced are there by another name.
 const DEPENDENCIES: &str = r#"
 crossbeam-channel = "0.5.16"
+futures-core = { version = "0.3", default-features = false, optional = true }
 ipc-channel = { version = "0.23", optional = true }
 libc = "0.2.81"
 lock_api = { version = "0.4.6", optional = true }
@@ -331,7 +331,9 @@ fn shim_manifest(package: &Replaced<'_>, asked: &[&str]) -> Table {
                 .map(|implied| Value::from(implied.as_str()));
             let passed = passes_features && feature != "default";
             let passed = passed.then(|| Value::from(format!("upstream/{feature}")));
-            let all: Vec<_> = implied.chain(passed).collect();
+            let ours = name == PROCESSES && feature == "async";
+            let ours = ours.then(|| Value::from("rr-channel/ipc_channel_async"));
+            let all: Vec<_> = implied.chain(passed).chain(ours).collect();
             (feature.clone(), all.into())
         })
         .collect();
