@@ -13,6 +13,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::config::Config;
 use crate::remote::settings::RemoteArgs;
+use crate::roots::Roots;
 use crate::run::{self, Plan};
 use crate::session::Settings;
 use crate::store::Store;
@@ -118,6 +119,15 @@ struct RunArgs {
     /// nothing else is configured).
     #[arg(long, value_name = "MS")]
     min_time: Option<u64>,
+    /// Find results of other places as well: a directory whose place does not count, such
+    /// as `worktree` (the checkout that the working directory is in), NAME=DIR or DIR.
+    #[arg(
+        long,
+        value_name = "PLACE",
+        env = "PCACHE_ROOTS",
+        value_delimiter = ':'
+    )]
+    root: Vec<String>,
     #[command(flatten)]
     remote: RemoteArgs,
     /// List the planted defects (builds with that feature only).
@@ -254,6 +264,10 @@ fn command(args: RunArgs) -> anyhow::Result<()> {
     let config = Config::load()?;
     let limits = config.limits().map_err(anyhow::Error::msg)?;
     config.clone().install();
+    let roots = [args.root, config.roots.clone()].concat();
+    if !args.strict {
+        Roots::new(&roots)?.install();
+    }
     let plan = Plan {
         argv: args.command,
         settings: Settings {

@@ -29,6 +29,10 @@ uncacheable = []                      # ["deploy", "/opt/licence/check"]
 # below them is not looked at again. A compiler that is never changed in place, say.
 constant_paths = []                   # ["/opt/toolchain-1.2"]
 
+# Directories whose place does not count: results of one checkout are found in another.
+# `worktree` (the checkout that a command is run in), or a name and a directory.
+roots = []                            # ["worktree", "home=/home/me"]
+
 # Programs that take less (in milliseconds) are not stored by themselves.
 min_time_ms = 3
 
@@ -47,6 +51,8 @@ pub struct Config {
     pub uncacheable: Vec<String>,
     /// Directories in which nothing changes.
     pub constant_paths: Vec<PathBuf>,
+    /// Directories whose place does not count.
+    pub roots: Vec<String>,
     /// Units that take less are not stored (ms).
     pub min_time_ms: Option<u64>,
     /// Bytes, with a unit.

@@ -16,6 +16,8 @@ use crate::outcome::{Effect, Ending, Outcome, StreamChunk, StreamData};
 use crate::path::FilePath;
 use crate::recorder::{open_flags, position};
 use crate::remote::Remote;
+use crate::roots::Roots;
+use crate::roots::judge::Moved;
 use crate::session::Session;
 use crate::store::{FileKey, Store, WeakKey};
 use crate::tracer::OUTSIDE;
@@ -60,6 +62,17 @@ pub struct Finished {
     pub units: u32,
     /// Nothing is assumed, whatever is configured.
     pub strict: bool,
+    /// What is known about other places.
+    pub moved: Moved,
+}
+
+/// A unit that was stored.
+#[derive(Debug, Clone)]
+pub struct Recorded {
+    /// The number of the result.
+    pub serial: u64,
+    /// Why it is not found at other places, where there are roots.
+    pub bound: Option<String>,
 }
 
 impl Session {
@@ -142,6 +155,7 @@ impl Session {
             spent,
             units: unit.units,
             strict: self.settings.strict,
+            moved: unit.moved.clone(),
         })
     }
 
@@ -364,7 +378,7 @@ fn placeholder(id: UnitId, parent: UnitId) -> Unit {
 /// Establishes whether the world still says what was observed (apart from what
 /// the tree itself changed), captures what the tree made, and stores the unit.
 /// Runs on a worker. `secured` is called as soon as the contents are safe; `remote` gets
-/// the result as well. Returns the number of the result.
+/// the result as well.
 ///
 /// # Errors
 /// Why it was not stored.
@@ -374,7 +388,7 @@ pub fn store(
     finished: &Finished,
     remote: Option<&Remote>,
     secured: impl FnOnce(),
-) -> Result<u64, String> {
+) -> Result<Recorded, String> {
     let result = capture(store, world, &finished.changes).and_then(|captured| {
         let stream = stream_chunks(store, &finished.stream)?;
         Ok((captured, stream))
@@ -387,8 +401,10 @@ pub fn store(
     let mut size = 32;
     let changed: std::collections::HashSet<&FilePath> =
         finished.changes.iter().map(|(path, _)| path).collect();
+    let mut assumes = false;
     for (query, observed) in &finished.facts {
         if !finished.strict && Config::current().is_constant(query) {
+            assumes = true;
             continue;
         }
         let answer = answer(query, observed);
@@ -416,19 +432,28 @@ pub fn store(
         effects,
         ages,
         facts: Vec::new(),
+        conditions: None,
         cpu_us: finished.spent.0,
         wall_us: finished.spent.1,
         units: finished.units,
     };
     let remote = remote.filter(|remote| remote.writes());
     let copy = remote.map(|remote| (remote, batches.clone()));
-    let number = store
+    let moved = Roots::current().map(|roots| match assumes {
+        true => Err("it takes what it reads for constant".to_owned()),
+        false => roots.record(store, &finished.moved, &batches, &outcome),
+    });
+    let serial = store
         .record(&finished.key, batches, &outcome)
         .map_err(|error| error.to_string())?;
     if let Some((remote, batches)) = copy {
-        remote.publish(&finished.key, &batches, &outcome);
+        match (&moved, &finished.moved.key) {
+            (Some(Ok(named)), Some(key)) => remote.publish(key, &named.facts, &named.outcome),
+            _ => remote.publish(&finished.key, &batches, &outcome),
+        }
     }
-    Ok(number)
+    let bound = moved.and_then(Result::err);
+    Ok(Recorded { serial, bound })
 }
 
 /// A random name must be gone, and must not be left in what the tree made.

@@ -15,6 +15,7 @@ use crate::outcome::{Effect, Outcome, StreamData, Time};
 use crate::path::FilePath;
 use crate::report::{Fate, Line};
 use crate::restore;
+use crate::roots::Roots;
 use crate::session::Session;
 use crate::standin::Script;
 use crate::store::Store;
@@ -207,6 +208,7 @@ impl Tracer {
                 wall_us,
                 record,
                 serial: 0,
+                bound: None,
             });
         }
         let stop = tracee.resume_to_exit().stop().await;
@@ -286,6 +288,10 @@ impl Session {
             }
         }
         self.unit(unit).units += outcome.units;
+        if let Some(roots) = Roots::current() {
+            let (manner, conditions) = roots.taken_in(outcome);
+            self.unit(unit).depend(manner, &conditions);
+        }
     }
 
     /// A fact of a skipped child, seen now.

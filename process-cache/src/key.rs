@@ -24,6 +24,7 @@ use crate::os;
 use crate::path::FilePath;
 use crate::policy::ignores_variable;
 use crate::recorder::position;
+use crate::roots::Roots;
 use crate::store::WeakKey;
 use crate::unit::Inherited;
 use crate::world::World;
@@ -95,6 +96,15 @@ pub struct Keyed {
     pub ids: Ids,
     /// What the key was made of, for explanations.
     pub made_of: MadeOf,
+    /// The key with the names of roots, if there are any.
+    pub moved: Option<WeakKey>,
+}
+
+impl Keyed {
+    /// The files that the program is started from, with their contents.
+    pub fn read(&self) -> impl Iterator<Item = (&FilePath, Digest)> {
+        self.images.iter().zip(self.made_of.digests.iter().copied())
+    }
 }
 
 /// What a key was made of, besides the arguments.
@@ -227,14 +237,51 @@ pub fn format(path: &std::path::Path) -> std::io::Result<Format> {
 
 struct Hasher {
     digest: blake3::Hasher,
+    /// The same with the names of roots.
+    moved: Option<(blake3::Hasher, &'static Roots)>,
     /// The same in words, separated by spaces, where somebody listens.
     heard: Option<Vec<u8>>,
 }
 
 impl Hasher {
+    fn new(strict: bool) -> Self {
+        let roots = Roots::current().filter(|_| !strict);
+        let moved = roots.map(|roots| {
+            let mut hasher = blake3::Hasher::new_derive_key("pcache weak key of any place 1");
+            roots
+                .names()
+                .for_each(|name| add(&mut hasher, name.as_bytes()));
+            (hasher, roots)
+        });
+        Self {
+            digest: blake3::Hasher::new_derive_key("pcache weak key 2"),
+            moved,
+            heard: None,
+        }
+    }
+
     fn bytes(&mut self, bytes: &[u8]) {
-        self.digest.update(&(bytes.len() as u64).to_le_bytes());
-        self.digest.update(bytes);
+        self.either(bytes, |_| None);
+    }
+
+    /// A text that may have paths in it.
+    fn text(&mut self, text: &[u8]) {
+        self.either(text, |roots| roots.text(text));
+    }
+
+    /// A path.
+    fn path(&mut self, path: &[u8]) {
+        self.either(path, |roots| roots.place(path));
+    }
+
+    fn either(&mut self, bytes: &[u8], named: impl FnOnce(&Roots) -> Option<Vec<u8>>) {
+        add(&mut self.digest, bytes);
+        if let Some((hasher, roots)) = &mut self.moved {
+            match named(roots) {
+                Some(named) => add(hasher, &named),
+                None => add(hasher, bytes),
+            }
+        }
         if let Some(heard) = &mut self.heard {
             heard.extend_from_slice(bytes);
             heard.push(b' ');
@@ -243,6 +290,9 @@ impl Hasher {
 
     fn number(&mut self, number: u64) {
         self.digest.update(&number.to_le_bytes());
+        if let Some((hasher, _)) = &mut self.moved {
+            hasher.update(&number.to_le_bytes());
+        }
         if let Some(heard) = &mut self.heard {
             // Writing into memory cannot fail.
             let _ = write!(heard, "{number} ");
@@ -255,6 +305,11 @@ impl Hasher {
         heard.truncate(heard.trim_ascii_end().len());
         heard
     }
+}
+
+fn add(hasher: &mut blake3::Hasher, bytes: &[u8]) {
+    hasher.update(&(bytes.len() as u64).to_le_bytes());
+    hasher.update(bytes);
 }
 
 /// Computes the key.
@@ -286,10 +341,7 @@ fn key_with(
     digest: &mut dyn FnMut(&FilePath, &Stat) -> io::Result<Digest>,
 ) -> Result<Keyed, Unkeyed> {
     let shown = |path: &FilePath| path.display().to_string();
-    let mut hasher = Hasher {
-        digest: blake3::Hasher::new_derive_key("pcache weak key 1"),
-        heard: None,
-    };
+    let mut hasher = Hasher::new(execution.strict);
     let mut digests = Vec::new();
     hasher.bytes(&execution.machine.0);
 
@@ -334,10 +386,10 @@ fn key_with(
         }
     }
 
-    hasher.bytes(execution.path.as_bytes());
+    hasher.path(execution.path.as_bytes());
     hasher.number(execution.argv.len() as u64);
     for argument in &execution.argv {
-        hasher.bytes(argument);
+        hasher.text(argument);
     }
     let mut environment: Vec<Vec<u8>> = execution
         .envp
@@ -353,12 +405,12 @@ fn key_with(
     environment.sort_unstable();
     if !planted(Defect::EnvironmentKey) {
         for entry in &environment {
-            hasher.bytes(entry);
+            hasher.text(entry);
         }
     }
     hasher.number(0);
     if !planted(Defect::DirectoryKey) {
-        hasher.bytes(execution.cwd.as_os_str().as_bytes());
+        hasher.path(execution.cwd.as_os_str().as_bytes());
     }
     hasher.heard();
     let ids = hash_process(&mut hasher, execution.tid);
@@ -366,9 +418,10 @@ fn key_with(
     hash_limits(&mut hasher, execution.tid);
     let limits = hasher.heard();
     let (inherited, descriptors) = hash_descriptors(&mut hasher, execution);
-    let key = WeakKey(Digest(*hasher.digest.finalize().as_bytes()));
+    let key = |hasher: &blake3::Hasher| WeakKey(Digest(*hasher.finalize().as_bytes()));
     Ok(Keyed {
-        key,
+        key: key(&hasher.digest),
+        moved: hasher.moved.as_ref().map(|(hasher, _)| key(hasher)),
         inherited,
         images,
         program,
@@ -585,7 +638,7 @@ fn hash_descriptor(
                     if descriptor.modes[0]
                         && let Some(path) = &entry.path
                     {
-                        hasher.bytes(path.as_bytes());
+                        hasher.path(path.as_bytes());
                     }
                 }
                 Ok((FileType::CharacterDevice, device)) => {
@@ -595,7 +648,7 @@ fn hash_descriptor(
                 _ => {
                     hasher.bytes(b"place");
                     let path = descriptor.path.as_deref();
-                    hasher.bytes(path.map_or(&[], |path| path.as_os_str().as_bytes()));
+                    hasher.path(path.map_or(&[], |path| path.as_os_str().as_bytes()));
                 }
             }
         }

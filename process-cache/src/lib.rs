@@ -12,6 +12,7 @@
 //! | a hit: files restored, a stand-in executed | [`restore`], [`hit`], [`standin`] |
 //! | a miss: stops of tasks, events, observations, changes | [`tracer`], [`recorder`], [`mod@unit`], [`session`] |
 //! | results of others, and for others | [`remote`] |
+//! | results of other places | [`roots`] |
 //! | the end of a unit: preconditions, effects | [`finish`], [`outcome`] |
 //! | what is assumed about programs and places | [`policy`], [`place`], [`config`] |
 //! | what past runs did, and explanations | [`journal`], [`why`], [`page`] |
@@ -61,6 +62,7 @@ pub mod recorder;
 pub mod remote;
 pub mod report;
 pub mod restore;
+pub mod roots;
 pub mod run;
 pub mod session;
 pub mod standin;

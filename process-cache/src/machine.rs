@@ -4,32 +4,30 @@ use ptrace_async::process::read_proc;
 
 use crate::fact::Digest;
 
+/// Files that say what uname(2) says, apart from what all Linux systems on this
+/// architecture have in common.
+pub const NAMES: [&str; 4] = [
+    "/proc/sys/kernel/hostname",
+    "/proc/sys/kernel/domainname",
+    "/proc/sys/kernel/osrelease",
+    "/proc/sys/kernel/version",
+];
+/// The control groups of a process. Those of a run are ours.
+pub const GROUP: &str = "/proc/self/cgroup";
+
 /// Digests what programs may depend on without a syscall or a file telling:
 /// the CPU's features (cpuid cannot be observed, and `-march=native` asks
-/// it), the kernel's and the host's name, and the mapping of user ids.
+/// it), the personality, and the mapping of user ids.
 ///
-/// With `any_host`, the names of the kernel and the host and the control group are
-/// left out: what they tell is hardly ever in a result, and two hosts never agree.
-pub fn digest(any_host: bool) -> Digest {
+/// The names of the host and the kernel and the control group are facts of those who
+/// ask for them ([`NAMES`], [`GROUP`]): no two hosts agree on them.
+pub fn digest() -> Digest {
     let mut hasher = blake3::Hasher::new();
     let mut text = |bytes: &[u8]| {
         hasher.update(&(bytes.len() as u64).to_le_bytes());
         hasher.update(bytes);
     };
-    let uname = rustix::system::uname();
-    if any_host {
-        text(b"any host");
-    } else {
-        for part in [
-            uname.sysname(),
-            uname.nodename(),
-            uname.release(),
-            uname.version(),
-        ] {
-            text(part.to_bytes());
-        }
-        text(&read_proc("/proc/self/cgroup").unwrap_or_default());
-    }
+    text(&read_proc("/proc/self/personality").unwrap_or_default());
     text(&read_proc("/proc/self/uid_map").unwrap_or_default());
     for leaf in [0, 1, 7, 0x8000_0001, 0x8000_0002, 0x8000_0003, 0x8000_0004] {
         let mut found = std::arch::x86_64::__cpuid_count(leaf, 0);

@@ -36,6 +36,10 @@ pub struct Outcome {
     /// lookup, not stored twice.)
     #[serde(skip)]
     pub facts: Vec<Fact>,
+    /// What else had to hold, of a result that may come from another place; nothing for
+    /// one that was recorded here.
+    #[serde(skip)]
+    pub conditions: Option<Vec<Fact>>,
     /// CPU time the run took, user and system, in µs.
     pub cpu_us: u64,
     /// Wall time the run took, in µs.

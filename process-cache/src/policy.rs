@@ -353,7 +353,7 @@ fn by_name(name: &[u8], argv: &[Vec<u8>]) -> Policy {
 
 /// The name without directory, target triple and version
 /// (`/usr/bin/x86_64-linux-gnu-gcc-12` is `gcc`).
-fn plain_name(program: &[u8]) -> &[u8] {
+pub(crate) fn plain_name(program: &[u8]) -> &[u8] {
     let mut name = program.rsplit(|&b| b == b'/').next().unwrap_or(program);
     for prefix in [&b"x86_64-linux-gnu-"[..], b"x86_64-pc-linux-gnu-"] {
         name = name.strip_prefix(prefix).unwrap_or(name);

@@ -18,6 +18,7 @@ use crate::fact::{Answer, Query, TimeUse};
 use crate::key::{Ids, rights};
 use crate::locate::{is_directory, is_link, is_regular};
 use crate::lookups::Kind;
+use crate::machine::NAMES;
 use crate::path::FilePath;
 use crate::place::{Class, classify};
 use crate::policy::is_hash_seed;
@@ -368,8 +369,13 @@ impl Session {
                 }
             }
             IoEvent::Identity { what } => match what {
+                Identity::Uname => {
+                    for file in NAMES.map(FilePath::from) {
+                        self.ask(unit, Query::Content(file.clone()), file);
+                    }
+                }
                 // In the weak key.
-                Identity::Uname | Identity::Affinity => {}
+                Identity::Affinity => {}
                 // Programs ask for the size of memory; uptime and load are in
                 // the same answer.
                 Identity::Sysinfo => {}

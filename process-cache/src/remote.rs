@@ -49,6 +49,7 @@ use self::settings::{Place, Settings};
 use self::upload::Uploads;
 use crate::fact::{Answer, Query};
 use crate::key::Keyed;
+use crate::roots::Roots;
 use crate::store::{Lookup, Miss, Store};
 
 /// Somebody waits for these.
@@ -153,7 +154,18 @@ pub fn lookup(
     keyed: &Keyed,
     ask: &mut dyn FnMut(&Query) -> Answer,
 ) -> crate::store::Result<Lookup> {
-    let local = store.lookup(&keyed.key, ask)?;
+    let moved = match Roots::current() {
+        Some(roots) => roots.lookup(store, keyed, ask)?,
+        None => Lookup::Miss(Miss::NoEntry),
+    };
+    if matches!(moved, Lookup::Hit(_)) {
+        return Ok(moved);
+    }
+    let local = match store.lookup(&keyed.key, ask)? {
+        // What differs from a result of another place says more.
+        Lookup::Miss(Miss::NoEntry) => moved,
+        local => local,
+    };
     let (Lookup::Miss(_), Some(remote)) = (&local, remote) else {
         return Ok(local);
     };

@@ -52,6 +52,9 @@ pub struct Line {
     /// The number of its result in the store.
     #[serde(skip)]
     pub serial: u64,
+    /// Why it is not found at other places, where there are roots (`--root`).
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub bound: Option<String>,
 }
 
 /// All that is told.
@@ -202,7 +205,9 @@ impl Report {
                 Fate::Stored => ("miss", line.miss.clone()),
                 Fate::NotStored { reason } => ("run ", format!("not cacheable: {reason}")),
             };
-            let _ = writeln!(out, "{mark} {indent}{}  ({text})", line.command);
+            let bound = line.bound.as_ref().map(|why| format!("; here only: {why}"));
+            let bound = bound.unwrap_or_default();
+            let _ = writeln!(out, "{mark} {indent}{}  ({text}{bound})", line.command);
         }
         out
     }

@@ -27,6 +27,7 @@ use crate::outputs::Outputs;
 use crate::path::FilePath;
 use crate::remote::{self, Remote};
 use crate::report::{Fate, Line, Report};
+use crate::roots::Roots;
 use crate::session::{Session, Settings};
 use crate::store::{Lookup, Store};
 use crate::tracer::{Notice, Tracer};
@@ -77,6 +78,9 @@ pub fn run(plan: &Plan, mut store: Store) -> anyhow::Error {
     let store = Arc::new(store);
     let world = Arc::new(World::new(store.digest_table()));
     let asked = Instant::now();
+    if let Some(roots) = Roots::current() {
+        roots.recall(&store);
+    }
     let sharing = plan.remote.clone();
     let sharing = sharing.map(|settings| Arc::new(Remote::new(settings, store.clone())));
     let mut program = match Program::new(&plan.argv) {
@@ -85,8 +89,7 @@ pub fn run(plan: &Plan, mut store: Store) -> anyhow::Error {
     };
     program.skip_missing();
     let mut model = Processes::new();
-    let any_host = plan.remote.as_ref().is_some_and(|remote| remote.any_host);
-    let machine = machine::digest(any_host);
+    let machine = machine::digest();
     let execution = execution(&program, machine, plan.settings.strict, &mut model);
     if let Err(error) = can_execute(&execution.path) {
         // As shells say it: 127 for what is not there, 126 for what is no
@@ -167,6 +170,7 @@ fn whole(plan: &Plan, fate: Fate, miss: String) -> Line {
         wall_us: 0,
         record: 0,
         serial: 0,
+        bound: None,
     }
 }
 
@@ -248,6 +252,9 @@ fn skip(
     }
     // Losing digests costs time, nothing else.
     let _ = world.table().flush();
+    if let Some(roots) = Roots::current() {
+        roots.keep(store);
+    }
     write_down(plan, store, report, outcome.ending, took_us);
     tell(plan, report, None);
     end(outcome.ending)
@@ -629,6 +636,9 @@ fn serve(
             Notice::Ended(ending) => {
                 // Losing digests, or not tidying up, costs nothing but time.
                 let _ = table.table().flush();
+                if let Some(roots) = Roots::current() {
+                    roots.keep(&results);
+                }
                 is_time = results.account(told_plan.limits).unwrap_or(false);
                 ended.borrow().write_outputs();
                 write_down(&told_plan, &results, &report, ending, 0);

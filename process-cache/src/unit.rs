@@ -22,11 +22,13 @@ use rustc_hash::FxHashMap;
 use rustix::fs::Stat;
 
 use crate::content::Content;
-use crate::fact::{Answer, Query, TimeUse};
+use crate::fact::{Answer, Fact, Query, TimeUse};
 use crate::journal::Missed;
 use crate::key::Ids;
 use crate::path::FilePath;
 use crate::policy::Policy;
+use crate::roots::judge::Moved;
+use crate::roots::manner::Manner;
 use crate::store::WeakKey;
 
 /// Bytes by descriptor number, in order.
@@ -343,6 +345,8 @@ pub struct Unit {
     pub miss: Missed,
     /// Its number in the journal.
     pub record: u32,
+    /// What is known about other places.
+    pub moved: Moved,
     /// It has ended.
     pub ended: bool,
 }
@@ -378,6 +382,7 @@ impl Unit {
             units: 1,
             miss: Missed::NotLookedUp,
             record: 0,
+            moved: Moved::default(),
             ended: false,
         }
     }
@@ -494,6 +499,17 @@ impl Unit {
             self.doubt(doubt.reason.clone(), true);
         }
         self.units += child.units;
+        self.depend(child.moved.manner, &child.moved.conditions);
+    }
+
+    /// Takes in what is known of other places about a unit below.
+    pub fn depend(&mut self, manner: Manner, conditions: &[Fact]) {
+        self.moved.manner = self.moved.manner.max(manner);
+        for condition in conditions {
+            if !self.moved.conditions.contains(condition) {
+                self.moved.conditions.push(condition.clone());
+            }
+        }
     }
 
     /// Whether the name was made or given content by this tree before `seq`.

@@ -24,6 +24,7 @@ use rustix::fs::{Access, AtFlags, CWD, FileType, Stat};
 use rustix::io::Errno;
 
 use crate::fact::{Answer, Digest, Metadata, Query, TimeUse};
+use crate::machine::GROUP;
 use crate::path::FilePath;
 use crate::store::{DigestTable, FileKey, Trust};
 
@@ -285,6 +286,9 @@ fn from_io(error: &io::Error, path: &FilePath) -> Result<Answer, Errno> {
 /// process.
 fn private(path: &FilePath) -> Option<Answer> {
     let bytes = path.as_bytes();
+    if bytes == GROUP.as_bytes() {
+        return None;
+    }
     let rest = bytes.strip_prefix(b"/proc/");
     let of_process = rest.is_some_and(|rest| {
         let name = rest.split(|&byte| byte == b'/').next().unwrap_or_default();

@@ -58,6 +58,7 @@ fn outcome(n: u32, content: Digest, length: u64) -> Outcome {
         }],
         ages: Vec::new(),
         facts: Vec::new(),
+        conditions: None,
         cpu_us: u64::from(n),
         wall_us: 0,
         units: 1,

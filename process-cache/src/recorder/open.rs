@@ -4,6 +4,7 @@ use crate::defect::{Defect, planted};
 use crate::fact::{Answer, Query, TimeUse};
 use crate::locate::{is_directory, is_regular};
 use crate::lookups::Kind;
+use crate::machine::GROUP;
 use crate::path::FilePath;
 use crate::place::{Class, classify};
 use crate::policy::{Policy, Scripts};
@@ -12,6 +13,11 @@ use crate::session::Session;
 use crate::unit::{Observed, TimeState, UnitId};
 use ptrace_async::event::{FileKind, OpenFile, OpenMode, PathRef};
 use rustix::fs::Stat;
+
+/// Whether a path leads to a process's own control groups.
+fn is_group(path: &std::path::Path) -> bool {
+    path.as_os_str() == GROUP || path.as_os_str() == "/proc/thread-self/cgroup"
+}
 
 /// Longer files are no scripts (bytes).
 const LONGEST_SCRIPT: i64 = 4 << 20;
@@ -38,6 +44,11 @@ impl Session {
             && self.jobserver_pipes.contains(&pipe)
         {
             self.jobserver.insert(file.id);
+            return;
+        }
+        if is_group(&path.path) {
+            let group = FilePath::from(GROUP);
+            self.ask(unit, Query::Content(group.clone()), group);
             return;
         }
         match classify(&path.path) {

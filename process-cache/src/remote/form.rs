@@ -18,6 +18,7 @@ use super::digest::Wire;
 use crate::fact::{Answer, Digest, Query};
 use crate::outcome::Outcome;
 use crate::path::FilePath;
+use crate::roots::{MARK, is_note};
 use crate::store::WeakKey;
 
 /// Part of every key: results of other versions are not seen.
@@ -73,11 +74,15 @@ impl PathSet {
     }
 }
 
-/// Whether a question is about absolute paths, as ours are.
+/// Whether a question is about absolute paths, as ours are, or about roots.
 fn is_askable(query: &Query) -> bool {
+    if is_note(query) {
+        return true;
+    }
     let one = |path: &FilePath| {
         let bytes = path.as_bytes();
-        bytes.first() == Some(&b'/') && !bytes.contains(&0) && bytes.len() < 1 << 16
+        let plain = bytes.strip_prefix(MARK).unwrap_or(bytes);
+        bytes.first() == Some(&b'/') && !plain.contains(&0) && bytes.len() < 1 << 16
     };
     match query {
         Query::Content(path)

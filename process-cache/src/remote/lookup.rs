@@ -12,7 +12,8 @@ use super::{Remote, Running, lock};
 use crate::fact::{Answer, Fact, Query};
 use crate::key::Keyed;
 use crate::outcome::Outcome;
-use crate::store::{Incoming, Store};
+use crate::roots::Roots;
+use crate::store::{Incoming, Store, WeakKey};
 
 /// Less than this (before anything is known of a result) is no time to ask.
 const LEAST: Duration = Duration::from_millis(2);
@@ -50,7 +51,19 @@ impl Remote {
                 return Ok(None);
             }
         };
-        let found = self.find(&running, keyed, began + left, ask);
+        let end = began + left;
+        let moved = Roots::current().zip(keyed.moved);
+        let found = match moved {
+            Some((roots, key)) => {
+                let mut ask = |query: &Query| roots.ask(query, ask);
+                self.find(&running, (&key, Some(roots)), keyed, end, &mut ask)
+            }
+            None => Ok(None),
+        };
+        let found = match found {
+            Ok(None) => self.find(&running, (&keyed.key, None), keyed, end, ask),
+            found => found,
+        };
         lock(&self.patience).spent(began.elapsed());
         match found {
             Ok(found) => {
@@ -83,26 +96,35 @@ impl Remote {
     fn find(
         &self,
         running: &Running,
+        (key, roots): (&WeakKey, Option<&Roots>),
         keyed: &Keyed,
         end: Instant,
         ask: &mut dyn FnMut(&Query) -> Answer,
     ) -> Result<Option<Box<Outcome>>, Stop> {
         let [backend, _] = &running.backends;
-        let sets = wait(running, end, sets(backend, keyed))?;
+        let sets = wait(running, end, sets(backend, key))?;
         let Some(answered) = answer(sets, end, ask)? else {
             return Ok(None);
         };
         let keys: Vec<Option<Key>> = answered
             .iter()
-            .map(|(set, answers)| Key::of_result(&keyed.key, set, answers))
+            .map(|(set, answers)| Key::of_result(key, set, answers))
             .collect();
         let found = wait(running, end, result(backend, &keys))?;
         let Some((index, bytes)) = found else {
             return Ok(None);
         };
         let mut stored = form::decode_result(&bytes).map_err(Stop::refused)?;
+        let here = match roots {
+            Some(roots) => {
+                let outcome = roots.effects_here(&stored.outcome).map_err(Stop::refused)?;
+                let contents = stored.contents.clone();
+                &Stored { outcome, contents }
+            }
+            None => &stored,
+        };
         self.bounds
-            .check(&stored, &keyed.inherited)
+            .check(here, &keyed.inherited)
             .map_err(Stop::refused)?;
         // From here on we know what it saves.
         let end = end + GRACE + Duration::from_micros(stored.outcome.wall_us);
@@ -116,9 +138,13 @@ impl Remote {
         stored.outcome.facts = facts.collect();
         let batches = batches(&stored.outcome.facts);
         self.store
-            .record(&keyed.key, batches, &stored.outcome)
+            .record(key, batches, &stored.outcome)
             .map_err(|error| Stop::Failure(error.into()))?;
-        Ok(Some(Box::new(stored.outcome)))
+        let Some(roots) = roots else {
+            return Ok(Some(Box::new(stored.outcome)));
+        };
+        // That it does not fit this place is no reason to complain.
+        Ok(roots.admit(stored.outcome, keyed).ok().map(Box::new))
     }
 }
 
@@ -159,8 +185,8 @@ fn wait<T>(
 }
 
 /// The path sets of a weak key.
-async fn sets(backend: &Backend, keyed: &Keyed) -> Result<Vec<PathSet>, Stop> {
-    let Some(entry) = backend.entry(Key::of_sets(&keyed.key)).await? else {
+async fn sets(backend: &Backend, key: &WeakKey) -> Result<Vec<PathSet>, Stop> {
+    let Some(entry) = backend.entry(Key::of_sets(key)).await? else {
         return Ok(Vec::new());
     };
     let Some(bytes) = blob(backend, entry).await? else {

@@ -18,11 +18,6 @@ pub struct RemoteArgs {
     #[arg(long, value_enum, value_name = "MODE", default_value_t = Mode::ReadWrite,
           env = "PCACHE_REMOTE_MODE")]
     remote_mode: Mode,
-    /// Leave the names of host and kernel out of what a result depends on, so that other
-    /// hosts find it. A program that shows them (`hostname`, `uname`) may then show those
-    /// of another host.
-    #[arg(long, env = "PCACHE_REMOTE_ANY_HOST")]
-    remote_any_host: bool,
     /// Results from there may also write below DIR, not only below the working
     /// directory.
     #[arg(
@@ -191,8 +186,6 @@ pub struct Settings {
     pub place: Place,
     /// Which way results go.
     pub mode: Mode,
-    /// The names of host and kernel do not count.
-    pub any_host: bool,
     /// Below these directories results may write.
     pub roots: Vec<PathBuf>,
     /// How long the command may wait in all, in the beginning.
@@ -239,7 +232,6 @@ impl RemoteArgs {
             url: url.clone(),
             place: url.parse()?,
             mode: self.remote_mode,
-            any_host: self.remote_any_host,
             roots,
             patience: seconds(self.remote_patience)?,
             timeout: seconds(self.remote_timeout)?,

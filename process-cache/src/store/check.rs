@@ -184,6 +184,7 @@ mod tests {
             effects: Vec::new(),
             ages: Vec::new(),
             facts: Vec::new(),
+            conditions: None,
             cpu_us: 0,
             wall_us: 0,
             units: 1,

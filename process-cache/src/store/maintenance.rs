@@ -222,6 +222,7 @@ impl Store {
             "usage",
             super::journal::JOURNAL,
             super::IMAGES,
+            super::mentions::ROOTS,
         ] {
             let path = self.root.join(name);
             let removed = match fs::remove_file(&path) {

@@ -8,6 +8,7 @@
 //!        digests       file identity -> content digest
 //!        usage         estimate of the bytes held
 //!        journal/      what past runs did, for explanations
+//!        roots/        contents that do not mention some directories
 //!        images/       patched copies of C libraries, made by `ptrace-async`
 //!        tmp/          files being written; renamed into place
 //! ```
@@ -30,6 +31,7 @@ mod frame;
 mod incoming;
 mod journal;
 mod maintenance;
+mod mentions;
 mod table_file;
 mod tree;
 

@@ -89,6 +89,7 @@ impl Tracer {
                 wall_us,
                 record: unit.record,
                 serial: 0,
+                bound: None,
             };
             let finished = finished.and_then(|finished: Finished| {
                 let short = finished.units == 1 && wall_us < self.min_us && id.0 != 1;
@@ -131,13 +132,14 @@ impl Tracer {
                     // Nobody may be waiting.
                     let _ = sender.send(());
                 });
-                let (fate, serial) = match told {
-                    Ok(serial) => (Fate::Stored, serial),
-                    Err(reason) => (Fate::NotStored { reason }, 0),
+                let (fate, serial, bound) = match told {
+                    Ok(stored) => (Fate::Stored, stored.serial, stored.bound),
+                    Err(reason) => (Fate::NotStored { reason }, 0, None),
                 };
                 report.add(Line {
                     fate,
                     serial,
+                    bound,
                     ..line
                 });
             });

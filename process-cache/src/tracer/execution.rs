@@ -19,6 +19,9 @@ use crate::path::FilePath;
 use crate::place::{Class, classify};
 use crate::policy::{policy, shows_environment};
 use crate::remote;
+use crate::roots::Roots;
+use crate::roots::judge::Moved;
+use crate::roots::manner::manner;
 use crate::store::Lookup;
 use crate::unit::{Unit, UnitId};
 
@@ -141,7 +144,11 @@ impl Tracer {
         let keyed = key_at_once(&execution, &world);
         let miss = match &keyed {
             Some(Ok(keyed)) if lookup && remote.is_none() => {
-                results.miss_at_once(&keyed.key, &mut |query| world.ask(query))
+                let miss = results.miss_at_once(&keyed.key, &mut |query| world.ask(query));
+                miss.filter(|_| {
+                    Roots::current()
+                        .is_none_or(|roots| roots.misses_at_once(&results, keyed, &world))
+                })
             }
             _ => None,
         };
@@ -322,6 +329,16 @@ impl Tracer {
                         if !session.settings.strict && Config::current().runs_always(&keyed.program)
                         {
                             unit.doubt("is configured to run always", true);
+                        }
+                        if let Some(roots) = Roots::current() {
+                            let environment = &keyed.made_of.environment;
+                            let read = keyed.read();
+                            unit.moved = Moved {
+                                key: keyed.moved,
+                                images: read.map(|(path, digest)| (path.clone(), digest)).collect(),
+                                manner: manner(real.as_bytes(), &unit.argv, environment, roots),
+                                conditions: Vec::new(),
+                            };
                         }
                         unit.program = keyed.program;
                         unit.key = Some(keyed.key);

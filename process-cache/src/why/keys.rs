@@ -108,7 +108,7 @@ pub fn differences(old: (&Run, &Entry), new: (&Run, &Entry)) -> Vec<Reason> {
         }
     }
     if old.1.machine != new.1.machine {
-        let what = "the machine is another one (processor, kernel, host name or control group)";
+        let what = "the machine is another one (processor, personality or user ids)";
         reasons.push(Reason::new(Kind::Machine, what));
     }
     process(

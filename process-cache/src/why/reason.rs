@@ -36,7 +36,7 @@ pub enum Kind {
     Descriptor,
     /// Ids, masks, signals, affinity, limits.
     Process,
-    /// The machine: processor, kernel, host name.
+    /// The machine: processor, personality, user ids.
     Machine,
     /// The order of the times of files.
     Order,

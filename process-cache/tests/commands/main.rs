@@ -13,6 +13,7 @@ mod foreign;
 mod hits;
 mod lookups;
 mod misses;
+mod places;
 mod privileges;
 mod processes;
 mod races;

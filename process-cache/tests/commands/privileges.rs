@@ -347,3 +347,31 @@ fn who_takes_the_ids_it_has_is_skipped_and_who_takes_others_is_not() {
         check_uncacheable("", &takes(ids), "changes credentials");
     }
 }
+
+#[test]
+fn the_name_of_the_host_counts_only_for_those_who_ask_for_it() {
+    let sandbox = Sandbox::new("echo 1 > f");
+    let on = |host: &str, command: &str| {
+        sandbox.reset();
+        let script = format!("hostname {host} && exec \"$@\"");
+        let mut unshare = Command::new("unshare");
+        unshare.args(["-Ur", "--uts", "sh", "-c", &script, "sh"]);
+        unshare.args([PCACHE, "-q", "--min-time", "0", "--json"]);
+        unshare.arg(sandbox.report());
+        unshare.args(["--", "sh", "-c", command]);
+        sandbox.run(sandbox.environment(&mut unshare))
+    };
+    if !on("one", "true").status.success() {
+        eprintln!("skipped: the host cannot be given another name here");
+        return;
+    }
+    let command = "sort f > g; cat /proc/self/cgroup > /dev/null";
+    assert_eq!(on("one", command).whole().result, "stored");
+    on("two", command).assert_hit();
+    let command = "uname -n";
+    assert_eq!(on("one", command).out, "one\n");
+    assert_eq!(on("two", command).out, "two\n");
+    let again = on("one", command);
+    again.assert_hit();
+    assert_eq!(again.out, "one\n");
+}

@@ -408,7 +408,7 @@ pub(crate) fn ending(status: ExitStatus) -> (Option<i32>, Option<i32>) {
     (status.code(), status.signal())
 }
 
-fn units(report: &Path) -> Vec<Unit> {
+pub(crate) fn units(report: &Path) -> Vec<Unit> {
     let Ok(bytes) = fs::read(report) else {
         return Vec::new();
     };

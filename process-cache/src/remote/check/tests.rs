@@ -81,6 +81,7 @@ fn outcome(effects: Vec<Effect>) -> Outcome {
         effects,
         ages: Vec::new(),
         facts: Vec::new(),
+        conditions: None,
         cpu_us: 0,
         wall_us: 0,
         units: 1,

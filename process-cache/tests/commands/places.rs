@@ -1,0 +1,304 @@
+//! Results that are found at another place, and those that are not.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::support::{PCACHE, Unit};
+
+/// Two or more checkouts with the same files, and one store.
+struct Places {
+    dir: tempfile::TempDir,
+    setup: String,
+    /// Each has a store of its own, and all have a remote cache.
+    is_remote: bool,
+}
+
+/// What one command left in one of them.
+struct Left {
+    out: String,
+    files: Vec<(PathBuf, Vec<u8>)>,
+    units: Vec<Unit>,
+}
+
+impl Places {
+    fn new(setup: &str) -> Self {
+        Self {
+            // Not beside files that whoever runs the tests has open.
+            dir: tempfile::Builder::new()
+                .prefix("places")
+                .tempdir_in(env!("CARGO_TARGET_TMPDIR"))
+                .unwrap(),
+            setup: setup.to_owned(),
+            is_remote: false,
+        }
+    }
+
+    /// Runs a command in a checkout that is made anew, plainly and under pcache, and
+    /// compares what it leaves.
+    #[track_caller]
+    fn run(&self, place: &str, command: &str) -> Left {
+        let dir = self.dir.path().join(place);
+        let report = self.dir.path().join("report.json");
+        let mut left = [false, true].map(|cached| {
+            if dir.exists() {
+                fs::remove_dir_all(&dir).unwrap();
+            }
+            fs::create_dir_all(&dir).unwrap();
+            let mut program = if cached {
+                let mut program = Command::new(PCACHE);
+                program
+                    .args(["--quiet", "--min-time", "0", "--root"])
+                    .arg(format!("work={}", dir.display()));
+                if self.is_remote {
+                    let url = format!("dir:{}", self.dir.path().join("remote").display());
+                    program.args(["--remote", &url, "--remote-patience", "300"]);
+                }
+                program
+                    .arg("--json")
+                    .args([report.as_path(), "--".as_ref(), "sh".as_ref()]);
+                program
+            } else {
+                Command::new("sh")
+            };
+            let store = if self.is_remote { place } else { "" };
+            let store = format!("store-{}", store.replace('/', "-"));
+            let shell = |command: &mut Command, script: &str| {
+                command
+                    .env_clear()
+                    .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+                    .env("LC_ALL", "C")
+                    .env("PWD", &dir)
+                    .env("PCACHE_DIR", self.dir.path().join(&store))
+                    .current_dir(&dir)
+                    .args(["-c", script])
+                    .output()
+                    .unwrap()
+            };
+            let setup = shell(&mut Command::new("sh"), &self.setup);
+            assert!(setup.status.success(), "{setup:?}");
+            let output = shell(&mut program, command);
+            assert!(output.status.success(), "{place}: {output:?}");
+            Left {
+                out: String::from_utf8(output.stdout).unwrap(),
+                files: files(&dir),
+                units: Vec::new(),
+            }
+        });
+        let [plain, cached] = &mut left;
+        assert_eq!(plain.out, cached.out, "{place}");
+        assert_eq!(plain.files, cached.files, "{place}");
+        cached.units = crate::support::units(&report);
+        let [_, cached] = left;
+        cached
+    }
+}
+
+fn files(dir: &std::path::Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        let kind = fs::symlink_metadata(&path).unwrap().file_type();
+        if kind.is_dir() {
+            found.extend(files(&path));
+        } else if kind.is_symlink() {
+            found.push((
+                path.clone(),
+                fs::read_link(&path)
+                    .unwrap()
+                    .into_os_string()
+                    .into_encoded_bytes(),
+            ));
+        } else {
+            found.push((path.clone(), fs::read(&path).unwrap()));
+        }
+    }
+    found.sort();
+    found
+}
+
+impl Left {
+    #[track_caller]
+    fn is_hit(&self, command: &str) -> bool {
+        // Within the whole that was skipped.
+        if self
+            .units
+            .first()
+            .is_some_and(|whole| whole.result == "hit")
+        {
+            return true;
+        }
+        let named = |unit: &&Unit| unit.command.starts_with(command);
+        let unit = self.units.iter().find(named);
+        let unit = unit.unwrap_or_else(|| panic!("no {command}: {:#?}", self.units));
+        unit.result == "hit"
+    }
+}
+
+const SOURCE: &str = "mkdir src; echo '#include \"h.h\"\nint main() { return f(); }' > src/a.c; \
+                      echo 'static int f() { return 0; }' > src/h.h";
+
+/// Whether a command is skipped at one place after it ran at another one.
+#[track_caller]
+fn check(setup: &str, command: &str, unit: &str, [there, here]: [&str; 2], expected: bool) {
+    let places = Places::new(setup);
+    assert!(!places.run(there, command).is_hit(unit));
+    let left = places.run(here, command);
+    assert_eq!(left.is_hit(unit), expected, "{command}: {:#?}", left.units);
+}
+
+const APART: [&str; 2] = ["some/where", "else/place"];
+
+#[test]
+fn a_program_that_is_compiled_without_its_place_is_found_elsewhere() {
+    let map = "cc -g -ffile-prefix-map=$PWD=. -c src/a.c -o a.o";
+    check(SOURCE, map, "cc", APART, true);
+    check(SOURCE, "cc -c src/a.c -o a.o", "cc", APART, true);
+    let absolute = "cc -g -ffile-prefix-map=$PWD=. -I$PWD/src -c $PWD/src/a.c -o $PWD/a.o";
+    check(SOURCE, absolute, "cc", APART, true);
+    // Somewhere as deep or not.
+    check(SOURCE, map, "cc", ["a/b/checkout", "another"], true);
+}
+
+#[test]
+fn a_program_with_its_place_in_it_is_not_found_elsewhere() {
+    check(SOURCE, "cc -g -c src/a.c -o a.o", "cc", APART, false);
+    check(SOURCE, "cc -g -gz -c src/a.c -o a.o", "cc", APART, false);
+    // What becomes of the name nobody knows.
+    check(SOURCE, "cc -c $PWD/src/a.c -o a.o", "cc", APART, false);
+}
+
+#[test]
+fn a_remote_cache_has_results_of_other_places() {
+    let mut places = Places::new(SOURCE);
+    places.is_remote = true;
+    fs::create_dir(places.dir.path().join("remote")).unwrap();
+    let command = "cc -g -ffile-prefix-map=$PWD=. -c src/a.c -o a.o; echo 1 >> log";
+    assert!(!places.run("one/tree", command).is_hit("sh"));
+    assert!(places.run("two/other", command).is_hit("sh"));
+    // And what belongs to its place is found there only.
+    let command = "pwd > f";
+    assert!(!places.run("one/tree", command).is_hit("sh"));
+    assert!(!places.run("two/other", command).is_hit("sh"));
+}
+
+#[test]
+fn a_changed_source_is_no_hit_elsewhere() {
+    let command = "cc -c src/a.c -o a.o";
+    let mut places = Places::new(SOURCE);
+    places.run("one/tree", command);
+    places.setup.push_str("; echo '/* */' >> src/h.h");
+    assert!(!places.run("two/tree", command).is_hit("cc"));
+    // A header that appears before the other one.
+    let mut places = Places::new("mkdir i j; echo 'int x;' > j/h.h; echo '#include <h.h>' > a.c");
+    let command = "cc -Ii -Ij -c a.c";
+    places.run("one/tree", command);
+    places.setup.push_str("; echo 'char x;' > i/h.h");
+    assert!(!places.run("two/tree", command).is_hit("cc"));
+}
+
+#[test]
+fn output_with_the_place_in_it_belongs_there() {
+    for command in [
+        "pwd",
+        "echo $PWD > f",
+        "ln -s $PWD l",
+        "pwd | tr / _",
+        "printf '%s' $PWD | sed 's,/,%2F,g' > f",
+        "pwd | tr a-z A-Z",
+    ] {
+        check("", command, "sh", APART, false);
+    }
+}
+
+#[test]
+fn what_was_read_from_a_file_about_the_place_belongs_there() {
+    // The same bytes everywhere; they name one of the two.
+    let places = Places::new("");
+    let there = places.dir.path().join("some/where");
+    let setup = format!("echo {0} > config; echo 1 > x", there.display());
+    let places = Places { setup, ..places };
+    let command = "test \"$(cat config)\" = \"$PWD\" && echo 1 > f; echo 2 > g";
+    places.run("some/where", command);
+    assert!(!places.run("else/place", command).is_hit("sh"));
+    // The other way round.
+    let places = Places::new("");
+    let here = places.dir.path().join("else/place");
+    let setup = format!("echo {0} > config; echo 1 > x", here.display());
+    let places = Places { setup, ..places };
+    places.run("some/where", command);
+    assert!(!places.run("else/place", command).is_hit("sh"));
+}
+
+#[test]
+fn shells_may_leave_a_component_that_is_the_same() {
+    let command = "echo ${PWD##*/} > f";
+    check("", command, "sh", ["one/name", "two/name"], true);
+    check("", command, "sh", ["one/name", "one/other"], false);
+    // A word that happens to be there, as is seen at the second place.
+    let places = Places::new("");
+    let command = "echo name > f";
+    assert!(!places.run("one/name", command).is_hit("sh"));
+    assert!(!places.run("two/other", command).is_hit("sh"));
+    assert!(places.run("three/third", command).is_hit("sh"));
+    check("", "echo 1 > f", "sh", ["one/name", "two/other"], true);
+}
+
+#[test]
+fn what_is_above_a_root_is_looked_at_where_the_root_is() {
+    // The name beside the root depends on where that is.
+    let command = "cat ../beside 2> /dev/null || echo none";
+    let places = Places::new("");
+    fs::create_dir_all(places.dir.path().join("two")).unwrap();
+    fs::write(places.dir.path().join("two/beside"), "there\n").unwrap();
+    assert_eq!(places.run("one/tree", command).out, "none\n");
+    assert_eq!(places.run("two/tree", command).out, "there\n");
+    assert_eq!(places.run("three/tree", command).out, "none\n");
+    // By an absolute path, made from the root's.
+    let command = "cat ${PWD%/*}/beside 2> /dev/null || echo none";
+    assert_eq!(places.run("one/tree", command).out, "none\n");
+    assert_eq!(places.run("two/tree", command).out, "there\n");
+    assert_eq!(places.run("deeper/one/tree", command).out, "none\n");
+}
+
+#[test]
+fn whoever_looks_for_links_above_a_root_is_found_elsewhere() {
+    check("echo 1 > f", "cp \"$(realpath f)\" g", "sh", APART, false);
+    let command = "cc -ffile-prefix-map=$PWD=. -c $PWD/src/a.c -o a.o";
+    check(SOURCE, command, "cc", ["one/two", "another"], true);
+}
+
+#[test]
+fn an_unknown_program_is_found_elsewhere_when_two_places_have_seen_the_same() {
+    // sort is known to leave lines, but not which.
+    let setup = "printf 'b\\na\\n' > f";
+    let places = Places::new(setup);
+    let command = "sort f > g";
+    assert!(!places.run("aa/bb", command).is_hit("sort"));
+    assert!(!places.run("cccc/dd", command).is_hit("sort"));
+    assert!(places.run("e/ffffff", command).is_hit("sort"));
+    // Neither of them was as deep.
+    assert!(!places.run("e/f/g", command).is_hit("sort"));
+    // Two places that agree in what the result depends on.
+    let places = Places::new(setup);
+    let command = "printf %s \"$PWD\" | wc -c > g";
+    places.run("aa/bb", command);
+    places.run("cc/dd", command);
+    places.run("cc/ddd", command);
+    places.run("ee/ff", command);
+}
+
+#[test]
+fn a_link_from_outside_into_a_root_stays_with_it() {
+    let places = Places::new("");
+    let one = places.dir.path().join("one/tree");
+    fs::create_dir_all(&one).unwrap();
+    std::os::unix::fs::symlink(&one, places.dir.path().join("link")).unwrap();
+    let command = format!("echo 1 > {}/link/f", places.dir.path().display());
+    let left = places.run("one/tree", &command);
+    assert_eq!(left.files.len(), 1);
+    fs::remove_file(one.join("f")).unwrap();
+    // It is written where the link leads.
+    let left = places.run("two/tree", &command);
+    assert!(left.files.is_empty() && one.join("f").exists());
+}
