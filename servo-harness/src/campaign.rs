@@ -297,7 +297,7 @@ fn output(ran: &Ran) -> String {
     text[from..].to_owned()
 }
 
-fn in_words(ending: &Ending) -> String {
+pub(crate) fn in_words(ending: &Ending) -> String {
     match ending {
         Ending::Exit(code) => format!("exit status {code}"),
         Ending::Signal(number) => format!("signal {number}"),

@@ -18,9 +18,11 @@
 //! assert!(fisher_exact(before.split(), after.split()) < 1e-8);
 //! ```
 
+pub mod artefact;
 pub mod campaign;
 pub mod cell;
 mod cli;
+pub mod engine;
 mod fisher;
 mod interrupt;
 pub mod journal;
@@ -28,6 +30,7 @@ mod outcome;
 mod progress;
 pub mod source;
 pub mod summary;
+mod tame;
 mod wilson;
 
 pub use cli::main;

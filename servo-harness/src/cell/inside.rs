@@ -34,6 +34,8 @@ pub(crate) const CELL: &str = "__cell";
 const FIRST: &str = "__first";
 /// That of a process that becomes a program that wants to know its own id.
 pub(crate) const BECOME: &str = "__become";
+/// That of a process that becomes a program and stays on one processor.
+pub(crate) const PIN: &str = "__pin";
 /// That of a process that does nothing, for a try.
 pub(crate) const NOTHING: &str = "__nothing";
 
@@ -49,6 +51,7 @@ pub(crate) fn enter() -> Option<ExitCode> {
         CELL => cell(&args),
         FIRST => first_of_namespace(&args),
         BECOME => become_program(&args),
+        PIN => pin(&args),
         NOTHING => Ok(()),
         _ => return None,
     };
@@ -321,14 +324,30 @@ fn become_program(args: &[OsString]) -> io::Result<()> {
     let [variable, program, args @ ..] = args else {
         return Err(missing());
     };
-    let error = Command::new(program)
-        .args(args)
-        .env(variable, std::process::id().to_string())
-        .exec();
+    execute(
+        Command::new(program)
+            .args(args)
+            .env(variable, std::process::id().to_string()),
+    )
+}
+
+/// `PROGRAM ARGS...`: becomes the program, on the processor that this process is on.
+fn pin(args: &[OsString]) -> io::Result<()> {
+    let [program, args @ ..] = args else {
+        return Err(missing());
+    };
+    let mut set = rustix::thread::CpuSet::new();
+    set.set(rustix::thread::sched_getcpu());
+    rustix::thread::sched_setaffinity(None, &set)?;
+    execute(Command::new(program).args(args))
+}
+
+fn execute(command: &mut Command) -> ! {
+    let error = command.exec();
     // Standard input is not the socket any more: the harness sees this exit status.
     eprintln!(
         "servo-harness: cannot execute {}: {error}",
-        program.display()
+        command.get_program().display()
     );
     std::process::exit(127)
 }

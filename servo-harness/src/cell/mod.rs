@@ -107,14 +107,27 @@ impl Job {
         self
     }
 
+    /// The same job on one processor only, whichever it begins on.
+    #[must_use]
+    pub fn on_one_processor(self) -> Job {
+        self.through([inside::PIN.into()])
+    }
+
     /// The same job, in which the variable `name` holds the id of the process that becomes
     /// the program.
     #[must_use]
     pub fn knowing_itself(self, name: &str) -> Job {
-        let args = [inside::BECOME.into(), name.into(), self.program.into()];
+        // Nobody on the way there is meant.
+        self.with(name, "0")
+            .through([inside::BECOME.into(), name.into()])
+    }
+
+    /// The same job by way of this program, which becomes the job's.
+    fn through<const N: usize>(self, by: [OsString; N]) -> Job {
+        let args = by.into_iter().chain([self.program.into()]).chain(self.args);
         Job {
             program: "/proc/self/exe".into(),
-            args: args.into_iter().chain(self.args).collect(),
+            args: args.collect(),
             ..self
         }
     }

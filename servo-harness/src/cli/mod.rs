@@ -1,6 +1,7 @@
 //! The command line.
 
 mod survey;
+mod tame;
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -36,6 +37,8 @@ interrupted, which can be resumed as well.";
 enum Command {
     /// Run every test many times, and tell which are intermittent
     Survey(survey::Args),
+    /// Record the intermittent tests, and measure what replays of them come to
+    Tame(tame::Args),
 }
 
 /// The exit status where there are intermittent tests, or such that fail.
@@ -56,6 +59,7 @@ pub fn main() -> ExitCode {
     }
     let result = match &Cli::parse().command {
         Command::Survey(args) => survey::run(args),
+        Command::Tame(args) => tame::run(args),
     };
     result.unwrap_or_else(|error| {
         eprintln!("servo-harness: {error:#}");

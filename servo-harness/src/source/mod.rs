@@ -314,7 +314,7 @@ fn libtest(
 }
 
 /// The program as a path that holds in any directory.
-fn find_program(program: &str) -> anyhow::Result<PathBuf> {
+pub(crate) fn find_program(program: &str) -> anyhow::Result<PathBuf> {
     let found = if program.contains('/') {
         let path = std::path::absolute(program)?;
         path.is_file().then_some(path)

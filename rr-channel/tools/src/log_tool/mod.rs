@@ -27,9 +27,38 @@ mod stats;
 mod timeline;
 mod topology;
 
+use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
+
+use source::Source;
 
 /// Runs the command line. What is wrong is said on standard error.
 pub fn main() -> ExitCode {
     cli::run()
+}
+
+/// Writes every event of a recording, runs of events in one line.
+///
+/// # Errors
+/// If it cannot be read or written. What is damaged is left out.
+pub fn dump(recording: &Path, out: &mut dyn Write) -> anyhow::Result<()> {
+    dump::text(&mut Source::open(recording)?, out)
+}
+
+/// Writes where two recordings part.
+///
+/// # Errors
+/// As [`dump`].
+pub fn diff(first: &Path, second: &Path, out: &mut dyn Write) -> anyhow::Result<()> {
+    diff::Diff::of(&mut Source::open(first)?, &mut Source::open(second)?).text(out)
+}
+
+/// Writes a page that draws a recording, with up to `limit` events of each thread.
+///
+/// # Errors
+/// As [`dump`].
+pub fn timeline(recording: &Path, limit: u64, out: &mut dyn Write) -> anyhow::Result<()> {
+    let mut source = Source::open(recording)?;
+    timeline::Timeline::of(&mut source, limit, replayed::Replayed::new())?.page(out)
 }

@@ -31,6 +31,7 @@ mod cargo;
 mod chaos;
 mod cli;
 mod coverage;
+mod library;
 mod metadata;
 mod minimize;
 mod named;
@@ -41,6 +42,7 @@ mod replay;
 mod runner;
 mod store;
 
+pub use self::library::{PatchedProject, Reported};
 use std::process::ExitCode;
 
 /// Runs the command line. What stopped it is said on standard error.

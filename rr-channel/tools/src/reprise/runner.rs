@@ -419,7 +419,7 @@ fn end_within(command: &mut Command, limit: Duration) -> anyhow::Result<Option<E
 }
 
 /// The thread that left its log, and at which event, of a line of a report.
-fn left(line: &str) -> Option<(String, u64)> {
+pub(super) fn left(line: &str) -> Option<(String, u64)> {
     let (thread, rest) = line
         .strip_prefix("thread ")?
         .split_once(" desynchronised at event ")?;
@@ -427,7 +427,7 @@ fn left(line: &str) -> Option<(String, u64)> {
 }
 
 /// Reads what a replay reported (`rr_channel`, `RR_CHANNEL_REPORT`).
-fn parse(ending: Ending, text: &str) -> Replay {
+pub(super) fn parse(ending: Ending, text: &str) -> Replay {
     let lines = |kind: &str| -> Vec<String> {
         text.lines()
             .filter_map(|line| line.strip_prefix(kind))

@@ -1,0 +1,73 @@
+//! What other tools use of `cargo reprise`: patched projects, and reports of replays.
+
+use std::process::Command;
+
+use super::cargo::{Patched, Project, Shared};
+use super::runner;
+use super::store::Ending;
+
+/// A project whose channels and locks record and replay, and how cargo is called for it.
+#[derive(Debug)]
+pub struct PatchedProject {
+    project: Project,
+    patched: Patched,
+    rest: Vec<String>,
+}
+
+impl PatchedProject {
+    /// Patches the project that cargo finds with these options of `cargo test`.
+    ///
+    /// # Errors
+    /// If there is none, or nothing to patch in it, or cargo does not use the patch.
+    pub fn find(args: &[String]) -> anyhow::Result<Self> {
+        let mut rest = args.to_vec();
+        let project = Project::find(Shared::take(&mut rest))?;
+        let patched = project.patch()?;
+        Ok(PatchedProject {
+            project,
+            patched,
+            rest,
+        })
+    }
+
+    /// A call of `cargo test`, with these options besides its own, that has each executable
+    /// called by `runner`. An executable records or replays where `RR_CHANNEL` and the like are set for it (`rr_channel`).
+    ///
+    /// # Errors
+    /// If the call cannot be put into words.
+    pub fn test(&self, options: &[String], runner: &[String]) -> anyhow::Result<Command> {
+        let args = [options, &self.rest].concat();
+        self.project.run(&self.patched, "test", &args, runner)
+    }
+
+    /// Dependencies whose order is not recorded.
+    pub fn uncovered(&self) -> impl Iterator<Item = &str> {
+        self.patched.uncovered.iter().map(String::as_str)
+    }
+}
+
+/// What a replay has reported (`RR_CHANNEL_REPORT`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reported {
+    /// What desynchronised, in words; the first is where to look.
+    pub desyncs: Vec<String>,
+    /// The events that came about again, and all; `None` if the process was cut off.
+    pub events: Option<(u64, u64)>,
+}
+
+impl Reported {
+    /// Reads a report; what is not understood is left out.
+    pub fn parse(text: &str) -> Self {
+        let replay = runner::parse(Ending::Exit(0), text);
+        Reported {
+            desyncs: replay.desyncs,
+            events: replay.events,
+        }
+    }
+
+    /// The threads that left their logs, and at which event.
+    pub fn left(&self) -> Vec<(String, u64)> {
+        let lines = self.desyncs.iter();
+        lines.filter_map(|line| runner::left(line)).collect()
+    }
+}

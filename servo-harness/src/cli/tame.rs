@@ -1,0 +1,297 @@
+//! `servo-harness tame`: records intermittent tests, and says what replays make of them.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use super::{RunOptions, Work, print, print_json};
+use crate::Outcome;
+use crate::artefact::Artefact;
+use crate::campaign::{self, AsTheyAre, Ended, in_words, lock};
+use crate::engine::{Choice, Engine};
+use crate::journal::{Phase, Record, Tamed, counts};
+use crate::source::{Source, Test};
+use crate::summary::Summary;
+use crate::tame::{Attempt, Recorder, Wanted, verify};
+
+/// Options of everything that has to do with recordings.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Recordings")]
+pub(super) struct Kept {
+    /// The directory that recordings are kept in, to be checked in
+    #[arg(long, value_name = "DIR", default_value = "tests/recordings")]
+    pub(super) recordings: PathBuf,
+    /// Runs until one ends as wanted, at most
+    #[arg(long, value_name = "N", default_value_t = 300)]
+    pub(super) at_most: u32,
+}
+
+/// Options of taming.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// What records and replays
+    #[arg(long, value_name = "ENGINE", default_value = "rr-channel")]
+    engine: Choice,
+    /// Which outcome to keep
+    #[arg(long, value_name = "OUTCOME", default_value = "expected")]
+    keep: Keep,
+    #[command(flatten)]
+    kept: Kept,
+    #[command(flatten)]
+    options: RunOptions,
+    #[command(flatten)]
+    source: Source,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Keep {
+    /// What the suite expects
+    Expected,
+    /// Anything else, to look into it
+    Unexpected,
+}
+
+/// Surveys the tests as far as that is not done, and tames those that are intermittent.
+///
+/// # Errors
+/// If tests or recordings cannot be made, run or written.
+pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let work = Work::open(&args.options)?;
+    let tests = args.source.tests(&work.state)?;
+    let ended = campaign::run(&tests, Phase::Plain, &AsTheyAre, &work.settings, &work.site())?;
+    if ended == Ended::Interrupted {
+        return Ok(work.status(ended, false));
+    }
+    let surveyed = summary(&work, &tests, true);
+    let flaky: Vec<String> = surveyed.flaky().map(|row| row.test.clone()).collect();
+    if flaky.is_empty() {
+        eprintln!("servo-harness: no test is intermittent: there is nothing to tame");
+        return show(args, &work, &surveyed);
+    }
+    let engine = args.engine.engine(&args.source)?;
+    let uncovered = engine.uncovered();
+    if !uncovered.is_empty() {
+        eprintln!(
+            "servo-harness: dependencies whose order is not recorded: {}",
+            uncovered.join(", ")
+        );
+    }
+    // The same tests, perhaps built otherwise.
+    let recordable = engine.tests(&args.source, &work.state)?;
+    let recordable: Vec<Test> = recordable
+        .into_iter()
+        .filter(|test| flaky.contains(&test.name))
+        .collect();
+    let taming = Taming {
+        args,
+        work: &work,
+        engine: &*engine,
+        plain: &tests,
+    };
+    let ended = taming.all(&recordable)?;
+    let summary = summary(&work, &tests, ended == Ended::Whole);
+    let status = show(args, &work, &summary)?;
+    if ended == Ended::Interrupted {
+        return Ok(work.status(ended, false));
+    }
+    Ok(status)
+}
+
+fn summary(work: &Work, tests: &[Test], complete: bool) -> Summary {
+    let book = lock(&work.book);
+    Summary::of_tests(tests, &book.records, work.is_isolated(), complete)
+}
+
+fn show(args: &Args, work: &Work, summary: &Summary) -> anyhow::Result<ExitCode> {
+    if args.options.json {
+        print_json(summary)?;
+    } else {
+        print(|out| summary.text(out))?;
+    }
+    let is_odd = summary
+        .tests
+        .iter()
+        .any(|row| !matches!(row.verdict(), "stable" | "cured"));
+    Ok(work.status(Ended::Whole, is_odd))
+}
+
+struct Taming<'a> {
+    args: &'a Args,
+    work: &'a Work,
+    engine: &'a dyn Engine,
+    plain: &'a [Test],
+}
+
+impl Taming<'_> {
+    fn all(&self, tests: &[Test]) -> anyhow::Result<Ended> {
+        let mut recordings = BTreeMap::new();
+        for test in tests {
+            if self.work.interrupt.is_set() {
+                return Ok(Ended::Interrupted);
+            }
+            let dir = self.recording_of(test);
+            let known = self.known(test);
+            if known.as_ref().is_some_and(|known| known.artefact.is_some()) && dir.is_dir() {
+                recordings.insert(test.name.clone(), dir);
+            } else if known.is_none_or(|known| known.artefact.is_some()) {
+                match self.record(test, &dir)? {
+                    Some(true) => {
+                        recordings.insert(test.name.clone(), dir);
+                    }
+                    Some(false) => {}
+                    None => return Ok(Ended::Interrupted),
+                }
+            }
+        }
+        let recorded: Vec<Test> = tests
+            .iter()
+            .filter(|test| recordings.contains_key(&test.name))
+            .cloned()
+            .collect();
+        let (ended, problems) = verify(
+            &recorded,
+            self.engine,
+            &recordings,
+            &self.work.settings,
+            &self.work.site(),
+        )?;
+        if ended == Ended::Whole {
+            for test in &recorded {
+                self.conclude(test, &recordings[&test.name], problems.get(&test.name))?;
+            }
+        }
+        Ok(ended)
+    }
+
+    /// Where the recording is while it is worked with.
+    fn recording_of(&self, test: &Test) -> PathBuf {
+        Artefact::place(&self.work.state.join("recordings"), &test.name)
+    }
+
+    /// What came of it the last time, if it is the same test.
+    fn known(&self, test: &Test) -> Option<Tamed> {
+        let book = lock(&self.work.book);
+        let found = book.records.iter().rev().find_map(|record| match record {
+            Record::Tamed(tamed) if tamed.test == test.name => Some(tamed.clone()),
+            _ => None,
+        });
+        found.filter(|tamed| tamed.subject == test.subject && tamed.engine == self.engine.name())
+    }
+
+    /// Records the test; whether there is a recording, `None` if it was interrupted.
+    fn record(&self, test: &Test, dir: &std::path::Path) -> anyhow::Result<Option<bool>> {
+        let site = self.work.site();
+        let recorder = Recorder {
+            engine: self.engine,
+            settings: &self.work.settings,
+            site: &site,
+        };
+        let wanted = Wanted {
+            is: match self.args.keep {
+                Keep::Expected => |outcome| outcome == Outcome::Expected,
+                Keep::Unexpected => |outcome| outcome != Outcome::Expected,
+            },
+            name: match self.args.keep {
+                Keep::Expected => "as expected",
+                Keep::Unexpected => "otherwise than expected",
+            },
+            at_most: self.args.kept.at_most,
+            places: false,
+            into: dir,
+        };
+        let mut tamed = Tamed {
+            test: test.name.clone(),
+            subject: test.subject.clone(),
+            engine: self.engine.name().to_owned(),
+            artefact: None,
+            bytes: 0,
+            events: 0,
+            attempts: 0,
+            problem: None,
+        };
+        match recorder.record(test, &wanted)? {
+            Attempt::Interrupted => return Ok(None),
+            Attempt::Failed(why, attempts) => {
+                eprintln!("servo-harness: {}: {why}", test.name);
+                tamed.attempts = attempts;
+                tamed.problem = Some(why);
+            }
+            Attempt::Recorded(recorded) => {
+                tamed.attempts = recorded.attempts;
+                tamed.events = recorded.events;
+                let place = Artefact::place(&self.args.kept.recordings, &test.name);
+                let (before, after) = (self.before(test), (0, 0));
+                let artefact = self.artefact(test, &in_words(&recorded.ending), recorded.events, before, after, dir)?;
+                tamed.bytes = artefact.store(&place, &recorded.dir)?;
+                tamed.artefact = Some(place);
+            }
+        }
+        let has_recording = tamed.artefact.is_some();
+        lock(&self.work.book).add(Record::Tamed(tamed))?;
+        Ok(Some(has_recording))
+    }
+
+    fn artefact(
+        &self,
+        test: &Test,
+        ending: &str,
+        events: u64,
+        before: (u64, u64),
+        after: (u64, u64),
+        dir: &std::path::Path,
+    ) -> anyhow::Result<Artefact> {
+        Ok(Artefact {
+            version: 0,
+            test: test.name.clone(),
+            engine: self.engine.name().to_owned(),
+            ending: ending.to_owned(),
+            subject: test.subject.clone(),
+            events,
+            before,
+            after,
+            pack: String::new(),
+            recording: Artefact::shown(&self.engine.in_words(dir)?),
+        })
+    }
+
+    /// Plain runs as expected, and all.
+    fn before(&self, test: &Test) -> (u64, u64) {
+        let subject = self.plain.iter().find(|plain| plain.name == test.name);
+        let subject = subject.map_or("", |plain| plain.subject.as_str());
+        let book = lock(&self.work.book);
+        let counts = counts(&book.records, &test.name, subject, Phase::Plain);
+        (counts.of(Outcome::Expected), counts.total())
+    }
+
+    /// Writes down what replays have shown of a recording.
+    fn conclude(
+        &self,
+        test: &Test,
+        dir: &std::path::Path,
+        problem: Option<&String>,
+    ) -> anyhow::Result<()> {
+        let Some(known) = self.known(test) else {
+            return Ok(());
+        };
+        let after = {
+            let book = lock(&self.work.book);
+            Phase::REPLAYS.iter().fold((0, 0), |sum, phase| {
+                let counts = counts(&book.records, &test.name, &test.subject, *phase);
+                (sum.0 + counts.of(Outcome::Expected), sum.1 + counts.total())
+            })
+        };
+        let place = Artefact::place(&self.args.kept.recordings, &test.name);
+        let mut toml = place.into_os_string();
+        toml.push(".toml");
+        let ending = Artefact::read(toml.as_ref())?.ending;
+        let artefact = self.artefact(test, &ending, known.events, self.before(test), after, dir)?;
+        artefact.store(&Artefact::place(&self.args.kept.recordings, &test.name), dir)?;
+        if known.problem.as_ref() != problem {
+            lock(&self.work.book).add(Record::Tamed(Tamed {
+                problem: problem.cloned(),
+                ..known
+            }))?;
+        }
+        Ok(())
+    }
+}

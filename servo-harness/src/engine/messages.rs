@@ -1,0 +1,166 @@
+//! The engine that records the order of messages and locks: `rr-channel`.
+//!
+//! A cargo project is patched as `cargo reprise` does it, and built again; other programs,
+//! and projects that use `rr-channel` by themselves, are run as they are.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::Context as _;
+use rr_channel::log::Recording;
+use rr_channel_tools::log_tool;
+use rr_channel_tools::reprise::{PatchedProject, Reported};
+
+use super::{Engine, How, Replayed};
+use crate::cell::{Job, Ran};
+use crate::source::{Cargo, Source, Test};
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Messages {
+    project: Option<PatchedProject>,
+}
+
+impl Messages {
+    /// The engine for tests of this source.
+    ///
+    /// # Errors
+    /// If they are of a cargo project that cannot be patched.
+    pub(crate) fn of(source: &Source) -> anyhow::Result<Messages> {
+        let project = match source.of_cargo() {
+            Some(args) if !uses_it_itself(args)? => Some(
+                PatchedProject::find(args).context("this project cannot be recorded so")?,
+            ),
+            _ => None,
+        };
+        Ok(Messages { project })
+    }
+}
+
+/// Whether the project depends on `rr-channel`, and needs no patch.
+fn uses_it_itself(args: &[String]) -> anyhow::Result<bool> {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(["tree", "--quiet", "--invert", "rr-channel", "--depth", "0"]);
+    let mut args = args.iter().take_while(|arg| *arg != "--");
+    while let Some(arg) = args.next() {
+        match arg.as_str() {
+            "--offline" | "--locked" | "--frozen" => {
+                command.arg(arg);
+            }
+            "--manifest-path" => {
+                command.arg(arg).args(args.next());
+            }
+            arg if arg.starts_with("--manifest-path=") => {
+                command.arg(arg);
+            }
+            _ => {}
+        }
+    }
+    let output = command.output().context("cannot start cargo")?;
+    // It fails where there is no such package, or no project: that comes up again.
+    Ok(output.status.success() && !output.stdout.is_empty())
+}
+
+struct Patched<'a>(&'a PatchedProject);
+
+impl Cargo for Patched<'_> {
+    fn test(&self, args: &[String], runner: &[String]) -> anyhow::Result<Command> {
+        // What chooses the targets, if the user did not; the rest it has.
+        let options: Vec<String> = args.iter().filter(|arg| *arg == "--tests").take(1).cloned().collect();
+        self.0.test(&options, runner)
+    }
+}
+
+const LOG: &str = "log";
+const REPORT: &str = "report";
+
+fn log(recording: &Path) -> PathBuf {
+    recording.join(LOG)
+}
+
+impl Engine for Messages {
+    fn name(&self) -> &'static str {
+        "rr-channel"
+    }
+
+    fn tests(&self, source: &Source, scratch: &Path) -> anyhow::Result<Vec<Test>> {
+        match &self.project {
+            Some(project) => source.tests_by(&Patched(project), scratch),
+            None => source.tests(scratch),
+        }
+    }
+
+    fn record(&self, test: &Test, into: &Path, how: How) -> Job {
+        let mut job = test
+            .job
+            .clone()
+            .knowing_itself("RR_CHANNEL_PROCESS")
+            .with("RR_CHANNEL", "record")
+            .with("RR_CHANNEL_LOG", log(into));
+        if let Some(seed) = how.chaos {
+            job = job.with("RR_CHANNEL_CHAOS", seed.to_string());
+        }
+        if how.places {
+            job = job.with("RR_CHANNEL_PLACES", "1");
+        }
+        job
+    }
+
+    fn replay(&self, test: &Test, recording: &Path, scratch: &Path) -> Job {
+        test.job
+            .clone()
+            .knowing_itself("RR_CHANNEL_PROCESS")
+            .with("RR_CHANNEL", "replay")
+            .with("RR_CHANNEL_LOG", log(recording))
+            .with("RR_CHANNEL_REPORT", scratch.join(REPORT))
+    }
+
+    fn replayed(&self, _: &Ran, scratch: &Path) -> Replayed {
+        let reported = reported(scratch);
+        Replayed {
+            is_faithful: reported.desyncs.is_empty(),
+            why: reported.desyncs,
+        }
+    }
+
+    fn events(&self, recording: &Path) -> anyhow::Result<Option<u64>> {
+        let log = log(recording);
+        if !log.join("session").exists() {
+            return Ok(None);
+        }
+        let recording = Recording::open(&log)?;
+        let mut count = 0;
+        for thread in recording.threads() {
+            for event in recording.log(thread)?.events() {
+                event.with_context(|| format!("the log of {}", thread.dti))?;
+                count += 1;
+            }
+        }
+        Ok(Some(count))
+    }
+
+    fn in_words(&self, recording: &Path) -> anyhow::Result<String> {
+        let mut text = Vec::new();
+        log_tool::dump(&log(recording), &mut text)?;
+        Ok(String::from_utf8_lossy(&text).into_owned())
+    }
+
+    fn difference(&self, old: &Path, new: &Path) -> anyhow::Result<String> {
+        let mut text = Vec::new();
+        log_tool::diff(&log(old), &log(new), &mut text)?;
+        Ok(String::from_utf8_lossy(&text).into_owned())
+    }
+
+    fn uncovered(&self) -> Vec<String> {
+        let project = self.project.iter();
+        project
+            .flat_map(|project| project.uncovered().map(str::to_owned))
+            .collect()
+    }
+}
+
+/// What a replay has reported into this directory.
+pub(crate) fn reported(scratch: &Path) -> Reported {
+    let text = std::fs::read_to_string(scratch.join(REPORT)).unwrap_or_default();
+    Reported::parse(&text)
+}

@@ -1,0 +1,109 @@
+//! What records a run of a test and replays it: one interface for all engines.
+//!
+//! An engine makes commands; the harness runs them as it runs tests, in cells and with
+//! limits, and asks the engine what a replay that has ended was worth.
+
+mod messages;
+mod processes;
+
+use std::path::Path;
+
+use anyhow::ensure;
+
+pub(crate) use self::messages::Messages;
+pub(crate) use self::processes::Processes;
+use crate::cell::{Job, Ran};
+use crate::source::{Source, Test};
+
+/// How to record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct How {
+    /// Make rare orders likely, with this seed.
+    pub chaos: Option<u64>,
+    /// Record where in the source things happen.
+    pub places: bool,
+}
+
+/// What a replay was worth.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Replayed {
+    /// Whether it went the recorded way.
+    pub is_faithful: bool,
+    /// Where it did not, in words.
+    pub why: Vec<String>,
+}
+
+/// Records and replays tests.
+pub trait Engine: Sync {
+    /// Its name, as users and artefacts have it.
+    fn name(&self) -> &'static str;
+
+    /// The tests in the form in which they can be recorded.
+    ///
+    /// # Errors
+    /// If the project cannot be built so.
+    fn tests(&self, source: &Source, scratch: &Path) -> anyhow::Result<Vec<Test>>;
+
+    /// The command that records a run into the empty directory `into`.
+    fn record(&self, test: &Test, into: &Path, how: How) -> Job;
+
+    /// The command that replays it, and may report into the directory `scratch`.
+    fn replay(&self, test: &Test, recording: &Path, scratch: &Path) -> Job;
+
+    /// What a replay was worth that has ended.
+    fn replayed(&self, ran: &Ran, scratch: &Path) -> Replayed;
+
+    /// How many events a recording has; `None` if there is nothing to replay in it.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    fn events(&self, recording: &Path) -> anyhow::Result<Option<u64>>;
+
+    /// A recording for people, or its beginning.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    fn in_words(&self, recording: &Path) -> anyhow::Result<String>;
+
+    /// Where two recordings part.
+    ///
+    /// # Errors
+    /// If one cannot be read.
+    fn difference(&self, old: &Path, new: &Path) -> anyhow::Result<String>;
+
+    /// What is known to be used by the tests and not recorded.
+    fn uncovered(&self) -> Vec<String>;
+}
+
+/// Which engine to use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Choice {
+    /// Messages and locks
+    RrChannel,
+    /// Whole processes, by `reprise`
+    Reprise,
+}
+
+impl Choice {
+    /// The engine for tests of this source.
+    ///
+    /// # Errors
+    /// If it cannot be used here.
+    pub fn engine(self, source: &Source) -> anyhow::Result<Box<dyn Engine>> {
+        Ok(match self {
+            Choice::RrChannel => Box::new(Messages::of(source)?),
+            Choice::Reprise => Box::new(Processes::find()?),
+        })
+    }
+
+    /// The engine of this name.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn named(name: &str) -> anyhow::Result<Choice> {
+        let found = [("rr-channel", Choice::RrChannel), ("reprise", Choice::Reprise)];
+        let found = found.into_iter().find(|(known, _)| *known == name);
+        ensure!(found.is_some(), "there is no engine `{name}`");
+        Ok(found.map_or(Choice::RrChannel, |(_, choice)| choice))
+    }
+}

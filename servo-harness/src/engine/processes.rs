@@ -1,0 +1,99 @@
+//! The engine that records whole processes: the program `reprise`.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+
+use super::{Engine, How, Replayed};
+use crate::cell::{Ending, Job, Ran};
+use crate::source::{Source, Test, find_program};
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Processes {
+    program: PathBuf,
+}
+
+/// Exit statuses of `reprise replay` that are not the test's.
+const OWN: [i32; 3] = [123, 124, 125];
+
+impl Processes {
+    /// Finds the program, beside this one or in the path.
+    ///
+    /// # Errors
+    /// If it is at neither place.
+    pub(crate) fn find() -> anyhow::Result<Processes> {
+        let own = std::env::current_exe().context("cannot tell where this program is")?;
+        let beside = own.with_file_name("reprise");
+        let program = if beside.is_file() {
+            beside
+        } else {
+            find_program("reprise").context("`cargo install --path ptrace-async/replay` has it")?
+        };
+        Ok(Processes { program })
+    }
+
+    fn call(&self, test: &Test, args: &[&str], trace: &Path) -> Job {
+        let mut job = test.job.clone();
+        job.program.clone_from(&self.program);
+        job.args = args.iter().map(Into::into).collect();
+        job.args.push(trace.join("trace").into());
+        job
+    }
+}
+
+impl Engine for Processes {
+    fn name(&self) -> &'static str {
+        "reprise"
+    }
+
+    fn tests(&self, source: &Source, scratch: &Path) -> anyhow::Result<Vec<Test>> {
+        source.tests(scratch)
+    }
+
+    fn record(&self, test: &Test, into: &Path, _: How) -> Job {
+        let mut job = self.call(test, &["record", "--quiet", "--output"], into);
+        job.args.extend(["--".into(), test.job.program.clone().into()]);
+        job.args.extend(test.job.args.iter().cloned());
+        job
+    }
+
+    fn replay(&self, test: &Test, recording: &Path, _: &Path) -> Job {
+        self.call(test, &["replay", "--quiet"], recording)
+    }
+
+    fn replayed(&self, ran: &Ran, _: &Path) -> Replayed {
+        let is_faithful = !matches!(ran.ending, Ending::Exit(code) if OWN.contains(&code));
+        let said = ran.stderr.text();
+        let why = said.lines().filter(|line| line.starts_with("reprise: "));
+        Replayed {
+            is_faithful,
+            why: match is_faithful {
+                true => Vec::new(),
+                false => why.map(str::to_owned).collect(),
+            },
+        }
+    }
+
+    fn events(&self, recording: &Path) -> anyhow::Result<Option<u64>> {
+        // It has no count of its own; that there is a trace is what matters.
+        Ok(recording.join("trace").exists().then_some(0))
+    }
+
+    fn in_words(&self, recording: &Path) -> anyhow::Result<String> {
+        let output = std::process::Command::new(&self.program)
+            .arg("stats")
+            .arg(recording.join("trace"))
+            .output()
+            .context("cannot start reprise")?;
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    fn difference(&self, _: &Path, _: &Path) -> anyhow::Result<String> {
+        Ok("traces of processes are not compared yet\n".to_owned())
+    }
+
+    fn uncovered(&self) -> Vec<String> {
+        Vec::new()
+    }
+}

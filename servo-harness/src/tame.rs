@@ -1,0 +1,278 @@
+//! From an intermittent test to a recording that is replayed instead of it.
+//!
+//! A run is recorded until one ends as wanted, the later ones in chaos, where the engine
+//! knows it. A recording counts if a few replays go its way; of a test of which no recording
+//! does, that is said, with what was seen. What replays are worth is then measured as plain
+//! runs were: on a quiet machine, on one whose processors are all busy, and on a single
+//! processor that is busy too.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+
+use anyhow::Context;
+
+use crate::campaign::{self, Ended, Runs, Settings, Site};
+use crate::cell::{Cell, Ending, Job, Ran};
+use crate::engine::{Engine, How, Replayed};
+use crate::journal::Phase;
+use crate::source::Test;
+use crate::Outcome;
+
+/// Recordings that are tried before a test counts as one that cannot be replayed.
+const RECORDINGS: u32 = 3;
+/// Replays that a recording has to survive to be one.
+const FIRST: u32 = 3;
+
+/// A run that was recorded.
+#[derive(Debug)]
+pub(crate) struct Recorded {
+    /// Its directory.
+    pub(crate) dir: PathBuf,
+    pub(crate) ending: Ending,
+    pub(crate) events: u64,
+    pub(crate) attempts: u32,
+}
+
+/// What came of recording a test.
+#[derive(Debug)]
+pub(crate) enum Attempt {
+    Recorded(Recorded),
+    /// Why there is no recording, and after how many runs.
+    Failed(String, u32),
+    Interrupted,
+}
+
+/// What is recorded, and where.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wanted<'a> {
+    pub(crate) is: fn(Outcome) -> bool,
+    /// The word for it.
+    pub(crate) name: &'a str,
+    pub(crate) at_most: u32,
+    pub(crate) places: bool,
+    /// An empty directory, or none yet.
+    pub(crate) into: &'a Path,
+}
+
+/// Runs single jobs for a test.
+pub(crate) struct Recorder<'a> {
+    pub(crate) engine: &'a dyn Engine,
+    pub(crate) settings: &'a Settings,
+    pub(crate) site: &'a Site<'a>,
+}
+
+impl Recorder<'_> {
+    fn cell(&self, test: &Test) -> anyhow::Result<Cell> {
+        Ok(Cell {
+            isolation: self.settings.isolation,
+            limit: self.settings.limit * test.patience,
+            scratch: self.site.scratch.slot(0)?,
+            number: 0,
+        })
+    }
+
+    /// Records runs until one is wanted and can be replayed.
+    pub(crate) fn record(&self, test: &Test, wanted: &Wanted<'_>) -> anyhow::Result<Attempt> {
+        let mut attempts = 0;
+        let mut why = String::new();
+        for _ in 0..RECORDINGS {
+            let recorded = match self.until(test, wanted, &mut attempts)? {
+                Attempt::Recorded(recorded) => recorded,
+                other => return Ok(other),
+            };
+            let mut problem = None;
+            for _ in 0..FIRST {
+                let (ending, replayed) = self.replay(test, wanted.into)?;
+                if ending == Ending::Interrupted {
+                    return Ok(Attempt::Interrupted);
+                }
+                if !replayed.is_faithful || ending != recorded.ending {
+                    problem = Some(problem_of(&recorded.ending, &ending, &replayed));
+                    break;
+                }
+            }
+            match problem {
+                None => return Ok(Attempt::Recorded(recorded)),
+                Some(problem) => why = problem,
+            }
+        }
+        Ok(Attempt::Failed(why, attempts))
+    }
+
+    /// Records runs until one is wanted.
+    fn until(&self, test: &Test, wanted: &Wanted<'_>, attempts: &mut u32) -> anyhow::Result<Attempt> {
+        let first = *attempts;
+        while *attempts - first < wanted.at_most {
+            *attempts += 1;
+            remove(wanted.into)?;
+            fs::create_dir_all(wanted.into)
+                .with_context(|| format!("cannot make {}", wanted.into.display()))?;
+            let tried = *attempts - first;
+            let how = How {
+                // Where it does not come by itself, rare orders may bring it.
+                chaos: (tried > 10 && tried % 2 == 0).then_some(u64::from(*attempts)),
+                places: wanted.places,
+            };
+            let job = self.engine.record(test, wanted.into, how);
+            let ran = self.cell(test)?.run(&job, self.site.interrupt)?;
+            match test.expected.judge(&ran.ending) {
+                _ if ran.ending == Ending::Interrupted => return Ok(Attempt::Interrupted),
+                None => anyhow::bail!("{} cannot be recorded: {:?}", test.name, ran.ending),
+                Some(outcome) if !(wanted.is)(outcome) => {}
+                Some(_) => {
+                    let Some(events) = self.engine.events(wanted.into)? else {
+                        let why = "it uses nothing that this engine records".to_owned();
+                        return Ok(Attempt::Failed(why, *attempts));
+                    };
+                    return Ok(Attempt::Recorded(Recorded {
+                        dir: wanted.into.to_owned(),
+                        ending: ran.ending,
+                        events,
+                        attempts: *attempts,
+                    }));
+                }
+            }
+        }
+        let why = format!("none of {} runs was {}", wanted.at_most, wanted.name);
+        Ok(Attempt::Failed(why, *attempts))
+    }
+
+    /// Replays a recording once.
+    pub(crate) fn replay(&self, test: &Test, recording: &Path) -> anyhow::Result<(Ending, Replayed)> {
+        let cell = self.cell(test)?;
+        let job = self.engine.replay(test, recording, &cell.scratch);
+        let ran = cell.run(&job, self.site.interrupt)?;
+        let replayed = self.engine.replayed(&ran, &cell.scratch);
+        Ok((ran.ending, replayed))
+    }
+}
+
+pub(crate) fn remove(dir: &Path) -> anyhow::Result<()> {
+    match fs::remove_dir_all(dir) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("cannot remove {}", dir.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn problem_of(recorded: &Ending, ending: &Ending, replayed: &Replayed) -> String {
+    match replayed.why.first() {
+        Some(why) => why.clone(),
+        None => format!(
+            "recorded it ended with {}, replayed with {}: something else than its messages \
+             decides",
+            campaign::in_words(recorded),
+            campaign::in_words(ending)
+        ),
+    }
+}
+
+/// Runs of replays.
+pub(crate) struct Replays<'a> {
+    pub(crate) engine: &'a dyn Engine,
+    /// Recordings, by test.
+    pub(crate) recordings: &'a BTreeMap<String, PathBuf>,
+    pub(crate) phase: Phase,
+    /// The first thing that went wrong with each test.
+    pub(crate) problems: &'a Mutex<BTreeMap<String, String>>,
+}
+
+impl Runs for Replays<'_> {
+    fn job(&self, test: &Test, cell: &Cell) -> anyhow::Result<Job> {
+        let recording = self
+            .recordings
+            .get(&test.name)
+            .with_context(|| format!("{} has no recording", test.name))?;
+        let job = self.engine.replay(test, recording, &cell.scratch);
+        Ok(match self.phase {
+            Phase::Squeezed => job.on_one_processor(),
+            _ => job,
+        })
+    }
+
+    fn faithful(&self, test: &Test, cell: &Cell, ran: &Ran) -> Option<bool> {
+        let replayed = self.engine.replayed(ran, &cell.scratch);
+        if let Some(why) = replayed.why.first() {
+            campaign::lock(self.problems)
+                .entry(test.name.clone())
+                .or_insert_with(|| why.clone());
+        }
+        Some(replayed.is_faithful)
+    }
+}
+
+/// Replays the recordings of tests: half of them as is, the others under pressure.
+///
+/// # Errors
+/// If they cannot be run or written down.
+pub(crate) fn verify(
+    tests: &[Test],
+    engine: &dyn Engine,
+    recordings: &BTreeMap<String, PathBuf>,
+    settings: &Settings,
+    site: &Site<'_>,
+) -> anyhow::Result<(Ended, BTreeMap<String, String>)> {
+    let problems = Mutex::new(BTreeMap::new());
+    let quarter = settings.runs / 4;
+    for phase in Phase::REPLAYS {
+        let runs = Replays {
+            engine,
+            recordings,
+            phase,
+            problems: &problems,
+        };
+        let settings = Settings {
+            runs: match phase {
+                Phase::Replay => settings.runs - 2 * quarter,
+                _ => quarter,
+            },
+            precision: 0.0,
+            ..*settings
+        };
+        let _load = (phase != Phase::Replay).then(Load::start);
+        if campaign::run(tests, phase, &runs, &settings, site)? == Ended::Interrupted {
+            return Ok((Ended::Interrupted, BTreeMap::new()));
+        }
+    }
+    let problems = problems.into_inner().unwrap_or_default();
+    Ok((Ended::Whole, problems))
+}
+
+/// Keeps all processors busy until it is dropped.
+pub(crate) struct Load {
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Load {
+    pub(crate) fn start() -> Load {
+        let stop = Arc::new(AtomicBool::new(false));
+        let count = thread::available_parallelism().map_or(1, usize::from);
+        let threads = (0..count).map(|_| {
+            let stop = Arc::clone(&stop);
+            thread::spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            })
+        });
+        Load {
+            threads: threads.collect(),
+            stop,
+        }
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
