@@ -50,7 +50,11 @@ impl Artefact {
     /// One for a recording that says this in words.
     pub fn shown(text: &str) -> String {
         let lines: Vec<&str> = text.lines().collect();
-        let mut shown = lines.iter().take(SHOWN).map(|line| format!("{line}\n")).collect();
+        let mut shown = lines
+            .iter()
+            .take(SHOWN)
+            .map(|line| format!("{line}\n"))
+            .collect();
         if lines.len() > SHOWN {
             shown = format!("{shown}... and {} more lines\n", lines.len() - SHOWN);
         }
@@ -59,7 +63,13 @@ impl Artefact {
 
     /// Where the artefact of a test lies in a directory, without its ending.
     pub fn place(dir: &Path, test: &str) -> PathBuf {
-        let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };
+        let plain = |c: char| {
+            if c.is_ascii_alphanumeric() || "-_.".contains(c) {
+                c
+            } else {
+                '_'
+            }
+        };
         let name: String = test.chars().map(plain).take(80).collect();
         let digest = xxhash_rust::xxh3::xxh3_64(test.as_bytes()) as u32;
         dir.join(format!("{name}-{digest:08x}"))
@@ -93,12 +103,17 @@ impl Artefact {
         let entries = match fs::read_dir(dir) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(error).with_context(|| format!("cannot read {}", dir.display())),
+            Err(error) => {
+                return Err(error).with_context(|| format!("cannot read {}", dir.display()));
+            }
         };
         let mut paths = Vec::new();
         for entry in entries {
             let path = entry?.path();
-            if path.extension().is_some_and(|extension| extension == "toml") {
+            if path
+                .extension()
+                .is_some_and(|extension| extension == "toml")
+            {
                 paths.push(path);
             }
         }
@@ -118,7 +133,8 @@ impl Artefact {
             fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
         }
         let pack = ending(place, "pack");
-        let packed = pack_up(recording).with_context(|| format!("packing {}", recording.display()))?;
+        let packed =
+            pack_up(recording).with_context(|| format!("packing {}", recording.display()))?;
         self.version = VERSION;
         self.pack = blake3::hash(&packed).to_hex().to_string();
         let text = toml::to_string(&self)?;
@@ -126,6 +142,27 @@ impl Artefact {
         replace(&pack, &packed)?;
         replace(&ending(place, "toml"), text.as_bytes())?;
         Ok(packed.len() as u64)
+    }
+
+    /// The file for people of the artefact at a place.
+    pub fn description(place: &Path) -> PathBuf {
+        ending(place, "toml")
+    }
+
+    /// Removes an artefact.
+    ///
+    /// # Errors
+    /// If it is there and cannot be removed.
+    pub fn remove(place: &Path) -> anyhow::Result<()> {
+        for path in [ending(place, "toml"), ending(place, "pack")] {
+            match fs::remove_file(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(error).with_context(|| format!("cannot remove {}", path.display()));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     /// Unpacks the recording whose description is in the file `toml` into a directory.
@@ -201,7 +238,9 @@ fn unpack(packed: &[u8], into: &Path) -> anyhow::Result<()> {
     for entry in archive.entries()? {
         let mut entry = entry?;
         let name = entry.path()?.into_owned();
-        let is_below = name.components().all(|part| matches!(part, Component::Normal(_)));
+        let is_below = name
+            .components()
+            .all(|part| matches!(part, Component::Normal(_)));
         if !is_below || entry.header().entry_type() != tar::EntryType::Regular {
             bail!("{} is no file of a recording", name.display());
         }
@@ -246,7 +285,9 @@ mod tests {
         let place = Artefact::place(&kept, "a::b$c");
         assert!(artefact().store(&place, &recording).unwrap() < 1000);
         let all = Artefact::all(&kept).unwrap();
-        let [(path, found)] = all.as_slice() else { panic!("{all:?}") };
+        let [(path, found)] = all.as_slice() else {
+            panic!("{all:?}")
+        };
         assert_eq!((found.test.as_str(), found.before), ("a::b$c", (60, 100)));
         let again = dir.path().join("again");
         found.unpack(path, &again).unwrap();
@@ -268,7 +309,10 @@ mod tests {
         let path = dir.path().join("x.toml");
         fs::write(&path, "version = 2\n").unwrap();
         let error = Artefact::read(&path).unwrap_err().to_string();
-        assert!(error.ends_with("is of another version than 1: record the test again"), "{error}");
+        assert!(
+            error.ends_with("is of another version than 1: record the test again"),
+            "{error}"
+        );
     }
 
     #[test]

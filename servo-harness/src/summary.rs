@@ -26,7 +26,8 @@ pub struct Stats {
     pub low: f64,
     /// The upper bound.
     pub high: f64,
-    /// The time of the median run, in seconds.
+    /// The time of the median run in seconds, among those as expected, if there are any; of
+    /// replays those on a quiet machine only.
     pub median_seconds: f64,
     /// Runs that left processes behind.
     pub with_leftovers: u64,
@@ -37,11 +38,15 @@ pub struct Stats {
 impl Stats {
     fn of<'a>(runs: impl IntoIterator<Item = &'a Run>) -> Stats {
         let mut counts = Counts::default();
-        let mut times = Vec::new();
+        let (mut times, mut others) = (Vec::new(), Vec::new());
         let mut stats = Stats::default();
         for run in runs {
             counts.add(run.outcome);
-            times.push(run.seconds);
+            let is_quiet = matches!(run.phase, Phase::Plain | Phase::Replay);
+            match run.outcome == Outcome::Expected && is_quiet {
+                true => times.push(run.seconds),
+                false => others.push(run.seconds),
+            }
             stats.with_leftovers += u64::from(run.left > 0);
             stats.unfaithful += u64::from(run.faithful == Some(false));
         }
@@ -54,7 +59,7 @@ impl Stats {
             timeout: counts.of(Outcome::Timeout),
             low: interval.map_or(0.0, |interval| interval.low),
             high: interval.map_or(1.0, |interval| interval.high),
-            median_seconds: median(times),
+            median_seconds: median(if times.is_empty() { others } else { times }),
             ..stats
         }
     }

@@ -15,17 +15,17 @@ use std::thread::{self, JoinHandle};
 
 use anyhow::Context;
 
+use crate::Outcome;
 use crate::campaign::{self, Ended, Runs, Settings, Site};
 use crate::cell::{Cell, Ending, Job, Ran};
 use crate::engine::{Engine, How, Replayed};
 use crate::journal::Phase;
 use crate::source::Test;
-use crate::Outcome;
 
 /// Recordings that are tried before a test counts as one that cannot be replayed.
 const RECORDINGS: u32 = 3;
 /// Replays that a recording has to survive to be one.
-const FIRST: u32 = 3;
+const FIRST: u32 = 5;
 
 /// A run that was recorded.
 #[derive(Debug)]
@@ -49,13 +49,35 @@ pub(crate) enum Attempt {
 /// What is recorded, and where.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wanted<'a> {
-    pub(crate) is: fn(Outcome) -> bool,
-    /// The word for it.
-    pub(crate) name: &'a str,
+    /// A run as expected, or one that is not.
+    pub(crate) is_expected: bool,
     pub(crate) at_most: u32,
     pub(crate) places: bool,
     /// An empty directory, or none yet.
     pub(crate) into: &'a Path,
+}
+
+impl Wanted<'_> {
+    /// A run like this, without places.
+    pub(crate) const fn new(is_expected: bool, at_most: u32, into: &Path) -> Wanted<'_> {
+        Wanted {
+            is_expected,
+            at_most,
+            places: false,
+            into,
+        }
+    }
+
+    fn is(&self, outcome: Outcome) -> bool {
+        self.is_expected == (outcome == Outcome::Expected)
+    }
+
+    const fn name(&self) -> &'static str {
+        match self.is_expected {
+            true => "as expected",
+            false => "otherwise than expected",
+        }
+    }
 }
 
 /// Runs single jobs for a test.
@@ -104,7 +126,12 @@ impl Recorder<'_> {
     }
 
     /// Records runs until one is wanted.
-    fn until(&self, test: &Test, wanted: &Wanted<'_>, attempts: &mut u32) -> anyhow::Result<Attempt> {
+    fn until(
+        &self,
+        test: &Test,
+        wanted: &Wanted<'_>,
+        attempts: &mut u32,
+    ) -> anyhow::Result<Attempt> {
         let first = *attempts;
         while *attempts - first < wanted.at_most {
             *attempts += 1;
@@ -114,7 +141,7 @@ impl Recorder<'_> {
             let tried = *attempts - first;
             let how = How {
                 // Where it does not come by itself, rare orders may bring it.
-                chaos: (tried > 10 && tried % 2 == 0).then_some(u64::from(*attempts)),
+                chaos: (tried > 10 && tried.is_multiple_of(2)).then_some(u64::from(*attempts)),
                 places: wanted.places,
             };
             let job = self.engine.record(test, wanted.into, how);
@@ -122,7 +149,7 @@ impl Recorder<'_> {
             match test.expected.judge(&ran.ending) {
                 _ if ran.ending == Ending::Interrupted => return Ok(Attempt::Interrupted),
                 None => anyhow::bail!("{} cannot be recorded: {:?}", test.name, ran.ending),
-                Some(outcome) if !(wanted.is)(outcome) => {}
+                Some(outcome) if !wanted.is(outcome) => {}
                 Some(_) => {
                     let Some(events) = self.engine.events(wanted.into)? else {
                         let why = "it uses nothing that this engine records".to_owned();
@@ -137,12 +164,16 @@ impl Recorder<'_> {
                 }
             }
         }
-        let why = format!("none of {} runs was {}", wanted.at_most, wanted.name);
+        let why = format!("none of {} runs was {}", wanted.at_most, wanted.name());
         Ok(Attempt::Failed(why, *attempts))
     }
 
     /// Replays a recording once.
-    pub(crate) fn replay(&self, test: &Test, recording: &Path) -> anyhow::Result<(Ending, Replayed)> {
+    pub(crate) fn replay(
+        &self,
+        test: &Test,
+        recording: &Path,
+    ) -> anyhow::Result<(Ending, Replayed)> {
         let cell = self.cell(test)?;
         let job = self.engine.replay(test, recording, &cell.scratch);
         let ran = cell.run(&job, self.site.interrupt)?;

@@ -94,14 +94,20 @@ mod tests {
 
     #[test]
     fn every_shard_answers() {
-        let mut shards: Vec<_> = search(library(), "fox").iter().map(|answer| answer.shard).collect();
+        let mut shards: Vec<_> = search(library(), "fox")
+            .iter()
+            .map(|answer| answer.shard)
+            .collect();
         shards.sort_unstable();
         assert_eq!(shards, [0, 1, 2]);
     }
 
     #[test]
     fn all_matches_are_counted() {
-        let found: usize = search(library(), "the").iter().map(|answer| answer.found).sum();
+        let found: usize = search(library(), "the")
+            .iter()
+            .map(|answer| answer.found)
+            .sum();
         assert_eq!(found, 4);
     }
 
@@ -122,7 +128,10 @@ mod tests {
     /// Takes for granted that answers come in the order of the shards.
     #[test]
     fn answers_come_in_order() {
-        let shards: Vec<_> = search(library(), "fox").iter().map(|answer| answer.shard).collect();
+        let shards: Vec<_> = search(library(), "fox")
+            .iter()
+            .map(|answer| answer.shard)
+            .collect();
         assert_eq!(shards, [0, 1, 2]);
     }
 

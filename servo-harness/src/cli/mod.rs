@@ -1,5 +1,7 @@
 //! The command line.
 
+mod check;
+mod explain;
 mod survey;
 mod tame;
 
@@ -39,6 +41,10 @@ enum Command {
     Survey(survey::Args),
     /// Record the intermittent tests, and measure what replays of them come to
     Tame(tame::Args),
+    /// Replay the recordings that are kept with the tests
+    Check(check::Args),
+    /// Tell what decides whether an intermittent test passes
+    Explain(explain::Args),
 }
 
 /// The exit status where there are intermittent tests, or such that fail.
@@ -60,6 +66,8 @@ pub fn main() -> ExitCode {
     let result = match &Cli::parse().command {
         Command::Survey(args) => survey::run(args),
         Command::Tame(args) => tame::run(args),
+        Command::Check(args) => check::run(args),
+        Command::Explain(args) => explain::run(args),
     };
     result.unwrap_or_else(|error| {
         eprintln!("servo-harness: {error:#}");
@@ -242,4 +250,38 @@ fn print(write: impl FnOnce(&mut dyn std::io::Write) -> std::io::Result<()>) -> 
 fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
     let text = serde_json::to_string_pretty(value)?;
     print(|out| writeln!(out, "{text}"))
+}
+
+/// Says something where GitHub's pages of a run show it, if this is one.
+fn annotate(level: &str, title: &str, message: &str) {
+    if std::env::var_os("GITHUB_ACTIONS").is_some_and(|value| value == "true") {
+        eprintln!("{}", annotation(level, title, message));
+    }
+}
+
+fn annotation(level: &str, title: &str, message: &str) -> String {
+    let escape = |text: &str| {
+        let text = text.replace('%', "%25").replace('\r', "%0D");
+        text.replace('\n', "%0A")
+    };
+    let title = escape(title).replace(':', "%3A").replace(',', "%2C");
+    format!("::{level} title={title}::{}", escape(message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn annotations_are_one_line_each() {
+        assert_eq!(
+            annotation("error", "a::b,c", "50 %\nof it"),
+            "::error title=a%3A%3Ab%2Cc::50 %25%0Aof it"
+        );
+    }
+
+    #[test]
+    fn the_command_line_is_sound() {
+        <Cli as clap::CommandFactory>::command().debug_assert();
+    }
 }

@@ -58,7 +58,13 @@ enum Keep {
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let work = Work::open(&args.options)?;
     let tests = args.source.tests(&work.state)?;
-    let ended = campaign::run(&tests, Phase::Plain, &AsTheyAre, &work.settings, &work.site())?;
+    let ended = campaign::run(
+        &tests,
+        Phase::Plain,
+        &AsTheyAre,
+        &work.settings,
+        &work.site(),
+    )?;
     if ended == Ended::Interrupted {
         return Ok(work.status(ended, false));
     }
@@ -69,12 +75,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         return show(args, &work, &surveyed);
     }
     let engine = args.engine.engine(&args.source)?;
-    let uncovered = engine.uncovered();
-    if !uncovered.is_empty() {
-        eprintln!(
-            "servo-harness: dependencies whose order is not recorded: {}",
-            uncovered.join(", ")
-        );
+    for line in engine.uncovered() {
+        eprintln!("servo-harness: {line}");
     }
     // The same tests, perhaps built otherwise.
     let recordable = engine.tests(&args.source, &work.state)?;
@@ -186,19 +188,11 @@ impl Taming<'_> {
             settings: &self.work.settings,
             site: &site,
         };
-        let wanted = Wanted {
-            is: match self.args.keep {
-                Keep::Expected => |outcome| outcome == Outcome::Expected,
-                Keep::Unexpected => |outcome| outcome != Outcome::Expected,
-            },
-            name: match self.args.keep {
-                Keep::Expected => "as expected",
-                Keep::Unexpected => "otherwise than expected",
-            },
-            at_most: self.args.kept.at_most,
-            places: false,
-            into: dir,
-        };
+        let wanted = Wanted::new(
+            self.args.keep == Keep::Expected,
+            self.args.kept.at_most,
+            dir,
+        );
         let mut tamed = Tamed {
             test: test.name.clone(),
             subject: test.subject.clone(),
@@ -221,7 +215,14 @@ impl Taming<'_> {
                 tamed.events = recorded.events;
                 let place = Artefact::place(&self.args.kept.recordings, &test.name);
                 let (before, after) = (self.before(test), (0, 0));
-                let artefact = self.artefact(test, &in_words(&recorded.ending), recorded.events, before, after, dir)?;
+                let artefact = self.artefact(
+                    test,
+                    &in_words(&recorded.ending),
+                    recorded.events,
+                    before,
+                    after,
+                    dir,
+                )?;
                 tamed.bytes = artefact.store(&place, &recorded.dir)?;
                 tamed.artefact = Some(place);
             }
@@ -280,18 +281,30 @@ impl Taming<'_> {
                 (sum.0 + counts.of(Outcome::Expected), sum.1 + counts.total())
             })
         };
+        let as_recorded = match self.args.keep {
+            Keep::Expected => after.0,
+            Keep::Unexpected => after.1 - after.0,
+        };
         let place = Artefact::place(&self.args.kept.recordings, &test.name);
-        let mut toml = place.into_os_string();
-        toml.push(".toml");
-        let ending = Artefact::read(toml.as_ref())?.ending;
-        let artefact = self.artefact(test, &ending, known.events, self.before(test), after, dir)?;
-        artefact.store(&Artefact::place(&self.args.kept.recordings, &test.name), dir)?;
-        if known.problem.as_ref() != problem {
+        if as_recorded < after.1 || problem.is_some() {
+            let other = after.1 - as_recorded;
+            let why = problem.map_or("something else than its messages decides", String::as_str);
+            let why = format!(
+                "{other} of {} replays did not end as recorded: {why}",
+                after.1
+            );
+            eprintln!("servo-harness: {}: {why}", test.name);
+            Artefact::remove(&place)?;
             lock(&self.work.book).add(Record::Tamed(Tamed {
-                problem: problem.cloned(),
+                artefact: None,
+                problem: Some(why),
                 ..known
             }))?;
+            return Ok(());
         }
+        let ending = Artefact::read(&Artefact::description(&place))?.ending;
+        let artefact = self.artefact(test, &ending, known.events, self.before(test), after, dir)?;
+        artefact.store(&place, dir)?;
         Ok(())
     }
 }

@@ -28,9 +28,9 @@ impl Messages {
     /// If they are of a cargo project that cannot be patched.
     pub(crate) fn of(source: &Source) -> anyhow::Result<Messages> {
         let project = match source.of_cargo() {
-            Some(args) if !uses_it_itself(args)? => Some(
-                PatchedProject::find(args).context("this project cannot be recorded so")?,
-            ),
+            Some(args) if !uses_it_itself(args)? => {
+                Some(PatchedProject::find(args).context("this project cannot be recorded so")?)
+            }
             _ => None,
         };
         Ok(Messages { project })
@@ -61,12 +61,29 @@ fn uses_it_itself(args: &[String]) -> anyhow::Result<bool> {
     Ok(output.status.success() && !output.stdout.is_empty())
 }
 
+impl Messages {
+    /// The command that replays a log, which need not be in a recording's directory.
+    pub(crate) fn replay_log(&self, test: &Test, log: &Path, scratch: &Path) -> Job {
+        test.job
+            .clone()
+            .knowing_itself("RR_CHANNEL_PROCESS")
+            .with("RR_CHANNEL", "replay")
+            .with("RR_CHANNEL_LOG", log)
+            .with("RR_CHANNEL_REPORT", scratch.join(REPORT))
+    }
+}
+
 struct Patched<'a>(&'a PatchedProject);
 
 impl Cargo for Patched<'_> {
     fn test(&self, args: &[String], runner: &[String]) -> anyhow::Result<Command> {
         // What chooses the targets, if the user did not; the rest it has.
-        let options: Vec<String> = args.iter().filter(|arg| *arg == "--tests").take(1).cloned().collect();
+        let options: Vec<String> = args
+            .iter()
+            .filter(|arg| *arg == "--tests")
+            .take(1)
+            .cloned()
+            .collect();
         self.0.test(&options, runner)
     }
 }
@@ -107,12 +124,7 @@ impl Engine for Messages {
     }
 
     fn replay(&self, test: &Test, recording: &Path, scratch: &Path) -> Job {
-        test.job
-            .clone()
-            .knowing_itself("RR_CHANNEL_PROCESS")
-            .with("RR_CHANNEL", "replay")
-            .with("RR_CHANNEL_LOG", log(recording))
-            .with("RR_CHANNEL_REPORT", scratch.join(REPORT))
+        self.replay_log(test, &log(recording), scratch)
     }
 
     fn replayed(&self, _: &Ran, scratch: &Path) -> Replayed {
@@ -152,10 +164,9 @@ impl Engine for Messages {
     }
 
     fn uncovered(&self) -> Vec<String> {
-        let project = self.project.iter();
-        project
-            .flat_map(|project| project.uncovered().map(str::to_owned))
-            .collect()
+        self.project
+            .as_ref()
+            .map_or_else(Vec::new, PatchedProject::uncovered)
     }
 }
 

@@ -3,7 +3,7 @@
 //! An engine makes commands; the harness runs them as it runs tests, in cells and with
 //! limits, and asks the engine what a replay that has ended was worth.
 
-mod messages;
+pub(crate) mod messages;
 mod processes;
 
 use std::path::Path;
@@ -101,7 +101,10 @@ impl Choice {
     /// # Errors
     /// If there is none.
     pub fn named(name: &str) -> anyhow::Result<Choice> {
-        let found = [("rr-channel", Choice::RrChannel), ("reprise", Choice::Reprise)];
+        let found = [
+            ("rr-channel", Choice::RrChannel),
+            ("reprise", Choice::Reprise),
+        ];
         let found = found.into_iter().find(|(known, _)| *known == name);
         ensure!(found.is_some(), "there is no engine `{name}`");
         Ok(found.map_or(Choice::RrChannel, |(_, choice)| choice))

@@ -53,7 +53,8 @@ impl Engine for Processes {
 
     fn record(&self, test: &Test, into: &Path, _: How) -> Job {
         let mut job = self.call(test, &["record", "--quiet", "--output"], into);
-        job.args.extend(["--".into(), test.job.program.clone().into()]);
+        job.args
+            .extend(["--".into(), test.job.program.clone().into()]);
         job.args.extend(test.job.args.iter().cloned());
         job
     }

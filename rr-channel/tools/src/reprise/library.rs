@@ -40,9 +40,9 @@ impl PatchedProject {
         self.project.run(&self.patched, "test", &args, runner)
     }
 
-    /// Dependencies whose order is not recorded.
-    pub fn uncovered(&self) -> impl Iterator<Item = &str> {
-        self.patched.uncovered.iter().map(String::as_str)
+    /// What of the project and its dependencies is not recorded, in lines.
+    pub fn uncovered(&self) -> Vec<String> {
+        self.patched.coverage.summary()
     }
 }
 

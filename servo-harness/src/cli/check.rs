@@ -1,0 +1,276 @@
+//! `servo-harness check`: replays the recordings that are kept with the tests.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use serde::Serialize;
+
+use super::tame::Kept;
+use super::{RunOptions, Work, annotate, print, print_json};
+use crate::artefact::Artefact;
+use crate::campaign::{Ended, in_words};
+use crate::cell::Ending;
+use crate::engine::{Choice, Engine};
+use crate::source::{Source, Test};
+use crate::tame::{Attempt, Recorder, Wanted, remove};
+
+/// Options of a check.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Replays of each recording
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    times: u32,
+    /// Never record anew what no longer applies
+    #[arg(long)]
+    locked: bool,
+    #[command(flatten)]
+    kept: Kept,
+    #[command(flatten)]
+    options: RunOptions,
+    #[command(flatten)]
+    source: Source,
+}
+
+/// What became of a recording.
+#[derive(Debug, Serialize)]
+struct Checked {
+    test: String,
+    recording: PathBuf,
+    verdict: Verdict,
+    /// Whether the program is another one than that of the recording.
+    rebuilt: bool,
+    /// What was seen that was not recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<String>,
+    /// What is different in the new recording.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    difference: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Verdict {
+    /// Each replay went the recorded way and ended as recorded.
+    Holds,
+    /// Replays went the recorded way, and one ended otherwise: the code does something else.
+    Differs,
+    /// It does not apply any more, and was made again.
+    Renewed,
+    /// It does not apply any more.
+    Stale,
+    /// There is no such test any more.
+    Gone,
+}
+
+impl Verdict {
+    const fn is_good(self) -> bool {
+        matches!(self, Verdict::Holds | Verdict::Renewed)
+    }
+
+    const fn as_str(self) -> &'static str {
+        match self {
+            Verdict::Holds => "holds",
+            Verdict::Differs => "differs",
+            Verdict::Renewed => "renewed",
+            Verdict::Stale => "stale",
+            Verdict::Gone => "gone",
+        }
+    }
+}
+
+/// Replays what is kept.
+///
+/// # Errors
+/// If recordings cannot be read, or tests not be built or run.
+pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let kept = Artefact::all(&args.kept.recordings)?;
+    if kept.is_empty() {
+        anyhow::bail!(
+            "there are no recordings in {}",
+            args.kept.recordings.display()
+        );
+    }
+    let work = Work::open(&args.options)?;
+    let mut engines: BTreeMap<String, (Box<dyn Engine>, Vec<Test>)> = BTreeMap::new();
+    for (_, artefact) in &kept {
+        if !engines.contains_key(&artefact.engine) {
+            let engine = Choice::named(&artefact.engine)?.engine(&args.source)?;
+            let tests = engine.tests(&args.source, &work.state)?;
+            engines.insert(artefact.engine.clone(), (engine, tests));
+        }
+    }
+    let mut all = Vec::new();
+    let mut ended = Ended::Whole;
+    for (path, artefact) in &kept {
+        let Some((engine, tests)) = engines.get(&artefact.engine) else {
+            continue;
+        };
+        let check = Check {
+            args,
+            work: &work,
+            engine: &**engine,
+            path,
+            artefact,
+        };
+        match check.of(tests)? {
+            Some(checked) => {
+                checked.annotate();
+                if !args.options.json {
+                    print(|out| checked.text(out))?;
+                }
+                all.push(checked);
+            }
+            None => {
+                ended = Ended::Interrupted;
+                break;
+            }
+        }
+    }
+    if args.options.json {
+        print_json(&all)?;
+    }
+    let is_odd = all.iter().any(|checked| !checked.verdict.is_good());
+    Ok(work.status(ended, is_odd))
+}
+
+struct Check<'a> {
+    args: &'a Args,
+    work: &'a Work,
+    engine: &'a dyn Engine,
+    path: &'a Path,
+    artefact: &'a Artefact,
+}
+
+impl Check<'_> {
+    /// Checks one recording; `None` if it was interrupted.
+    fn of(&self, tests: &[Test]) -> anyhow::Result<Option<Checked>> {
+        let checked = |verdict, why| Checked {
+            test: self.artefact.test.clone(),
+            recording: self.path.to_owned(),
+            verdict,
+            rebuilt: false,
+            why,
+            difference: None,
+        };
+        let Some(test) = tests.iter().find(|test| test.name == self.artefact.test) else {
+            return Ok(Some(checked(Verdict::Gone, None)));
+        };
+        let rebuilt = test.subject != self.artefact.subject;
+        let old = self.work.state.join("check/old");
+        remove(&old)?;
+        self.artefact.unpack(self.path, &old)?;
+        let site = self.work.site();
+        let recorder = Recorder {
+            engine: self.engine,
+            settings: &self.work.settings,
+            site: &site,
+        };
+        let mut different = None;
+        for _ in 0..self.args.times {
+            let (ending, replayed) = recorder.replay(test, &old)?;
+            if ending == Ending::Interrupted {
+                return Ok(None);
+            }
+            if !replayed.is_faithful {
+                let why = replayed.why.into_iter().next();
+                let stale = Checked {
+                    rebuilt,
+                    ..checked(Verdict::Stale, why)
+                };
+                if self.args.locked {
+                    return Ok(Some(stale));
+                }
+                return self.renew(&recorder, test, &old, stale);
+            }
+            if in_words(&ending) != self.artefact.ending {
+                different.get_or_insert(ending);
+            }
+        }
+        let verdict = if different.is_some() {
+            Verdict::Differs
+        } else {
+            Verdict::Holds
+        };
+        let why = different.map(|ending| {
+            let (was, is) = (&self.artefact.ending, in_words(&ending));
+            format!("recorded it ended with {was}, replayed with {is}")
+        });
+        Ok(Some(Checked {
+            rebuilt,
+            ..checked(verdict, why)
+        }))
+    }
+
+    /// Records the test anew, and says what has changed.
+    fn renew(
+        &self,
+        recorder: &Recorder<'_>,
+        test: &Test,
+        old: &Path,
+        stale: Checked,
+    ) -> anyhow::Result<Option<Checked>> {
+        let new = self.work.state.join("check/new");
+        let is_expected = self.artefact.ending == "exit status 0";
+        let wanted = Wanted::new(is_expected, self.args.kept.at_most, &new);
+        Ok(Some(match recorder.record(test, &wanted)? {
+            Attempt::Interrupted => return Ok(None),
+            Attempt::Failed(why, _) => Checked {
+                why: Some(format!(
+                    "{}; recording it anew: {why}",
+                    stale.why.as_deref().unwrap_or("it went another way")
+                )),
+                ..stale
+            },
+            Attempt::Recorded(recorded) => {
+                let difference = self.engine.difference(old, &new)?;
+                let artefact = Artefact {
+                    ending: in_words(&recorded.ending),
+                    subject: test.subject.clone(),
+                    events: recorded.events,
+                    after: (0, 0),
+                    recording: Artefact::shown(&self.engine.in_words(&new)?),
+                    ..self.artefact.clone()
+                };
+                artefact.store(&self.path.with_extension(""), &new)?;
+                Checked {
+                    verdict: Verdict::Renewed,
+                    difference: Some(difference),
+                    ..stale
+                }
+            }
+        }))
+    }
+}
+
+impl Checked {
+    fn text(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        let rebuilt = if self.rebuilt { " (another build)" } else { "" };
+        writeln!(out, "{:8}{}{rebuilt}", self.verdict.as_str(), self.test)?;
+        if let Some(why) = &self.why {
+            writeln!(out, "        {why}")?;
+        }
+        for line in self.difference.iter().flat_map(|text| text.lines()) {
+            writeln!(out, "        {line}")?;
+        }
+        Ok(())
+    }
+
+    fn annotate(&self) {
+        let what = match self.verdict {
+            Verdict::Holds => return,
+            Verdict::Renewed => "its recording did not apply any more and was renewed",
+            Verdict::Stale => "its recording does not apply any more",
+            Verdict::Differs => "in the recorded order it ends otherwise than it did",
+            Verdict::Gone => "it has a recording and does not exist",
+        };
+        let why = self.why.as_deref().unwrap_or_default();
+        let level = if self.verdict.is_good() {
+            "warning"
+        } else {
+            "error"
+        };
+        annotate(level, &self.test, &format!("{what}. {why}"));
+    }
+}

@@ -1,0 +1,209 @@
+//! `servo-harness tame`, `check`, `explain` and `report` on a project of cargo's.
+//!
+//! Its tests take turns at passing and failing, so that nothing here depends on chance: which
+//! thread is first is said by a directory that is there or not. One of them is decided by
+//! the order of messages that follows from that, and a replay cures it; another one by the
+//! directory itself.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+const LIBRARY: &str = r#"
+#[cfg(test)]
+mod tests {
+    use crossbeam_channel::unbounded;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::thread;
+
+    /// Another answer each time.
+    fn turn(name: &str) -> bool {
+        let path = std::path::Path::new(&std::env::var_os("TURNS").unwrap()).join(name);
+        std::fs::create_dir(&path).is_ok() || { std::fs::remove_dir(&path).unwrap(); false }
+    }
+
+    #[test]
+    fn order() {
+        static SENT: AtomicBool = AtomicBool::new(false);
+        let first = u32::from(!turn("order"));
+        let (s, r) = unbounded();
+        let threads: Vec<_> = (0..SENDERS).map(|who| {
+            let s = s.clone();
+            thread::spawn(move || {
+                while who != first && !SENT.load(Ordering::SeqCst) {
+                    thread::yield_now();
+                }
+                s.send(who).unwrap();
+                SENT.store(true, Ordering::SeqCst);
+            })
+        }).collect();
+        let got: Vec<u32> = r.iter().take(SENDERS as usize).collect();
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        assert_eq!(got[0], 0);
+    }
+
+    #[test]
+    fn directory() {
+        let (s, r) = unbounded();
+        s.send(1).unwrap();
+        r.recv().unwrap();
+        assert!(turn("directory"));
+    }
+
+    #[test]
+    fn stable() {}
+}
+"#;
+
+/// A project, with what was built for it before.
+struct Project {
+    dir: tempfile::TempDir,
+}
+
+impl Project {
+    fn new() -> Project {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        fs::create_dir(dir.path().join("src")).unwrap();
+        fs::create_dir(dir.path().join("turns")).unwrap();
+        fs::write(
+            dir.path().join("Cargo.toml"),
+            "[package]\nname = \"turns\"\nversion = \"0.0.0\"\nedition = \"2021\"\n\
+             [dependencies]\ncrossbeam-channel = \"0.5\"\n[workspace]\n",
+        )
+        .unwrap();
+        fs::copy(root.join("Cargo.lock"), dir.path().join("Cargo.lock")).unwrap();
+        let project = Project { dir };
+        project.write(2);
+        project
+    }
+
+    fn write(&self, senders: u32) {
+        let text = LIBRARY.replace("SENDERS as", &format!("{senders} as"));
+        let text = text.replace("SENDERS", &senders.to_string());
+        fs::write(self.dir.path().join("src/lib.rs"), text).unwrap();
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        let built = Path::new(env!("CARGO_TARGET_TMPDIR")).join("tame");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_servo-harness"));
+        command.args(args);
+        if args[0] != "report" {
+            command.args(["-j1", "--", "cargo", "test", "--offline"]);
+        }
+        command
+            .current_dir(self.dir.path())
+            .env("CARGO_TARGET_DIR", built)
+            .env("SERVO_HARNESS_STATE", self.path("state"))
+            .env("TURNS", self.path("turns"))
+            .output()
+            .unwrap()
+    }
+
+    fn artefacts(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.path("tests/recordings"));
+        let mut names: Vec<String> = entries
+            .into_iter()
+            .flatten()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&[&output.stdout[..], &output.stderr].concat()).into_owned()
+}
+
+fn row<'a>(summary: &'a Value, test: &str) -> &'a Value {
+    let tests = summary["tests"].as_array().unwrap();
+    tests.iter().find(|row| row["test"] == test).unwrap()
+}
+
+#[test]
+fn what_messages_decide_is_tamed_checked_and_explained_and_the_rest_is_named() {
+    let project = Project::new();
+    let output = project.run(&["tame", "--json", "-n12", "--precision", "0"]);
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let order = row(&summary, "turns::turns$tests::order");
+    assert_eq!(order["plain"]["expected"], 6, "{order}");
+    assert_eq!(order["replay"]["expected"], 12, "{}", said(&output));
+    assert_eq!(order["replay"]["unfaithful"], 0);
+    assert!(order["p"].as_f64().unwrap() < 0.05);
+    let directory = row(&summary, "turns::turns$tests::directory");
+    assert_eq!(directory["plain"]["expected"], 6);
+    let problem = directory["tamed"]["problem"].as_str().unwrap();
+    assert!(
+        problem.contains("something else than its messages decides"),
+        "{problem}"
+    );
+    let artefacts = project.artefacts();
+    assert_eq!(artefacts.len(), 2, "{artefacts:?}");
+    let toml = project.path("tests/recordings").join(&artefacts[1]);
+    let text = fs::read_to_string(&toml).unwrap();
+    assert!(
+        text.contains("before = [\n    6,\n    12,\n]") || text.contains("before = [6, 12]"),
+        "{text}"
+    );
+    assert!(text.contains("message 0 of t1"), "{text}");
+
+    // All is known, and nothing is run again.
+    let journal = fs::read(project.path("state/journal")).unwrap();
+    project.run(&["tame", "--json", "-n12", "--precision", "0"]);
+    assert_eq!(fs::read(project.path("state/journal")).unwrap(), journal);
+
+    let output = project.run(&["check"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert!(said(&output).contains("holds   turns::turns$tests::order\n"));
+
+    let output = project.run(&["explain", "order"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert!(
+        said(&output).contains("turns::turns$tests::order fails when\n"),
+        "{}",
+        said(&output)
+    );
+    assert!(said(&output).contains("5 of 5 replays of them fail"));
+    let output = project.run(&["explain", "directory"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        said(&output).contains("no order of messages explains it"),
+        "{}",
+        said(&output)
+    );
+
+    // A thread more, and the recording does not apply any more.
+    project.write(3);
+    let output = project.run(&["check", "--locked"]);
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert!(said(&output).contains("stale   turns::turns$tests::order (another build)\n"));
+    let output = project.run(&["check"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert!(
+        said(&output).contains("renewed turns::turns$tests::order"),
+        "{}",
+        said(&output)
+    );
+    assert!(
+        said(&output).contains("only in the second"),
+        "{}",
+        said(&output)
+    );
+    let output = project.run(&["check", "--locked"]);
+    assert!(
+        said(&output).contains("holds   turns::turns$tests::order\n"),
+        "{}",
+        said(&output)
+    );
+    assert_eq!(project.artefacts(), artefacts);
+}
