@@ -75,19 +75,21 @@ pub type MappedRwLockReadGuard<'a, T> = lock_api::MappedRwLockReadGuard<'a, RawR
 /// An [`RwLockWriteGuard`] of a part of what is guarded.
 pub type MappedRwLockWriteGuard<'a, T> = lock_api::MappedRwLockWriteGuard<'a, RawRwLock, T>;
 
+// By the name that older versions of lock_api have for it, which projects may have locked.
+
 /// Creates an unlocked mutex, also in a constant.
 pub const fn const_mutex<T>(value: T) -> Mutex<T> {
-    Mutex::from_raw(RawMutex::INIT, value)
+    Mutex::const_new(RawMutex::INIT, value)
 }
 
 /// Creates an unlocked fair mutex, also in a constant.
 pub const fn const_fair_mutex<T>(value: T) -> FairMutex<T> {
-    FairMutex::from_raw(RawFairMutex::INIT, value)
+    FairMutex::const_new(RawFairMutex::INIT, value)
 }
 
 /// Creates an unlocked reentrant mutex, also in a constant.
 pub const fn const_reentrant_mutex<T>(value: T) -> ReentrantMutex<T> {
-    ReentrantMutex::from_raw(
+    ReentrantMutex::const_new(
         RawMutex::INIT,
         <RawThreadId as lock_api::GetThreadId>::INIT,
         value,
@@ -96,5 +98,5 @@ pub const fn const_reentrant_mutex<T>(value: T) -> ReentrantMutex<T> {
 
 /// Creates an unlocked lock for readers and writers, also in a constant.
 pub const fn const_rwlock<T>(value: T) -> RwLock<T> {
-    RwLock::from_raw(RawRwLock::INIT, value)
+    RwLock::const_new(RawRwLock::INIT, value)
 }
