@@ -34,6 +34,9 @@ const UNCOVERED: &[&str] = &[
     "tokio",
 ];
 
+/// Those of [`UNCOVERED`] whose tasks wander from thread to thread.
+const EXECUTORS: &[&str] = &["async-executor", "async-std", "smol", "tokio"];
+
 /// Options of `cargo reprise coverage`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -203,6 +206,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     for part in &coverage.0 {
         let what = match &part.not_recorded {
             None if part.recorded => "recorded".to_owned(),
+            None if EXECUTORS.contains(&part.package.as_str()) => {
+                "not recorded; what its tasks do is taken for what the threads do that run them"
+                    .to_owned()
+            }
             None => "not recorded".to_owned(),
             Some(_) => format!("not recorded: std's {}", part.names()),
         };
