@@ -28,6 +28,7 @@ mod interrupt;
 pub mod journal;
 mod outcome;
 mod progress;
+mod report;
 pub mod source;
 pub mod summary;
 mod tame;

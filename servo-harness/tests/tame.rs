@@ -182,6 +182,21 @@ fn what_messages_decide_is_tamed_checked_and_explained_and_the_rest_is_named() {
         said(&output)
     );
 
+    let output = project.run(&["report", "--html", "r.html", "--junit", "r.xml"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let html = fs::read_to_string(project.path("r.html")).unwrap();
+    assert_eq!(html.matches("<svg").count(), 2, "two figures");
+    assert!(
+        html.contains("<b>1</b><span>cured by replay</span>"),
+        "{html}"
+    );
+    assert!(
+        !html.contains("src=") && !html.contains("<link"),
+        "it needs nothing else"
+    );
+    let xml = fs::read_to_string(project.path("r.xml")).unwrap();
+    assert_eq!(xml.matches("<flakyFailure").count(), 2, "{xml}");
+
     // A thread more, and the recording does not apply any more.
     project.write(3);
     let output = project.run(&["check", "--locked"]);

@@ -2,6 +2,7 @@
 
 mod check;
 mod explain;
+mod report;
 mod survey;
 mod tame;
 
@@ -45,6 +46,8 @@ enum Command {
     Check(check::Args),
     /// Tell what decides whether an intermittent test passes
     Explain(explain::Args),
+    /// Write what was found out as a page, as JUnit's XML, as JSON
+    Report(report::Args),
 }
 
 /// The exit status where there are intermittent tests, or such that fail.
@@ -68,6 +71,7 @@ pub fn main() -> ExitCode {
         Command::Tame(args) => tame::run(args),
         Command::Check(args) => check::run(args),
         Command::Explain(args) => explain::run(args),
+        Command::Report(args) => report::run(args),
     };
     result.unwrap_or_else(|error| {
         eprintln!("servo-harness: {error:#}");
