@@ -43,6 +43,7 @@ pub mod machine;
 pub mod maps;
 mod memory;
 mod os;
+mod own;
 mod point;
 mod printed;
 pub mod record;

@@ -18,7 +18,6 @@ use std::time::Instant;
 use ptrace_async::memory::Memory;
 use ptrace_async::runtime::{Running, Started, Stop, Stopped, Tracee};
 use ptrace_async::syscall::{Invocation, effects};
-use xxhash_rust::xxh3::xxh3_64;
 
 use self::signals::is_same_place;
 use super::group::{self, Group};
@@ -28,8 +27,6 @@ use super::{search, ticker};
 use crate::trace::event::{At, Ending, Event, Registers, Write};
 use crate::trace::{self, Task};
 use crate::{buffer, maps, memory};
-
-pub(crate) use self::signals::{apply, instruction};
 
 /// A task as the recorder knows it.
 struct Recorded {
@@ -71,26 +68,6 @@ struct Begun {
     original: Option<Invocation>,
     before: effects::Before,
     stream: Option<u8>,
-}
-
-/// The registers that a call preserves, in one number.
-pub(crate) fn check(regs: &libc::user_regs_struct) -> u32 {
-    let kept = [
-        regs.rbx,
-        regs.rbp,
-        regs.r12,
-        regs.r13,
-        regs.r14,
-        regs.r15,
-        regs.rsp,
-        regs.fs_base,
-        regs.gs_base,
-    ];
-    let mut bytes = [0; 72];
-    for (word, to) in kept.iter().zip(bytes.chunks_exact_mut(8)) {
-        to.copy_from_slice(&word.to_le_bytes());
-    }
-    xxh3_64(&bytes) as u32
 }
 
 /// Follows a task from its first stop to its end.

@@ -7,8 +7,9 @@ use ptrace_async::runtime::{Prehook, Running, Tracee};
 use ptrace_async::syscall::{Invocation, effects};
 
 use super::exit::{descriptor, is_zeros};
-use super::{Begun, Next, Recorded, check};
+use super::{Begun, Next, Recorded};
 use crate::buffer;
+use crate::own::check;
 use crate::record::calls::{self, Plan};
 use crate::trace::event::{At, Call, Event, More, Return, Write};
 

@@ -7,6 +7,7 @@ use ptrace_async::runtime::{Running, Signal, Stop, Stopped, Tracee};
 use ptrace_async::syscall::Invocation;
 
 use super::{Next, Recorded};
+use crate::own::{apply, instruction, is_fault};
 use crate::record::calls;
 use crate::trace::event::{self, At, Event, Instruction, InstructionKind, Registers, State, Write};
 use crate::{buffer, os};
@@ -29,15 +30,8 @@ impl Recorded {
             self.drain(&tracee);
             return self.answered(tracee, kind, regs).into();
         }
-        let faults = [
-            libc::SIGSEGV,
-            libc::SIGBUS,
-            libc::SIGFPE,
-            libc::SIGILL,
-            libc::SIGTRAP,
-        ];
         let mut at = None;
-        if info.si_code > 0 && faults.contains(&signal) {
+        if is_fault(&info) {
             at = Some(At::Fault);
         } else {
             let again = self
@@ -153,23 +147,6 @@ fn gives_up(regs: &libc::user_regs_struct) -> bool {
         args: [0; 6],
     };
     regs.rax.cast_signed() == -i64::from(libc::EINTR) && calls::gives_up(&call)
-}
-
-/// Puts the answer where the program expects it.
-pub(crate) fn apply(instruction: &Instruction, regs: &mut libc::user_regs_struct) {
-    regs.rax = instruction.value & 0xffff_ffff;
-    regs.rdx = instruction.value >> 32;
-    if instruction.kind == InstructionKind::Rdtscp {
-        regs.rcx = u64::from(instruction.aux);
-    }
-    regs.rip += instruction.kind.length();
-}
-
-/// The trapped instruction at an address.
-pub(crate) fn instruction<S: Stopped>(tracee: &Tracee<S>, ip: u64) -> Option<InstructionKind> {
-    let mut bytes = [0; 3];
-    let got = tracee.read(ip, &mut bytes);
-    InstructionKind::of(&bytes[..got])
 }
 
 /// Whether the registers say that nothing has run. A handler or a restart may have

@@ -1,0 +1,160 @@
+//! Which calls the stub performs, and what of each.
+
+/// What a call needs to be performed by the stub.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// It writes no memory.
+    Nothing,
+    /// It writes as many bytes as it returns to where the first register points, at most
+    /// what the second says.
+    Counted(Register, Register),
+    /// It writes as many events as it returns (epoll_wait(2)), at most what the second says.
+    Events(Register, Register),
+    /// It writes so many bytes if it returns 0.
+    Fixed(Register, i32),
+    /// The same, unless it is told to write nowhere.
+    Optional(Register, i32),
+    /// It writes so many bytes if it returns 0 and is asked about a terminal (`TCGETS`).
+    Terminal(Register, i32),
+    /// It writes nothing, and changes what memory there is.
+    Memory,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Register {
+    Rdi,
+    Rsi,
+    Rdx,
+    R10,
+}
+
+/// Conditions on top of that.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum If {
+    Always,
+    /// Waiting is allowed, or the descriptor is quick.
+    Quick,
+    /// So is writing, and the descriptor is hidden.
+    Writes,
+    /// As [`If::Quick`], without an address.
+    Receives,
+    /// As [`If::Writes`], without an address.
+    Sends,
+    /// Waiting is allowed, or there is something without.
+    Polls,
+    /// The command reads flags, or sets that of the descriptor (fcntl(2)).
+    Flags,
+    /// Waking (futex(2)).
+    Wakes,
+    /// There is no time zone to be told, and a time is wanted (gettimeofday(2)).
+    NoZone,
+    /// Nothing is set (prlimit(2)).
+    Asks,
+    /// It is asked whether it is a terminal (`TCGETS`), or made a copy, as [`If::Writes`]
+    /// says (ioctl_ficlone(2)).
+    TerminalOrCopy,
+    /// As [`If::Writes`], between files, each from where it is (copy_file_range(2)).
+    Copies,
+    /// The memory is nobody else's, and without a file; or it is a part of the library that
+    /// was mapped before, as loaders do (`MAP_DENYWRITE`).
+    Private,
+    /// Always; a descriptor of the library is one no more.
+    Closes,
+}
+
+/// `struct epoll_event`.
+pub(super) const EVENT: i32 = 12;
+/// What may be asked of sockets: not to block, and to send no signal.
+pub(super) const PLAIN: i32 = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+const STAT: i32 = 144;
+const TIME: i32 = 16;
+/// `struct termios` as the kernel has it.
+pub(super) const TERMINAL: i32 = 36;
+/// `struct sigaction` as the kernel has it.
+const ACTION: i32 = 32;
+/// What loaders map libraries with, once they have a place for them.
+pub(super) const OF_LIBRARY: i32 = libc::MAP_DENYWRITE | libc::MAP_FIXED;
+
+/// A call that writes no memory.
+const fn plain(number: i64) -> (i64, Shape, If) {
+    (number, Shape::Nothing, If::Always)
+}
+
+/// The calls that the stub performs.
+pub(super) const CALLS: &[(i64, Shape, If)] = {
+    use Register::{R10, Rdi, Rdx, Rsi};
+    const UTSNAME: i32 = 390;
+    &[
+        (libc::SYS_read, Shape::Counted(Rsi, Rdx), If::Quick),
+        (libc::SYS_write, Shape::Nothing, If::Writes),
+        (libc::SYS_epoll_wait, Shape::Events(Rsi, Rdx), If::Polls),
+        (libc::SYS_recvfrom, Shape::Counted(Rsi, Rdx), If::Receives),
+        (libc::SYS_sendto, Shape::Nothing, If::Sends),
+        (libc::SYS_clock_gettime, Shape::Fixed(Rsi, TIME), If::Always),
+        (libc::SYS_newfstatat, Shape::Fixed(Rdx, STAT), If::Always),
+        plain(libc::SYS_openat),
+        (libc::SYS_close, Shape::Nothing, If::Closes),
+        plain(libc::SYS_lseek),
+        (libc::SYS_fstat, Shape::Fixed(Rsi, STAT), If::Always),
+        (libc::SYS_stat, Shape::Fixed(Rsi, STAT), If::Always),
+        (libc::SYS_lstat, Shape::Fixed(Rsi, STAT), If::Always),
+        plain(libc::SYS_access),
+        plain(libc::SYS_faccessat),
+        plain(libc::SYS_faccessat2),
+        (libc::SYS_readlink, Shape::Counted(Rsi, Rdx), If::Always),
+        (libc::SYS_readlinkat, Shape::Counted(Rdx, R10), If::Always),
+        (libc::SYS_pread64, Shape::Counted(Rsi, Rdx), If::Quick),
+        (libc::SYS_pwrite64, Shape::Nothing, If::Writes),
+        (libc::SYS_getdents64, Shape::Counted(Rsi, Rdx), If::Always),
+        (libc::SYS_gettimeofday, Shape::Fixed(Rdi, TIME), If::NoZone),
+        (libc::SYS_futex, Shape::Nothing, If::Wakes),
+        (libc::SYS_fcntl, Shape::Nothing, If::Flags),
+        plain(libc::SYS_epoll_ctl),
+        plain(libc::SYS_getpid),
+        plain(libc::SYS_gettid),
+        plain(libc::SYS_getppid),
+        plain(libc::SYS_getuid),
+        plain(libc::SYS_geteuid),
+        plain(libc::SYS_getgid),
+        plain(libc::SYS_getegid),
+        (libc::SYS_mmap, Shape::Memory, If::Private),
+        (libc::SYS_munmap, Shape::Memory, If::Always),
+        (libc::SYS_mprotect, Shape::Memory, If::Always),
+        (libc::SYS_brk, Shape::Memory, If::Always),
+        (
+            libc::SYS_rt_sigaction,
+            Shape::Optional(Rdx, ACTION),
+            If::Always,
+        ),
+        (
+            libc::SYS_ioctl,
+            Shape::Terminal(Rdx, TERMINAL),
+            If::TerminalOrCopy,
+        ),
+        (libc::SYS_copy_file_range, Shape::Nothing, If::Copies),
+        plain(libc::SYS_fadvise64),
+        (libc::SYS_prlimit64, Shape::Optional(R10, TIME), If::Asks),
+        (libc::SYS_getcwd, Shape::Counted(Rdi, Rsi), If::Always),
+        (libc::SYS_getrandom, Shape::Counted(Rdi, Rsi), If::Always),
+        (libc::SYS_pipe2, Shape::Fixed(Rdi, 8), If::Always),
+        (libc::SYS_uname, Shape::Fixed(Rdi, UTSNAME), If::Always),
+        (libc::SYS_getrusage, Shape::Fixed(Rsi, STAT), If::Always),
+        plain(libc::SYS_set_robust_list),
+        plain(libc::SYS_umask),
+        plain(libc::SYS_getpgrp),
+    ]
+};
+
+/// Whether an entry has the arguments of its call, which a replay has to make again.
+pub(super) fn shapes_memory(number: u64) -> bool {
+    CALLS
+        .iter()
+        .any(|(known, shape, _)| known.cast_unsigned() == number && matches!(shape, Shape::Memory))
+}
+
+/// Whether the stub performs calls of this number.
+pub(crate) fn performs(number: u64) -> bool {
+    CALLS
+        .iter()
+        .any(|(known, ..)| known.cast_unsigned() == number)
+}

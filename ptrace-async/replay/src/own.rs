@@ -1,0 +1,57 @@
+//! What a recorded and a replayed task have in common: how what comes of the task's own
+//! doing is told, and answered.
+
+use ptrace_async::memory::Memory;
+use ptrace_async::runtime::{Stopped, Tracee};
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::trace::event::{Instruction, InstructionKind};
+
+/// The registers that a call preserves, in one number.
+pub(crate) fn check(regs: &libc::user_regs_struct) -> u32 {
+    let kept = [
+        regs.rbx,
+        regs.rbp,
+        regs.r12,
+        regs.r13,
+        regs.r14,
+        regs.r15,
+        regs.rsp,
+        regs.fs_base,
+        regs.gs_base,
+    ];
+    let mut bytes = [0; 72];
+    for (word, to) in kept.iter().zip(bytes.chunks_exact_mut(8)) {
+        to.copy_from_slice(&word.to_le_bytes());
+    }
+    xxh3_64(&bytes) as u32
+}
+
+/// Puts the answer where the program expects it.
+pub(crate) fn apply(instruction: &Instruction, regs: &mut libc::user_regs_struct) {
+    regs.rax = instruction.value & 0xffff_ffff;
+    regs.rdx = instruction.value >> 32;
+    if instruction.kind == InstructionKind::Rdtscp {
+        regs.rcx = u64::from(instruction.aux);
+    }
+    regs.rip += instruction.kind.length();
+}
+
+/// The trapped instruction at an address.
+pub(crate) fn instruction<S: Stopped>(tracee: &Tracee<S>, ip: u64) -> Option<InstructionKind> {
+    let mut bytes = [0; 3];
+    let got = tracee.read(ip, &mut bytes);
+    InstructionKind::of(&bytes[..got])
+}
+
+/// Whether a signal comes from what the program itself does.
+pub(crate) fn is_fault(info: &libc::siginfo_t) -> bool {
+    let faults = [
+        libc::SIGSEGV,
+        libc::SIGBUS,
+        libc::SIGFPE,
+        libc::SIGILL,
+        libc::SIGTRAP,
+    ];
+    info.si_code > 0 && faults.contains(&info.si_signo)
+}

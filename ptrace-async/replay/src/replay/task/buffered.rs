@@ -1,0 +1,179 @@
+//! Calls of a replayed task that do not stop.
+
+use ptrace_async::memory::Memory;
+use ptrace_async::runtime::{Parked, Stop, Tracee};
+use ptrace_async::syscall::error_of;
+
+use super::super::{agent::Batch, mappings};
+use super::{Here, Over, Replayed, describe, this_call, write};
+use crate::buffer;
+use crate::trace::event::{Buffered, Call, More, Patched, Return};
+
+impl Replayed {
+    /// Gives the stub entries that it has not come to yet. Calls that are to be made again
+    /// stop for that.
+    pub(super) async fn buffered(&mut self, here: Here, buffered: &Buffered) -> Result<Here, Over> {
+        let mut tracee = here.park();
+        let mut files = buffered.files.iter();
+        let mut ready = Vec::new();
+        let mut given = 0;
+        for entry in buffer::entries(&buffered.log) {
+            let (Some(args), Some(nr)) = (entry.args, entry.number) else {
+                continue;
+            };
+            if error_of(entry.result).is_some() {
+                continue;
+            }
+            ready.extend_from_slice(&buffered.log[given..entry.range.start]);
+            given = entry.range.end;
+            let is_of_a_file =
+                nr == libc::SYS_mmap as u64 && args[3] as i32 & libc::MAP_ANONYMOUS == 0;
+            if !is_of_a_file {
+                let log = &buffered.log[entry.range];
+                match self.made_instead(nr, args, entry.result.cast_unsigned()) {
+                    Some((number, args, result)) => {
+                        ready.extend_from_slice(&buffer::made(log, number, args, result));
+                    }
+                    None => ready.extend_from_slice(log),
+                }
+                continue;
+            }
+            ready.extend_from_slice(&buffer::stopped());
+            self.give(&tracee, std::mem::take(&mut ready))?;
+            let mut done = Return {
+                value: entry.result,
+                ..Return::default()
+            };
+            if let Some(&file) = files.next() {
+                done.more = More::Mapped {
+                    file,
+                    shared: false,
+                };
+            }
+            tracee = self.again(tracee, nr, args, done).await?;
+        }
+        ready.extend_from_slice(&buffered.log[given..]);
+        self.give(&tracee, ready)?;
+        Ok(Here::Parked(tracee))
+    }
+
+    /// The call that does to memory what a recorded one did, without a file: its number,
+    /// arguments and result; nothing where there is nothing to do.
+    pub(super) fn made_instead(
+        &self,
+        nr: u64,
+        args: [u64; 6],
+        result: u64,
+    ) -> Option<(i64, [u64; 6], u64)> {
+        let mut batch = Batch::default();
+        match nr.cast_signed() {
+            libc::SYS_mmap => mappings::again(&mut batch, &args, result, None),
+            libc::SYS_brk => {
+                let old = self.program_break.replace(result);
+                mappings::program_break(&mut batch, old, result);
+            }
+            number => batch.call(number, args),
+        }
+        let (number, args) = batch.single()?;
+        let result = match number {
+            libc::SYS_mmap => args[0],
+            _ => 0,
+        };
+        Some((number, args, result))
+    }
+
+    /// Makes a call again that did not stop when it was recorded.
+    pub(super) async fn again(
+        &mut self,
+        tracee: Tracee<Parked>,
+        nr: u64,
+        args: [u64; 6],
+        done: Return,
+    ) -> Result<Tracee<Parked>, Over> {
+        let stop = self.run(Here::Parked(tracee)).await?;
+        let call = match &stop {
+            Stop::Prehook(tracee) => this_call(tracee)?,
+            _ => Call::default(),
+        };
+        let Stop::Prehook(tracee) = stop else {
+            return Err(Over::Diverged(
+                describe::made(nr, args),
+                describe::stop(&stop),
+            ));
+        };
+        if (call.nr, call.args) != (nr, args) {
+            return Err(Over::Diverged(
+                describe::made(nr, args),
+                describe::call(&call),
+            ));
+        }
+        let mut regs = tracee.registers()?;
+        // As the stub leaves it.
+        regs.r11 = 0;
+        self.entry = Some(regs);
+        self.call = Some(call);
+        let here = self.done(Here::Call(tracee), done).await?;
+        self.returned = None;
+        Ok(here.park())
+    }
+
+    /// Puts entries behind those that the stub has.
+    pub(super) fn give(&self, tracee: &Tracee<Parked>, mut entries: Vec<u8>) -> Result<(), Over> {
+        // Those that were given before, and are not used, come first: the recorder may take
+        // a log at a stop that leaves no record.
+        let cursor = tracee.read_u64(buffer::cursor()).unwrap_or(0);
+        let loaded = self.loaded.get();
+        let mut end = loaded.max(buffer::LOG);
+        if cursor >= end {
+            end = buffer::LOG;
+            tracee.write(buffer::cursor(), &buffer::LOG.to_le_bytes())?;
+        }
+        self.loaded.set(end + entries.len() as u64);
+        if self.loaded.get() + 16 > buffer::BASE + buffer::REPLAYED_LENGTH {
+            return Err(Over::Diverged(
+                "calls that did not stop".to_owned(),
+                "they do not fit".to_owned(),
+            ));
+        }
+        // Behind the last there is none.
+        entries.extend_from_slice(&[0; 16]);
+        tracee.write(end, &entries)?;
+        Ok(())
+    }
+
+    /// Changes code as it was changed; the stub is that of a replay.
+    pub(super) async fn patched(&mut self, here: Here, patched: &Patched) -> Result<Here, Over> {
+        let what = "code of the recorder's";
+        let mut tracee = here.park();
+        let mut batch = Batch::default();
+        let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED) as u64;
+        let code = (libc::PROT_READ | libc::PROT_EXEC) as u64;
+        let data = (libc::PROT_READ | libc::PROT_WRITE) as u64;
+        let mut map = |address, length, prot| {
+            batch.call(libc::SYS_mmap, [address, length, prot, flags, u64::MAX, 0]);
+        };
+        if patched.is_first {
+            map(buffer::BASE, buffer::CODE_LENGTH, code);
+            let rest = buffer::REPLAYED_LENGTH - buffer::CODE_LENGTH;
+            map(buffer::BASE + buffer::CODE_LENGTH, rest, data);
+        }
+        for &page in &patched.pages {
+            map(page, 4096, code);
+        }
+        if !batch.is_empty() {
+            tracee = self.make(tracee, batch, what).await?;
+        }
+        if patched.is_first {
+            let stub = buffer::replaying()
+                .map_err(|error| Over::Diverged(what.to_owned(), error.to_string()))?;
+            tracee.write(buffer::BASE, &stub.code)?;
+            tracee.write(buffer::cursor(), &buffer::LOG.to_le_bytes())?;
+            self.loaded.set(buffer::LOG);
+        }
+        write(&tracee, &patched.writes);
+        if let (Some(entry), Some(end)) = (&mut self.entry, patched.end) {
+            entry.rip = end;
+        }
+        Ok(Here::Parked(tracee))
+    }
+}

@@ -1,0 +1,169 @@
+//! What a replayed task is given where it makes a call.
+
+use std::os::unix::ffi::OsStrExt;
+
+use ptrace_async::runtime::{Parked, Stop, Tracee};
+use ptrace_async::syscall::error_of;
+
+use super::super::{again, agent::Batch, mappings};
+use super::{Here, Over, Replayed, describe, put_state, this_call, write};
+use crate::printed;
+use crate::trace::event::{Call, More, Return};
+
+impl Replayed {
+    pub(super) async fn call(&mut self, here: Here, recorded: Call) -> Result<Here, Over> {
+        let stop = self.run(here).await?;
+        let Stop::Prehook(tracee) = stop else {
+            return Err(Over::Diverged(
+                describe::call(&recorded),
+                describe::stop(&stop),
+            ));
+        };
+        let regs = tracee.registers()?;
+        let now = this_call(&tracee)?;
+        if now != recorded {
+            return Err(Over::Diverged(
+                describe::call(&recorded),
+                describe::call(&now),
+            ));
+        }
+        self.entry = Some(regs);
+        self.call = Some(recorded);
+        Ok(Here::Call(tracee))
+    }
+
+    pub(super) async fn done(&mut self, here: Here, done: Return) -> Result<Here, Over> {
+        let (Some(mut regs), Some(call)) = (self.entry, self.call) else {
+            return Err(Over::Diverged(
+                "a call's end".to_owned(),
+                "no call".to_owned(),
+            ));
+        };
+        let mut tracee = here.park();
+        regs.orig_rax = u64::MAX;
+        regs.rax = done.value.cast_unsigned();
+        if error_of(done.value).is_none() {
+            tracee = self.rebuild(tracee, &call, &done, &mut regs).await?;
+        }
+        if let More::Output {
+            stream,
+            number,
+            check,
+        } = done.more
+        {
+            let bytes = printed::bytes(&tracee, &call.invocation(), done.value);
+            if check.is_some_and(|check| check != printed::check(&bytes)) {
+                let text = String::from_utf8_lossy(&bytes[..bytes.len().min(200)]).into_owned();
+                let recorded = format!(
+                    "{} bytes of other output, by {}",
+                    done.value,
+                    describe::call(&call)
+                );
+                return Err(Over::Diverged(
+                    recorded,
+                    format!("output that begins {text:?}"),
+                ));
+            }
+            self.player
+                .printer
+                .borrow_mut()
+                .print(number, stream, bytes);
+        }
+        tracee.set_registers(&regs)?;
+        if let More::State(state) = &done.more {
+            put_state(&tracee, state)?;
+            self.returned = None;
+        } else {
+            self.returned = Some(done.value);
+        }
+        write(&tracee, &done.writes);
+        Ok(Here::Parked(tracee))
+    }
+
+    /// What a call does to the task itself is done again.
+    pub(super) async fn rebuild(
+        &mut self,
+        tracee: Tracee<Parked>,
+        call: &Call,
+        done: &Return,
+        regs: &mut libc::user_regs_struct,
+    ) -> Result<Tracee<Parked>, Over> {
+        if !again::is_made_again(call.nr) {
+            return Ok(tracee);
+        }
+        let mut batch = Batch::default();
+        match call.nr.cast_signed() {
+            libc::SYS_arch_prctl => {
+                const SET_GS: u64 = 0x1001;
+                const SET_FS: u64 = 0x1002;
+                match call.args[0] {
+                    SET_FS => regs.fs_base = call.args[1],
+                    SET_GS => regs.gs_base = call.args[1],
+                    _ => {}
+                }
+                return Ok(tracee);
+            }
+            libc::SYS_mmap => {
+                let file = match done.more {
+                    More::Mapped { file, shared } => {
+                        let located = if shared {
+                            self.player.locate_shared(file)
+                        } else {
+                            self.player.locate(file)
+                        };
+                        Some((located.ok_or(Over::Stopped)?, shared))
+                    }
+                    _ => None,
+                };
+                let address = done.value.cast_unsigned();
+                let path = file
+                    .as_ref()
+                    .map(|(path, shared)| (path.as_os_str().as_bytes(), *shared));
+                mappings::again(&mut batch, &call.args, address, path);
+            }
+            libc::SYS_brk => {
+                let (old, new) = (self.program_break.get(), done.value.cast_unsigned());
+                self.program_break.set(new);
+                mappings::program_break(&mut batch, old, new);
+            }
+            libc::SYS_munmap | libc::SYS_mprotect | libc::SYS_pkey_mprotect => {
+                batch.call(call.nr.cast_signed(), call.args);
+            }
+            // How far the stack may grow.
+            libc::SYS_setrlimit if call.args[0] == u64::from(libc::RLIMIT_STACK) => {
+                batch.call(libc::SYS_setrlimit, call.args);
+            }
+            libc::SYS_prlimit64
+                if matches!(call.args[..3], [0, which, new]
+                    if which == u64::from(libc::RLIMIT_STACK) && new != 0) =>
+            {
+                let [_, which, new, ..] = call.args;
+                batch.call(libc::SYS_prlimit64, [0, which, new, 0, 0, 0]);
+            }
+            libc::SYS_madvise => mappings::advise(&mut batch, &call.args),
+            libc::SYS_mremap => mappings::moved(&mut batch, &call.args, done.value.cast_unsigned()),
+            _ => return Ok(tracee),
+        }
+        if batch.is_empty() {
+            return Ok(tracee);
+        }
+        self.make(tracee, batch, &describe::call(call)).await
+    }
+
+    /// Has the agent make calls that succeeded when they were recorded.
+    pub(super) async fn make(
+        &self,
+        tracee: Tracee<Parked>,
+        batch: Batch,
+        what: &str,
+    ) -> Result<Tracee<Parked>, Over> {
+        let (tracee, results) = batch.make(tracee).await?;
+        match results.iter().find_map(|&value| error_of(value)) {
+            None => Ok(tracee),
+            Some(error) => Err(Over::Diverged(
+                what.to_owned(),
+                format!("it fails: {}", std::io::Error::from_raw_os_error(error)),
+            )),
+        }
+    }
+}

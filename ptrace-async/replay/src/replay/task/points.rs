@@ -1,0 +1,161 @@
+//! What happens to a replayed task between calls.
+
+use ptrace_async::runtime::{Parked, Stop, Tracee};
+
+use super::super::{agent::Batch, check::Check};
+use super::{Here, Over, Replayed, describe, put_state, write};
+use crate::own::{apply, instruction};
+use crate::trace::event::{At, Instruction, Point, Registers};
+use crate::{maps, memory};
+
+impl Replayed {
+    pub(super) async fn signal(
+        &mut self,
+        here: Here,
+        signal: &crate::trace::event::Signal,
+    ) -> Result<Here, Over> {
+        let what = || format!("signal {} at {:#x}", signal.signal, signal.ip);
+        let tracee = match signal.at {
+            At::Event => {
+                let tracee = here.park();
+                let ip = tracee.registers()?.rip;
+                if ip != signal.ip {
+                    return Err(Over::Diverged(what(), format!("at {ip:#x}")));
+                }
+                tracee
+            }
+            At::Call => match self.run(here).await? {
+                Stop::Prehook(tracee) if tracee.instruction_pointer() - 2 == signal.ip => {
+                    tracee.park()
+                }
+                stop => return Err(Over::Diverged(what(), describe::stop(&stop))),
+            },
+            At::Fault => match self.run(here).await? {
+                Stop::Signal(tracee)
+                    if tracee.signal() == signal.signal && tracee.registers()?.rip == signal.ip =>
+                {
+                    tracee.park()
+                }
+                stop => return Err(Over::Diverged(what(), describe::stop(&stop))),
+            },
+        };
+        self.returned = None;
+        write(&tracee, std::slice::from_ref(&signal.frame));
+        put_state(&tracee, &signal.state)?;
+        Ok(Here::Parked(tracee))
+    }
+
+    /// Lets the program run to a point that no call marks.
+    pub(super) async fn point(&mut self, here: Here, point: &Point) -> Result<Here, Over> {
+        let what = || format!("a point at {:#x}", point.registers.0[16]);
+        let tracee = here.park();
+        let mut batch = Batch::default();
+        let areas = maps::read(tracee.tgid())?;
+        let Some(mut check) = Check::prepare(&tracee, point, &areas, &mut batch) else {
+            return Err(Over::Diverged(what(), "no such code".to_owned()));
+        };
+        let mut tracee = self.aside(tracee, batch, &what()).await?;
+        // What is about to be moved elsewhere is not to be executed here from its middle.
+        while check.displaces(tracee.registers()?.rip) {
+            tracee = match tracee.step().stop().await {
+                Stop::Signal(tracee) if tracee.signal() == libc::SIGTRAP => tracee.park(),
+                stop => return Err(Over::Diverged(what(), describe::stop(&stop))),
+            };
+        }
+        let insert = |check: &mut Check, tracee: &Tracee<Parked>| {
+            check
+                .insert(tracee, point)
+                .map_err(|error| Over::Diverged(what(), error))
+        };
+        insert(&mut check, &tracee)?;
+        loop {
+            tracee = match self.run(Here::Parked(tracee)).await? {
+                Stop::Signal(tracee)
+                    if tracee.signal() == libc::SIGTRAP
+                        && check.has_hit(tracee.registers()?.rip) =>
+                {
+                    tracee.park()
+                }
+                stop => return Err(Over::Diverged(what(), describe::stop(&stop))),
+            };
+            let mut regs = tracee.registers()?;
+            let registers = check.outside(&Registers::from(&regs));
+            registers.store(&mut regs);
+            regs.orig_rax = u64::MAX;
+            if point.is_at(&tracee, &registers) {
+                tracee.set_registers(&regs)?;
+                let mut batch = Batch::default();
+                check.remove(&tracee, &mut batch);
+                let tracee = self.aside(tracee, batch, &what()).await?;
+                return Ok(Here::Parked(tracee));
+            }
+            if check.is_trap() {
+                check.restore(&tracee);
+                tracee.set_registers(&regs)?;
+                tracee = match tracee.step().stop().await {
+                    Stop::Signal(tracee) if tracee.signal() == libc::SIGTRAP => tracee.park(),
+                    stop => return Err(Over::Diverged(what(), describe::stop(&stop))),
+                };
+                insert(&mut check, &tracee)?;
+            } else {
+                regs.rip = check.miss();
+                tracee.set_registers(&regs)?;
+            }
+        }
+    }
+
+    /// Has the agent make calls, and leaves the registers as they are.
+    pub(super) async fn aside(
+        &mut self,
+        tracee: Tracee<Parked>,
+        batch: Batch,
+        what: &str,
+    ) -> Result<Tracee<Parked>, Over> {
+        if batch.is_empty() {
+            return Ok(tracee);
+        }
+        let mut regs = tracee.registers()?;
+        regs.orig_rax = u64::MAX;
+        let tracee = self.make(tracee, batch, what).await?;
+        tracee.set_registers(&regs)?;
+        Ok(tracee)
+    }
+
+    pub(super) async fn instruction(
+        &mut self,
+        here: Here,
+        answer: Instruction,
+    ) -> Result<Here, Over> {
+        match self.run(here).await? {
+            Stop::Signal(tracee)
+                if tracee.signal() == libc::SIGSEGV
+                    && tracee.registers()?.rip == answer.ip
+                    && instruction(&tracee, answer.ip) == Some(answer.kind) =>
+            {
+                let mut regs = tracee.registers()?;
+                apply(&answer, &mut regs);
+                tracee.set_registers(&regs)?;
+                Ok(Here::Parked(tracee.park()))
+            }
+            stop => Err(Over::Diverged(
+                format!("{:?} at {:#x}", answer.kind, answer.ip),
+                describe::stop(&stop),
+            )),
+        }
+    }
+
+    pub(super) fn digest(&self, here: Here, recorded: u64) -> Result<Here, Over> {
+        let tracee = here.park();
+        let areas = maps::read(tracee.tid())?;
+        let sp = self.entry.map_or(0, |entry| entry.rsp);
+        let now = memory::digest(&tracee, &areas, sp);
+        if now != recorded {
+            return Err(Over::Diverged(
+                format!("memory with the digest {recorded:016x}"),
+                format!("{now:016x}"),
+            ));
+        }
+        self.player.digested();
+        Ok(Here::Parked(tracee))
+    }
+}
