@@ -36,6 +36,8 @@ pub(super) enum If {
     Quick,
     /// So is writing, and the descriptor is hidden.
     Writes,
+    /// Writing is allowed.
+    Resizes,
     /// As [`If::Quick`], without an address.
     Receives,
     /// As [`If::Writes`], without an address.
@@ -142,6 +144,29 @@ pub(super) const CALLS: &[(i64, Shape, If)] = {
         plain(libc::SYS_set_robust_list),
         plain(libc::SYS_umask),
         plain(libc::SYS_getpgrp),
+        plain(libc::SYS_mkdir),
+        plain(libc::SYS_mkdirat),
+        plain(libc::SYS_rmdir),
+        plain(libc::SYS_unlink),
+        plain(libc::SYS_unlinkat),
+        plain(libc::SYS_rename),
+        plain(libc::SYS_renameat),
+        plain(libc::SYS_renameat2),
+        plain(libc::SYS_symlink),
+        plain(libc::SYS_symlinkat),
+        plain(libc::SYS_link),
+        plain(libc::SYS_linkat),
+        plain(libc::SYS_chmod),
+        plain(libc::SYS_fchmod),
+        plain(libc::SYS_fchmodat),
+        plain(libc::SYS_chown),
+        plain(libc::SYS_lchown),
+        plain(libc::SYS_fchown),
+        plain(libc::SYS_fchownat),
+        plain(libc::SYS_utimensat),
+        plain(libc::SYS_chdir),
+        plain(libc::SYS_fchdir),
+        (libc::SYS_ftruncate, Shape::Nothing, If::Resizes),
     ]
 };
 
