@@ -33,8 +33,8 @@ pub(crate) struct Args {
     reprise: Option<PathBuf>,
 }
 
-/// A command line for a shell, in a directory with `blob` (81 MB of text), `tiny.c` and, for
-/// those that need it, `lua`.
+/// A command line for a shell, in a directory with [`FILES`] and what it needs of what is
+/// [`MADE`].
 struct Program {
     name: &'static str,
     /// What has to be there.
@@ -84,9 +84,20 @@ for (let n = 0; n < 3; n++) {
   w.on(\"message\", s => { sum += s; if (--left == 0) console.log(sum, Date.now()); });
 }'";
 
+const NGINX: &str = "mkdir -p logs; nginx -p . -c nginx.conf &&
+    wrk -d 1s -c 8 -t 2 http://127.0.0.1:7398/ | grep -c requests; nginx -p . -c nginx.conf -s quit";
+const GIT: &str =
+    "cp -r /usr/share/doc repository && cd repository && git init -q . && git add . &&
+    git -c user.name=a -c user.email=a@b commit -qm first && git gc -q && git log --stat | wc -l &&
+    git rm -qr a* && git status | wc -l && git diff HEAD | wc -l && git fsck 2>&1";
+
 const PROGRAMS: &[Program] = &[
-    program("gzip", &["gzip"], "gzip -c blob > out.gz"),
-    program("xz", &["xz"], "head -c 6000000 blob | xz -3 -c > out.xz"),
+    program("gzip", &["gzip", "blob"], "gzip -c blob > out.gz"),
+    program(
+        "xz",
+        &["xz", "blob"],
+        "head -c 6000000 blob | xz -3 -c > out.xz",
+    ),
     program(
         "python loop",
         &["python3"],
@@ -128,6 +139,74 @@ const PROGRAMS: &[Program] = &[
         &["bash"],
         "for i in $(seq 20); do echo $RANDOM $$ | tr 0-9 a-j | sort; done; ls /usr/bin | wc -l",
     ),
+    Program {
+        name: "git add, gc",
+        needs: &["git"],
+        command: GIT,
+        before: "rm -rf repository",
+    },
+    program("java", &["java", "Sums.class"], "java Sums"),
+    program("nginx, wrk", &["nginx", "wrk"], NGINX),
+    program("go http", &["server"], "./server"),
+    program("rayon", &["sums"], "./sums"),
+    Program {
+        name: "cargo build",
+        needs: &["cargo"],
+        command: "cd small && cargo build --offline -q && target/debug/small",
+        before: "rm -rf small/target",
+    },
+    program(
+        "test_threading",
+        &["python3", "test.support"],
+        "python3 -m test -q test_threading 2>&1 | grep -c OK",
+    ),
+    program(
+        "test_subprocess",
+        &["python3", "test.support"],
+        "python3 -m test -q test_subprocess 2>&1 | grep -c OK",
+    ),
+];
+
+/// Files that the programs are made from, by their names.
+const FILES: &[(&str, &str)] = &[
+    (
+        "tiny.c",
+        "#include <stdio.h>\nint main(void) { puts(\"hello\"); return 0; }\n",
+    ),
+    ("Sums.java", include_str!("recordings/Sums.java")),
+    ("server.go", include_str!("recordings/server.go")),
+    ("nginx.conf", include_str!("recordings/nginx.conf")),
+    ("rayon/src/main.rs", include_str!("recordings/sums.rs")),
+    (
+        "rayon/Cargo.toml",
+        "[package]\nname = \"sums\"\nedition = \"2024\"\n[dependencies]\nrayon = \"1\"\n[workspace]\n",
+    ),
+    (
+        "small/src/main.rs",
+        "fn main() { println!(\"{:?}\", std::env::args().len()); }\n",
+    ),
+    (
+        "small/Cargo.toml",
+        "[package]\nname = \"small\"\nedition = \"2024\"\n[workspace]\n",
+    ),
+];
+
+/// What is made for the programs that need it, and how.
+const MADE: &[(&str, &str)] = &[
+    ("blob", "head -c 60000000 /dev/urandom | base64 > blob"),
+    ("Sums.class", "javac Sums.java"),
+    (
+        "server",
+        "GO111MODULE=off GOCACHE=$PWD/cache go build -o server server.go",
+    ),
+    (
+        "sums",
+        "cd rayon && cargo build --release --offline -q && cp target/release/sums ..",
+    ),
+    (
+        "test.support",
+        "python3 -c 'import test.test_threading' && touch test.support",
+    ),
 ];
 
 /// Runs them.
@@ -151,6 +230,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         if !args.only.is_empty() && !args.only.iter().any(wanted) {
             continue;
         }
+        for (name, script) in MADE {
+            if program.needs.contains(name) && !directory.path().join(name).exists() {
+                // What cannot be made is said to be missing.
+                let _ = shell(directory.path(), script);
+            }
+        }
         let is_there = |need: &&str| has(directory.path(), need);
         if let Some(missing) = program.needs.iter().find(|need| !is_there(need)) {
             println!("{:<16} {missing} is not there", program.name);
@@ -166,12 +251,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 fn prepare(directory: &Path, lua: Option<&Path>) -> anyhow::Result<()> {
-    fs::write(
-        directory.join("tiny.c"),
-        "#include <stdio.h>\nint main(void) { puts(\"hello\"); return 0; }\n",
-    )?;
-    let script = "head -c 60000000 /dev/urandom | base64 > blob";
-    shell(directory, script)?;
+    for (name, content) in FILES {
+        let path = directory.join(name);
+        fs::create_dir_all(path.parent().unwrap_or(directory))?;
+        fs::write(path, content)?;
+    }
     if let Some(lua) = lua {
         let copy = format!("cp -r '{}' lua", lua.display());
         shell(directory, &copy)?;

@@ -2,7 +2,7 @@
 
 use ptrace_async::memory::Memory;
 use ptrace_async::runtime::{Stopped, Tracee};
-use xxhash_rust::xxh3::{Xxh3, xxh3_64};
+use xxhash_rust::xxh3::Xxh3;
 
 use crate::trace::event::{Point, Registers};
 
@@ -11,6 +11,8 @@ const TRACES: u64 = 1 << 8 | 1 << 16;
 /// Where the flags, and the number of the last syscall, are in [`Registers`].
 const FLAGS: usize = 18;
 const ORIG_RAX: usize = 15;
+/// Where the stack pointer is.
+const SP: usize = 19;
 
 /// The registers without what tells how they were read.
 pub(crate) fn plain(registers: &Registers) -> Registers {
@@ -30,11 +32,17 @@ pub(crate) fn extended(state: &[u8]) -> u64 {
     hasher.digest()
 }
 
-/// A digest of the frames next to the stack pointer.
-pub(crate) fn stack<S: Stopped>(tracee: &Tracee<S>, sp: u64) -> u64 {
-    let mut bytes = [0_u8; 2048];
-    let got = tracee.read(sp.saturating_sub(128), &mut bytes);
-    xxh3_64(&bytes[..got])
+/// Where what is compared of the stack begins.
+fn top(sp: u64) -> u64 {
+    sp.saturating_sub(128)
+}
+
+/// The frames next to the stack pointer.
+pub(crate) fn stack<S: Stopped>(tracee: &Tracee<S>, sp: u64) -> Vec<u8> {
+    let mut bytes = vec![0_u8; 2048];
+    let got = tracee.read(top(sp), &mut bytes);
+    bytes.truncate(got);
+    bytes
 }
 
 impl Point {
@@ -46,9 +54,36 @@ impl Point {
                 .words
                 .iter()
                 .all(|&(address, value)| tracee.read_u64(address) == Ok(value))
-            && stack(tracee, registers.0[19]) == self.stack
+            && stack(tracee, registers.0[SP]) == self.stack
             && tracee
                 .extended_state()
                 .is_ok_and(|state| extended(&state) == self.extended)
+    }
+
+    /// Words of the stack that tell the point from where a task is, at most `most`: their
+    /// addresses, and what they are at the point. The stack pointer is the point's.
+    pub(crate) fn telling_words<S: Stopped>(
+        &self,
+        tracee: &Tracee<S>,
+        most: usize,
+    ) -> Vec<(u64, u64)> {
+        let sp = self.registers.0[SP];
+        let other = stack(tracee, sp);
+        let words = |bytes: &[u8]| {
+            bytes
+                .as_chunks()
+                .0
+                .iter()
+                .map(|word| u64::from_le_bytes(*word))
+                .collect::<Vec<_>>()
+        };
+        let pairs = words(&self.stack).into_iter().zip(words(&other));
+        (top(sp)..)
+            .step_by(8)
+            .zip(pairs)
+            .filter(|(_, (here, there))| here != there)
+            .map(|(address, (here, _))| (address, here))
+            .take(most)
+            .collect()
     }
 }

@@ -7,7 +7,9 @@
 //!
 //! Where there is no room for a jump, the point is a trap, and each visit costs two stops.
 
-use iced_x86::code_asm::{CodeAssembler, CodeLabel, qword_ptr, rax, rcx, registers::gpr64};
+use iced_x86::code_asm::{
+    CodeAssembler, CodeLabel, al, ax, ecx, qword_ptr, rax, rcx, registers::gpr64,
+};
 use iced_x86::{Decoder, DecoderOptions, IcedError};
 use ptrace_async::memory::Memory;
 use ptrace_async::runtime::{Parked, Tracee};
@@ -21,8 +23,12 @@ const PAGE: u64 = 4096;
 const ROOM: u64 = 2 * PAGE;
 /// A jump reaches 2 GiB; what lies there is not asked for to the last byte.
 const REACH: u64 = 1 << 30;
-/// Where the instruction pointer is in [`Registers`].
+/// Where the instruction pointer is in [`Registers`], and the flags.
 const IP: usize = 16;
+const FLAGS: usize = 18;
+/// How many words are learnt, and how many at a time.
+const WORDS: usize = 24;
+const AT_A_TIME: usize = 4;
 
 /// A check in the code of a task.
 pub(super) struct Check {
@@ -30,14 +36,21 @@ pub(super) struct Check {
     original: Vec<u8>,
     /// Where the code is; nothing for a trap.
     page: Option<u64>,
-    /// The addresses of the trap's end, and of what comes after it.
+    /// The addresses of the trap's end, and of what was displaced.
     hit: u64,
-    miss: u64,
+    on: u64,
+    /// Words that tell the point from visits that were taken for it, and what they are.
+    learnt: Vec<(u64, u64)>,
 }
 
-/// The code of a check that stands at `page`, with the offsets of its trap's end and of
-/// what comes after.
-fn assemble(point: &Point, displaced: &[u8], page: u64) -> Result<(Vec<u8>, u64, u64), IcedError> {
+/// The code of a check that stands at `page`, with the addresses of its trap's end and of
+/// what was displaced.
+fn assemble(
+    point: &Point,
+    learnt: &[(u64, u64)],
+    displaced: &[u8],
+    page: u64,
+) -> Result<(Vec<u8>, u64, u64), IcedError> {
     let ip = point.registers.0[IP];
     let mut a = CodeAssembler::new(64)?;
     // On a page of their own: a processor starts over when it writes next to what it
@@ -56,8 +69,8 @@ fn assemble(point: &Point, displaced: &[u8], page: u64) -> Result<(Vec<u8>, u64,
         a.jmp(miss)?;
         a.set_label(&mut next)
     };
-    let words = |a: &mut CodeAssembler| -> Result<(), IcedError> {
-        for &(address, value) in &point.words {
+    let words = |a: &mut CodeAssembler, words: &[(u64, u64)]| -> Result<(), IcedError> {
+        for &(address, value) in words {
             a.mov(rax, address)?;
             a.mov(rax, qword_ptr(rax))?;
             a.mov(rcx, value.wrapping_neg())?;
@@ -72,7 +85,7 @@ fn assemble(point: &Point, displaced: &[u8], page: u64) -> Result<(Vec<u8>, u64,
     order.sort_by_key(|(_, index)| !tells(*index));
     let by_words = !tells(order[0].1);
     if by_words {
-        words(&mut a)?;
+        words(&mut a, &point.words)?;
         a.mov(rax, saved_rax)?;
     }
     for (register, index) in order {
@@ -89,9 +102,21 @@ fn assemble(point: &Point, displaced: &[u8], page: u64) -> Result<(Vec<u8>, u64,
         }
         equal(&mut a, miss)?;
     }
+    // The flags, in AX.
+    a.lahf()?;
+    a.seto(al)?;
+    a.movzx(ecx, ax)?;
+    a.mov(
+        rax,
+        u64::from(in_ax(point.registers.0[FLAGS])).wrapping_neg(),
+    )?;
+    a.lea(rcx, qword_ptr(rax + rcx))?;
+    equal(&mut a, miss)?;
     if !by_words {
-        words(&mut a)?;
+        words(&mut a, &point.words)?;
     }
+    // The stack pointer is the point's by now.
+    words(&mut a, learnt)?;
     a.mov(rcx, saved_rcx)?;
     a.mov(rax, saved_rax)?;
     a.int3()?;
@@ -100,6 +125,9 @@ fn assemble(point: &Point, displaced: &[u8], page: u64) -> Result<(Vec<u8>, u64,
     a.set_label(&mut miss)?;
     a.mov(rcx, saved_rcx)?;
     a.mov(rax, saved_rax)?;
+    // Who has trapped has its registers, and what was saved may be elsewhere by now.
+    let mut on = a.create_label();
+    a.set_label(&mut on)?;
     for instruction in &mut Decoder::with_ip(64, displaced, ip, DecoderOptions::NONE) {
         a.add_instruction(instruction)?;
     }
@@ -111,8 +139,16 @@ fn assemble(point: &Point, displaced: &[u8], page: u64) -> Result<(Vec<u8>, u64,
     a.dq(&[0])?;
     let options = iced_x86::BlockEncoderOptions::RETURN_NEW_INSTRUCTION_OFFSETS;
     let done = a.assemble_options(page, options)?;
-    let (hit, miss) = (done.label_ip(&hit)?, done.label_ip(&miss)?);
-    Ok((done.inner.code_buffer, hit, miss))
+    let (hit, on) = (done.label_ip(&hit)?, done.label_ip(&on)?);
+    Ok((done.inner.code_buffer, hit, on))
+}
+
+/// What `lahf; seto %al` makes of the flags.
+fn in_ax(flags: u64) -> u16 {
+    /// Carry, parity, adjust, zero, sign; bit 1 is always set.
+    const LOW: u64 = 0xd5;
+    let low = (flags & LOW | 2) as u16;
+    low << 8 | (flags >> 11 & 1) as u16
 }
 
 fn put(tracee: &Tracee<Parked>, address: u64, code: &[u8]) -> Result<(), String> {
@@ -139,7 +175,8 @@ impl Check {
             original,
             page: None,
             hit: ip + 1,
-            miss: ip,
+            on: ip,
+            learnt: Vec::new(),
         };
         if room < JUMP {
             return Some(check);
@@ -164,9 +201,9 @@ impl Check {
         let Some(page) = self.page else {
             return put(tracee, self.ip, &[0xcc]);
         };
-        let (code, hit, miss) =
-            assemble(point, &self.original, page).map_err(|error| error.to_string())?;
-        (self.hit, self.miss) = (hit, miss);
+        let (code, hit, on) = assemble(point, &self.learnt, &self.original, page)
+            .map_err(|error| error.to_string())?;
+        (self.hit, self.on) = (hit, on);
         put(tracee, page, &code)?;
         let distance = page.wrapping_sub(self.ip + JUMP as u64) as i64 as i32;
         let mut jump = vec![0xe9];
@@ -174,6 +211,23 @@ impl Check {
         // What is left of the instructions is never reached.
         jump.resize(self.original.len(), 0xcc);
         put(tracee, self.ip, &jump)
+    }
+
+    /// Makes the check tell the point from where the task is, if it can be told by words of
+    /// the stack.
+    ///
+    /// # Errors
+    /// What is wrong, in words.
+    pub(super) fn learn(&mut self, tracee: &Tracee<Parked>, point: &Point) -> Result<(), String> {
+        if self.is_trap() || self.learnt.len() >= WORDS {
+            return Ok(());
+        }
+        let words = point.telling_words(tracee, AT_A_TIME);
+        if words.is_empty() {
+            return Ok(());
+        }
+        self.learnt.extend(words);
+        self.insert(tracee, point)
     }
 
     /// Takes it out of the code; the calls give its room back.
@@ -206,8 +260,8 @@ impl Check {
     }
 
     /// From where a task goes on that is not at the point.
-    pub(super) fn miss(&self) -> u64 {
-        self.miss
+    pub(super) fn on(&self) -> u64 {
+        self.on
     }
 
     /// Registers as they are at the point, for a task in the check.

@@ -278,8 +278,8 @@ pub struct Point {
     pub registers: Registers,
     /// A digest of the others ([`State::extended`]).
     pub extended: u64,
-    /// A digest of the top of the stack.
-    pub stack: u64,
+    /// What is at the top of the stack, from 128 bytes below the stack pointer on.
+    pub stack: Vec<u8>,
     /// Words of memory that the program writes here, and what they are.
     pub words: Vec<(u64, u64)>,
     /// Which registers differ from visit to visit, as far as was seen.

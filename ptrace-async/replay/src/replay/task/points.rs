@@ -98,7 +98,10 @@ impl Replayed {
                 };
                 insert(&mut check, &tracee)?;
             } else {
-                regs.rip = check.miss();
+                check
+                    .learn(&tracee, point)
+                    .map_err(|error| Over::Diverged(what(), error))?;
+                regs.rip = check.on();
                 tracee.set_registers(&regs)?;
             }
         }
