@@ -76,6 +76,15 @@ pub(crate) fn targets(code: &[u8], start: u64) -> impl Iterator<Item = u64> {
     (0..code.len()).filter_map(target)
 }
 
+/// The length of the first instruction, if it repeats itself: then it is one instruction
+/// that has begun and not ended, which nothing else tells.
+pub(crate) fn repeats(code: &[u8]) -> Option<usize> {
+    let instruction = Decoder::new(64, code, DecoderOptions::NONE).decode();
+    let repeats = instruction.is_string_instruction()
+        && (instruction.has_rep_prefix() || instruction.has_repne_prefix());
+    repeats.then(|| instruction.len())
+}
+
 /// Whether the instruction at `ip` is a syscall.
 pub(crate) fn is_syscall(code: &[u8]) -> bool {
     let mut decoder = Decoder::new(64, code, DecoderOptions::NONE);

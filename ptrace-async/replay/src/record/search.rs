@@ -63,6 +63,13 @@ pub(super) async fn search(mut tracee: Tracee<Parked>) -> Found {
         if code::is_syscall(bytes) {
             return Found::Soon(tracee);
         }
+        if let Some(length) = code::repeats(bytes) {
+            match past(tracee, regs.rip + length as u64).await {
+                Ok(next) => tracee = next,
+                Err(stop) => return Found::Mark(stop),
+            }
+            continue;
+        }
         if regs.rip != expected && step > 0 {
             jumped.push(regs.rip);
         }
@@ -102,6 +109,40 @@ pub(super) async fn search(mut tracee: Tracee<Parked>) -> Found {
         }
     }
     unreachable!("the number of steps is bounded")
+}
+
+/// Lets the task come to `end`, which it does without a jump, a syscall or a call.
+async fn past(tracee: Tracee<Parked>, end: u64) -> Result<Tracee<Parked>, Stop> {
+    let mut original = [0];
+    let is_set =
+        tracee.read_exact(end, &mut original).is_ok() && tracee.write(end, &[0xcc]).is_ok();
+    let running = if is_set {
+        tracee.resume()
+    } else {
+        tracee.step()
+    };
+    match running.stop().await {
+        Stop::Signal(next) if !is_set && is_step(&next) => Ok(next.park()),
+        stop if !is_set => Err(stop),
+        Stop::Signal(next) => {
+            // An error means that the task is gone.
+            let _ = next.write(end, &original);
+            match next.registers() {
+                Ok(mut regs) if next.signal() == libc::SIGTRAP && regs.rip == end + 1 => {
+                    regs.rip = end;
+                    let _ = next.set_registers(&regs);
+                    Ok(next.park())
+                }
+                _ => Err(Stop::Signal(next)),
+            }
+        }
+        Stop::GroupStop(next) => {
+            let _ = next.write(end, &original);
+            Err(Stop::GroupStop(next))
+        }
+        // Nothing else happens in an instruction but the task's end.
+        stop => Err(stop),
+    }
 }
 
 /// Where the code around an address may jump to.
