@@ -44,6 +44,8 @@ pub(super) enum If {
     Sends,
     /// Waiting is allowed, or there is something without.
     Polls,
+    /// As [`If::Polls`], and no signals are blocked for that.
+    PollsUnmasked,
     /// The command reads flags, or sets that of the descriptor (fcntl(2)).
     Flags,
     /// Waking (futex(2)).
@@ -90,6 +92,11 @@ pub(super) const CALLS: &[(i64, Shape, If)] = {
         (libc::SYS_read, Shape::Counted(Rsi, Rdx), If::Quick),
         (libc::SYS_write, Shape::Nothing, If::Writes),
         (libc::SYS_epoll_wait, Shape::Events(Rsi, Rdx), If::Polls),
+        (
+            libc::SYS_epoll_pwait,
+            Shape::Events(Rsi, Rdx),
+            If::PollsUnmasked,
+        ),
         (libc::SYS_recvfrom, Shape::Counted(Rsi, Rdx), If::Receives),
         (libc::SYS_sendto, Shape::Nothing, If::Sends),
         (libc::SYS_clock_gettime, Shape::Fixed(Rsi, TIME), If::Always),
