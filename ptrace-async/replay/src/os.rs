@@ -19,6 +19,15 @@ pub(crate) fn time_stamp() -> u64 {
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
+/// A random number.
+pub(crate) fn random() -> u64 {
+    let mut bytes = [0; 8];
+    // SAFETY: the kernel writes at most as many bytes as there are. It does not fail for so
+    // few once the machine has started; before that, it waits.
+    unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
+    u64::from_le_bytes(bytes)
+}
+
 /// The fields of a signal's description that a recorder looks at.
 pub(crate) fn sender(info: &libc::siginfo_t) -> Tid {
     // SAFETY: all variants of the union are plain data, and this is in its first words,

@@ -6,6 +6,7 @@ mod group;
 mod image;
 mod known;
 mod loss;
+mod random;
 mod robust;
 mod search;
 mod session;

@@ -12,6 +12,7 @@ use super::Options;
 use super::group::Group;
 use super::known::Known;
 use super::loss::{self, Loss};
+use super::random::Unseen;
 use super::sites::Sites;
 use super::stdio::Stdio;
 use super::ticker::Ticker;
@@ -47,6 +48,7 @@ pub(super) struct Session {
     /// What performs calls in programs; nothing where every call is to stop.
     stub: Option<Stub>,
     pub(super) known: Known,
+    pub(super) unseen: Unseen,
     pub(super) outputs: Cell<u64>,
     /// Who writes to the recorder's streams: one at a time, so that the order is known.
     pub(super) output: Rc<Group>,
@@ -84,6 +86,7 @@ impl Session {
             // An error is a defect of this crate, which its tests find; stops do as well.
             stub: buffer::recording().ok().filter(|_| !options.stops),
             known: Known::default(),
+            unseen: Unseen::default(),
             stdio: Stdio::new(),
             ticker,
             outputs: Cell::new(0),
@@ -172,6 +175,7 @@ impl Session {
         match numbered {
             Ok(numbered) => {
                 if let Some(file) = numbered.new {
+                    self.unseen.look_through(numbered.number, open);
                     self.log(task, Event::File(Box::new(file)));
                 }
                 Some((numbered.number, numbered.is_of_the_system))

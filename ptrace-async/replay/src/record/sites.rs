@@ -6,9 +6,10 @@ use std::cell::{Cell, RefCell};
 use ptrace_async::memory::Memory;
 use ptrace_async::runtime::{Prehook, Stop, Stopped, Tracee};
 use ptrace_async::syscall::{Invocation, error_of};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::known::{Code, Codes, Known};
+use super::random::{self, Unseen};
 use super::session::Session;
 use crate::buffer::{self, Site};
 use crate::maps;
@@ -46,6 +47,8 @@ pub(super) struct Sites {
     handlers: Cell<u32>,
     codes: Codes,
     library: Cell<Option<Library>>,
+    /// Where instructions were that give random numbers ([`Unseen`]).
+    randoms: RefCell<FxHashSet<u64>>,
 }
 
 /// The library that was mapped last, of which the loader is going to map parts again.
@@ -387,17 +390,57 @@ impl Sites {
         Ok(library.file)
     }
 
-    /// Code of a file was mapped.
-    pub(super) fn note_code(&self, file: FileNumber, start: u64, args: &[u64; 6]) {
+    /// A file was mapped: its code, if it is that.
+    pub(super) fn note_code(&self, file: FileNumber, start: u64, args: &[u64; 6]) -> Option<Code> {
         let [_, length, prot, _, _, offset] = *args;
-        if prot as i32 & libc::PROT_EXEC != 0 {
-            self.codes.add(Code {
-                start,
-                end: start.saturating_add(length),
-                offset,
-                file,
+        if prot as i32 & libc::PROT_EXEC == 0 {
+            return None;
+        }
+        let code = Code {
+            start,
+            end: start.saturating_add(length),
+            offset,
+            file,
+        };
+        self.codes.add(code);
+        Some(code)
+    }
+
+    /// Whether an instruction that gives random numbers was there.
+    pub(super) fn is_random(&self, address: u64) -> bool {
+        self.randoms.borrow().contains(&address)
+    }
+
+    /// Replaces the instructions that give random numbers in code that has just been mapped;
+    /// what was written for that.
+    pub(super) fn replace_randoms<S: Stopped>(
+        &self,
+        tracee: &Tracee<S>,
+        unseen: &Unseen,
+        code: &Code,
+    ) -> Option<Patched> {
+        let found = unseen.within(code.file, code.offset, code.start, code.end);
+        let mut writes = Vec::new();
+        for (address, opcode) in found {
+            self.randoms.borrow_mut().insert(address);
+            writes.push(Write {
+                address: opcode,
+                bytes: random::INSTEAD.to_vec(),
             });
         }
+        if writes.is_empty() {
+            return None;
+        }
+        let pieces = writes.iter().map(|write| (write.address, &write.bytes[..]));
+        // An error means that the task is gone.
+        let _ = tracee.write_protected(pieces);
+        Some(Patched {
+            is_first: false,
+            pages: Vec::new(),
+            end: None,
+            sites: 0,
+            writes,
+        })
     }
 
     /// A program has begun with this code in memory; `loader` is where it starts.
@@ -494,6 +537,9 @@ impl Sites {
         self.trampolines
             .borrow_mut()
             .retain(|(page, _)| !(start..end).contains(page));
+        self.randoms
+            .borrow_mut()
+            .retain(|address| !(start..end).contains(address));
         self.codes.forget(start, end);
     }
 }

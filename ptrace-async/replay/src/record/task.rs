@@ -21,6 +21,7 @@ use ptrace_async::syscall::{Invocation, effects};
 
 use self::signals::is_same_place;
 use super::group::{self, Group};
+use super::known::Code;
 use super::session::{Birth, Session};
 use super::sites::{Sites, UnknownFile};
 use super::{search, ticker};
@@ -53,6 +54,8 @@ struct Recorded {
     /// Where the program is while others of its group may run.
     aside: Option<u64>,
     sites: Rc<Sites>,
+    /// Code that the current call has mapped.
+    new_code: Option<Code>,
     ended: Option<Ending>,
     /// It has the id of the first process.
     leads_first: bool,
@@ -106,6 +109,7 @@ pub(super) async fn follow(tracee: Tracee<Started>, session: Rc<Session>) {
         spins: 0,
         clear_tid,
         aside: None,
+        new_code: None,
         sites,
         ended: None,
         leads_first,

@@ -295,7 +295,7 @@ pub struct Instruction {
     pub kind: InstructionKind,
     /// Where it is.
     pub ip: u64,
-    /// The counter.
+    /// The counter, or the random number.
     pub value: u64,
     /// `rdtscp`: the processor's id.
     pub aux: u32,
@@ -308,6 +308,15 @@ pub enum InstructionKind {
     Rdtsc,
     /// `rdtscp`.
     Rdtscp,
+    /// `rdrand` or `rdseed`, of which the opcode has been replaced by that of `ud2`.
+    Random {
+        /// The register, by its number in instructions.
+        register: u8,
+        /// How many bytes of it: 2, 4 or 8.
+        size: u8,
+        /// The instruction's length.
+        length: u8,
+    },
 }
 
 impl InstructionKind {
@@ -316,6 +325,7 @@ impl InstructionKind {
         match self {
             Self::Rdtsc => 2,
             Self::Rdtscp => 3,
+            Self::Random { length, .. } => length.into(),
         }
     }
 
@@ -324,8 +334,36 @@ impl InstructionKind {
         match bytes {
             [0x0f, 0x31, ..] => Some(Self::Rdtsc),
             [0x0f, 0x01, 0xf9, ..] => Some(Self::Rdtscp),
-            _ => None,
+            _ => Self::random(bytes, [0x0f, 0x0b]).map(|(kind, _)| kind),
         }
+    }
+
+    /// The [`Random`](Self::Random) that begins there, of which the opcode is `opcode`, and its
+    /// length. With a prefix that makes it something else it is none.
+    pub(crate) fn random(bytes: &[u8], opcode: [u8; 2]) -> Option<(Self, u8)> {
+        let short = bytes.first() == Some(&0x66);
+        let rest = &bytes[usize::from(short)..];
+        let extension = rest.first().filter(|&&byte| byte & 0xf0 == 0x40);
+        let rest = &rest[usize::from(extension.is_some())..];
+        let [first, second, register, ..] = *rest else {
+            return None;
+        };
+        if [first, second] != opcode || register < 0xf0 {
+            return None;
+        }
+        let extension = extension.copied().unwrap_or(0);
+        let size = match (extension & 8 != 0, short) {
+            (true, _) => 8,
+            (false, true) => 2,
+            (false, false) => 4,
+        };
+        let length = (bytes.len() - rest.len() + 3) as u8;
+        let kind = Self::Random {
+            register: register & 7 | (extension & 1) << 3,
+            size,
+            length,
+        };
+        Some((kind, length))
     }
 }
 

@@ -60,6 +60,7 @@ impl Recorded {
                 let prot = i32::from(mapping.prot);
                 prot & libc::PROT_EXEC != 0
             };
+            let mut replaced = Vec::new();
             for mapping in image.mappings.iter().filter(executable) {
                 if let Some((file, offset)) = mapping.file {
                     let code = Code {
@@ -70,9 +71,14 @@ impl Recorded {
                     };
                     let start = image.registers.ip();
                     self.sites.begin(&self.session.known, code, start, &tracee);
+                    let unseen = &self.session.unseen;
+                    replaced.extend(self.sites.replace_randoms(&tracee, unseen, &code));
                 }
             }
             self.log(Event::Image(Box::new(image)));
+            for patched in replaced {
+                self.log(Event::Patched(patched));
+            }
         }
         self.go(tracee, At::Event)
     }

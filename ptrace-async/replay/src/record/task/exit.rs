@@ -80,6 +80,13 @@ impl Recorded {
             writes,
             more,
         }));
+        if let Some(code) = self.new_code.take() {
+            let unseen = &self.session.unseen;
+            let replaced = self.sites.replace_randoms(&tracee, unseen, &code);
+            if let Some(patched) = replaced {
+                self.log(Event::Patched(patched));
+            }
+        }
         // A mapping may have made it one of others, who take turns.
         self.turn(&tracee).await;
         self.go(tracee, At::Event)
@@ -129,8 +136,9 @@ impl Recorded {
                 } = more
                 {
                     let (start, args) = (value.cast_unsigned(), &invocation.args);
-                    self.sites.note_code(file, start, args);
-                    if args[3] as i32 & libc::MAP_DENYWRITE != 0 {
+                    self.new_code = self.sites.note_code(file, start, args);
+                    let is_library = args[3] as i32 & libc::MAP_DENYWRITE != 0;
+                    if is_library && !self.session.unseen.has(file) {
                         self.sites.note_library(tracee, file, start, args);
                     }
                 }

@@ -7,7 +7,7 @@ use ptrace_async::runtime::{Running, Signal, Stop, Stopped, Tracee};
 use ptrace_async::syscall::Invocation;
 
 use super::{Next, Recorded};
-use crate::own::{apply, instruction, is_fault};
+use crate::own::{apply, instruction, is_fault, is_trap_of};
 use crate::record::calls;
 use crate::trace::event::{self, At, Event, Instruction, InstructionKind, Registers, State, Write};
 use crate::{buffer, os};
@@ -23,9 +23,14 @@ impl Recorded {
             return tracee.deliver().into();
         }
         let is_in_stub = buffer::contains(regs.rip);
-        if signal == libc::SIGSEGV
-            && info.si_code == libc::SI_KERNEL
+        let is_trap = match signal {
+            libc::SIGSEGV => info.si_code == libc::SI_KERNEL,
+            libc::SIGILL => self.sites.is_random(regs.rip),
+            _ => false,
+        };
+        if is_trap
             && let Some(kind) = instruction(&tracee, regs.rip)
+            && is_trap_of(kind, signal)
         {
             self.drain(&tracee);
             return self.answered(tracee, kind, regs).into();
@@ -125,7 +130,10 @@ impl Recorded {
         kind: InstructionKind,
         mut regs: libc::user_regs_struct,
     ) -> Tracee<Running> {
-        let value = os::time_stamp();
+        let value = match kind {
+            InstructionKind::Rdtsc | InstructionKind::Rdtscp => os::time_stamp(),
+            InstructionKind::Random { .. } => os::random(),
+        };
         let instruction = Instruction {
             kind,
             ip: regs.rip,

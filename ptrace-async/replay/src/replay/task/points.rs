@@ -4,7 +4,7 @@ use ptrace_async::runtime::{Parked, Stop, Tracee};
 
 use super::super::{agent::Batch, check::Check};
 use super::{Here, Over, Replayed, describe, put_state, write};
-use crate::own::{apply, instruction};
+use crate::own::{apply, instruction, is_trap_of};
 use crate::trace::event::{At, Instruction, Point, Registers};
 use crate::{maps, memory};
 
@@ -131,7 +131,7 @@ impl Replayed {
     ) -> Result<Here, Over> {
         match self.run(here).await? {
             Stop::Signal(tracee)
-                if tracee.signal() == libc::SIGSEGV
+                if is_trap_of(answer.kind, tracee.signal())
                     && tracee.registers()?.rip == answer.ip
                     && instruction(&tracee, answer.ip) == Some(answer.kind) =>
             {
