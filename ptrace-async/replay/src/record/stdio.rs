@@ -1,8 +1,11 @@
 //! Which writes go where the recorder's own output goes: a replay prints them again.
 
+use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 
 use ptrace_async::event::Tid;
+use ptrace_async::syscall::Invocation;
+use rustix::event::{PollFd, PollFlags};
 
 use crate::os;
 
@@ -30,6 +33,32 @@ impl Stdio {
             own: std::process::id() as Tid,
             files: [file("/proc/self/fd/1"), file("/proc/self/fd/2")],
         }
+    }
+
+    /// Whether what a call writes to a stream is taken at once, as far as that is known.
+    pub(super) fn takes(&self, stream: u8, call: &Invocation) -> bool {
+        /// What a pipe that is ready takes (`PIPE_BUF` of pipe(7)).
+        const PIECE: u64 = 4096;
+        let (out, error) = (std::io::stdout(), std::io::stderr());
+        let own = if stream == 1 {
+            out.as_fd()
+        } else {
+            error.as_fd()
+        };
+        let writes = call.nr == libc::SYS_write as u64 && call.args[2] <= PIECE;
+        let is_file = || {
+            rustix::fs::fstat(own)
+                .is_ok_and(|stat| rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file())
+        };
+        let is_ready = || {
+            let mut polled = [PollFd::new(&own, PollFlags::OUT)];
+            let now = rustix::time::Timespec {
+                tv_sec: 0,
+                tv_nsec: 0,
+            };
+            rustix::event::poll(&mut polled, Some(&now)) == Ok(1)
+        };
+        (writes || is_file()) && is_ready()
     }
 
     /// 1 or 2, when the descriptor of a tracee is that stream, or an equal of it.

@@ -113,8 +113,19 @@ impl Recorded {
         }
         self.announce_waiter(&tracee, &invocation);
         self.step_aside(tracee.instruction_pointer());
+        let stream = self.stream(&tracee, &invocation);
+        if stream.is_some() {
+            let output = self.session.output.clone();
+            output.take(self.task, &tracee).await;
+        }
+        // While others run, they may change what is being written, and nobody would know
+        // what it was.
+        let waits = match stream {
+            Some(stream) => !self.session.stdio.takes(stream, &invocation),
+            None => calls::may_wait(&invocation),
+        };
         let group = self.group();
-        if calls::may_wait(&invocation) {
+        if waits {
             group.release(self.task);
         } else if group.is_due(self.task) {
             group.release(self.task);
@@ -125,14 +136,10 @@ impl Recorded {
         }
         self.call = Some(Begun {
             before: effects::Before::capture(&invocation, &tracee),
-            stream: self.stream(&tracee, &invocation),
+            stream,
             original,
             invocation,
         });
-        if self.call.as_ref().is_some_and(|call| call.stream.is_some()) {
-            let output = self.session.output.clone();
-            output.take(self.task, &tracee).await;
-        }
         for info in std::mem::take(&mut self.interrupting) {
             let _ = tracee.send_signal(info.si_signo);
             self.sent_again.push(info);
