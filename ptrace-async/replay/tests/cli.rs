@@ -147,7 +147,9 @@ fn a_trace_of_another_format_is_an_error() {
     record(home.path(), &["true"]);
     let header = home.path().join("true-0/trace.json");
     let json = std::fs::read_to_string(&header).unwrap();
-    std::fs::write(&header, json.replace("\"format\": 3", "\"format\": 99")).unwrap();
+    let format = format!("\"format\": {}", reprise::trace::FORMAT);
+    assert!(json.contains(&format), "{json}");
+    std::fs::write(&header, json.replace(&format, "\"format\": 99")).unwrap();
     let output = replay(home.path());
     assert_eq!(output.status.code(), Some(125), "{output:?}");
     assert!(text(&output.stderr).contains("format 99"), "{output:?}");
