@@ -96,6 +96,7 @@ pub(crate) fn check(
     };
     play.edit(&Edit::Reset(None))?;
     for (index, step) in case.steps.iter().enumerate() {
+        arena.move_on();
         let found = play.step(step, tally)?;
         tally.steps += 1;
         if let Some(aspect) = found.iter().map(|(aspect, _)| *aspect).min() {
@@ -293,6 +294,10 @@ impl Play<'_> {
             // However short a program is, its result is to be tested.
             words.extend(["--quiet", "--min-time", "0", "--json"].map(OsString::from));
             words.push(report.into());
+            if self.arena.moves() {
+                words.push("--root".into());
+                words.push(format!("tree={}", tree.display()).into());
+            }
             words.extend(run.options.iter().map(OsString::from));
             words.push("--".into());
         }

@@ -82,6 +82,9 @@ pub(crate) struct Args {
     /// Longest time for one run of a command, in seconds.
     #[arg(long, default_value_t = 30)]
     deadline: u64,
+    /// Move the trees to another place before each step, and make their place a root.
+    #[arg(long)]
+    moving: bool,
     /// Stop after this many failing cases.
     #[arg(long, default_value_t = 10)]
     failures: usize,
@@ -112,6 +115,7 @@ pub(crate) fn run_briefly() -> anyhow::Result<ExitCode> {
         shrink_time: 0,
         deadline: 60,
         failures: 10,
+        moving: false,
         plant: None,
     })
 }
@@ -298,7 +302,7 @@ fn campaign(
             .map(|worker| {
                 let (next, summary) = (&next, &summary);
                 scope.spawn(move || -> anyhow::Result<()> {
-                    let arena = Arena::new(scratch.join(format!("w{worker}")))?;
+                    let arena = Arena::new(scratch.join(format!("w{worker}")))?.moving(args.moving);
                     while let Some((name, case)) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
                         if lock(summary).failed.len() >= most_failures {
                             break;

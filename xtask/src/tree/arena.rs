@@ -8,6 +8,7 @@
 //! is forbidden in many containers). The directory around the live tree holds
 //! nothing else, so that even a listing of `..` is the same.
 
+use std::cell::Cell;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -28,7 +29,13 @@ pub(crate) enum Side {
 #[derive(Debug)]
 pub(crate) struct Arena {
     base: PathBuf,
+    /// Which of [`PLACES`] the live tree is at.
+    place: Cell<usize>,
+    moves: bool,
 }
+
+/// Where the live tree can be.
+const PLACES: [&str; 4] = ["live/tree", "live/copy", "moved/further/away", "moved/tree"];
 
 impl Arena {
     /// Makes the directories below `base`, with two empty trees and an empty
@@ -38,7 +45,11 @@ impl Arena {
     ///
     /// When the directories cannot be made.
     pub(crate) fn new(base: PathBuf) -> anyhow::Result<Self> {
-        let arena = Self { base };
+        let arena = Self {
+            base,
+            place: Cell::new(0),
+            moves: false,
+        };
         arena.reset()?;
         Ok(arena)
     }
@@ -53,8 +64,10 @@ impl Arena {
             super::clear(&self.base)
                 .with_context(|| format!("emptying {}", self.base.display()))?;
         }
+        self.place.set(0);
         for dir in [
             "live",
+            "moved/further",
             "parked/plain",
             "parked/cached",
             "store",
@@ -69,7 +82,24 @@ impl Arena {
 
     /// Where the live tree is.
     pub(crate) fn tree(&self) -> PathBuf {
-        self.base.join("live/tree")
+        self.base.join(PLACES[self.place.get()])
+    }
+
+    /// The same, with a live tree that [moves](Self::move_on).
+    pub(crate) fn moving(self, moves: bool) -> Self {
+        Self { moves, ..self }
+    }
+
+    /// Whether it does.
+    pub(crate) fn moves(&self) -> bool {
+        self.moves
+    }
+
+    /// From now on the live tree is at the next place, if it moves.
+    pub(crate) fn move_on(&self) {
+        if self.moves {
+            self.place.set((self.place.get() + 1) % PLACES.len());
+        }
     }
 
     /// The store that pcache uses.
