@@ -52,8 +52,15 @@ enum Action {
     Doctor(doctor::DoctorArgs),
     /// Print a configuration file with everything that can be in it.
     ExampleConfig,
+    /// Run a command whatever is stored, and tell which of its units left something else
+    /// than they are stored to leave.
+    Verify(Box<RunArgs>),
     /// Check everything in the store.
     Fsck(care::FsckArgs),
+    /// Write everything in the store into a file.
+    Export(care::FileArgs),
+    /// Take in what `export` wrote. Whoever made the file decides what is skipped.
+    Import(care::FileArgs),
     /// Tell why the units of a run, or one of them, were not skipped.
     Why(history::WhyArgs),
     /// List the runs that are remembered, newest first.
@@ -155,6 +162,8 @@ pub fn main() -> ExitCode {
         Some(Action::Stats(args)) => stats(args),
         Some(Action::Clear(args)) => care::clear(&args),
         Some(Action::Gc(args)) => care::gc(&args),
+        Some(Action::Export(args)) => care::export(&args),
+        Some(Action::Import(args)) => care::import(&args),
         Some(Action::ExampleConfig) => {
             print!("{}", crate::config::EXAMPLE);
             Ok(())
@@ -174,7 +183,8 @@ pub fn main() -> ExitCode {
         Some(Action::Show(args)) => history::show(&args),
         Some(Action::Report(args)) => history::report(&args),
         Some(Action::Graph(args)) => history::graph(&args),
-        None => command(cli.run),
+        Some(Action::Verify(args)) => command(*args, true),
+        None => command(cli.run, false),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -223,7 +233,7 @@ fn stats(args: StatsArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn command(args: RunArgs) -> anyhow::Result<()> {
+fn command(args: RunArgs, verify: bool) -> anyhow::Result<()> {
     if args.list_defects {
         if cfg!(feature = "planted-defects") {
             for (name, _) in crate::defect::ALL {
@@ -272,7 +282,8 @@ fn command(args: RunArgs) -> anyhow::Result<()> {
         argv: args.command,
         settings: Settings {
             strict: args.strict,
-            refresh: args.refresh,
+            refresh: args.refresh || verify,
+            verify,
             read_only: args.read_only,
             stops_only: matches!(args.interception, Interception::Stops),
         },

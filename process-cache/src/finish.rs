@@ -7,6 +7,7 @@
 mod capture;
 mod outputs;
 mod preconditions;
+mod verify;
 
 use crate::config::Config;
 use crate::defect::{Defect, planted};
@@ -64,6 +65,8 @@ pub struct Finished {
     pub strict: bool,
     /// What is known about other places.
     pub moved: Moved,
+    /// It is compared with what is stored.
+    pub verified: bool,
 }
 
 /// A unit that was stored.
@@ -73,6 +76,9 @@ pub struct Recorded {
     pub serial: u64,
     /// Why it is not found at other places, where there are roots.
     pub bound: Option<String>,
+    /// In what it differs from what was stored before, if it was to be compared and there
+    /// was something.
+    pub differences: Option<Vec<String>>,
 }
 
 impl Session {
@@ -156,6 +162,7 @@ impl Session {
             units: unit.units,
             strict: self.settings.strict,
             moved: unit.moved.clone(),
+            verified: self.settings.verify,
         })
     }
 
@@ -437,6 +444,10 @@ pub fn store(
         wall_us: finished.spent.1,
         units: finished.units,
     };
+    let differences = finished
+        .verified
+        .then(|| verify::differences(store, &finished.key, &batches, &outcome))
+        .flatten();
     let remote = remote.filter(|remote| remote.writes());
     let copy = remote.map(|remote| (remote, batches.clone()));
     let moved = Roots::current().map(|roots| match assumes {
@@ -453,7 +464,11 @@ pub fn store(
         }
     }
     let bound = moved.and_then(Result::err);
-    Ok(Recorded { serial, bound })
+    Ok(Recorded {
+        serial,
+        bound,
+        differences,
+    })
 }
 
 /// A random name must be gone, and must not be left in what the tree made.

@@ -209,6 +209,7 @@ impl Tracer {
                 record,
                 serial: 0,
                 bound: None,
+                differences: None,
             });
         }
         let stop = tracee.resume_to_exit().stop().await;

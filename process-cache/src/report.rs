@@ -55,6 +55,10 @@ pub struct Line {
     /// Why it is not found at other places, where there are roots (`--root`).
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub bound: Option<String>,
+    /// In what it differs from what was stored, where that was compared
+    /// (`pcache verify`).
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub differences: Option<Vec<String>>,
 }
 
 /// All that is told.
@@ -185,6 +189,26 @@ impl Report {
             Fate::NotStored { reason } if line.unit == 1 => Some(reason.clone()),
             _ => None,
         })
+    }
+
+    /// What `pcache verify` shows.
+    pub fn verified(&self) -> String {
+        let lines = self.lines();
+        let compared = lines.iter().filter(|line| line.differences.is_some());
+        let differ = |line: &&Line| line.differences.as_ref().is_some_and(|d| !d.is_empty());
+        let different: Vec<&Line> = lines.iter().filter(differ).collect();
+        let mut out = format!(
+            "pcache: {} ran again with unchanged inputs, {} left something else\n",
+            units(compared.count() as u64),
+            different.len()
+        );
+        for line in different {
+            let _ = writeln!(out, "  {}", line.command);
+            for what in line.differences.iter().flatten().take(10) {
+                let _ = writeln!(out, "    {what}");
+            }
+        }
+        out
     }
 
     /// What `--explain` shows.

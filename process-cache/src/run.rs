@@ -171,6 +171,7 @@ fn whole(plan: &Plan, fate: Fate, miss: String) -> Line {
         record: 0,
         serial: 0,
         bound: None,
+        differences: None,
     }
 }
 
@@ -337,7 +338,9 @@ fn told(plan: &Plan, report: &Report) -> String {
     if plan.explain {
         out.push_str(&report.explain());
     }
-    if !plan.quiet {
+    if plan.settings.verify {
+        out.push_str(&report.verified());
+    } else if !plan.quiet {
         out.push_str(&report.one_line());
         out.push('\n');
         let complaints = report.remote().map(|remote| remote.complaints());

@@ -31,6 +31,8 @@ pub struct Settings {
     pub strict: bool,
     /// Results are not looked up, only recorded.
     pub refresh: bool,
+    /// They are compared with what is recorded.
+    pub verify: bool,
     /// Results are looked up, not recorded.
     pub read_only: bool,
     /// Every lookup stops: none is performed and logged in the tracee.

@@ -1,5 +1,8 @@
-//! `gc`, `fsck` and `clear`: looking after the store.
+//! `gc`, `fsck`, `clear`, `export` and `import`: looking after the store.
 
+use std::fs::File;
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -8,7 +11,7 @@ use serde_json::json;
 
 use super::{StoreArgs, directory, open};
 use crate::config::{Config, bytes};
-use crate::store::{Limits, Stats, Store};
+use crate::store::{Limits, Stats, Store, export_file};
 
 #[derive(Debug, Args)]
 pub(super) struct GcArgs {
@@ -39,6 +42,50 @@ pub(super) struct FsckArgs {
     /// Print JSON.
     #[arg(long)]
     json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct FileArgs {
+    #[command(flatten)]
+    store: StoreArgs,
+    /// The file, or `-` for standard output or input.
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+}
+
+impl FileArgs {
+    fn is_stream(&self) -> bool {
+        self.file.as_os_str() == "-"
+    }
+}
+
+pub(super) fn export(args: &FileArgs) -> anyhow::Result<()> {
+    let store = open(&args.store, true)?;
+    let moved = if args.is_stream() {
+        store.export(std::io::stdout().lock())?
+    } else {
+        export_file(&store, &args.file)?
+    };
+    eprintln!(
+        "exported {} programs, {} contents",
+        moved.keys, moved.contents
+    );
+    Ok(())
+}
+
+pub(super) fn import(args: &FileArgs) -> anyhow::Result<()> {
+    let store = Arc::new(open(&args.store, false)?);
+    let moved = if args.is_stream() {
+        store.import(std::io::stdin().lock())?
+    } else {
+        let shown = || format!("cannot read {}", args.file.display());
+        store.import(File::open(&args.file).with_context(shown)?)?
+    };
+    eprintln!(
+        "imported {} programs, {} contents",
+        moved.keys, moved.contents
+    );
+    Ok(())
 }
 
 fn mebibytes(bytes: u64) -> String {

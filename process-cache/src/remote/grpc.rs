@@ -8,6 +8,7 @@
 //! servers that check results for completeness keep together with it.
 
 mod connect;
+mod credentials;
 mod transfer;
 
 use std::sync::Arc;

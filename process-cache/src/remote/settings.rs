@@ -33,6 +33,9 @@ pub struct RemoteArgs {
     /// Send the token in FILE along (`authorization: Bearer ...`).
     #[arg(long, value_name = "FILE", env = "PCACHE_REMOTE_TOKEN")]
     remote_token: Option<PathBuf>,
+    /// Ask PROGRAM for headers to send along, as Bazel asks its credential helpers.
+    #[arg(long, value_name = "PROGRAM", env = "PCACHE_REMOTE_CREDENTIAL_HELPER")]
+    remote_credential_helper: Option<PathBuf>,
     /// Trust the certificates in FILE (PEM) instead of the system's.
     #[arg(long, value_name = "FILE", env = "PCACHE_REMOTE_CA")]
     remote_ca: Option<PathBuf>,
@@ -200,6 +203,8 @@ pub struct Settings {
     pub headers: Option<PathBuf>,
     /// A file with a token.
     pub token: Option<PathBuf>,
+    /// A program that knows headers.
+    pub credential_helper: Option<PathBuf>,
     /// Certificates to trust.
     pub ca: Option<PathBuf>,
     /// Our certificate.
@@ -239,6 +244,7 @@ impl RemoteArgs {
             compress: self.remote_compress,
             headers: self.remote_headers.clone(),
             token: self.remote_token.clone(),
+            credential_helper: self.remote_credential_helper.clone(),
             ca: self.remote_ca.clone(),
             certificate: self.remote_cert.clone(),
             key: self.remote_key.clone(),

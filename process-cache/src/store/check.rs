@@ -125,7 +125,7 @@ impl Store {
     }
 
     /// All files of a sharded directory.
-    fn files(&self, name: &str) -> Result<Vec<PathBuf>> {
+    pub(super) fn files(&self, name: &str) -> Result<Vec<PathBuf>> {
         let mut files = Vec::new();
         for shard in super::maintenance::read_dir(&self.root.join(name))? {
             let inside = super::maintenance::read_dir(&shard.path())?;
@@ -136,7 +136,7 @@ impl Store {
     }
 
     /// The digest that a file's place stands for.
-    fn digest_of(&self, path: &Path, dir: &str) -> Option<Digest> {
+    pub(super) fn digest_of(&self, path: &Path, dir: &str) -> Option<Digest> {
         let name = path.strip_prefix(self.root.join(dir)).ok()?;
         let hex: String = name.to_str()?.split('/').collect();
         let mut digest = [0; 32];

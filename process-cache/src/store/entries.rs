@@ -256,6 +256,15 @@ impl Store {
         Ok(results)
     }
 
+    /// Takes in all results of a tree under `key`, as the newest.
+    pub(super) fn absorb(&self, key: &WeakKey, tree: &Tree) -> Result<()> {
+        let name = key.0.to_string();
+        let _lock = self.lock(&name[..SHARD])?;
+        let mut all = self.merged(key)?;
+        all.absorb(tree);
+        self.rewrite(key, all)
+    }
+
     /// Puts a frame behind the others, if there are others and it still fits.
     fn append(&self, key: &WeakKey, frame: &[u8]) -> Result<bool> {
         let path = self.tree_path(key);

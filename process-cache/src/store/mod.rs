@@ -27,6 +27,7 @@ pub(crate) mod copy;
 mod digest_table;
 mod entries;
 mod error;
+mod export;
 mod frame;
 mod incoming;
 mod journal;
@@ -48,6 +49,7 @@ pub use entries::{Lookup, Miss, Recorded, WeakKey};
 #[doc(hidden)]
 pub use entries::{check_entry, check_entry_body};
 pub use error::{Result, StoreError};
+pub use export::{Moved, export_file};
 pub use incoming::Incoming;
 #[doc(hidden)]
 pub use journal::check_journal;

@@ -6,7 +6,7 @@ use ptrace_async::event::Tid;
 use ptrace_async::runtime::{PreExit, Running, Tracee};
 
 use super::{Notice, TOO_SHORT, Tracer};
-use crate::finish::{Finished, store};
+use crate::finish::{Finished, Recorded, store};
 use crate::outcome::Ending;
 use crate::report::{Fate, Line};
 use crate::unit::{UnitId, display_argv};
@@ -90,6 +90,7 @@ impl Tracer {
                 record: unit.record,
                 serial: 0,
                 bound: None,
+                differences: None,
             };
             let finished = finished.and_then(|finished: Finished| {
                 let short = finished.units == 1 && wall_us < self.min_us && id.0 != 1;
@@ -132,14 +133,20 @@ impl Tracer {
                     // Nobody may be waiting.
                     let _ = sender.send(());
                 });
-                let (fate, serial, bound) = match told {
-                    Ok(stored) => (Fate::Stored, stored.serial, stored.bound),
-                    Err(reason) => (Fate::NotStored { reason }, 0, None),
+                let unstored = Recorded {
+                    serial: 0,
+                    bound: None,
+                    differences: None,
+                };
+                let (fate, stored) = match told {
+                    Ok(stored) => (Fate::Stored, stored),
+                    Err(reason) => (Fate::NotStored { reason }, unstored),
                 };
                 report.add(Line {
                     fate,
-                    serial,
-                    bound,
+                    serial: stored.serial,
+                    bound: stored.bound,
+                    differences: stored.differences,
                     ..line
                 });
             });

@@ -23,4 +23,5 @@ mod support;
 mod terminals;
 mod time;
 mod tools;
+mod verify;
 mod why;

@@ -14,7 +14,7 @@ use tokio::sync::OnceCell;
 use tonic::metadata::{AsciiMetadataKey, AsciiMetadataValue, BinaryMetadataValue, MetadataMap};
 use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
 
-use super::{Client, Server};
+use super::{Client, Server, credentials};
 use crate::remote::backend::{Failure, Result, Retries};
 use crate::remote::settings::{Address, Settings};
 
@@ -64,7 +64,7 @@ pub fn prepare(
     Ok(Prepared {
         endpoint,
         addresses: addresses.into(),
-        headers: headers(settings)?,
+        headers: headers(settings, &uri)?,
         instance: address.instance.as_str().into(),
         limit,
         timeout: settings.timeout,
@@ -121,7 +121,7 @@ fn tls(settings: &Settings) -> Result<ClientTlsConfig> {
 }
 
 /// What goes along with each request: headers and a token from files, and who we are.
-fn headers(settings: &Settings) -> Result<MetadataMap> {
+fn headers(settings: &Settings, uri: &str) -> Result<MetadataMap> {
     let mut map = MetadataMap::new();
     let details = re::RequestMetadata {
         tool_details: Some(re::ToolDetails {
@@ -152,6 +152,16 @@ fn headers(settings: &Settings) -> Result<MetadataMap> {
         let value = secret(&format!("Bearer {}", text.trim()))
             .ok_or_else(|| Failure::Forbidden(format!("{} holds no token", path.display())))?;
         map.insert("authorization", value);
+    }
+    if let Some(program) = &settings.credential_helper {
+        for (name, value) in credentials::ask(program, uri, settings.timeout)? {
+            let wrong = || {
+                let program = program.display();
+                Failure::Forbidden(format!("{program} gives a header that is none"))
+            };
+            let name: AsciiMetadataKey = name.parse().map_err(|_| wrong())?;
+            map.append(name, secret(&value).ok_or_else(wrong)?);
+        }
     }
     Ok(map)
 }
