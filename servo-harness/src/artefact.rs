@@ -46,6 +46,15 @@ pub struct Artefact {
     pub recording: String,
 }
 
+/// A pack that was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stored {
+    /// How large it is.
+    pub bytes: u64,
+    /// Its digest.
+    pub pack: String,
+}
+
 impl Artefact {
     /// One for a recording that says this in words.
     pub fn shown(text: &str) -> String {
@@ -124,11 +133,11 @@ impl Artefact {
             .collect()
     }
 
-    /// Stores a recording with what is said of it: how large the pack is.
+    /// Stores a recording with what is said of it.
     ///
     /// # Errors
     /// If it cannot be written.
-    pub fn store(mut self, place: &Path, recording: &Path) -> anyhow::Result<u64> {
+    pub fn store(mut self, place: &Path, recording: &Path) -> anyhow::Result<Stored> {
         if let Some(dir) = place.parent() {
             fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
         }
@@ -141,7 +150,10 @@ impl Artefact {
         // The one that names the other comes last.
         replace(&pack, &packed)?;
         replace(&ending(place, "toml"), text.as_bytes())?;
-        Ok(packed.len() as u64)
+        Ok(Stored {
+            bytes: packed.len() as u64,
+            pack: self.pack,
+        })
     }
 
     /// The file for people of the artefact at a place.
@@ -283,7 +295,7 @@ mod tests {
         fs::write(recording.join("session"), "s").unwrap();
         let kept = dir.path().join("kept");
         let place = Artefact::place(&kept, "a::b$c");
-        assert!(artefact().store(&place, &recording).unwrap() < 1000);
+        assert!(artefact().store(&place, &recording).unwrap().bytes < 1000);
         let all = Artefact::all(&kept).unwrap();
         let [(path, found)] = all.as_slice() else {
             panic!("{all:?}")

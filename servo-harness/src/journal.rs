@@ -59,7 +59,8 @@ pub enum Record {
 pub struct Run {
     /// The test's name.
     pub test: String,
-    /// The digest of what was run; runs of something else are none of this test's.
+    /// The digest of what was run, of a replay that of the recording; runs of something else
+    /// do not count.
     pub subject: String,
     /// How it was run.
     pub phase: Phase,
@@ -89,6 +90,8 @@ pub struct Tamed {
     pub subject: String,
     /// The engine's name.
     pub engine: String,
+    /// The digest of the recording, which its replays have as their subject.
+    pub recording: String,
     /// The file with the recording, if there is one.
     pub artefact: Option<PathBuf>,
     /// How large it is, in bytes.

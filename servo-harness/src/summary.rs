@@ -181,7 +181,8 @@ impl Summary {
                 run.phase == Phase::Plain && subject.is_none_or(|subject| run.subject == subject)
             };
             let replay = |run: &&&Run| {
-                run.phase != Phase::Plain && tamed.is_some_and(|tamed| run.subject == tamed.subject)
+                run.phase != Phase::Plain
+                    && tamed.is_some_and(|tamed| run.subject == tamed.recording)
             };
             let replays = Stats::of(all.iter().filter(replay).copied());
             let outputs = all
@@ -324,7 +325,7 @@ mod tests {
     fn run(test: &str, phase: Phase, outcome: Outcome) -> Record {
         Record::Run(Run {
             test: test.to_owned(),
-            subject: "s".to_owned(),
+            subject: if phase == Phase::Plain { "s" } else { "r" }.to_owned(),
             phase,
             outcome,
             ending: String::new(),
@@ -348,6 +349,7 @@ mod tests {
             test: test.to_owned(),
             subject: "s".to_owned(),
             engine: "e".to_owned(),
+            recording: "r".to_owned(),
             artefact: None,
             bytes: 0,
             events: 0,

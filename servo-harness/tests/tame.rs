@@ -162,6 +162,11 @@ fn what_messages_decide_is_tamed_checked_and_explained_and_the_rest_is_named() {
     project.run(&["tame", "--json", "-n12", "--precision", "0"]);
     assert_eq!(fs::read(project.path("state/journal")).unwrap(), journal);
 
+    // A recording that is gone is made again.
+    fs::remove_dir_all(project.path("tests/recordings")).unwrap();
+    project.run(&["tame", "--json", "-n12", "--precision", "0"]);
+    assert_eq!(project.artefacts(), artefacts);
+
     let output = project.run(&["check"]);
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     assert!(said(&output).contains("holds   turns::turns$tests::order\n"));

@@ -133,7 +133,11 @@ impl Taming<'_> {
             }
             let dir = self.recording_of(test);
             let known = self.known(test);
-            if known.as_ref().is_some_and(|known| known.artefact.is_some()) && dir.is_dir() {
+            let is_kept = |known: &Tamed| {
+                let place = known.artefact.as_ref();
+                place.is_some_and(|place| Artefact::description(place).is_file())
+            };
+            if known.as_ref().is_some_and(is_kept) && dir.is_dir() {
                 recordings.insert(test.name.clone(), dir);
             } else if known.is_none_or(|known| known.artefact.is_some()) {
                 match self.record(test, &dir)? {
@@ -145,20 +149,26 @@ impl Taming<'_> {
                 }
             }
         }
-        let recorded: Vec<Test> = tests
-            .iter()
-            .filter(|test| recordings.contains_key(&test.name))
-            .cloned()
-            .collect();
+        let recorded = || {
+            let tests = tests.iter();
+            tests.filter(|test| recordings.contains_key(&test.name))
+        };
+        // What is replayed is the recording.
+        let of_recording = |test: &Test| {
+            let mut replayed = test.clone();
+            replayed.subject = self.known(test)?.recording;
+            Some(replayed)
+        };
+        let replayed: Vec<Test> = recorded().filter_map(of_recording).collect();
         let (ended, problems) = verify(
-            &recorded,
+            &replayed,
             self.engine,
             &recordings,
             &self.work.settings,
             &self.work.site(),
         )?;
         if ended == Ended::Whole {
-            for test in &recorded {
+            for test in recorded() {
                 self.conclude(test, &recordings[&test.name], problems.get(&test.name))?;
             }
         }
@@ -197,6 +207,7 @@ impl Taming<'_> {
             test: test.name.clone(),
             subject: test.subject.clone(),
             engine: self.engine.name().to_owned(),
+            recording: String::new(),
             artefact: None,
             bytes: 0,
             events: 0,
@@ -223,7 +234,9 @@ impl Taming<'_> {
                     after,
                     dir,
                 )?;
-                tamed.bytes = artefact.store(&place, &recorded.dir)?;
+                let stored = artefact.store(&place, &recorded.dir)?;
+                tamed.bytes = stored.bytes;
+                tamed.recording = stored.pack;
                 tamed.artefact = Some(place);
             }
         }
@@ -274,23 +287,29 @@ impl Taming<'_> {
         let Some(known) = self.known(test) else {
             return Ok(());
         };
-        let after = {
-            let book = lock(&self.work.book);
-            Phase::REPLAYS.iter().fold((0, 0), |sum, phase| {
-                let counts = counts(&book.records, &test.name, &test.subject, *phase);
-                (sum.0 + counts.of(Outcome::Expected), sum.1 + counts.total())
-            })
-        };
+        let (mut after, mut unfaithful) = ((0, 0), 0);
+        for record in &lock(&self.work.book).records {
+            if let Record::Run(run) = record
+                && run.test == test.name
+                && run.subject == known.recording
+                && run.phase != Phase::Plain
+            {
+                after.0 += u64::from(run.outcome == Outcome::Expected);
+                after.1 += 1;
+                unfaithful += u64::from(run.faithful == Some(false));
+            }
+        }
         let as_recorded = match self.args.keep {
             Keep::Expected => after.0,
             Keep::Unexpected => after.1 - after.0,
         };
         let place = Artefact::place(&self.args.kept.recordings, &test.name);
-        if as_recorded < after.1 || problem.is_some() {
+        if as_recorded < after.1 || unfaithful > 0 {
             let other = after.1 - as_recorded;
             let why = problem.map_or("something else than its messages decides", String::as_str);
             let why = format!(
-                "{other} of {} replays did not end as recorded: {why}",
+                "of {} replays {other} did not end as recorded, and {unfaithful} left the \
+                 recording: {why}",
                 after.1
             );
             eprintln!("servo-harness: {}: {why}", test.name);
