@@ -1,6 +1,6 @@
 //! Changes, as a person would say them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rr_channel::identity::ThreadId;
 use rr_channel::log::{Event, Op, Outcome};
@@ -71,7 +71,16 @@ pub(super) fn decisions(composer: &Composer<'_>, chosen: &Chosen) -> Vec<Decisio
             .into_iter()
             .map(|((thread, _), changes)| speaker.taken(thread, &changes)),
     );
+    once(decisions)
+}
+
+/// Two messages that both have to move, past each other, are one decision.
+fn once(decisions: Vec<Decision>) -> Vec<Decision> {
+    let mut said = BTreeSet::new();
     decisions
+        .into_iter()
+        .filter(|decision| said.insert((decision.thread.clone(), decision.text.clone())))
+        .collect()
 }
 
 /// A channel's creator and number.
@@ -451,4 +460,26 @@ fn at_place(place: Option<String>) -> String {
 fn is_selection(thread: &Thread, unit: &Unit) -> bool {
     matches!(thread.items[unit.from].act,
         Act::Event(event) if matches!(event.op, Op::Select | Op::TrySelect | Op::SelectDeadline))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_two_changes_come_to_is_said_once() {
+        let decision = |text: &str, place: &str| Decision {
+            kind: Kind::Order,
+            text: text.to_owned(),
+            thread: "main".to_owned(),
+            places: vec![place.to_owned()],
+        };
+        let said = once(vec![
+            decision("a arrives before b", "of a"),
+            decision("c arrives before d", "of c"),
+            decision("a arrives before b", "of b"),
+        ]);
+        let texts: Vec<_> = said.iter().map(|said| said.text.as_str()).collect();
+        assert_eq!(texts, ["a arrives before b", "c arrives before d"]);
+    }
 }
