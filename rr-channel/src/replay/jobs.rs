@@ -69,6 +69,7 @@ impl Engine {
                     false => Reach::Later,
                 };
                 if self.await_event(id, watch, Some(expected), reach) {
+                    follow::advance();
                     NextJob::Take(tag)
                 } else {
                     NextJob::Live

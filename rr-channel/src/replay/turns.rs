@@ -109,7 +109,8 @@ impl Engine {
         Next::Live
     }
 
-    /// Waits until `reach` is [`Reach::Now`]. `false` if the thread goes live instead.
+    /// Waits until `reach` is [`Reach::Now`]; the caller moves past the event. `false` if the
+    /// thread goes live instead.
     pub(super) fn await_event(
         &self,
         id: ThreadId,
