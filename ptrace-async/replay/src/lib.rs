@@ -31,7 +31,7 @@
 //! | `io_uring`, Linux AIO, `userfaultfd`, `ptrace`, `bpf`, `perf_event_open`, System V shared memory, seccomp filters of the program's own, 32-bit calls, ioctls that the syscall table does not know | refused with the error of a kernel that has no such thing, and told at the end |
 //! | `rseq` | refused silently: the C library does without |
 //! | memory shared with processes that are not recorded, and files that others change while they are mapped | not noticed but by what the program does with it |
-//! | `rdrand`, `rdseed` | not trapped: a replay diverges |
+//! | `rdrand`, `rdseed` | replaced where files have them in their code; in code that is made at run time, in shared mappings, and in what is made executable later, not noticed until a replay prints or does something else |
 //! | `cpuid` | not trapped; the processor is compared before a replay, and each task runs on the processor of the same number |
 //! | memory that a call of one thread fills while others run | is there, in a replay, when the call's return is |
 
