@@ -27,11 +27,31 @@ pub fn manner(program: &[u8], argv: &[Vec<u8>], environment: &[Vec<u8>], roots: 
         | b"install" | b"cp" | b"mv" | b"ln" | b"rm" | b"mkdir" | b"rmdir" | b"touch"
         | b"chmod" | b"cat" | b"true" | b"false" | b"echo" | b"test" | b"[" | b"uname"
         | b"sleep" | b"cmp" | b"env" | b"tee" => Manner::Whole,
+        _ if counts(argv) => Manner::Any,
         b"sh" | b"dash" | b"bash" | b"make" | b"gmake" | b"sed" | b"awk" | b"gawk" | b"mawk"
         | b"expr" | b"basename" | b"dirname" | b"cut" | b"tr" | b"grep" | b"egrep" | b"fgrep"
         | b"head" | b"tail" | b"find" | b"xargs" => Manner::Parts,
         _ => Manner::Any,
     }
+}
+
+/// Whether a program is told to count letters, or to take some by their number, as far as
+/// that is seen in its arguments. (A script in a file may do so unseen.)
+fn counts(argv: &[Vec<u8>]) -> bool {
+    const WORDS: [&[u8]; 4] = [b"${#", b"length", b"substr", b"printf"];
+    let is_meant = |arg: &Vec<u8>| {
+        arg.starts_with(b"-c")
+            || arg.starts_with(b"--c")
+            || WORDS
+                .iter()
+                .any(|word| memchr::memmem::find(arg, word).is_some())
+    };
+    let is_shell = argv.first().is_some_and(|name| name.ends_with(b"sh"));
+    argv.iter()
+        .skip(1)
+        // Its commands follow.
+        .filter(|arg| !(is_shell && *arg == b"-c"))
+        .any(is_meant)
 }
 
 /// A compiler's. Names of files that it is given with a root can end up in a hash that the
@@ -129,5 +149,21 @@ mod tests {
         check("python3 a", &[], Manner::Any);
         check("sh -c x", &[], Manner::Parts);
         check("x86_64-linux-gnu-ar rc a", &[], Manner::Whole);
+    }
+
+    #[test]
+    fn whoever_counts_letters_is_unknown() {
+        for counts in [
+            "sh -c echo;echo;${#PWD}",
+            "expr length /home/ann/w",
+            "awk {print;length}",
+            "head -c3",
+            "cut --characters=1",
+        ] {
+            check(counts, &[], Manner::Any);
+        }
+        check("sh -c echo", &[], Manner::Parts);
+        check("/bin/bash -c make", &[], Manner::Parts);
+        check("make -C src", &[], Manner::Parts);
     }
 }

@@ -281,6 +281,10 @@ fn an_unknown_program_is_found_elsewhere_when_two_places_have_seen_the_same() {
     assert!(!places.run("e/f/g", command).is_hit("sort"));
     // Two places that agree in what the result depends on.
     let places = Places::new(setup);
+    let command = "echo ${#PWD} > g";
+    places.run("aa/bb", command);
+    places.run("cc/ddd", command);
+    places.run("cc/dd", command);
     let command = "printf %s \"$PWD\" | wc -c > g";
     places.run("aa/bb", command);
     places.run("cc/dd", command);
