@@ -30,7 +30,7 @@ pub enum Phase {
     Replay,
     /// From a recording, while all processors are busy.
     Loaded,
-    /// From a recording, on one processor that is busy with something else as well.
+    /// From a recording, while all processors are busy with what comes first.
     Squeezed,
 }
 

@@ -23,7 +23,7 @@ impl Progress {
             Phase::Plain => "plain",
             Phase::Replay => "replay",
             Phase::Loaded => "replay, all processors busy",
-            Phase::Squeezed => "replay, one busy processor",
+            Phase::Squeezed => "replay, others come first",
         });
         bar.enable_steady_tick(Duration::from_millis(200));
         Progress(bar)

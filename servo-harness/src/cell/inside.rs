@@ -34,8 +34,8 @@ pub(crate) const CELL: &str = "__cell";
 const FIRST: &str = "__first";
 /// That of a process that becomes a program that wants to know its own id.
 pub(crate) const BECOME: &str = "__become";
-/// That of a process that becomes a program and stays on one processor.
-pub(crate) const PIN: &str = "__pin";
+/// That of a process that becomes a program of low priority.
+pub(crate) const BEHIND: &str = "__behind";
 /// That of a process that does nothing, for a try.
 pub(crate) const NOTHING: &str = "__nothing";
 
@@ -51,7 +51,7 @@ pub(crate) fn enter() -> Option<ExitCode> {
         CELL => cell(&args),
         FIRST => first_of_namespace(&args),
         BECOME => become_program(&args),
-        PIN => pin(&args),
+        BEHIND => behind(&args),
         NOTHING => Ok(()),
         _ => return None,
     };
@@ -331,14 +331,12 @@ fn become_program(args: &[OsString]) -> io::Result<()> {
     )
 }
 
-/// `PROGRAM ARGS...`: becomes the program, on the processor that this process is on.
-fn pin(args: &[OsString]) -> io::Result<()> {
+/// `PROGRAM ARGS...`: becomes the program, with a third of the others' share of a processor.
+fn behind(args: &[OsString]) -> io::Result<()> {
     let [program, args @ ..] = args else {
         return Err(missing());
     };
-    let mut set = rustix::thread::CpuSet::new();
-    set.set(rustix::thread::sched_getcpu());
-    rustix::thread::sched_setaffinity(None, &set)?;
+    rustix::process::nice(5)?;
     execute(Command::new(program).args(args))
 }
 

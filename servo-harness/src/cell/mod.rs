@@ -107,10 +107,11 @@ impl Job {
         self
     }
 
-    /// The same job on one processor only, whichever it begins on.
+    /// The same job, after which others come where processors are busy. (On fewer processors
+    /// it would not be the same job: programs ask for their number.)
     #[must_use]
-    pub fn on_one_processor(self) -> Job {
-        self.through([inside::PIN.into()])
+    pub fn behind_others(self) -> Job {
+        self.through([inside::BEHIND.into()])
     }
 
     /// The same job, in which the variable `name` holds the id of the process that becomes
