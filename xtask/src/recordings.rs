@@ -152,7 +152,7 @@ const PROGRAMS: &[Program] = &[
     Program {
         name: "cargo build",
         needs: &["cargo"],
-        command: "cd small && cargo build --offline -q && target/debug/small",
+        command: "cd small && cargo build --offline -q --target-dir target && target/debug/small",
         before: "rm -rf small/target",
     },
     program(
@@ -201,7 +201,7 @@ const MADE: &[(&str, &str)] = &[
     ),
     (
         "sums",
-        "cd rayon && cargo build --release --offline -q && cp target/release/sums ..",
+        "cd rayon && cargo build --release --offline -q --target-dir target && cp target/release/sums ..",
     ),
     (
         "test.support",
