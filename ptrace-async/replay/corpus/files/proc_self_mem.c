@@ -10,4 +10,10 @@ int main(void)
     CHECK(pwrite(fd, &value, sizeof value, (uintptr_t)&constant) == sizeof value);
     printf("%d at %p\n", constant, (void *)&constant);
     CHECK(constant == 6);
+    // And where the file's position is, many times.
+    for (value = 0; value < 20; value++) {
+        CHECK(lseek(fd, (uintptr_t)&constant, SEEK_SET) == (off_t)(uintptr_t)&constant);
+        CHECK(write(fd, &value, sizeof value) == sizeof value);
+        CHECK(constant == value);
+    }
 }

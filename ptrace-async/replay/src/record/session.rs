@@ -196,11 +196,6 @@ impl Session {
         self.files.borrow().has_shared()
     }
 
-    /// Whether a file is mapped by those who share it.
-    pub(super) fn is_shared(&self, open: &Path) -> bool {
-        self.files.borrow().find_shared(open).is_some()
-    }
-
     /// What a call may have changed of a file that is mapped by those who share it: all
     /// that is there from `offset` on, `length` bytes.
     pub(super) fn file_changed(&self, task: Task, open: &Path, offset: u64, length: u64) {

@@ -71,6 +71,8 @@ struct Begun {
     original: Option<Invocation>,
     before: effects::Before,
     stream: Option<u8>,
+    /// It writes to the memory of its own process.
+    own_memory: bool,
 }
 
 /// Follows a task from its first stop to its end.

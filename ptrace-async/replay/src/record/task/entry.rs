@@ -113,7 +113,13 @@ impl Recorded {
         }
         self.announce_waiter(&tracee, &invocation);
         self.step_aside(tracee.instruction_pointer());
-        let stream = self.stream(&tracee, &invocation);
+        let (stream, memory) = self.written(&tracee, &invocation);
+        if memory.is_some_and(|owner| owner != tracee.tgid()) {
+            let reason = "it writes to the memory of another process";
+            self.session.refuse(invocation.syscall().name(), reason);
+            let value = -i64::from(libc::EIO);
+            return self.answer(tracee, value, Vec::new()).into();
+        }
         if stream.is_some() {
             let output = self.session.output.clone();
             output.take(self.task, &tracee).await;
@@ -137,6 +143,7 @@ impl Recorded {
         self.call = Some(Begun {
             before: effects::Before::capture(&invocation, &tracee),
             stream,
+            own_memory: memory.is_some(),
             original,
             invocation,
         });
@@ -147,8 +154,13 @@ impl Recorded {
         tracee.resume_to_exit().into()
     }
 
-    /// Which of the recorder's streams a call writes to.
-    fn stream(&self, tracee: &Tracee<Prehook>, invocation: &Invocation) -> Option<u8> {
+    /// Which of the recorder's streams a call writes to, or into whose memory
+    /// (`/proc/PID/mem`).
+    fn written(
+        &self,
+        tracee: &Tracee<Prehook>,
+        invocation: &Invocation,
+    ) -> (Option<u8>, Option<Tid>) {
         let writes = matches!(
             invocation.nr.cast_signed(),
             libc::SYS_write
@@ -168,13 +180,20 @@ impl Recorded {
             self.sites.learn(tracee, fd, buffer::QUICK);
         }
         if !writes {
-            return None;
+            return (None, None);
         }
         let stream = self.session.stdio.stream(tracee.tid(), fd);
-        if stream.is_none() && self.sites.has_one_table(self.group().is_shared()) {
+        let memory = match stream {
+            Some(_) => None,
+            None => owner_of_memory(tracee.tid(), fd),
+        };
+        if stream.is_none()
+            && memory.is_none()
+            && self.sites.has_one_table(self.group().is_shared())
+        {
             self.sites.learn(tracee, fd, buffer::HIDDEN);
         }
-        stream
+        (stream, memory)
     }
 
     /// Whether a call writes to one of the recorder's streams what is in no memory.
@@ -296,4 +315,12 @@ fn whose(tracee: &Tracee<Prehook>) -> Tid {
         0 => tracee.tid(),
         other => other,
     }
+}
+
+/// Whose memory a descriptor is, if it is a process's.
+fn owner_of_memory(tid: Tid, fd: u64) -> Option<Tid> {
+    let path = std::fs::read_link(descriptor(tid, fd)).ok()?;
+    let mut parts = path.to_str()?.strip_prefix("/proc/")?.split('/');
+    let owner = parts.next()?.parse::<Tid>().ok()?;
+    (parts.next_back()? == "mem").then_some(owner)
 }

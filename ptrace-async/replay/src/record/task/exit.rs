@@ -61,6 +61,13 @@ impl Recorded {
                 keep(&tracee, range.start, range.len, &mut writes);
             }
         }
+        if begun.own_memory
+            && value > 0
+            && let Some((_, address, length)) =
+                changed(tracee.tid(), &invocation, value.cast_unsigned())
+        {
+            keep(&tracee, address, length, &mut writes);
+        }
         if value > 0 || invocation.nr == libc::SYS_ftruncate as u64 && value == 0 {
             self.note_change(tracee.tid(), &invocation, value.cast_unsigned());
         }
@@ -197,31 +204,12 @@ impl Recorded {
 
     /// A call may have changed a file that is mapped somewhere.
     fn note_change(&self, tid: Tid, call: &Invocation, written: u64) {
-        let (fd, offset, length) = match call.nr.cast_signed() {
-            libc::SYS_write | libc::SYS_writev => (call.args[0], None, written),
-            libc::SYS_pwrite64 | libc::SYS_pwritev => (call.args[0], Some(call.args[3]), written),
-            libc::SYS_pwritev2 if call.args[3] == u64::MAX => (call.args[0], None, written),
-            libc::SYS_pwritev2 => (call.args[0], Some(call.args[3]), written),
-            // Some of these say where they write by a pointer.
-            libc::SYS_ftruncate | libc::SYS_fallocate | libc::SYS_sendfile => {
-                (call.args[0], Some(0), u64::MAX)
-            }
-            libc::SYS_copy_file_range | libc::SYS_splice => (call.args[2], Some(0), u64::MAX),
-            _ => return,
-        };
-        let open = descriptor(tid, fd);
-        if !self.session.is_shared(&open) {
-            return;
+        if self.session.has_shared_files()
+            && let Some((fd, offset, length)) = changed(tid, call, written)
+        {
+            let open = descriptor(tid, fd);
+            self.session.file_changed(self.task, &open, offset, length);
         }
-        let offset = offset.unwrap_or_else(|| {
-            // The position is behind what was written.
-            let text = read_proc(format!("/proc/{tid}/fdinfo/{}", fd as i32)).unwrap_or_default();
-            let text = String::from_utf8_lossy(&text);
-            let position = text.lines().find_map(|line| line.strip_prefix("pos:"));
-            let position = position.and_then(|position| position.trim().parse::<u64>().ok());
-            position.unwrap_or(0).saturating_sub(written)
-        });
-        self.session.file_changed(self.task, &open, offset, length);
     }
 
     /// A mapping was made.
@@ -254,6 +242,32 @@ impl Recorded {
         let shared = shared && !is_of_the_system;
         More::Mapped { file, shared }
     }
+}
+
+/// What a call changed that has written so many bytes to a file: by which descriptor, from
+/// where, and how much at most.
+fn changed(tid: Tid, call: &Invocation, written: u64) -> Option<(u64, u64, u64)> {
+    let (fd, offset, length) = match call.nr.cast_signed() {
+        libc::SYS_write | libc::SYS_writev => (call.args[0], None, written),
+        libc::SYS_pwrite64 | libc::SYS_pwritev => (call.args[0], Some(call.args[3]), written),
+        libc::SYS_pwritev2 if call.args[3] == u64::MAX => (call.args[0], None, written),
+        libc::SYS_pwritev2 => (call.args[0], Some(call.args[3]), written),
+        // Some of these say where they write by a pointer.
+        libc::SYS_ftruncate | libc::SYS_fallocate | libc::SYS_sendfile => {
+            (call.args[0], Some(0), u64::MAX)
+        }
+        libc::SYS_copy_file_range | libc::SYS_splice => (call.args[2], Some(0), u64::MAX),
+        _ => return None,
+    };
+    let offset = offset.unwrap_or_else(|| {
+        // The position is behind what was written.
+        let text = read_proc(format!("/proc/{tid}/fdinfo/{}", fd as i32)).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let position = text.lines().find_map(|line| line.strip_prefix("pos:"));
+        let position = position.and_then(|position| position.trim().parse::<u64>().ok());
+        position.unwrap_or(0).saturating_sub(written)
+    });
+    Some((fd, offset, length))
 }
 
 /// A path that leads to what a descriptor of a task refers to.
