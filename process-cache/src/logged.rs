@@ -11,11 +11,31 @@
 //! so that nobody can tell what the lookup has seen, the unit is in doubt.
 
 use ptrace_async::event::{IoEvent, Tid};
+use ptrace_async::memory::Memory;
 use ptrace_async::runtime::{Calls, Logged, Prehook, Stop, Tracee};
 use smallvec::SmallVec;
 
 use crate::session::{Before, Session};
-use crate::tracer::Tracer;
+use crate::tracer::{Tracer, UNHEARD};
+
+/// More than the bytes of any call that are logged.
+const MOST_LOGGED: usize = 1 << 16;
+
+/// Whether a call that is performed in process writes.
+fn writes(nr: u64) -> bool {
+    nr.cast_signed() == libc::SYS_write
+}
+
+/// What a call has written, as far as it was logged.
+fn written(call: &Logged, ranges: &[(u64, u64)]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for &(address, len) in ranges {
+        let mut range = vec![0; usize::try_from(len).unwrap_or(0).min(MOST_LOGGED)];
+        let got = call.read(address, &mut range);
+        bytes.extend_from_slice(&range[..got]);
+    }
+    bytes
+}
 
 impl Tracer {
     /// Lets a task perform its lookups without stops, if it makes many.
@@ -34,18 +54,47 @@ impl Tracer {
         tracee.perform_in_process().await
     }
 
-    /// Applies what a task has done without stops.
+    /// Applies what a task has done without stops; if it wrote, what others have as
+    /// well, in their order.
     pub(crate) fn catch_up(&self, tid: Tid) {
         let calls = self.handle.logged(tid);
-        self.session.borrow_mut().looked_up(tid, calls);
+        let wrote = |calls: &[Logged]| calls.iter().any(|call| writes(call.invocation().nr));
+        match calls {
+            Calls::Made(calls) if wrote(&calls) => self.apply_all(vec![(tid, Calls::Made(calls))]),
+            calls => self.session.borrow_mut().looked_up(tid, calls),
+        }
     }
 
-    /// Applies what all tasks have done without stops.
+    /// Applies what all tasks have done without stops, in their order.
     pub(crate) fn catch_up_all(&self) {
+        self.apply_all(Vec::new());
+    }
+
+    /// Applies these and those of all others.
+    fn apply_all(&self, mut logs: Vec<(Tid, Calls)>) {
         let now = self.session.borrow().now();
-        for (tid, calls) in self.handle.logged_everywhere(now) {
-            self.session.borrow_mut().looked_up(tid, calls);
+        logs.extend(self.handle.logged_everywhere(now));
+        let mut session = self.session.borrow_mut();
+        if logs.len() < 2 {
+            for (tid, calls) in logs {
+                session.looked_up(tid, calls);
+            }
+            return;
         }
+        let mut merged = Vec::new();
+        for (tid, calls) in logs {
+            match calls {
+                Calls::Made(calls) => merged.extend(calls.into_iter().map(|call| (tid, call))),
+                Calls::Lost => session.looked_up(tid, Calls::Lost),
+            }
+        }
+        // Those of one task have ascending numbers.
+        merged.sort_by_key(|(_, call)| call.stamp());
+        session.jobs.hold();
+        for (tid, call) in merged {
+            session.apply_logged(tid, &call);
+        }
+        session.jobs.let_go();
     }
 }
 
@@ -73,14 +122,25 @@ impl Session {
         }
         let mut events: SmallVec<[IoEvent; 2]> = SmallVec::new();
         let entry = self.model.entry(tid, &call.invocation(), call, &mut events);
+        let mut unheard = None;
         if let Some(pending) = entry.pending {
+            if call.value() == -i64::from(libc::EPIPE) {
+                unheard = pending.writes_to();
+            }
             self.model
                 .exit(tid, pending, call.value(), call, &mut events);
         }
-        self.told = Some(call.value());
+        let nr = call.invocation().nr;
+        let is_lookup =
+            !writes(nr) && !matches!(nr.cast_signed(), libc::SYS_read | libc::SYS_lseek);
+        self.told = is_lookup.then_some(call.value());
         self.looking_back = call.mark();
+        let read = |ranges: &[(u64, u64)]| written(call, ranges);
         for event in events {
-            self.apply(tid, &Before::new(), event, &|_| Vec::new());
+            self.apply(tid, &Before::new(), event, &read);
+        }
+        if let (Some(file), Some(unit)) = (unheard, self.unit_of(tid)) {
+            self.doubt_outside(unit, &file, UNHEARD);
         }
         self.told = None;
         self.looking_back = None;

@@ -73,6 +73,9 @@ pub const TOO_SHORT: &str = "too short to be worth it";
 /// random name in it, and the unit above has not.
 pub const INTERNAL: &str = "is given a temporary file of the program that started it";
 
+/// Why a unit is not stored that was told so by the kernel.
+pub(crate) const UNHEARD: &str = "writes to a pipe that nobody reads any more";
+
 impl Tracer {
     /// Follows one task from its first stop to its end.
     pub async fn follow(self, tracee: Tracee<Started>) {
@@ -294,6 +297,13 @@ impl Tracer {
             }
             pending = session.write_own(tid, &call, entry.pending, &tracee);
         }
+        if pending
+            .as_ref()
+            .is_some_and(|pending| pending.writes_to().is_some())
+        {
+            // What others have written before is to come before it.
+            self.catch_up_all();
+        }
         if !wait.is_empty() {
             // The present content is still being digested: the change waits.
             self.handle
@@ -355,7 +365,7 @@ impl Tracer {
             if tracee.value() == -i64::from(libc::EPIPE)
                 && let (Some(unit), Some(file)) = (session.unit_of(tid), written)
             {
-                session.doubt_outside(unit, &file, "writes to a pipe that nobody reads any more");
+                session.doubt_outside(unit, &file, UNHEARD);
             }
         }
         tracee.resume()
@@ -388,11 +398,7 @@ impl Tracer {
                     .ok()
                     .and_then(|regs| session.model.file(tid, regs.rdi as i32).cloned());
                 match file {
-                    Some(file) => session.doubt_outside(
-                        unit,
-                        &file,
-                        "writes to a pipe that nobody reads any more",
-                    ),
+                    Some(file) => session.doubt_outside(unit, &file, UNHEARD),
                     None => session.doubt(unit, "gets SIGPIPE", true),
                 }
             }

@@ -54,6 +54,10 @@ impl Tracer {
             (units, unit, process, status)
         };
         let (units, unit, process, status) = ended;
+        if !units.is_empty() {
+            // What others have changed meanwhile.
+            self.catch_up_all();
+        }
         for id in units.iter().rev() {
             self.conclude(*id, status).await;
         }

@@ -255,8 +255,10 @@ impl Tracer {
         next: Option<Next>,
     ) -> Tracee<Running> {
         let (former, now) = (tracee.former(), tracee.tid());
-        // What a thread did that is not the leader.
+        // What a thread did that is not the leader; and what others have changed
+        // before the unit begins.
         self.catch_up(now);
+        self.catch_up_all();
         let mut session = self.session.borrow_mut();
         let session = &mut *session;
         session.model.exec(now, former);

@@ -57,6 +57,40 @@ fn streams_that_share_a_file_keep_their_order() {
 }
 
 #[test]
+fn what_follows_from_what_another_process_wrote_comes_after_it() {
+    let command = "{ for i in $(seq 300); do echo out $i >&2; echo $i; done } | \
+                   while read x; do echo in $x >&2; done";
+    let sandbox = Sandbox::new("");
+    sandbox.cached(command);
+    let again = sandbox.cached(command);
+    again.assert_hit();
+    let lines: Vec<&str> = again.err.lines().collect();
+    let at = |line: String| lines.iter().position(|it| **it == line).expect("a line");
+    for i in 1..=300 {
+        assert!(at(format!("out {i}")) < at(format!("in {i}")), "{i}");
+    }
+}
+
+#[test]
+fn what_a_file_held_before_it_was_written_is_what_was_seen() {
+    for command in [
+        "wc -c < log >> log",
+        "sort < log >> log",
+        "cat log > other; cat < other >> log",
+    ] {
+        let sandbox = Sandbox::new("echo a > log");
+        for _ in 0..3 {
+            let before = sandbox.text("log");
+            sandbox.cached(command);
+            let cached = sandbox.text("log");
+            sandbox.edit(&format!("printf '%s' '{before}' > log"));
+            sandbox.plain(command);
+            assert_eq!(cached, sandbox.text("log"), "{command}: {before:?}");
+        }
+    }
+}
+
+#[test]
 fn output_to_a_file_inside_the_command_keeps_its_order() {
     check_hit("", &format!("({BOTH}) > log 2>&1"));
 }

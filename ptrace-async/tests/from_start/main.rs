@@ -15,6 +15,8 @@ mod signals;
 mod starts;
 #[path = "../in_process/support.rs"]
 mod support;
+#[path = "../in_process/transfers.rs"]
+mod transfers;
 
 /// They begin with it.
 const FROM_START: bool = true;

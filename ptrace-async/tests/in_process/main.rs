@@ -12,6 +12,7 @@ mod limits;
 mod processes;
 mod signals;
 mod support;
+mod transfers;
 
 /// Programs come to it when they have made many lookups.
 const FROM_START: bool = false;

@@ -16,7 +16,10 @@ use ptrace_async::runtime::{
     Stop, Tracee,
 };
 
-pub(crate) const LOOKUPS: [i64; 26] = [
+pub(crate) const LOOKUPS: [i64; 29] = [
+    libc::SYS_read,
+    libc::SYS_write,
+    libc::SYS_lseek,
     libc::SYS_open,
     libc::SYS_openat,
     libc::SYS_close,
@@ -62,7 +65,10 @@ const WITH_PATH_AFTER_DIRECTORY: [i64; 5] = [
     libc::SYS_newfstatat,
 ];
 
-const OF_DESCRIPTOR: [i64; 7] = [
+const OF_DESCRIPTOR: [i64; 10] = [
+    libc::SYS_read,
+    libc::SYS_write,
+    libc::SYS_lseek,
     libc::SYS_close,
     libc::SYS_fstat,
     libc::SYS_dup,
@@ -80,8 +86,17 @@ pub(crate) struct Lookup {
     pub(crate) nr: i64,
     /// The directory's descriptor, or the one that is closed.
     pub(crate) fd: i32,
+    /// Or what is written.
     pub(crate) path: Option<String>,
     pub(crate) flags: i32,
+}
+
+/// What a call is going to write, or has written.
+fn written(call: &Invocation, memory: &dyn Memory) -> Vec<u8> {
+    let mut bytes = vec![0; call.args[2].min(1 << 20) as usize];
+    let got = memory.read(call.args[1], &mut bytes);
+    bytes.truncate(got);
+    bytes
 }
 
 impl Lookup {
@@ -90,7 +105,10 @@ impl Lookup {
         let at = WITH_PATH_AFTER_DIRECTORY.contains(&nr);
         let has_path = at || WITH_PATH.contains(&nr);
         let path = memory.read_c_string(call.args[usize::from(at)], 8192);
-        let path = path.ok().filter(|_| has_path);
+        let path = match nr {
+            libc::SYS_write => Some(written(&call, memory)),
+            _ => path.ok().filter(|_| has_path),
+        };
         let number = |index: usize| call.args[index] as i32;
         Self {
             nr,

@@ -6,8 +6,8 @@ pub(super) const COUNT: u64 = 512;
 // What is done about a call.
 /// Where it has a path: nowhere, in its first or in its second argument.
 pub(super) const PATH_IN: u8 = 3;
-/// It gives descriptors back.
-pub(super) const GIVES_BACK: u8 = 4;
+/// Only where there are no other threads: it gives descriptors back, or may wait.
+pub(super) const ALONE: u8 = 4;
 /// It has a result in memory, behind its path in the list of arguments.
 pub(super) const RESULT: u8 = 8;
 /// What is logged of it: one of the following.
@@ -27,12 +27,24 @@ pub(super) const WHATEVER: u8 = 0x50;
 pub(super) const COMMAND: u8 = 0x60;
 /// Two descriptors, which are logged as its fourth argument.
 pub(super) const PAIR: u8 = 0x70;
+/// That it reads, of some descriptors.
+pub(super) const READ: u8 = 0x80;
+/// What it writes, with its bytes.
+pub(super) const WRITE: u8 = 0x90;
+/// A position in a standard stream.
+pub(super) const SEEK: u8 = 0xa0;
+
+/// Most bytes of a write that is performed: what there is room for in the log.
+pub(super) const MOST_WRITTEN: usize = super::log::PATH_MAX;
 
 /// The calls that are performed, and what is done about them.
-const PERFORMED_AS: [(i64, u8); 26] = [
+const PERFORMED_AS: [(i64, u8); 29] = [
+    (libc::SYS_read, READ | ALONE),
+    (libc::SYS_write, WRITE | ALONE),
+    (libc::SYS_lseek, SEEK),
     (libc::SYS_open, OPEN | 1),
     (libc::SYS_openat, OPEN | 2),
-    (libc::SYS_close, WHATEVER | GIVES_BACK),
+    (libc::SYS_close, WHATEVER | ALONE),
     (libc::SYS_readlink, LINK | RESULT | 1),
     (libc::SYS_readlinkat, LINK | RESULT | 2),
     (libc::SYS_access, LINK | 1),
@@ -44,8 +56,8 @@ const PERFORMED_AS: [(i64, u8); 26] = [
     (libc::SYS_fstat, METADATA),
     (libc::SYS_statfs, LINK | RESULT | 1),
     (libc::SYS_dup, WHATEVER),
-    (libc::SYS_dup2, WHATEVER | GIVES_BACK),
-    (libc::SYS_dup3, WHATEVER | GIVES_BACK),
+    (libc::SYS_dup2, WHATEVER | ALONE),
+    (libc::SYS_dup3, WHATEVER | ALONE),
     (libc::SYS_fcntl, COMMAND),
     (libc::SYS_ioctl, COMMAND),
     (libc::SYS_pipe, PAIR),
@@ -91,7 +103,7 @@ pub(super) fn path_argument(nr: u64) -> Option<usize> {
 /// Whether a call that was made, and returned this, must not be made again.
 pub(super) fn stands(nr: u64, value: i64) -> bool {
     match class(nr).map(|class| class & KIND) {
-        Some(WHATEVER | COMMAND) => true,
+        Some(WHATEVER | COMMAND | READ | WRITE) => true,
         Some(OPEN) => value >= 0 || value == i64::from(-libc::EINTR),
         Some(PAIR) => value == 0,
         _ => false,
@@ -101,6 +113,11 @@ pub(super) fn stands(nr: u64, value: i64) -> bool {
 /// Whether the fourth argument of a logged call is two descriptors.
 pub(super) fn makes_pair(nr: u64) -> bool {
     class(nr).is_some_and(|class| class & KIND == PAIR)
+}
+
+/// Whether a call writes bytes, which are logged with it.
+pub(super) fn writes(nr: u64) -> bool {
+    class(nr).is_some_and(|class| class & KIND == WRITE)
 }
 
 /// The table of what is done about each call, as tracees have it.

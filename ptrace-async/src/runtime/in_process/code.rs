@@ -12,14 +12,20 @@
 //!
 //! What is performed here: lookups of paths (links, permissions, metadata, file
 //! systems); opening for reading, except directories; what makes and gives back
-//! descriptors without waiting; and questions about the time, chance and the
-//! machine (see `calls`). Nothing of it waits, but opening a named pipe
-//! may. A call is made again only if it failed, which is harmless.
+//! descriptors without waiting; questions about the time, chance and the
+//! machine; reads, and writes that are short enough to be logged with their
+//! bytes (see `calls`). What may wait (reads, writes, opening a named pipe) does so
+//! with the lock held, so the first two are performed for single threads only. A
+//! call is made again only if it failed, which is harmless.
+//!
+//! A write is performed only if nothing is in the log that shows what is in a
+//! file: it might be in the one that is written, and whoever reads the log asks
+//! for the content as it is then.
 #![expect(unsafe_code, reason = "assembly, and the symbols around it")]
 
 use super::calls::{
-    COMMAND, COUNT, GIVES_BACK, KIND, METADATA, METADATA_AT, OPEN, PAIR, PATH_IN, RESULT, WHATEVER,
-    classes,
+    ALONE, COMMAND, COUNT, KIND, METADATA, METADATA_AT, MOST_WRITTEN, OPEN, PAIR, PATH_IN, READ,
+    RESULT, SEEK, WHATEVER, WRITE, classes,
 };
 use super::log::Header;
 
@@ -90,7 +96,15 @@ ptrace_async_in_process_begin:
     movabs ${classes}, %r11
     cmpb $0, (%r11, %rax)
     je 90f
-    movabs ${log}, %r11
+    // Reads of standard streams stop, since what is there is asked for before it
+    // is read; those of 3 to 5 and 255 pass everywhere.
+    test %eax, %eax
+    jne 16f
+    cmp $6, %edi
+    jb 90f
+    cmp $255, %edi
+    je 90f
+16: movabs ${log}, %r11
     mov (%r11), %r11
     // Nobody's log is everybody's who has none: it is left alone.
     cmp ${nobodys}, %r11d
@@ -132,12 +146,19 @@ ptrace_async_in_process_loader_saved:
     cmpl $0, {sharing}(%r11)
     je 20f
     // With threads all but what gives descriptors back, whose order with
-    // their opens matters.
+    // their opens matters, and what may wait.
     cmpl $1, {sharing}(%r11)
     jne 70f
-    test ${gives_back}, %ecx
+    test ${alone}, %ecx
     jnz 70f
-20: movq $0, {result}(%r11)
+20: mov $1, %ecx
+    movabs ${clock}, %r11
+    lock xadd %rcx, (%r11)
+    movabs ${log}, %r11
+    mov (%r11), %r11
+    mov %rcx, {stamp}(%r11)
+    mov {class}(%r11), %ecx
+    movq $0, {result}(%r11)
     test ${has_result}, %ecx
     jz 24f
     // It must not overwrite the path: what lies there afterwards is logged.
@@ -168,6 +189,10 @@ ptrace_async_in_process_loader_saved:
     and ${kind}, %ecx
     cmp ${command}, %ecx
     je 26f
+    cmp ${write_kind}, %ecx
+    je 21f
+    cmp ${seek_kind}, %ecx
+    je 19f
     cmp ${open}, %ecx
     jne 30f
     // openat and open: only for reading, following links
@@ -179,6 +204,16 @@ ptrace_async_in_process_loader_saved:
 25: test ${not_plain}, %esi
     jnz 70f
     jmp 30f
+21: // What was seen in a file is told before the process may change it.
+    cmpl $0, {observed}(%r11)
+    jne 70f
+    cmp ${most_written}, %rdx
+    ja 70f
+    jmp 30f
+19: // Positions in other files pass everywhere.
+    cmp $3, %edi
+    jae 70f
+    jmp 30f
 26: cmp $16, %eax
     je 27f
     test %esi, %esi
@@ -188,8 +223,12 @@ ptrace_async_in_process_loader_saved:
     cmp ${dup_fd_cloexec}, %esi
     je 30f
     jmp 70f
-27: cmp $3, %edi
+27: cmp ${getpgrp}, %esi
+    je 30f
+    cmp $3, %edi
     jae 70f
+    cmp ${winsize}, %esi
+    je 30f
     cmp ${tcgets}, %esi
     jne 70f
 
@@ -206,6 +245,12 @@ ptrace_async_in_process_noted:
     je 40f
     cmp ${command}, %ecx
     je 40f
+    cmp ${read_kind}, %ecx
+    je 39f
+    cmp ${write_kind}, %ecx
+    je 60f
+    cmp ${seek_kind}, %ecx
+    je 34f
     // What does not exist is the same for all.
     cmp $-2, %rax
     je 40f
@@ -263,21 +308,36 @@ ptrace_async_in_process_noted:
 37: // Metadata, pipes.
     test %rax, %rax
     jnz 70f
+    cmp ${pair}, %ecx
+    je 40f
     cmpl $0, {loader}(%r11)
     jne 92f
+    mov %rsi, %rcx
+33: mov {mode_at}(%rcx), %ecx
+    and ${format}, %ecx
+    cmp ${regular}, %ecx
+    jne 40f
+39: movl $1, {observed}(%r11)
     jmp 40f
+
+34: // A position.
+    test %rax, %rax
+    js 70f
+    jmp 39b
 
 38: // Of a descriptor too, whose path may be NULL.
     test %rax, %rax
     jnz 70f
+    mov %rdx, %rcx
     test $0x1000, %r10d
-    jz 40f
+    jz 33b
     test %rsi, %rsi
     jz 70f
     cmpb $0, (%rsi)
     jne 70f
     cmpl $0, {loader}(%r11)
     jne 92f
+    jmp 33b
 
 40: // log it: rcx is the entry
     mov {head}(%r11), %rcx
@@ -293,7 +353,9 @@ ptrace_async_in_process_noted:
     jne 46f
     mov (%rdi), %rax
     mov %rax, 40(%rcx)
-46: mov {nr}(%r11), %rax
+46: mov {stamp}(%r11), %rax
+    mov %rax, 48(%rcx)
+    mov {nr}(%r11), %rax
     mov %eax, 4(%rcx)
     mov {loader}(%r11), %eax
     shl $31, %eax
@@ -330,9 +392,42 @@ ptrace_async_in_process_logged:
 48: // The result has overwritten the end of the path, so what was asked is not
     // known: an entry that makes no sense says so.
     movl $0, (%rcx)
-    addq $56, {head}(%r11)
+    addq $64, {head}(%r11)
 ptrace_async_in_process_logged_nonsense:
     jmp 55f
+
+60: // A write, which has failed (where it stops, it does so again), or is logged
+    // with what it wrote.
+    test %rax, %rax
+    js 70f
+    mov {head}(%r11), %rcx
+    lea {data}(%r11, %rcx), %rcx
+    movl $1, 4(%rcx)
+    mov %rax, 8(%rcx)
+    mov %rdi, 16(%rcx)
+    mov %rsi, 24(%rcx)
+    mov %rdx, 32(%rcx)
+    mov %r10, 40(%rcx)
+    mov {stamp}(%r11), %rdx
+    mov %rdx, 48(%rcx)
+    lea {path}(%rcx), %rdi
+61: sub $8, %rax
+    jb 62f
+    mov (%rsi), %rdx
+    mov %rdx, (%rdi)
+    add $8, %rsi
+    add $8, %rdi
+    jmp 61b
+62: add $8, %rax
+63: jz 64f
+    movb (%rsi), %dl
+    movb %dl, (%rdi)
+    inc %rsi
+    inc %rdi
+    dec %rax
+    jmp 63b
+64: inc %rdi
+    jmp 44b
 
 92: // To the loader a copy is what it is a copy of, for it loads nothing twice.
     mov %rdx, %rax
@@ -589,7 +684,15 @@ ptrace_async_in_process_entry_end:
     replacing = const libc::MAP_PRIVATE | libc::MAP_FIXED,
     start_words = const START_WORDS,
     path_in = const PATH_IN,
-    gives_back = const GIVES_BACK,
+    alone = const ALONE,
+    read_kind = const READ,
+    write_kind = const WRITE,
+    seek_kind = const SEEK,
+    most_written = const MOST_WRITTEN,
+    clock = const LOGS as usize + std::mem::offset_of!(Header, clock),
+    regular = const libc::S_IFREG,
+    format = const libc::S_IFMT,
+    mode_at = const std::mem::offset_of!(libc::stat, st_mode),
     kind = const KIND,
     has_result = const RESULT,
     nobodys = const LOGS as u32,
@@ -603,6 +706,8 @@ ptrace_async_in_process_entry_end:
     set_fd = const libc::F_SETFD,
     dup_fd_cloexec = const libc::F_DUPFD_CLOEXEC,
     tcgets = const libc::TCGETS,
+    winsize = const libc::TIOCGWINSZ,
+    getpgrp = const libc::TIOCGPGRP,
     lock = const std::mem::offset_of!(Header, lock),
     sharing = const std::mem::offset_of!(Header, sharing),
     head = const std::mem::offset_of!(Header, head),
@@ -619,6 +724,8 @@ ptrace_async_in_process_entry_end:
     found = const std::mem::offset_of!(Header, found),
     spare = const std::mem::offset_of!(Header, spare),
     stat = const std::mem::offset_of!(Header, stat),
+    stamp = const std::mem::offset_of!(Header, stamp),
+    observed = const std::mem::offset_of!(Header, observed),
     data = const super::log::DATA,
     path = const super::log::ENTRY,
     path_max = const super::log::PATH_MAX,
@@ -792,11 +899,11 @@ mod tests {
 
     #[test]
     fn what_is_in_the_log_is_not_logged_again() {
-        // add %rdi, head(%r11) and addq $56, head(%r11)
+        // add %rdi, head(%r11) and addq $64, head(%r11)
         let head = std::mem::offset_of!(Header, head) as u8;
         let code = bytes();
         let mut seen = 0;
-        for advance in [&[0x49, 0x01, 0x7b, head][..], &[0x49, 0x83, 0x43, head, 56]] {
+        for advance in [&[0x49, 0x01, 0x7b, head][..], &[0x49, 0x83, 0x43, head, 64]] {
             for at in 0..code.len() - advance.len() {
                 if code[at..].starts_with(advance) {
                     seen += 1;

@@ -8,6 +8,10 @@
 //! does not want to decide, to it: it is still there, and so is all else that
 //! somebody might jump to.
 //!
+//! The number of `read` is 0, which takes two bytes only (`xor %eax, %eax`), so there
+//! the syscall instruction and the comparison move to the trampoline, if nothing in
+//! the text that could be a jump leads to them.
+//!
 //! A loader that starts a program also asks the processor some forty times what it
 //! is. In a virtual machine each question is an exit to the hypervisor (2 to 70
 //! µs), so that the answers take longer than all lookups together. Most
@@ -47,6 +51,11 @@ const BETWEEN: [&[u8]; 2] = [&[], &[0x48, 0x89, 0xfe, 0xbf, 0x9c, 0xff, 0xff, 0x
 /// ... `syscall; cmp $..., %eax` or `%rax`.
 const SYSCALL: [u8; 2] = [0x0f, 0x05];
 const COMPARES: [&[u8]; 2] = [&[0x48, 0x3d], &[0x3d]];
+
+/// `xor %eax, %eax; syscall; cmp $imm32, %rax`, without the number.
+const READS: [u8; 6] = [0x31, 0xc0, 0x0f, 0x05, 0x48, 0x3d];
+/// How long that is.
+const READS_LEN: usize = READS.len() + 4;
 
 /// The longest part of a site before its syscall instruction.
 pub(super) const BEFORE: usize = 13;
@@ -164,6 +173,12 @@ fn patch_text(text: &mut [u8], len: usize, is_loader: bool) -> usize {
             calls::handles(u64::from(number)).then_some((call, *between, number))
         }));
     }
+    // What a loader reads are files that it has opened, which stops nobody.
+    let reads = if is_loader {
+        Vec::new()
+    } else {
+        find_reads(&text[..len])
+    };
     let questions = if is_loader {
         find_questions(&text[..len])
     } else {
@@ -201,6 +216,21 @@ fn patch_text(text: &mut [u8], len: usize, is_loader: bool) -> usize {
         next += trampoline.len();
         count += 1;
     }
+    for from in reads {
+        let mut trampoline = text[from..from + 2].to_vec();
+        // lea call(%rip), %rcx; jmp way; the rest of the site; jmp back
+        trampoline.extend([0x48, 0x8d, 0x0d, 5, 0, 0, 0, 0xe9]);
+        trampoline.extend(distance(next + trampoline.len() + 4, ways[0]));
+        trampoline.extend(&text[from + 2..from + READS_LEN]);
+        trampoline.push(0xe9);
+        trampoline.extend(distance(next + trampoline.len() + 4, from + READS_LEN));
+        if !put(text, next, &trampoline) {
+            break;
+        }
+        divert(text, from, next);
+        next += trampoline.len();
+        count += 1;
+    }
     for (from, to, answer) in questions {
         // mov to %eax, %ebx, %ecx, %edx
         let mut trampoline = Vec::new();
@@ -217,6 +247,41 @@ fn patch_text(text: &mut [u8], len: usize, is_loader: bool) -> usize {
         next += trampoline.len();
     }
     count
+}
+
+/// Where a text reads, if nobody can come there but by what is before it.
+fn find_reads(text: &[u8]) -> Vec<usize> {
+    let mut found: Vec<usize> = memchr::memmem::find_iter(text, &READS)
+        .filter(|from| from + READS_LEN <= text.len() && calls::handles(0))
+        .filter(|from| may_begin(&text[..*from]))
+        .collect();
+    if found.is_empty() {
+        return found;
+    }
+    let mut leads = |from: usize, distance: i64| {
+        let to = from as i64 + distance;
+        let into = |site: &usize| (*site as i64 + 1..(*site + READS_LEN) as i64).contains(&to);
+        found.retain(|site| !into(site));
+    };
+    for at in 0..text.len() {
+        let near = |after: usize| text.get(after).map(|byte| i64::from(*byte as i8));
+        let far = |after: usize| {
+            let bytes = text.get(after..after + 4)?.try_into().ok()?;
+            Some(i64::from(i32::from_le_bytes(bytes)))
+        };
+        let jump = match text[at] {
+            0x70..=0x7f | 0xe0..=0xe3 | 0xeb => near(at + 1).map(|to| (at + 2, to)),
+            0xe8 | 0xe9 => far(at + 1).map(|to| (at + 5, to)),
+            0x0f if matches!(text.get(at + 1), Some(0x80..=0x8f)) => {
+                far(at + 2).map(|to| (at + 6, to))
+            }
+            _ => None,
+        };
+        if let Some((after, to)) = jump {
+            leads(after, to);
+        }
+    }
+    found
 }
 
 /// `cpuid`, and `xor %ecx, %ecx` before it.
@@ -328,6 +393,51 @@ mod tests {
             let way = follow(&text, to + 12);
             assert_eq!(text[way + 2..way + 10], target.to_le_bytes());
         }
+    }
+
+    const READ: [u8; 11] = [
+        0x31, 0xc0, 0x0f, 0x05, 0x48, 0x3d, 0, 0xf0, 0xff, 0xff, 0x77,
+    ];
+
+    #[test]
+    fn a_read_moves_to_its_trampoline() {
+        let mut text = vec![0x90; 100];
+        text.extend(READ);
+        let len = text.len();
+        text.resize(512, 0);
+        assert_eq!(patch_text(&mut text, len, false), 1);
+        let to = follow(&text, 100);
+        assert_eq!(text[to..to + 2], READ[..2]);
+        assert_eq!(text[to + 2..to + 9], [0x48, 0x8d, 0x0d, 5, 0, 0, 0]);
+        let way = follow(&text, to + 9);
+        assert_eq!(text[way + 2..way + 10], BASE.to_le_bytes());
+        assert_eq!(text[to + 14..to + 22], READ[2..10]);
+        assert_eq!(follow(&text, to + 22), 110);
+        let before = text[to + 1..to + 14].try_into().expect("13 bytes");
+        assert!(may_be_patched(before));
+    }
+
+    #[test]
+    fn a_read_that_something_may_jump_into_stays() {
+        // jmp, call, jne and jne near, to the call, the comparison or its number.
+        for (jump, at) in [
+            (&[0xeb, 2][..], 98),
+            (&[0xe8, 6, 0, 0, 0], 91),
+            (&[0x0f, 0x85, 0x86, 0xff, 0xff, 0xff], 220),
+            (&[0x75, 0x80], 230),
+        ] {
+            let mut text = vec![0x90; 300];
+            text[100..111].copy_from_slice(&READ);
+            text[at..at + jump.len()].copy_from_slice(jump);
+            text.resize(512, 0);
+            assert_eq!(patch_text(&mut text, 300, false), 0, "{jump:x?}");
+        }
+        // To its beginning anybody may.
+        let mut text = vec![0x90; 300];
+        text[100..111].copy_from_slice(&READ);
+        text[98..100].copy_from_slice(&[0xeb, 0]);
+        text.resize(512, 0);
+        assert_eq!(patch_text(&mut text, 300, false), 1);
     }
 
     #[test]

@@ -10,7 +10,6 @@ use std::cell::{Cell, RefCell};
 use std::ffi::CStr;
 use std::fs::File;
 use std::io;
-use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::rc::Rc;
@@ -26,12 +25,12 @@ use crate::memory::Memory;
 pub(super) const DATA: usize = 384;
 /// A bit of an entry's number: the loader made the call.
 const BY_LOADER: u32 = 1 << 31;
-/// Where an entry's path begins.
-pub(super) const ENTRY: usize = 48;
+/// Where an entry's path, or what it wrote, begins.
+pub(super) const ENTRY: usize = 56;
 /// The longest path that the kernel takes, with its NUL.
 pub(super) const PATH_MAX: usize = 4096;
 /// The length of a log with its header.
-pub(super) const LEN: usize = 16 << 10;
+pub(super) const LEN: usize = 64 << 10;
 /// How many logs there are. The first belongs to nobody: nothing is logged in it.
 const LOGS: usize = 128;
 /// The length of all logs.
@@ -70,6 +69,12 @@ pub(super) struct Header {
     pub(super) spare: AtomicU64,
     /// Room for a `struct stat`.
     pub(super) stat: [AtomicU64; 18],
+    /// When the call began, by `clock`.
+    pub(super) stamp: AtomicU64,
+    /// Something is in the log that must be told before the process writes.
+    pub(super) observed: AtomicU32,
+    /// In the log that belongs to nobody: counts the calls of all.
+    pub(super) clock: AtomicU64,
 }
 
 const _: () = assert!(size_of::<Header>() <= DATA);
@@ -96,6 +101,7 @@ pub(super) struct Saved {
     pub(super) rsi: u64,
     pub(super) rdx: u64,
     pub(super) value: u64,
+    pub(super) stamp: u64,
 }
 
 /// A call that was made without a stop.
@@ -103,22 +109,30 @@ pub(super) struct Saved {
 pub struct Logged {
     call: Invocation,
     value: i64,
+    /// With its NUL; or what was written.
     path: Vec<u8>,
+    stamp: u64,
     mark: Option<u64>,
     by_loader: bool,
 }
 
 impl Logged {
-    /// A call that was made, and not logged; `path` has its NUL.
-    pub(super) fn new(call: Invocation, value: i64, path: Vec<u8>) -> Self {
-        let mark = None;
+    /// A call that was made, and not logged; `path` has its NUL, or is what was written.
+    pub(super) fn new(call: Invocation, value: i64, path: Vec<u8>, stamp: u64) -> Self {
         Self {
             call,
             value,
             path,
-            mark,
+            stamp,
+            mark: None,
             by_loader: false,
         }
+    }
+
+    /// Its place among the calls of all tasks: of two of which one began when the
+    /// other had ended, it has the greater number.
+    pub fn stamp(&self) -> u64 {
+        self.stamp
     }
 
     /// The call. Its first four arguments are known; the memory that its path
@@ -161,6 +175,8 @@ impl Memory for Logged {
         let pair = self.call.args[3].to_le_bytes();
         let (at, all) = if calls::makes_pair(self.call.nr) {
             (Some(self.call.args[0]), &pair[..])
+        } else if calls::writes(self.call.nr) {
+            (Some(self.call.args[1]), &self.path[..])
         } else {
             (path_address(&self.call), &self.path[..])
         };
@@ -243,8 +259,9 @@ impl Arena {
             free: RefCell::new((1..LOGS).rev().collect()),
             images: RefCell::default(),
         });
-        let nobodys = ManuallyDrop::new(Log::at(&arena, 0));
+        let nobodys = Log::at(&arena, 0);
         nobodys.set_sharing(Sharing::Strangers);
+        nobodys.give_away();
         Ok(arena)
     }
 
@@ -292,6 +309,7 @@ impl Log {
         let header = log.header();
         header.head.store(0, Ordering::Relaxed);
         header.sharing.store(0, Ordering::Relaxed);
+        header.observed.store(0, Ordering::Relaxed);
         let room = LEN - DATA - ENTRY - PATH_MAX - 8;
         header.limit.store(room as u64, Ordering::Relaxed);
         header.lock.store(0, Ordering::Release);
@@ -357,6 +375,7 @@ impl Log {
             (&header.rsi, saved.rsi),
             (&header.rdx, saved.rdx),
             (&header.value, saved.value),
+            (&header.stamp, saved.stamp),
         ] {
             word.store(value, Ordering::Relaxed);
         }
@@ -373,6 +392,7 @@ impl Log {
             rsi: word(&header.rsi),
             rdx: word(&header.rdx),
             value: word(&header.value),
+            stamp: word(&header.stamp),
         }
     }
 
@@ -397,15 +417,24 @@ impl Log {
             }
             let mut path = vec![0; len as usize - ENTRY];
             self.copy(self.consumed + ENTRY as u64, &mut path);
-            let end = memchr::memchr(0, &path)?;
-            path.truncate(end + 1);
+            let (nr, value) = (u64::from(half(4) & !BY_LOADER), word(8).cast_signed());
+            let used = if calls::writes(nr) {
+                usize::try_from(value).ok()?
+            } else {
+                memchr::memchr(0, &path)? + 1
+            };
+            if used > path.len() {
+                return None;
+            }
+            path.truncate(used);
             calls.push(Logged {
                 call: Invocation {
-                    nr: u64::from(half(4) & !BY_LOADER),
+                    nr,
                     args: [word(16), word(24), word(32), word(40), 0, 0],
                 },
-                value: word(8).cast_signed(),
+                value,
                 path,
+                stamp: word(48),
                 mark: None,
                 by_loader: half(4) & BY_LOADER != 0,
             });
@@ -429,6 +458,7 @@ impl Log {
         }
         if header.head.load(Ordering::Relaxed) == self.consumed {
             header.head.store(0, Ordering::Relaxed);
+            header.observed.store(0, Ordering::Relaxed);
             header.lock.store(0, Ordering::Release);
             self.consumed = 0;
         } else {

@@ -1,4 +1,5 @@
-//! Lookups that the tracee performs and logs by itself, without a stop.
+//! Lookups, reads and writes that the tracee performs and logs by itself, without a
+//! stop.
 //!
 //! A stop costs ten times what a lookup does, and builds make tens of thousands
 //! of them. So code and a log are mapped into tracees (`code`, `log`), and sites
@@ -8,7 +9,8 @@
 //! instruction becomes a jump to a trampoline. What the log holds is handed out
 //! before anything else is done about a stop of the task ([`Handle::logged`]),
 //! and on request at any time ([`Handle::logged_everywhere`]), so a tool can see
-//! all lookups that came before a change before it lets the change happen.
+//! all lookups that came before a change before it lets the change happen. What
+//! different tasks did has an order ([`Logged::stamp`]).
 //!
 //! Nothing depends on it: what is not patched, and what the code does not want
 //! to decide, stops.
@@ -149,6 +151,8 @@ impl Mapped {
     }
 
     fn take(&mut self) -> Calls {
+        // Asked before: what ends in between is logged.
+        let in_flight = self.log.is_in_flight();
         self.collect();
         if std::mem::take(&mut self.lost) {
             return Calls::Lost;
@@ -156,6 +160,9 @@ impl Mapped {
         let mut calls = std::mem::take(&mut self.noted);
         if let Some(first) = calls.first_mut() {
             first.begun_before(self.unsettled.take());
+        } else if !in_flight {
+            // It was given up.
+            self.unsettled = None;
         }
         Calls::Made(calls)
     }
@@ -367,7 +374,13 @@ impl Handle {
             let mut mapped = space.in_process.mapped.borrow_mut();
             let Some(mapped) = &mut *mapped else { continue };
             let mut rounds = 0;
-            while mapped.log.is_in_flight() && rounds < PATIENCE {
+            // What was being made the last time is likely to wait for something.
+            let patience = if mapped.unsettled.is_none() {
+                PATIENCE
+            } else {
+                0
+            };
+            while mapped.log.is_in_flight() && rounds < patience {
                 std::hint::spin_loop();
                 rounds += 1;
             }

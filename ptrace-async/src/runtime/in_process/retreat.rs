@@ -8,7 +8,7 @@
 //! it had not logged yet is noted here. The kernel then restarts or ends an
 //! interrupted call there, as `SA_RESTART` says.
 
-use super::calls;
+use super::calls::{self, MOST_WRITTEN};
 use super::code::{Progress, progress};
 use super::log::{Logged, PATH_MAX, Saved, path_address};
 use super::site::{TAIL, TRAMPOLINE_LEN};
@@ -105,13 +105,22 @@ impl Mapped {
             nr: saved.nr,
             args: [saved.rdi, saved.rsi, saved.rdx, fourth, 0, 0],
         };
+        if calls::writes(saved.nr) {
+            let mut bytes = vec![0; usize::try_from(value).unwrap_or(0).min(MOST_WRITTEN)];
+            if memory.read(saved.rsi, &mut bytes) == bytes.len() {
+                self.note(Logged::new(call, value, bytes, saved.stamp));
+            } else {
+                self.lose();
+            }
+            return true;
+        }
         let path = path_address(&call).map_or(Ok(Vec::new()), |address| {
             memory.read_c_string(address, PATH_MAX)
         });
         match path {
             Ok(mut path) => {
                 path.push(0);
-                self.note(Logged::new(call, value, path));
+                self.note(Logged::new(call, value, path, saved.stamp));
             }
             // Gone since the kernel has read it.
             Err(_) => self.lose(),
@@ -178,6 +187,7 @@ mod tests {
                 rsi,
                 rdx,
                 value,
+                stamp: 9,
             });
             let mut regs = registers();
             regs.rip = rip;
@@ -228,6 +238,11 @@ mod tests {
             (libc::SYS_fcntl, -24),
             (libc::SYS_pipe2, 0),
             (libc::SYS_getrandom, 8),
+            (libc::SYS_read, 10),
+            (libc::SYS_read, -11),
+            (libc::SYS_write, 5),
+            // Its signal has come.
+            (libc::SYS_write, -32),
         ] {
             check(nr, value, Progress::Performed, (FROM + 2, value), 1);
             check(nr, value, Progress::Noted, (FROM + 2, value), 1);
@@ -271,6 +286,7 @@ mod tests {
             rsi,
             rdx,
             value,
+            stamp: 9,
         });
         let mut regs = registers();
         regs.rcx = FROM;
