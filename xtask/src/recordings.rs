@@ -112,7 +112,7 @@ const PROGRAMS: &[Program] = &[
         name: "cp -r",
         needs: &["cp"],
         command: "cp -r /usr/share/doc copy",
-        before: "rm -rf copy",
+        before: "rm -rf copy; sync",
     },
     program("gcc", &["gcc"], "gcc -o tiny tiny.c"),
     Program {
