@@ -9,6 +9,7 @@ use ptrace_async::memory::Memory;
 use ptrace_async::runtime::{Parked, Stop, Tracee};
 use rustc_hash::FxHashMap;
 
+use crate::maps::{self, Area};
 use crate::point::{extended, plain, stack};
 use crate::trace::event::{Point, Registers};
 use crate::{buffer, code};
@@ -44,6 +45,7 @@ pub(super) async fn search(mut tracee: Tracee<Parked>) -> Found {
     let mut written: Vec<u64> = Vec::new();
     let mut jumped: Vec<u64> = Vec::new();
     let mut expected = 0;
+    let areas = maps::read(tracee.tgid()).unwrap_or_default();
     for step in 0.. {
         let Ok(regs) = tracee.registers() else {
             return Found::Soon(tracee);
@@ -88,7 +90,12 @@ pub(super) async fn search(mut tracee: Tracee<Parked>) -> Found {
         if before.is_none() {
             let mut targets = around(&tracee, regs.rip);
             targets.extend_from_slice(&jumped);
-            let room = code::room(bytes, regs.rip, &|address| targets.contains(&address));
+            // Code that a program has made may be entered anywhere, by tables that it has
+            // made as well.
+            let is_made = !is_of_a_file(&areas, regs.rip);
+            let room = code::room(bytes, regs.rip, &|address| {
+                is_made || targets.contains(&address)
+            });
             let visit = Visit {
                 registers,
                 words,
@@ -109,6 +116,12 @@ pub(super) async fn search(mut tracee: Tracee<Parked>) -> Found {
         }
     }
     unreachable!("the number of steps is bounded")
+}
+
+fn is_of_a_file(areas: &[Area], ip: u64) -> bool {
+    areas
+        .iter()
+        .any(|area| (area.start..area.end).contains(&ip) && area.inode != 0)
 }
 
 /// Lets the task come to `end`, which it does without a jump, a syscall or a call.
