@@ -154,6 +154,14 @@ pub struct Found {
     pub damaged: u64,
 }
 
+impl Drop for Journal {
+    /// A process that is being started by another thread has the file as well, until it
+    /// executes its program: closing alone would leave it locked for that long.
+    fn drop(&mut self) {
+        let _ = self.file.unlock();
+    }
+}
+
 impl Journal {
     /// Opens a journal, or begins one.
     ///
