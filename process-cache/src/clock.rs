@@ -1,6 +1,20 @@
-//! Points in time for people.
+//! Points in time, for people and for comparing with those of files.
 
 use std::time::{SystemTime, UNIX_EPOCH};
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// Between which change times of files the present lies (ns since the epoch): the kernel
+/// takes them from a clock that stands still for a tick, or a finer one.
+pub fn window() -> (i64, i64) {
+    let now = |clock| {
+        let time = clock_gettime(clock);
+        time.tv_sec
+            .saturating_mul(1_000_000_000)
+            .saturating_add(time.tv_nsec)
+    };
+    (now(ClockId::RealtimeCoarse), now(ClockId::Realtime))
+}
 
 /// Date and time of day of µs since the epoch, by the local clock:
 /// `2026-03-01 12:30:05`.

@@ -5,6 +5,7 @@
 //! again and reads off the world what the tree made of each name.
 
 mod capture;
+mod disturbance;
 mod outputs;
 mod preconditions;
 mod verify;
@@ -104,6 +105,9 @@ impl Session {
         if unit.alive > 1 {
             unit.doubt("leaves processes behind", false);
         }
+        if let Some(reason) = self.disturbed(id) {
+            self.doubt(id, reason, true);
+        }
         let result = self.conclusion(id, ending);
         if let Err(reason) = &result {
             self.unit(id).doubt(reason.clone(), false);
@@ -164,42 +168,6 @@ impl Session {
             moved: unit.moved.clone(),
             verified: self.settings.verify,
         })
-    }
-
-    /// Whether somebody outside the unit changed what it saw or made, while it
-    /// ran.
-    fn check_conflicts(&self, unit: &Unit) -> Result<(), String> {
-        if self.touched.is_empty() {
-            return Ok(());
-        }
-        let outsider = |path: &FilePath| {
-            self.touched.get(path).is_some_and(|list| {
-                list.iter()
-                    .any(|&(seq, who)| seq > unit.started && !self.is_within(who, unit.id))
-            })
-        };
-        for (query, observation) in &unit.observations {
-            if outsider(&observation.resource) {
-                let path = observation.resource.display();
-                return Err(format!("{path} was changed by another unit while it ran"));
-            }
-            if matches!(query, Query::List(_)) {
-                let mut key = observation.resource.as_bytes().to_vec();
-                key.extend_from_slice(b"/.");
-                let key = FilePath::from(std::path::Path::new(std::ffi::OsStr::from_bytes(&key)));
-                if outsider(&key) {
-                    let path = observation.resource.display();
-                    return Err(format!("names in {path} changed while it ran"));
-                }
-            }
-        }
-        for path in unit.changes.keys() {
-            if outsider(path) {
-                let path = path.display();
-                return Err(format!("{path} was changed by another unit while it ran"));
-            }
-        }
-        Ok(())
     }
 
     /// What went into inherited descriptors, in order.

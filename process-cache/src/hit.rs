@@ -254,18 +254,23 @@ impl Session {
             if let Some(stat) = initial.as_deref() {
                 self.contents.forget(stat);
             }
+            if let Effect::HardLink { to, .. } = effect {
+                self.relink(to);
+            }
             let change = self.change(unit, seq, path, initial.clone());
             establish(change, seq, effect, initial_content);
         }
         self.locator.forget();
         for (fd, bytes) in stream {
-            let Some(file) = self.model.file(tid, *fd).map(|file| file.id) else {
+            let Some(description) = self.model.file(tid, *fd).cloned() else {
                 continue;
             };
+            let file = description.id;
+            let seq = self.tick();
+            self.touch_inherited(unit, seq, &description);
             if self.owners.get(&file) == Some(&unit) {
                 continue;
             }
-            let seq = self.tick();
             let above = self.unit(unit);
             above.written_bytes += bytes.len() as u64;
             above.written.push(Written {

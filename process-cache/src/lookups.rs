@@ -4,13 +4,16 @@
 //! are no links hundreds of times. As long as no traced process changes a
 //! name, asking the world again and noting the answer again would tell
 //! nothing new: the unit's first observation stands. Only what no write to an
-//! open file can change is remembered.
+//! open file can change is remembered, and only of calls that were logged with what
+//! they returned: who is not traced may change names at any time, and then they return
+//! something else.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use ptrace_async::event::Tid;
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 
 use crate::path::FilePath;
 use crate::unit::UnitId;
@@ -48,7 +51,14 @@ pub struct Lookups {
     epoch: u64,
     /// Tasks in the middle of a change, and when they began it.
     changing: Vec<(Tid, u64)>,
-    known: FxHashMap<UnitId, FxHashMap<FilePath, (u64, u64)>>,
+    known: FxHashMap<UnitId, FxHashMap<FilePath, Known>>,
+}
+
+/// The answers about a path: when, and to which question what was returned.
+#[derive(Debug, Default)]
+struct Known {
+    epoch: u64,
+    told: SmallVec<[(u64, i64); 2]>,
 }
 
 impl Lookups {
@@ -76,30 +86,35 @@ impl Lookups {
         }
     }
 
-    /// Whether this unit has this answer already.
-    pub fn knows(&self, unit: UnitId, path: &Path, kind: Kind) -> bool {
-        self.changing.is_empty()
-            && self
-                .known
-                .get(&unit)
-                .and_then(|paths| paths.get(path.as_os_str().as_bytes()))
-                .is_some_and(|(epoch, kinds)| *epoch == self.epoch && kinds & kind.0 != 0)
+    /// Whether this unit has this answer already: the call has returned what another
+    /// one did before (`told`, if it was logged).
+    pub fn knows(&self, unit: UnitId, path: &Path, kind: Kind, told: Option<i64>) -> bool {
+        let Some(told) = told.filter(|_| self.changing.is_empty()) else {
+            return false;
+        };
+        self.known
+            .get(&unit)
+            .and_then(|paths| paths.get(path.as_os_str().as_bytes()))
+            .is_some_and(|known| known.epoch == self.epoch && known.told.contains(&(kind.0, told)))
     }
 
     /// The unit has noted this answer.
-    pub fn learn(&mut self, unit: UnitId, path: &Path, kind: Kind) {
-        if !self.changing.is_empty() {
+    pub fn learn(&mut self, unit: UnitId, path: &Path, kind: Kind, told: Option<i64>) {
+        let Some(told) = told.filter(|_| self.changing.is_empty()) else {
             return;
-        }
+        };
         let paths = self.known.entry(unit).or_default();
         let entry = match paths.get_mut(path.as_os_str().as_bytes()) {
             Some(entry) => entry,
             None => paths.entry(path.into()).or_default(),
         };
-        if entry.0 != self.epoch {
-            *entry = (self.epoch, 0);
+        if entry.epoch != self.epoch {
+            entry.epoch = self.epoch;
+            entry.told.clear();
         }
-        entry.1 |= kind.0;
+        if !entry.told.contains(&(kind.0, told)) {
+            entry.told.push((kind.0, told));
+        }
     }
 
     /// The unit has ended.
@@ -117,21 +132,33 @@ mod tests {
         let mut lookups = Lookups::default();
         let (unit, other) = (UnitId(1), UnitId(2));
         let path = Path::new("/a");
-        lookups.learn(unit, path, Kind::LINK);
-        assert!(lookups.knows(unit, path, Kind::LINK));
-        assert!(!lookups.knows(other, path, Kind::LINK));
-        assert!(!lookups.knows(unit, path, Kind::no_content(true)));
+        let told = Some(-2);
+        lookups.learn(unit, path, Kind::LINK, told);
+        assert!(lookups.knows(unit, path, Kind::LINK, told));
+        assert!(!lookups.knows(other, path, Kind::LINK, told));
+        assert!(!lookups.knows(unit, path, Kind::no_content(true), told));
         lookups.begin_change(7, 3);
         assert_eq!((lookups.began(7), lookups.began(8)), (Some(3), None));
-        assert!(!lookups.knows(unit, path, Kind::LINK));
+        assert!(!lookups.knows(unit, path, Kind::LINK, told));
         // Before or after the change: nobody can tell.
-        lookups.learn(unit, path, Kind::LINK);
+        lookups.learn(unit, path, Kind::LINK, told);
         lookups.end_change(7);
-        assert!(!lookups.knows(unit, path, Kind::LINK));
-        lookups.learn(unit, path, Kind::LINK);
-        assert!(lookups.knows(unit, path, Kind::LINK));
+        assert!(!lookups.knows(unit, path, Kind::LINK, told));
+        lookups.learn(unit, path, Kind::LINK, told);
+        assert!(lookups.knows(unit, path, Kind::LINK, told));
         lookups.forget(unit);
-        assert!(!lookups.knows(unit, path, Kind::LINK));
+        assert!(!lookups.knows(unit, path, Kind::LINK, told));
+    }
+
+    #[test]
+    fn another_answer_is_not_known() {
+        let mut lookups = Lookups::default();
+        let (unit, path) = (UnitId(1), Path::new("/a"));
+        lookups.learn(unit, path, Kind::LINK, Some(-2));
+        assert!(!lookups.knows(unit, path, Kind::LINK, Some(5)));
+        assert!(!lookups.knows(unit, path, Kind::LINK, None));
+        lookups.learn(unit, path, Kind::no_content(true), None);
+        assert!(!lookups.knows(unit, path, Kind::no_content(true), None));
     }
 
     #[test]

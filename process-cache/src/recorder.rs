@@ -61,6 +61,12 @@ impl Session {
             }
             let located = self.look(unit, &path.path, path.follow);
             if let Ok(stat) = &located.stat
+                && stat.st_nlink > 1
+                && !is_directory(stat)
+            {
+                self.relinked.insert((stat.st_dev, stat.st_ino));
+            }
+            if let Ok(stat) = &located.stat
                 && is_regular(stat)
             {
                 wait.extend(self.contents.pending(stat));
@@ -102,9 +108,12 @@ impl Session {
                 self.opened(unit, before, &path, &mode, file.as_deref(), error);
             }
             IoEvent::Stat { path }
-                if self
-                    .lookups
-                    .knows(unit, &path.path, Kind::no_metadata(path.follow)) => {}
+                if self.lookups.knows(
+                    unit,
+                    &path.path,
+                    Kind::no_metadata(path.follow),
+                    self.told,
+                ) => {}
             IoEvent::Stat { path } => {
                 // A shell makes sure of its working directory when it starts.
                 let own = self.unit(unit).policy.time == TimeUse::Order
@@ -128,7 +137,7 @@ impl Session {
                 effective,
             } => {
                 let kind = Kind::access(mode, effective, path.follow);
-                if kind.is_some_and(|kind| self.lookups.knows(unit, &path.path, kind)) {
+                if kind.is_some_and(|kind| self.lookups.knows(unit, &path.path, kind, self.told)) {
                     return;
                 }
                 if classify(&path.path) == Class::Ordinary {
@@ -136,7 +145,7 @@ impl Session {
                     if let Some(kind) = kind
                         && (self.told_missing().is_none() || located.stat.is_err())
                     {
-                        self.lookups.learn(unit, &path.path, kind);
+                        self.lookups.learn(unit, &path.path, kind, self.told);
                     }
                     self.ask_name(
                         unit,

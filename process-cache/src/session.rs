@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use ptrace_async::event::{OfdId, OpenFile, Tid};
+use ptrace_async::event::{FileKind, OfdId, OpenFile, Tid};
 use ptrace_async::process::{Pending, Processes};
 use rustc_hash::FxHashMap;
 use rustix::fs::Stat;
@@ -118,6 +118,9 @@ pub struct Session {
     /// Who changed a name, and when last; by canonical path, and for the
     /// names in a directory by the directory.
     pub touched: FxHashMap<FilePath, SmallVec<[(u64, UnitId); 2]>>,
+    /// Files (device, inode) of which a name was made or removed, which leaves them
+    /// another change time.
+    pub relinked: HashSet<(u64, u64)>,
     /// Paths.
     pub locator: Locator,
     /// Lookups that need not be repeated.
@@ -179,6 +182,7 @@ impl Session {
             listed: HashSet::new(),
             temporary: HashSet::new(),
             touched: FxHashMap::default(),
+            relinked: HashSet::new(),
             locator: Locator::default(),
             lookups: Lookups::default(),
             contents: Contents::default(),
@@ -369,6 +373,33 @@ impl Session {
         }
     }
 
+    /// The file behind a description that can be written, by its canonical path.
+    pub fn written_path(&self, file: &OpenFile) -> Option<FilePath> {
+        if let Some(resource) = self.resources.get(&file.id) {
+            return Some(resource.clone());
+        }
+        Some(FilePath::from(named_file(file)?.canonicalize().ok()?))
+    }
+
+    /// Notes that somebody has written to a description that another unit opened.
+    pub fn touch_inherited(&mut self, unit: UnitId, seq: u64, file: &OpenFile) {
+        let path = match self.resources.get(&file.id) {
+            Some(resource) => resource.clone(),
+            None => match named_file(file) {
+                Some(path) => self.locator.name(path),
+                None => return,
+            },
+        };
+        self.touch(unit, seq, &path, false);
+    }
+
+    /// Notes that a file got another name.
+    pub fn relink(&mut self, path: &Path) {
+        if let Ok(stat) = rustix::fs::lstat(path) {
+            self.relinked.insert((stat.st_dev, stat.st_ino));
+        }
+    }
+
     /// Notes who changed a name.
     pub fn touch(&mut self, unit: UnitId, seq: u64, path: &FilePath, shape: bool) {
         let mut note = |path: FilePath| {
@@ -387,4 +418,10 @@ impl Session {
             note(FilePath::from(Path::new(std::ffi::OsStr::from_bytes(&key))));
         }
     }
+}
+
+/// The path of an open file, if it can be a regular one.
+fn named_file(file: &OpenFile) -> Option<&Path> {
+    let regular = matches!(file.kind, FileKind::Opened | FileKind::Regular);
+    file.path.as_deref().filter(|_| regular)
 }

@@ -300,6 +300,10 @@ pub struct Unit {
     pub started: u64,
     /// When it began.
     pub clock: std::time::Instant,
+    /// The same in ns since the epoch, as the change times of files tell it: what was
+    /// changed later has none before the first, what was changed earlier none after the
+    /// second.
+    pub window: (i64, i64),
     /// Where its result is stored.
     pub key: Option<WeakKey>,
     /// Its arguments, for people.
@@ -360,6 +364,7 @@ impl Unit {
             process,
             started,
             clock: std::time::Instant::now(),
+            window: crate::clock::window(),
             key: None,
             argv: Vec::new(),
             program: FilePath::from("/"),

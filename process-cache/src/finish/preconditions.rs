@@ -14,12 +14,12 @@ use std::sync::Arc;
 
 /// The changes of a tree, by directory, as far as a listing needs them.
 #[derive(Default)]
-struct Shape<'c> {
+pub(super) struct Shape<'c> {
     by_directory: FxHashMap<&'c [u8], Vec<(&'c [u8], &'c Change)>>,
 }
 
 impl<'c> Shape<'c> {
-    fn of(changes: &'c FxHashMap<FilePath, Change>) -> Self {
+    pub(super) fn of(changes: &'c FxHashMap<FilePath, Change>) -> Self {
         let mut by_directory: FxHashMap<_, Vec<_>> = FxHashMap::default();
         for (path, change) in changes {
             if let (Some(parent), Some(name)) = (path.parent(), path.file_name()) {
@@ -33,7 +33,7 @@ impl<'c> Shape<'c> {
     }
 
     /// What a directory listed at `seq` looked like before the tree began.
-    fn without(&self, directory: &FilePath, names: &Listing, seq: u64) -> Listing {
+    pub(super) fn without(&self, directory: &FilePath, names: &Listing, seq: u64) -> Listing {
         let mut names = names.clone();
         let changes = self.by_directory.get(directory.as_bytes());
         for (name, change) in changes.into_iter().flatten() {

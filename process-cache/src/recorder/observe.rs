@@ -178,7 +178,8 @@ impl Session {
         let found = located.stat.as_ref().map(|_| ());
         self.compare(unit, path, found.map_err(|error| error.raw_os_error()));
         if located.stat.is_err() && time == self.unit(unit).policy.time {
-            self.lookups.learn(unit, path, Kind::no_metadata(follow));
+            self.lookups
+                .learn(unit, path, Kind::no_metadata(follow), self.told);
         }
         self.metadata_as(unit, path, follow, &located, time);
     }
@@ -303,7 +304,7 @@ impl Session {
     }
 
     pub(super) fn read_link(&mut self, unit: UnitId, path: &Path) {
-        if self.lookups.knows(unit, path, Kind::LINK) {
+        if self.lookups.knows(unit, path, Kind::LINK, self.told) {
             return;
         }
         match classify(path) {
@@ -315,7 +316,7 @@ impl Session {
             }
         }
         if self.told_missing().is_none() {
-            self.lookups.learn(unit, path, Kind::LINK);
+            self.lookups.learn(unit, path, Kind::LINK, self.told);
         }
         // The commonest call of compilers: one question and no more.
         let (resource, indirect) = self.locator.place(path);

@@ -360,7 +360,7 @@ impl Session {
         let plain = !mode.write && mode.create.is_none();
         let missing = plain && matches!(error, libc::ENOENT | libc::ENOTDIR);
         let kind = Kind::no_content(path.follow);
-        if missing && self.lookups.knows(unit, &path.path, kind) {
+        if missing && self.lookups.knows(unit, &path.path, kind, self.told) {
             return;
         }
         let given = FilePath::from(path.path.as_path());
@@ -368,7 +368,7 @@ impl Session {
         if missing {
             // Or it has come since.
             if located.stat.is_err() {
-                self.lookups.learn(unit, &path.path, kind);
+                self.lookups.learn(unit, &path.path, kind, self.told);
             }
             let observed = Observed::Answer(Answer::Error(error));
             self.note(unit, Query::Content(given), observed, located.resource);

@@ -80,6 +80,7 @@ impl Session {
             self.doubt_outside(unit, file, "writes to its standard input");
         }
         let seq = self.tick();
+        self.touch_inherited(unit, seq, file);
         if let Some(resource) = self.resources.get(&file.id).cloned() {
             // An ancestor opened it: its own change goes on.
             if let Some(owner) = self.owners.get(&file.id).copied()

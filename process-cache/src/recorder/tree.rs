@@ -191,6 +191,7 @@ impl Session {
         self.expect_kind(unit, &target, initial.as_deref());
         let source = source.filter(|source| *source != target);
         if let Some(source) = &source {
+            self.relink(source);
             let made = self
                 .unit(unit)
                 .changes

@@ -1,5 +1,6 @@
 //! What can be expected of files, by file system.
 
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use rustc_hash::FxHashMap;
@@ -13,6 +14,12 @@ use super::World;
 pub(super) struct Devices(Mutex<FxHashMap<u64, bool>>);
 
 impl World {
+    /// Whether there is a file whose content and times the kernel makes up.
+    pub(crate) fn is_made_up(&self, path: &Path) -> bool {
+        rustix::fs::stat(path)
+            .is_ok_and(|stat| self.is_volatile(&stat, || rustix::fs::statfs(path)))
+    }
+
     /// Whether the file's content can change without its times telling: where
     /// the kernel makes it up when it is read.
     pub(super) fn is_volatile(

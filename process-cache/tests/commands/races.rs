@@ -5,34 +5,145 @@
 //! until the lease is given back: so the change is made at a known place of the unit
 //! and nothing depends on time, nor does the unit see anything but plain files, for
 //! which its result is stored where nothing changes.
+//!
+//! A shell's reads stop; the program in C makes all its calls without a stop until it
+//! opens its output, so that what it has read is asked for after the change.
 
+use std::fs;
 use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-use crate::support::{Sandbox, program};
+use tempfile::TempDir;
 
-const SETUP: &str = "printf 'old 1\\nold 2\\n' > input; touch gate0 gate1 gate2 gate3";
+use crate::support::{Sandbox, check_hit, program};
+
+const SETUP: &str = "printf 'old 1\\nold 2\\n' > input; ln -s input link; mkdir full; \
+                     touch full/1 full/2 full/3 full/4 full/5 full/6 full/7 full/8; \
+                     touch gate0 gate1 gate2 gate3 start wrote";
 
 /// Reads a part, another part of the same open file, the file again, and writes.
-const UNIT: &str = "read x < gate0; exec 4< input; read a <&4; read x < gate1; read b <&4; \
-                    read c < input; [ -e other ] && d=other; read x < gate2; \
-                    echo $a $b $c $d > out; read x < gate3";
+const SHELL: &str = "read x < gate0; exec 4< input; read a <&4; read x < gate1; read b <&4; \
+                     read c < input; [ -e other ] && d=other; read x < gate2; \
+                     echo $a $b $c $d > out; read x < gate3";
 
-/// Changes the input when somebody opens the gate.
+/// Reads in the same way, or in others, or writes at a gate.
+const SOURCE: &str = r#"
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static char out[4096];
+static int length;
+
+static void gate(const char *name) { close(open(name, O_RDONLY)); }
+static void add(const char *bytes, int count)
+{
+    if (count > 0 && count + length < (int)sizeof out) {
+        memcpy(out + length, bytes, count);
+        length += count;
+    }
+}
+static void some(int fd, int count)
+{
+    char bytes[64];
+    add(bytes, read(fd, bytes, count));
+}
+static void metadata(const char *path)
+{
+    struct stat found;
+    int there = stat(path, &found);
+    length += sprintf(out + length, "%d %ld %d\n", there, there ? 0 : (long)found.st_size,
+                      access("other", F_OK));
+}
+static void target(void)
+{
+    char bytes[64];
+    add(bytes, readlink("link", bytes, sizeof bytes));
+}
+static void names(int fd, int all)
+{
+    char bytes[96];
+    long count;
+    while ((count = syscall(SYS_getdents64, fd, bytes, sizeof bytes)) > 0) {
+        for (long at = 0; at < count; at += ((struct dirent64 *)(bytes + at))->d_reclen)
+            for (const char *c = ((struct dirent64 *)(bytes + at))->d_name; *c; c++)
+                out[0] += *c, length = 1;
+        if (!all)
+            return;
+    }
+}
+
+int main(int count, char **args)
+{
+    const char *how = args[1];
+    if (count > 2) {
+        int fd = strcmp(how, "inherited") ? open("input", O_RDWR) : 7;
+        char *mapped = strcmp(how, "mapped") ? 0 : mmap(0, 4096, 3, MAP_SHARED, fd, 0);
+        static char bytes[8192] = "new 1\nnew 2\n";
+        gate("start");
+        if (mapped)
+            memcpy(mapped, bytes, 12);
+        else if (write(fd, bytes, strcmp(how, "long") ? 12 : sizeof bytes) < 0)
+            return 1;
+        gate("wrote");
+        return 0;
+    }
+    gate("gate0");
+    int fd = open(strcmp(how, "list") ? "input" : "full", O_RDONLY);
+    char *mapped = strcmp(how, "map") ? 0 : mmap(0, 4096, PROT_READ, MAP_PRIVATE, fd, 0);
+    switch (how[0]) {
+    case 'r': some(fd, 6); break;
+    case 'm': if (mapped != MAP_FAILED) add(mapped, 6); break;
+    case 's': metadata("input"); break;
+    case 't': target(); break;
+    case 'l': names(fd, 0);
+    }
+    gate("gate1");
+    switch (how[0]) {
+    case 'r': some(fd, 60); some(open("input", O_RDONLY), 60); break;
+    case 'm': if (mapped != MAP_FAILED) add(mapped + 6, 6); break;
+    case 's': metadata("link"); break;
+    case 't': target(); break;
+    case 'l': names(fd, 1);
+    }
+    gate("gate2");
+    if (write(open("out", O_WRONLY | O_CREAT | O_TRUNC, 0644), out, length) != length)
+        return 1;
+    gate("gate3");
+    return 0;
+}
+"#;
+
+/// Takes leases on gates, and then steps: waits until somebody opens one, opens one, or
+/// runs a command.
 const OUTSIDER: &str = r#"
 import fcntl, os, signal, subprocess, sys
 signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGIO})
-gate = os.open(sys.argv[1], os.O_RDWR)
+gates = {}
 try:
-    fcntl.fcntl(gate, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+    for name in sys.argv[1].split():
+        gates[name] = os.open(name, os.O_RDWR)
+        fcntl.fcntl(gates[name], fcntl.F_SETLEASE, fcntl.F_WRLCK)
 except OSError as error:
     print("no lease:", error, flush=True)
     sys.exit()
 print("ready", flush=True)
-signal.sigwait({signal.SIGIO})
-subprocess.run(["sh", "-c", sys.argv[2]], check=True)
-print("changed", flush=True)
-fcntl.fcntl(gate, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+for step in sys.argv[2:]:
+    what, _, rest = step.partition(" ")
+    if what == "await":
+        while fcntl.fcntl(gates[rest], fcntl.F_GETLEASE) == fcntl.F_WRLCK:
+            signal.sigwait({signal.SIGIO})
+    elif what == "open":
+        fcntl.fcntl(gates[rest], fcntl.F_SETLEASE, fcntl.F_UNLCK)
+    else:
+        subprocess.run(["sh", "-c", rest], check=True)
 "#;
 
 /// The ways to change the input.
@@ -49,13 +160,42 @@ const CHANGES: &[&str] = &[
     "cp -p input saved; printf 'new 1\\nnew 2\\n' > input; rm input; mv saved input",
 ];
 
-/// Somebody who waits at a gate; nobody where there are no leases.
-fn outsider(python: &str, sandbox: &Sandbox, gate: usize, change: &str) -> Option<Child> {
+/// The compiled program. It has the name of one of which it is known that it does not
+/// look at times and inode numbers, which differ whenever a sandbox is made anew.
+struct Program {
+    dir: TempDir,
+}
+
+impl Program {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        fs::write(dir.path().join("unit.c"), SOURCE).expect("a file");
+        let compiled = Command::new("cc")
+            .args(["-O1", "-o", "cat", "unit.c"])
+            .current_dir(dir.path())
+            .status();
+        assert!(compiled.is_ok_and(|status| status.success()), "cc");
+        Self { dir }
+    }
+
+    /// The command that does this.
+    fn does(&self, how: &str) -> String {
+        let path: PathBuf = self.dir.path().join("cat");
+        format!("'{}' {how}", path.display())
+    }
+}
+
+/// A sandbox in which calls are seen in one of both ways.
+fn sandbox(interception: &str) -> Sandbox {
+    let mut sandbox = Sandbox::new(SETUP);
+    sandbox.options = vec![format!("--interception={interception}")];
+    sandbox
+}
+
+/// Somebody who waits at gates; nobody where there are no leases.
+fn outsider(python: &str, sandbox: &Sandbox, gates: &str, steps: &[&str]) -> Option<Child> {
     let mut command = Command::new(python);
-    command
-        .args(["-c", OUTSIDER])
-        .arg(sandbox.path(&format!("gate{gate}")))
-        .arg(change);
+    command.args(["-c", OUTSIDER, gates]).args(steps);
     let mut child = sandbox
         .environment(&mut command)
         .stdout(Stdio::piped())
@@ -69,44 +209,52 @@ fn outsider(python: &str, sandbox: &Sandbox, gate: usize, change: &str) -> Optio
         child.wait().expect("it ends");
         return None;
     }
-    // The pipe has room for what else it says.
-    child.stdout = Some(out.into_inner());
     Some(child)
+}
+
+/// With the input as it was and as it is after an edit, a command does under pcache what
+/// it does without.
+fn compare(sandbox: &Sandbox, command: &str, edit: &str, what: &str) {
+    for edit in ["", edit] {
+        sandbox.reset();
+        sandbox.edit_then(edit);
+        let plain = sandbox.plain(command);
+        sandbox.reset();
+        sandbox.edit_then(edit);
+        let run = sandbox.cached(command);
+        run.assert_like(&plain, &format!("{what}, with {edit:?}"));
+    }
 }
 
 /// Runs the unit while the change is made at one gate; afterwards it must do, with
 /// the input as it was and as it is now, what it does without pcache.
-fn check(python: &str, gate: usize, change: &str) -> bool {
-    let sandbox = Sandbox::new(SETUP);
-    let Some(mut child) = outsider(python, &sandbox, gate, change) else {
+fn check(python: &str, interception: &str, unit: &str, gate: usize, change: &str) -> bool {
+    let sandbox = sandbox(interception);
+    let gate = format!("gate{gate}");
+    let steps = [
+        &format!("await {gate}"),
+        &format!("run {change}"),
+        &format!("open {gate}"),
+    ];
+    let Some(mut child) = outsider(python, &sandbox, &gate, &steps.map(String::as_str)) else {
         return false;
     };
-    sandbox.cached(UNIT);
+    sandbox.cached(unit);
     let status = child.wait().expect("it ends");
-    assert!(status.success(), "gate {gate}, {change:?}: {status:?}");
-    for edit in ["", change] {
-        sandbox.reset();
-        sandbox.edit_then(edit);
-        let plain = sandbox.plain(UNIT);
-        sandbox.reset();
-        sandbox.edit_then(edit);
-        let run = sandbox.cached(UNIT);
-        run.assert_like(
-            &plain,
-            &format!("after {change:?} at gate {gate}, with {edit:?}"),
-        );
-    }
+    let what = format!("{unit:?}, {interception}, after {change:?} at {gate}");
+    assert!(status.success(), "{what}: {status:?}");
+    compare(&sandbox, unit, change, &what);
     true
 }
 
-#[test]
-fn an_input_that_changes_while_a_unit_runs_is_not_published() {
+/// Checks a unit with each of these changes at each gate.
+fn check_everywhere(interception: &str, unit: &str, changes: &[&str]) {
     let Some(python) = program(&["python3"]) else {
         return;
     };
-    for change in CHANGES {
+    for change in changes {
         for gate in 0..4 {
-            if !check(&python, gate, change) {
+            if !check(&python, interception, unit, gate, change) {
                 return;
             }
         }
@@ -114,19 +262,169 @@ fn an_input_that_changes_while_a_unit_runs_is_not_published() {
 }
 
 #[test]
-fn a_unit_that_waits_at_gates_is_stored_when_nothing_changes() {
-    // Otherwise the test above shows nothing.
-    crate::support::check_hit(SETUP, UNIT);
+fn an_input_that_changes_while_a_unit_runs_is_not_published() {
+    check_everywhere("auto", SHELL, CHANGES);
+}
+
+#[test]
+fn an_input_that_changes_between_stops_is_not_published() {
+    check_everywhere("stops", SHELL, CHANGES);
+}
+
+#[test]
+fn what_changes_before_a_logged_read_is_looked_at_is_not_published() {
+    let program = Program::new();
+    check_everywhere("auto", &program.does("read"), CHANGES);
+}
+
+#[test]
+fn what_changes_between_the_reads_of_a_program_is_not_published() {
+    let program = Program::new();
+    check_everywhere("stops", &program.does("read"), CHANGES);
+}
+
+#[test]
+fn mapped_files_that_change_are_not_published() {
+    let program = Program::new();
+    for interception in ["auto", "stops"] {
+        check_everywhere(interception, &program.does("map"), &CHANGES[..3]);
+    }
+}
+
+#[test]
+fn metadata_that_changes_is_not_published() {
+    let program = Program::new();
+    let changes = [CHANGES[1], CHANGES[2], CHANGES[4], CHANGES[6]];
+    for interception in ["auto", "stops"] {
+        check_everywhere(interception, &program.does("stat"), &changes);
+    }
+}
+
+#[test]
+fn a_link_that_changes_is_not_published() {
+    let program = Program::new();
+    let changes = ["ln -sfn other link", "rm link", "rm link; echo > link"];
+    for interception in ["auto", "stops"] {
+        check_everywhere(interception, &program.does("target"), &changes);
+    }
+}
+
+#[test]
+fn names_that_change_while_they_are_listed_are_not_published() {
+    let program = Program::new();
+    let changes = ["rm full/[2-7]", "cd full; touch a b c d e f g"];
+    for interception in ["auto", "stops"] {
+        check_everywhere(interception, &program.does("list"), &changes);
+    }
+}
+
+/// Runs the unit while another of the same command writes, at one gate, to what it reads.
+fn check_sibling(python: &str, program: &Program, how: &str, gate: usize, first: bool) -> bool {
+    for interception in ["auto", "stops"] {
+        let sandbox = sandbox(interception);
+        let gate = format!("gate{gate}");
+        let gates = format!("start wrote {gate}");
+        let arrive = format!("await {gate}");
+        let go_on = format!("open {gate}");
+        let mut steps = vec![
+            &*arrive,
+            "await start",
+            "open start",
+            "await wrote",
+            &go_on,
+            "open wrote",
+        ];
+        if first {
+            // The writer leaves before the reader goes on.
+            steps.swap(4, 5);
+        }
+        let Some(mut child) = outsider(python, &sandbox, &gates, &steps) else {
+            return false;
+        };
+        let unit = program.does("read");
+        let writer = program.does(&format!("{how} writes"));
+        let fds = if how == "inherited" {
+            "exec 7<> input;"
+        } else {
+            ""
+        };
+        sandbox.cached(&format!("{fds} {unit} 7<&- & {writer} & wait"));
+        let status = child.wait().expect("it ends");
+        let what = format!("{how}, {interception}, at {gate}, writer first: {first}");
+        assert!(status.success(), "{what}: {status:?}");
+        let bytes = if how == "long" { 8192 } else { 12 };
+        let edit = format!(
+            "{{ printf 'new 1\\nnew 2\\n'; head -c {} /dev/zero; }} > input",
+            bytes - 12
+        );
+        compare(&sandbox, &format!("{unit} 7<&- & wait"), &edit, &what);
+    }
+    true
+}
+
+fn check_siblings(how: &str) {
     let Some(python) = program(&["python3"]) else {
         return;
     };
-    let sandbox = Sandbox::new(SETUP);
-    let Some(mut child) = outsider(&python, &sandbox, 1, ":") else {
+    let program = Program::new();
+    for gate in 0..4 {
+        for first in [false, true] {
+            if !check_sibling(&python, &program, how, gate, first) {
+                return;
+            }
+        }
+    }
+}
+
+#[test]
+fn what_a_sibling_writes_to_an_inherited_file_is_not_published() {
+    check_siblings("inherited");
+}
+
+#[test]
+fn what_a_sibling_writes_to_its_own_file_is_not_published() {
+    check_siblings("own");
+}
+
+#[test]
+fn what_a_sibling_writes_in_a_stop_is_not_published() {
+    check_siblings("long");
+}
+
+#[test]
+fn what_a_sibling_writes_to_its_memory_is_not_published() {
+    check_siblings("mapped");
+}
+
+#[test]
+fn a_unit_that_waits_at_gates_is_stored_when_nothing_changes() {
+    // Otherwise the tests above show nothing.
+    check_hit(SETUP, SHELL);
+    let program = Program::new();
+    for how in ["read", "map", "stat", "target", "list"] {
+        check_hit(SETUP, &program.does(how));
+    }
+    let Some(python) = crate::support::program(&["python3"]) else {
         return;
     };
-    let run = sandbox.cached(UNIT);
-    assert_eq!(run.whole().result, "stored", "{:#?}", run.units);
-    assert!(child.wait().expect("it ends").success());
+    for unit in [SHELL, &program.does("read")] {
+        let sandbox = sandbox("auto");
+        let steps = ["await gate1", "open gate1"];
+        let Some(mut child) = outsider(&python, &sandbox, "gate1", &steps) else {
+            return;
+        };
+        let run = sandbox.cached(unit);
+        assert_eq!(run.whole().result, "stored", "{:#?}", run.units);
+        assert!(child.wait().expect("it ends").success());
+        sandbox.reset();
+        sandbox.cached(unit).assert_hit();
+    }
+    // And as one of several.
+    let sandbox = sandbox("auto");
+    let unit = program.does("read");
+    let run = sandbox.cached(&format!("exec 7<> input; {unit} 7<&- & wait"));
+    assert_eq!(run.unit("cat read").result, "stored", "{:#?}", run.units);
     sandbox.reset();
-    sandbox.cached(UNIT).assert_hit();
+    let run = sandbox.cached(&format!("{unit} 7<&- & wait"));
+    assert_eq!(run.unit("cat read").result, "hit", "{:#?}", run.units);
 }
