@@ -17,6 +17,9 @@ pub(crate) struct Report {
     /// Why the whole command was not stored, if it ran and was not.
     #[serde(skip)]
     pub(crate) not_stored: Option<String>,
+    /// What came of a remote cache, if one was used.
+    #[serde(skip)]
+    pub(crate) remote: Option<serde_json::Value>,
 }
 
 impl Report {
@@ -27,6 +30,8 @@ impl Report {
             summary: Report,
             #[serde(default)]
             units: Vec<Unit>,
+            #[serde(default)]
+            remote: Option<serde_json::Value>,
         }
         #[derive(Deserialize)]
         struct Unit {
@@ -43,6 +48,7 @@ impl Report {
                     .into_iter()
                     .find(|unit| unit.depth == 0)
                     .and_then(|unit| unit.reason),
+                remote: whole.remote,
                 ..whole.summary
             })
             .unwrap_or_default()

@@ -20,6 +20,9 @@ use anyhow::{Context, ensure};
 use crate::pcache::{self, Build};
 use rounds::{Rounds, Tally};
 
+/// The smallest ext4 (KiB).
+const LEAST_EXT4: usize = 200;
+
 /// Options of `cargo xtask pcache-kills`.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Args {
@@ -41,6 +44,9 @@ pub(crate) struct Args {
     /// Where trees and stores live.
     #[arg(long, value_name = "DIR")]
     work: Option<PathBuf>,
+    /// Let those disks be files with an ext4 in them instead of memory; for root.
+    #[arg(long)]
+    ext4: bool,
     /// File systems can be mounted.
     #[arg(long, hide = true)]
     inside: bool,
@@ -59,6 +65,7 @@ pub(crate) fn run_briefly() -> anyhow::Result<ExitCode> {
         seed: 1,
         pcache: Some(pcache::build(Build::Test)?),
         work: None,
+        ext4: false,
         inside: false,
     })
 }
@@ -91,7 +98,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let began = Instant::now();
     if args.inside {
-        part("full disks", rounds.full(args.full), began)?;
+        part("full disks", rounds.full(args.full, args.ext4), began)?;
     } else {
         if args.kills > 0 {
             part("kills", rounds.kills(args.kills), began)?;
@@ -114,6 +121,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 /// The rounds with full disks, where small file systems can be mounted; whether
 /// nothing was wrong.
 fn full_disks(args: &Args, program: &Path, scratch: &Path) -> anyhow::Result<bool> {
+    if args.ext4 {
+        let args = Args {
+            inside: true,
+            work: Some(scratch.into()),
+            ..args.clone()
+        };
+        return Ok(run(&args)? == ExitCode::SUCCESS);
+    }
     let own = std::env::current_exe().context("the path of this program")?;
     let script = r#"mount -t tmpfs none "$0" 2> /dev/null || exit 77; umount "$0"; exec "$@""#;
     let probe = scratch.join("probe");
@@ -151,13 +166,25 @@ fn can_unshare() -> bool {
 }
 
 /// Mounts an empty file system of so many KiB.
-fn mount(place: &Path, kib: usize) -> anyhow::Result<()> {
+fn mount(place: &Path, kib: usize, ext4: bool) -> anyhow::Result<()> {
     std::fs::create_dir_all(place)?;
-    let status = Command::new("mount")
-        .args(["-t", "tmpfs", "-o", &format!("size={kib}k"), "none"])
-        .arg(place)
-        .status()
-        .context("starting mount")?;
+    let mut command = Command::new("mount");
+    if ext4 {
+        let image = place.with_extension("ext4");
+        // Less cannot be formatted.
+        let kib = kib.max(LEAST_EXT4) as u64;
+        std::fs::File::create(&image)?.set_len(kib << 10)?;
+        let status = Command::new("mkfs.ext4")
+            .args(["-q", "-F", "-O", "^has_journal", "-m", "0"])
+            .arg(&image)
+            .status()
+            .context("starting mkfs.ext4")?;
+        ensure!(status.success(), "cannot format {}", image.display());
+        command.args(["-o", "loop"]).arg(image);
+    } else {
+        command.args(["-t", "tmpfs", "-o", &format!("size={kib}k"), "none"]);
+    }
+    let status = command.arg(place).status().context("starting mount")?;
     ensure!(status.success(), "cannot mount {}", place.display());
     Ok(())
 }

@@ -131,7 +131,8 @@ impl Rounds {
         let mut dice = Dice::new(self.seed);
         // Results that a build which was not disturbed has stored.
         let mut stored = [false; VERSIONS];
-        let mut longest = Duration::from_millis(50);
+        // How long a build takes that runs, and one that is skipped.
+        let mut usual = [Duration::from_millis(50), Duration::from_millis(8)];
         for round in 0..count {
             if dice.chance(8) && site.store.exists() {
                 fs::remove_dir_all(&site.store)?;
@@ -139,8 +140,8 @@ impl Rounds {
             }
             let version = dice.below(VERSIONS);
             project::reset(&site.tree, version)?;
-            // A skipped build takes a hundredth of one that runs.
-            let most = longest.as_micros() as usize / *dice.pick(&[1, 2, 8, 64]);
+            let usual = &mut usual[usize::from(stored[version])];
+            let most = usual.as_micros() as usize / *dice.pick(&[1, 1, 2, 8]);
             let after = Duration::from_micros(dice.below(most) as u64);
             let whom = *dice.pick(&[Whom::Front, Whom::Tracer, Whom::All]);
             let killed = self.run(&site, Some((after, whom)))?.is_none();
@@ -153,8 +154,8 @@ impl Rounds {
             }
             let began = Instant::now();
             self.judge(&site, version, &mut tally)?;
-            longest = longest.max(began.elapsed()).min(Duration::from_secs(5));
             if anew {
+                *usual = (*usual * 3 + began.elapsed().min(Duration::from_secs(5))) / 4;
                 let report = Report::read(&site.notes.join("report.json"));
                 let whole = report.units == 1 && report.hits == 1;
                 tally.skipped += u64::from(whole);
@@ -174,7 +175,7 @@ impl Rounds {
     }
 
     /// Builds whose store is on a disk that gets full.
-    pub(crate) fn full(&self, count: u64) -> anyhow::Result<Tally> {
+    pub(crate) fn full(&self, count: u64, ext4: bool) -> anyhow::Result<Tally> {
         let mut tally = Tally::default();
         let mut dice = Dice::new(self.seed);
         for round in 0..count {
@@ -183,6 +184,7 @@ impl Rounds {
             mount(
                 &disk,
                 dice.range(16, *dice.clone().pick(&[1000, 8000])) / 4 * 4,
+                ext4,
             )?;
             site.store = disk.join("store");
             // Something else takes its room, and gives it back.

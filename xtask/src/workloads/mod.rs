@@ -6,10 +6,14 @@
 //! touches them alike. After each scenario the tree that pcache left is compared with the one
 //! the plain run left, and so is what the build tool concludes.
 //!
+//! With a remote cache, one host builds first, and another one with an empty store
+//! afterwards.
+//!
 //! Sources come from the registries into a directory outside the repository.
 
 mod catalog;
 mod fetch;
+mod hosts;
 mod measure;
 mod report;
 mod scenario;
@@ -18,6 +22,7 @@ use std::collections::BTreeSet;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 
@@ -25,6 +30,7 @@ use crate::tree::arena::{Arena, Side};
 use crate::tree::snapshot::{Aspect, Snapshot, Story};
 use catalog::{CATALOG, Workload};
 use fetch::Yard;
+use hosts::{Host, Hosts, Server};
 use report::{Measurement, Report, Runner, Verdict};
 use scenario::{ALL, Scenario};
 
@@ -55,6 +61,13 @@ pub(crate) struct Args {
     /// Leave ccache out.
     #[arg(long)]
     no_ccache: bool,
+    /// Share results through this server between two hosts (network namespaces): the
+    /// program of bazel-remote or of buildbox-casd.
+    #[arg(long, value_name = "PROGRAM")]
+    remote: Option<PathBuf>,
+    /// How much longer a round trip to the server takes (ms).
+    #[arg(long, value_name = "MS", default_value_t = 0.0, requires = "remote")]
+    latency: f64,
     /// Fetch the sources and stop.
     #[arg(long)]
     fetch: bool,
@@ -95,6 +108,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         work: work.canonicalize()?,
     };
     let mut report = Report::new(args.repeat);
+    let hosts = args.remote.as_ref().map(|_| Hosts::new()).transpose()?;
     for workload in selected(args)? {
         if let Some(missing) = workload.needs.iter().find(|program| !installed(program)) {
             report
@@ -118,6 +132,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             pcache: &pcache,
             workload,
             pristine,
+            hosts: hosts.as_ref(),
         };
         for round in 1..=args.repeat {
             if let Err(error) = bench.round(round, &mut report) {
@@ -219,6 +234,7 @@ struct Bench<'a> {
     pcache: &'a Path,
     workload: &'static Workload,
     pristine: PathBuf,
+    hosts: Option<&'a Hosts>,
 }
 
 impl Bench<'_> {
@@ -231,17 +247,28 @@ impl Bench<'_> {
             std::fs::create_dir_all(arena.parked(Side::Other))?;
         }
         let mut unstable = BTreeSet::new();
+        let latency = Duration::try_from_secs_f64(self.args.latency / 1000.0)?;
+        let server = self.args.remote.as_deref();
+        let server = server
+            .map(|program| Server::start(program, latency))
+            .transpose()?;
         for scenario in ALL {
             let wanted = scenario == Scenario::Cold
                 || self.args.scenario.is_empty()
                 || self.args.scenario.contains(&scenario);
-            if !wanted || !scenario.applies(self.workload) {
+            let possible = server.is_some() || !scenario.needs_remote();
+            if !wanted || !possible || !scenario.applies(self.workload) {
                 continue;
             }
             // Another side goes first in each round.
             for turn in 0..sides.len() {
                 let (side, runner) = sides[(turn + round) % sides.len()];
-                let measurement = self.take(&arena, scenario, round, side, runner)?;
+                // The others would build once more what they have built already.
+                if scenario.needs_remote() && runner != Runner::Pcache {
+                    continue;
+                }
+                let measurement =
+                    self.take(&arena, scenario, round, side, runner, server.as_ref())?;
                 eprintln!(
                     "{} {scenario:?} {runner:?}: {:.2} s wall, {:.2} s CPU, {} of {} units skipped",
                     self.workload.name,
@@ -250,6 +277,9 @@ impl Bench<'_> {
                     measurement.hits,
                     measurement.units
                 );
+                if let Some(remote) = &measurement.remote {
+                    eprintln!("  remote cache: {remote}");
+                }
                 if let Some(reason) = &measurement.not_stored {
                     eprintln!("  the whole is not stored: {reason}");
                 }
@@ -277,6 +307,7 @@ impl Bench<'_> {
         round: usize,
         side: Side,
         runner: Runner,
+        server: Option<&Server>,
     ) -> anyhow::Result<Measurement> {
         // A new file on a disk takes up to a millisecond, and nobody asks for a
         // report who is in a hurry: it goes into memory.
@@ -286,6 +317,9 @@ impl Bench<'_> {
         let (cost, succeeded) = arena.live(side, |tree| {
             let shell = |script: &str| self.shell(arena, tree, runner, script);
             scenario.apply(self.workload, &self.pristine, tree, &shell)?;
+            if scenario.needs_remote() {
+                hosts::empty_store(&arena.store(), scenario == Scenario::OtherStore)?;
+            }
             measure::settle(match runner {
                 Runner::Plain => vec![tree.into()],
                 Runner::Pcache => vec![tree.into(), arena.store(), self.pcache.into()],
@@ -294,7 +328,7 @@ impl Bench<'_> {
             let log = std::fs::File::create(arena.io().join("log"))?;
             let mut command = match runner {
                 Runner::Pcache => {
-                    let mut command = Command::new(self.pcache);
+                    let mut command = self.pcache(scenario, server);
                     command.args(["--quiet", "--json"]).arg(&json).args([
                         "--",
                         "sh",
@@ -331,7 +365,28 @@ impl Bench<'_> {
             units: counts.units,
             hits: counts.hits,
             not_stored: counts.not_stored,
+            remote: counts.remote,
         })
+    }
+
+    /// pcache on the host that a scenario takes place on.
+    fn pcache(&self, scenario: Scenario, server: Option<&Server>) -> Command {
+        let (Some(hosts), Some(server)) = (self.hosts, server) else {
+            return Command::new(self.pcache);
+        };
+        let host = match scenario {
+            Scenario::OtherHost => Host::Elsewhere,
+            _ => Host::Here,
+        };
+        let mut command = hosts.command(host, self.pcache);
+        command.args(["--remote", &server.url(host)]);
+        if self.args.latency == 0.0 {
+            // It is about what is shared; the machine may be busy.
+            for option in ["--remote-patience", "--remote-wait", "--remote-timeout"] {
+                command.args([option, "300"]);
+            }
+        }
+        command
     }
 
     fn shell(&self, arena: &Arena, tree: &Path, runner: Runner, script: &str) -> Command {
@@ -429,7 +484,7 @@ impl Bench<'_> {
             let aside = arena.parked(Side::Plain).with_file_name("kept");
             std::fs::rename(arena.parked(Side::Plain), &aside)?;
             std::fs::create_dir(arena.parked(Side::Plain))?;
-            self.take(arena, Scenario::Cold, 0, Side::Plain, Runner::Plain)?;
+            self.take(arena, Scenario::Cold, 0, Side::Plain, Runner::Plain, None)?;
             let snapshot = Snapshot::take(&arena.parked(Side::Plain), &Story::default(), 0)?;
             crate::tree::remove(&arena.parked(Side::Plain))?;
             std::fs::rename(&aside, arena.parked(Side::Plain))?;

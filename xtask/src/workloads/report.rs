@@ -41,6 +41,8 @@ pub(super) struct Measurement {
     pub(super) hits: u64,
     /// Why pcache did not store the command as a whole, if it did not.
     pub(super) not_stored: Option<String>,
+    /// What pcache told of its remote cache.
+    pub(super) remote: Option<serde_json::Value>,
 }
 
 /// Whether a run under pcache left what the plain one left.

@@ -35,10 +35,14 @@ pub(super) enum Scenario {
     OutputModified,
     /// A fresh tree with other times.
     Elsewhere,
+    /// A fresh tree on another host, with an empty store.
+    OtherHost,
+    /// `clean`, then build with a store that knows digests of files and nothing else.
+    OtherStore,
 }
 
 /// All of them, in order.
-pub(super) const ALL: [Scenario; 11] = [
+pub(super) const ALL: [Scenario; 13] = [
     Scenario::Cold,
     Scenario::Warm,
     Scenario::Nothing,
@@ -50,12 +54,19 @@ pub(super) const ALL: [Scenario; 11] = [
     Scenario::OutputDeleted,
     Scenario::OutputModified,
     Scenario::Elsewhere,
+    Scenario::OtherHost,
+    Scenario::OtherStore,
 ];
 
 impl Scenario {
     /// Whether `workload` has what the scenario changes.
     pub(super) fn applies(self, workload: &Workload) -> bool {
         self != Self::HeaderAdded || workload.added.is_some()
+    }
+
+    /// Whether what it is about comes from a remote cache.
+    pub(super) fn needs_remote(self) -> bool {
+        matches!(self, Self::OtherHost | Self::OtherStore)
     }
 
     /// Makes the change in `tree`; `shell` prepares a shell for the
@@ -72,7 +83,7 @@ impl Scenario {
         shell: &dyn Fn(&str) -> Command,
     ) -> anyhow::Result<()> {
         match self {
-            Self::Cold => {
+            Self::Cold | Self::OtherHost => {
                 tree::clear(tree)?;
                 copy(pristine, tree, "-a")
             }
@@ -81,7 +92,7 @@ impl Scenario {
                 copy(pristine, tree, "-dRp")?;
                 shift_times(tree).context("giving a tree other times")
             }
-            Self::Warm => clean(workload, shell),
+            Self::Warm | Self::OtherStore => clean(workload, shell),
             Self::Nothing | Self::NothingAgain => Ok(()),
             Self::SourceEdited => append(tree, workload.source_edit),
             Self::HeaderEdited => append(tree, workload.header_edit),
