@@ -71,9 +71,15 @@ fn watch(engine: &Engine) {
                 .wait(world)
                 .unwrap_or_else(std::sync::PoisonError::into_inner);
         }
-        let waiting = world.waiting();
-        let (motion, switches) = motion_of_all(&waiting, own);
-        let now = (world.steps(), switches);
+        let steps = world.steps();
+        // Where something happens nobody need be asked: the kernel's answers are dear, and
+        // more so when the threads end that it was asked about.
+        let (motion, switches) = if steps == seen.0 {
+            motion_of_all(&world.waiting(), own)
+        } else {
+            (Motion::Moving, 0)
+        };
+        let now = (steps, switches);
         if motion == Motion::Moving || now != seen {
             seen = now;
             since = Instant::now();
