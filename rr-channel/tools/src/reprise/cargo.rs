@@ -203,6 +203,10 @@ impl Project {
             verify(&patched, package.of, made)?;
         }
 
+        // It does for every message what upstream's crates do in a few instructions, and is
+        // none of what the project wants to debug.
+        options.push("--config".to_owned());
+        options.push("profile.dev.package.rr-channel.opt-level=3".to_owned());
         if self.shared.target_dir.is_none() {
             options.push("--target-dir".to_owned());
             options.push(self.dir.join("build").to_string_lossy().into_owned());
