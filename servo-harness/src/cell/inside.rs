@@ -128,7 +128,7 @@ fn cell(args: &[OsString]) -> io::Result<()> {
         end_all_below();
         std::process::exit(0);
     });
-    let said = run(job, true);
+    let said = run(job, true, None).and_then(|said| said.ok_or_else(missing));
     if HUNG_UP.load(Ordering::SeqCst) {
         // The other thread is ending all, and this process then.
         loop {
@@ -185,13 +185,7 @@ fn first_of_namespace(args: &[OsString]) -> io::Result<()> {
     )?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     mount("proc", "/proc", "proc", flags, None)?;
-    // Only so that file names which are made of process ids differ.
-    let number: u64 = number
-        .to_str()
-        .and_then(|text| text.parse().ok())
-        .unwrap_or(0);
-    let last = 100 + number % 300 * 100;
-    let _ = fs::write("/proc/sys/kernel/ns_last_pid", last.to_string());
+    let next = choose_next_id(number);
     rustix::thread::clear_ambient_capability_set()?;
     if getuid().as_raw() != 0 {
         rustix::thread::set_capabilities(
@@ -203,11 +197,32 @@ fn first_of_namespace(args: &[OsString]) -> io::Result<()> {
             },
         )?;
     }
-    let said = run(job, false)?;
+    let said = match (job, next) {
+        // One program less to be executed.
+        ([own, become_it, variable, rest @ ..], Some(next))
+            if own == "/proc/self/exe" && become_it == BECOME =>
+        {
+            let said = run(rest, false, Some((variable, next)))?;
+            // Nobody else makes processes here, so this is not to be expected.
+            said.ok_or_else(|| io::Error::other("the process has another id than was said"))?
+        }
+        _ => run(job, false, None)?.ok_or_else(missing)?,
+    };
     let own = getpid();
     let left = processes().filter(|process| process.pid != own).count() as u64;
     Said { left, ..said }.say();
     Ok(())
+}
+
+/// Chooses the id of the next process of a new namespace, if that is allowed: file names that
+/// are made of process ids differ then between cells.
+fn choose_next_id(number: &OsStr) -> Option<u32> {
+    const LAST: &str = "/proc/sys/kernel/ns_last_pid";
+    let number: u32 = number.to_str()?.parse().ok()?;
+    let last = 100 + number % 300 * 100;
+    fs::write(LAST, last.to_string()).ok()?;
+    let written = fs::read_to_string(LAST).ok()?;
+    (written.trim_end() == last.to_string()).then_some(last + 1)
 }
 
 /// Leaves namespaces that processes started from here on shall not share.
@@ -232,18 +247,26 @@ fn on_hang_up(then: impl FnOnce() + Send + 'static) {
     });
 }
 
-/// Runs the test to its end; other children that end meanwhile are forgotten.
-fn run(job: &[OsString], in_group: bool) -> io::Result<Said> {
+/// Runs the test to its end; other children that end meanwhile are forgotten. In a variable
+/// it may find the id that it is going to have; `None` if it had another one.
+fn run(job: &[OsString], in_group: bool, id: Option<(&OsString, u32)>) -> io::Result<Option<Said>> {
     let [program, args @ ..] = job else {
         return Err(missing());
     };
     let mut command = Command::new(program);
     command.args(args).stdin(Stdio::null());
+    if let Some((variable, id)) = id {
+        command.env(variable, id.to_string());
+    }
     if in_group {
         command.process_group(0);
     }
     let start = Instant::now();
-    let child = command.spawn()?;
+    let mut child = command.spawn()?;
+    if id.is_some_and(|(_, id)| id != child.id()) {
+        child.kill()?;
+        return Ok(None);
+    }
     let status = wait_for(child.id())?;
     let time = start.elapsed();
     let ending = match (status.exit_status(), status.terminating_signal()) {
@@ -255,11 +278,11 @@ fn run(job: &[OsString], in_group: bool) -> io::Result<Said> {
         // It may have no members any more.
         let _ = kill_process_group(group, Signal::KILL);
     }
-    Ok(Said {
+    Ok(Some(Said {
         ending,
         time,
         left: 0,
-    })
+    }))
 }
 
 fn wait_for(id: u32) -> io::Result<WaitStatus> {
