@@ -18,7 +18,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::{Counts, Outcome};
 
 /// The number of the format.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// When a run was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -26,6 +26,8 @@ const VERSION: u32 = 1;
 pub enum Phase {
     /// As it is.
     Plain,
+    /// As it is, in turn with [`Replay`](Phase::Replay), which is compared with it in time.
+    Beside,
     /// From a recording, on a machine that does nothing else.
     Replay,
     /// From a recording, while all processors are busy.
@@ -37,6 +39,11 @@ pub enum Phase {
 impl Phase {
     /// Those of replays.
     pub const REPLAYS: [Phase; 3] = [Phase::Replay, Phase::Loaded, Phase::Squeezed];
+
+    /// Whether nothing was recorded or replayed.
+    pub const fn is_plain(self) -> bool {
+        matches!(self, Phase::Plain | Phase::Beside)
+    }
 }
 
 /// One thing that was found out.

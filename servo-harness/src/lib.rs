@@ -31,6 +31,7 @@ mod progress;
 mod report;
 pub mod source;
 pub mod summary;
+mod suspects;
 mod tame;
 mod wilson;
 

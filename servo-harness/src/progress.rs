@@ -21,6 +21,7 @@ impl Progress {
         }
         bar.set_prefix(match phase {
             Phase::Plain => "plain",
+            Phase::Beside => "plain, beside replays",
             Phase::Replay => "replay",
             Phase::Loaded => "replay, all processors busy",
             Phase::Squeezed => "replay, others come first",

@@ -42,7 +42,7 @@ impl Stats {
         let mut stats = Stats::default();
         for run in runs {
             counts.add(run.outcome);
-            let is_quiet = matches!(run.phase, Phase::Plain | Phase::Replay);
+            let is_quiet = run.phase.is_plain() || run.phase == Phase::Replay;
             match run.outcome == Outcome::Expected && is_quiet {
                 true => times.push(run.seconds),
                 false => others.push(run.seconds),
@@ -107,6 +107,9 @@ pub struct Row {
     /// In replays, under whatever circumstances.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replay: Option<Stats>,
+    /// The time of the median plain run in seconds, among those that took turns with replays.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beside_seconds: Option<f64>,
     /// Before against after (Fisher, two-sided), times the number of tests (Holm).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p: Option<f64>,
@@ -119,10 +122,11 @@ pub struct Row {
 }
 
 impl Row {
-    /// The time of a replay over that of a plain run; `None` if either is unknown.
+    /// The time of a replay over that of a plain run at about the same time, if there were
+    /// such; `None` if either is unknown.
     pub fn slowdown(&self) -> Option<f64> {
         let replay = self.replay.as_ref().filter(|replay| replay.runs > 0)?;
-        let plain = self.plain.median_seconds;
+        let plain = self.beside_seconds.unwrap_or(self.plain.median_seconds);
         (plain > 0.0).then(|| replay.median_seconds / plain)
     }
 
@@ -131,6 +135,12 @@ impl Row {
         let plain = &self.plain;
         match &self.replay {
             Some(replay) if replay.runs > 0 => match (replay.rate(), plain.rate()) {
+                _ if replay.expected == replay.runs
+                    && replay.unfaithful == 0
+                    && plain.expected == plain.runs =>
+                {
+                    "stable"
+                }
                 _ if replay.expected == replay.runs && replay.unfaithful == 0 => "cured",
                 (after, before) if after > before && self.p.is_some_and(|p| p < 0.05) => "better",
                 (after, before) if after < before && self.p.is_some_and(|p| p < 0.05) => "worse",
@@ -177,22 +187,26 @@ impl Summary {
         let row = |(name, subject): (&str, Option<&str>)| {
             let all = by_test.get(name).map_or(&[][..], Vec::as_slice);
             let tamed = tamed.get(name).copied();
-            let plain = |run: &&&Run| {
-                run.phase == Phase::Plain && subject.is_none_or(|subject| run.subject == subject)
+            let of = |phase| {
+                move |run: &&&Run| {
+                    run.phase == phase && subject.is_none_or(|subject| run.subject == subject)
+                }
             };
+            let plain = of(Phase::Plain);
             let replay = |run: &&&Run| {
-                run.phase != Phase::Plain
-                    && tamed.is_some_and(|tamed| run.subject == tamed.recording)
+                !run.phase.is_plain() && tamed.is_some_and(|tamed| run.subject == tamed.recording)
             };
             let replays = Stats::of(all.iter().filter(replay).copied());
+            let beside = Stats::of(all.iter().filter(of(Phase::Beside)).copied());
             let outputs = all
                 .iter()
-                .filter(plain)
+                .filter(&plain)
                 .filter_map(|run| run.output.clone());
             Row {
                 test: name.to_owned(),
-                plain: Stats::of(all.iter().filter(plain).copied()),
+                plain: Stats::of(all.iter().filter(&plain).copied()),
                 replay: (replays.runs > 0).then_some(replays),
+                beside_seconds: (beside.runs > 0).then_some(beside.median_seconds),
                 p: None,
                 outputs: outputs.collect(),
                 tamed: tamed.cloned(),

@@ -16,7 +16,7 @@ use std::thread::{self, JoinHandle};
 use anyhow::Context;
 
 use crate::Outcome;
-use crate::campaign::{self, Ended, Runs, Settings, Site};
+use crate::campaign::{self, AsTheyAre, Ended, Runs, Settings, Site};
 use crate::cell::{Cell, Ending, Job, Ran};
 use crate::engine::{Engine, How, Replayed};
 use crate::journal::Phase;
@@ -26,6 +26,10 @@ use crate::source::Test;
 const RECORDINGS: u32 = 3;
 /// Replays that a recording has to survive to be one.
 const FIRST: u32 = 5;
+/// Said of tests whose replays keep to the recording and end otherwise.
+pub(crate) const SOMETHING_ELSE: &str = "something else than its messages decides";
+/// How often plain runs and replays take turns.
+const TURNS: u64 = 5;
 
 /// A run that was recorded.
 #[derive(Debug)]
@@ -168,6 +172,15 @@ impl Recorder<'_> {
         Ok(Attempt::Failed(why, *attempts))
     }
 
+    /// Records one run, however it ends; whether it ended by itself.
+    pub(crate) fn once(&self, test: &Test, into: &Path) -> anyhow::Result<bool> {
+        remove(into)?;
+        fs::create_dir_all(into).with_context(|| format!("cannot make {}", into.display()))?;
+        let job = self.engine.record(test, into, How::default());
+        let ran = self.cell(test)?.run(&job, self.site.interrupt)?;
+        Ok(matches!(ran.ending, Ending::Exit(_) | Ending::Signal(_)))
+    }
+
     /// Replays a recording once.
     pub(crate) fn replay(
         &self,
@@ -195,8 +208,7 @@ fn problem_of(recorded: &Ending, ending: &Ending, replayed: &Replayed) -> String
     match replayed.why.first() {
         Some(why) => why.clone(),
         None => format!(
-            "recorded it ended with {}, replayed with {}: something else than its messages \
-             decides",
+            "recorded it ended with {}, replayed with {}: {SOMETHING_ELSE}",
             campaign::in_words(recorded),
             campaign::in_words(ending)
         ),
@@ -237,12 +249,14 @@ impl Runs for Replays<'_> {
     }
 }
 
-/// Replays the recordings of tests: half of them as is, the others under pressure.
+/// Replays the recordings of tests: half of them as is, in turn with plain runs, the others
+/// under pressure.
 ///
 /// # Errors
 /// If they cannot be run or written down.
 pub(crate) fn verify(
     tests: &[Test],
+    plain: &[Test],
     engine: &dyn Engine,
     recordings: &BTreeMap<String, PathBuf>,
     settings: &Settings,
@@ -250,23 +264,30 @@ pub(crate) fn verify(
 ) -> anyhow::Result<(Ended, BTreeMap<String, String>)> {
     let problems = Mutex::new(BTreeMap::new());
     let quarter = settings.runs / 4;
-    for phase in Phase::REPLAYS {
-        let runs = Replays {
+    let quiet = settings.runs - 2 * quarter;
+    let turns = (1..=TURNS).flat_map(|turn| {
+        let runs = quiet * turn / TURNS;
+        [(Phase::Beside, runs), (Phase::Replay, runs)]
+    });
+    for (phase, runs) in turns.chain([(Phase::Loaded, quarter), (Phase::Squeezed, quarter)]) {
+        let settings = Settings {
+            runs,
+            precision: 0.0,
+            ..*settings
+        };
+        let replays = Replays {
             engine,
             recordings,
             phase,
             problems: &problems,
         };
-        let settings = Settings {
-            runs: match phase {
-                Phase::Replay => settings.runs - 2 * quarter,
-                _ => quarter,
-            },
-            precision: 0.0,
-            ..*settings
+        let (tests, how): (&[Test], &dyn Runs) = match phase {
+            Phase::Beside => (plain, &AsTheyAre),
+            _ => (tests, &replays),
         };
-        let _load = (phase != Phase::Replay).then(Load::start);
-        if campaign::run(tests, phase, &runs, &settings, site)? == Ended::Interrupted {
+        let is_busy = matches!(phase, Phase::Loaded | Phase::Squeezed);
+        let _load = is_busy.then(Load::start);
+        if campaign::run(tests, phase, how, &settings, site)? == Ended::Interrupted {
             return Ok((Ended::Interrupted, BTreeMap::new()));
         }
     }

@@ -76,7 +76,7 @@ fn summary(state: &Path) -> anyhow::Result<Summary> {
     let mut places = std::collections::HashMap::new();
     for record in &found.records {
         let Record::Run(run) = record else { continue };
-        if run.phase != journal::Phase::Plain {
+        if !run.phase.is_plain() {
             continue;
         }
         let place = *places.entry(run.test.as_str()).or_insert_with(|| {

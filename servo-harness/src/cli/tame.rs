@@ -8,11 +8,12 @@ use super::{RunOptions, Work, print, print_json};
 use crate::Outcome;
 use crate::artefact::Artefact;
 use crate::campaign::{self, AsTheyAre, Ended, in_words, lock};
-use crate::engine::{Choice, Engine};
+use crate::engine::{Choice, Engine, Processes};
 use crate::journal::{Phase, Record, Tamed, counts};
 use crate::source::{Source, Test};
-use crate::summary::Summary;
-use crate::tame::{Attempt, Recorder, Wanted, verify};
+use crate::summary::{Row, Summary};
+use crate::suspects;
+use crate::tame::{self, Attempt, Recorder, Wanted, verify};
 
 /// Options of everything that has to do with recordings.
 #[derive(Debug, Clone, clap::Args)]
@@ -32,6 +33,9 @@ pub(super) struct Args {
     /// What records and replays
     #[arg(long, value_name = "ENGINE", default_value = "rr-channel")]
     engine: Choice,
+    /// Record and replay all tests that ever came to what is expected, stable ones as well
+    #[arg(long)]
+    all: bool,
     /// Which outcome to keep
     #[arg(long, value_name = "OUTCOME", default_value = "expected")]
     keep: Keep,
@@ -69,8 +73,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         return Ok(work.status(ended, false));
     }
     let surveyed = summary(&work, &tests, true);
-    let flaky: Vec<String> = surveyed.flaky().map(|row| row.test.clone()).collect();
-    if flaky.is_empty() {
+    let is_wanted = |row: &&Row| row.plain.is_flaky() || args.all && row.plain.expected > 0;
+    let rows = surveyed.tests.iter().filter(is_wanted);
+    let wanted: Vec<String> = rows.map(|row| row.test.clone()).collect();
+    if wanted.is_empty() {
         eprintln!("servo-harness: no test is intermittent: there is nothing to tame");
         return show(args, &work, &surveyed);
     }
@@ -82,7 +88,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let recordable = engine.tests(&args.source, &work.state)?;
     let recordable: Vec<Test> = recordable
         .into_iter()
-        .filter(|test| flaky.contains(&test.name))
+        .filter(|test| wanted.contains(&test.name))
         .collect();
     let taming = Taming {
         args,
@@ -160,8 +166,14 @@ impl Taming<'_> {
             Some(replayed)
         };
         let replayed: Vec<Test> = recorded().filter_map(of_recording).collect();
+        let plain = self.plain.iter();
+        let plain: Vec<Test> = plain
+            .filter(|test| recordings.contains_key(&test.name))
+            .cloned()
+            .collect();
         let (ended, problems) = verify(
             &replayed,
+            &plain,
             self.engine,
             &recordings,
             &self.work.settings,
@@ -171,8 +183,50 @@ impl Taming<'_> {
             for test in recorded() {
                 self.conclude(test, &recordings[&test.name], problems.get(&test.name))?;
             }
+            self.suspect(tests)?;
         }
         Ok(ended)
+    }
+
+    /// Says of tests that messages do not decide what else may.
+    fn suspect(&self, tests: &[Test]) -> anyhow::Result<()> {
+        let is_odd = |known: &Tamed| {
+            let problem = known.problem.as_deref();
+            problem.is_some_and(|problem| problem.ends_with(tame::SOMETHING_ELSE))
+        };
+        let of_name = |test: &Test| self.plain.iter().find(|plain| plain.name == test.name);
+        let odd: Vec<Tamed> = tests
+            .iter()
+            .filter_map(|test| self.known(test))
+            .filter(is_odd)
+            .collect();
+        let engine = match Processes::find() {
+            Ok(engine) if !odd.is_empty() && self.engine.name() != engine.name() => engine,
+            _ => return Ok(()),
+        };
+        let is_named = |test: &&Test| odd.iter().any(|odd| odd.test == test.name);
+        let (named, others): (Vec<&Test>, Vec<&Test>) =
+            tests.iter().filter_map(of_name).partition(is_named);
+        let site = self.work.site();
+        let recorder = Recorder {
+            engine: &engine,
+            settings: &self.work.settings,
+            site: &site,
+        };
+        let into = self.work.state.join("suspects");
+        let found = suspects::find(&named, &others, &recorder, &engine, &into)?;
+        for tamed in odd {
+            if let Some(suspected) = found.get(&tamed.test) {
+                let problem = tamed.problem.unwrap_or_default();
+                let problem = format!("{problem}, perhaps {suspected}");
+                eprintln!("servo-harness: {}: perhaps {suspected}", tamed.test);
+                lock(&self.work.book).add(Record::Tamed(Tamed {
+                    problem: Some(problem),
+                    ..tamed
+                }))?;
+            }
+        }
+        Ok(())
     }
 
     /// Where the recording is while it is worked with.
@@ -292,7 +346,7 @@ impl Taming<'_> {
             if let Record::Run(run) = record
                 && run.test == test.name
                 && run.subject == known.recording
-                && run.phase != Phase::Plain
+                && !run.phase.is_plain()
             {
                 after.0 += u64::from(run.outcome == Outcome::Expected);
                 after.1 += 1;
@@ -306,7 +360,7 @@ impl Taming<'_> {
         let place = Artefact::place(&self.args.kept.recordings, &test.name);
         if as_recorded < after.1 || unfaithful > 0 {
             let other = after.1 - as_recorded;
-            let why = problem.map_or("something else than its messages decides", String::as_str);
+            let why = problem.map_or(tame::SOMETHING_ELSE, String::as_str);
             let why = format!(
                 "of {} replays {other} did not end as recorded, and {unfaithful} left the \
                  recording: {why}",

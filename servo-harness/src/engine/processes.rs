@@ -11,7 +11,7 @@ use crate::source::{Source, Test, find_program};
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Processes {
-    program: PathBuf,
+    pub(crate) program: PathBuf,
 }
 
 /// Exit statuses of `reprise replay` that are not the test's.

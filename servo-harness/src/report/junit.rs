@@ -97,6 +97,7 @@ mod tests {
                 ..Stats::default()
             },
             replay: None,
+            beside_seconds: None,
             p: None,
             tamed: None,
             outputs: if output.is_empty() {

@@ -1,0 +1,135 @@
+//! What else than messages may decide a test, found by looking at the calls that it makes.
+//!
+//! A replay of messages fixes neither clocks nor the order of files, neither the network nor
+//! other processes. A recording of the whole process (by `reprise`, where it is there) has
+//! all calls. A source that the test uses more than any test does whose replays are as they
+//! should be is suspected; if there is none, each that not all of those use. A suspicion is
+//! no proof: it says where to look.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+use crate::engine::Processes;
+use crate::source::Test;
+use crate::tame::{Recorder, remove};
+
+/// What no message carries: how it is called, how its uses are, the calls.
+const SOURCES: [(&str, &str, &[&str]); 4] = [
+    (
+        "the clock",
+        "reads",
+        &["clock_gettime", "gettimeofday", "time"],
+    ),
+    (
+        "the order of files in directories",
+        "lists",
+        &["getdents64"],
+    ),
+    (
+        "the network",
+        "connections",
+        &["connect", "accept", "accept4"],
+    ),
+    ("other processes", "programs", &["execve"]),
+];
+
+/// How often each source is used.
+type Uses = [u64; SOURCES.len()];
+
+/// Counts the calls in what `reprise dump` says.
+fn uses(dump: &str) -> Uses {
+    let mut words: BTreeMap<&str, u64> = BTreeMap::new();
+    for line in dump.lines() {
+        let is_word = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+        for word in line.split(|letter| !is_word(letter)) {
+            *words.entry(word).or_default() += 1;
+        }
+    }
+    SOURCES.map(|(_, _, calls)| calls.iter().filter_map(|call| words.get(call)).sum())
+}
+
+/// What is suspected of a test, given what others use that nothing is wrong with.
+fn suspected(own: &Uses, others: &[Uses]) -> Option<String> {
+    let most = |index: usize| others.iter().map(|uses| uses[index]).max().unwrap_or(0);
+    let least = |index: usize| others.iter().map(|uses| uses[index]).min().unwrap_or(0);
+    let above = |bound: &dyn Fn(usize) -> u64| -> Vec<String> {
+        let found = (0..own.len()).filter(|index| own[*index] > bound(*index));
+        let in_words = found.map(|index| {
+            let (name, uses, _) = SOURCES[index];
+            format!(
+                "{name} ({} {uses}, elsewhere {} to {})",
+                own[index],
+                least(index),
+                most(index)
+            )
+        });
+        in_words.collect()
+    };
+    let (more, some) = (above(&most), above(&least));
+    let found = if more.is_empty() { some } else { more };
+    (!found.is_empty()).then(|| found.join(", "))
+}
+
+/// Looks at tests whose replays are not as they should be, and at others: what is suspected
+/// of each of the former, by name. Nothing, where there is no `reprise`.
+///
+/// # Errors
+/// If a test cannot be run.
+pub(crate) fn find(
+    odd: &[&Test],
+    others: &[&Test],
+    recorder: &Recorder<'_>,
+    engine: &Processes,
+    into: &Path,
+) -> anyhow::Result<BTreeMap<String, String>> {
+    let look = |test: &Test| -> anyhow::Result<Option<Uses>> {
+        if !recorder.once(test, into)? {
+            return Ok(None);
+        }
+        let dump = Command::new(&engine.program)
+            .arg("dump")
+            .arg(into.join("trace"))
+            .output()?;
+        Ok(Some(uses(&String::from_utf8_lossy(&dump.stdout))))
+    };
+    let mut known = Vec::new();
+    for test in others {
+        known.extend(look(test)?);
+    }
+    let mut found = BTreeMap::new();
+    for test in odd {
+        if let Some(text) = look(test)?.and_then(|own| suspected(&own, &known)) {
+            found.insert(test.name.clone(), text);
+        }
+    }
+    remove(into)?;
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_counted_with_and_without_stops() {
+        let dump = "1 0 clock_gettime(0x0, 0x7f) at 0x1\n2 0   = 0\n\
+                    3 0 without stops: getdents64 = 0, clock_gettime = 0, close = 0\n\
+                    4 0 connect(0x3) at 0x2\n5 0 execve(0x0) at 0x3\n";
+        assert_eq!(uses(dump), [2, 1, 1, 1]);
+    }
+
+    #[test]
+    fn what_is_used_more_than_elsewhere_is_suspected() {
+        let others = [[3, 20, 0, 0], [3, 22, 4, 0]];
+        let check = |own, expected: Option<&str>| {
+            assert_eq!(suspected(&own, &others).as_deref(), expected);
+        };
+        check([4, 22, 0, 0], Some("the clock (4 reads, elsewhere 3 to 3)"));
+        check(
+            [3, 20, 4, 0],
+            Some("the network (4 connections, elsewhere 0 to 4)"),
+        );
+        check([3, 20, 0, 0], None);
+    }
+}
