@@ -16,6 +16,7 @@ use crate::deps;
 use crate::differential;
 use crate::kills;
 use crate::pcache_kills;
+use crate::subject;
 use crate::syscall_table;
 use crate::totals::Totals;
 
@@ -102,6 +103,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
     step("kills", &mut || {
         Ok(kills::run_briefly()? == ExitCode::SUCCESS)
+    })?;
+
+    step("pages", &mut || {
+        Ok(subject::run_briefly()? == ExitCode::SUCCESS)
     })?;
 
     if !failed.is_empty() {

@@ -6,7 +6,7 @@ use clap::{Parser, Subcommand};
 
 use crate::{
     ci, conformance, corpus, deps, differential, fidelity, kills, pcache_kills, recordings,
-    syscall_docs, syscall_table, tantivy, workloads,
+    subject, syscall_docs, syscall_table, tantivy, workloads,
 };
 
 /// Development tasks of the workspace.
@@ -35,6 +35,8 @@ enum Task {
     Kills(kills::Args),
     /// Record and replay real programs, compare and measure.
     Recordings(recordings::Args),
+    /// Tame the suite of the small browser engine, and tell what holds.
+    Subject(subject::Args),
     /// Write the page about what reprise does with each syscall.
     SyscallDocs(syscall_docs::Args),
     /// Kill pcache at any moment, fill its disk, run many at once, and compare.
@@ -63,6 +65,7 @@ pub fn run() -> anyhow::Result<ExitCode> {
         Task::Fidelity(args) => fidelity::run(&args),
         Task::Kills(args) => kills::run(&args),
         Task::Recordings(args) => recordings::run(&args),
+        Task::Subject(args) => subject::run(&args),
         Task::SyscallDocs(args) => syscall_docs::run(&args),
         Task::PcacheKills(args) => pcache_kills::run(&args),
         Task::Tantivy(args) => tantivy::run(&args),

@@ -17,6 +17,7 @@ mod load;
 mod pcache;
 mod pcache_kills;
 mod recordings;
+mod subject;
 mod syscall_docs;
 pub mod syscall_table;
 mod tantivy;
