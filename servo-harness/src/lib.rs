@@ -18,6 +18,14 @@
 //! assert!(fisher_exact(before.split(), after.split()) < 1e-8);
 //! ```
 
+/// Writes a line to standard error, where perhaps nobody reads any more.
+macro_rules! tell {
+    ($($what:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr(), $($what)*);
+    }};
+}
+
 pub mod artefact;
 pub mod campaign;
 pub mod cell;

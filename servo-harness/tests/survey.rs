@@ -297,6 +297,14 @@ fn on_a_full_disk_what_was_finished_is_kept() {
 }
 
 #[test]
+fn a_harness_whose_errors_cannot_be_written_ends_as_ever() {
+    let site = Site::new(&["good"]);
+    fs::remove_file(site.path("names")).unwrap();
+    let output = site.survey_by("exec 2>/dev/full;", &[]).output().unwrap();
+    assert_eq!(output.status.code(), Some(125));
+}
+
+#[test]
 fn runs_of_a_program_that_has_changed_do_not_count() {
     let site = Site::new(&["one"]);
     let program = site.path("program");

@@ -366,7 +366,7 @@ fn behind(args: &[OsString]) -> io::Result<()> {
 fn execute(command: &mut Command) -> ! {
     let error = command.exec();
     // Standard input is not the socket any more: the harness sees this exit status.
-    eprintln!(
+    tell!(
         "servo-harness: cannot execute {}: {error}",
         command.get_program().display()
     );

@@ -74,14 +74,12 @@ pub fn main() -> ExitCode {
         Command::Report(args) => report::run(args),
     };
     result.unwrap_or_else(|error| {
-        eprintln!("servo-harness: {error:#}");
+        tell!("servo-harness: {error:#}");
         let is_resumable = error.downcast_ref::<JournalError>().is_some_and(
             |error| matches!(error, JournalError::Io { what, .. } if *what == "write to"),
         );
         if is_resumable {
-            eprintln!(
-                "servo-harness: what was finished is kept; the same command goes on from there"
-            );
+            tell!("servo-harness: what was finished is kept; the same command goes on from there");
         }
         ExitCode::from(if is_resumable { STOPPED } else { FAILED })
     })
@@ -172,7 +170,7 @@ impl Work {
             }
         };
         if found.damaged > 0 {
-            eprintln!(
+            tell!(
                 "servo-harness: {} damaged lines of {} are left out",
                 found.damaged,
                 path.display()
@@ -188,7 +186,7 @@ impl Work {
             anyhow::bail!("this machine allows no namespaces of processes");
         }
         if options.isolation == Isolate::Auto && best == Isolation::Group {
-            eprintln!(
+            tell!(
                 "servo-harness: this machine allows no namespaces of processes: a test that kills \
                  what looks after it may leave processes behind"
             );
@@ -225,7 +223,7 @@ impl Work {
     fn status(&self, ended: Ended, is_odd: bool) -> ExitCode {
         match (ended, self.interrupt.signal()) {
             (Ended::Interrupted, signal) => {
-                eprintln!("servo-harness: interrupted; the same command goes on from here");
+                tell!("servo-harness: interrupted; the same command goes on from here");
                 ExitCode::from(signal.map_or(STOPPED, |signal| {
                     u8::try_from(128 + signal).unwrap_or(STOPPED)
                 }))
@@ -259,7 +257,7 @@ fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
 /// Says something where GitHub's pages of a run show it, if this is one.
 fn annotate(level: &str, title: &str, message: &str) {
     if std::env::var_os("GITHUB_ACTIONS").is_some_and(|value| value == "true") {
-        eprintln!("{}", annotation(level, title, message));
+        tell!("{}", annotation(level, title, message));
     }
 }
 

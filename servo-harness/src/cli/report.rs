@@ -60,7 +60,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         print_json(&summary)?;
     } else {
         print(|out| summary.text(out))?;
-        eprintln!("servo-harness: {}", args.html.display());
+        tell!("servo-harness: {}", args.html.display());
     }
     Ok(ExitCode::SUCCESS)
 }

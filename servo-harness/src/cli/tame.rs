@@ -77,12 +77,12 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let rows = surveyed.tests.iter().filter(is_wanted);
     let wanted: Vec<String> = rows.map(|row| row.test.clone()).collect();
     if wanted.is_empty() {
-        eprintln!("servo-harness: no test is intermittent: there is nothing to tame");
+        tell!("servo-harness: no test is intermittent: there is nothing to tame");
         return show(args, &work, &surveyed);
     }
     let engine = args.engine.engine(&args.source)?;
     for line in engine.uncovered() {
-        eprintln!("servo-harness: {line}");
+        tell!("servo-harness: {line}");
     }
     // The same tests, perhaps built otherwise.
     let recordable = engine.tests(&args.source, &work.state)?;
@@ -219,7 +219,7 @@ impl Taming<'_> {
             if let Some(suspected) = found.get(&tamed.test) {
                 let problem = tamed.problem.unwrap_or_default();
                 let problem = format!("{problem}, perhaps {suspected}");
-                eprintln!("servo-harness: {}: perhaps {suspected}", tamed.test);
+                tell!("servo-harness: {}: perhaps {suspected}", tamed.test);
                 lock(&self.work.book).add(Record::Tamed(Tamed {
                     problem: Some(problem),
                     ..tamed
@@ -271,7 +271,7 @@ impl Taming<'_> {
         match recorder.record(test, &wanted)? {
             Attempt::Interrupted => return Ok(None),
             Attempt::Failed(why, attempts) => {
-                eprintln!("servo-harness: {}: {why}", test.name);
+                tell!("servo-harness: {}: {why}", test.name);
                 tamed.attempts = attempts;
                 tamed.problem = Some(why);
             }
@@ -366,7 +366,7 @@ impl Taming<'_> {
                  recording: {why}",
                 after.1
             );
-            eprintln!("servo-harness: {}: {why}", test.name);
+            tell!("servo-harness: {}: {why}", test.name);
             Artefact::remove(&place)?;
             lock(&self.work.book).add(Record::Tamed(Tamed {
                 artefact: None,

@@ -84,7 +84,7 @@ pub(crate) fn collect(mut args: impl Iterator<Item = OsString>) -> ExitCode {
     match { write }() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("servo-harness: {error:#}");
+            tell!("servo-harness: {error:#}");
             ExitCode::FAILURE
         }
     }
