@@ -80,6 +80,10 @@ pub fn parse(text: &str) -> Element {
             }
         }
     }
+    // A tag that is cut off is none.
+    if !rest.starts_with('<') {
+        add_text(&mut open, rest);
+    }
     while close(&mut open).is_some() {}
     open.pop().unwrap_or_default()
 }
