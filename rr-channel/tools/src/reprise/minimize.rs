@@ -178,6 +178,7 @@ fn keep(
     entry.set_call(&Call {
         chaos: None,
         edited: true,
+        size: None,
         ..failed.clone()
     })?;
     Ok(Some(entry.number))

@@ -8,7 +8,7 @@ use anyhow::{Context, ensure};
 use super::cargo::{Project, Shared};
 use super::chaos::{Chaos, Seeds};
 use super::runner::{self, How, Mode};
-use super::store::{Call, Ending, Entry, Store};
+use super::store::{Call, Ending, Size, Store};
 use crate::counted;
 
 /// Options of a recording.
@@ -78,6 +78,7 @@ pub(super) fn run(subcommand: &str, args: &Args) -> anyhow::Result<Ending> {
             chaos,
             edited: false,
             ending: None,
+            size: None,
         };
         entry.set_call(&call)?;
         let how = How {
@@ -92,6 +93,8 @@ pub(super) fn run(subcommand: &str, args: &Args) -> anyhow::Result<Ending> {
         let ending = runner::end(status)?;
         fs::remove_dir_all(&scratch)?;
         call.ending = Some(ending);
+        let size = entry.size()?;
+        call.size = Some(size);
         entry.set_call(&call)?;
 
         if entry.processes()?.is_empty() {
@@ -106,7 +109,7 @@ pub(super) fn run(subcommand: &str, args: &Args) -> anyhow::Result<Ending> {
         match args.until {
             Some(until) if !until.is(ending) => {
                 if chaos.is_some() {
-                    length = Some(entry.size()?.most);
+                    length = Some(size.most);
                 }
                 fs::remove_dir_all(&entry.dir)?;
                 ensure!(
@@ -120,16 +123,14 @@ pub(super) fn run(subcommand: &str, args: &Args) -> anyhow::Result<Ending> {
                 );
             }
             _ => {
-                tell(&entry, ending, runs, chaos)?;
+                tell(entry.number, size, ending, runs, chaos);
                 return Ok(ending);
             }
         }
     }
 }
 
-fn tell(entry: &Entry, ending: Ending, runs: u32, chaos: Option<Chaos>) -> anyhow::Result<()> {
-    let size = entry.size()?;
-    let number = entry.number;
+fn tell(number: u32, size: Size, ending: Ending, runs: u32, chaos: Option<Chaos>) {
     let of_runs = if runs > 1 {
         format!(" (the last of {runs} runs)")
     } else {
@@ -150,5 +151,4 @@ fn tell(entry: &Entry, ending: Ending, runs: u32, chaos: Option<Chaos>) -> anyho
             counted(size.bytes, "byte")
         );
     }
-    Ok(())
 }

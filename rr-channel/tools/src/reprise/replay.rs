@@ -67,6 +67,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Ending> {
     let here = project_of(args.manifest_path.as_ref())?;
     let entry = Store::below(&here.dir).find(args.recording)?;
     let call = entry.call()?;
+    let number = entry.number;
+    entry
+        .check(&call)
+        .with_context(|| format!("recording {number} cannot be replayed"))?;
     std::env::set_current_dir(&call.dir)
         .with_context(|| format!("cannot go to {}, where it was recorded", call.dir.display()))?;
     let mut rest = call.args.clone();

@@ -12,13 +12,14 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use rr_channel::log::Recording as Log;
 
 use super::chaos::Chaos;
+use crate::counted;
 
 /// How a process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,6 +57,9 @@ pub(super) struct Call {
     pub(super) edited: bool,
     /// How it ended; `None` while it runs, or if it was cut off.
     pub(super) ending: Option<Ending>,
+    /// What was recorded, if that was looked at.
+    #[serde(default)]
+    pub(super) size: Option<Size>,
 }
 
 /// A process that cargo ran.
@@ -72,7 +76,7 @@ pub(super) struct Process {
 }
 
 /// What the logs of some processes hold.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Size {
     pub(super) processes: u64,
     pub(super) threads: u64,
@@ -197,6 +201,46 @@ impl Entry {
         Ok(false)
     }
 
+    /// Checks that all is there that was recorded: a process that cannot replay runs as if
+    /// nothing were.
+    ///
+    /// # Errors
+    /// If a log cannot be read, is of another program, or is not what it was.
+    pub(super) fn check(&self, call: &Call) -> anyhow::Result<()> {
+        let size = self.size()?;
+        for dir in self.processes()?.values() {
+            let log = log_dir(dir);
+            if !log.join("session").exists() {
+                continue;
+            }
+            let process: Process = read(&dir.join("process.json"))?;
+            let recording = Log::open(&log)?;
+            let name = name_of(&process.executable);
+            ensure!(
+                recording.program() == name,
+                "{} is a log of `{}`, and this is `{name}`",
+                log.display(),
+                recording.program()
+            );
+        }
+        let Some(recorded) = call.size else {
+            return Ok(());
+        };
+        ensure!(
+            (size.processes, size.threads, size.events)
+                == (recorded.processes, recorded.threads, recorded.events),
+            "{} is damaged: {} of {} in {} were recorded, and there are {} of {} in {}",
+            self.dir.display(),
+            counted(recorded.events, "event"),
+            counted(recorded.threads, "thread"),
+            counted(recorded.processes, "log"),
+            counted(size.events, "event"),
+            counted(size.threads, "thread"),
+            counted(size.processes, "log"),
+        );
+        Ok(())
+    }
+
     /// What was recorded.
     ///
     /// # Errors
@@ -263,20 +307,24 @@ pub(super) fn log_dir(process: &Path) -> PathBuf {
 /// By what a process is found again: its package, its executable and, if it runs one test,
 /// that test; the path below a recording's directory.
 pub(super) fn key(package: &str, executable: &Path, args: &[String]) -> PathBuf {
-    let name = executable.file_name().unwrap_or_default().to_string_lossy();
-    // Cargo appends a hash to the names of test executables.
-    let name = match name.rsplit_once('-') {
-        Some((stem, hash)) if hash.len() == 16 && hash.bytes().all(|b| b.is_ascii_hexdigit()) => {
-            stem.to_owned()
-        }
-        _ => name.into_owned(),
-    };
     let mut path = PathBuf::from(plain(package));
-    path.push(plain(&name));
+    path.push(plain(&name_of(executable)));
     if let Some(test) = only_test(args) {
         path.push(plain(test));
     }
     path
+}
+
+/// The name of an executable, as `rr-channel` has it in a log.
+fn name_of(executable: &Path) -> String {
+    let name = executable.file_name().unwrap_or_default().to_string_lossy();
+    // Cargo appends a hash to the names of test executables.
+    match name.rsplit_once('-') {
+        Some((stem, hash)) if hash.len() == 16 && hash.bytes().all(|b| b.is_ascii_hexdigit()) => {
+            stem.to_owned()
+        }
+        _ => name.into_owned(),
+    }
 }
 
 /// The one test that a harness is told to run.
