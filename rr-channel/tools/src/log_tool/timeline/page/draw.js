@@ -153,7 +153,10 @@ function drawEnd(lane, x, y) {
   const more = isCut ? `${counted(lane.left, "more event")} not shown, ` : "";
   const none = lane.events === 0 && lane.end !== "damaged" ? "nothing was logged, " : "";
   const text = more + none + ENDS[lane.end];
-  const beside = x + (isCut || lane.end === "incomplete" ? 22 : 9);
+  const after = x + (isCut || lane.end === "incomplete" ? 22 : 9);
+  const hasRoom = after + pen.measureText(text).width < view.width;
+  if (!hasRoom) pen.textAlign = "right";
+  const beside = hasRoom ? after : x - 9;
   pen.strokeStyle = colors.back;
   pen.lineWidth = 4;
   pen.strokeText(text, beside, y);
