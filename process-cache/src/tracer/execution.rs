@@ -99,7 +99,11 @@ impl Tracer {
                 session.jobserver.insert(file);
                 session.jobserver_pipes.insert(pipe);
             }
-            let temporary = argv.iter().any(|arg| session.temporary.contains(arg));
+            let temporary = argv.iter().any(|arg| {
+                // By itself, or as the value of an option.
+                let value = arg.rsplit(|byte| *byte == b'=').next();
+                value.is_some_and(|value| session.temporary.contains(value))
+            });
             let execution = Execution {
                 tid,
                 path: path.clone(),

@@ -214,3 +214,13 @@ fn an_object_that_is_there_already_does_not_hinder_its_compiler() {
     let run = sandbox.cached("cc -c -o a.o a.c");
     assert!(run.status.success() && !run.is_hit(), "{run:?}");
 }
+
+#[test]
+fn who_is_given_a_temporary_file_is_part_of_who_made_it() {
+    for (name, program) in [("cat", "cat $t"), ("sort", "sort --output=$t f")] {
+        let sandbox = Sandbox::new("echo 1 > f");
+        let run = sandbox.cached(&format!("t=$(mktemp $PWD/XXXXXX); {program}; rm $t"));
+        let reason = &run.unit(name).reason;
+        assert!(reason.contains("temporary file"), "{:#?}", run.units);
+    }
+}
