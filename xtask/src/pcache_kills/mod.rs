@@ -171,6 +171,8 @@ fn mount(place: &Path, kib: usize, ext4: bool) -> anyhow::Result<()> {
     let mut command = Command::new("mount");
     if ext4 {
         let image = place.with_extension("ext4");
+        // The last one may still be in use for a moment.
+        let _ = std::fs::remove_file(&image);
         // Less cannot be formatted.
         let kib = kib.max(LEAST_EXT4) as u64;
         std::fs::File::create(&image)?.set_len(kib << 10)?;

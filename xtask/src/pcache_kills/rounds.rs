@@ -344,6 +344,8 @@ impl Rounds {
     ) -> anyhow::Result<Option<ExitStatus>> {
         let report = site.notes.join("report.json");
         let _ = fs::remove_file(&report);
+        // What was written in the moment before a build makes it uncacheable.
+        wait_for_a_tick();
         let mut child = Command::new(&self.pcache)
             .args(["--quiet", "--min-time", "0", "--json"])
             .arg(&report)
@@ -401,6 +403,18 @@ impl Whom {
                 let _ = rustix::process::kill_process(tracer.unwrap_or(front), Signal::KILL);
             }
         }
+    }
+}
+
+/// Waits until files that are written get another time.
+fn wait_for_a_tick() {
+    let now = || {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
+        (time.tv_sec, time.tv_nsec)
+    };
+    let before = now();
+    while now() == before {
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
 
