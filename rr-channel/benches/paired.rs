@@ -1,8 +1,8 @@
 //! What recording adds to a message and to a lock, in nanoseconds.
 //!
 //! Rounds of the raw thing and of this crate's take turns, so that what else the
-//! machine does meets both; the table has medians over the rounds, and how much two
-//! raw rounds differ, which is the noise.
+//! machine does meets both; the table has medians over the rounds with their 95 % intervals,
+//! and how much two raw rounds differ, which is the noise.
 //!
 //! ```text
 //! cargo bench -p rr-channel --bench paired
@@ -25,9 +25,13 @@ fn time(count: usize, f: &mut dyn FnMut()) -> f64 {
     start.elapsed().as_secs_f64() * 1e9 / count as f64
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
+/// The median, and between which values it lies with 95 % certainty (by order statistics).
+fn median(mut values: Vec<f64>) -> (f64, [f64; 2]) {
     values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
+    let n = values.len();
+    let off = 0.98 * (n as f64).sqrt();
+    let low = (n as f64 / 2.0 - off).floor().max(1.0) as usize - 1;
+    (values[n / 2], [values[low], values[n - 1 - low]])
 }
 
 fn compare(name: &str, count: usize, raw: &mut dyn FnMut(), ours: &mut dyn FnMut()) {
@@ -46,13 +50,14 @@ fn compare(name: &str, count: usize, raw: &mut dyn FnMut(), ours: &mut dyn FnMut
         }
     }
     let of = |f: fn(&[f64; 3]) -> f64| median(rounds.iter().map(f).collect());
+    let (added, [least, most]) = of(|times| times[1] - (times[0] + times[2]) / 2.0);
+    let (ratio, [low, high]) = of(|times| times[1] / ((times[0] + times[2]) / 2.0));
     println!(
-        "{name:32} raw {:7.1} ns   ours {:7.1} ns   added {:+7.1} ns   ratio {:5.2}   raw to raw {:5.2}",
-        of(|times| (times[0] + times[2]) / 2.0),
-        of(|times| times[1]),
-        of(|times| times[1] - (times[0] + times[2]) / 2.0),
-        of(|times| times[1] / ((times[0] + times[2]) / 2.0)),
-        of(|times| times[2] / times[0]),
+        "{name:24} raw {:6.1} ns  ours {:6.1} ns  added {added:+6.1} ns ({least:+.1} to {most:+.1})  \
+         ratio {ratio:.2} ({low:.2} to {high:.2})  raw to raw {:.2}",
+        of(|times| (times[0] + times[2]) / 2.0).0,
+        of(|times| times[1]).0,
+        of(|times| times[2] / times[0]).0,
     );
 }
 

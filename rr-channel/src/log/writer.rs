@@ -166,6 +166,50 @@ pub(super) mod tests {
     use crate::identity::ChannelId;
     use proptest::prelude::*;
 
+    /// Bytes for each of many messages, that came from whom `sender` says.
+    fn bytes_per_message(mut sender: impl FnMut(u64) -> usize) -> f64 {
+        const COUNT: u64 = 100_000;
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let mut writer = Writer::create(&path, ThreadId(0), &Dti::main()).unwrap();
+        let mut numbers = [0; 8];
+        for n in 0..COUNT {
+            let sender = sender(n);
+            let event = Event {
+                op: Op::Recv,
+                channel: Some(ChannelId {
+                    creator: ThreadId(0),
+                    number: 1,
+                }),
+                outcome: Outcome::Message {
+                    sender: ThreadId(1 + sender as u32),
+                    number: numbers[sender],
+                },
+            };
+            numbers[sender] += 1;
+            writer.push(&event).unwrap();
+        }
+        writer.seal().unwrap();
+        std::fs::metadata(&path).unwrap().len() as f64 / COUNT as f64
+    }
+
+    #[test]
+    fn regular_orders_take_a_tenth_of_a_byte_and_random_ones_four() {
+        // All from one; from four in turn; a hundred from each.
+        for regular in [|_| 0, |n| n as usize % 4, |n| n as usize / 100 % 4] {
+            let bytes = bytes_per_message(regular);
+            assert!(bytes <= 0.1, "{bytes} bytes");
+        }
+        for senders in [2, 4, 8] {
+            let mut x = 1_u64;
+            let bytes = bytes_per_message(|_| {
+                x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                (x >> 40) as usize % senders
+            });
+            assert!(bytes <= 4.0, "{bytes} bytes");
+        }
+    }
+
     fn channel() -> impl Strategy<Value = ChannelId> {
         (0..3_u32, 1..3_u32).prop_map(|(t, number)| ChannelId {
             creator: ThreadId(t),
