@@ -85,8 +85,10 @@
 //! | whatever the program fixes by [`value`] | covered |
 //! | rayon, through `cargo reprise` (rayon-core 1.12 and 1.13): `join`, `scope`, `spawn`, `broadcast`, pools of the program's own, `yield_now`, parallel iterators; their number of threads and which thread performs what | covered: what work does is done by its place in the tree of forks, and not by the thread |
 //! | what rayon's iterators decide by atomics or locks of `std`: `par_bridge`, `find_any` and other searches that stop early, `try_for_each`, `panic_fuse` | not covered |
-//! | tokio: its channels and locks (`tokio::sync`), `select!` and `join!`, timers, I/O, which worker runs which task, and when a task is woken from elsewhere | not covered: nothing in tokio is replaced. What a task does with the channels and locks here is covered, but under the worker's name and not the task's, so a replay on several workers desynchronises as soon as tasks wander otherwise; on a runtime of the current thread, tasks that only wake each other run in one order anyway |
-//! | threads of tokio's blocking pool | as other threads of pools: they have names of their own and do not shift those of the program's threads; how many there are, and which of them does what, is not replayed |
+//! | tokio 1.54's tasks, on several threads or one, through `cargo reprise`: what they do with the channels and locks here; their number of threads | covered: what a task does is done by its place in the tree of who spawned whom, and not by the thread. In a replay other threads take the place of those that wait |
+//! | work for tokio's blocking threads (`spawn_blocking`) | covered in the same way; how many such threads there are is not replayed, and does not shift the names of others |
+//! | tokio's own: `tokio::sync`, `select!` (which of several ready branches), timers, I/O, aborted tasks, when a task is woken and how often it is polled; tasks that are no `Send` (`LocalSet`, `LocalRuntime`), and have to wait for each other in a replay | not covered: a program whose tasks do something else with the channels here because of that desynchronises |
+//! | other versions of tokio, other executors | not covered; what tasks do is taken for what the threads do |
 //! | futures-channel, flume, async-channel, kanal and the like | not covered; `cargo reprise coverage` names them where it finds them |
 //! | locks and channels of `std` itself, in a project or its dependencies, through `cargo reprise` | not covered; `cargo reprise coverage` says which packages name them |
 //! | time, file and network order | not covered, but for [`value`]; a program that depends on them may desynchronise |
@@ -102,6 +104,8 @@
 //! capacity, and whatever has to be waited for, take more.
 
 pub mod crossbeam_channel;
+#[doc(hidden)]
+pub mod executor;
 pub mod identity;
 #[cfg(feature = "ipc_channel")]
 pub mod ipc_channel;

@@ -43,7 +43,7 @@ enum Node {
 }
 
 #[derive(Debug)]
-struct Task {
+pub(crate) struct Task {
     node: Node,
     children: AtomicU32,
 }
@@ -57,7 +57,7 @@ impl Task {
     }
 
     /// The next child of whoever the calling thread is.
-    fn next() -> Task {
+    pub(crate) fn next() -> Task {
         let parent = TASK.try_with(|task| task.borrow().clone()).ok().flatten();
         Task::new(match parent {
             Some(parent) => {
@@ -134,11 +134,23 @@ fn take_up(layer: Layer) {
     let _ = TASK.try_with(|task| *task.borrow_mut() = layer.task);
 }
 
-/// Runs `f` as `task`.
-fn perform<R>(task: &Arc<Task>, f: impl FnOnce() -> R) -> R {
-    struct Leave;
-    impl Drop for Leave {
+/// Who a task is that is performed in parts, between two of them.
+pub(crate) type Kept = Mutex<Option<Suspended>>;
+
+/// Runs `f` as `task`, which ends with it.
+pub(crate) fn perform<R>(task: &Arc<Task>, f: impl FnOnce() -> R) -> R {
+    perform_part(task, None, f)
+}
+
+/// Runs `f` as `task`, who is `kept` before and afterwards; without that, it ends.
+pub(crate) fn perform_part<R>(task: &Arc<Task>, kept: Option<&Kept>, f: impl FnOnce() -> R) -> R {
+    struct Leave<'a>(Option<&'a Kept>);
+    impl Drop for Leave<'_> {
         fn drop(&mut self) {
+            if let Some(kept) = self.0 {
+                let who = context::suspend();
+                *kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(who);
+            }
             let layer = LAYERS.try_with(|layers| layers.borrow_mut().pop());
             if let Ok(Some(Some(layer))) = layer {
                 take_up(layer);
@@ -152,7 +164,14 @@ fn perform<R>(task: &Arc<Task>, f: impl FnOnce() -> R) -> R {
     let layer = put_off();
     let _ = LAYERS.try_with(|layers| layers.borrow_mut().push(Some(layer)));
     let _ = TASK.try_with(|current| *current.borrow_mut() = Some(Arc::clone(task)));
-    let _leave = Leave;
+    let before = kept.and_then(|kept| {
+        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.take()
+    });
+    if let Some(before) = before {
+        context::resume(before);
+    }
+    let _leave = Leave(kept);
     f()
 }
 

@@ -20,8 +20,8 @@ pub(crate) struct Args {
     /// Keep all processors busy meanwhile.
     #[arg(long)]
     load: bool,
-    /// Only the tests with one of these in their names; all, and those of rayon's pools, if
-    /// there is none.
+    /// Only the tests with one of these in their names; all, those of rayon's pools (`pool`) and
+    /// those of tokio's tasks (`tasks`), if there is none.
     filter: Vec<String>,
 }
 
@@ -41,8 +41,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let _load = args.load.then(Load::start);
     let mut rows = Vec::new();
     let mut all_passed = test(args, "rr-channel", "fidelity", &mut rows)?;
-    if args.filter.is_empty() || args.filter.iter().any(|filter| filter == "pool") {
-        all_passed &= test(args, "rr-channel-tools", "rayon", &mut rows)?;
+    for (filter, name) in [("pool", "rayon"), ("tasks", "tokio")] {
+        if args.filter.is_empty() || args.filter.iter().any(|asked| asked == filter) {
+            all_passed &= test(args, "rr-channel-tools", name, &mut rows)?;
+        }
     }
     let replays = args.recordings * args.replays;
     println!("| program | recordings | outcomes | replays, all the same |");

@@ -72,6 +72,7 @@ use world::{Wait, Watched, World};
 pub(crate) use {listen::Listening, world::Source};
 
 use crate::context;
+use crate::executor;
 use crate::identity::{ChannelId, Dti, ThreadId};
 use crate::log::{Event, Op, Outcome, ThreadLog};
 use crate::session::{Names, Recorder, Session, Who, complain, session};
@@ -349,7 +350,10 @@ impl Engine {
                 return (plan, Some(pick));
             }
             let deadline = match (plan, native) {
-                (Plan::Native, Native::Try) => return (plan, None),
+                (Plan::Native, Native::Try) => {
+                    world.found_nothing();
+                    return (plan, None);
+                }
                 (Plan::Native | Plan::Expire(_), Native::Until(deadline))
                     if now.is_some_and(|now| deadline <= now) =>
                 {
@@ -393,7 +397,7 @@ impl Engine {
     /// known that the thread waits, finds what it waits for. Returns what that found, and
     /// what a partner did for the thread meanwhile.
     fn wait<'a, R>(
-        &self,
+        &'a self,
         mut world: Locked<'a>,
         id: ThreadId,
         mut wait: Wait,
@@ -402,25 +406,19 @@ impl Engine {
     ) -> (Locked<'a>, Option<R>, Option<Pick>) {
         self.watch.call_once(|| progress::start(self));
         wait.timed = until.is_some();
+        // A task may wait in another thread than before.
+        world.thread(id).tid = sys::tid();
         let wake = world.begin_wait(id, wait);
         let found = attempt(&mut world);
         if found.is_none() {
             self.waits.notify_one();
-        }
-        while found.is_none() && !world.is_notified(id) {
-            match until {
-                None => world = wake.wait(world).unwrap_or_else(PoisonError::into_inner),
-                Some(until) => {
-                    let Some(left) = until.checked_duration_since(Instant::now()) else {
-                        break;
-                    };
-                    if left.is_zero() {
-                        break;
-                    }
-                    (world, _) = wake
-                        .wait_timeout(world, left)
-                        .unwrap_or_else(PoisonError::into_inner);
-                }
+            if executor::has_part() {
+                // Who takes it makes threads, which come by here.
+                drop(world);
+                executor::hand_over(&mut || drop(sleep(self.lock(), id, &wake, until)));
+                world = self.lock();
+            } else {
+                world = sleep(world, id, &wake, until);
             }
         }
         let settled = world.end_wait(id);
@@ -475,6 +473,32 @@ impl Engine {
 }
 
 type Locked<'a> = MutexGuard<'a, World>;
+
+/// Waits until the thread, which `wake` wakes, is notified, or until `until`.
+fn sleep<'a>(
+    mut world: Locked<'a>,
+    id: ThreadId,
+    wake: &Condvar,
+    until: Option<Instant>,
+) -> Locked<'a> {
+    while !world.is_notified(id) {
+        match until {
+            None => world = wake.wait(world).unwrap_or_else(PoisonError::into_inner),
+            Some(until) => {
+                let Some(left) = until.checked_duration_since(Instant::now()) else {
+                    break;
+                };
+                if left.is_zero() {
+                    break;
+                }
+                (world, _) = wake
+                    .wait_timeout(world, left)
+                    .unwrap_or_else(PoisonError::into_inner);
+            }
+        }
+    }
+    world
+}
 
 /// An operation came about as planned.
 fn move_past(plan: Plan) {

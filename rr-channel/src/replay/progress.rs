@@ -15,7 +15,8 @@
 //!
 //! A thread that waits for the outside world (a read, a child process) may move or
 //! may not; so may one that sleeps until a deadline, again and again, and never
-//! touches a channel. Only then does [`PATIENCE`] decide.
+//! touches a channel. Only then does [`PATIENCE`] decide, and where a thread that has left its
+//! log looks for something again and again which never comes: it runs, and does nothing.
 
 use std::fs;
 use std::thread;
@@ -35,6 +36,10 @@ const PERIOD: Duration = Duration::from_millis(10);
 const LOOKS: u32 = 4;
 /// How long everything may stand still while someone waits for the outside world.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// The same, once it is known that someone looks again and again for what only others bring.
+const KNOWN_PATIENCE: Duration = Duration::from_millis(300);
+/// How long ago the last such look may have been.
+const SPIN: Duration = Duration::from_secs(1);
 
 /// What a thread outside of the world may do next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -63,6 +68,7 @@ fn watch(engine: &Engine) {
     let mut seen = (0, 0);
     let mut since = Instant::now();
     let mut still = 0;
+    let (mut spins, mut spun, mut patience) = (0, None::<Instant>, PATIENCE);
     loop {
         let mut world = engine.lock();
         while !world.has_waiting() {
@@ -80,7 +86,15 @@ fn watch(engine: &Engine) {
             (Motion::Moving, 0)
         };
         let now = (steps, switches);
-        if motion == Motion::Moving || now != seen {
+        if world.spins() != spins {
+            spins = world.spins();
+            spun = Some(Instant::now());
+        }
+        let spinning = steps == seen.0 && spun.is_some_and(|spun| spun.elapsed() < SPIN);
+        let moves = motion == Motion::Moving || now != seen;
+        if moves && spinning {
+            still = 0;
+        } else if moves {
             seen = now;
             since = Instant::now();
             still = 0;
@@ -88,11 +102,15 @@ fn watch(engine: &Engine) {
             still += 1;
         }
         let stuck = match motion {
+            _ if spinning && since.elapsed() >= patience => true,
             Motion::Blocked => still >= LOOKS,
             Motion::Outside => since.elapsed() >= PATIENCE,
             Motion::Moving => false,
         };
         if stuck {
+            if spinning {
+                (since, patience) = (Instant::now(), KNOWN_PATIENCE);
+            }
             let known = world.desyncs().len();
             world.resolve_stall();
             super::announce(&world, known);

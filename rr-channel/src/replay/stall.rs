@@ -20,6 +20,12 @@ impl World {
         self.steps
     }
 
+    /// Counts what happens again and again while a live thread waits for others without
+    /// going to sleep.
+    pub(super) const fn spins(&self) -> u64 {
+        self.spins
+    }
+
     /// The threads that wait here.
     pub(super) fn waiting(&self) -> Vec<Waiting> {
         let waiting = |thread: &Thread| {

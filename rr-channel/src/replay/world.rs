@@ -158,6 +158,8 @@ pub(super) struct World {
     watchers: FxHashMap<Watch, Vec<(ThreadId, u64)>>,
     pub(super) waiting: usize,
     pub(super) steps: u64,
+    /// How often a live thread looked for something, and it was not there.
+    pub(super) spins: u64,
     pub(super) desyncs: Vec<Desync>,
 }
 
@@ -246,6 +248,11 @@ impl World {
     /// Something happens.
     pub(super) const fn step(&mut self) {
         self.steps += 1;
+    }
+
+    /// A live thread looked for something that is not there.
+    pub(super) const fn found_nothing(&mut self) {
+        self.spins += 1;
     }
 
     // Channels.

@@ -89,8 +89,15 @@ impl Coverage {
         let whole: Vec<_> = self
             .0
             .iter()
-            .filter(|part| !part.recorded && part.not_recorded.is_none())
-            .map(|part| format!("{} {}", part.package, part.version))
+            .filter(|part| part.is_partly() || !part.recorded && part.not_recorded.is_none())
+            .map(|part| {
+                let but = if part.is_partly() {
+                    " (but its tasks have names)"
+                } else {
+                    ""
+                };
+                format!("{} {}{but}", part.package, part.version)
+            })
             .collect();
         if !whole.is_empty() {
             lines.push(format!(
@@ -122,6 +129,11 @@ impl Coverage {
 }
 
 impl Part {
+    /// Whether only its tasks are recorded.
+    fn is_partly(&self) -> bool {
+        self.recorded && self.package == patch::EXECUTOR
+    }
+
     fn names(&self) -> String {
         let names: Vec<_> = self.not_recorded.iter().flatten().copied().collect();
         names.join(", ")
@@ -205,6 +217,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     }
     for part in &coverage.0 {
         let what = match &part.not_recorded {
+            None if part.is_partly() => {
+                "what its tasks do with other crates that are recorded is; \
+                its own channels, locks, timers, `select!` and I/O are not"
+                    .to_owned()
+            }
             None if part.recorded => "recorded".to_owned(),
             None if EXECUTORS.contains(&part.package.as_str()) => {
                 "not recorded; what its tasks do is taken for what the threads do that run them"

@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail, ensure};
 use toml::{Table, Value};
 
-use super::rayon;
+use super::{rayon, tokio};
 
 /// A crate that can be replaced.
 #[derive(Debug, PartialEq, Eq)]
@@ -62,7 +62,7 @@ pub(super) struct Edit {
 
 /// The crates that can be replaced. Of several with one name only the first is, if the
 /// project has more than one of them.
-const CRATES: [Crate; 5] = [
+const CRATES: [Crate; 6] = [
     Crate {
         name: CHANNEL,
         series: &["0.5."],
@@ -87,6 +87,12 @@ const CRATES: [Crate; 5] = [
         name: "rayon-core",
         series: &["1.12.", "1.13."],
         by: By::Edited(rayon::EDITS),
+        needs: &[],
+    },
+    Crate {
+        name: EXECUTOR,
+        series: &["1.54."],
+        by: By::Edited(tokio::EDITS),
         needs: &[],
     },
 ];
@@ -116,6 +122,8 @@ const fn locks(
 const CHANNEL: &str = "crossbeam-channel";
 const LOCKS: &str = "parking_lot";
 const PROCESSES: &str = "ipc-channel";
+/// Its tasks have names; all else in it is as ever.
+pub(super) const EXECUTOR: &str = "tokio";
 
 /// What `rr-channel`'s own manifest has, too.
 const FEATURES: &str = r#"
@@ -200,7 +208,8 @@ pub(super) fn generate(dir: &Path, replaced: &[Replaced<'_>]) -> anyhow::Result<
         match &package.of.by {
             By::Edited(edits) => {
                 copy_package(package.source, &shim, edits)?;
-                write_toml(&shim, edited_manifest(read_manifest(package)?, &asked)?)?;
+                let manifest = edited_manifest(read_manifest(package)?, &asked, replaced)?;
+                write_toml(&shim, manifest)?;
             }
             By::Face { code, .. } => {
                 write_toml(&shim, shim_manifest(package, &asked))?;
@@ -395,8 +404,13 @@ fn package_of(manifest: &mut Table) -> anyhow::Result<&mut Table> {
 }
 
 /// The manifest of upstream's source with edits, which depends on `rr-channel`.
-fn edited_manifest(manifest: Table, asked: &[&str]) -> anyhow::Result<Table> {
+fn edited_manifest(
+    manifest: Table,
+    asked: &[&str],
+    replaced: &[Replaced<'_>],
+) -> anyhow::Result<Table> {
     let mut manifest = library_manifest(manifest)?;
+    stay_upstream(&mut manifest, replaced);
     manifest
         .entry("dependencies")
         .or_insert_with(|| Table::new().into())
@@ -413,19 +427,7 @@ fn upstream_manifest(
     replaced: &[Replaced<'_>],
 ) -> anyhow::Result<Table> {
     let mut manifest = library_manifest(manifest)?;
-    // What upstream itself is made of is upstream: ours are made of it.
-    let dependencies = manifest.get_mut("dependencies");
-    if let Some(dependencies) = dependencies.and_then(Value::as_table_mut) {
-        for other in replaced.iter().map(|package| package.of.name) {
-            if let Some(dependency) = dependencies.get_mut(other).and_then(Value::as_table_mut) {
-                dependency.remove("version");
-                dependency.extend(path_dependency(
-                    &format!("../{other}-upstream"),
-                    &renamed(other),
-                ));
-            }
-        }
-    }
+    stay_upstream(&mut manifest, replaced);
     package_of(&mut manifest)?.insert("name".to_owned(), renamed(name).into());
     let lib = manifest
         .entry("lib")
@@ -434,6 +436,27 @@ fn upstream_manifest(
         .context("upstream's library is no table")?;
     lib.insert("name".to_owned(), name.replace('-', "_").into());
     Ok(manifest)
+}
+
+/// Has what upstream itself is made of be upstream, too: ours are made of it, and what serves
+/// an executor is nothing that its tasks do.
+fn stay_upstream(manifest: &mut Table, replaced: &[Replaced<'_>]) {
+    let dependencies = manifest.get_mut("dependencies");
+    let Some(dependencies) = dependencies.and_then(Value::as_table_mut) else {
+        return;
+    };
+    let faces = replaced
+        .iter()
+        .filter(|package| matches!(package.of.by, By::Face { .. }));
+    for other in faces.map(|package| package.of.name) {
+        if let Some(dependency) = dependencies.get_mut(other).and_then(Value::as_table_mut) {
+            dependency.remove("version");
+            dependency.extend(path_dependency(
+                &format!("../{other}-upstream"),
+                &renamed(other),
+            ));
+        }
+    }
 }
 
 /// Copies what a package's library is made of, with `edits`.

@@ -1,6 +1,7 @@
 //! A project of a test's own, and `cargo reprise` in it.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -66,6 +67,48 @@ impl Project {
             .env_remove("RR_CHANNEL")
             .env_remove("DIVERGE");
         command
+    }
+
+    /// Records each program, every other time in chaos, and replays that. All replays must
+    /// come to what the recording came to, and use `every_event`, if so wanted.
+    ///
+    /// How often is set by `RR_CHANNEL_TEST_RUNS` (recordings by replays of each).
+    pub(crate) fn replay_each(&self, programs: &[&str], every_event: bool) {
+        let runs = std::env::var("RR_CHANNEL_TEST_RUNS").unwrap_or_default();
+        let (recordings, replays) = runs
+            .split_once('x')
+            .and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)))
+            .unwrap_or((2, 3));
+        for program in programs {
+            let mut outcomes = HashSet::new();
+            for number in 0..recordings {
+                let mut args = vec!["test", "-q", "--", "--exact", program];
+                if number % 2 == 1 {
+                    args.insert(1, "--chaos");
+                }
+                run(&mut self.reprise(&args));
+                let recorded = self.take_outcomes();
+                assert_eq!(recorded.len(), 1);
+                let said = run(&mut self.reprise(&["replay", "--times", &replays.to_string()]));
+                let mut faithful =
+                    format!("{replays} of {replays} replays ended as recorded, 0 desynchronised");
+                if every_event {
+                    faithful += &format!(", {replays} used every event");
+                }
+                assert!(said.contains(&faithful), "{program}: {said}");
+                let outcome = recorded[0].clone();
+                assert_eq!(
+                    self.take_outcomes(),
+                    vec![outcome.clone(); replays],
+                    "{program}"
+                );
+                outcomes.insert(outcome);
+            }
+            eprintln!(
+                "{program}: {} outcomes in {recordings} recordings",
+                outcomes.len()
+            );
+        }
     }
 
     fn outcomes(&self) -> PathBuf {

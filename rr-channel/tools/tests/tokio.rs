@@ -1,0 +1,35 @@
+//! `cargo reprise` on programs whose tasks tokio polls: those of the package in `spawned`.
+
+mod common;
+
+use common::{Project, run};
+
+const PROGRAMS: &[&str] = &[
+    "tasks_send",
+    "tasks_of_one_thread_send",
+    "tasks_share",
+    "tasks_lock",
+    "tasks_block",
+    "tasks_of_one_thread_block",
+    "tasks_wait",
+    "tasks_spawn",
+    "tasks_ask",
+    "tasks_of_one_thread_ask",
+    "all_send",
+    "tasks_reply",
+];
+
+#[test]
+fn what_tasks_do_is_replayed() {
+    let project = Project::copy_of("spawned");
+    project.replay_each(PROGRAMS, true);
+
+    // Tasks that leave their logs do what there is to do.
+    for program in ["diverges", "diverges_on_one_thread"] {
+        run(&mut project.reprise(&["test", "-q", "--", "--exact", program]));
+        assert_eq!(project.take_outcomes(), ["(40, 780)"]);
+        let said = run(project.reprise(&["replay"]).env("DIVERGE", "1"));
+        assert!(said.contains("1 desynchronised"), "{said}");
+        assert_eq!(project.take_outcomes(), ["(25, 300)"]);
+    }
+}
