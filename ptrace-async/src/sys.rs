@@ -281,6 +281,14 @@ pub(crate) fn read_ranges(tid: Tid, ranges: &[(u64, u64)], buffer: &mut [u8]) ->
 /// Writes tracee memory, read-only pages included (through `/proc/TID/mem`
 /// when `process_vm_writev` refuses).
 pub(crate) fn write_memory(tid: Tid, address: u64, bytes: &[u8]) -> io::Result<()> {
+    if write_writable(tid, address, bytes) == bytes.len() {
+        return Ok(());
+    }
+    write_protected(tid, std::iter::once((address, bytes)))
+}
+
+/// Writes tracee memory that the tracee can write itself: how many bytes.
+pub(crate) fn write_writable(tid: Tid, address: u64, bytes: &[u8]) -> usize {
     let remote = libc::iovec {
         iov_base: address as *mut _,
         iov_len: bytes.len(),
@@ -291,10 +299,7 @@ pub(crate) fn write_memory(tid: Tid, address: u64, bytes: &[u8]) -> io::Result<(
     };
     // SAFETY: the kernel only reads `bytes`; the remote range is the tracee's.
     let put = unsafe { libc::process_vm_writev(tid, &raw const local, 1, &raw const remote, 1, 0) };
-    if usize::try_from(put) == Ok(bytes.len()) {
-        return Ok(());
-    }
-    write_protected(tid, std::iter::once((address, bytes)))
+    usize::try_from(put).unwrap_or(0)
 }
 
 /// Writes the memory of a stopped task, whatever its protection.

@@ -255,6 +255,31 @@ fn lengths_at_entry_bound_what_was_written() {
 }
 
 #[test]
+fn outputs_say_where_their_addresses_are() {
+    use effects::Pointer::{Argument, Word};
+    let memory = Fake::default()
+        .words(0x1000, &[0x2000, 16, 0x3000, 2, 0, 0, 0])
+        .words(0x3000, &[0x4000, 10, 0x5000, 20]);
+    let outputs = effects::outputs(&call("recvmsg", [3, 0x1000, 0]), &memory);
+    let outputs: Vec<_> = outputs
+        .iter()
+        .map(|output| (output.pointer, output.range.start, output.range.len))
+        .collect();
+    assert_eq!(
+        outputs,
+        [
+            (Argument(1), 0x1000, 56),
+            (Word(0x1000), 0x2000, 16),
+            (Word(0x1010), 0x3000, 32),
+            (Word(0x3000), 0x4000, 10),
+            (Word(0x3010), 0x5000, 20),
+        ]
+    );
+    let outputs = effects::outputs(&call("poll", [0x1000, 3, 0]), &memory);
+    assert_eq!((outputs[0].range.len, outputs[0].is_read), (24, true));
+}
+
+#[test]
 fn spans_say_which_bytes_of_a_file_are_touched() {
     let span = |arg, store, from, len| Span {
         arg,
@@ -396,8 +421,38 @@ fn exercise(invocation: Invocation, result: i64, memory: &Fake) {
         spans(&invocation, None, memory),
         spans(&invocation, Some(result), memory),
     );
+    compare_outputs(invocation, result, memory);
     for range in ranges.into_iter().flatten().flatten() {
         assert!(range.len > 0 && range.start.checked_add(range.len).is_some());
+    }
+}
+
+/// What a call writes is in what it says that it may write, for those that may wait.
+fn compare_outputs(invocation: Invocation, result: i64, memory: &Fake) {
+    use ptrace_async::syscall::model::{Effects, Rule};
+    let Some(spec) = invocation.syscall().spec() else {
+        return;
+    };
+    let is_known = matches!(
+        spec.effects,
+        Effects::Typed | Effects::Rule(Rule::Poll | Rule::Pselect | Rule::WaitId)
+    );
+    let is_at_the_end = |range: &effects::Range| range.end() > u64::MAX - 0x1_0000;
+    if !spec.blocks || !is_known || spec.name == "sendmmsg" {
+        return;
+    }
+    let before = Before::capture(&invocation, memory);
+    let written = effects::writes_since(&before, &invocation, result, memory).unwrap();
+    let outputs = effects::outputs(&invocation, memory);
+    for range in written.iter().filter(|range| !is_at_the_end(range)) {
+        let in_one = |output: &effects::Output| {
+            output.range.contains(range.start) && range.end() <= output.range.end()
+        };
+        assert!(
+            outputs.iter().any(in_one),
+            "{}: {range:x?} is not in {outputs:x?}",
+            spec.name
+        );
     }
 }
 

@@ -447,6 +447,15 @@ impl<S: Stopped> Tracee<S> {
         sys::write_memory(self.living()?, address, bytes)
     }
 
+    /// Writes the tracee's memory where it could do so itself: how many bytes.
+    ///
+    /// # Errors
+    /// `ESRCH` when it was killed in its stop.
+    pub fn write_writable(&self, address: u64, bytes: &[u8]) -> io::Result<usize> {
+        self.slot.peeked.set(Peeked::NOTHING);
+        Ok(sys::write_writable(self.living()?, address, bytes))
+    }
+
     /// Writes to several places of the tracee's memory, whatever its protection: code.
     ///
     /// # Errors

@@ -8,6 +8,7 @@ mod known;
 mod loss;
 mod random;
 mod robust;
+mod scratch;
 mod search;
 mod session;
 mod sites;

@@ -2,6 +2,7 @@
 //! ([`crate::buffer`]).
 
 use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 
 use ptrace_async::memory::Memory;
 use ptrace_async::runtime::{Prehook, Stop, Stopped, Tracee};
@@ -10,6 +11,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::known::{Code, Codes, Known};
 use super::random::{self, Unseen};
+use super::scratch::Scratch;
 use super::session::Session;
 use crate::buffer::{self, Site};
 use crate::maps;
@@ -49,6 +51,8 @@ pub(super) struct Sites {
     library: Cell<Option<Library>>,
     /// Where instructions were that give random numbers ([`Unseen`]).
     randoms: RefCell<FxHashSet<u64>>,
+    /// Where calls write that may wait.
+    pub(super) scratch: Rc<Scratch>,
 }
 
 /// The library that was mapped last, of which the loader is going to map parts again.
@@ -70,7 +74,10 @@ fn call(number: i64, args: [u64; 6]) -> Invocation {
 impl Sites {
     /// Those of a child, which has all memory but for its own.
     pub(super) fn copy(&self) -> Self {
-        let copy = self.clone();
+        let copy = Self {
+            scratch: Rc::new(self.scratch.copy()),
+            ..self.clone()
+        };
         copy.aside.borrow_mut().clear();
         copy
     }

@@ -22,6 +22,7 @@ use ptrace_async::syscall::{Invocation, effects};
 use self::signals::is_same_place;
 use super::group::{self, Group};
 use super::known::Code;
+use super::scratch::Redirected;
 use super::session::{Birth, Session};
 use super::sites::{Sites, UnknownFile};
 use super::{search, ticker};
@@ -38,7 +39,7 @@ struct Recorded {
     logs: bool,
     call: Option<Begun>,
     /// A call that a signal interrupted, and `restart_syscall` continues.
-    interrupted: Option<Invocation>,
+    interrupted: Option<(Invocation, Option<Redirected>)>,
     /// Signals that came where no replay could find the place again.
     deferred: VecDeque<libc::siginfo_t>,
     /// Signals that interrupted a call of the stub's: the program is about to make it.
@@ -70,6 +71,8 @@ struct Begun {
     /// What the program has in its registers, if that is something else.
     original: Option<Invocation>,
     before: effects::Before,
+    /// It writes elsewhere.
+    redirected: Option<Redirected>,
     stream: Option<u8>,
     /// It writes to the memory of its own process.
     own_memory: bool,

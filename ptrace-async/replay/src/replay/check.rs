@@ -5,6 +5,11 @@
 //! where all are equal it traps, and the rest of the state is compared from here. A visit
 //! costs nanoseconds, which matters where a loop comes by a hundred million times.
 //!
+//! A jump takes the place of several instructions, into the middle of which the program may
+//! come by ways that nobody sees: a table of jumps, the return from a signal's handler. So
+//! each byte of the jump behind the first is one that traps when it is executed (the distance
+//! is chosen so), and who traps there goes on where those instructions are now.
+//!
 //! Where there is no room for a jump, the point is a trap, and each visit costs two stops.
 
 use iced_x86::code_asm::{
@@ -16,13 +21,19 @@ use ptrace_async::runtime::{Parked, Tracee};
 
 use super::agent::Batch;
 use crate::code::{GENERAL, JUMP, LONGEST};
-use crate::maps::{self, Area};
+use crate::maps::Area;
 use crate::trace::event::{Point, Registers};
 
 const PAGE: u64 = 4096;
-const ROOM: u64 = 2 * PAGE;
-/// A jump reaches 2 GiB; what lies there is not asked for to the last byte.
-const REACH: u64 = 1 << 30;
+/// The code begins anywhere on the first page.
+const ROOM: u64 = 3 * PAGE;
+/// Instructions of one byte that programs may not execute, or that are none: the debugger's
+/// trap, the input and output of strings, stopping the processor and its interrupts; what
+/// 64-bit mode has removed.
+const TRAPS: [u8; 26] = [
+    0xcc, 0x06, 0x07, 0x0e, 0x16, 0x17, 0x1e, 0x1f, 0x27, 0x2f, 0x37, 0x3f, 0x60, 0x61, 0x6c, 0x6d,
+    0x6e, 0x6f, 0x9a, 0xce, 0xd4, 0xea, 0xec, 0xee, 0xf4, 0xfa,
+];
 /// Where the instruction pointer is in [`Registers`], and the flags.
 const IP: usize = 16;
 const FLAGS: usize = 18;
@@ -34,23 +45,30 @@ const AT_A_TIME: usize = 4;
 pub(super) struct Check {
     ip: u64,
     original: Vec<u8>,
-    /// Where the code is; nothing for a trap.
-    page: Option<u64>,
-    /// The addresses of the trap's end, and of what was displaced.
+    /// Where the code begins; nothing for a trap.
+    code: Option<u64>,
+    /// The address of the trap's end.
     hit: u64,
-    on: u64,
+    /// What was displaced: where each instruction was, from the point on, and where it is.
+    displaced: Vec<(u64, u64)>,
     /// Words that tell the point from visits that were taken for it, and what they are.
     learnt: Vec<(u64, u64)>,
 }
 
-/// The code of a check that stands at `page`, with the addresses of its trap's end and of
-/// what was displaced.
+/// The code of a check.
+struct Assembled {
+    code: Vec<u8>,
+    hit: u64,
+    displaced: Vec<(u64, u64)>,
+}
+
+/// The code of a check that stands at `start`.
 fn assemble(
     point: &Point,
     learnt: &[(u64, u64)],
     displaced: &[u8],
-    page: u64,
-) -> Result<(Vec<u8>, u64, u64), IcedError> {
+    start: u64,
+) -> Result<Assembled, IcedError> {
     let ip = point.registers.0[IP];
     let mut a = CodeAssembler::new(64)?;
     // On a page of their own: a processor starts over when it writes next to what it
@@ -126,9 +144,11 @@ fn assemble(
     a.mov(rcx, saved_rcx)?;
     a.mov(rax, saved_rax)?;
     // Who has trapped has its registers, and what was saved may be elsewhere by now.
-    let mut on = a.create_label();
-    a.set_label(&mut on)?;
+    let mut labels = Vec::new();
     for instruction in &mut Decoder::with_ip(64, displaced, ip, DecoderOptions::NONE) {
+        let mut label = a.create_label();
+        a.set_label(&mut label)?;
+        labels.push((instruction.ip() - ip, label));
         a.add_instruction(instruction)?;
     }
     a.jmp(ip + displaced.len() as u64)?;
@@ -138,9 +158,36 @@ fn assemble(
     a.set_label(&mut rax_at)?;
     a.dq(&[0])?;
     let options = iced_x86::BlockEncoderOptions::RETURN_NEW_INSTRUCTION_OFFSETS;
-    let done = a.assemble_options(page, options)?;
-    let (hit, on) = (done.label_ip(&hit)?, done.label_ip(&on)?);
-    Ok((done.inner.code_buffer, hit, on))
+    let done = a.assemble_options(start, options)?;
+    let displaced = labels
+        .iter()
+        .map(|(offset, label)| Ok((*offset, done.label_ip(label)?)))
+        .collect::<Result<_, IcedError>>()?;
+    Ok(Assembled {
+        hit: done.label_ip(&hit)?,
+        displaced,
+        code: done.inner.code_buffer,
+    })
+}
+
+/// Where code may begin that a jump at `ip` leads to whose bytes all trap but the first.
+fn reachable(areas: &[Area], ip: u64) -> Option<u64> {
+    let is_free = |page: u64| {
+        (1 << 16..0x7fff_0000_0000).contains(&page)
+            && !areas
+                .iter()
+                .any(|area| area.start < page + ROOM && page < area.end)
+    };
+    let target = |high: u8, middle: u8, low: u8| {
+        let distance = i32::from_le_bytes([TRAPS[0], low, middle, high]);
+        (ip + JUMP as u64).checked_add_signed(distance.into())
+    };
+    TRAPS
+        .iter()
+        .flat_map(|high| TRAPS.iter().map(move |middle| (high, middle)))
+        .flat_map(|(high, middle)| TRAPS.iter().map(move |low| (high, middle, low)))
+        .filter_map(|(high, middle, low)| target(*high, *middle, *low))
+        .find(|start| is_free(start & !(PAGE - 1)))
 }
 
 /// What `lahf; seto %al` makes of the flags.
@@ -173,23 +220,30 @@ impl Check {
         let mut check = Self {
             ip,
             original,
-            page: None,
+            code: None,
             hit: ip + 1,
-            on: ip,
+            displaced: Vec::new(),
             learnt: Vec::new(),
         };
         if room < JUMP {
             return Some(check);
         }
-        let page = maps::gap(areas, ip, ROOM).filter(|page| page.abs_diff(ip) < REACH)?;
+        let start = reachable(areas, ip)?;
         let prot = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
         let nothing = u64::MAX;
         batch.call(
             libc::SYS_mmap,
-            [page, ROOM, prot as u64, flags as u64, nothing, 0],
+            [
+                start & !(PAGE - 1),
+                ROOM,
+                prot as u64,
+                flags as u64,
+                nothing,
+                0,
+            ],
         );
-        check.page = Some(page);
+        check.code = Some(start);
         Some(check)
     }
 
@@ -198,14 +252,14 @@ impl Check {
     /// # Errors
     /// What is wrong, in words.
     pub(super) fn insert(&mut self, tracee: &Tracee<Parked>, point: &Point) -> Result<(), String> {
-        let Some(page) = self.page else {
+        let Some(start) = self.code else {
             return put(tracee, self.ip, &[0xcc]);
         };
-        let (code, hit, on) = assemble(point, &self.learnt, &self.original, page)
+        let assembled = assemble(point, &self.learnt, &self.original, start)
             .map_err(|error| error.to_string())?;
-        (self.hit, self.on) = (hit, on);
-        put(tracee, page, &code)?;
-        let distance = page.wrapping_sub(self.ip + JUMP as u64) as i64 as i32;
+        put(tracee, start, &assembled.code)?;
+        (self.hit, self.displaced) = (assembled.hit, assembled.displaced);
+        let distance = start.wrapping_sub(self.ip + JUMP as u64) as i64 as i32;
         let mut jump = vec![0xe9];
         jump.extend_from_slice(&distance.to_le_bytes());
         // What is left of the instructions is never reached.
@@ -233,7 +287,8 @@ impl Check {
     /// Takes it out of the code; the calls give its room back.
     pub(super) fn remove(&self, tracee: &Tracee<Parked>, batch: &mut Batch) {
         self.restore(tracee);
-        if let Some(page) = self.page {
+        if let Some(start) = self.code {
+            let page = start & !(PAGE - 1);
             batch.call(libc::SYS_munmap, [page, ROOM, 0, 0, 0, 0]);
         }
     }
@@ -251,7 +306,7 @@ impl Check {
 
     /// Whether it is a trap on which each visit stops.
     pub(super) fn is_trap(&self) -> bool {
-        self.page.is_none()
+        self.code.is_none()
     }
 
     /// Whether a task has just trapped in it.
@@ -260,8 +315,22 @@ impl Check {
     }
 
     /// From where a task goes on that is not at the point.
-    pub(super) fn on(&self) -> u64 {
-        self.on
+    pub(super) fn on(&self) -> Option<u64> {
+        self.displaced.first().map(|(_, is)| *is)
+    }
+
+    /// From where a task goes on that has come to an instruction that is elsewhere, and was
+    /// trapped at `ip`.
+    pub(super) fn elsewhere(&self, ip: u64, signal: i32) -> Option<u64> {
+        let from = match signal {
+            libc::SIGSEGV | libc::SIGILL => ip,
+            libc::SIGTRAP => ip.checked_sub(1)?,
+            _ => return None,
+        };
+        let offset = from.checked_sub(self.ip)?;
+        let is_there = |was: u64| was == offset && was > 0;
+        let displaced = self.displaced.iter().find(|(was, _)| is_there(*was));
+        displaced.map(|(_, is)| *is)
     }
 
     /// Registers as they are at the point, for a task in the check.
@@ -269,5 +338,32 @@ impl Check {
         let mut outside = *registers;
         outside.0[IP] = self.ip;
         outside
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_enters_a_jump_in_its_middle_traps() {
+        let ip = 0x5555_5555_4321;
+        let taken = Area {
+            start: 0x5555_5000_0000,
+            end: 0x5555_7000_0000,
+            ..Area::default()
+        };
+        let start = reachable(std::slice::from_ref(&taken), ip).unwrap();
+        assert!(!(taken.start..taken.end).contains(&start));
+        let distance = (start as i64 - (ip + JUMP as u64) as i64) as i32;
+        for byte in distance.to_le_bytes() {
+            assert!(TRAPS.contains(&byte), "{distance:#x}");
+        }
+        for byte in TRAPS {
+            let traps = [byte, 0x90];
+            let instruction = Decoder::new(64, &traps, DecoderOptions::NONE).decode();
+            let is_one_byte = instruction.is_invalid() || instruction.len() == 1;
+            assert!(is_one_byte, "{byte:#x}: {instruction:?}");
+        }
     }
 }

@@ -8,6 +8,7 @@
 //! put back: a changed byte outside of these ranges is a defect of the table.
 //! The ranges are as tight as the result allows; a byte in a range need not
 //! have changed. [`reads`] is an upper bound: what the kernel may have looked at.
+//! [`outputs`] says before a call where it may write, and has its addresses from.
 //!
 //! Deliberately absent:
 //! * changes of the mappings (`mmap`, `execve`, …): see [`Object::AddressSpace`];
@@ -26,9 +27,11 @@
 //! [`Later`]: super::Later
 
 mod ioctl;
+mod outputs;
 mod rules;
 mod typed;
 
+pub use outputs::{Output, Pointer, outputs};
 pub(super) use typed::{count_of, read_vectors};
 
 use smallvec::SmallVec;

@@ -7,7 +7,7 @@ use crate::syscall::model::{Extent, Length, Spec, Type, When};
 
 /// The kernel takes at most so many `struct iovec` (`UIO_MAXIOV`), and so many
 /// messages in one call.
-const IOV_MAX: u64 = 1024;
+pub(super) const IOV_MAX: u64 = 1024;
 
 /// Strings beyond this are refused by every call but `execve`.
 const TEXT_MAX: usize = 4096;

@@ -11,6 +11,7 @@ use super::{Begun, Next, Recorded};
 use crate::buffer;
 use crate::own::check;
 use crate::record::calls::{self, Plan};
+use crate::record::scratch;
 use crate::trace::event::{At, Call, Event, More, Return, Write};
 
 impl Recorded {
@@ -131,6 +132,18 @@ impl Recorded {
             None => calls::may_wait(&invocation),
         };
         let group = self.group();
+        let before = effects::Before::capture(&invocation, &tracee);
+        let mut redirected = None;
+        if waits && group.is_shared() {
+            let scratch = self.sites.scratch.clone();
+            (tracee, redirected) = match scratch::redirect(&scratch, tracee, &invocation).await {
+                Ok(redirected) => redirected,
+                Err(stop) => return Next::Stop(stop),
+            };
+            if redirected.is_some() {
+                original.get_or_insert(invocation);
+            }
+        }
         if waits {
             group.release(self.task);
         } else if group.is_due(self.task) {
@@ -141,7 +154,8 @@ impl Recorded {
             self.clear_tid = invocation.args[0];
         }
         self.call = Some(Begun {
-            before: effects::Before::capture(&invocation, &tracee),
+            before,
+            redirected,
             stream,
             own_memory: memory.is_some(),
             original,

@@ -48,19 +48,33 @@ impl Recorded {
                 let _ = tracee.set_registers(&regs);
             }
         }
-        let mut invocation = begun.invocation;
+        let (mut invocation, mut redirected) = (begun.invocation, begun.redirected);
         let restarts = (-516..=-512).contains(&value);
-        if invocation.nr == libc::SYS_restart_syscall as u64 {
+        if invocation.nr == libc::SYS_restart_syscall as u64
+            && let Some(continued) = self.interrupted.take()
+        {
             // It has the effects of the call that it continues.
-            invocation = self.interrupted.unwrap_or(invocation);
+            (invocation, redirected) = continued;
         }
-        self.interrupted = restarts.then_some(invocation);
+        if let Some(redirected) = &redirected {
+            redirected.bring_changes(&tracee);
+        }
         let mut writes = Vec::new();
         if let Ok(ranges) = effects::writes_since(&begun.before, &invocation, value, &tracee) {
             for range in ranges {
+                if let Some(redirected) = &redirected
+                    && !redirected.bring(&tracee, &range)
+                    && let Ok(mut regs) = tracee.registers()
+                {
+                    // It would have found that the program cannot write there.
+                    value = -i64::from(libc::EFAULT);
+                    regs.rax = value.cast_unsigned();
+                    let _ = tracee.set_registers(&regs);
+                }
                 keep(&tracee, range.start, range.len, &mut writes);
             }
         }
+        self.interrupted = restarts.then_some((invocation, redirected));
         if begun.own_memory
             && value > 0
             && let Some((_, address, length)) =

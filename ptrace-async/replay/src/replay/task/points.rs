@@ -69,16 +69,24 @@ impl Replayed {
         };
         insert(&mut check, &tracee)?;
         loop {
-            tracee = match self.run(Here::Parked(tracee)).await? {
-                Stop::Signal(tracee)
-                    if tracee.signal() == libc::SIGTRAP
-                        && check.has_hit(tracee.registers()?.rip) =>
-                {
-                    tracee.park()
-                }
+            let stopped = match self.run(Here::Parked(tracee)).await? {
+                Stop::Signal(tracee) => tracee,
                 stop => return Err(Over::Diverged(what(), describe::stop(&stop))),
             };
-            let mut regs = tracee.registers()?;
+            let mut regs = stopped.registers()?;
+            let signal = stopped.signal();
+            if let Some(elsewhere) = check.elsewhere(regs.rip, signal) {
+                regs.rip = elsewhere;
+                regs.orig_rax = u64::MAX;
+                stopped.set_registers(&regs)?;
+                tracee = stopped.park();
+                continue;
+            }
+            if signal != libc::SIGTRAP || !check.has_hit(regs.rip) {
+                let stop = Stop::Signal(stopped);
+                return Err(Over::Diverged(what(), describe::stop(&stop)));
+            }
+            tracee = stopped.park();
             let registers = check.outside(&Registers::from(&regs));
             registers.store(&mut regs);
             regs.orig_rax = u64::MAX;
@@ -101,7 +109,7 @@ impl Replayed {
                 check
                     .learn(&tracee, point)
                     .map_err(|error| Over::Diverged(what(), error))?;
-                regs.rip = check.on();
+                regs.rip = check.on().unwrap_or(regs.rip);
                 tracee.set_registers(&regs)?;
             }
         }
