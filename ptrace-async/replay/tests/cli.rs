@@ -169,3 +169,26 @@ fn traces_are_listed_and_removed() {
     let list = reprise(home.path()).arg("ls").output().unwrap();
     assert_eq!(text(&list.stdout), "");
 }
+
+#[test]
+fn chaos_finds_orders_and_replays_them() {
+    let home = tempfile::tempdir().unwrap();
+    let script = "(echo first) & (echo second) & wait";
+    let mut seen = std::collections::BTreeSet::new();
+    for seed in 0..300 {
+        let chaos = format!("--chaos={seed}");
+        let recorded = reprise(home.path())
+            .args(["record", "--quiet", &chaos, "--", "sh", "-c", script])
+            .output()
+            .unwrap();
+        assert!(recorded.status.success(), "{recorded:?}");
+        let order = text(&recorded.stdout);
+        if seen.insert(order) {
+            check_same(&recorded, &replay(home.path()));
+        }
+        if seen.len() == 2 {
+            return;
+        }
+    }
+    panic!("only {seen:?}");
+}

@@ -12,6 +12,7 @@ fn header() -> Header {
         directory: "/".to_owned(),
         started: 0,
         machine: Machine::here(),
+        chaos: None,
         digests: false,
     }
 }

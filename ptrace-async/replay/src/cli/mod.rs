@@ -61,12 +61,38 @@ struct RecordArgs {
     /// it run to its end, unrecorded, `stop` kills it and all that it has started.
     #[arg(long, value_name = "WHAT", default_value = "go-on")]
     disk_full: DiskFull,
+    /// Give turns to threads and processes by chance, so that failures show that depend on
+    /// their order; one of them runs at a time. The same seed makes similar runs, not the
+    /// same; a replay repeats a run exactly.
+    #[arg(
+        long,
+        value_name = "SEED",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "random"
+    )]
+    chaos: Option<Seed>,
     /// Say nothing at the end.
     #[arg(short, long)]
     quiet: bool,
     /// The command and its arguments.
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
+}
+
+/// Where chance comes from: a number, or `random` for any.
+#[derive(Debug, Clone, Copy)]
+struct Seed(u64);
+
+impl std::str::FromStr for Seed {
+    type Err = std::num::ParseIntError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "random" => Ok(Self(fastrand::u64(..1 << 32))),
+            number => number.parse().map(Self),
+        }
+    }
 }
 
 /// How common calls are recorded.

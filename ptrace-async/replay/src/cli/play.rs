@@ -34,6 +34,7 @@ pub(super) fn record(args: &RecordArgs) -> anyhow::Result<ExitCode> {
             .map_or(0, |since| since.as_secs()),
         machine: Machine::here(),
         digests: args.digests,
+        chaos: args.chaos.map(|seed| seed.0),
     };
     program.default_signals.extend(os::ignore_signals());
     let directory = Directory::create(&path, &header)?;
@@ -44,6 +45,7 @@ pub(super) fn record(args: &RecordArgs) -> anyhow::Result<ExitCode> {
     let options = record::Options {
         digests: args.digests,
         stops: args.interception == Interception::Stops,
+        chaos: args.chaos.map(|seed| seed.0),
         on_loss: match args.disk_full {
             DiskFull::GoOn => record::OnLoss::GoOn,
             DiskFull::Stop => record::OnLoss::Stop,
@@ -82,8 +84,12 @@ pub(super) fn record(args: &RecordArgs) -> anyhow::Result<ExitCode> {
         }
         (None, Err(error)) => eprintln!("reprise: the recording lacks its end: {error}"),
         (None, Ok(bytes)) if !args.quiet => {
+            let chaos = args
+                .chaos
+                .map(|seed| format!(", --chaos={}", seed.0))
+                .unwrap_or_default();
             eprintln!(
-                "reprise: recorded to {trace} ({} KiB)",
+                "reprise: recorded to {trace} ({} KiB{chaos})",
                 bytes.div_ceil(1024)
             );
         }

@@ -115,6 +115,18 @@ pub(super) fn gives_up(call: &Invocation) -> bool {
     )
 }
 
+/// Whether a call takes a lock with priority inheritance, which the kernel knows of.
+pub(super) fn locks_with_inheritance(call: &Invocation) -> bool {
+    const LOCK_PI2: i32 = 13;
+    let operation = (call.args[1] & 0x7f) as i32;
+    call.nr == libc::SYS_futex as u64 && matches!(operation, libc::FUTEX_LOCK_PI | LOCK_PI2)
+}
+
+/// Whether a call is made from the vsyscall page.
+pub(super) fn is_vsyscall(ip: u64) -> bool {
+    (0xffff_ffff_ff60_0000..0xffff_ffff_ff60_1000).contains(&ip)
+}
+
 /// Whether a call may wait for another task of its group.
 pub(super) fn may_wait(call: &Invocation) -> bool {
     let executes = matches!(
@@ -123,6 +135,13 @@ pub(super) fn may_wait(call: &Invocation) -> bool {
         libc::SYS_execve | libc::SYS_execveat
     );
     let yields = call.nr == libc::SYS_sched_yield as u64;
+    if call.nr == libc::SYS_futex as u64 {
+        // The others do not wait, and some of them write the word: not while others run.
+        return matches!(
+            (call.args[1] & 0x7f) as i32,
+            libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET | libc::FUTEX_WAIT_REQUEUE_PI
+        ) || locks_with_inheritance(call);
+    }
     executes || yields || call.syscall().spec().is_some_and(|spec| spec.blocks)
 }
 

@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 
 use ptrace_async::runtime::{Stopped, Tracee};
 
+use super::chaos::Chaos;
+use super::ticker;
 use crate::trace::Task;
 use crate::trace::event::Group as Number;
 
@@ -31,12 +33,16 @@ pub(super) struct Group {
     merged: RefCell<Option<Rc<Self>>>,
     /// Children made by fork are going to share memory with their parents.
     shares: Cell<bool>,
+    /// Who decides who is next, if it is not who has waited for longest.
+    chaos: Option<Rc<Chaos>>,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
     holder: Option<Task>,
     since: Option<Instant>,
+    /// How long the holder's turn may last, if it is not [`SLICE`].
+    slice: Option<Duration>,
     waiting: VecDeque<(Task, Waker)>,
     members: usize,
 }
@@ -55,19 +61,27 @@ pub(super) fn root(group: &Rc<Group>) -> Rc<Group> {
 
 impl Group {
     /// A group of one task, which has the turn.
-    pub(super) fn of(task: Task, number: Number, cpu: u32) -> Rc<Self> {
+    pub(super) fn of(task: Task, number: Number, cpu: u32, chaos: Option<Rc<Chaos>>) -> Rc<Self> {
         let inner = Inner {
-            holder: Some(task),
-            since: Some(Instant::now()),
-            waiting: VecDeque::new(),
             members: 1,
+            ..Inner::default()
         };
-        Rc::new(Self {
+        let group = Self {
             number,
             cpu: cpu.into(),
             inner: inner.into(),
+            chaos,
             ..Self::default()
-        })
+        };
+        group.begin(&mut group.inner.borrow_mut(), task);
+        Rc::new(group)
+    }
+
+    /// The turn of a task begins.
+    fn begin(&self, inner: &mut Inner, task: Task) {
+        inner.holder = Some(task);
+        inner.since = Some(Instant::now());
+        inner.slice = self.chaos.as_ref().map(|chaos| chaos.slice());
     }
 
     /// The processor of its tasks. One at a time runs, so one is enough; and what
@@ -97,6 +111,9 @@ impl Group {
         let mut inner = self.inner.borrow_mut();
         inner.members -= 1;
         inner.waiting.retain(|(other, _)| *other != task);
+        if let Some(chaos) = &self.chaos {
+            chaos.forget(task);
+        }
     }
 
     /// Whether somebody else might want the turn.
@@ -112,30 +129,50 @@ impl Group {
         self.shares.get()
     }
 
-    /// Gives the turn to who has waited for it longest.
+    /// Gives the turn to who has waited for it longest, or to whoever it shall be.
     pub(super) fn release(&self, task: Task) {
         let mut inner = self.inner.borrow_mut();
         if inner.holder != Some(task) {
             return;
         }
-        inner.since = Some(Instant::now());
-        inner.holder = inner.waiting.pop_front().map(|(next, waker)| {
+        inner.holder = None;
+        let next = match &self.chaos {
+            Some(chaos) => chaos.choose(inner.waiting.iter().map(|(task, _)| *task)),
+            None => Some(0),
+        };
+        if let Some((next, waker)) = next.and_then(|next| inner.waiting.remove(next)) {
             waker.wake();
-            next
-        });
+            self.begin(&mut inner, next);
+        }
     }
 
-    /// Whether others have waited for as long as a task may run.
+    /// Whether a task that comes to a syscall gives the turn away there.
     pub(super) fn is_due(&self, task: Task) -> bool {
-        self.is_due_after(task, SLICE)
+        let is_behind = self.chaos.as_ref().is_some_and(|chaos| {
+            let inner = self.inner.borrow();
+            let mut waiting = inner.waiting.iter();
+            inner.holder == Some(task) && waiting.any(|(other, _)| chaos.is_before(*other, task))
+        });
+        is_behind || self.is_over(task, self.slice())
     }
 
-    /// Whether others wait, and it has been a task's turn for so long.
-    pub(super) fn is_due_after(&self, task: Task, slice: Duration) -> bool {
+    /// Whether a task has to be stopped between syscalls, since others wait. It may go on for
+    /// as long as a turn lasts, or for a part of that: the fraction of 2 to the power of
+    /// `less`. To find a place to stop takes its time, so that is no short one.
+    pub(super) fn is_overdue(&self, task: Task, less: u32) -> bool {
+        self.is_over(task, self.slice().max(ticker::LONG) / (1 << less))
+    }
+
+    fn is_over(&self, task: Task, slice: Duration) -> bool {
         let inner = self.inner.borrow();
         inner.holder == Some(task)
             && !inner.waiting.is_empty()
             && inner.since.is_none_or(|since| since.elapsed() > slice)
+    }
+
+    /// How long the present turn may last.
+    fn slice(&self) -> Duration {
+        self.inner.borrow().slice.unwrap_or(SLICE)
     }
 
     /// Waits for the turn; without it when the task is being killed.
@@ -151,8 +188,8 @@ impl Group {
                 return Poll::Ready(());
             }
             if inner.holder.is_none() {
-                inner.holder = Some(task);
-                inner.since = Some(Instant::now());
+                inner.waiting.retain(|(other, _)| *other != task);
+                group.begin(&mut inner, task);
                 return Poll::Ready(());
             }
             if !inner.waiting.iter().any(|(other, _)| *other == task) {

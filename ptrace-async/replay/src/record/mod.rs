@@ -1,6 +1,7 @@
 //! Recording: what comes to the tasks of a process tree from outside, as it comes.
 
 mod calls;
+mod chaos;
 pub mod decisions;
 mod group;
 mod image;
@@ -39,6 +40,8 @@ pub struct Options {
     pub stops: bool,
     /// What becomes of the programs when the recording cannot go on.
     pub on_loss: OnLoss,
+    /// A seed for turns that are given by chance, one at a time among all tasks.
+    pub chaos: Option<u64>,
 }
 
 /// What came of a recording.

@@ -209,9 +209,10 @@ impl Redirected {
 
     /// Brings what the call has written to this range; whether it could be.
     pub(super) fn bring<S: Stopped>(&self, tracee: &Tracee<S>, range: &effects::Range) -> bool {
-        let part = self.parts.iter().find(|part| {
-            part.place.contains(&range.start) && range.end() <= part.place.end
-        });
+        let part = self
+            .parts
+            .iter()
+            .find(|part| part.place.contains(&range.start) && range.end() <= part.place.end);
         let Some(part) = part.filter(|part| part.before.is_none()) else {
             return true;
         };
@@ -234,9 +235,7 @@ impl Part {
     /// Itself and where in it an address is, if it is.
     fn find(&mut self, address: u64) -> Option<(&mut Self, usize)> {
         let at = address.checked_sub(self.place.start)?;
-        self.place
-            .contains(&address)
-            .then_some((self, at as usize))
+        self.place.contains(&address).then_some((self, at as usize))
     }
 }
 

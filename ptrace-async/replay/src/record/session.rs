@@ -9,6 +9,7 @@ use ptrace_async::event::Tid;
 use rustc_hash::FxHashMap;
 
 use super::Options;
+use super::chaos::Chaos;
 use super::group::Group;
 use super::known::Known;
 use super::loss::{self, Loss};
@@ -70,6 +71,8 @@ pub(super) struct Session {
     pub(super) first: Cell<Tid>,
     ending: Cell<Option<Ending>>,
     pub(super) loss: Loss,
+    /// What gives turns; then all tasks take turns, of whatever process.
+    pub(super) chaos: Option<Rc<Chaos>>,
 }
 
 impl Session {
@@ -105,6 +108,7 @@ impl Session {
             first: Cell::new(0),
             ending: Cell::new(None),
             loss: Loss::new(options.on_loss),
+            chaos: options.chaos.map(|seed| Rc::new(Chaos::new(seed))),
         }
     }
 
@@ -117,8 +121,8 @@ impl Session {
     /// A group of this task alone, which has the turn. It gets the processor where least
     /// is going on, if possible that of the group it comes from.
     pub(super) fn new_group(&self, task: Task, from: Option<&Group>) -> Rc<Group> {
-        let number = self.next_group.get();
-        self.next_group.set(number + 1);
+        let number = crate::trace::event::Group(self.next_group.get());
+        self.next_group.set(number.0 + 1);
         let mut groups = self.groups.borrow_mut();
         groups.retain(|group| group.strong_count() > 0);
         let load = |cpu: u32| {
@@ -134,7 +138,7 @@ impl Session {
             .copied()
             .min_by_key(|&cpu| (load(cpu), Some(cpu) != preferred))
             .unwrap_or(0);
-        let group = Group::of(task, crate::trace::event::Group(number), cpu);
+        let group = Group::of(task, number, cpu, self.chaos.clone());
         groups.push(Rc::downgrade(&group));
         group
     }

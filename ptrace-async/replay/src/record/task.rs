@@ -208,7 +208,7 @@ impl Recorded {
         let next = match stop {
             Stop::Prehook(tracee) => self.entry(tracee).await,
             Stop::Posthook(tracee) => self.exit(tracee).await.into(),
-            Stop::Exec(tracee) => self.executed(tracee).into(),
+            Stop::Exec(tracee) => self.executed(tracee).await.into(),
             Stop::Spawned(tracee) => self.spawned(tracee).into(),
             Stop::Signal(tracee) => self.signal(tracee).await,
             Stop::PreExit(tracee) => self.ending(tracee).into(),
@@ -267,8 +267,8 @@ impl Recorded {
 
     /// Whether somebody waits for the task to stop.
     fn is_wanted(&self) -> bool {
-        let slice = group::SLICE / (1 << self.spins.min(MOST_SPINS));
-        !self.deferred.is_empty() || self.group().is_due_after(self.task, slice)
+        let less = self.spins.min(MOST_SPINS);
+        !self.deferred.is_empty() || self.group().is_overdue(self.task, less)
     }
 
     /// The task was stopped by us, or a group stop has ended.

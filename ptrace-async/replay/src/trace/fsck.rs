@@ -178,7 +178,7 @@ impl Order {
                 wrong.push(format!("{task} has not begun"));
                 state
             }
-            // Calls of the vsyscall page do not return.
+            // A task that is killed in a call does not return from it.
             Event::Call(_) => State::Calls,
             Event::Return(_) if state == State::Calls => State::Runs,
             Event::Return(_) => {

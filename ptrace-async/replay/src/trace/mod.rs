@@ -112,6 +112,9 @@ pub struct Header {
     pub machine: crate::machine::Machine,
     /// Whether memory was digested at the ends of processes.
     pub digests: bool,
+    /// The seed, if turns were given by chance.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chaos: Option<u64>,
 }
 
 /// A trace's directory.

@@ -41,7 +41,7 @@ impl Recorded {
         self.go(tracee, At::Event)
     }
 
-    pub(super) fn executed(&mut self, tracee: Tracee<Exec>) -> Tracee<Running> {
+    pub(super) async fn executed(&mut self, tracee: Tracee<Exec>) -> Tracee<Running> {
         tracee.hide_vdso();
         self.call = None;
         self.deferred.clear();
@@ -50,9 +50,13 @@ impl Recorded {
         self.sites = Rc::default();
         self.aside = None;
         self.leads_first = tracee.tid() == self.session.first.get();
-        let old = self.group();
-        old.leave(self.task);
-        self.group = self.session.new_group(self.task, Some(&old));
+        if self.logs && self.session.chaos.is_some() {
+            self.turn(&tracee).await;
+        } else {
+            let old = self.group();
+            old.leave(self.task);
+            self.group = self.session.new_group(self.task, Some(&old));
+        }
         tracee.bind(self.group.cpu());
         self.logs = true;
         if let Some(image) = image::capture(&tracee, &self.session, self.task, &self.group) {
@@ -86,7 +90,9 @@ impl Recorded {
     pub(super) fn spawned(&mut self, tracee: Tracee<Spawned>) -> Tracee<Running> {
         let flags = tracee.flags();
         let group = self.group();
-        let shares = flags & libc::CLONE_VM as u64 != 0 || group.shares_memory();
+        let shares = flags & libc::CLONE_VM as u64 != 0
+            || group.shares_memory()
+            || self.session.chaos.is_some();
         let child = self.session.new_task();
         let theirs = if shares {
             group.join();

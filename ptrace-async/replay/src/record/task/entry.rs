@@ -1,5 +1,7 @@
 //! What is done where a task comes to a syscall.
 
+use std::time::{Duration, Instant};
+
 use ptrace_async::event::Tid;
 use ptrace_async::memory::Memory;
 use ptrace_async::process::read_proc;
@@ -67,6 +69,9 @@ impl Recorded {
             return self
                 .answer(tracee, -i64::from(libc::ENOSYS), Vec::new())
                 .into();
+        }
+        if calls::is_vsyscall(tracee.instruction_pointer()) {
+            return self.emulated(tracee, &invocation).into();
         }
         let mut original = None;
         match calls::plan(&invocation, &tracee) {
@@ -144,9 +149,11 @@ impl Recorded {
                 original.get_or_insert(invocation);
             }
         }
-        if waits {
+        let locks = calls::locks_with_inheritance(&invocation);
+        if waits && !locks {
             group.release(self.task);
-        } else if group.is_due(self.task) {
+        } else if stream.is_none() && group.is_due(self.task) {
+            // Not with what others may wait for while they have the turn.
             group.release(self.task);
             self.turn(&tracee).await;
         }
@@ -165,7 +172,14 @@ impl Recorded {
             let _ = tracee.send_signal(info.si_signo);
             self.sent_again.push(info);
         }
-        tracee.resume_to_exit().into()
+        let running = tracee.resume_to_exit();
+        if locks {
+            // Who has the lock gives it to those who wait. Who came too late to wait would
+            // take it, and change its word, while others run.
+            await_sleep(running.tid());
+            group.release(self.task);
+        }
+        running.into()
     }
 
     /// Which of the recorder's streams a call writes to, or into whose memory
@@ -226,10 +240,7 @@ impl Recorded {
     /// its word, at a time that no record tells. So it is said here, while nobody of the
     /// group runs; the kernel finds it said.
     fn announce_waiter(&self, tracee: &Tracee<Prehook>, call: &Invocation) {
-        const LOCK_PI2: i32 = 13;
-        let operation = (call.args[1] & 0x7f) as i32;
-        if call.nr != libc::SYS_futex as u64 || !matches!(operation, libc::FUTEX_LOCK_PI | LOCK_PI2)
-        {
+        if !calls::locks_with_inheritance(call) {
             return;
         }
         let Ok(word) = tracee.read_value::<u32>(call.args[0]) else {
@@ -266,6 +277,46 @@ impl Recorded {
         self.go(tracee, At::Event)
     }
 
+    /// Answers a call of the vsyscall page, which the kernel emulates and which stops only
+    /// before it is made (`emulate_vsyscall` in arch/x86/entry/vsyscall/vsyscall_64.c). A call
+    /// that is not to be made returns at once.
+    fn emulated(&mut self, tracee: Tracee<Prehook>, call: &Invocation) -> Tracee<Running> {
+        let now = std::time::SystemTime::now();
+        let now = now.duration_since(std::time::UNIX_EPOCH);
+        let now = now.unwrap_or_default();
+        let seconds = now.as_secs();
+        let [first, second, ..] = call.args;
+        let write = |address: u64, bytes: Vec<u8>| Write { address, bytes };
+        let (value, writes) = match call.nr.cast_signed() {
+            libc::SYS_time => (
+                seconds.cast_signed(),
+                vec![write(first, seconds.to_le_bytes().to_vec())],
+            ),
+            libc::SYS_gettimeofday => {
+                let micros = u64::from(now.subsec_micros());
+                let time = [seconds, micros].map(u64::to_le_bytes).concat();
+                // The kernel's own time zone is that of nobody.
+                (0, vec![write(first, time), write(second, vec![0; 8])])
+            }
+            libc::SYS_getcpu => {
+                let cpu = self.group().cpu().to_le_bytes().to_vec();
+                (0, vec![write(first, cpu), write(second, vec![0; 4])])
+            }
+            _ => (-i64::from(libc::ENOSYS), Vec::new()),
+        };
+        let mut writes = writes;
+        writes.retain(|write| write.address != 0);
+        let is_written = writes.iter().all(|write| {
+            let written = tracee.write_writable(write.address, &write.bytes);
+            written.is_ok_and(|written| written == write.bytes.len())
+        });
+        if is_written {
+            self.answer(tracee, value, writes)
+        } else {
+            self.answer(tracee, -i64::from(libc::EFAULT), Vec::new())
+        }
+    }
+
     /// The task chooses where it runs: it is told that it does.
     fn choose(&mut self, tracee: Tracee<Prehook>) -> Tracee<Running> {
         let args = tracee.invocation().args;
@@ -294,6 +345,22 @@ impl Recorded {
             bytes: mask,
         };
         self.answer(tracee, length.cast_signed(), vec![write])
+    }
+}
+
+/// Waits until a task that has been let go sleeps, or has stopped again, which takes some
+/// microseconds; and not for long, whatever it does.
+fn await_sleep(task: Tid) {
+    const LONG: Duration = Duration::from_millis(20);
+    let begun = Instant::now();
+    while begun.elapsed() < LONG {
+        let text = read_proc(format!("/proc/{task}/stat")).unwrap_or_default();
+        // Behind the name, which is in parentheses and may be anything.
+        let end = memchr::memrchr(b')', &text);
+        if end.and_then(|end| text.get(end + 2)) != Some(&b'R') {
+            return;
+        }
+        std::thread::yield_now();
     }
 }
 

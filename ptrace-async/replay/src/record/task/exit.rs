@@ -13,6 +13,9 @@ use crate::printed;
 use crate::record::calls;
 use crate::trace::event::{At, Event, More, Return, State};
 
+/// So much of what a call may have written before it failed is looked at.
+const MOST_BEFORE_A_FAULT: u64 = 1 << 20;
+
 impl Recorded {
     pub(super) async fn exit(&mut self, tracee: Tracee<Posthook>) -> Tracee<Running> {
         let Some(begun) = self.call.take() else {
@@ -72,6 +75,13 @@ impl Recorded {
                     let _ = tracee.set_registers(&regs);
                 }
                 keep(&tracee, range.start, range.len, &mut writes);
+            }
+        }
+        if value == -i64::from(libc::EFAULT) && redirected.is_none() {
+            // It may have written up to where there was nothing to write to.
+            for output in effects::outputs(&invocation, &tracee) {
+                let length = output.range.len.min(MOST_BEFORE_A_FAULT);
+                keep(&tracee, output.range.start, length, &mut writes);
             }
         }
         self.interrupted = restarts.then_some((invocation, redirected));
