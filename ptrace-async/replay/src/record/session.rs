@@ -63,8 +63,8 @@ pub(super) struct Session {
     allowed: Vec<u8>,
     chosen: RefCell<FxHashMap<Tid, Vec<u8>>>,
     births: RefCell<FxHashMap<Tid, Birth>>,
-    /// Who maps a file that is shared.
-    sharers: RefCell<FxHashMap<FileNumber, Weak<Group>>>,
+    /// Who maps a file that is shared, or has: who maps it next comes after them.
+    sharers: RefCell<FxHashMap<FileNumber, Rc<Group>>>,
     /// Calls that were not performed, and why.
     refused: RefCell<BTreeMap<(&'static str, &'static str), u64>>,
     /// The first process.
@@ -225,9 +225,8 @@ impl Session {
     /// `group`.
     pub(super) fn sharer(&self, file: FileNumber, group: &Rc<Group>) -> Option<Rc<Group>> {
         let mut sharers = self.sharers.borrow_mut();
-        let before = sharers.get(&file).and_then(Weak::upgrade);
+        let before = sharers.insert(file, group.clone());
         let before = before.map(|group| super::group::root(&group));
-        sharers.insert(file, Rc::downgrade(group));
         before.filter(|other| !Rc::ptr_eq(other, group))
     }
 
