@@ -1,8 +1,8 @@
 //! Turns given by chance, so that what depends on their order is seen sooner.
 //!
 //! As in rr's chaos mode and in probabilistic concurrency testing: each task has a priority by
-//! chance, the highest that waits gets the turn, and at a few points, again by chance, a
-//! priority changes. So a task may starve for as long as others have something to do, which
+//! chance, the highest that waits gets the turn, and at a few points, again by chance, the
+//! highest becomes the lowest, or all are given anew. So a task may starve for as long as others have something to do, which
 //! is what a busy machine does to it once in a thousand runs.
 
 use std::cell::RefCell;
@@ -16,7 +16,9 @@ use crate::trace::Task;
 /// A turn may end after so long, in microseconds.
 const SHORTEST: f64 = 20.0;
 const LONGEST: f64 = 20_000.0;
-/// After so many decisions, at most, a priority changes.
+/// The lowest priorities.
+const LOW: u32 = 1 << 16;
+/// After so many decisions, at most, priorities change.
 const FEW: u32 = 25;
 
 /// What decides.
@@ -29,7 +31,7 @@ pub(super) struct Chaos {
 struct State {
     rng: Rng,
     priorities: FxHashMap<Task, u32>,
-    /// Decisions until a priority changes.
+    /// Decisions until priorities change.
     left: u32,
 }
 
@@ -56,8 +58,12 @@ impl Chaos {
         state.left -= 1;
         if state.left == 0 {
             state.left = state.rng.u32(1..=FEW);
-            let priority = state.rng.u32(..);
-            state.priorities.insert(task, priority);
+            if state.rng.bool() {
+                state.priorities.clear();
+            } else {
+                let low = state.rng.u32(..LOW);
+                state.priorities.insert(task, low);
+            }
         }
         Some(index)
     }

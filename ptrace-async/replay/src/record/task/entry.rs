@@ -117,7 +117,6 @@ impl Recorded {
         if self.session.digests && is_quiet && invocation.nr == libc::SYS_exit_group as u64 {
             self.digest(&tracee);
         }
-        self.announce_waiter(&tracee, &invocation);
         self.step_aside(tracee.instruction_pointer());
         let (stream, memory) = self.written(&tracee, &invocation);
         if memory.is_some_and(|owner| owner != tracee.tgid()) {
@@ -137,7 +136,6 @@ impl Recorded {
             None => calls::may_wait(&invocation),
         };
         let group = self.group();
-        let before = effects::Before::capture(&invocation, &tracee);
         let mut redirected = None;
         if waits && group.is_shared() {
             let scratch = self.sites.scratch.clone();
@@ -149,10 +147,11 @@ impl Recorded {
                 original.get_or_insert(invocation);
             }
         }
+        self.announce_waiter(&tracee, &invocation);
         let locks = calls::locks_with_inheritance(&invocation);
         if waits && !locks {
             group.release(self.task);
-        } else if stream.is_none() && group.is_due(self.task) {
+        } else if stream.is_none() && !locks && group.is_due(self.task) {
             // Not with what others may wait for while they have the turn.
             group.release(self.task);
             self.turn(&tracee).await;
@@ -161,7 +160,7 @@ impl Recorded {
             self.clear_tid = invocation.args[0];
         }
         self.call = Some(Begun {
-            before,
+            before: effects::Before::capture(&invocation, &tracee),
             redirected,
             stream,
             own_memory: memory.is_some(),
