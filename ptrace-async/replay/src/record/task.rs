@@ -76,6 +76,8 @@ struct Begun {
     stream: Option<u8>,
     /// It writes to the memory of its own process.
     own_memory: bool,
+    /// It has made a task, which is known.
+    has_born: bool,
 }
 
 /// Follows a task from its first stop to its end.
@@ -94,7 +96,13 @@ pub(super) async fn follow(tracee: Tracee<Started>, session: Rc<Session>) {
         }) => (task, group, clear_tid, sites, told),
         None => {
             let task = session.new_task();
-            session.first.set(tracee.tid());
+            if session.has_begun() {
+                let reason = "who made it was killed before it could say so";
+                let error = trace::Error::io(Path::new("a task"))(io::Error::other(reason));
+                session.fail(tracee.tid(), error);
+            } else {
+                session.first.set(tracee.tid());
+            }
             let group = session.new_group(task, None);
             (task, group, 0, Rc::default(), Vec::new())
         }

@@ -3,8 +3,9 @@
 use std::ops::ControlFlow;
 use std::rc::Rc;
 
+use ptrace_async::event::Tid;
 use ptrace_async::memory::Memory;
-use ptrace_async::runtime::{Exec, PreExit, Running, Spawned, Started, Tracee};
+use ptrace_async::runtime::{Exec, PreExit, Running, Spawned, Started, Stopped, Tracee};
 
 use super::{Next, Recorded, keep};
 use crate::buffer;
@@ -88,7 +89,12 @@ impl Recorded {
     }
 
     pub(super) fn spawned(&mut self, tracee: Tracee<Spawned>) -> Tracee<Running> {
-        let flags = tracee.flags();
+        self.bore(&tracee, tracee.child(), tracee.flags());
+        tracee.resume()
+    }
+
+    /// It has made a task.
+    fn bore<S: Stopped>(&mut self, tracee: &Tracee<S>, tid: Tid, flags: u64) {
         let group = self.group();
         let shares = flags & libc::CLONE_VM as u64 != 0
             || group.shares_memory()
@@ -105,6 +111,9 @@ impl Recorded {
         }
         let mut clear_tid = 0;
         let wanted = (libc::CLONE_CHILD_CLEARTID | libc::CLONE_CHILD_SETTID) as u64;
+        if let Some(begun) = &mut self.call {
+            begun.has_born = true;
+        }
         if let Some(begun) = self.call.as_ref().filter(|_| flags & wanted != 0) {
             let call = &begun.invocation;
             clear_tid = if call.nr == libc::SYS_clone3 as u64 {
@@ -124,9 +133,9 @@ impl Recorded {
             } else {
                 Rc::new(self.sites.copy())
             },
-            told: self.told(&tracee, flags),
+            told: self.told(tracee, flags),
         };
-        self.session.bear(tracee.child(), birth);
+        self.session.bear(tid, birth);
         self.log(Event::Spawned(event::Spawned {
             child,
             flags,
@@ -135,12 +144,32 @@ impl Recorded {
         if flags & libc::CLONE_VFORK as u64 != 0 {
             group.release(self.task);
         }
-        tracee.resume()
+    }
+
+    /// A task that is killed while it makes another may never say so: the result of its call
+    /// does.
+    fn bore_last(&mut self, tracee: &Tracee<PreExit>) {
+        let Some(begun) = self.call.as_ref().filter(|begun| !begun.has_born) else {
+            return;
+        };
+        let call = begun.invocation;
+        let flags = match call.nr.cast_signed() {
+            libc::SYS_fork => 0,
+            libc::SYS_vfork => (libc::CLONE_VFORK | libc::CLONE_VM) as u64,
+            libc::SYS_clone => call.args[0],
+            libc::SYS_clone3 => tracee.read_u64(call.args[0]).unwrap_or(0),
+            _ => return,
+        };
+        let Ok(regs) = tracee.registers() else { return };
+        let child = Tid::try_from(regs.rax.cast_signed()).unwrap_or(0);
+        if regs.orig_rax == call.nr && child > 0 {
+            self.bore(tracee, child, flags);
+        }
     }
 
     /// Where the kernel has told this task of the one that it has made, if that one can see
     /// it before the call returns.
-    fn told(&self, tracee: &Tracee<Spawned>, flags: u64) -> Vec<u64> {
+    fn told<S: Stopped>(&self, tracee: &Tracee<S>, flags: u64) -> Vec<u64> {
         let tells = (libc::CLONE_PIDFD | libc::CLONE_PARENT_SETTID) as u64;
         let Some(begun) = self
             .call
@@ -166,6 +195,7 @@ impl Recorded {
 
     pub(super) fn ending(&mut self, tracee: Tracee<PreExit>) -> Tracee<Running> {
         let leads = tracee.tid() == tracee.tgid();
+        self.bore_last(&tracee);
         self.printed_last(&tracee);
         if tracee
             .registers()

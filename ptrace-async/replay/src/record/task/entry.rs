@@ -164,6 +164,7 @@ impl Recorded {
             redirected,
             stream,
             own_memory: memory.is_some(),
+            has_born: false,
             original,
             invocation,
         });

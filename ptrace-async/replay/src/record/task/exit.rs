@@ -9,9 +9,9 @@ use ptrace_async::runtime::{Posthook, Running, Tracee};
 use ptrace_async::syscall::{Invocation, effects, error_of};
 
 use super::{Recorded, keep};
-use crate::printed;
 use crate::record::calls;
 use crate::trace::event::{At, Event, More, Return, State};
+use crate::{maps, printed};
 
 /// So much of what a call may have written before it failed is looked at.
 const MOST_BEFORE_A_FAULT: u64 = 1 << 20;
@@ -63,7 +63,9 @@ impl Recorded {
             redirected.bring_changes(&tracee);
         }
         let mut writes = Vec::new();
-        if let Ok(ranges) = effects::writes_since(&begun.before, &invocation, value, &tracee) {
+        if let Ok(ranges) = effects::writes_since(&begun.before, &invocation, value, &tracee)
+            && !is_discarded_again(tracee.tid(), &invocation, value)
+        {
             for range in ranges {
                 if let Some(redirected) = &redirected
                     && !redirected.bring(&tracee, &range)
@@ -266,6 +268,23 @@ impl Recorded {
         let shared = shared && !is_of_the_system;
         More::Mapped { file, shared }
     }
+}
+
+/// Whether a call has discarded so much memory that it is not recorded that it is zero now: a
+/// replay discards it as well.
+fn is_discarded_again(tid: Tid, call: &Invocation, value: i64) -> bool {
+    const MUCH: u64 = 256 << 10;
+    let [start, length, advice, ..] = call.args;
+    let discards = call.nr == libc::SYS_madvise as u64
+        && value == 0
+        && length >= MUCH
+        && advice as i32 == libc::MADV_DONTNEED;
+    discards
+        && maps::read(tid).is_ok_and(|areas| {
+            // What a file has may have changed.
+            let there = |area: &&maps::Area| area.start < start + length && start < area.end;
+            areas.iter().filter(there).all(|area| area.inode == 0)
+        })
 }
 
 /// What a call changed that has written so many bytes to a file: by which descriptor, from
