@@ -2,8 +2,9 @@
 //!
 //! As in rr's chaos mode and in probabilistic concurrency testing: each task has a priority by
 //! chance, the highest that waits gets the turn, and at a few points, again by chance, the
-//! highest becomes the lowest, or all are given anew. So a task may starve for as long as others have something to do, which
-//! is what a busy machine does to it once in a thousand runs.
+//! highest becomes the lowest, or all are given anew. So a task may starve for as long as
+//! others have something to do, which is what a busy machine does to it once in a thousand
+//! runs.
 
 use std::cell::RefCell;
 use std::time::Duration;

@@ -287,7 +287,7 @@ impl Recorded {
         let seconds = now.as_secs();
         let [first, second, ..] = call.args;
         let write = |address: u64, bytes: Vec<u8>| Write { address, bytes };
-        let (value, writes) = match call.nr.cast_signed() {
+        let (value, mut writes) = match call.nr.cast_signed() {
             libc::SYS_time => (
                 seconds.cast_signed(),
                 vec![write(first, seconds.to_le_bytes().to_vec())],
@@ -304,17 +304,22 @@ impl Recorded {
             }
             _ => (-i64::from(libc::ENOSYS), Vec::new()),
         };
-        let mut writes = writes;
         writes.retain(|write| write.address != 0);
-        let is_written = writes.iter().all(|write| {
+        let mut is_written = true;
+        // What was written before one of them failed is there all the same.
+        for write in &mut writes {
             let written = tracee.write_writable(write.address, &write.bytes);
-            written.is_ok_and(|written| written == write.bytes.len())
-        });
-        if is_written {
-            self.answer(tracee, value, writes)
-        } else {
-            self.answer(tracee, -i64::from(libc::EFAULT), Vec::new())
+            let written = written.unwrap_or(0);
+            is_written &= written == write.bytes.len();
+            write.bytes.truncate(written);
         }
+        writes.retain(|write| !write.bytes.is_empty());
+        let value = if is_written {
+            value
+        } else {
+            -i64::from(libc::EFAULT)
+        };
+        self.answer(tracee, value, writes)
     }
 
     /// The task chooses where it runs: it is told that it does.
