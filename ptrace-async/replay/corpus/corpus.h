@@ -71,6 +71,15 @@ static inline void handle_info(int signal, void (*handler)(int, siginfo_t *, voi
     OK(sigaction(signal, &action, NULL));
 }
 
+// SIGALRM again and again: a single one could come before the call that it is to interrupt.
+// 0 ends it.
+static inline void alarm_every_ms(long ms)
+{
+    struct timeval time = {ms / 1000, ms % 1000 * 1000};
+    struct itimerval timer = {time, time};
+    OK(setitimer(ITIMER_REAL, &timer, NULL));
+}
+
 // The status of a child that has exited.
 static inline int reap(pid_t child)
 {

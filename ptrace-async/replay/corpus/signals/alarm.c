@@ -11,7 +11,7 @@ static void note(int signal)
 int main(void)
 {
     handle(SIGALRM, note, 0);
-    ualarm(20000, 0);
+    alarm_every_ms(20);
     CHECK(pause() == -1 && errno == EINTR);
     printf("alarm at %ld\n", at);
     CHECK(at);

@@ -11,6 +11,6 @@ int main(void)
     char byte;
     OK(pipe(ends));
     handle(SIGALRM, note, 0);
-    ualarm(10000, 0);
+    alarm_every_ms(10);
     CHECK(read(ends[0], &byte, 1) == -1 && errno == EINTR);
 }

@@ -8,7 +8,7 @@ static void note(int signal)
 int main(void)
 {
     handle(SIGALRM, note, 0);
-    ualarm(10000, 0);
+    alarm_every_ms(10);
     struct timespec time = {1, 0}, left = {};
     CHECK(nanosleep(&time, &left) == -1 && errno == EINTR);
     printf("%ld.%09ld s remain\n", left.tv_sec, left.tv_nsec);

@@ -76,7 +76,7 @@ struct RecordArgs {
     #[arg(short, long)]
     quiet: bool,
     /// The command and its arguments.
-    #[arg(last = true, required = true, value_name = "COMMAND")]
+    #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
