@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::{
-    ci, conformance, corpus, deps, differential, fidelity, kills, pcache_kills, recordings,
+    ci, conformance, corpus, cost, deps, differential, fidelity, kills, pcache_kills, recordings,
     subject, syscall_docs, syscall_table, tantivy, workloads,
 };
 
@@ -25,6 +25,8 @@ enum Task {
     Conformance,
     /// Record and replay the programs of reprise's corpus.
     Corpus(corpus::Args),
+    /// Measure what rr-channel's drop-ins cost, beside the raw ones.
+    Cost(cost::Args),
     /// Check that the crates depend on each other in one direction only.
     Deps,
     /// Compare random runs under pcache with the same runs without it.
@@ -60,6 +62,7 @@ pub fn run() -> anyhow::Result<ExitCode> {
         Task::Ci(args) => ci::run(&args),
         Task::Conformance => conformance::run(),
         Task::Corpus(args) => corpus::run(&args),
+        Task::Cost(args) => cost::run(&args),
         Task::Deps => deps::run(),
         Task::Differential(args) => differential::run(&args),
         Task::Fidelity(args) => fidelity::run(&args),

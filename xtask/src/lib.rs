@@ -9,6 +9,7 @@ mod ci;
 mod cli;
 mod conformance;
 mod corpus;
+mod cost;
 mod deps;
 mod differential;
 mod fidelity;
