@@ -10,6 +10,10 @@
 //! RR_CHANNEL=record cargo bench -p rr-channel --bench paired
 //! RR_CHANNEL=replay cargo bench -p rr-channel --bench paired
 //! ```
+//!
+//! Where a program's code happens to lie makes a loop that threads contend for faster or slower
+//! by a third, the raw one too. `cargo xtask cost` therefore builds this several times, each
+//! time with other padding before the code, and takes the rounds of all together.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -17,6 +21,30 @@ use std::time::Instant;
 const ROUNDS: usize = 41;
 const MESSAGES: usize = 100_000;
 const LOCKS: usize = 200_000;
+
+/// Moves the code of the program by some bytes.
+mod padding {
+    #![expect(
+        unsafe_code,
+        reason = "assembly that only fills a section that nobody enters"
+    )]
+
+    const BYTES: usize = match option_env!("RR_CHANNEL_BENCH_PADDING") {
+        Some(bytes) => match usize::from_str_radix(bytes, 10) {
+            Ok(bytes) => bytes,
+            Err(_) => panic!("RR_CHANNEL_BENCH_PADDING is no number"),
+        },
+        None => 0,
+    };
+
+    // Linkers put sections of this name before the others, and R has them kept.
+    std::arch::global_asm!(
+        ".pushsection .text.unlikely.padding,\"axR\",@progbits",
+        ".skip {bytes}",
+        ".popsection",
+        bytes = const BYTES,
+    );
+}
 
 /// Nanoseconds for each of `count` operations that `f` performs.
 fn time(count: usize, f: &mut dyn FnMut()) -> f64 {
@@ -32,6 +60,11 @@ fn median(mut values: Vec<f64>) -> (f64, [f64; 2]) {
     let off = 0.98 * (n as f64).sqrt();
     let low = (n as f64 / 2.0 - off).floor().max(1.0) as usize - 1;
     (values[n / 2], [values[low], values[n - 1 - low]])
+}
+
+/// Whether each round is to be shown, for a program that reads them.
+fn samples() -> bool {
+    std::env::args().any(|argument| argument == "--samples")
 }
 
 fn compare(name: &str, count: usize, raw: &mut dyn FnMut(), ours: &mut dyn FnMut()) {
@@ -52,6 +85,12 @@ fn compare(name: &str, count: usize, raw: &mut dyn FnMut(), ours: &mut dyn FnMut
     let of = |f: fn(&[f64; 3]) -> f64| median(rounds.iter().map(f).collect());
     let (added, [least, most]) = of(|times| times[1] - (times[0] + times[2]) / 2.0);
     let (ratio, [low, high]) = of(|times| times[1] / ((times[0] + times[2]) / 2.0));
+    if samples() {
+        for [first, ours, second] in rounds {
+            println!("{name}\t{first}\t{ours}\t{second}");
+        }
+        return;
+    }
     println!(
         "{name:24} raw {:6.1} ns  ours {:6.1} ns  added {added:+6.1} ns ({least:+.1} to {most:+.1})  \
          ratio {ratio:.2} ({low:.2} to {high:.2})  raw to raw {:.2}",
@@ -110,7 +149,9 @@ fn main() {
     use rr_channel::sync;
     use std::sync as std_sync;
 
-    println!("mode: {:?}", rr_channel::mode());
+    if !samples() {
+        println!("mode: {:?}", rr_channel::mode());
+    }
     macro_rules! messages {
         ($name:literal, $pass:ident, $function:ident($($capacity:literal)?) $(, $senders:literal)?) => {
             compare(

@@ -5,7 +5,13 @@
 //! keeps it, is made two modules of a scratch package, one on the raw channels and one on
 //! ours, and is run by a few lines of a stable harness ([`HARNESS`]), rounds of both in turn.
 //! Nothing of it is kept in this repository.
+//!
+//! Where a program's code happens to lie makes a loop that threads contend for faster or slower
+//! by a third, the raw one too: what a benchmark says of one build is chance. So the repository's
+//! own is built several times, each with other padding before its code, and the rounds of all
+//! count together.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -13,6 +19,7 @@ use std::process::{Command, ExitCode, Stdio};
 use anyhow::{Context, ensure};
 
 use crate::cargo;
+use crate::median::{interval, median};
 
 /// Options of `cargo xtask cost`.
 #[derive(Debug, clap::Args)]
@@ -20,9 +27,18 @@ pub(crate) struct Args {
     /// Only in these modes; in all three, if none is given. A replay needs the recording.
     #[arg(value_parser = ["off", "record", "replay"])]
     modes: Vec<String>,
-    /// Only what takes place, not how it is built: how often in turn.
+    /// How often each is run.
     #[arg(long, default_value_t = 1)]
     rounds: u32,
+    /// How many builds there are of the repository's own benchmark, with the code at other places.
+    #[arg(long, default_value_t = 8)]
+    layouts: usize,
+    /// Those builds are there already, from before.
+    #[arg(long)]
+    built: bool,
+    /// Only benchmarks with this in their names.
+    #[arg(long)]
+    filter: Option<String>,
     /// Only crossbeam-channel's benchmarks, or only those of this repository.
     #[arg(long, value_parser = ["published", "own"])]
     only: Option<String>,
@@ -78,10 +94,11 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
 }
 
 fn main() {
-    for (name, raw, ours) in BENCHES {
+    let filter = std::env::args().nth(1).unwrap_or_default();
+    for (name, raw, ours) in BENCHES.iter().filter(|(name, _, _)| name.contains(&filter)) {
         let is_short = ["create", "oneshot", "inout"].iter().any(|s| name.ends_with(&format!("::{s}")));
         let iterations = if is_short { 20_000 } else { 1 };
-        let rounds = if name.starts_with("bounded_0") { 5 } else { 15 };
+        let rounds = if name.starts_with("bounded_0") || name.starts_with("bounded_1") { 5 } else { 15 };
         let mut times = Vec::new();
         for round in 0..=rounds {
             let these = [time(*raw, iterations), time(*ours, iterations), time(*raw, iterations)];
@@ -107,11 +124,12 @@ fn main() {
 /// When something cannot be built or run.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let is_asked = |what| args.only.as_deref().is_none_or(|only| only == what);
-    let mut programs = Vec::new();
+    let modes: Vec<_> = match &args.modes[..] {
+        [] => vec!["off", "record", "replay"],
+        some => some.iter().map(String::as_str).collect(),
+    };
     if is_asked("own") {
-        let mut bench = cargo::command();
-        bench.args(["bench", "--package", "rr-channel", "--bench", "paired"]);
-        programs.push(build(bench.args(["--no-run"]), "paired")?);
+        own(args, &modes)?;
     }
     if is_asked("published") {
         let dir = lay_out()?;
@@ -120,30 +138,153 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             .args(["build", "--release"])
             .current_dir(&dir)
             .env("CARGO_TARGET_DIR", dir.join("target"));
-        programs.push(build(&mut published, "published-benches")?);
-    }
-    let modes: Vec<_> = match &args.modes[..] {
-        [] => vec!["off", "record", "replay"],
-        some => some.iter().map(String::as_str).collect(),
-    };
-    for _ in 0..args.rounds {
-        for program in &programs {
-            let log = program.with_extension("recording");
+        let program = build(&mut published, "published-benches")?;
+        for _ in 0..args.rounds {
             for mode in &modes {
-                if *mode == "record" {
-                    crate::tree::remove(&log)?;
-                }
                 println!("{mode}:");
-                let status = Command::new(program)
-                    .env("RR_CHANNEL", mode)
-                    .env("RR_CHANNEL_LOG", &log)
-                    .status()
-                    .with_context(|| format!("starting {}", program.display()))?;
+                let status = in_mode(&program, mode)?.args(&args.filter).status();
+                let status = status.with_context(|| format!("starting {}", program.display()))?;
                 ensure!(status.success(), "{} failed: {status}", program.display());
             }
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A run of `program`, with a recording of its own.
+fn in_mode(program: &Path, mode: &str) -> anyhow::Result<Command> {
+    let log = program.with_extension("recording");
+    if mode == "record" {
+        crate::tree::remove(&log)?;
+    }
+    let mut command = Command::new(program);
+    command.env("RR_CHANNEL", mode).env("RR_CHANNEL_LOG", &log);
+    Ok(command)
+}
+
+/// The nanoseconds of a round: raw, ours, raw again.
+type Round = [f64; 3];
+
+/// The rounds of a benchmark, those of each build apart.
+type Layouts = Vec<Vec<Round>>;
+
+/// Where the build of a layout is kept: beside this program.
+fn place(layout: usize) -> anyhow::Result<PathBuf> {
+    let here = std::env::current_exe().context("asking where this program is")?;
+    Ok(here.with_file_name(format!("paired-layout-{layout}")))
+}
+
+/// Builds the repository's own benchmark, with its code at several places.
+fn build_layouts(layouts: usize) -> anyhow::Result<Vec<PathBuf>> {
+    let one = |layout: usize| {
+        let mut bench = cargo::command();
+        bench
+            .args(["bench", "--package", "rr-channel", "--bench", "paired"])
+            .arg("--no-run")
+            .env("RR_CHANNEL_BENCH_PADDING", (layout * PADDING).to_string());
+        let built = build(&mut bench, "paired")?;
+        let program = place(layout)?;
+        fs::copy(&built, &program)
+            .with_context(|| format!("copying {} to {}", built.display(), program.display()))?;
+        Ok(program)
+    };
+    (0..layouts).map(one).collect()
+}
+
+/// The repository's own benchmark, in all its builds.
+fn own(args: &Args, modes: &[&str]) -> anyhow::Result<()> {
+    let programs = if args.built {
+        (0..args.layouts).map(place).collect::<Result<_, _>>()?
+    } else {
+        build_layouts(args.layouts)?
+    };
+    let mut names = Vec::new();
+    let mut all: BTreeMap<(&str, String), Layouts> = BTreeMap::new();
+    for _ in 0..args.rounds {
+        for (layout, program) in programs.iter().enumerate() {
+            for mode in modes {
+                let mut command = in_mode(program, mode)?;
+                let output = command
+                    .args(&args.filter)
+                    .arg("--samples")
+                    .stderr(Stdio::inherit())
+                    .output()
+                    .with_context(|| format!("starting {}", program.display()))?;
+                ensure!(
+                    output.status.success(),
+                    "{} failed: {}",
+                    program.display(),
+                    output.status
+                );
+                for line in String::from_utf8_lossy(&output.stdout).lines() {
+                    let (name, round) =
+                        sample(line).with_context(|| format!("no sample: {line}"))?;
+                    if !names.contains(&name) {
+                        names.push(name.clone());
+                    }
+                    let layouts = all.entry((mode, name)).or_default();
+                    layouts.resize(programs.len(), Vec::new());
+                    layouts[layout].push(round);
+                }
+            }
+        }
+    }
+    let ours = |layouts: &Layouts| median(layouts.concat().iter().map(|t| t[1]).collect());
+    for mode in modes {
+        println!("{mode}:");
+        for name in &names {
+            let Some(layouts) = all.get(&(*mode, name.clone())) else {
+                continue;
+            };
+            print!("{}", row(name, layouts));
+            if *mode == "replay"
+                && let Some(recorded) = all.get(&("record", name.clone()))
+            {
+                print!("  to recording {:.2}", ours(layouts) / ours(recorded));
+            }
+            println!();
+        }
+    }
+    Ok(())
+}
+
+/// By how much the code of one build is moved from that of the one before: another place in a
+/// cache line, and another line.
+const PADDING: usize = 5 * 64 + 16;
+
+/// A line of the benchmark: a name and a round.
+fn sample(line: &str) -> Option<(String, Round)> {
+    let mut parts = line.split('\t');
+    let name = parts.next()?.to_owned();
+    let times: Vec<f64> = parts.map(str::parse).collect::<Result<_, _>>().ok()?;
+    Some((name, times.try_into().ok()?))
+}
+
+/// A line of the table.
+fn row(name: &str, layouts: &Layouts) -> String {
+    let raw = |times: &Round| f64::midpoint(times[0], times[2]);
+    let added = |times: &Round| times[1] - raw(times);
+    let ratio = |times: &Round| times[1] / raw(times);
+    let rounds = layouts.concat();
+    let all = |f: &dyn Fn(&Round) -> f64| rounds.iter().map(f).collect::<Vec<_>>();
+    let [least, most] = interval(all(&added)).unwrap_or_default();
+    let [low, high] = interval(all(&ratio)).unwrap_or_default();
+    let of_one = |rounds: &Vec<Round>| median(rounds.iter().map(added).collect());
+    let (first, last) = layouts
+        .iter()
+        .map(of_one)
+        .fold((f64::INFINITY, f64::NEG_INFINITY), |(first, last), one| {
+            (first.min(one), last.max(one))
+        });
+    format!(
+        "{name:24} raw {:6.1} ns  ours {:6.1} ns  added {:+6.1} ns ({least:+.1} to {most:+.1}; \
+         builds {first:+.1} to {last:+.1})  ratio {:.2} ({low:.2} to {high:.2})  raw to raw {:.2}",
+        median(all(&raw)),
+        median(all(&|times| times[1])),
+        median(all(&added)),
+        median(all(&ratio)),
+        median(all(&|times| times[2] / times[0])),
+    )
 }
 
 /// Runs a command of cargo's: the executable of the target `name`.

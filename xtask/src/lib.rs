@@ -15,6 +15,7 @@ mod differential;
 mod fidelity;
 mod kills;
 mod load;
+mod median;
 mod pcache;
 mod pcache_kills;
 mod recordings;

@@ -12,6 +12,7 @@ use std::time::Instant;
 use anyhow::{Context, bail};
 
 use crate::corpus;
+use crate::median::median;
 
 /// Options of `cargo xtask recordings`.
 #[derive(Debug, clap::Args)]
@@ -346,9 +347,4 @@ fn measure(
         format!("{right}/{all}"),
     );
     Ok(all - right)
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or_default()
 }

@@ -12,6 +12,7 @@ use anyhow::{Context, ensure};
 use serde::Deserialize;
 
 use crate::cargo;
+use crate::median::median;
 
 /// The project.
 const SUBJECT: &str = "examples/pages";
@@ -291,22 +292,18 @@ fn show(summary: &Summary) {
         .filter(|tamed| tamed.bytes > 0)
         .map(|tamed| tamed.bytes as f64)
         .collect();
-    if let (Some(ratio), Some(size)) = (median(&ratios), median(&sizes)) {
+    if !ratios.is_empty() && !sizes.is_empty() {
         let logs: f64 = ratios.iter().map(|ratio| ratio.ln()).sum();
         println!(
-            "a replay takes {:.2}x of a plain run (geometric mean; median {ratio:.2}x, {} of {} \
-             tests at most 1.2x); a recording has {size:.0} bytes (median)",
+            "a replay takes {:.2}x of a plain run (geometric mean; median {:.2}x, {} of {} \
+             tests at most 1.2x); a recording has {:.0} bytes (median)",
             (logs / ratios.len() as f64).exp(),
+            median(ratios.clone()),
             ratios.iter().filter(|ratio| **ratio <= 1.2).count(),
             ratios.len(),
+            median(sizes),
         );
     }
-}
-
-fn median(values: &[f64]) -> Option<f64> {
-    let mut values = values.to_vec();
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied()
 }
 
 #[cfg(test)]

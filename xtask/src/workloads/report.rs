@@ -6,8 +6,9 @@ use std::process::Command;
 
 use serde::Serialize;
 
-use super::measure::{Cost, median};
+use super::measure::Cost;
 use super::scenario::{ALL, Scenario};
+use crate::median::median;
 
 /// What a measurement ran under.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
