@@ -4,6 +4,10 @@
 //! beginning of the recording in words. `NAME.pack` is the recording itself, a tar archive,
 //! compressed. Both have a version, and the first names the digest of the second.
 //!
+//! Where both are replaced, the new description is there under another name before the pack
+//! is exchanged, and has its own name after that: who is killed in between has left a pack
+//! whose description is beside it ([`Artefact::tidy`]).
+//!
 //! **Invariant:** unpacking writes regular files below the given directory and nothing else,
 //! and no more than [`LARGEST`] bytes, whatever is in the file.
 
@@ -119,21 +123,41 @@ impl Artefact {
         let mut paths = Vec::new();
         for entry in entries {
             let path = entry?.path();
-            if path
-                .extension()
-                .is_some_and(|extension| extension == "toml")
-            {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            if let Some(name) = name.strip_suffix(".toml.new") {
+                finish(&path.with_file_name(name))?;
+                paths.extend(Some(path.with_extension("")).filter(|path| path.is_file()));
+            } else if name.ends_with(".toml") {
                 paths.push(path);
             }
         }
         paths.sort();
+        paths.dedup();
         paths
             .into_iter()
             .map(|path| Ok((path.clone(), Artefact::read(&path)?)))
             .collect()
     }
 
-    /// Stores a recording with what is said of it.
+    /// Finishes what somebody who was killed has left half done in a directory. Nobody else
+    /// may store anything there meanwhile.
+    ///
+    /// # Errors
+    /// If something cannot be renamed or removed.
+    pub fn tidy(dir: &Path) -> anyhow::Result<()> {
+        for entry in fs::read_dir(dir).into_iter().flatten() {
+            let path = entry?.path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            let new = [".toml.new", ".pack.new"];
+            if let Some(name) = new.iter().find_map(|new| name.strip_suffix(new)) {
+                tidy_place(&path.with_file_name(name))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Stores a recording with what is said of it. Where there was another one, that is there
+    /// as a whole until this one is.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -141,15 +165,23 @@ impl Artefact {
         if let Some(dir) = place.parent() {
             fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
         }
-        let pack = ending(place, "pack");
         let packed =
             pack_up(recording).with_context(|| format!("packing {}", recording.display()))?;
         self.version = VERSION;
         self.pack = blake3::hash(&packed).to_hex().to_string();
         let text = toml::to_string(&self)?;
-        // The one that names the other comes last.
-        replace(&pack, &packed)?;
-        replace(&ending(place, "toml"), text.as_bytes())?;
+        let new = [ending(place, "toml.new"), ending(place, "pack.new")];
+        let exchange = || {
+            fs::write(&new[0], text)?;
+            fs::write(&new[1], &packed)?;
+            fs::rename(&new[1], ending(place, "pack"))?;
+            fs::rename(&new[0], ending(place, "toml"))
+        };
+        exchange().with_context(|| {
+            // What is left of them is of no use, unless the pack is there.
+            let _ = tidy_place(place);
+            format!("cannot write {}", ending(place, "toml").display())
+        })?;
         Ok(Stored {
             bytes: packed.len() as u64,
             pack: self.pack,
@@ -166,15 +198,7 @@ impl Artefact {
     /// # Errors
     /// If it is there and cannot be removed.
     pub fn remove(place: &Path) -> anyhow::Result<()> {
-        for path in [ending(place, "toml"), ending(place, "pack")] {
-            match fs::remove_file(&path) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(error).with_context(|| format!("cannot remove {}", path.display()));
-                }
-                _ => {}
-            }
-        }
-        Ok(())
+        remove(&[ending(place, "toml"), ending(place, "pack")])
     }
 
     /// Unpacks the recording whose description is in the file `toml` into a directory.
@@ -202,20 +226,36 @@ fn ending(place: &Path, ending: &str) -> PathBuf {
     name.into()
 }
 
-/// Writes a file that is whole or not there.
-fn replace(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-    let mut new = path.as_os_str().to_owned();
-    new.push(".new");
-    let new = PathBuf::from(new);
-    let write = || {
-        fs::write(&new, bytes)?;
-        fs::rename(&new, path)
+/// Gives a description its name, if the pack that it is of has its own already.
+fn finish(place: &Path) -> anyhow::Result<()> {
+    let new = ending(place, "toml.new");
+    let is_of_pack = |artefact: Artefact| {
+        let pack = fs::read(ending(place, "pack")).ok();
+        pack.is_some_and(|pack| blake3::hash(&pack).to_hex().as_str() == artefact.pack)
     };
-    write().with_context(|| {
-        // What is left of it is of no use.
-        let _ = fs::remove_file(&new);
-        format!("cannot write {}", path.display())
-    })
+    if Artefact::read(&new).is_ok_and(is_of_pack) {
+        fs::rename(&new, ending(place, "toml"))
+            .with_context(|| format!("cannot rename {}", new.display()))?;
+    }
+    Ok(())
+}
+
+/// The same, and removes what was not finished.
+fn tidy_place(place: &Path) -> anyhow::Result<()> {
+    finish(place)?;
+    remove(&[ending(place, "toml.new"), ending(place, "pack.new")])
+}
+
+fn remove(paths: &[PathBuf]) -> anyhow::Result<()> {
+    for path in paths {
+        match fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(error).with_context(|| format!("cannot remove {}", path.display()));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 fn pack_up(dir: &Path) -> anyhow::Result<Vec<u8>> {
@@ -313,6 +353,66 @@ mod tests {
         // Another pack is not taken for this one.
         fs::write(path.with_extension("pack"), "x").unwrap();
         assert!(found.unpack(path, &dir.path().join("third")).is_err());
+    }
+
+    /// What a kill leaves at each step of storing a second recording.
+    #[test]
+    fn whoever_is_killed_leaves_the_old_recording_or_the_new_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let recording = dir.path().join("recording");
+        fs::create_dir(&recording).unwrap();
+        let store = |kept: &str, text: &str| {
+            fs::write(recording.join("log"), text).unwrap();
+            let place = Artefact::place(&dir.path().join(kept), "a::b$c");
+            artefact().store(&place, &recording).unwrap();
+            place
+        };
+        let new = store("new", "second");
+        let bytes = |suffix: &str| fs::read(ending(&new, suffix)).unwrap();
+        let (toml, pack) = (bytes("toml"), bytes("pack"));
+        let check = |step: &str, steps: &dyn Fn(&Path), expected: &str| {
+            for tidies in [false, true] {
+                let kept = dir.path().join(format!("{step} {tidies}"));
+                let place = store(&format!("{step} {tidies}"), "first");
+                steps(&place);
+                if tidies {
+                    Artefact::tidy(&kept).unwrap();
+                    assert_eq!(fs::read_dir(&kept).unwrap().count(), 2, "{step}");
+                }
+                let all = Artefact::all(&kept).unwrap();
+                let [(path, found)] = all.as_slice() else {
+                    panic!("{step}: {all:?}")
+                };
+                let into = kept.join("unpacked");
+                found.unpack(path, &into).unwrap();
+                let text = fs::read_to_string(into.join("log")).unwrap();
+                assert_eq!(text, expected, "{step}");
+            }
+        };
+        let put = |place: &Path, suffix: &str, bytes: &[u8]| {
+            fs::write(ending(place, suffix), bytes).unwrap();
+        };
+        check(
+            "half a description",
+            &|place| put(place, "toml.new", &toml[..50]),
+            "first",
+        );
+        check(
+            "half a pack",
+            &|place| {
+                put(place, "toml.new", &toml);
+                put(place, "pack.new", &pack[..50]);
+            },
+            "first",
+        );
+        check(
+            "the pack",
+            &|place| {
+                put(place, "toml.new", &toml);
+                put(place, "pack", &pack);
+            },
+            "second",
+        );
     }
 
     #[test]

@@ -18,7 +18,7 @@ use anyhow::Context;
 use crate::Outcome;
 use crate::campaign::{self, AsTheyAre, Ended, Runs, Settings, Site};
 use crate::cell::{Cell, Ending, Job, Ran};
-use crate::engine::{Engine, How, Replayed};
+use crate::engine::{Engine, How, NotWritten, Replayed};
 use crate::journal::Phase;
 use crate::source::Test;
 
@@ -150,6 +150,10 @@ impl Recorder<'_> {
             };
             let job = self.engine.record(test, wanted.into, how);
             let ran = self.cell(test)?.run(&job, self.site.interrupt)?;
+            if let Some(why) = self.engine.lost(&ran) {
+                let test = test.name.clone();
+                return Err(NotWritten { test, why }.into());
+            }
             match test.expected.judge(&ran.ending) {
                 _ if ran.ending == Ending::Interrupted => return Ok(Attempt::Interrupted),
                 None => anyhow::bail!("{} cannot be recorded: {:?}", test.name, ran.ending),

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::{
-    ci, conformance, corpus, cost, deps, differential, fidelity, kills, pcache_kills, recordings,
-    subject, syscall_docs, syscall_table, tantivy, workloads,
+    ci, conformance, corpus, cost, deps, differential, fidelity, flaky, kills, pcache_kills,
+    recordings, servo, subject, syscall_docs, syscall_table, tantivy, workloads,
 };
 
 /// Development tasks of the workspace.
@@ -33,10 +33,14 @@ enum Task {
     Differential(Box<differential::Args>),
     /// Replay the programs of rr-channel's tests many times.
     Fidelity(fidelity::Args),
+    /// Tame flaky tests of published crates, as far as they can be.
+    Flaky(flaky::Args),
     /// Kill recordings at random moments, and replay what is left.
     Kills(kills::Args),
     /// Record and replay real programs, compare and measure.
     Recordings(recordings::Args),
+    /// Record and replay the tests of a crate of Servo's.
+    Servo(servo::Args),
     /// Tame the suite of the small browser engine, and tell what holds.
     Subject(subject::Args),
     /// Write the page about what reprise does with each syscall.
@@ -66,8 +70,10 @@ pub fn run() -> anyhow::Result<ExitCode> {
         Task::Deps => deps::run(),
         Task::Differential(args) => differential::run(&args),
         Task::Fidelity(args) => fidelity::run(&args),
+        Task::Flaky(args) => flaky::run(&args),
         Task::Kills(args) => kills::run(&args),
         Task::Recordings(args) => recordings::run(&args),
+        Task::Servo(args) => servo::run(&args),
         Task::Subject(args) => subject::run(&args),
         Task::SyscallDocs(args) => syscall_docs::run(&args),
         Task::PcacheKills(args) => pcache_kills::run(&args),

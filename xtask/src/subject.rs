@@ -13,6 +13,7 @@ use serde::Deserialize;
 
 use crate::cargo;
 use crate::median::median;
+use crate::published::build;
 
 /// The project.
 const SUBJECT: &str = "examples/pages";
@@ -130,7 +131,7 @@ impl Row {
 ///
 /// When something cannot be built or read.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let harness = build()?;
+    let harness = build(&["servo-harness", "reprise"], "servo-harness")?;
     let root = std::env::current_dir().context("finding the workspace")?;
     let work = root.join(&args.work);
     let mut command = Command::new(harness);
@@ -221,28 +222,6 @@ fn may_fail(test: &str) -> bool {
         .join("tests/wpt")
         .join(format!("{path}.html"));
     std::fs::read_to_string(page).is_ok_and(|text| text.contains("Takes for granted"))
-}
-
-fn build() -> anyhow::Result<PathBuf> {
-    let output = cargo::command()
-        .args([
-            "build",
-            "--package",
-            "servo-harness",
-            "--package",
-            "reprise",
-        ])
-        .args(["--bins", "--message-format", "json-render-diagnostics"])
-        .stderr(Stdio::inherit())
-        .output()
-        .context("starting `cargo build`")?;
-    ensure!(output.status.success(), "servo-harness does not build");
-    String::from_utf8_lossy(&output.stdout)
-        .lines()
-        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
-        .filter_map(|message| message["executable"].as_str().map(PathBuf::from))
-        .find(|path| path.ends_with("servo-harness"))
-        .context("`cargo build` named no executable")
 }
 
 fn show(summary: &Summary) {

@@ -8,19 +8,15 @@
 //!
 //! The published source is fetched by cargo, and is as it was afterwards.
 
-use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode};
 use std::time::Instant;
 
-use anyhow::{Context, ensure};
-use serde::Deserialize;
+use anyhow::Context;
 
-use crate::cargo;
 use crate::load::Load;
+use crate::published::{self, build, fetch};
 
-const PACKAGE: &str = "tantivy";
-const VERSION: &str = "0.17.0";
 const TEST: &str = "core::index::tests::garbage_collect_works_as_intended";
 
 /// Options of `cargo xtask tantivy`.
@@ -37,34 +33,25 @@ pub(crate) struct Args {
     work: Option<PathBuf>,
 }
 
-/// The part of a summary of replays that is looked at.
-#[derive(Debug, Deserialize)]
-struct Summary {
-    replays: u64,
-    as_recorded: u64,
-    desynchronised: u64,
-    faithful: u64,
-}
-
 /// Records, replays, and says what came of it.
 ///
 /// # Errors
 ///
 /// When the source cannot be had or built, or no run ended as wanted.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let work = args
-        .work
-        .clone()
-        .unwrap_or_else(|| std::env::temp_dir().join("reprise-tantivy"));
-    fs::create_dir_all(&work).with_context(|| format!("making {}", work.display()))?;
-    let reprise = build()?;
-    let source = fetch(&work)?;
+    let work = published::work(args.work.as_ref(), "tantivy")?;
+    let program = build(&["rr-channel-tools"], "cargo-reprise")?;
+    let source = fetch(&work, "tantivy", "0.17.0")?;
     let mut good = true;
     println!("recorded  runs until  replays  as recorded  desynchronised  every event used      s");
     for wanted in ["success", "failure"] {
-        let runs = record(&reprise, &source, wanted, &[])?;
+        let runs = record(&program, &source, wanted, &[])?;
         let start = Instant::now();
-        let summary = replay(&reprise, &source, &work, args)?;
+        let summary = {
+            let _load = args.load.then(Load::start);
+            let json = work.join("replays.json");
+            published::replay(reprise(&program, &source, "replay"), &json, args.replays)?
+        };
         println!(
             "{wanted:8}  {runs:>10}  {:>7}  {:>11}  {:>14}  {:>16}  {:>5.0}",
             summary.replays,
@@ -78,81 +65,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             && summary.desynchronised == 0;
     }
     for wanted in ["success", "failure"] {
-        record(&reprise, &source, wanted, &["--places"])?;
+        record(&program, &source, wanted, &["--places"])?;
     }
-    good &= minimize(&reprise, &source)?;
+    good &= minimize(&program, &source)?;
     Ok(if good {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
     })
-}
-
-/// Builds `cargo-reprise`: the program's path.
-fn build() -> anyhow::Result<PathBuf> {
-    let output = cargo::command()
-        .args(["build", "--package", "rr-channel-tools"])
-        .args([
-            "--bin",
-            "cargo-reprise",
-            "--message-format",
-            "json-render-diagnostics",
-        ])
-        .stderr(Stdio::inherit())
-        .output()
-        .context("starting `cargo build`")?;
-    ensure!(output.status.success(), "cargo-reprise does not build");
-    String::from_utf8_lossy(&output.stdout)
-        .lines()
-        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
-        .find_map(|message| message["executable"].as_str().map(PathBuf::from))
-        .context("`cargo build` named no executable")
-}
-
-/// A copy of the published source.
-fn fetch(work: &Path) -> anyhow::Result<PathBuf> {
-    let copy = work.join(format!("{PACKAGE}-{VERSION}"));
-    if copy.join("Cargo.toml").exists() {
-        return Ok(copy);
-    }
-    let package = work.join("fetch");
-    fs::create_dir_all(package.join("src"))?;
-    fs::write(package.join("src/lib.rs"), "")?;
-    fs::write(
-        package.join("Cargo.toml"),
-        format!(
-            "[package]\nname = \"fetch\"\nversion = \"0.0.0\"\nedition = \"2021\"\n\n\
-             [dependencies]\n{PACKAGE} = \"={VERSION}\"\n\n[workspace]\n"
-        ),
-    )?;
-    let output = cargo::command()
-        .args(["metadata", "--format-version=1"])
-        .current_dir(&package)
-        .stderr(Stdio::inherit())
-        .output()
-        .context("starting `cargo metadata`")?;
-    ensure!(output.status.success(), "cargo cannot fetch {PACKAGE}");
-    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout)?;
-    let manifest = metadata["packages"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .find(|package| package["name"] == PACKAGE)
-        .and_then(|package| package["manifest_path"].as_str())
-        .context("cargo does not say where it keeps the source")?;
-    let published = Path::new(manifest)
-        .parent()
-        .context("a manifest lies in no directory")?;
-    let unfinished = copy.with_extension("new");
-    crate::tree::remove(&unfinished)?;
-    let copied = Command::new("cp")
-        .arg("-r")
-        .args([published, &unfinished])
-        .status()
-        .context("starting cp")?;
-    ensure!(copied.success(), "cannot copy {}", published.display());
-    fs::rename(&unfinished, &copy)?;
-    Ok(copy)
 }
 
 fn reprise(program: &Path, source: &Path, subcommand: &str) -> Command {
@@ -200,23 +120,4 @@ fn minimize(program: &Path, source: &Path) -> anyhow::Result<bool> {
         println!("{line}");
     }
     Ok(output.status.success())
-}
-
-fn replay(program: &Path, source: &Path, work: &Path, args: &Args) -> anyhow::Result<Summary> {
-    let json = work.join("replays.json");
-    let _load = args.load.then(Load::start);
-    let output = reprise(program, source, "replay")
-        .args(["--times", &args.replays.to_string(), "--json"])
-        .arg(&json)
-        .output()
-        .context("starting cargo-reprise")?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    for line in said.lines() {
-        if line.contains("desynchronised at event") || line.contains("went another way") {
-            println!("{line}");
-        }
-    }
-    let text = fs::read(&json).with_context(|| format!("reading {}", json.display()))?;
-    fs::remove_file(&json)?;
-    Ok(serde_json::from_slice(&text)?)
 }

@@ -18,6 +18,7 @@ use serde::Serialize;
 
 use crate::campaign::{Book, Ended, Settings, Site};
 use crate::cell::{self, Isolation, Scratch};
+use crate::engine::NotWritten;
 use crate::journal::{Journal, JournalError};
 use crate::{Interrupt, source};
 
@@ -75,13 +76,27 @@ pub fn main() -> ExitCode {
     };
     result.unwrap_or_else(|error| {
         tell!("servo-harness: {error:#}");
-        let is_resumable = error.downcast_ref::<JournalError>().is_some_and(
-            |error| matches!(error, JournalError::Io { what, .. } if *what == "write to"),
-        );
+        let is_resumable = is_resumable(&error);
         if is_resumable {
             tell!("servo-harness: what was finished is kept; the same command goes on from there");
         }
         ExitCode::from(if is_resumable { STOPPED } else { FAILED })
+    })
+}
+
+/// Whether the same command can go on from here, perhaps when there is room again.
+fn is_resumable(error: &anyhow::Error) -> bool {
+    let is_of_room = |error: &std::io::Error| {
+        use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+        matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
+    };
+    error.chain().any(|cause| {
+        let journal = cause.downcast_ref::<JournalError>();
+        cause.is::<NotWritten>()
+            || journal.is_some_and(
+                |error| matches!(error, JournalError::Io { what, .. } if *what == "write to"),
+            )
+            || cause.downcast_ref().is_some_and(is_of_room)
     })
 }
 

@@ -1,10 +1,10 @@
 //! `servo-harness tame`: records intermittent tests, and says what replays make of them.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use super::{RunOptions, Work, print, print_json};
+use super::{RunOptions, Work, is_resumable, print, print_json};
 use crate::Outcome;
 use crate::artefact::Artefact;
 use crate::campaign::{self, AsTheyAre, Ended, in_words, lock};
@@ -123,6 +123,24 @@ fn show(args: &Args, work: &Work, summary: &Summary) -> anyhow::Result<ExitCode>
     Ok(work.status(Ended::Whole, is_odd))
 }
 
+/// Takes a recording that was kept as it is now, if it is the one that is known.
+fn unpack(known: &Tamed, dir: &Path) -> anyhow::Result<bool> {
+    let Some(toml) = known.artefact.as_deref().map(Artefact::description) else {
+        return Ok(false);
+    };
+    let Ok(artefact) = Artefact::read(&toml) else {
+        return Ok(false);
+    };
+    if artefact.pack != known.recording {
+        return Ok(false);
+    }
+    tame::remove(dir)?;
+    match artefact.unpack(&toml, dir) {
+        Err(error) if is_resumable(&error) => Err(error),
+        unpacked => Ok(unpacked.is_ok()),
+    }
+}
+
 struct Taming<'a> {
     args: &'a Args,
     work: &'a Work,
@@ -132,6 +150,7 @@ struct Taming<'a> {
 
 impl Taming<'_> {
     fn all(&self, tests: &[Test]) -> anyhow::Result<Ended> {
+        Artefact::tidy(&self.args.kept.recordings)?;
         let mut recordings = BTreeMap::new();
         for test in tests {
             if self.work.interrupt.is_set() {
@@ -139,11 +158,8 @@ impl Taming<'_> {
             }
             let dir = self.recording_of(test);
             let known = self.known(test);
-            let is_kept = |known: &Tamed| {
-                let place = known.artefact.as_ref();
-                place.is_some_and(|place| Artefact::description(place).is_file())
-            };
-            if known.as_ref().is_some_and(is_kept) && dir.is_dir() {
+            let is_there = known.as_ref().map(|known| unpack(known, &dir));
+            if is_there.transpose()?.unwrap_or(false) {
                 recordings.insert(test.name.clone(), dir);
             } else if known.is_none_or(|known| known.artefact.is_some()) {
                 match self.record(test, &dir)? {
@@ -245,7 +261,7 @@ impl Taming<'_> {
     }
 
     /// Records the test; whether there is a recording, `None` if it was interrupted.
-    fn record(&self, test: &Test, dir: &std::path::Path) -> anyhow::Result<Option<bool>> {
+    fn record(&self, test: &Test, dir: &Path) -> anyhow::Result<Option<bool>> {
         let site = self.work.site();
         let recorder = Recorder {
             engine: self.engine,
@@ -306,7 +322,7 @@ impl Taming<'_> {
         events: u64,
         before: (u64, u64),
         after: (u64, u64),
-        dir: &std::path::Path,
+        dir: &Path,
     ) -> anyhow::Result<Artefact> {
         Ok(Artefact {
             version: 0,
@@ -332,12 +348,7 @@ impl Taming<'_> {
     }
 
     /// Writes down what replays have shown of a recording.
-    fn conclude(
-        &self,
-        test: &Test,
-        dir: &std::path::Path,
-        problem: Option<&String>,
-    ) -> anyhow::Result<()> {
+    fn conclude(&self, test: &Test, dir: &Path, problem: Option<&String>) -> anyhow::Result<()> {
         let Some(known) = self.known(test) else {
             return Ok(());
         };

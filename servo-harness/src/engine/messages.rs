@@ -28,9 +28,10 @@ impl Messages {
     /// If they are of a cargo project that cannot be patched.
     pub(crate) fn of(source: &Source) -> anyhow::Result<Messages> {
         let project = match source.of_cargo() {
-            Some(args) if !uses_it_itself(args)? => {
-                Some(PatchedProject::find(args).context("this project cannot be recorded so")?)
-            }
+            Some(args) if !uses_it_itself(args)? => Some(
+                PatchedProject::find(args, source.except())
+                    .context("this project cannot be recorded so")?,
+            ),
             _ => None,
         };
         Ok(Messages { project })
@@ -88,6 +89,13 @@ impl Cargo for Patched<'_> {
     }
 }
 
+/// How the lines begin that a recorder writes where it cannot record.
+const LOSSES: [&str; 3] = [
+    "cannot record ",
+    "recording of thread ",
+    "cannot close the log ",
+];
+
 const LOG: &str = "log";
 const REPORT: &str = "report";
 
@@ -121,6 +129,15 @@ impl Engine for Messages {
             job = job.with("RR_CHANNEL_PLACES", "1");
         }
         job
+    }
+
+    fn lost(&self, ran: &Ran) -> Option<String> {
+        let said = ran.stderr.text();
+        let mut lines = said
+            .lines()
+            .filter_map(|line| line.strip_prefix("rr-channel: "));
+        let is_loss = |line: &&str| LOSSES.iter().any(|loss| line.starts_with(loss));
+        lines.find(is_loss).map(str::to_owned)
     }
 
     fn replay(&self, test: &Test, recording: &Path, scratch: &Path) -> Job {

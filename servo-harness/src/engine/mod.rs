@@ -33,6 +33,16 @@ pub struct Replayed {
     pub why: Vec<String>,
 }
 
+/// A recording could not be written, which says nothing about the test.
+#[derive(Debug, thiserror::Error)]
+#[error("a run of {test} was not recorded as a whole: {why}")]
+pub struct NotWritten {
+    /// The test's name.
+    pub test: String,
+    /// Why, in the engine's words.
+    pub why: String,
+}
+
 /// Records and replays tests.
 pub trait Engine: Sync {
     /// Its name, as users and artefacts have it.
@@ -46,6 +56,10 @@ pub trait Engine: Sync {
 
     /// The command that records a run into the empty directory `into`.
     fn record(&self, test: &Test, into: &Path, how: How) -> Job;
+
+    /// What a run that was recorded says against its recording: that it could not be written,
+    /// for instance because the disk is full.
+    fn lost(&self, ran: &Ran) -> Option<String>;
 
     /// The command that replays it, and may report into the directory `scratch`.
     fn replay(&self, test: &Test, recording: &Path, scratch: &Path) -> Job;

@@ -17,6 +17,16 @@ pub(crate) struct Processes {
 /// Exit statuses of `reprise replay` that are not the test's.
 const OWN: [i32; 3] = [123, 124, 125];
 
+/// The exit status of a `reprise` that cannot do its work.
+const FAILED: i32 = 125;
+
+/// What is in the lines that `reprise record` writes where a recording is not whole.
+const LOSSES: [&str; 3] = [
+    "the recording ends here",
+    "the recording lacks its end",
+    "has only the beginning",
+];
+
 impl Processes {
     /// Finds the program, beside this one or in the path.
     ///
@@ -57,6 +67,17 @@ impl Engine for Processes {
             .extend(["--".into(), test.job.program.clone().into()]);
         job.args.extend(test.job.args.iter().cloned());
         job
+    }
+
+    fn lost(&self, ran: &Ran) -> Option<String> {
+        let said = ran.stderr.text();
+        let mut lines = said
+            .lines()
+            .filter_map(|line| line.strip_prefix("reprise: "));
+        let is_loss = |line: &&str| {
+            ran.ending == Ending::Exit(FAILED) || LOSSES.iter().any(|loss| line.contains(loss))
+        };
+        lines.find(is_loss).map(str::to_owned)
     }
 
     fn replay(&self, test: &Test, recording: &Path, _: &Path) -> Job {

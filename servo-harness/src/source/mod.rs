@@ -82,6 +82,9 @@ pub struct Source {
     /// Only tests whose names contain this; may be given again
     #[arg(long = "only", value_name = "TEXT")]
     only: Vec<String>,
+    /// A crate that is not replaced to record cargo's tests; may be given again
+    #[arg(long, value_name = "CRATE")]
+    except: Vec<String>,
     /// `cargo test ...`, `cargo nextest run ...`, or what runs one test
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
@@ -100,6 +103,11 @@ impl Source {
             command,
             ..Source::default()
         }
+    }
+
+    /// Crates that are left as they are.
+    pub(crate) fn except(&self) -> &[String] {
+        &self.except
     }
 
     /// The options of `cargo test`, if that is where the tests come from.

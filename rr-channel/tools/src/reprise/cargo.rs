@@ -25,7 +25,12 @@ pub(super) struct Shared {
     locked: bool,
     targets: Vec<String>,
     target_dir: Option<PathBuf>,
+    /// Crates that are left as they are.
+    except: Vec<String>,
 }
+
+/// The option of our own that is kept among those of cargo's, for a replay.
+pub(super) const EXCEPT: &str = "--except";
 
 impl Shared {
     /// Takes what is shared out of the arguments of a cargo command; the rest stays.
@@ -59,6 +64,7 @@ impl Shared {
                 "--target-dir" => {
                     shared.target_dir = attached.or_else(|| given.next()).map(PathBuf::from);
                 }
+                EXCEPT => shared.except.extend(attached.or_else(|| given.next())),
                 "--target" => {
                     let value = attached.or_else(|| given.next());
                     shared.targets.extend(value.clone());
@@ -165,6 +171,11 @@ impl Project {
         self.plain_in(&dir)
     }
 
+    /// What is recorded of it.
+    pub(super) fn coverage(&self, plain: &Metadata) -> Coverage {
+        Coverage::of(plain, &self.shared.except)
+    }
+
     fn plain_in(&self, dir: &Path) -> anyhow::Result<Metadata> {
         let lock = plain_lock(dir);
         take_over(&self.lock, &lock)?;
@@ -184,7 +195,7 @@ impl Project {
     pub(super) fn patch(&self) -> anyhow::Result<Patched> {
         let (dir, _guard) = self.patch_dir()?;
         let plain = self.plain_in(&dir)?;
-        let replaced = replaced(&plain)?;
+        let replaced = replaced(&plain, &self.shared.except)?;
         let made = patch::generate(&dir, &replaced)?;
 
         let lock = dir.join("Cargo.lock");
@@ -212,7 +223,7 @@ impl Project {
             options.push(self.dir.join("build").to_string_lossy().into_owned());
         }
         Ok(Patched {
-            coverage: Coverage::of(&plain),
+            coverage: self.coverage(&plain),
             options,
         })
     }
@@ -246,8 +257,11 @@ impl Project {
 }
 
 /// The packages to be replaced.
-fn replaced(metadata: &Metadata) -> anyhow::Result<Vec<Replaced<'_>>> {
+fn replaced<'a>(metadata: &'a Metadata, except: &[String]) -> anyhow::Result<Vec<Replaced<'a>>> {
     let mut found = Vec::new();
+    if let Some(name) = except.iter().find(|name| !patch::is_known(name)) {
+        bail!("{EXCEPT} {name}: that is none of {}", patch::what());
+    }
     // Two of them in one program would each name its threads.
     ensure!(
         metadata
@@ -261,7 +275,7 @@ fn replaced(metadata: &Metadata) -> anyhow::Result<Vec<Replaced<'_>>> {
         let Some(of) = package.replaceable() else {
             continue;
         };
-        if metadata.is_behind(of) {
+        if metadata.is_behind(of) || except.contains(&package.name) {
             continue;
         }
         match package.source.as_deref() {
@@ -433,6 +447,8 @@ mod tests {
     fn targets_are_known_and_stay() {
         let shared = check("--target=t --features=a=b", "--target t --features=a=b");
         assert_eq!(shared.targets, ["t"]);
+        let shared = check("--except=a --lib --except b", "--lib");
+        assert_eq!(shared.except, ["a", "b"]);
     }
 
     #[test]

@@ -71,11 +71,12 @@ struct Part {
 pub(super) struct Coverage(Vec<Part>);
 
 impl Coverage {
-    pub(super) fn of(metadata: &Metadata) -> Self {
+    /// What is recorded where these crates are left as they are.
+    pub(super) fn of(metadata: &Metadata, except: &[String]) -> Self {
         let mut parts: Vec<_> = metadata
             .in_programs()
             .into_iter()
-            .filter_map(|package| part(package, metadata))
+            .filter_map(|package| part(package, metadata, except))
             .collect();
         parts.sort_by(|a, b| {
             (!a.own, &a.package, &a.version).cmp(&(!b.own, &b.package, &b.version))
@@ -140,10 +141,10 @@ impl Part {
     }
 }
 
-fn part(package: &Package, metadata: &Metadata) -> Option<Part> {
+fn part(package: &Package, metadata: &Metadata, except: &[String]) -> Option<Part> {
     let recorded = package
         .replaceable()
-        .is_some_and(|of| !metadata.is_behind(of));
+        .is_some_and(|of| !metadata.is_behind(of) && !except.contains(&package.name));
     let own = package.source.is_none();
     let is_uncovered =
         UNCOVERED.contains(&package.name.as_str()) || patch::is_known(&package.name) && !recorded;
@@ -210,7 +211,7 @@ fn add(path: &Path, with_tests: bool, names: &mut BTreeSet<&'static str>) {
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let mut rest = args.cargo.clone();
     let project = Project::find(Shared::take(&mut rest))?;
-    let coverage = Coverage::of(&project.plain()?);
+    let coverage = project.coverage(&project.plain()?);
     if args.json {
         println!("{}", serde_json::to_string_pretty(&coverage)?);
         return Ok(());

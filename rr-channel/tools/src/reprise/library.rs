@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use super::cargo::{Patched, Project, Shared};
+use super::cargo::{EXCEPT, Patched, Project, Shared};
 use super::runner;
 use super::store::Ending;
 
@@ -15,12 +15,14 @@ pub struct PatchedProject {
 }
 
 impl PatchedProject {
-    /// Patches the project that cargo finds with these options of `cargo test`.
+    /// Patches the project that cargo finds with these options of `cargo test`; crates that
+    /// are named in `except` are left as they are.
     ///
     /// # Errors
     /// If there is none, or nothing to patch in it, or cargo does not use the patch.
-    pub fn find(args: &[String]) -> anyhow::Result<Self> {
-        let mut rest = args.to_vec();
+    pub fn find(args: &[String], except: &[String]) -> anyhow::Result<Self> {
+        let except = except.iter().map(|name| format!("{EXCEPT}={name}"));
+        let mut rest: Vec<String> = except.chain(args.iter().cloned()).collect();
         let project = Project::find(Shared::take(&mut rest))?;
         let patched = project.patch()?;
         Ok(PatchedProject {

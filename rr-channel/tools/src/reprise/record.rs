@@ -5,7 +5,7 @@ use std::fs;
 
 use anyhow::{Context, ensure};
 
-use super::cargo::{Project, Shared};
+use super::cargo::{EXCEPT, Project, Shared};
 use super::chaos::{Chaos, Seeds};
 use super::runner::{self, How, Mode};
 use super::store::{Call, Ending, Size, Store};
@@ -32,6 +32,10 @@ pub(super) struct Args {
     /// Record where in the source things happen, as `minimize` wants to know; slower
     #[arg(long)]
     places: bool,
+    /// Leave a crate as it is, for instance one whose types' sizes others count on; may be
+    /// given again
+    #[arg(long, value_name = "CRATE")]
+    except: Vec<String>,
     /// Options of cargo, and of the program after `--`
     #[arg(
         trailing_var_arg = true,
@@ -58,7 +62,9 @@ impl Until {
 /// # Errors
 /// If the project cannot be patched, nothing was recorded, or no run ended as wanted.
 pub(super) fn run(subcommand: &str, args: &Args) -> anyhow::Result<Ending> {
-    let mut rest = args.cargo.clone();
+    let except = args.except.iter().map(|name| format!("{EXCEPT}={name}"));
+    let given: Vec<String> = except.chain(args.cargo.iter().cloned()).collect();
+    let mut rest = given.clone();
     let project = Project::find(Shared::take(&mut rest))?;
     let patched = project.patch()?;
     for line in patched.coverage.summary() {
@@ -73,7 +79,7 @@ pub(super) fn run(subcommand: &str, args: &Args) -> anyhow::Result<Ending> {
         let entry = store.create()?;
         let mut call = Call {
             subcommand: subcommand.to_owned(),
-            args: args.cargo.clone(),
+            args: given.clone(),
             dir: env::current_dir().context("cannot tell the current directory")?,
             chaos,
             edited: false,
