@@ -72,7 +72,7 @@
 //! | parking_lot 0.11, through `cargo reprise` | covered in the same way; of several versions in one project, the newest of these |
 //! | parking_lot 0.13, whose interface to its locks is another one | not covered |
 //! | ipc-channel 0.23 between threads of one process, as `ipc_channel` (feature `ipc_channel`): typed, opaque and bytes channels, also sent in messages; receiver sets, the router, servers for one connection | covered |
-//! | ipc-channel between processes | messages of other processes are told apart by their order in each channel; in a replay they must be sent again, and such an order among several of them is not replayed |
+//! | ipc-channel between processes | messages of other processes are told apart by their order in each channel; in a replay they must be sent again, and such an order among several of them is not replayed. Messages of several threads *to* another process come in the recorded order, in channels whose sender came from there |
 //! | messages of other processes that hold handles, at a receiver set, in a channel into which this process sends too | not covered: while recording or replaying their handles are lost (and upstream's debug assertions notice); off, as ever |
 //! | room in a channel of ipc-channel (some hundred messages) | not covered: a sender that waits for it longer than in the recording may desynchronise a replay, after ten seconds |
 //! | when a send into a channel of ipc-channel is refused | covered, but not that the receiver is gone by then |

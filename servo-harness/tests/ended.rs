@@ -223,12 +223,12 @@ fn ended_at_any_moment(signal: Signal, times: u32) {
 
 #[test]
 fn whenever_it_is_killed_it_goes_on_and_nothing_is_lost_or_left() {
-    ended_at_any_moment(Signal::KILL, 5);
+    ended_at_any_moment(Signal::KILL, 3);
 }
 
 #[test]
 fn whenever_it_is_interrupted_it_goes_on_and_nothing_is_lost_or_left() {
-    ended_at_any_moment(Signal::INT, 5);
+    ended_at_any_moment(Signal::INT, 3);
 }
 
 /// The same, for long.
@@ -243,7 +243,7 @@ fn often_killed_and_interrupted() {
 #[test]
 fn where_files_cannot_grow_it_stops_and_goes_on_when_they_can() {
     let mut stopped = 0;
-    for blocks in [1, 4, 7, 10, 16, 1000] {
+    for blocks in [1, 4, 9, 1000] {
         let site = Site::new();
         let output = Command::new("sh")
             .arg("-c")
@@ -270,7 +270,7 @@ fn where_files_cannot_grow_it_stops_and_goes_on_when_they_can() {
         is_as_ever(&summary, site.dir.path());
         assert!(whole_lines(site.dir.path()).starts_with(&before));
     }
-    assert!((2..6).contains(&stopped), "{stopped} of 6 were stopped");
+    assert!((1..4).contains(&stopped), "{stopped} of 4 were stopped");
 }
 
 /// On a file system of its own, which is small first and large later.
@@ -290,7 +290,7 @@ fn on_a_full_disk_it_stops_and_goes_on_when_there_is_room() {
         cp -r "$where/disk/." "$where/second"
     "#;
     let mut stopped = 0;
-    let sizes = [24, 48, 64, 100, 10_000];
+    let sizes = [24, 64, 10_000];
     for size in sizes {
         let site = Site::new();
         let disk = site.path("disk");
@@ -330,7 +330,7 @@ fn on_a_full_disk_it_stops_and_goes_on_when_there_is_room() {
         assert!(whole_lines(&second).starts_with(&whole_lines(&first)));
         assert_eq!(site.left(), Vec::<String>::new());
     }
-    assert!((1..5).contains(&stopped), "{stopped} of 5 were stopped");
+    assert!((1..3).contains(&stopped), "{stopped} of 3 were stopped");
 }
 
 /// What is tamed here.

@@ -121,18 +121,21 @@ macro_rules! crossbeam_channel_internal {
     }};
     (@bind [$new:ident] [] [($($timeout:expr)?) ($default:expr)] $names:tt
         [$(($op:ident $i:tt $name:ident $m:tt $res:tt $body:tt))*]
-    ) => {
-        // The scrutinee is gone before `else`: the default case may move operands.
-        if let ::std::result::Result::Ok(operation) = {
+    ) => {{
+        let attempt = {
             let mut select = $crate::crossbeam_channel::Select::$new();
             $(select.$op($name);)*
             $crate::crossbeam_channel_internal!(@attempt select $($timeout)?)
-        } {
+        };
+        // It is moved as a whole before any body runs, which may move or change operands.
+        if ::std::result::Result::is_ok(&attempt) {
+            let operation = ::std::result::Result::unwrap(attempt);
             $crate::crossbeam_channel_internal!(@run operation [$(($op $i $name $m $res $body))*])
         } else {
+            ::std::mem::drop(attempt);
             $default
         }
-    };
+    }};
     (@attempt $select:ident) => { $select.try_select() };
     (@attempt $select:ident $timeout:expr) => { $select.select_timeout($timeout) };
 
@@ -208,4 +211,65 @@ macro_rules! select {
 macro_rules! select_biased {
     () => { compile_error!("empty `select!` block") };
     ($($tokens:tt)+) => { $crate::crossbeam_channel_internal!(@head [new_biased] [] [] $($tokens)+) };
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::crossbeam_channel::{Receiver, unbounded};
+    use std::time::Duration;
+
+    /// Has a receiver, and is changed by what it receives.
+    struct Sum(Receiver<u32>, u32);
+
+    impl Sum {
+        fn add(&mut self, number: u32) {
+            self.1 += number;
+        }
+
+        /// Nothing follows the selections, as where they are a function's or a loop's last
+        /// expression.
+        fn all(&mut self) -> u32 {
+            loop {
+                select! {
+                    recv(self.0) -> number => match number {
+                        Ok(number) => self.add(number),
+                        Err(_) => return self.1,
+                    },
+                    default => self.add(100),
+                }
+            }
+        }
+
+        fn next(&mut self) {
+            select! {
+                recv(self.0) -> number => self.add(number.unwrap_or(1000)),
+                default(Duration::from_secs(600)) => self.add(100),
+            }
+        }
+
+        fn last(mut self) -> u32 {
+            select! {
+                recv(self.0) -> number => { self.add(number.unwrap_or(1000)); self.1 }
+                default => {
+                    let Sum(receiver, sum) = self;
+                    drop(receiver);
+                    sum
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn cases_may_change_what_the_receiver_lies_in() {
+        let (sender, receiver) = unbounded();
+        let mut sum = Sum(receiver, 0);
+        for number in [1, 2, 4] {
+            sender.send(number).unwrap();
+        }
+        sum.next();
+        assert_eq!(sum.1, 1);
+        drop(sender);
+        assert_eq!(sum.all(), 7);
+        assert_eq!(sum.last(), 1007);
+    }
 }

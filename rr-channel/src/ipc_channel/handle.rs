@@ -34,7 +34,7 @@ macro_rules! handles {
                 let (raw, id) = match read_handle(Kind::$sent, deserializer)? {
                     Read::Packed(Handle::$sent(raw), id) => (raw, id),
                     Read::Packed(..) => return Err(other_kind()),
-                    Read::Plain(raw) => (raw, new_id()),
+                    Read::Plain(raw) => (raw, super::outward::new_name()),
                 };
                 Ok($sender { raw, id })
             }

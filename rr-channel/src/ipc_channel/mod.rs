@@ -6,8 +6,9 @@
 //! recording, a message carries a stamp, where a plain receiver does not see it (bytes
 //! channels are the exception: there the receiver must be of this crate, in whatever mode).
 //!
-//! Only what happens between the threads of one process is replayed. Messages of other
-//! processes arrive as ever, and are told apart by their order in their channel; in a
+//! Only what happens between the threads of one process is replayed, and the order in which
+//! they send to other processes, into channels whose senders came from there. Messages of
+//! other processes arrive as ever, and are told apart by their order in their channel; in a
 //! replay, the other processes must run again.
 //!
 //! Upstream's feature `async` is the feature `ipc_channel_async` here. Not there: the module
@@ -32,6 +33,7 @@ mod inbox;
 mod memory;
 mod now;
 mod opaque;
+mod outward;
 mod server;
 mod set;
 mod typed;

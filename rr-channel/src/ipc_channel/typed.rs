@@ -15,6 +15,7 @@ use super::inbox::{self, Inbox, Place};
 use super::new_id;
 use super::now::{Now, log, now};
 use super::opaque::{OpaqueIpcReceiver, OpaqueIpcSender};
+use super::outward;
 use super::set;
 use super::wire::{Arrival, Handle, Kind, Outgoing, Packet, Read, other_kind};
 use super::wire::{read_handle, write_handle};
@@ -80,7 +81,7 @@ pub(super) fn send(
         result
     };
     set::sends_here(id);
-    let result = send(Some(tag));
+    let result = outward::in_turn(id, || send(Some(tag)));
     match now {
         Now::Replay(engine) => match engine.was_refused(id, tag) {
             Some(true) if !is_refused(&result) => {
@@ -103,7 +104,7 @@ impl<T: Serialize> IpcSender<T> {
     /// If there is no such server.
     pub fn connect(name: String) -> Result<IpcSender<T>, io::Error> {
         let raw = raw::IpcSender::<Outgoing<T>>::connect(name)?;
-        Ok(IpcSender::new(raw.to_opaque(), new_id()))
+        Ok(IpcSender::new(raw.to_opaque(), outward::new_name()))
     }
 
     /// Sends a value.
@@ -313,7 +314,7 @@ impl<'de, T> Deserialize<'de> for IpcSender<T> {
         let (raw, id) = match read_handle(Kind::Sender, deserializer)? {
             Read::Packed(Handle::Sender(raw), id) => (raw, id),
             Read::Packed(..) => return Err(other_kind()),
-            Read::Plain(raw) => (raw, new_id()),
+            Read::Plain(raw) => (raw, outward::new_name()),
         };
         Ok(IpcSender::new(raw, id))
     }

@@ -30,6 +30,7 @@ use serde::ser::{self, SerializeTuple};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::now::{Now, now};
+use super::outward;
 use crate::identity::{ChannelId, ThreadId};
 use crate::tag::Tag;
 
@@ -336,7 +337,10 @@ impl Packet {
             // Ids of another process mean nothing here.
             let id = match stamp.tag {
                 Some(_) => entry.id,
-                None => super::new_id(),
+                None => match entry.kind {
+                    Kind::Sender | Kind::BytesSender => outward::new_name(),
+                    _ => super::new_id(),
+                },
             };
             Ok((Entry { id, ..entry }, Some(handle?)))
         };

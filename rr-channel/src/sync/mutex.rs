@@ -2,6 +2,10 @@
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
+#[cfg(feature = "ipc_channel")]
+use std::sync::PoisonError;
+#[cfg(feature = "ipc_channel")]
+use std::time::{Duration, Instant};
 
 use super::{LockResult, TryLockError, TryLockResult, attempted, map, observed, try_map};
 use crate::chaos;
@@ -94,6 +98,51 @@ impl<T: ?Sized> Mutex<T> {
                     let raw = self.raw.try_lock();
                     attempted(&raw, Op::TryLock, || engine.taken(Op::TryLock, &self.order));
                     try_map(raw, guard)
+                }
+            },
+        }
+    }
+
+    /// Attempts to acquire the mutex for a limited time; poisoned is as good.
+    #[cfg(feature = "ipc_channel")]
+    pub(crate) fn try_lock_for(&self, patience: Duration) -> Option<MutexGuard<'_, T>> {
+        let attempt = || {
+            let start = Instant::now();
+            loop {
+                match self.raw.try_lock() {
+                    Err(TryLockError::WouldBlock) if start.elapsed() < patience => {
+                        std::thread::sleep(Duration::from_micros(100));
+                    }
+                    tried => return tried,
+                }
+            }
+        };
+        let guard = |raw| match raw {
+            Ok(raw) => Some(MutexGuard { lock: self, raw }),
+            Err(TryLockError::Poisoned(error)) => Some(MutexGuard {
+                lock: self,
+                raw: error.into_inner(),
+            }),
+            Err(TryLockError::WouldBlock) => None,
+        };
+        match session() {
+            Session::Off => guard(attempt()),
+            Session::Record(_) => {
+                chaos::point();
+                let raw = attempt();
+                attempted(&raw, Op::TryLock, || self.order.took(Op::TryLock));
+                guard(raw)
+            }
+            Session::Replay(engine) => match engine.turn(Op::TryLock, &self.order) {
+                Turn::Mine => {
+                    let taken = self.take(engine, Op::TryLock);
+                    Some(taken.unwrap_or_else(PoisonError::into_inner))
+                }
+                Turn::Busy => None,
+                Turn::Live => {
+                    let raw = attempt();
+                    attempted(&raw, Op::TryLock, || engine.taken(Op::TryLock, &self.order));
+                    guard(raw)
                 }
             },
         }

@@ -42,6 +42,8 @@ pub(crate) fn run(program: &str) -> Outcome {
         "server" => server(),
         "other_process" => other_process(),
         "echo" => echo(),
+        "to_another_process" => to_another_process(),
+        "gather" => gather(),
         "talk" => talk(),
         "converse" => converse(),
         other => panic!("no program called {other}"),
@@ -596,6 +598,54 @@ fn other_process() -> Outcome {
     join(threads);
     assert!(child.wait().unwrap().success());
     vec![line("main", &seen)]
+}
+
+/// The other process: gives each thread of its parent a sender into one channel, and tells
+/// what came in which order.
+fn gather() -> Outcome {
+    let name = std::env::var("RR_CHANNEL_TEST_SERVER").unwrap();
+    let hello = IpcSender::<Gather>::connect(name).unwrap();
+    let (items, gathered) = ipc::channel::<Item>().unwrap();
+    let (tell, told) = ipc::channel::<Vec<Item>>().unwrap();
+    let sender = |_| Gather::Sender(items.clone());
+    for message in (0..4).map(sender).chain([Gather::Told(told)]) {
+        hello.send(message).unwrap();
+    }
+    drop(items);
+    tell.send(drain(&gathered)).unwrap();
+    vec!["gather".to_owned()]
+}
+
+/// What [`gather`] sends.
+#[derive(serde::Serialize, serde::Deserialize)]
+enum Gather {
+    Sender(IpcSender<Item>),
+    Told(IpcReceiver<Vec<Item>>),
+}
+
+/// Messages of threads to another process.
+fn to_another_process() -> Outcome {
+    let (server, name) = IpcOneShotServer::<Gather>::new().unwrap();
+    let mut child = start("gather", None, &name);
+    let (rx, first) = server.accept().unwrap();
+    let mut next = Some(first);
+    let mut threads = Vec::new();
+    let told = loop {
+        match next
+            .take()
+            .map_or_else(|| rx.recv().unwrap(), |first| first)
+        {
+            Gather::Sender(tx) => {
+                let who = threads.len();
+                threads.push(thread::spawn(move || send_all(&tx, who, 20)));
+            }
+            Gather::Told(told) => break told,
+        }
+    };
+    let seen = told.recv().unwrap();
+    join(threads);
+    assert!(child.wait().unwrap().success());
+    vec![line("the other process", &seen)]
 }
 
 /// A conversation with a process that may record, while this one may, too.

@@ -410,6 +410,11 @@ fn messages_of_another_process() {
     check("ipc other_process");
 }
 
+#[test]
+fn messages_of_threads_to_another_process() {
+    check("ipc to_another_process");
+}
+
 /// `RR_CHANNEL_TEST_SEEDS` says how many.
 fn check_seeds(program: &str) {
     let count = std::env::var("RR_CHANNEL_TEST_SEEDS")

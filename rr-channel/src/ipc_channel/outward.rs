@@ -1,0 +1,56 @@
+//! Turns of threads whose messages leave this process.
+//!
+//! Which of several messages is first is else found where they arrive; but what another
+//! process receives is not recorded. So the threads that send to others do it one after the
+//! other, and the order in which they do is recorded as that of a lock. That is one order
+//! for all channels that lead out of this process: a sender that comes in a message has
+//! another descriptor each time, and nothing says which of them are of one channel.
+//!
+//! A channel is known to lead out if its sender came from another process, or was connected
+//! to a server by name. (A channel of this process's own whose receiver was sent away is not.)
+//!
+//! A message that is large, or whose receiver is slow, may wait for its receiver, which may
+//! wait for somebody else's message. So nobody waits for his turn for long ([`PATIENCE`]);
+//! who gave up is in the recording as well.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use rustc_hash::FxHashSet;
+
+use super::now::{Now, new_id, now};
+use crate::identity::ChannelId;
+use crate::sync;
+
+/// How long somebody waits for another one's send.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+static TURN: sync::Mutex<()> = sync::Mutex::new(());
+
+/// The channels that lead out; most programs have none, and need not look.
+static CHANNELS: Mutex<Option<FxHashSet<ChannelId>>> = Mutex::new(None);
+static ARE_THERE: AtomicBool = AtomicBool::new(false);
+
+fn channels<R>(f: impl FnOnce(&mut FxHashSet<ChannelId>) -> R) -> R {
+    let mut channels = CHANNELS.lock().unwrap_or_else(PoisonError::into_inner);
+    f(channels.get_or_insert_default())
+}
+
+/// A name for a channel whose sender came from another process.
+pub(super) fn new_name() -> ChannelId {
+    let id = new_id();
+    if !matches!(now(), Now::Off) {
+        channels(|channels| channels.insert(id));
+        ARE_THERE.store(true, Release);
+    }
+    id
+}
+
+/// Sends into the channel `id`: in this thread's turn, if it leads out.
+pub(super) fn in_turn<R>(id: ChannelId, send: impl FnOnce() -> R) -> R {
+    let leads_out = ARE_THERE.load(Acquire) && channels(|channels| channels.contains(&id));
+    let _turn = leads_out.then(|| TURN.try_lock_for(PATIENCE));
+    send()
+}
