@@ -631,10 +631,7 @@ fn to_another_process() -> Outcome {
     let mut next = Some(first);
     let mut threads = Vec::new();
     let told = loop {
-        match next
-            .take()
-            .map_or_else(|| rx.recv().unwrap(), |first| first)
-        {
+        match next.take().unwrap_or_else(|| rx.recv().unwrap()) {
             Gather::Sender(tx) => {
                 let who = threads.len();
                 threads.push(thread::spawn(move || send_all(&tx, who, 20)));
