@@ -22,7 +22,7 @@ use crate::roots::Roots;
 use crate::roots::judge::Moved;
 use crate::session::Session;
 use crate::store::{FileKey, Store, WeakKey};
-use crate::tracer::OUTSIDE;
+use crate::tracer::{OUTSIDE, TOO_SHORT};
 use crate::unit::{Change, Chunks, Inherited, Observed, Unit, UnitId};
 use crate::world::World;
 use ptrace_async::event::Tid;
@@ -84,11 +84,11 @@ pub struct Recorded {
 
 impl Session {
     /// Ends a unit: its parent takes it in, and what is needed to store it is
-    /// returned.
+    /// returned. One that took less than `min_us` is not worth storing by itself.
     ///
     /// # Errors
     /// Why it cannot be stored.
-    pub fn conclude(&mut self, id: UnitId, status: i32) -> Result<Finished, String> {
+    pub fn conclude(&mut self, id: UnitId, status: i32, min_us: u64) -> Result<Finished, String> {
         let ending = if status & 0x7f == 0 {
             Ending::Exited(if planted(Defect::ExitStatus) {
                 0
@@ -108,7 +108,7 @@ impl Session {
         if let Some(reason) = self.disturbed(id) {
             self.doubt(id, reason, true);
         }
-        let result = self.conclusion(id, ending);
+        let result = self.conclusion(id, ending, min_us);
         if let Err(reason) = &result {
             self.unit(id).doubt(reason.clone(), false);
         }
@@ -116,7 +116,7 @@ impl Session {
         result
     }
 
-    fn conclusion(&mut self, id: UnitId, ending: Ending) -> Result<Finished, String> {
+    fn conclusion(&mut self, id: UnitId, ending: Ending, min_us: u64) -> Result<Finished, String> {
         let spent = {
             let unit = self.unit(id);
             let wall = unit.clock.elapsed().as_micros() as u64;
@@ -141,6 +141,9 @@ impl Session {
         let Some(key) = unit.key else {
             return Err("has no key".to_owned());
         };
+        if unit.units == 1 && spent.0 < min_us && id.0 != 1 {
+            return Err(TOO_SHORT.to_owned());
+        }
         self.check_conflicts(unit)?;
         let mut facts = preconditions(unit)?;
         look_at_what_is_gone(unit, &mut facts);

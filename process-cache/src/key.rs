@@ -7,6 +7,7 @@
 
 use std::ffi::OsStr;
 use std::io::{self, Write as _};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
@@ -15,6 +16,7 @@ use ptrace_async::invocation::Invocation;
 use ptrace_async::process::read_proc;
 use rustix::event::{PollFd, PollFlags};
 use rustix::fs::{FileType, Mode, OFlags, Stat};
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 use rustix::time::Timespec;
 
 use crate::config::Config;
@@ -25,7 +27,7 @@ use crate::path::FilePath;
 use crate::policy::ignores_variable;
 use crate::recorder::position;
 use crate::roots::Roots;
-use crate::store::WeakKey;
+use crate::store::{FileKey, WeakKey};
 use crate::unit::Inherited;
 use crate::world::World;
 
@@ -317,7 +319,7 @@ fn add(hasher: &mut blake3::Hasher, bytes: &[u8]) {
 /// # Errors
 /// Why the program must simply be run.
 pub fn weak_key(execution: &Execution, world: &World) -> Result<Keyed, Unkeyed> {
-    key_with(execution, &mut |image, stat| {
+    key_with(execution, world, &mut |image, stat| {
         world
             .known(image, stat)
             .map_or_else(|| world.digest_file(image).map(|(digest, _)| digest), Ok)
@@ -327,7 +329,7 @@ pub fn weak_key(execution: &Execution, world: &World) -> Result<Keyed, Unkeyed> 
 /// Computes the key if that takes no reading of whole files; see [`weak_key`].
 pub fn key_at_once(execution: &Execution, world: &World) -> Option<Result<Keyed, Unkeyed>> {
     let mut is_known = true;
-    let keyed = key_with(execution, &mut |image, stat| {
+    let keyed = key_with(execution, world, &mut |image, stat| {
         let known = world.known(image, stat);
         is_known &= known.is_some();
         known.ok_or_else(|| io::ErrorKind::WouldBlock.into())
@@ -338,6 +340,7 @@ pub fn key_at_once(execution: &Execution, world: &World) -> Option<Result<Keyed,
 /// Computes the key, with the digests of the files that the program is started from.
 fn key_with(
     execution: &Execution,
+    world: &World,
     digest: &mut dyn FnMut(&FilePath, &Stat) -> io::Result<Digest>,
 ) -> Result<Keyed, Unkeyed> {
     let shown = |path: &FilePath| path.display().to_string();
@@ -359,7 +362,19 @@ fn key_with(
         hasher.bytes(&content.0);
         digests.push(content);
         images.push(program.clone());
-        match format(&program).map_err(unreadable)? {
+        let format = match world.format(&content) {
+            Some(known) => known,
+            None => {
+                let found = format(&program).map_err(unreadable)?;
+                // If it is that content still.
+                let now = rustix::fs::stat(program.as_path()).ok();
+                if now.is_some_and(|now| FileKey::of(&now) == FileKey::of(&stat)) {
+                    world.learn_format(content, &found);
+                }
+                found
+            }
+        };
+        match format {
             Format::Elf(None) => break,
             Format::Elf(Some(interpreter)) => {
                 allowed(&interpreter)?;
@@ -563,17 +578,51 @@ fn ignored_signals(line: &[u8]) -> u64 {
 fn hash_descriptors(hasher: &mut Hasher, execution: &Execution) -> (Vec<Inherited>, Vec<Vec<u8>>) {
     let mut inherited: Vec<Inherited> = Vec::new();
     let mut words = Vec::with_capacity(execution.descriptors.len());
+    let process = Held::new(execution.tid);
     for descriptor in &execution.descriptors {
         hasher.heard();
-        hash_descriptor(hasher, execution, descriptor, &mut inherited);
+        hash_descriptor(hasher, execution, &process, descriptor, &mut inherited);
         words.push(hasher.heard());
     }
     (inherited, words)
 }
 
+/// The descriptors of a stopped process, as copies that are held for a moment: what
+/// `/proc` says of one takes ten times as long.
+struct Held {
+    process: Option<OwnedFd>,
+}
+
+impl Held {
+    /// Those of a task (0: our own).
+    fn new(tid: Tid) -> Self {
+        let process = Pid::from_raw(tid)
+            // A thread that is no leader has no such name.
+            .and_then(|tid| pidfd_open(tid, PidfdFlags::empty()).ok());
+        Self { process }
+    }
+
+    /// What a descriptor is, and its position if it is a regular file. `place` is its
+    /// name in `/proc`, for where there is no other way.
+    fn look(&self, fd: i32, place: &str) -> Option<(Stat, Option<u64>)> {
+        let copy = self
+            .process
+            .as_ref()
+            .and_then(|process| pidfd_getfd(process, fd, PidfdGetfdFlags::empty()).ok());
+        let Some(copy) = copy else {
+            return rustix::fs::stat(place).ok().map(|stat| (stat, None));
+        };
+        let stat = rustix::fs::fstat(&copy).ok()?;
+        let regular = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+        let position = regular.then(|| rustix::fs::tell(&copy).ok()).flatten();
+        Some((stat, position))
+    }
+}
+
 fn hash_descriptor(
     hasher: &mut Hasher,
     execution: &Execution,
+    process: &Held,
     descriptor: &Descriptor,
     inherited: &mut Vec<Inherited>,
 ) {
@@ -593,7 +642,15 @@ fn hash_descriptor(
         execution.tid.to_string()
     };
     let place = format!("/proc/{own}/fd/{}", descriptor.fd);
-    let nothing = descriptor.fd == 0 && is_empty_input(&place, descriptor);
+    let is_named = matches!(
+        descriptor.kind,
+        FileKind::Opened | FileKind::Regular | FileKind::Directory | FileKind::CharDevice(_)
+    );
+    let found = is_named
+        .then(|| process.look(descriptor.fd, &place))
+        .flatten();
+    let stat = found.map(|(stat, _)| stat);
+    let nothing = descriptor.fd == 0 && is_empty_input(&place, descriptor, stat.as_ref());
     if nothing {
         hasher.bytes(b"nothing");
     } else {
@@ -613,11 +670,11 @@ fn hash_descriptor(
     match &descriptor.kind {
         _ if nothing => {}
         FileKind::Opened | FileKind::Regular | FileKind::Directory => {
-            let stat = rustix::fs::stat(place.as_str());
             let kind = stat.map(|stat| (FileType::from_raw_mode(stat.st_mode), stat.st_rdev));
             match kind {
-                Ok((FileType::RegularFile, _)) => {
-                    entry.position = position_of(execution.tid, descriptor.fd);
+                Some((FileType::RegularFile, _)) => {
+                    let position = found.and_then(|(_, position)| position);
+                    entry.position = position.or_else(|| position_of(execution.tid, descriptor.fd));
                     hasher.bytes(b"file");
                     // Where output goes matters only to those who ask,
                     // which is seen on 0, 1 and 2.
@@ -630,9 +687,7 @@ fn hash_descriptor(
                         _ => position,
                     });
                     entry.path = descriptor.path.as_deref().map(FilePath::from);
-                    entry.inode = rustix::fs::stat(place.as_str())
-                        .ok()
-                        .map(|stat| (stat.st_dev, stat.st_ino));
+                    entry.inode = stat.map(|stat| (stat.st_dev, stat.st_ino));
                     entry.output = entry.path.clone().filter(|_| descriptor.modes[1]);
                     // What is read is a fact about this path.
                     if descriptor.modes[0]
@@ -641,7 +696,7 @@ fn hash_descriptor(
                         hasher.path(path.as_bytes());
                     }
                 }
-                Ok((FileType::CharacterDevice, device)) => {
+                Some((FileType::CharacterDevice, device)) => {
                     hasher.bytes(b"device");
                     hasher.number(device);
                 }
@@ -678,7 +733,7 @@ fn hash_descriptor(
 /// `/dev/null`, or a pipe that nobody can write to any more. `make -j` gives the
 /// one to the first of the commands that run at a time, and the other to the
 /// others.
-fn is_empty_input(place: &str, descriptor: &Descriptor) -> bool {
+fn is_empty_input(place: &str, descriptor: &Descriptor, stat: Option<&Stat>) -> bool {
     if !descriptor.modes[0] {
         return false;
     }
@@ -693,7 +748,7 @@ fn is_empty_input(place: &str, descriptor: &Descriptor) -> bool {
             rustix::event::poll(&mut polled, Some(&now)).is_ok()
                 && polled[0].revents() == PollFlags::HUP
         }
-        FileKind::Opened | FileKind::CharDevice(_) => rustix::fs::stat(place).is_ok_and(|stat| {
+        FileKind::Opened | FileKind::CharDevice(_) => stat.is_some_and(|stat| {
             FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice
                 && stat.st_rdev == rustix::fs::makedev(1, 3)
         }),

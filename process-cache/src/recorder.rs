@@ -349,7 +349,7 @@ impl Session {
                         located.resource.clone(),
                     );
                     if located.stat.is_ok() {
-                        self.executable(unit, &given, &located);
+                        self.executable(unit, &given, &located, false);
                     }
                 }
             }

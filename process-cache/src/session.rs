@@ -24,6 +24,9 @@ use crate::store::Store;
 use crate::unit::{Change, Unit, UnitId};
 use crate::world::World;
 
+/// Up to this size the digest of a file is made where it is asked for (bytes).
+const AT_ONCE: i64 = 16 << 10;
+
 /// How a session behaves.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
@@ -331,8 +334,8 @@ impl Session {
     /// The content of a regular file, being digested from now on if need be.
     pub fn content(&mut self, path: &Path, stat: &Stat) -> Arc<Content> {
         let (content, fresh) = self.contents.get(&self.world, path, stat);
-        if fresh && stat.st_size == 0 {
-            // Costs no more than a lookup.
+        if fresh && stat.st_size <= AT_ONCE {
+            // Takes no longer than to wake a thread.
             content.compute(&self.world);
         } else if fresh {
             let (job, world) = (content.clone(), self.world.clone());

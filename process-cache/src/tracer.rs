@@ -13,6 +13,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use ptrace_async::event::{IoEvent, Tid};
+use ptrace_async::process::Pending;
 use ptrace_async::runtime::{Handle, Posthook, Prehook, Running, Signal, Started, Stop, Tracee};
 use smallvec::SmallVec;
 
@@ -321,6 +322,12 @@ impl Tracer {
                     tracee = same;
                     *next = new.map(|new| *new);
                 }
+                Attempt::Fails(same, error) => {
+                    // Nobody waits to be told so. If it comes into being just now,
+                    // nobody knows what is executed.
+                    self.failed(&same, pending, &before, error);
+                    return Onward::Running(same.resume());
+                }
                 Attempt::Instead(stop) => return Onward::Stopped(stop),
                 Attempt::Detached => return Onward::Detached,
             }
@@ -333,6 +340,26 @@ impl Tracer {
             }
         }
         Onward::Running(tracee.resume())
+    }
+
+    /// Applies that a call fails which has not been made yet.
+    fn failed(
+        &self,
+        tracee: &Tracee<Prehook>,
+        pending: Option<Pending>,
+        before: &Before,
+        error: i32,
+    ) {
+        let Some(pending) = pending else { return };
+        let mut session = self.session.borrow_mut();
+        let session = &mut *session;
+        let mut events: SmallVec<[IoEvent; 2]> = SmallVec::new();
+        let (tid, value) = (tracee.tid(), -i64::from(error));
+        session.model.exit(tid, pending, value, tracee, &mut events);
+        let read = |ranges: &[(u64, u64)]| tracee.read_ranges(ranges);
+        for event in events {
+            session.apply(tid, before, event, &read);
+        }
     }
 
     fn posthook(&self, tracee: Tracee<Posthook>) -> Tracee<Running> {

@@ -19,11 +19,14 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
+use rustc_hash::FxHashMap;
 use rustix::fs::{Access, AtFlags, CWD, FileType, Stat};
 use rustix::io::Errno;
 
 use crate::fact::{Answer, Digest, Metadata, Query, TimeUse};
+use crate::key::Format;
 use crate::machine::GROUP;
 use crate::path::FilePath;
 use crate::store::{DigestTable, FileKey, Trust};
@@ -39,6 +42,8 @@ pub struct World {
     table: DigestTable,
     scanner: Option<Scanner>,
     devices: Devices,
+    /// What kind of executable contents are.
+    formats: Mutex<FxHashMap<Digest, Format>>,
 }
 
 impl World {
@@ -48,6 +53,7 @@ impl World {
             table,
             scanner: None,
             devices: Devices::default(),
+            formats: Mutex::default(),
         }
     }
 
@@ -63,6 +69,18 @@ impl World {
     /// The table of known digests; flush it at the end of a run.
     pub fn table(&self) -> &DigestTable {
         &self.table
+    }
+
+    /// What kind of executable a content is, if [`World::learn_format`] was told.
+    pub fn format(&self, content: &Digest) -> Option<Format> {
+        let formats = self.formats.lock().unwrap_or_else(PoisonError::into_inner);
+        formats.get(content).cloned()
+    }
+
+    /// Remembers what kind of executable a content is.
+    pub fn learn_format(&self, content: Digest, format: &Format) {
+        let mut formats = self.formats.lock().unwrap_or_else(PoisonError::into_inner);
+        formats.insert(content, format.clone());
     }
 
     /// Asks one question.

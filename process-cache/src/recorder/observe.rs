@@ -241,8 +241,9 @@ impl Session {
         }
     }
 
-    /// Notes what a program file is to the one who executes it.
-    pub fn executable(&mut self, unit: UnitId, given: &FilePath, located: &Located) {
+    /// Notes what a program file is to the one who executes it; `granted` if it has
+    /// just been found that it may be executed.
+    pub fn executable(&mut self, unit: UnitId, given: &FilePath, located: &Located, granted: bool) {
         if planted(Defect::ExecutableFact) {
             return;
         }
@@ -263,7 +264,11 @@ impl Session {
             effective: true,
             follow: true,
         };
-        self.ask(unit, query, located.resource.clone());
+        let resource = located.resource.clone();
+        match granted {
+            true => self.note(unit, query, Observed::Answer(Answer::Granted), resource),
+            false => self.ask(unit, query, resource),
+        }
     }
 
     /// Notes what kind of thing was there (by canonical path) when the change

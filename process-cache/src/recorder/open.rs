@@ -2,7 +2,7 @@
 
 use crate::defect::{Defect, planted};
 use crate::fact::{Answer, Query, TimeUse};
-use crate::locate::{is_directory, is_regular};
+use crate::locate::{Located, is_directory, is_regular};
 use crate::lookups::Kind;
 use crate::machine::GROUP;
 use crate::path::FilePath;
@@ -94,48 +94,43 @@ impl Session {
             self.open_failed(unit, path, mode, error);
             return;
         }
-        if self.is_inherited_output(unit, path) {
+        let located = match mode.write {
+            true => self.locator.look(&path.path, path.follow),
+            false => self.look(unit, &path.path, path.follow),
+        };
+        if self.is_inherited_output(unit, &located) {
             self.doubt(unit, "opens the file that its output goes to", true);
         }
         if mode.write {
             self.opened_for_writing(unit, before, path, mode, file);
         } else {
-            self.opened_for_reading(unit, path, mode, before);
+            self.opened_for_reading(unit, path, located, mode, before);
         }
     }
 
     /// Whether a path leads to a file that the unit also writes to through a
     /// descriptor it inherited.
-    pub(super) fn is_inherited_output(&mut self, unit: UnitId, path: &PathRef) -> bool {
-        let outputs: Vec<FilePath> = self
-            .unit(unit)
-            .inherited
-            .clone()
-            .into_iter()
-            .filter_map(|inherited| {
-                let made = self.resources.get(&inherited.file).cloned();
-                made.or(inherited.output)
-            })
-            .collect();
-        if outputs.is_empty() {
-            return false;
-        }
-        let located = self.locator.look(&path.path, path.follow);
-        let inode = located.stat.ok().map(|stat| (stat.st_dev, stat.st_ino));
-        let same = |inherited: &crate::unit::Inherited| {
-            inherited.output.is_some() && inherited.inode.is_some() && inherited.inode == inode
-        };
-        outputs.contains(&located.resource) || self.unit(unit).inherited.iter().any(same)
+    fn is_inherited_output(&self, unit: UnitId, located: &Located) -> bool {
+        let inode = located.stat.as_ref().ok();
+        let inode = inode.map(|stat| (stat.st_dev, stat.st_ino));
+        let unit = &self.units[unit.0 as usize];
+        unit.inherited.iter().any(|inherited| {
+            let made = self.resources.get(&inherited.file);
+            let output = made.or(inherited.output.as_ref());
+            let same =
+                inherited.output.is_some() && inherited.inode.is_some() && inherited.inode == inode;
+            same || output == Some(&located.resource)
+        })
     }
 
     pub(super) fn opened_for_reading(
         &mut self,
         unit: UnitId,
         path: &PathRef,
+        located: Located,
         mode: &OpenMode,
         before: &Before,
     ) {
-        let located = self.look(unit, &path.path, path.follow);
         let given = FilePath::from(path.path.as_path());
         let Ok(stat) = located.stat else {
             // It was there a moment ago.

@@ -5,8 +5,8 @@ use std::sync::mpsc::channel;
 use ptrace_async::event::Tid;
 use ptrace_async::runtime::{PreExit, Running, Tracee};
 
-use super::{Notice, TOO_SHORT, Tracer};
-use crate::finish::{Finished, Recorded, store};
+use super::{Notice, Tracer};
+use crate::finish::{Recorded, store};
 use crate::outcome::Ending;
 use crate::report::{Fate, Line};
 use crate::unit::{UnitId, display_argv};
@@ -79,7 +79,7 @@ impl Tracer {
         let (finished, line, saving) = {
             let mut session = self.session.borrow_mut();
             session.note_redirected(id);
-            let finished = session.conclude(id, status);
+            let finished = session.conclude(id, status, self.min_us);
             let saving = !session.settings.read_only;
             let depth = session.depth(id);
             let unit = session.unit(id);
@@ -96,14 +96,6 @@ impl Tracer {
                 bound: None,
                 differences: None,
             };
-            let finished = finished.and_then(|finished: Finished| {
-                let short = finished.units == 1 && wall_us < self.min_us && id.0 != 1;
-                if short {
-                    Err(TOO_SHORT.to_owned())
-                } else {
-                    Ok(finished)
-                }
-            });
             (finished, line, saving)
         };
         let report = self.session.borrow().report.clone();

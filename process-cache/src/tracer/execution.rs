@@ -7,6 +7,7 @@ use ptrace_async::invocation::Invocation;
 use ptrace_async::memory::Memory;
 use ptrace_async::process::reads_unseen;
 use ptrace_async::runtime::{Exec, Prehook, Running, Stop, Tracee};
+use rustix::io::Errno;
 
 use super::{INTERNAL, Notice, OUTSIDE, Tracer};
 use crate::config::Config;
@@ -37,6 +38,8 @@ pub(super) struct Next {
 
 pub(super) enum Attempt {
     Run(Tracee<Prehook>, Option<Box<Next>>),
+    /// It fails with this error.
+    Fails(Tracee<Prehook>, i32),
     Instead(Stop),
     Detached,
 }
@@ -52,8 +55,15 @@ impl Tracer {
     ) -> Attempt {
         let tid = tracee.tid();
         // What is not there fails by itself, and the failure is a fact.
-        if classify(&path) != Class::Ordinary || rustix::fs::stat(path.as_path()).is_err() {
+        if classify(&path) != Class::Ordinary {
             return Attempt::Run(tracee, None);
+        }
+        match rustix::fs::stat(path.as_path()) {
+            Ok(_) => {}
+            Err(error @ (Errno::NOENT | Errno::NOTDIR)) => {
+                return Attempt::Fails(tracee, error.raw_os_error());
+            }
+            Err(_) => return Attempt::Run(tracee, None),
         }
         let (argv, envp) = (strings(&tracee, argv), strings(&tracee, envp));
         let (execution, unit, lookup, temporary) = {
@@ -247,7 +257,9 @@ impl Tracer {
         };
         for image in images {
             let located = session.look(unit, &image, true);
-            session.executable(unit, &image, &located);
+            // The key was made of those that may be executed.
+            let granted = keyed.is_ok() && classify(&image) == Class::Ordinary;
+            session.executable(unit, &image, &located, granted);
         }
     }
 
@@ -437,20 +449,40 @@ fn strings(tracee: &Tracee<Prehook>, address: u64) -> Vec<Vec<u8>> {
         }
         at += got as u64;
     }
-    // All at once, none of them beyond its page.
-    let range = |&pointer: &u64| (pointer, START.min(PAGE - pointer % PAGE));
-    let ranges: Vec<(u64, u64)> = pointers.iter().map(range).collect();
-    let starts = tracee.read_ranges(&ranges);
-    let mut rest = &starts[..];
-    let one = |(pointer, len): (u64, u64)| {
-        let (start, after) = rest.split_at(rest.len().min(len as usize));
-        rest = after;
-        match memchr::memchr(0, start) {
-            Some(end) => start[..end].to_vec(),
+    // All at once, none of them beyond its page; those of a page as one range, since
+    // the kernel pins the page for each.
+    let mut ranges: Vec<(u64, u64)> = Vec::new();
+    let mut sorted = pointers.clone();
+    sorted.sort_unstable();
+    for pointer in sorted {
+        let end = pointer.saturating_add(START.min(PAGE - pointer % PAGE));
+        match ranges.last_mut() {
+            Some((from, len)) if *from / PAGE == pointer / PAGE => {
+                *len = end.max(*from + *len) - *from
+            }
+            _ => ranges.push((pointer, end - pointer)),
+        }
+    }
+    let bytes = tracee.read_ranges(&ranges);
+    // Where each range is among the bytes.
+    let mut places = Vec::with_capacity(ranges.len());
+    let mut before = 0;
+    for (from, len) in ranges {
+        places.push((from, before));
+        before += len as usize;
+    }
+    let one = |pointer: u64| {
+        let place = places.partition_point(|(from, _)| *from <= pointer);
+        let (from, before) = places[..place].last().copied().unwrap_or_default();
+        let start = before + (pointer - from) as usize;
+        let end = places.get(place).map_or(bytes.len(), |(_, before)| *before);
+        let rest = bytes.get(start..end.min(bytes.len())).unwrap_or_default();
+        match memchr::memchr(0, rest) {
+            Some(end) => rest[..end].to_vec(),
             None => tracee.read_c_string(pointer, 1 << 20).unwrap_or_default(),
         }
     };
-    ranges.into_iter().map(one).collect()
+    pointers.into_iter().map(one).collect()
 }
 
 /// Redirects an execve: the call's path becomes `/proc/PID/fd/N`, written below

@@ -226,6 +226,17 @@ fn a_changed_script_is_a_difference() {
 }
 
 #[test]
+fn a_program_that_was_executed_in_vain_and_appears_is_a_difference() {
+    // env(1) tries each directory by an execve.
+    check_miss(
+        "mkdir a b; printf '#!/bin/sh\\necho b\\n' > b/prog; chmod +x b/prog",
+        "env PATH=a:b:$PATH prog",
+        "printf '#!/bin/sh\\necho a\\n' > a/prog; chmod +x a/prog",
+        "a/prog",
+    );
+}
+
+#[test]
 fn a_program_that_appears_earlier_in_the_path_is_a_difference() {
     let script = "printf '#!/bin/sh\\necho %s\\n'";
     check_miss(

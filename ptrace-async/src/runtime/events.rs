@@ -231,7 +231,7 @@ impl Shared {
                         placement::Exposure::OfPath(path) => {
                             let start = Peeked::read(tid, path);
                             slot.peeked.set(start);
-                            start.starts_with(b"/proc")
+                            placement::may_show(&start)
                         }
                     };
                     if exposes {

@@ -42,6 +42,7 @@
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use super::slot::Peeked;
 use crate::event::Tid;
 use crate::filter::{ARCH_X86_64, Filter};
 
@@ -438,6 +439,14 @@ pub(super) fn exposure(nr: u64, args: &[u64; 6]) -> Exposure {
     }
 }
 
+/// Whether what is at a path, which begins so, may show an affinity: what is in `/proc`,
+/// but for two files that programs read as they start, the list of file systems (the only
+/// name there with this beginning; libselinux reads it) and where their own memory is.
+pub(super) fn may_show(path: &Peeked) -> bool {
+    let harmless = path.starts_with(b"/proc/fi") || path.starts_with(b"/proc/self/maps");
+    path.starts_with(b"/proc") && !harmless
+}
+
 /// The CPU that this thread runs on.
 fn own_cpu() -> Option<usize> {
     // SAFETY: sched_getcpu has no arguments.
@@ -454,4 +463,31 @@ fn cpu_of(tid: Tid) -> Option<usize> {
         .nth(37)?
         .parse()
         .ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_programs_read_as_they_start_shows_no_affinity() {
+        let own = std::process::id().cast_signed();
+        let may_show = |path: &std::ffi::CStr| may_show(&Peeked::read(own, path.as_ptr() as u64));
+        for shows in [
+            c"/proc",
+            c"/proc/self/status",
+            c"/proc/self/map_files",
+            c"/proc/1/stat",
+        ] {
+            assert!(may_show(shows), "{shows:?}");
+        }
+        for shows_not in [
+            c"/proc/filesystems",
+            c"/proc/self/maps",
+            c"/etc/passwd",
+            c"",
+        ] {
+            assert!(!may_show(shows_not), "{shows_not:?}");
+        }
+    }
 }

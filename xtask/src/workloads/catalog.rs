@@ -43,6 +43,22 @@ const COMMENT: &str = "/* edited */\n";
 /// `early` is searched before the system's headers, through `CPATH`.
 const EARLY: Option<(&str, &str)> = Some(("early/string.h", "#include_next <string.h>\n"));
 
+/// A tree of the shape of a kernel's: 500 small files in C, each of which reads 200
+/// headers.
+const MANY_FILES: Workload = Workload {
+    name: "",
+    source: Source::Script(GENERATED_TREE),
+    needs: &["gcc", "make", "awk"],
+    build: "",
+    clean: "make clean",
+    ask: "make -q; echo $?",
+    source_edit: ("part2/file42.c", C_EDIT),
+    header_edit: ("include/part5/h205.h", COMMENT),
+    added: EARLY,
+    output: "part2/file42.o",
+    compiles: true,
+};
+
 /// All workloads.
 pub(super) const CATALOG: &[Workload] = &[
     Workload {
@@ -138,6 +154,16 @@ pub(super) const CATALOG: &[Workload] = &[
         compiles: true,
     },
     Workload {
+        name: "many-files",
+        build: "make -j1",
+        ..MANY_FILES
+    },
+    Workload {
+        name: "many-files-j2",
+        build: "make -j2",
+        ..MANY_FILES
+    },
+    Workload {
         name: "cargo",
         source: Source::Script(CARGO_PROJECT),
         needs: &["cargo", "gcc"],
@@ -177,6 +203,44 @@ pub(super) const CATALOG: &[Workload] = &[
         compiles: false,
     },
 ];
+
+const GENERATED_TREE: &str = r##"
+set -e
+awk 'BEGIN {
+    for (h = 0; h < 400; h++) {
+        dir = "include/part" h % 10
+        if (h < 10) system("mkdir -p " dir " part" h)
+        file = dir "/h" h ".h"
+        print "#ifndef H" h "\n#define H" h > file
+        print "struct s" h " { int kind, count; struct s" h " *next; unsigned long flags[4]; };" > file
+        for (f = 0; f < 4; f++) {
+            print "static inline int f" h "_" f "(const struct s" h " *s) {" > file
+            print "    return s->next && s->next->kind > " f " ? s->count + " f " : -1;\n}" > file
+        }
+        print "#endif" > file
+        close(file)
+    }
+    print "CFLAGS = -O2 -Iinclude -MMD -MP" > "Makefile"
+    print "OBJECTS = $(patsubst %.c,%.o,$(wildcard part*/*.c))" > "Makefile"
+    print "all.a: $(OBJECTS)\n\trm -f $@\n\tar rcs $@ $(OBJECTS)" > "Makefile"
+    print "clean:\n\trm -f all.a $(OBJECTS) $(OBJECTS:.o=.d)" > "Makefile"
+    print "-include $(OBJECTS:.o=.d)" > "Makefile"
+    for (c = 0; c < 500; c++) {
+        file = "part" c % 10 "/file" c ".c"
+        print "#include <string.h>" > file
+        for (i = 0; i < 200; i++) {
+            h = (c * 7 + i) % 400
+            print "#include \"part" h % 10 "/h" h ".h\"" > file
+        }
+        h = (c * 7) % 400
+        print "int use" c "(struct s" h " *s, const char *name) {" > file
+        print "    for (; s; s = s->next)" > file
+        print "        if (f" h "_1(s) > (int)strlen(name)) return f" h "_2(s);" > file
+        print "    return 0;\n}" > file
+        close(file)
+    }
+}'
+"##;
 
 const CARGO_PROJECT: &str = r##"
 set -e

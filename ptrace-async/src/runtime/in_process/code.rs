@@ -303,6 +303,33 @@ ptrace_async_in_process_noted:
     jne 40f
     cmpb $'c', 4(%rcx)
     jne 40f
+    // Neither /proc/filesystems, which every sed, cp and mv reads, nor a program's own
+    // maps, which say where its stack ends, do.
+    cmpb $'/', 5(%rcx)
+    jne 45f
+    cmpb $'f', 6(%rcx)
+    je 47f
+    cmpb $'s', 6(%rcx)
+    jne 45f
+    cmpb $'e', 7(%rcx)
+    jne 45f
+    cmpb $'l', 8(%rcx)
+    jne 45f
+    cmpb $'f', 9(%rcx)
+    jne 45f
+    cmpb $'/', 10(%rcx)
+    jne 45f
+    cmpb $'m', 11(%rcx)
+    jne 45f
+    cmpb $'a', 12(%rcx)
+    jne 45f
+    cmpb $'p', 13(%rcx)
+    jne 45f
+    cmpb $'s', 14(%rcx)
+    je 40f
+    jmp 45f
+47: cmpb $'i', 7(%rcx)
+    je 40f
     jmp 45f
 
 37: // Metadata, pipes.

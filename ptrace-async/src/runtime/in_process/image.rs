@@ -48,9 +48,9 @@ pub(super) struct Text {
 const MOVE: u8 = 0xb8;
 /// ... nothing, or `mov %rdi, %rsi; mov $AT_FDCWD, %edi`, ...
 const BETWEEN: [&[u8]; 2] = [&[], &[0x48, 0x89, 0xfe, 0xbf, 0x9c, 0xff, 0xff, 0xff]];
-/// ... `syscall; cmp $..., %eax` or `%rax`.
+/// ... `syscall; cmp $..., %eax` or `%rax`, in `ioctl` with `mov %eax, %edx` before.
 const SYSCALL: [u8; 2] = [0x0f, 0x05];
-const COMPARES: [&[u8]; 2] = [&[0x48, 0x3d], &[0x3d]];
+const COMPARES: [&[u8]; 3] = [&[0x48, 0x3d], &[0x3d], &[0x89, 0xc2, 0x3d]];
 
 /// `xor %eax, %eax; syscall; cmp $imm32, %rax`, without the number.
 const READS: [u8; 6] = [0x31, 0xc0, 0x0f, 0x05, 0x48, 0x3d];
@@ -453,6 +453,20 @@ mod tests {
         assert_eq!(text[to..to + 13], original[..13]);
         let rel = i32::from_le_bytes(text[to + 16..to + 20].try_into().expect("4 bytes"));
         assert_eq!(to as i64 + 20 + i64::from(rel), 13);
+    }
+
+    #[test]
+    fn a_result_may_be_moved_before_it_is_compared() {
+        // ioctl of glibc 2.36.
+        let ioctl = [
+            0xb8, 0x10, 0, 0, 0, 0x0f, 0x05, 0x89, 0xc2, 0x3d, 0, 0xf0, 0xff, 0xff,
+        ];
+        let mut text = ioctl.to_vec();
+        text.resize(256, 0);
+        assert_eq!(patch_text(&mut text, ioctl.len(), false), 1);
+        assert_eq!(text[5..ioctl.len()], ioctl[5..]);
+        let to = follow(&text, 0);
+        assert_eq!(text[to..to + 5], ioctl[..5]);
     }
 
     #[test]

@@ -60,7 +60,7 @@ const MAX_FAILURES: u32 = 8;
 /// The code segment of 64-bit programs.
 const CODE_SEGMENT: u64 = 0x33;
 /// Raised when copies are made otherwise than by the same code before.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 /// How long ago a library must have changed for its copy to be kept.
 const SETTLED: Duration = Duration::from_secs(3);
 /// Copies that are kept at most.
