@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::{
-    ci, conformance, corpus, cost, deps, differential, fidelity, flaky, kills, pcache_kills,
-    recordings, servo, subject, syscall_docs, syscall_table, tantivy, workloads,
+    ci, conformance, corpus, cost, deps, differential, fidelity, flaky, growth, kills,
+    pcache_kills, recordings, servo, subject, syscall_docs, syscall_table, tantivy, workloads,
 };
 
 /// Development tasks of the workspace.
@@ -35,6 +35,8 @@ enum Task {
     Fidelity(fidelity::Args),
     /// Tame flaky tests of published crates, as far as they can be.
     Flaky(flaky::Args),
+    /// Measure what a unit costs when there are many, and the tracer's memory.
+    Growth(growth::Args),
     /// Kill recordings at random moments, and replay what is left.
     Kills(kills::Args),
     /// Record and replay real programs, compare and measure.
@@ -71,6 +73,7 @@ pub fn run() -> anyhow::Result<ExitCode> {
         Task::Differential(args) => differential::run(&args),
         Task::Fidelity(args) => fidelity::run(&args),
         Task::Flaky(args) => flaky::run(&args),
+        Task::Growth(args) => growth::run(&args),
         Task::Kills(args) => kills::run(&args),
         Task::Recordings(args) => recordings::run(&args),
         Task::Servo(args) => servo::run(&args),

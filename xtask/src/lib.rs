@@ -14,6 +14,7 @@ mod deps;
 mod differential;
 mod fidelity;
 mod flaky;
+mod growth;
 mod kills;
 mod load;
 mod median;

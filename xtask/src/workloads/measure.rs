@@ -17,11 +17,11 @@ use serde::Serialize;
 
 /// What one run cost, in seconds.
 #[derive(Debug, Clone, Copy, Serialize)]
-pub(super) struct Cost {
+pub(crate) struct Cost {
     /// From start to the end of the command.
-    pub(super) wall: f64,
+    pub(crate) wall: f64,
     /// User and system time of the command and all its descendants.
-    pub(super) cpu: f64,
+    pub(crate) cpu: f64,
 }
 
 /// Longest time to wait for what a command left behind.
@@ -32,7 +32,7 @@ const STRAGGLERS: Duration = Duration::from_secs(30);
 /// # Errors
 ///
 /// When it cannot be started.
-pub(super) fn measure(command: &mut Command) -> anyhow::Result<(Cost, bool)> {
+pub(crate) fn measure(command: &mut Command) -> anyhow::Result<(Cost, bool)> {
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
         .context("becoming a reaper")?;
     let before = children_cpu()?;

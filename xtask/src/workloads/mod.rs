@@ -14,7 +14,7 @@
 mod catalog;
 mod fetch;
 mod hosts;
-mod measure;
+pub(crate) mod measure;
 mod report;
 mod scenario;
 
