@@ -21,6 +21,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::interpose;
 use crate::pool::{self, Kept, Pool, is_on};
 use crate::session::{Session, session};
+use crate::sys;
 
 /// Runs its argument, and what the calling thread would do otherwise, at the same time.
 pub type Meanwhile = fn(&mut dyn FnMut());
@@ -29,6 +30,8 @@ thread_local! {
     /// Whether what the calling thread spawns has no name.
     static NAMELESS: Cell<bool> = const { Cell::new(false) };
     static MEANWHILE: Cell<Option<Meanwhile>> = const { Cell::new(None) };
+    /// Whether the calling thread is an executor's own.
+    static SERVES: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Sets a thread's `cell` until this is dropped.
@@ -62,6 +65,17 @@ pub fn thread<R>(f: impl FnOnce() -> R) -> R {
     interpose::without_seats(f)
 }
 
+/// The calling thread is one that the executor created. How many of these there are differs
+/// from run to run.
+pub fn serve() {
+    SERVES.set(true);
+}
+
+/// Whether what the calling thread does now is the executor's, and no task's.
+pub(crate) fn is_serving() -> bool {
+    SERVES.try_with(Cell::get) == Ok(true) && !pool::is_in_task()
+}
+
 /// Runs `f`, the calling thread's part of the executor. While it waits for what its log says,
 /// `meanwhile` has another one take that part.
 pub fn worker<R>(meanwhile: Meanwhile, f: impl FnOnce() -> R) -> R {
@@ -82,6 +96,21 @@ pub(crate) fn hand_over(wait: &mut dyn FnMut()) {
             let _no_part = Set::to(&MEANWHILE, None);
             nameless(|| meanwhile(wait));
         }
+        _ => wait(),
+    }
+}
+
+/// Runs `f`, in which the calling thread blocks until a pool has done something. In a replay
+/// the pool may need what other tasks do first, so somebody takes the thread's part.
+pub fn block(f: impl FnOnce()) {
+    let mut f = Some(f);
+    let mut wait = || {
+        if let Some(f) = f.take() {
+            f();
+        }
+    };
+    match session() {
+        Session::Replay(_) if !sys::is_fork() => hand_over(&mut wait),
         _ => wait(),
     }
 }

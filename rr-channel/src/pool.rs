@@ -19,7 +19,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustc_hash::FxHashMap;
@@ -46,6 +46,8 @@ enum Node {
 pub(crate) struct Task {
     node: Node,
     children: AtomicU32,
+    /// How many jobs it has handed out as [who it performs](BASE).
+    jobs: AtomicU64,
 }
 
 impl Task {
@@ -53,6 +55,7 @@ impl Task {
         Task {
             node,
             children: AtomicU32::new(0),
+            jobs: AtomicU64::new(0),
         }
     }
 
@@ -106,6 +109,12 @@ thread_local! {
     /// The number of its next job, and its own.
     static JOBS: Cell<u64> = const { Cell::new(0) };
     static SELF: Cell<Option<ThreadId>> = const { Cell::new(None) };
+    /// Whether it is a pool's.
+    static IS_POOLS: Cell<bool> = const { Cell::new(false) };
+    /// The task of an executor that it performs, and where among the layers that is put off
+    /// when the task performs something itself. For pools, that is who hands out jobs: which
+    /// thread polls the task is nowhere in a log.
+    static BASE: RefCell<Option<(Arc<Task>, usize)>> = const { RefCell::new(None) };
     /// Whether a pool that is made belongs to nobody.
     static GLOBAL: Cell<bool> = const { Cell::new(false) };
 }
@@ -144,12 +153,18 @@ pub(crate) fn perform<R>(task: &Arc<Task>, f: impl FnOnce() -> R) -> R {
 
 /// Runs `f` as `task`, who is `kept` before and afterwards; without that, it ends.
 pub(crate) fn perform_part<R>(task: &Arc<Task>, kept: Option<&Kept>, f: impl FnOnce() -> R) -> R {
-    struct Leave<'a>(Option<&'a Kept>);
+    struct Leave<'a> {
+        kept: Option<&'a Kept>,
+        is_base: bool,
+    }
     impl Drop for Leave<'_> {
         fn drop(&mut self) {
-            if let Some(kept) = self.0 {
+            if let Some(kept) = self.kept {
                 let who = context::suspend();
                 *kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(who);
+            }
+            if self.is_base {
+                let _ = BASE.try_with(RefCell::take);
             }
             let layer = LAYERS.try_with(|layers| layers.borrow_mut().pop());
             if let Ok(Some(Some(layer))) = layer {
@@ -162,7 +177,22 @@ pub(crate) fn perform_part<R>(task: &Arc<Task>, kept: Option<&Kept>, f: impl FnO
         return f();
     }
     let layer = put_off();
-    let _ = LAYERS.try_with(|layers| layers.borrow_mut().push(Some(layer)));
+    let depth = LAYERS.try_with(|layers| {
+        let mut layers = layers.borrow_mut();
+        layers.push(Some(layer));
+        layers.len()
+    });
+    let is_base = kept.is_some() && !IS_POOLS.get() && {
+        let base = BASE.try_with(|base| {
+            let mut base = base.borrow_mut();
+            let is_first = base.is_none();
+            if is_first {
+                *base = Some((Arc::clone(task), depth.unwrap_or_default()));
+            }
+            is_first
+        });
+        base == Ok(true)
+    };
     let _ = TASK.try_with(|current| *current.borrow_mut() = Some(Arc::clone(task)));
     let before = kept.and_then(|kept| {
         let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
@@ -171,17 +201,21 @@ pub(crate) fn perform_part<R>(task: &Arc<Task>, kept: Option<&Kept>, f: impl FnO
     if let Some(before) = before {
         context::resume(before);
     }
-    let _leave = Leave(kept);
+    let _leave = Leave { kept, is_base };
     f()
 }
 
-/// Runs `f` as the thread itself, whatever it performs; `f` does not unwind.
+/// Runs `f` as the thread itself, or as the executor's task that it performs, whatever that
+/// performs; `f` does not unwind.
 fn as_thread<R>(f: impl FnOnce() -> R) -> R {
-    let outermost = LAYERS.try_with(|layers| {
+    let place = BASE
+        .try_with(|base| base.borrow().as_ref().map_or(0, |(_, place)| *place))
+        .unwrap_or_default();
+    let base = LAYERS.try_with(|layers| {
         let mut layers = layers.borrow_mut();
-        layers.first_mut().and_then(Option::take)
+        layers.get_mut(place).and_then(Option::take)
     });
-    let Ok(Some(thread)) = outermost else {
+    let Ok(Some(thread)) = base else {
         return f();
     };
     let task = put_off();
@@ -189,8 +223,8 @@ fn as_thread<R>(f: impl FnOnce() -> R) -> R {
     let result = f();
     let thread = put_off();
     let _ = LAYERS.try_with(|layers| {
-        if let Some(first) = layers.borrow_mut().first_mut() {
-            *first = Some(thread);
+        if let Some(layer) = layers.borrow_mut().get_mut(place) {
+            *layer = Some(thread);
         }
     });
     take_up(task);
@@ -233,13 +267,22 @@ impl Job {
         if !is_on() {
             return Job(None);
         }
-        let sender = SELF.get().unwrap_or_else(|| {
-            let sender = as_thread(context::thread_or_last);
-            SELF.set(Some(sender));
-            sender
+        let base = BASE.try_with(|base| {
+            let base = base.borrow();
+            let (task, _) = base.as_ref()?;
+            Some(task.jobs.fetch_add(1, Ordering::Relaxed))
         });
-        let number = JOBS.get();
-        JOBS.set(number + 1);
+        let (sender, number) = match base.ok().flatten() {
+            Some(number) => (as_thread(context::thread_or_last), number),
+            None => {
+                let sender = SELF.get().unwrap_or_else(|| {
+                    let sender = as_thread(context::thread_or_last);
+                    SELF.set(Some(sender));
+                    sender
+                });
+                (sender, JOBS.replace(JOBS.get() + 1))
+            }
+        };
         Job(Some(Arc::new(Named {
             tag: Tag::new(sender, number),
             task: Arc::new(Task::next()),
@@ -319,6 +362,7 @@ impl<J> Pool<J> {
 
     /// The calling thread is the pool's, the one with this `index`.
     pub fn enter(&self, index: usize) {
+        IS_POOLS.set(true);
         if let Some(task) = &self.task {
             let number = u32::try_from(index).unwrap_or(u32::MAX).saturating_add(1);
             context::adopt(task.dti().foreign_child(number));

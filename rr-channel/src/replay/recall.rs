@@ -5,6 +5,7 @@ use super::report::{Attempt, Cause};
 use super::turns::Next;
 use super::{Engine, lock};
 use crate::context;
+use crate::executor;
 use crate::fixed::Fixed;
 use crate::identity::Dti;
 use crate::log::{Event, Op, Outcome};
@@ -55,7 +56,8 @@ impl Engine {
 
     /// What the calling thread is given of the recording's random bytes, `length` of them;
     /// `None` if there are none left. `is_early` if it is the main thread, which has not
-    /// appeared yet, and perhaps never will: then it is given its own only.
+    /// appeared yet, and perhaps never will: then it is given its own only. So are the threads
+    /// of an executor, of which there may be more this time.
     pub(crate) fn draw(&self, op: Op, length: usize, is_early: bool) -> Option<Fixed> {
         if is_early {
             let (id, _) = lock(&self.names).intern(Who::Known(Dti::main()));
@@ -63,6 +65,9 @@ impl Engine {
         }
         let id = context::thread_or_last();
         let mut draws = lock(&self.draws);
+        if executor::is_serving() {
+            return draws.take_own(id, op, length);
+        }
         let draw = draws.take(id, op, length);
         if draw.is_none() && !std::mem::replace(&mut draws.exceeded, true) {
             drop(draws);

@@ -17,6 +17,8 @@ const PROGRAMS: &[&str] = &[
     "tasks_of_one_thread_ask",
     "all_send",
     "tasks_reply",
+    "tasks_fork",
+    "tasks_of_one_thread_fork",
 ];
 
 #[test]

@@ -57,6 +57,22 @@ pub(super) const EDITS: &[Edit] = &[
              match in_pool.filter(|_| !rr_channel::pool::is_on()) {\n",
     },
     Edit {
+        file: "src/latch.rs",
+        from: "    pub(super) fn wait_and_reset(&self) {\n",
+        to: "    pub(super) fn wait_and_reset(&self) {\n        \
+             rr_channel::executor::block(|| self.rr_wait_and_reset());\n    \
+             }\n\n    \
+             fn rr_wait_and_reset(&self) {\n",
+    },
+    Edit {
+        file: "src/latch.rs",
+        from: "    pub(super) fn wait(&self) {\n",
+        to: "    pub(super) fn wait(&self) {\n        \
+             rr_channel::executor::block(|| self.rr_wait());\n    \
+             }\n\n    \
+             fn rr_wait(&self) {\n",
+    },
+    Edit {
         file: "src/registry.rs",
         from: "pub(super) struct Registry {\n",
         to: "pub(super) struct Registry {\n    rr: rr_channel::pool::Pool<JobRef>,\n",

@@ -61,6 +61,7 @@ pub(super) const EDITS: &[Edit] = &[
                    drop(shutdown_tx);\n        \
                })\n",
         to: "        let run = move || {\n            \
+                 rr_channel::executor::serve();\n            \
                  // Only the reference should be moved into the closure\n            \
                  let _enter = rt.enter();\n            \
                  rt.inner.blocking_spawner().inner.run(id);\n            \

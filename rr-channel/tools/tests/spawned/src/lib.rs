@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use crossbeam_channel::{bounded, unbounded, Receiver, TryRecvError};
 use parking_lot::Mutex;
+use rayon::prelude::*;
 use tokio::runtime::{Builder, Handle};
 use tokio::task::{self, JoinSet};
 
@@ -338,6 +339,43 @@ fn all_send() {
 
 /// With messages of tokio's own, of which nothing is recorded: but who gets what from whom is
 /// the same in every run.
+/// More tasks than threads, each of which has a pool do something, and waits for that.
+async fn fork() -> (Vec<u64>, Vec<u64>) {
+    let (s, r) = unbounded();
+    let taken = Arc::new(Mutex::new(Vec::new()));
+    for sender in 0..6 {
+        let s = s.clone();
+        let taken = Arc::clone(&taken);
+        tokio::spawn(async move {
+            for round in 0..3 {
+                (0..8_u64).into_par_iter().for_each(|n| {
+                    let n = sender * 100 + round * 10 + n;
+                    work(n);
+                    s.send(n).unwrap();
+                    if n % 3 == 0 {
+                        taken.lock().push(n);
+                    }
+                });
+                task::yield_now().await;
+            }
+        });
+    }
+    drop(s);
+    let got = task::spawn_blocking(move || r.iter().collect()).await.unwrap();
+    let taken = taken.lock().clone();
+    (got, taken)
+}
+
+#[test]
+fn tasks_fork() {
+    say(on_many(fork()));
+}
+
+#[test]
+fn tasks_of_one_thread_fork() {
+    say(on_one(fork()));
+}
+
 #[test]
 fn tasks_reply() {
     let order = Arc::new(Mutex::new(Vec::new()));
