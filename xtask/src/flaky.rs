@@ -22,7 +22,7 @@ struct Known {
     cargo: &'static [&'static str],
 }
 
-const KNOWN: [Known; 3] = [
+const KNOWN: [Known; 2] = [
     Known {
         name: "stretto",
         version: "0.8.4",
@@ -36,13 +36,6 @@ const KNOWN: [Known; 3] = [
         issue: "https://github.com/tokio-rs/tracing/issues/751",
         test: "logs_dropped_if_lossy",
         cargo: &["--lib", "--", "--ignored"],
-    },
-    Known {
-        name: "moka",
-        version: "0.12.10",
-        issue: "https://github.com/moka-rs/moka/issues/539",
-        test: "future::cache::tests::ensure_gc_runs_when_dropping_cache",
-        cargo: &["--lib", "--features", "sync,future"],
     },
 ];
 
