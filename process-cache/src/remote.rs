@@ -4,8 +4,9 @@
 //! ([`grpc`]), or a directory that is shared ([`directory`]). What a unit depends on is
 //! not known before it has run, so a result is found in two steps: under the weak key
 //! stand the newest *path sets*, questions without answers; we answer them, and the
-//! answers lead to the key of the result ([`form`]). A hit is three round trips: path
-//! sets, result, contents. It is then stored as if we had recorded it.
+//! answers lead to the key of the result ([`form`]). A hit is two round trips: path
+//! sets, then result and contents, which are on their way while we answer. It is then
+//! stored as if we had recorded it.
 //!
 //! | step | modules |
 //! |---|---|
@@ -47,10 +48,11 @@ use self::directory::Directory;
 use self::engine::Engine;
 use self::settings::{Place, Settings};
 use self::upload::Uploads;
-use crate::fact::{Answer, Query};
+use crate::fact::{Answer, Fact, Query};
 use crate::key::Keyed;
+use crate::outcome::Outcome;
 use crate::roots::Roots;
-use crate::store::{Lookup, Miss, Store};
+use crate::store::{Lookup, Miss, Store, WeakKey};
 
 /// Somebody waits for these.
 const LOOKUPS: Retries = Retries {
@@ -74,6 +76,8 @@ pub struct Remote {
     /// Where a thread of ours enters itself; none before anything is traced.
     background: Mutex<Option<Background>>,
     reading: Mutex<Breaker>,
+    /// A result that was found and is not in the store yet.
+    found: Mutex<Option<Found>>,
     patience: Mutex<Patience>,
     uploads: Arc<Uploads>,
     counts: Counts,
@@ -87,6 +91,9 @@ enum Prepared {
     Directory(Directory),
     Nowhere,
 }
+
+/// A result, as [`Store::record`] takes it.
+type Found = (WeakKey, Vec<Vec<Fact>>, Outcome);
 
 /// An engine with what it serves.
 #[derive(Debug, Clone)]
@@ -203,6 +210,7 @@ impl Remote {
             engine: Mutex::default(),
             background: Mutex::default(),
             reading: Mutex::new(reading),
+            found: Mutex::default(),
             counts: Counts::default(),
             trouble,
         }
@@ -218,9 +226,37 @@ impl Remote {
         self.settings.mode.writes() && !matches!(self.place, Prepared::Nowhere)
     }
 
-    /// Ends all connections: the process is about to fork.
+    /// From now on, what is found need not be in the store before it is used: until
+    /// [`Remote::suspend`], and somebody calls [`Remote::keep`].
+    pub fn hold(&self) {
+        if self.reads() {
+            self.store.hold();
+        }
+    }
+
+    /// Whether a result was found that is not in the store yet.
+    pub fn holds(&self) -> bool {
+        lock(&self.found).is_some()
+    }
+
+    /// Puts into the store what was found.
+    pub fn keep(&self) {
+        let Some((key, batches, outcome)) = lock(&self.found).take() else {
+            return;
+        };
+        let kept = self.store.settle();
+        let kept = kept.and_then(|()| self.store.record(&key, batches, &outcome));
+        if let Err(error) = kept {
+            self.trouble
+                .note(format!("what comes from there cannot be kept: {error}"));
+        }
+    }
+
+    /// Ends all connections, and forgets what nobody kept: the process is about to fork.
     pub fn suspend(&self) {
         *lock(&self.engine) = None;
+        *lock(&self.found) = None;
+        self.store.let_go();
     }
 
     /// From now on a thread of its own does the work.
@@ -278,10 +314,7 @@ impl Remote {
         if let Some(running) = &*engine {
             return Ok(running.clone());
         }
-        let started = match &*lock(&self.background) {
-            Some(background) => Engine::on_thread(background.clone()),
-            None => Engine::here(),
-        };
+        let started = Engine::start(lock(&self.background).clone());
         let started = Arc::new(started.map_err(|error| Failure::Local(error.to_string()))?);
         let connect = |retries| async move {
             match &self.place {

@@ -18,6 +18,7 @@
 //! is asked like any other fact.
 
 pub mod judge;
+mod listing;
 pub mod manner;
 pub mod mention;
 
@@ -253,6 +254,7 @@ impl Roots {
         };
         let end = rest.iter().position(|&byte| byte == b'/');
         let (name, rest) = rest.split_at(end.unwrap_or(rest.len()));
+        let name = name.strip_prefix(b"+").unwrap_or(name);
         let root = self
             .roots
             .iter()
@@ -429,7 +431,7 @@ impl Roots {
         };
         let found = store.lookup(key, &mut |query| self.ask(query, ask))?;
         Ok(match found {
-            Lookup::Hit(outcome) => match self.admit(*outcome, keyed) {
+            Lookup::Hit(outcome) => match self.admit(store, *outcome, keyed) {
                 Ok(outcome) => Lookup::Hit(Box::new(outcome)),
                 Err(reason) => Lookup::Miss(Miss::Incomplete(reason)),
             },
@@ -471,9 +473,15 @@ impl Roots {
 
     /// A result of another place as it is here, unless what it depends on speaks of this
     /// one.
-    pub(crate) fn admit(&self, outcome: Outcome, keyed: &Keyed) -> Result<Outcome, String> {
+    pub(crate) fn admit(
+        &self,
+        store: &Store,
+        outcome: Outcome,
+        keyed: &Keyed,
+    ) -> Result<Outcome, String> {
         let missing = || "a root is missing".to_owned();
         let mut here = self.effects_here(&outcome)?;
+        self.write_lists(store, &outcome.effects, &mut here.effects)?;
         here.facts = outcome.facts;
         let mut conditions = Vec::new();
         let mut facts = Vec::with_capacity(here.facts.len());

@@ -108,6 +108,9 @@ pub fn run(plan: &Plan, mut store: Store) -> anyhow::Error {
     if let Ok(keyed) = &keyed
         && !plan.settings.refresh
     {
+        if let Some(remote) = &sharing {
+            remote.hold();
+        }
         let outputs = Outputs::of(&execution);
         let mut ask = |query: &_| outputs.ask(&world, query);
         match remote::lookup(sharing.as_deref(), &store, keyed, &mut ask) {
@@ -216,7 +219,19 @@ fn skip(
         progress: Some(&mut progress),
         ages: &outcome.ages,
     };
-    restore::apply_with(store, &outcome.effects, options).map_err(|error| error.to_string())?;
+    let keeping = report.remote().filter(|remote| remote.holds());
+    let restored = std::thread::scope(|scope| {
+        if let Some(remote) = keeping {
+            let beside = std::thread::Builder::new();
+            // Where no thread is to be had, it comes afterwards.
+            let _ = beside.spawn_scoped(scope, || remote.keep());
+        }
+        restore::apply_with(store, &outcome.effects, options)
+    });
+    if let Some(remote) = keeping {
+        remote.keep();
+    }
+    restored.map_err(|error| error.to_string())?;
     bar.clear();
     // From here on it is done.
     let took_us = asked.elapsed().as_micros() as u64;

@@ -1,52 +1,54 @@
 //! Where requests are made: a runtime of one thread, and who drives it.
 //!
-//! Before a command is traced, who asks drives the runtime, since a process that is
-//! about to fork may have no other threads. Under trace a thread of its own does so:
-//! several workers ask, and results are put while nobody waits for them.
+//! A thread of its own drives it, so that answers are taken in and unpacked while who
+//! asked does something else. A process that is about to fork may have no other threads:
+//! the engine ends before.
 
 use std::io;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use ptrace_async::runtime::Background;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Notify;
+use tokio::task::JoinHandle;
 
 /// A runtime.
 #[derive(Debug)]
 pub(super) struct Engine {
     runtime: Option<Arc<Runtime>>,
-    thread: Option<(Arc<Notify>, JoinHandle<()>)>,
+    thread: Option<(Arc<Notify>, std::thread::JoinHandle<()>)>,
 }
 
 impl Engine {
-    /// One that runs while somebody asks.
-    pub(super) fn here() -> io::Result<Self> {
+    /// Starts one, on a thread which is one of `background`, if there are such.
+    pub(super) fn start(background: Option<Background>) -> io::Result<Self> {
         let runtime = Builder::new_current_thread()
             .enable_all()
             .max_blocking_threads(2)
             .build()?;
-        Ok(Self {
+        let mut engine = Self {
             runtime: Some(Arc::new(runtime)),
             thread: None,
-        })
-    }
-
-    /// One that runs always, on a thread which is one of `background`.
-    pub(super) fn on_thread(background: Background) -> io::Result<Self> {
-        let mut engine = Self::here()?;
+        };
         let runtime = engine.runtime.clone();
         let end = Arc::new(Notify::new());
         let ending = end.clone();
+        let (started, is_started) = std::sync::mpsc::sync_channel(1);
         let thread = std::thread::Builder::new()
             .name("remote".to_owned())
             .spawn(move || {
-                let _working = background.enter();
+                let _working = background.as_ref().map(Background::enter);
                 if let Some(runtime) = runtime {
-                    runtime.block_on(ending.notified());
+                    runtime.block_on(async {
+                        // Whoever waits for this is not there any more at worst.
+                        let _ = started.send(());
+                        ending.notified().await;
+                    });
                 }
             })?;
+        // Else whoever asks first would drive it, and hand it over while nobody does.
+        let _ = is_started.recv();
         engine.thread = Some((end, thread));
         Ok(engine)
     }
@@ -59,10 +61,11 @@ impl Engine {
     }
 
     /// Has something done while nobody waits.
-    pub(super) fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
-        if let Some(runtime) = &self.runtime {
-            runtime.spawn(future);
-        }
+    pub(super) fn spawn<T: Send + 'static>(
+        &self,
+        future: impl Future<Output = T> + Send + 'static,
+    ) -> Option<JoinHandle<T>> {
+        self.runtime.as_ref().map(|runtime| runtime.spawn(future))
     }
 }
 

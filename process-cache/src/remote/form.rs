@@ -2,7 +2,10 @@
 //!
 //! *Path sets* are lists of questions without answers, the newest first, under the
 //! weak key. The answers to all questions of one set give the strong key, under
-//! which the *result* is: an outcome, and what its contents are called there.
+//! which the *result* is: an outcome, and what its contents are called there. *Hints*
+//! stand beside the path sets: which result it is going to be if the questions about
+//! the project itself have these answers, so that it can be on its way while all others
+//! are asked.
 //!
 //! Both are a header (`"pcq"` or `"pcr"`, a version byte) and postcard, packed with
 //! zstd. They come from strangers: whatever the bytes are, decoding returns
@@ -22,11 +25,15 @@ use crate::roots::{MARK, is_note};
 use crate::store::WeakKey;
 
 /// Part of every key: results of other versions are not seen.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 const SETS: &[u8; 3] = b"pcq";
 const RESULT: &[u8; 3] = b"pcr";
 /// How many path sets there are under one weak key.
 pub const MAX_SETS: usize = 6;
+/// How many hints there are beside them.
+pub const MAX_HINTS: usize = 3;
+/// How many contents a hint names. It is read whenever its unit is looked up.
+pub const MAX_HINTED: usize = 512;
 /// No more than this is unpacked, in bytes.
 pub const MAX_UNPACKED: u64 = 16 << 20;
 /// Packed, nothing may be longer than this, in bytes.
@@ -71,6 +78,59 @@ impl PathSet {
     /// A question that nobody of us would ask.
     pub fn odd(&self) -> Option<&Query> {
         self.0.iter().find(|query| !is_askable(query))
+    }
+
+    /// The questions about other places than those where systems are installed, which
+    /// differ more often.
+    pub fn near(&self) -> impl Iterator<Item = &Query> {
+        self.0.iter().filter(|query| is_near(query))
+    }
+}
+
+/// Which result it is, probably.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hint {
+    /// What the near questions lead to ([`Key::of_near`]).
+    pub near: Key,
+    /// Where the result is.
+    pub result: Key,
+    /// What it needs.
+    #[serde(deserialize_with = "crate::bounded::list::<_, _, MAX_HINTED>")]
+    pub contents: Vec<Content>,
+}
+
+/// What stands under a weak key.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sets {
+    /// The path sets, the newest first.
+    #[serde(deserialize_with = "crate::bounded::list::<_, _, MAX_SETS>")]
+    pub sets: Vec<PathSet>,
+    /// The newest first.
+    #[serde(deserialize_with = "crate::bounded::list::<_, _, MAX_HINTS>")]
+    pub hints: Vec<Hint>,
+}
+
+/// Where systems are installed.
+const FAR: [&[u8]; 9] = [
+    b"/usr/", b"/lib", b"/bin/", b"/sbin/", b"/etc/", b"/opt/", b"/proc/", b"/sys/", b"/dev/",
+];
+
+fn is_near(query: &Query) -> bool {
+    match query {
+        Query::Content(path)
+        | Query::Stat { path, .. }
+        | Query::Access { path, .. }
+        | Query::Link(path)
+        | Query::List(path)
+        | Query::RealPath(path)
+        | Query::Target(path)
+        | Query::Replaced(path)
+        | Query::Kind { path, .. }
+        | Query::Inode { path, .. }
+        | Query::Permissions(path)
+        | Query::StatFs(path)
+        | Query::Xattr { path, .. } => !FAR.iter().any(|far| path.as_bytes().starts_with(far)),
+        Query::Order(_) => false,
     }
 }
 
@@ -134,7 +194,7 @@ impl Content {
 }
 
 /// What an entry of a remote cache is found by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Key(pub [u8; 32]);
 
 impl Key {
@@ -146,15 +206,27 @@ impl Key {
     /// Where the result is that these answers to a path set lead to; `None` if one
     /// of them is not known.
     pub fn of_result(key: &WeakKey, set: &PathSet, answers: &[Answer]) -> Option<Self> {
+        Self::of_answers("reprise pcache result", key, set, answers)
+    }
+
+    /// What these answers to a path set's near questions lead to ([`Hint`]); `None` if
+    /// one of them is not known.
+    pub fn of_near(key: &WeakKey, near: &[&Query], answers: &[Answer]) -> Option<Self> {
+        Self::of_answers("reprise pcache near questions", key, near, answers)
+    }
+
+    fn of_answers(
+        context: &str,
+        key: &WeakKey,
+        questions: &(impl Serialize + ?Sized),
+        answers: &[Answer],
+    ) -> Option<Self> {
         if answers.iter().any(|a| matches!(a, Answer::Unknown(_))) {
             return None;
         }
-        let questions = postcard::to_stdvec(set).ok()?;
+        let questions = postcard::to_stdvec(questions).ok()?;
         let answers = postcard::to_stdvec(answers).ok()?;
-        Some(Self::new(
-            "reprise pcache result",
-            &[&key.0.0, &questions, &answers],
-        ))
+        Some(Self::new(context, &[&key.0.0, &questions, &answers]))
     }
 
     fn new(context: &str, parts: &[&[u8]]) -> Self {
@@ -172,12 +244,14 @@ impl Key {
 ///
 /// # Errors
 /// [`FormError::Large`] if not even the first fits.
-pub fn encode_sets(sets: &[PathSet]) -> Result<Vec<u8>, FormError> {
-    let mut count = sets.len().min(MAX_SETS);
+pub fn encode_sets(sets: &Sets) -> Result<Vec<u8>, FormError> {
+    let hints = &sets.hints[..sets.hints.len().min(MAX_HINTS)];
+    let mut count = sets.sets.len().min(MAX_SETS);
     loop {
-        let questions: usize = sets[..count].iter().map(|set| set.0.len()).sum();
+        let some = &sets.sets[..count];
+        let questions: usize = some.iter().map(|set| set.0.len()).sum();
         let packed = if questions <= MAX_ITEMS {
-            pack(SETS, &sets[..count])
+            pack(SETS, &(some, hints))
         } else {
             Err(FormError::Large)
         };
@@ -192,18 +266,14 @@ pub fn encode_sets(sets: &[PathSet]) -> Result<Vec<u8>, FormError> {
 ///
 /// # Errors
 /// What is wrong with the bytes.
-pub fn decode_sets(bytes: &[u8]) -> Result<Vec<PathSet>, FormError> {
+pub fn decode_sets(bytes: &[u8]) -> Result<Sets, FormError> {
     let sets: Sets = unpack(SETS, bytes)?;
-    let questions: usize = sets.0.iter().map(|set| set.0.len()).sum();
+    let questions: usize = sets.sets.iter().map(|set| set.0.len()).sum();
     if questions > MAX_ITEMS {
         return Err(FormError::Large);
     }
-    Ok(sets.0)
+    Ok(sets)
 }
-
-/// Path sets, not more than a few.
-#[derive(Deserialize)]
-struct Sets(#[serde(deserialize_with = "crate::bounded::list::<_, _, MAX_SETS>")] Vec<PathSet>);
 
 /// Packs a result.
 ///
@@ -278,7 +348,7 @@ pub fn check_remote(bytes: &[u8]) {
         let _ = encode_result(&stored).map(|bytes| decode_result(&bytes));
     }
     if let Ok(sets) = postcard::from_bytes::<Sets>(bytes) {
-        let _ = encode_sets(&sets.0).map(|bytes| decode_sets(&bytes));
+        let _ = encode_sets(&sets).map(|bytes| decode_sets(&bytes));
     }
 }
 

@@ -101,12 +101,24 @@ impl Client {
     }
 
     pub(super) async fn entry(&self, key: Key) -> Result<Option<Entry>> {
-        let server = self.server().await?;
+        if let Some(server) = self.server.get() {
+            return self.entry_by(key, server.function).await;
+        }
+        // What nearly all servers know, while it says what it knows.
+        let guess = Function::Sha256;
+        let (server, found) = tokio::join!(self.server(), self.entry_by(key, guess));
+        match server?.function {
+            function if function == guess => found,
+            function => self.entry_by(key, function).await,
+        }
+    }
+
+    async fn entry_by(&self, key: Key, function: Function) -> Result<Option<Entry>> {
         let request = || re::GetActionResultRequest {
             instance_name: self.instance.to_string(),
-            action_digest: Some(action(key, server.function)),
+            action_digest: Some(action(key, function)),
             inline_stdout: true,
-            digest_function: server.function_number(),
+            digest_function: number(function),
             ..Default::default()
         };
         let found = self
@@ -117,7 +129,7 @@ impl Client {
             })
             .await;
         match found {
-            Ok(result) => entry(result, server.function).map(Some),
+            Ok(result) => entry(result, function).map(Some),
             Err(status) if status.code() == Code::NotFound => Ok(None),
             Err(status) => Err(failure(&status)),
         }
@@ -239,10 +251,14 @@ impl Server {
     }
 
     fn function_number(&self) -> i32 {
-        match self.function {
-            Function::Blake3 => Digests::Blake3 as i32,
-            Function::Sha256 => Digests::Sha256 as i32,
-        }
+        number(self.function)
+    }
+}
+
+fn number(function: Function) -> i32 {
+    match function {
+        Function::Blake3 => Digests::Blake3 as i32,
+        Function::Sha256 => Digests::Sha256 as i32,
     }
 }
 

@@ -5,9 +5,10 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use rustc_hash::{FxHashMap, FxHashSet};
+use tokio::task::JoinHandle;
 
 use super::backend::{Backend, Entry, Failure, Result, Want};
-use super::form::{self, Key, PathSet, Stored};
+use super::form::{self, Content, Key, PathSet, Sets, Stored};
 use super::{Remote, Running, lock};
 use crate::fact::{Answer, Fact, Query};
 use crate::key::Keyed;
@@ -19,6 +20,8 @@ use crate::store::{Incoming, Store, WeakKey};
 const LEAST: Duration = Duration::from_millis(2);
 /// Fetching may take this much longer than running would.
 const GRACE: Duration = Duration::from_millis(500);
+/// No more than this is fetched before a result is known to be the one, in bytes.
+const EARLY: u64 = 64 << 20;
 /// A batch of the decision tree that a result becomes part of, at first.
 const BATCH: usize = 32;
 
@@ -103,15 +106,14 @@ impl Remote {
     ) -> Result<Option<Box<Outcome>>, Stop> {
         let [backend, _] = &running.backends;
         let sets = wait(running, end, sets(backend, key))?;
-        let Some(answered) = answer(sets, end, ask)? else {
-            return Ok(None);
-        };
+        let mut asking = Asking::new(end, ask);
+        let early = self.early(running, key, &sets, &mut asking)?;
+        let answered = asking.all(sets.sets)?;
         let keys: Vec<Option<Key>> = answered
             .iter()
             .map(|(set, answers)| Key::of_result(key, set, answers))
             .collect();
-        let found = wait(running, end, result(backend, &keys))?;
-        let Some((index, bytes)) = found else {
+        let Some((index, bytes)) = self.result(running, end, &keys, early)? else {
             return Ok(None);
         };
         let mut stored = form::decode_result(&bytes).map_err(Stop::refused)?;
@@ -128,7 +130,11 @@ impl Remote {
             .map_err(Stop::refused)?;
         // From here on we know what it saves.
         let end = end + GRACE + Duration::from_micros(stored.outcome.wall_us);
-        let bytes = wait(running, end, contents(backend, &self.store, &stored))?;
+        let named: FxHashSet<_> = super::check::contents(&stored.outcome).collect();
+        let needed = stored.contents.iter();
+        let needed = needed.filter(|content| named.contains(&(content.digest, content.length)));
+        let wants = wants(&self.store, needed)?;
+        let bytes = wait(running, end, fetch(backend, wants))?;
         self.counts.bytes.fetch_add(bytes, Ordering::Relaxed);
         let Some((PathSet(queries), answers)) = answered.into_iter().nth(index) else {
             return Ok(None);
@@ -137,14 +143,108 @@ impl Remote {
         let facts = facts.map(|(query, answer)| Fact { query, answer });
         stored.outcome.facts = facts.collect();
         let batches = batches(&stored.outcome.facts);
-        self.store
-            .record(key, batches, &stored.outcome)
-            .map_err(|error| Stop::Failure(error.into()))?;
+        self.record(key, batches, &stored.outcome)?;
         let Some(roots) = roots else {
             return Ok(Some(Box::new(stored.outcome)));
         };
         // That it does not fit this place is no reason to complain.
-        Ok(roots.admit(stored.outcome, keyed).ok().map(Box::new))
+        let admitted = roots.admit(&self.store, stored.outcome, keyed);
+        Ok(admitted.ok().map(Box::new))
+    }
+
+    /// Has the result that a hint names be fetched, if the near questions have its
+    /// answers.
+    fn early(
+        &self,
+        running: &Running,
+        key: &WeakKey,
+        sets: &Sets,
+        asking: &mut Asking<'_>,
+    ) -> Result<Option<Early>, Stop> {
+        if sets.hints.is_empty() {
+            return Ok(None);
+        }
+        for set in &sets.sets {
+            let near: Vec<&Query> = set.near().collect();
+            let answers: Result<Vec<Answer>, Stop> =
+                near.iter().map(|query| asking.one(query)).collect();
+            let near = Key::of_near(key, &near, &answers?);
+            let hint = sets.hints.iter().find(|hint| Some(hint.near) == near);
+            let Some(hint) = hint else { continue };
+            let size = hint.contents.iter().map(|content| content.length);
+            if size.fold(0, u64::saturating_add) > EARLY {
+                return Ok(None);
+            }
+            let [backend, _] = &running.backends;
+            let (backend, key) = (backend.clone(), hint.result);
+            let wants = wants(&self.store, hint.contents.iter())?;
+            let task = async move {
+                let keys = [Some(key)];
+                let (found, fetched) =
+                    tokio::join!(result(&backend, &keys), fetch(&backend, wants));
+                // What failed is asked for again, and fails again.
+                let (_, bytes) = found.ok().flatten()?;
+                Some((bytes, fetched.unwrap_or(0)))
+            };
+            let task = running.engine.spawn(task);
+            return Ok(task.map(|task| Early { key, task }));
+        }
+        Ok(None)
+    }
+
+    /// The newest result among these, and which of them it is.
+    fn result(
+        &self,
+        running: &Running,
+        end: Instant,
+        keys: &[Option<Key>],
+        early: Option<Early>,
+    ) -> Result<Option<(usize, Vec<u8>)>, Stop> {
+        if let Some(mut early) = early
+            && let Some(index) = keys.iter().position(|key| *key == Some(early.key))
+            && let Some((bytes, fetched)) = wait(running, end, early.done())?
+        {
+            self.counts.bytes.fetch_add(fetched, Ordering::Relaxed);
+            return Ok(Some((index, bytes)));
+        }
+        let [backend, _] = &running.backends;
+        wait(running, end, result(backend, keys))
+    }
+
+    /// Puts a result into the store, now or later.
+    fn record(
+        &self,
+        key: &WeakKey,
+        batches: Vec<Vec<Fact>>,
+        outcome: &Outcome,
+    ) -> Result<(), Stop> {
+        if self.store.is_holding() {
+            *lock(&self.found) = Some((*key, batches, outcome.clone()));
+            return Ok(());
+        }
+        let recorded = self.store.record(key, batches, outcome);
+        recorded
+            .map(drop)
+            .map_err(|error| Stop::Failure(error.into()))
+    }
+}
+
+/// A result that is on its way before it is known to be the one.
+struct Early {
+    key: Key,
+    task: JoinHandle<Option<(Vec<u8>, u64)>>,
+}
+
+impl Early {
+    async fn done(&mut self) -> Result<Option<(Vec<u8>, u64)>, Stop> {
+        // What ended otherwise is asked for again.
+        Ok((&mut self.task).await.ok().flatten())
+    }
+}
+
+impl Drop for Early {
+    fn drop(&mut self) {
+        self.task.abort();
     }
 }
 
@@ -185,47 +285,52 @@ fn wait<T>(
 }
 
 /// The path sets of a weak key.
-async fn sets(backend: &Backend, key: &WeakKey) -> Result<Vec<PathSet>, Stop> {
+async fn sets(backend: &Backend, key: &WeakKey) -> Result<Sets, Stop> {
     let Some(entry) = backend.entry(Key::of_sets(key)).await? else {
-        return Ok(Vec::new());
+        return Ok(Sets::default());
     };
     let Some(bytes) = blob(backend, entry).await? else {
-        return Ok(Vec::new());
+        return Ok(Sets::default());
     };
     let sets = form::decode_sets(&bytes).map_err(Stop::refused)?;
-    match sets.iter().find_map(PathSet::odd) {
+    match sets.sets.iter().find_map(PathSet::odd) {
         Some(query) => Err(Stop::Refused(format!("it asks {query:?}"))),
         None => Ok(sets),
     }
 }
 
-/// Answers all questions, each once; `None` if there are none.
-fn answer(
-    sets: Vec<PathSet>,
+/// Asks each question once.
+struct Asking<'a> {
+    known: FxHashMap<Query, Answer>,
     end: Instant,
-    ask: &mut dyn FnMut(&Query) -> Answer,
-) -> Result<Option<Answered>, Stop> {
-    let mut known: FxHashMap<Query, Answer> = FxHashMap::default();
-    let mut answered = Vec::with_capacity(sets.len());
-    for set in sets {
-        let mut answers = Vec::with_capacity(set.0.len());
-        for query in &set.0 {
-            let answer = match known.get(query) {
-                Some(answer) => answer.clone(),
-                None => {
-                    if Instant::now() > end {
-                        return Err(Stop::Failure(Failure::Slow));
-                    }
-                    let answer = ask(query);
-                    known.insert(query.clone(), answer.clone());
-                    answer
-                }
-            };
-            answers.push(answer);
-        }
-        answered.push((set, answers));
+    ask: &'a mut dyn FnMut(&Query) -> Answer,
+}
+
+impl<'a> Asking<'a> {
+    fn new(end: Instant, ask: &'a mut dyn FnMut(&Query) -> Answer) -> Self {
+        let known = FxHashMap::default();
+        Self { known, end, ask }
     }
-    Ok(Some(answered).filter(|answered| !answered.is_empty()))
+
+    fn one(&mut self, query: &Query) -> Result<Answer, Stop> {
+        if let Some(answer) = self.known.get(query) {
+            return Ok(answer.clone());
+        }
+        if Instant::now() > self.end {
+            return Err(Stop::Failure(Failure::Slow));
+        }
+        let answer = (self.ask)(query);
+        self.known.insert(query.clone(), answer.clone());
+        Ok(answer)
+    }
+
+    fn all(&mut self, sets: Vec<PathSet>) -> Result<Answered, Stop> {
+        let answered = |set: PathSet| {
+            let answers: Result<_, Stop> = set.0.iter().map(|query| self.one(query)).collect();
+            Ok((set, answers?))
+        };
+        sets.into_iter().map(answered).collect()
+    }
 }
 
 /// The newest result among these, and which of them it is.
@@ -268,25 +373,28 @@ async fn blob(backend: &Backend, entry: Entry) -> Result<Option<Vec<u8>>> {
     }
 }
 
-/// Fetches what the store does not have, and returns how many bytes that were.
-async fn contents(backend: &Backend, store: &Arc<Store>, stored: &Stored) -> Result<u64, Stop> {
-    let needed: FxHashSet<_> = super::check::contents(&stored.outcome).collect();
-    let mut wants = Vec::new();
-    let mut bytes = 0;
-    for content in &stored.contents {
-        let is_needed = needed.contains(&(content.digest, content.length));
-        if !is_needed || store.blob_length(&content.digest) == Some(content.length) {
-            continue;
-        }
-        bytes += content.length;
-        wants.push(Want {
+/// Those of these contents that the store does not have.
+fn wants<'a>(
+    store: &Arc<Store>,
+    contents: impl Iterator<Item = &'a Content>,
+) -> Result<Vec<Want>, Stop> {
+    let missing = |content: &&Content| store.blob_length(&content.digest) != Some(content.length);
+    let want = |content: &Content| {
+        Ok(Want {
             wire: content.wire(),
             into: Incoming::new(store, content.digest, content.length).map_err(Failure::from)?,
-        });
+        })
+    };
+    contents.filter(missing).map(want).collect()
+}
+
+/// Fetches contents, and returns how many bytes that were.
+async fn fetch(backend: &Backend, wants: Vec<Want>) -> Result<u64, Stop> {
+    if wants.is_empty() {
+        return Ok(0);
     }
-    if !wants.is_empty() {
-        backend.fetch(wants).await?;
-    }
+    let bytes = wants.iter().map(|want| want.into.length()).sum();
+    backend.fetch(wants).await?;
     Ok(bytes)
 }
 

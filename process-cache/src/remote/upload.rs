@@ -16,9 +16,11 @@ use super::backend::{Backend, Entry, Failure, Offer, Result, Source};
 use super::breaker::Breaker;
 use super::check::{contents, is_shareable};
 use super::digest::{Function, Wire};
-use super::form::{self, Content, Key, MAX_SETS, PathSet, Stored};
+use super::form::{
+    self, Content, Hint, Key, MAX_HINTED, MAX_HINTS, MAX_SETS, PathSet, Sets, Stored,
+};
 use super::{Remote, Trouble, lock};
-use crate::fact::{Answer, Digest, Fact};
+use crate::fact::{Answer, Digest, Fact, Query};
 use crate::outcome::Outcome;
 use crate::store::{Store, WeakKey, hash_file};
 
@@ -95,7 +97,7 @@ impl Remote {
         uploads.open.fetch_add(1, Ordering::Relaxed);
         let uploads = uploads.clone();
         let [_, backend] = running.backends;
-        running.engine.spawn(async move {
+        let _unwatched = running.engine.spawn(async move {
             match uploads.put(&backend, upload).await {
                 Ok(()) => {
                     uploads.stored.fetch_add(1, Ordering::Relaxed);
@@ -210,9 +212,10 @@ impl Uploads {
             wire: entry.blob,
             source: Source::Bytes(blob),
         });
+        let hint = hint(&upload.key, (&upload.set, &upload.answers), key, &stored);
         self.send(backend, offers).await?;
         backend.set_entry(key, entry).await?;
-        self.add_set(backend, function, upload.key, upload.set)
+        self.add_set(backend, function, upload.key, (upload.set, hint))
             .await
     }
 
@@ -280,13 +283,13 @@ impl Uploads {
         Ok(())
     }
 
-    /// Puts a path set in front of those that are there.
+    /// Puts a path set in front of those that are there, and a hint of the others.
     async fn add_set(
         &self,
         backend: &Backend,
         function: Function,
         key: WeakKey,
-        set: PathSet,
+        (set, hint): (PathSet, Option<Hint>),
     ) -> Result<()> {
         let turn = usize::from(key.0.0[0]) % TURNS;
         let _turn = self.turns[turn].lock().await;
@@ -299,18 +302,27 @@ impl Uploads {
             })) => form::decode_sets(&bytes).unwrap_or_default(),
             Ok(Some(entry)) => match backend.bytes(entry.blob).await {
                 Ok(bytes) => form::decode_sets(&bytes).unwrap_or_default(),
-                Err(Failure::Missing | Failure::Wrong(_)) => Vec::new(),
+                Err(Failure::Missing | Failure::Wrong(_)) => Sets::default(),
                 Err(failure) => return Err(failure),
             },
-            Ok(None) | Err(Failure::Wrong(_)) => Vec::new(),
+            Ok(None) | Err(Failure::Wrong(_)) => Sets::default(),
             Err(failure) => return Err(failure),
         };
-        sets.retain(|set| set.odd().is_none());
-        if sets.contains(&set) {
-            return Ok(());
+        sets.sets.retain(|set| set.odd().is_none());
+        let is_hinted = hint.is_none() || sets.hints.first() == hint.as_ref();
+        if sets.sets.contains(&set) {
+            if is_hinted {
+                return Ok(());
+            }
+        } else {
+            sets.sets.insert(0, set);
+            sets.sets.truncate(MAX_SETS);
         }
-        sets.insert(0, set);
-        sets.truncate(MAX_SETS);
+        if let Some(hint) = hint {
+            sets.hints.retain(|other| other.near != hint.near);
+            sets.hints.insert(0, hint);
+            sets.hints.truncate(MAX_HINTS);
+        }
         let blob = form::encode_sets(&sets).map_err(too_large)?;
         let entry = Entry {
             blob: function.of(&blob),
@@ -324,6 +336,27 @@ impl Uploads {
         self.send(backend, vec![offer]).await?;
         backend.set_entry(place, entry).await
     }
+}
+
+/// What tells early that it is this result; `None` where it is not worth it.
+fn hint(
+    key: &WeakKey,
+    (set, answers): (&PathSet, &[Answer]),
+    result: Key,
+    stored: &Stored,
+) -> Option<Hint> {
+    if stored.contents.len() > MAX_HINTED {
+        return None;
+    }
+    let known: FxHashMap<&Query, &Answer> = set.0.iter().zip(answers).collect();
+    let near: Vec<&Query> = set.near().collect();
+    let answers = near.iter().map(|query| known.get(query).copied().cloned());
+    let answers: Option<Vec<Answer>> = answers.collect();
+    Some(Hint {
+        near: Key::of_near(key, &near, &answers?)?,
+        result,
+        contents: stored.contents.clone(),
+    })
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "it is given to map_err")]

@@ -197,6 +197,9 @@ fn verify_open(
 }
 
 fn verified_bytes(store: &Store, digest: &Digest, length: u64) -> Result<Vec<u8>> {
+    if let Some(held) = store.held(digest, length) {
+        return Ok(held.to_vec());
+    }
     let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or_default());
     let sink = |piece: &[u8]| {
         bytes.extend_from_slice(piece);
@@ -217,6 +220,16 @@ fn stage_file(
     let Some(file) = draft.file() else {
         return Ok(draft);
     };
+    if let Some(held) = store.held(digest, length) {
+        let written = if holes {
+            let mut to = copy::Sparse::new(file);
+            to.write(&held).and_then(|()| to.finish())
+        } else {
+            file.write_all(&held)
+        };
+        written.map_err(RestoreError::io("write", path))?;
+        return Ok(draft.waiting());
+    }
     let blob = store
         .open_blob(digest, length)
         .map_err(|error| Failure::Store(error).at(path))?;

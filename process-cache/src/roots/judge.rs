@@ -6,7 +6,8 @@
 //!
 //! - Nothing that it read mentions a root: it could name files here, wherever the same
 //!   bytes are read.
-//! - Nothing that it left mentions a root.
+//! - Nothing that it left mentions a root, but for a compiler's list of what it read
+//!   (`listing.rs`).
 //! - Where it looked at (or wrote) something outside of a root, but below a directory that
 //!   the root is in, nobody knows whether it came there by a path of its own or from the
 //!   root: this directory has to be the same one, as far above.
@@ -75,9 +76,12 @@ impl Roots {
         self.reads_nothing_of_it(&batches.concat(), images)?;
         let mut conditions: BTreeSet<(usize, Condition)> = BTreeSet::new();
         self.outside(facts(), outcome, &mut conditions)?;
-        let named = self.name(batches, outcome)?;
+        let mut named = self.name(batches, outcome)?;
         let mut parts = BTreeSet::new();
-        self.left(store, facts(), outcome, moved.manner, &mut parts)?;
+        let lists = self.left(store, facts(), outcome, moved.manner, &mut parts)?;
+        for (index, template) in lists {
+            Self::keep_template(store, &mut named.outcome.effects[index], &template)?;
+        }
         let told = |conditions: BTreeSet<(usize, Condition)>| {
             let conditions = conditions.into_iter();
             conditions.map(|(root, condition)| self.fact(condition, &self.roots[root]))
@@ -246,7 +250,8 @@ impl Roots {
         Ok(Named { facts, outcome })
     }
 
-    /// That nothing which was left mentions a root, or may do so unseen.
+    /// That nothing which was left mentions a root, or may do so unseen; but for some
+    /// effects by their number, with the templates of their contents.
     fn left<'f>(
         &self,
         store: &Store,
@@ -254,7 +259,8 @@ impl Roots {
         outcome: &Outcome,
         manner: Manner,
         conditions: &mut BTreeSet<(usize, Condition)>,
-    ) -> Result<(), String> {
+    ) -> Result<Vec<(usize, Vec<u8>)>, String> {
+        let mut lists = Vec::new();
         let read: std::collections::HashSet<Digest> = facts
             .filter_map(|fact| match (&fact.query, &fact.answer) {
                 (Query::Content(_), Answer::File(digest)) => Some(*digest),
@@ -287,7 +293,10 @@ impl Roots {
                 texts.push(rest.to_vec());
             }
         }
-        for (effect, digest, length) in outcome.effects.iter().filter_map(content) {
+        for (index, effect) in outcome.effects.iter().enumerate() {
+            let Some((effect, digest, length)) = content(effect) else {
+                continue;
+            };
             // What was only copied says what it says anywhere.
             if read.contains(&digest) {
                 continue;
@@ -300,6 +309,15 @@ impl Roots {
                 .get_bytes(&digest)
                 .map_err(|error| error.to_string())?;
             if self.mentions(&digest, &bytes) {
+                let is_compilers = manner == Manner::Whole || self.lock_settled().contains(&digest);
+                let is_list = effect_path(effect).as_bytes().ends_with(b".d");
+                if is_compilers
+                    && is_list
+                    && let Some(template) = self.template(&bytes)
+                {
+                    lists.push((index, template));
+                    continue;
+                }
                 return Err(format!("{shown} mentions a root"));
             }
             if self.lock_settled().contains(&digest) {
@@ -321,7 +339,7 @@ impl Roots {
                 }
             }
         }
-        Ok(())
+        Ok(lists)
     }
 
     fn put(

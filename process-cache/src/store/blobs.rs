@@ -84,6 +84,9 @@ impl Store {
     /// # Errors
     /// [`StoreError::Missing`], [`StoreError::Damaged`], [`StoreError::Io`].
     pub fn get_bytes(&self, digest: &Digest) -> Result<Vec<u8>> {
+        if let Some(bytes) = self.held.get(digest) {
+            return Ok(bytes.to_vec());
+        }
         let mut file = self.open_unchecked(digest)?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes)
@@ -130,6 +133,14 @@ impl Store {
 
     /// The blob's length if it is there; marks it as used.
     pub(crate) fn blob_length(&self, digest: &Digest) -> Option<u64> {
+        match self.held.get(digest) {
+            Some(bytes) => Some(bytes.len() as u64),
+            None => self.length_in_place(digest),
+        }
+    }
+
+    /// As [`Store::blob_length`], of what is in its place.
+    fn length_in_place(&self, digest: &Digest) -> Option<u64> {
         let path = self.blob_path(digest);
         let metadata = fs::metadata(&path).ok()?;
         let age = now().saturating_sub(u64::try_from(metadata.mtime()).unwrap_or_default());
@@ -144,6 +155,9 @@ impl Store {
     }
 
     fn open_unchecked(&self, digest: &Digest) -> Result<File> {
+        if let Some(bytes) = self.held.get(digest) {
+            self.write_blob(digest, &bytes)?;
+        }
         let path = self.blob_path(digest);
         File::open(&path).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => StoreError::Missing(*digest),
@@ -152,7 +166,7 @@ impl Store {
     }
 
     pub(super) fn write_blob(&self, digest: &Digest, bytes: &[u8]) -> Result<()> {
-        if self.blob_length(digest) == Some(bytes.len() as u64) {
+        if self.length_in_place(digest) == Some(bytes.len() as u64) {
             return Ok(());
         }
         let mut temporary = self.temporary()?;

@@ -53,6 +53,24 @@ impl Incoming {
         self.length
     }
 
+    /// Keeps it, which came as a whole.
+    ///
+    /// # Errors
+    /// As [`Incoming::finish`].
+    pub fn whole(mut self, bytes: Vec<u8>) -> Result<()> {
+        if bytes.len() as u64 != self.length {
+            return Err(StoreError::Mismatch(self.digest));
+        }
+        if let Place::File(_) = self.place {
+            self.write_all(&bytes)
+                .map_err(StoreError::io("store", self.store.dir()))?;
+        } else {
+            self.hasher.update(&bytes);
+            self.place = Place::Memory(bytes);
+        }
+        self.finish()
+    }
+
     /// Keeps it.
     ///
     /// # Errors
@@ -64,7 +82,7 @@ impl Incoming {
             return Err(StoreError::Mismatch(self.digest));
         }
         match self.place {
-            Place::Memory(bytes) => self.store.write_blob(&self.digest, &bytes),
+            Place::Memory(bytes) => self.store.take_in(self.digest, bytes),
             Place::File(file) => self.store.publish_blob(*file, &self.digest, self.length),
         }
     }
@@ -105,6 +123,8 @@ mod tests {
             .try_for_each(|piece| incoming.write_all(piece))
             .map_err(|error| error.to_string())
             .and_then(|()| incoming.finish().map_err(|error| error.to_string()));
+        let whole = Incoming::new(&store, digest, announced.len() as u64).unwrap();
+        assert_eq!(whole.whole(bytes.to_vec()).is_ok(), result.is_ok());
         match &result {
             Ok(()) => assert_eq!(store.get_bytes(&digest).unwrap(), announced),
             Err(_) => assert!(!store.contains(&digest)),

@@ -29,6 +29,7 @@ mod entries;
 mod error;
 mod export;
 mod frame;
+mod held;
 mod incoming;
 mod journal;
 mod maintenance;
@@ -74,6 +75,8 @@ pub struct Store {
     mode: u32,
     /// Bytes this process added, for the estimate in `usage`.
     written: AtomicU64,
+    /// Contents that are to be stored later.
+    held: held::Held,
 }
 
 impl Store {
@@ -156,6 +159,7 @@ impl Store {
             explains: false,
             mode: 0o700,
             written: AtomicU64::new(0),
+            held: held::Held::default(),
         }
     }
 

@@ -161,6 +161,19 @@ fn a_program_that_is_compiled_without_its_place_is_found_elsewhere() {
 }
 
 #[test]
+fn a_list_of_what_a_compiler_read_is_found_elsewhere_with_the_names_there() {
+    // As CMake has it.
+    let listed =
+        "cc -ffile-prefix-map=$PWD=. -I$PWD/src -MD -MT a.o -MF a.o.d -o a.o -c $PWD/src/a.c";
+    check(SOURCE, listed, "cc", APART, true);
+    let phony = "cc -ffile-prefix-map=$PWD=. -MMD -MP -MF x.d -o a.o -c $PWD/src/a.c; cat x.d";
+    check(SOURCE, phony, "cc", APART, true);
+    // It is no list of names if it says something else of the place.
+    let target = "cc -ffile-prefix-map=$PWD=. -MD -MT x$PWD -MF a.d -o a.o -c $PWD/src/a.c";
+    check(SOURCE, target, "cc", APART, false);
+}
+
+#[test]
 fn a_program_with_its_place_in_it_is_not_found_elsewhere() {
     check(SOURCE, "cc -g -c src/a.c -o a.o", "cc", APART, false);
     check(SOURCE, "cc -g -gz -c src/a.c -o a.o", "cc", APART, false);
@@ -173,7 +186,7 @@ fn a_remote_cache_has_results_of_other_places() {
     let mut places = Places::new(SOURCE);
     places.is_remote = true;
     fs::create_dir(places.dir.path().join("remote")).unwrap();
-    let command = "cc -g -ffile-prefix-map=$PWD=. -c src/a.c -o a.o; echo 1 >> log";
+    let command = "cc -g -ffile-prefix-map=$PWD=. -MD -c $PWD/src/a.c -o a.o; echo 1 >> log";
     assert!(!places.run("one/tree", command).is_hit("sh"));
     assert!(places.run("two/other", command).is_hit("sh"));
     // And what belongs to its place is found there only.

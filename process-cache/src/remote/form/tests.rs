@@ -15,6 +15,14 @@ fn set(names: &[&str]) -> PathSet {
     )
 }
 
+/// Without hints.
+fn alone(sets: &[PathSet]) -> Sets {
+    Sets {
+        sets: sets.to_vec(),
+        hints: Vec::new(),
+    }
+}
+
 fn stored() -> Stored {
     let digest = Digest(*blake3::hash(b"x").as_bytes());
     let outcome = Outcome {
@@ -60,6 +68,12 @@ fn stored() -> Stored {
 #[test]
 fn what_is_packed_comes_back() {
     let sets = vec![set(&["/b", "/a", "/b"]), set(&[]), set(&["/c"])];
+    let mut sets = alone(&sets);
+    sets.hints.push(Hint {
+        near: Key([1; 32]),
+        result: Key([2; 32]),
+        contents: stored().contents,
+    });
     let bytes = encode_sets(&sets).unwrap();
     assert_eq!(decode_sets(&bytes).unwrap(), sets);
     let bytes = encode_result(&stored()).unwrap();
@@ -75,7 +89,7 @@ fn the_order_of_questions_makes_no_other_set() {
 fn one_is_not_taken_for_the_other() {
     let bytes = encode_result(&stored()).unwrap();
     assert!(matches!(decode_sets(&bytes), Err(FormError::Magic)));
-    let bytes = encode_sets(&[set(&["/a"])]).unwrap();
+    let bytes = encode_sets(&alone(&[set(&["/a"])])).unwrap();
     assert!(matches!(decode_result(&bytes), Err(FormError::Magic)));
     let mut newer = bytes;
     newer[3] = VERSION + 1;
@@ -86,7 +100,7 @@ fn one_is_not_taken_for_the_other() {
 fn damage_is_noticed_or_harmless() {
     for bytes in [
         encode_result(&stored()).unwrap(),
-        encode_sets(&[set(&["/a"])]).unwrap(),
+        encode_sets(&alone(&[set(&["/a"])])).unwrap(),
     ] {
         for at in 0..bytes.len() {
             for flip in [1, 0x80, 0xff] {
@@ -132,16 +146,16 @@ fn a_list_that_says_it_is_long_is_refused() {
 #[test]
 fn the_oldest_sets_give_way() {
     let many: Vec<PathSet> = (0..20).map(|n| set(&[&format!("/{n}")])).collect();
-    let bytes = encode_sets(&many).unwrap();
-    assert_eq!(decode_sets(&bytes).unwrap(), many[..MAX_SETS]);
+    let bytes = encode_sets(&alone(&many)).unwrap();
+    assert_eq!(decode_sets(&bytes).unwrap().sets, many[..MAX_SETS]);
     let large = |n: usize| {
         let names =
             (0..MAX_ITEMS / 2 - 1).map(|k| Query::Content(format!("/{n}/{k}").as_str().into()));
         PathSet::new(names.collect())
     };
     let sets = [large(0), large(1), large(2)];
-    let bytes = encode_sets(&sets).unwrap();
-    assert_eq!(decode_sets(&bytes).unwrap().len(), 2);
+    let bytes = encode_sets(&alone(&sets)).unwrap();
+    assert_eq!(decode_sets(&bytes).unwrap().sets.len(), 2);
 }
 
 #[test]
@@ -169,6 +183,14 @@ fn what_is_not_known_leads_to_no_result() {
     let unknown = [Answer::Unknown("why".to_owned())];
     let weak = WeakKey(Digest([1; 32]));
     assert_eq!(Key::of_result(&weak, &set(&["/a"]), &unknown), None);
+}
+
+#[test]
+fn what_is_near_is_not_of_the_system() {
+    let near = |names: &[&str]| set(names).near().cloned().collect::<Vec<_>>();
+    let (project, system) = ("/home/me/project/a.c", "/usr/include/stdio.h");
+    assert_eq!(near(&[project, system]), set(&[project]).0);
+    assert_eq!(near(&["/lib64/ld.so", "/etc/passwd"]), []);
 }
 
 proptest! {

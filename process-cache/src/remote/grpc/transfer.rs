@@ -7,7 +7,7 @@ use bazel_remote_apis::build::bazel::remote::execution::v2 as re;
 use bazel_remote_apis::google::bytestream as bs;
 use bs::byte_stream_client::ByteStreamClient;
 use re::compressor::Value as Compressor;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use tokio::task::JoinSet;
 use tonic::{Code, Status};
 
@@ -76,11 +76,10 @@ impl Client {
 
     async fn fetch_batch(self, server: Server, wants: Vec<Want>) -> Result<()> {
         let wires: Vec<Wire> = wants.iter().map(|want| want.wire).collect();
-        let found = self.read_batch(server, &wires).await?;
-        for Want { wire, mut into } in wants {
-            let bytes = found.get(&wire).ok_or(Failure::Missing)?;
-            write(&mut into, bytes)?;
-            into.finish()?;
+        let mut found = self.read_batch(server, &wires).await?;
+        for Want { wire, into } in wants {
+            let bytes = found.remove(&wire).ok_or(Failure::Missing)?;
+            into.whole(bytes)?;
         }
         Ok(())
     }
@@ -100,18 +99,22 @@ impl Client {
             })
             .await
             .map_err(|status| failure(&status))?;
+        let mut unpacking = zstd::bulk::Decompressor::new().map_err(local)?;
+        let asked: FxHashSet<&Wire> = wires.iter().collect();
         let mut found = FxHashMap::default();
         for response in answer.responses {
             let Some(wire) = response.digest.as_ref().and_then(wire) else {
                 continue;
             };
-            if !wires.contains(&wire) {
+            if !asked.contains(&wire) {
                 continue;
             }
             check(response.status.as_ref())?;
             let bytes = if response.compressor == Compressor::Zstd as i32 {
                 let size = usize::try_from(wire.size).unwrap_or(usize::MAX);
-                zstd::bulk::decompress(&response.data, size)
+                // What is asked for in a batch fits into a message.
+                unpacking
+                    .decompress(&response.data, size)
                     .map_err(|_| Failure::Wrong("a blob cannot be unpacked".to_owned()))?
             } else {
                 response.data

@@ -1,5 +1,7 @@
 //! A remote cache that fails: the command does what it does plainly, always.
 
+use std::time::Duration;
+
 use super::server::{FakeServer, Fault, PLAIN};
 use super::{check_shared, sandbox};
 
@@ -49,6 +51,28 @@ fn contents_that_got_lost_behind_a_result_make_a_miss() {
 fn a_server_that_says_nothing_is_given_up() {
     let trouble = check_fault(Fault::None, Fault::Silent);
     assert!(trouble.contains("in time"), "{trouble}");
+}
+
+#[test]
+fn a_server_that_is_slow_is_asked_a_few_times_and_then_no_more() {
+    const UNITS: usize = 60;
+    let server = FakeServer::start(PLAIN);
+    let mut sandbox = sandbox("seq 300 > f", &server.url());
+    let command = format!("for n in $(seq {UNITS}); do sort -r f > g; done");
+    let plain = sandbox.plain(&command);
+    sandbox.reset();
+    server.fail(Fault::Slow(Duration::from_millis(300)));
+    // As patient as usual, and nothing that is fetched saves time.
+    sandbox.options.truncate(2);
+    sandbox
+        .options
+        .extend(["--remote-mode".to_owned(), "read".to_owned()]);
+    let run = sandbox.cached(&command);
+    run.assert_like(&plain, "with a slow server");
+    // A second in advance pays for three, and each six seconds that the whole takes for
+    // another one.
+    let asked = server.asked("get");
+    assert!((1..UNITS / 3).contains(&asked), "{asked}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use process_cache::outcome::{Effect, StreamChunk, StreamData, Time};
 use process_cache::path::FilePath;
-use process_cache::remote::form::{self, PathSet, Stored};
+use process_cache::remote::form::{self, PathSet, Sets, Stored};
 
 use super::sandbox;
 use super::server::{FakeServer, PLAIN};
@@ -120,6 +120,54 @@ fn a_directory_is_not_exchanged_for_a_link_while_it_is_restored() {
 }
 
 #[test]
+fn what_leads_in_circles_is_refused() {
+    type Harm = fn(&Sandbox, &Stored) -> Vec<Effect>;
+    fn link(sandbox: &Sandbox, path: &str, target: &str) -> Effect {
+        Effect::Symlink {
+            path: sandbox.path(path).into(),
+            target: target.into(),
+        }
+    }
+    fn name(sandbox: &Sandbox, path: &str, to: &str) -> Effect {
+        Effect::HardLink {
+            path: sandbox.path(path).into(),
+            to: sandbox.path(to).into(),
+        }
+    }
+    let circles: [(Harm, &str); 4] = [
+        // Two links to each other, and a way through them.
+        (
+            |s, stored| {
+                let planted = write(stored, s.path("a/planted"));
+                vec![link(s, "a", "b"), link(s, "b", "a"), planted]
+            },
+            "has no directory by then",
+        ),
+        (
+            |s, stored| vec![link(s, "sub/a", "a"), write(stored, s.path("sub/a/a/a"))],
+            "is not in a directory",
+        ),
+        // Names of each other, and of themselves.
+        (
+            |s, _| vec![name(s, "a", "b"), name(s, "b", "a")],
+            "is not there",
+        ),
+        (|s, _| vec![name(s, "a", "a")], "is not there"),
+    ];
+    for (circle, why) in circles {
+        let harm = |sandbox: &Sandbox, stored: &mut Stored| {
+            let effects = circle(sandbox, stored);
+            stored.outcome.effects.extend(effects);
+        };
+        let (plain, run) = elsewhere(harm);
+        run.assert_like(&plain, why);
+        assert_ne!(run.whole().result, "hit");
+        let miss = &run.whole().miss;
+        assert!(miss.contains(why), "{miss}");
+    }
+}
+
+#[test]
 fn nobody_gets_rights() {
     for bits in [0o4000, 0o2000] {
         check_refused("permissions", |sandbox, stored| {
@@ -186,14 +234,18 @@ fn rubbish_is_told_from_results() {
     let bomb = {
         let zeros = vec![0; 64 << 20];
         let packed = zstd::bulk::compress(&zeros, 1).expect("zstd");
-        [&b"pcq\x01"[..], &packed].concat()
+        [&b"pcq\x02"[..], &packed].concat()
     };
     let relative = PathSet::new(vec![process_cache::fact::Query::Content("f".into())]);
-    let relative = form::encode_sets(&[relative]).expect("path sets");
+    let relative = Sets {
+        sets: vec![relative],
+        hints: Vec::new(),
+    };
+    let relative = form::encode_sets(&relative).expect("path sets");
     for (bytes, why) in [
         (&b"rubbish"[..], "not one of pcache's"),
         (b"", "not one of pcache's"),
-        (b"pcq\x01rubbish", "damaged"),
+        (b"pcq\x02rubbish", "damaged"),
         (b"pcq\xff", "version 255"),
         (&bomb, "too large"),
         (&relative, "it asks"),

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::Duration;
 
 use bazel_remote_apis::build::bazel::remote::execution::v2 as re;
 use bazel_remote_apis::google::bytestream as bs;
@@ -28,6 +29,8 @@ pub(crate) enum Fault {
     Lost,
     /// No request is answered.
     Silent,
+    /// Each answer takes so long.
+    Slow(Duration),
     /// Connections end at the n-th request from now on, and no new ones are made.
     Dies(usize),
 }
@@ -260,6 +263,9 @@ impl Service {
         };
         if matches!(fault, Fault::Silent | Fault::Dies(0)) {
             std::future::pending::<()>().await;
+        }
+        if let Fault::Slow(delay) = fault {
+            tokio::time::sleep(delay).await;
         }
         Ok(kind)
     }
