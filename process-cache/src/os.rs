@@ -158,6 +158,13 @@ pub fn forward(signals: &[i32], to: Tid) {
     }
 }
 
+/// The number of threads of this process; 1 where nobody says.
+fn threads() -> u64 {
+    // A directory has a link for each below it, and two for itself.
+    let tasks = std::fs::metadata("/proc/self/task");
+    tasks.map_or(1, |tasks| tasks.nlink().saturating_sub(2))
+}
+
 /// Forks. Returns the child's id, or `None` in the child.
 ///
 /// # Errors
@@ -167,10 +174,12 @@ pub fn forward(signals: &[i32], to: Tid) {
 /// When the process has more than one thread: the child could not use the
 /// allocator.
 pub fn fork() -> io::Result<Option<Tid>> {
-    // A directory has a link for each below it, and two for itself.
-    let tasks = std::fs::metadata("/proc/self/task");
-    let threads = tasks.map_or(1, |tasks| tasks.nlink().saturating_sub(2));
-    assert_eq!(threads, 1, "fork in a process with threads");
+    // A thread that was joined has let go of all memory, and is gone a moment later.
+    let patience = Instant::now() + Duration::from_secs(5);
+    while threads() > 1 && Instant::now() < patience {
+        std::thread::yield_now();
+    }
+    assert_eq!(threads(), 1, "fork in a process with threads");
     // SAFETY: with a single thread (checked above) the child is a full copy
     // that may do anything.
     match unsafe { libc::fork() } {

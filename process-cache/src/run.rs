@@ -221,12 +221,17 @@ fn skip(
     };
     let keeping = report.remote().filter(|remote| remote.holds());
     let restored = std::thread::scope(|scope| {
-        if let Some(remote) = keeping {
-            let beside = std::thread::Builder::new();
-            // Where no thread is to be had, it comes afterwards.
-            let _ = beside.spawn_scoped(scope, || remote.keep());
+        let beside = keeping.map(|remote| {
+            let thread = std::thread::Builder::new();
+            thread.spawn_scoped(scope, || remote.keep())
+        });
+        let restored = restore::apply_with(store, &outcome.effects, options);
+        // The scope waits for what a thread does, and this for its end: we may fork.
+        // Where no thread was to be had, it comes afterwards.
+        if let Some(Ok(thread)) = beside {
+            let _ = thread.join();
         }
-        restore::apply_with(store, &outcome.effects, options)
+        restored
     });
     if let Some(remote) = keeping {
         remote.keep();
