@@ -74,7 +74,7 @@
 //! | ipc-channel 0.23 between threads of one process, as `ipc_channel` (feature `ipc_channel`): typed, opaque and bytes channels, also sent in messages; receiver sets, the router, servers for one connection | covered |
 //! | ipc-channel between processes | messages of other processes are told apart by their order in each channel; in a replay they must be sent again, and such an order among several of them is not replayed. Messages of several threads *to* another process come in the recorded order, in channels whose sender came from there |
 //! | messages of other processes that hold handles, at a receiver set, in a channel into which this process sends too | not covered: while recording or replaying their handles are lost (and upstream's debug assertions notice); off, as ever |
-//! | room in a channel of ipc-channel (some hundred messages) | not covered: a sender that waits for it longer than in the recording may desynchronise a replay, after ten seconds |
+//! | room in a channel of ipc-channel (some hundred messages) | not covered: a sender that waits for it longer than in the recording may desynchronise a replay, after ten seconds and twice the time of the recorded run |
 //! | when a send into a channel of ipc-channel is refused | covered, but not that the receiver is gone by then |
 //! | shared memory of ipc-channel | its content is not covered |
 //! | ipc-channel's feature `async`: streams of messages (feature `ipc_channel_async`) | what a poll finds is covered, in the thread that polls; an executor of several threads that share tasks desynchronises (see tokio) |
@@ -85,7 +85,7 @@
 //! | whatever the program fixes by [`value`] | covered |
 //! | rayon, through `cargo reprise` (rayon-core 1.12 and 1.13): `join`, `scope`, `spawn`, `broadcast`, pools of the program's own, `yield_now`, parallel iterators; their number of threads and which thread performs what | covered: what work does is done by its place in the tree of forks, and not by the thread |
 //! | what rayon's iterators decide by atomics or locks of `std`: `par_bridge`, `find_any` and other searches that stop early, `try_for_each`, `panic_fuse` | not covered |
-//! | tokio 1.54's tasks, on several threads or one, through `cargo reprise`: what they do with the channels and locks here, and have rayon's pools do; their number of threads | covered: what a task does is done by its place in the tree of who spawned whom, and not by the thread. In a replay other threads take the place of those that wait |
+//! | the tasks of tokio 1.53 and 1.54, on several threads or one, through `cargo reprise`: what they do with the channels and locks here, and have rayon's pools do; their number of threads | covered: what a task does is done by its place in the tree of who spawned whom, and not by the thread. In a replay other threads take the place of those that wait |
 //! | work for tokio's blocking threads (`spawn_blocking`) | covered in the same way; how many such threads there are is not replayed, and does not shift the names of others |
 //! | tokio's own: `tokio::sync`, `select!` (which of several ready branches), timers, I/O, aborted tasks, when a task is woken and how often it is polled; tasks that are no `Send` (`LocalSet`, `LocalRuntime`), and have to wait for each other in a replay | not covered: a program whose tasks do something else with the channels here because of that desynchronises |
 //! | other versions of tokio, other executors | not covered; what tasks do is taken for what the threads do |

@@ -4,7 +4,9 @@
 //! `RR_CHANNEL_LOG` names the recording's directory. A process that a tool started for
 //! its sake is told from those that it starts itself by `RR_CHANNEL_PROCESS`.
 //! `RR_CHANNEL_CHAOS` perturbs a run that is recorded, and one that is not: to that end it
-//! is run as if recorded, into no log. `RR_CHANNEL_PLACES` has a recording say more. Trouble with any of them never stops the program: a
+//! is run as if recorded, into no log. `RR_CHANNEL_PLACES` has a recording say more.
+//! `RR_CHANNEL_PATIENCE` has a replay wait so many times as long as usual before it takes
+//! itself for stuck where only time can tell. Trouble with any of them never stops the program: a
 //! line on standard error says what was wrong, and the program runs as if off.
 
 use std::env;
@@ -15,6 +17,7 @@ use std::io::{self, Write as _};
 use std::panic::Location;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Instant;
 
 use rustc_hash::FxHashMap;
 
@@ -235,6 +238,7 @@ struct Sink {
     dir: PathBuf,
     /// The session's file, to which a line is appended for each thread.
     session: File,
+    began: Instant,
 }
 
 impl Recorder {
@@ -263,7 +267,11 @@ impl Recorder {
         Ok(Recorder {
             names: Mutex::default(),
             places: Mutex::default(),
-            sink: Some(Sink { dir, session: file }),
+            sink: Some(Sink {
+                dir,
+                session: file,
+                began: Instant::now(),
+            }),
         })
     }
 
@@ -314,7 +322,8 @@ impl Recorder {
     /// Creates the log of a thread that [can be recorded](Recorder::register).
     pub(crate) fn open_log(&self, id: ThreadId, dti: &Dti) -> io::Result<Writer> {
         let sink = self.sink.as_ref().ok_or(io::ErrorKind::NotFound)?;
-        Writer::create(&sink.dir.join(file_name(id)), id, dti)
+        let log = Writer::create(&sink.dir.join(file_name(id)), id, dti)?;
+        Ok(log.timed(sink.began))
     }
 
     /// Creates the log of where a thread's operations are.
@@ -442,7 +451,24 @@ fn load(dir: &Path, again: Option<&Path>) -> Result<Engine, StartError> {
         replay::report_to(path.into());
     }
     let again = again.map(Recorder::create).transpose()?;
-    Ok(Engine::new(logs, draws, again))
+    Ok(Engine::new(logs, draws, patience(), again))
+}
+
+/// How many times as long as usual a replay waits where only time can tell.
+fn patience() -> f64 {
+    let Some(text) = env::var_os("RR_CHANNEL_PATIENCE").filter(|text| !text.is_empty()) else {
+        return 1.0;
+    };
+    let text = text.to_string_lossy();
+    match text.parse() {
+        Ok(factor) if factor > 0.0 => factor,
+        _ => {
+            complain(&format_args!(
+                "RR_CHANNEL_PATIENCE={text} is no positive number: waiting as long as usual"
+            ));
+            1.0
+        }
+    }
 }
 
 #[cfg(test)]

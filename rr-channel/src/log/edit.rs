@@ -3,6 +3,7 @@
 use std::fs;
 use std::io;
 use std::path::Path;
+use std::time::Duration;
 
 use super::{Event, SESSION_FILE, Writer, file_name, session_header};
 use crate::identity::{Dti, ThreadId};
@@ -19,6 +20,8 @@ pub struct EditedThread {
     /// Whether that is all it does. A replayed thread that does more goes on natively, at
     /// once if this is set; otherwise it waits until nobody else can move.
     pub ended: bool,
+    /// How long the run lasted, as far as this thread's log knows.
+    pub lasted: Duration,
 }
 
 /// Writes a recording of `program` to `dir`, which is made and holds none yet.
@@ -51,6 +54,7 @@ pub fn write_recording(dir: &Path, program: &str, threads: &[EditedThread]) -> i
         for event in &thread.events {
             writer.push(event)?;
         }
+        writer.lasted(thread.lasted);
         if thread.ended {
             writer.seal()?;
         }
@@ -76,6 +80,7 @@ mod tests {
             dti: Dti::main().child(id + 1),
             events,
             ended,
+            lasted: Duration::from_millis(1234),
         };
         let threads = [
             thread(0, vec![event; 3], true),
@@ -89,6 +94,9 @@ mod tests {
             let log = recording.log(read).unwrap();
             assert_eq!((&read.id, &read.dti), (&thread.id, &thread.dti));
             assert_eq!(log.is_sealed(), thread.ended);
+            if !thread.events.is_empty() {
+                assert_eq!(log.lasted(), thread.lasted);
+            }
             let events: Result<Vec<_>, _> = log.events().collect();
             assert_eq!(events.unwrap(), thread.events);
         }

@@ -24,7 +24,9 @@
 //! | 16..24 | **state**: body length in the upper 40 bits, open run in the lower 24 |
 //! | 24..32 | checksum of the body (FNV-1a); valid if sealed |
 //! | 32..36 | flags: 1 sealed (the thread ended and closed its log), 2 incomplete (recording stopped early) |
-//! | 36..64 | zero |
+//! | 36..40 | zero |
+//! | 40..48 | how long the run had lasted when this was last noted, in milliseconds; 0 if unknown |
+//! | 48..64 | zero |
 //! | 64.. | the thread's name (its [`Dti`](crate::identity::Dti)), then the body |
 //!
 //! The state is one word, written by one store after the bytes that it covers:
@@ -65,6 +67,7 @@ const HEADER_LEN: usize = 64;
 const STATE_AT: usize = 16;
 const CHECKSUM_AT: usize = 24;
 const FLAGS_AT: usize = 32;
+const LASTED_AT: usize = 40;
 const SEALED: u32 = 1;
 const INCOMPLETE: u32 = 2;
 

@@ -8,13 +8,14 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::event::{Event, Symbol};
 use super::model::{Model, take_varint};
 use super::ring::Ring;
 use super::{
-    CHECKSUM_AT, FLAGS_AT, FORMAT_VERSION, HEADER_LEN, INCOMPLETE, MAGIC, MAX_RUN, OLDEST_VERSION,
-    SEALED, STATE_AT, checksum,
+    CHECKSUM_AT, FLAGS_AT, FORMAT_VERSION, HEADER_LEN, INCOMPLETE, LASTED_AT, MAGIC, MAX_RUN,
+    OLDEST_VERSION, SEALED, STATE_AT, checksum,
 };
 use crate::identity::{Dti, ThreadId};
 
@@ -96,6 +97,7 @@ pub struct ThreadLog {
     dti: Dti,
     sealed: bool,
     incomplete: bool,
+    lasted: Duration,
     open_run: u64,
     body: Arc<[u8]>,
 }
@@ -170,6 +172,7 @@ impl ThreadLog {
             dti,
             sealed,
             incomplete: flags & INCOMPLETE != 0,
+            lasted: Duration::from_millis(u64_at(LASTED_AT)),
             open_run,
             body: body.into(),
         })
@@ -182,6 +185,7 @@ impl ThreadLog {
             dti,
             sealed,
             incomplete: false,
+            lasted: Duration::ZERO,
             open_run: 0,
             body: Arc::default(),
         }
@@ -206,6 +210,13 @@ impl ThreadLog {
     /// Whether recording stopped before the thread did, as on a full disk.
     pub const fn is_incomplete(&self) -> bool {
         self.incomplete
+    }
+
+    /// How long the run had lasted when that was last noted in this log: when the thread
+    /// ended, if the log is sealed. Zero if it is unknown, as in recordings made by earlier
+    /// releases.
+    pub const fn lasted(&self) -> Duration {
+        self.lasted
     }
 
     /// The size of the packed events, in bytes.

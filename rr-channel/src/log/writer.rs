@@ -11,19 +11,22 @@
 
 use std::io;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use super::event::{Event, Symbol};
 use super::hot::Hot;
 use super::mapping::Mapping;
 use super::model::{Foreseen, Model, put_varint};
 use super::{
-    CHECKSUM_AT, FLAGS_AT, FORMAT_VERSION, HEADER_LEN, INCOMPLETE, MAGIC, MAX_BODY, MAX_RUN,
-    SEALED, STATE_AT, checksum,
+    CHECKSUM_AT, FLAGS_AT, FORMAT_VERSION, HEADER_LEN, INCOMPLETE, LASTED_AT, MAGIC, MAX_BODY,
+    MAX_RUN, SEALED, STATE_AT, checksum,
 };
 use crate::identity::{Dti, ThreadId};
 
 const FIRST_LEN: usize = 4096;
 const MAX_GROWTH: usize = 1 << 20;
+/// How many bytes are written before the time is noted again.
+const TIMED: usize = 256;
 
 /// The writing end of one thread's log.
 #[derive(Debug)]
@@ -37,6 +40,10 @@ pub(crate) struct Writer {
     model: Model,
     foreseen: Foreseen,
     scratch: Vec<u8>,
+    /// When the run began.
+    began: Option<Instant>,
+    /// The length from which on the time is noted again.
+    next_time: usize,
 }
 
 impl Writer {
@@ -59,7 +66,29 @@ impl Writer {
             model: Model::default(),
             foreseen: Foreseen::default(),
             scratch: Vec::new(),
+            began: None,
+            next_time: 0,
         })
+    }
+
+    /// Has the log say how long the run lasted that `began` then.
+    pub(crate) fn timed(mut self, began: Instant) -> Self {
+        self.began = Some(began);
+        self.note_time();
+        self
+    }
+
+    /// Has the log say how long the run lasted.
+    pub(crate) fn lasted(&mut self, lasted: Duration) {
+        let lasted = u64::try_from(lasted.as_millis()).unwrap_or(u64::MAX);
+        self.map.store(LASTED_AT, lasted);
+    }
+
+    fn note_time(&mut self) {
+        if let Some(began) = self.began {
+            self.lasted(began.elapsed());
+        }
+        self.next_time = self.len + TIMED;
     }
 
     /// Logs `event`.
@@ -103,6 +132,9 @@ impl Writer {
         self.len += self.scratch.len();
         self.run = 0;
         self.commit();
+        if self.len >= self.next_time {
+            self.note_time();
+        }
         Ok(())
     }
 
@@ -149,6 +181,7 @@ impl Writer {
             put_varint(&mut self.scratch, self.run << 1 | 1);
             self.append()?;
         }
+        self.note_time();
         let sum = checksum(&self.map.read(self.base, self.len));
         self.map.store(CHECKSUM_AT, sum);
         self.map.write(FLAGS_AT, &SEALED.to_le_bytes());
@@ -379,6 +412,33 @@ pub(super) mod tests {
             (ThreadId(7), "main/2".to_owned())
         );
         assert!(log.is_sealed() && !log.is_incomplete());
+    }
+
+    #[test]
+    fn a_log_says_how_long_the_run_lasted() {
+        let dir = tempfile::tempdir().unwrap();
+        let lasted = |name: &str, seal, count| {
+            let path = dir.path().join(name);
+            let began = Instant::now().checked_sub(Duration::from_secs(60)).unwrap();
+            let writer = Writer::create(&path, ThreadId(7), &Dti::main()).unwrap();
+            let mut writer = writer.timed(began);
+            // From here on it is an hour.
+            writer.began = began.checked_sub(Duration::from_secs(3600));
+            for n in 0..count {
+                // Nothing here is predicted.
+                writer.push(&message(C, 1, n * n * n)).unwrap();
+            }
+            if seal {
+                writer.seal().unwrap();
+            }
+            let log = ThreadLog::from_bytes(&std::fs::read(path).unwrap()).unwrap();
+            log.lasted().as_secs() / 60
+        };
+        assert_eq!(lasted("began", false, 0), 1);
+        assert_eq!(lasted("cut off", false, 1000), 61);
+        assert_eq!(lasted("ended", true, 0), 61);
+        let untimed = ThreadLog::from_bytes(&written(&[], true)).unwrap();
+        assert_eq!(untimed.lasted(), Duration::ZERO);
     }
 
     #[test]

@@ -61,6 +61,7 @@ pub(crate) use jobs::{Asks, NextJob, job_event, took};
 pub(crate) use listen::Wake;
 pub(crate) use operation::{Arm, Got, Native, Pick};
 use operation::{Change, Plan, Want};
+use progress::Patience;
 pub use report::{Attempt, Cause, Desync, Progress, Report};
 pub(crate) use report_file::report_to;
 use rustc_hash::FxHashMap;
@@ -91,6 +92,8 @@ pub(crate) struct Engine {
     /// What is left of the random bytes.
     draws: Mutex<Draws>,
     watch: Once,
+    /// How long the search for stalls waits where nothing is certain.
+    patience: Patience,
     /// Where what happens is recorded again.
     recorder: Option<Recorder>,
 }
@@ -128,12 +131,15 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Engine {
     /// An engine that replays `logs`, each with its number of events but those that are
-    /// `draws`, and has what happens recorded by `recorder`.
+    /// `draws`, and has what happens recorded by `recorder`. Where nothing is certain it waits
+    /// `patience` times as long as usual.
     pub(crate) fn new(
         logs: Vec<(ThreadLog, u64)>,
         draws: Draws,
+        patience: f64,
         recorder: Option<Recorder>,
     ) -> Self {
+        let lasted = logs.iter().map(|(log, _)| log.lasted()).max();
         let mut names = Names::default();
         let mut recorded: FxHashMap<ThreadId, (Dti, Cursor)> = FxHashMap::default();
         for (log, total) in logs {
@@ -150,6 +156,7 @@ impl Engine {
             waits: Condvar::new(),
             draws: Mutex::new(draws),
             watch: Once::new(),
+            patience: Patience::new(lasted.unwrap_or_default(), patience),
             recorder,
         }
     }

@@ -13,10 +13,11 @@
 //! ([`Source::Here`]) can be seen to run as soon as that is done, so it counts as waiting
 //! for the others.
 //!
-//! A thread that waits for the outside world (a read, a child process) may move or
-//! may not; so may one that sleeps until a deadline, again and again, and never
-//! touches a channel. Only then does [`PATIENCE`] decide, and where a thread that has left its
-//! log looks for something again and again which never comes: it runs, and does nothing.
+//! Where a thread waits for the outside world (a read, a child process), sleeps until a
+//! deadline again and again, computes without end, or has left its log and looks for
+//! something that never comes, nothing is certain, and time decides ([`Patience`]): the
+//! log says how long the recorded run took, and what took longer in it than it did takes
+//! longer in its replay. A machine that stands still itself is not counted.
 
 use std::fs;
 use std::thread;
@@ -32,14 +33,52 @@ use crate::sys;
 
 /// Time between two looks.
 const PERIOD: Duration = Duration::from_millis(10);
+/// The most that counts of the time between two: the rest of it, nobody ran.
+const LONGEST: Duration = Duration::from_millis(100);
 /// Consecutive looks that must find nobody able to move.
 const LOOKS: u32 = 4;
-/// How long everything may stand still while someone waits for the outside world.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// The same, once it is known that someone looks again and again for what only others bring.
-const KNOWN_PATIENCE: Duration = Duration::from_millis(300);
-/// How long ago the last such look may have been.
+/// How long ago the last vain search of a live thread may have been.
 const SPIN: Duration = Duration::from_secs(1);
+
+/// How long a replay may go on without an event where nothing is certain.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Patience {
+    /// While nothing happens at all, and someone waits for the outside world; and while a
+    /// live thread looks again and again for what only others bring.
+    idle: Duration,
+    /// While threads do something now and then.
+    slow: Duration,
+    /// While threads compute.
+    busy: Duration,
+}
+
+impl Patience {
+    /// The least that is left of it when it has run out several times.
+    const LEAST: Duration = Duration::from_millis(300);
+
+    /// For a recorded run that took so long; `factor` times as long as usual.
+    pub(super) fn new(recorded: Duration, factor: f64) -> Self {
+        let patience = |seconds, times| {
+            let usual = Duration::from_secs(seconds).saturating_add(recorded.saturating_mul(times));
+            Duration::try_from_secs_f64(usual.as_secs_f64() * factor).unwrap_or(Duration::MAX)
+        };
+        Patience {
+            idle: patience(10, 2),
+            slow: patience(20, 3),
+            busy: patience(120, 10),
+        }
+    }
+
+    /// What is left of it once it has run out: the replay is none any more.
+    fn shorter(self) -> Self {
+        let shorter = |patience: Duration| (patience / 8).max(Self::LEAST);
+        Patience {
+            idle: shorter(self.idle),
+            slow: shorter(self.slow),
+            busy: shorter(self.busy),
+        }
+    }
+}
 
 /// What a thread outside of the world may do next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,14 +87,144 @@ enum Motion {
     Blocked,
     /// Something, at a deadline or if the world outside the process lets it.
     Outside,
+    /// Something, when it is due: it waits in the world until then at most.
+    Due,
     /// Something, now.
     Moving,
 }
 
+/// What one look finds.
+#[derive(Debug, Clone, Copy)]
+struct Look {
+    motion: Motion,
+    /// How often the threads outside of the world have been switched to or from.
+    switches: u64,
+    /// What happened in the world.
+    steps: u64,
+    /// How often a live thread looked for what is not there.
+    spins: u64,
+    /// Events of logs that came about.
+    events: u64,
+}
+
+/// What the looks so far come to.
+#[derive(Debug)]
+struct Seen {
+    patience: Patience,
+    last: Look,
+    /// Looks that found nobody able to move, in a row.
+    still: u32,
+    /// How long nothing has happened, or nothing but vain searches.
+    still_for: Duration,
+    /// How long ago the last vain search was.
+    spun: Option<Duration>,
+    /// How long no log has moved; the looks since then, and those of them that found
+    /// someone running.
+    halted_for: Duration,
+    looks: u64,
+    running: u64,
+}
+
+/// What is to be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    /// Nothing.
+    Patience,
+    /// Someone must leave the log: nobody can move.
+    Stuck,
+    /// Someone must leave the log: for so long nothing came of all that moved.
+    Late(Duration),
+}
+
+impl Seen {
+    const fn new(patience: Patience) -> Self {
+        Seen {
+            patience,
+            // The first look is not like this one, so the kernel is not asked for it.
+            last: Look {
+                motion: Motion::Moving,
+                switches: 0,
+                steps: u64::MAX,
+                spins: 0,
+                events: 0,
+            },
+            still: 0,
+            still_for: Duration::ZERO,
+            spun: None,
+            halted_for: Duration::ZERO,
+            looks: 0,
+            running: 0,
+        }
+    }
+
+    /// Forgets how long nothing has happened.
+    const fn begin(&mut self) {
+        self.still = 0;
+        self.still_for = Duration::ZERO;
+        self.halted_for = Duration::ZERO;
+        (self.looks, self.running) = (0, 0);
+    }
+
+    /// Whether the kernel is to be asked. Where something happens nobody need be: its answers
+    /// are dear, and more so when the threads end that it was asked about.
+    const fn is_still(&self, steps: u64) -> bool {
+        self.last.steps == steps
+    }
+
+    /// A look, so long after the last one.
+    fn judge(&mut self, look: Look, passed: Duration) -> Verdict {
+        let passed = passed.min(LONGEST);
+        let stands = look.steps == self.last.steps;
+        let moves = look.motion >= Motion::Due || !stands || look.switches != self.last.switches;
+        self.spun = if look.spins == self.last.spins {
+            self.spun.map(|spun| spun + passed)
+        } else {
+            Some(Duration::ZERO)
+        };
+        let spins = stands && self.spun.is_some_and(|spun| spun < SPIN);
+        self.still = if moves { 0 } else { self.still + 1 };
+        self.still_for = if moves && !spins {
+            Duration::ZERO
+        } else {
+            self.still_for + passed
+        };
+        if look.events == self.last.events {
+            self.halted_for += passed;
+            self.looks += 1;
+            self.running += u64::from(look.motion == Motion::Moving);
+        } else {
+            self.halted_for = Duration::ZERO;
+            (self.looks, self.running) = (0, 0);
+        }
+        self.last = look;
+        let patience = &self.patience;
+        let halted = if self.running > self.looks / 2 {
+            patience.busy
+        } else {
+            patience.slow
+        };
+        let verdict = if look.motion == Motion::Blocked && self.still >= LOOKS {
+            Verdict::Stuck
+        } else if (spins || look.motion == Motion::Outside) && self.still_for >= patience.idle {
+            Verdict::Late(self.still_for)
+        } else if self.halted_for >= halted {
+            Verdict::Late(self.halted_for)
+        } else {
+            return Verdict::Patience;
+        };
+        if let Verdict::Late(_) = verdict {
+            self.patience = patience.shorter();
+        }
+        self.begin();
+        verdict
+    }
+}
+
 /// Starts the search for stalls, in a thread of its own.
-pub(super) fn start(_: &Engine) {
+pub(super) fn start(engine: &Engine) {
+    let patience = engine.patience;
     let builder = thread::Builder::new().name("rr-channel".to_owned());
-    let spawned = without_seats(|| builder.spawn(|| watch(super::engine())));
+    let spawned = without_seats(|| builder.spawn(move || watch(super::engine(), patience)));
     if let Err(error) = spawned {
         complain(&format_args!(
             "cannot look for stalls, a stuck replay will hang: {error}"
@@ -63,12 +232,10 @@ pub(super) fn start(_: &Engine) {
     }
 }
 
-fn watch(engine: &Engine) {
+fn watch(engine: &Engine, patience: Patience) {
     let own = sys::tid();
-    let mut seen = (0, 0);
-    let mut since = Instant::now();
-    let mut still = 0;
-    let (mut spins, mut spun, mut patience) = (0, None::<Instant>, PATIENCE);
+    let mut seen = Seen::new(patience);
+    let mut looked = Instant::now();
     loop {
         let mut world = engine.lock();
         while !world.has_waiting() {
@@ -76,45 +243,34 @@ fn watch(engine: &Engine) {
                 .waits
                 .wait(world)
                 .unwrap_or_else(std::sync::PoisonError::into_inner);
+            seen.begin();
+            looked = Instant::now();
         }
         let steps = world.steps();
-        // Where something happens nobody need be asked: the kernel's answers are dear, and
-        // more so when the threads end that it was asked about.
-        let (motion, switches) = if steps == seen.0 {
+        let (motion, switches) = if seen.is_still(steps) {
             motion_of_all(&world.waiting(), own)
         } else {
             (Motion::Moving, 0)
         };
-        let now = (steps, switches);
-        if world.spins() != spins {
-            spins = world.spins();
-            spun = Some(Instant::now());
-        }
-        let spinning = steps == seen.0 && spun.is_some_and(|spun| spun.elapsed() < SPIN);
-        let moves = motion == Motion::Moving || now != seen;
-        if moves && spinning {
-            still = 0;
-        } else if moves {
-            seen = now;
-            since = Instant::now();
-            still = 0;
-        } else {
-            still += 1;
-        }
-        let stuck = match motion {
-            _ if spinning && since.elapsed() >= patience => true,
-            Motion::Blocked => still >= LOOKS,
-            Motion::Outside => since.elapsed() >= PATIENCE,
-            Motion::Moving => false,
+        let look = Look {
+            motion,
+            switches,
+            steps,
+            spins: world.spins(),
+            events: world.events(),
         };
-        if stuck {
-            if spinning {
-                (since, patience) = (Instant::now(), KNOWN_PATIENCE);
-            }
+        let now = Instant::now();
+        let verdict = seen.judge(look, now - looked);
+        looked = now;
+        let late = match verdict {
+            Verdict::Patience => None,
+            Verdict::Stuck => Some(None),
+            Verdict::Late(after) => Some(Some(after)),
+        };
+        if let Some(late) = late {
             let known = world.desyncs().len();
-            world.resolve_stall();
+            world.resolve_stall(late);
             super::announce(&world, known);
-            still = 0;
         }
         drop(world);
         thread::sleep(PERIOD);
@@ -124,8 +280,11 @@ fn watch(engine: &Engine) {
 /// The liveliest motion of any thread of the process but `own`, and how often
 /// those that do not wait in the world have been switched to or from.
 fn motion_of_all(waiting: &[Waiting], own: i32) -> (Motion, u64) {
-    if waiting.iter().any(|thread| thread.will_move) {
+    if waiting.iter().any(|thread| thread.is_notified) {
         return (Motion::Moving, 0);
+    }
+    if waiting.iter().any(|thread| thread.is_timed) {
+        return (Motion::Due, 0);
     }
     let Ok(tasks) = fs::read_dir("/proc/self/task") else {
         return (Motion::Outside, 0);
@@ -204,6 +363,140 @@ fn motion_of(text: &str, idle_harness: bool) -> Motion {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The verdict on looks that are all alike, and how long it takes.
+    #[track_caller]
+    fn verdict(patience: Patience, mut look: impl FnMut(u64) -> Look) -> (Verdict, Duration) {
+        let mut seen = Seen::new(patience);
+        for number in 0..10_000_000 {
+            let verdict = seen.judge(look(number), PERIOD);
+            if verdict != Verdict::Patience {
+                return (verdict, PERIOD * number as u32);
+            }
+        }
+        panic!("there is none");
+    }
+
+    const STILL: Look = Look {
+        motion: Motion::Blocked,
+        switches: 7,
+        steps: 7,
+        spins: 0,
+        events: 7,
+    };
+
+    fn usual() -> Patience {
+        Patience::new(Duration::from_secs(3), 1.0)
+    }
+
+    #[test]
+    fn who_cannot_move_is_stuck_at_once() {
+        let (verdict, after) = verdict(usual(), |_| STILL);
+        assert_eq!(verdict, Verdict::Stuck);
+        assert!(after < Duration::from_millis(100), "{after:?}");
+    }
+
+    #[test]
+    fn who_wakes_now_and_then_is_not_stuck() {
+        let mut seen = Seen::new(Patience::new(Duration::MAX, 1.0));
+        for switches in 0..100_000 {
+            let look = Look { switches, ..STILL };
+            assert_eq!(seen.judge(look, PERIOD), Verdict::Patience);
+        }
+    }
+
+    #[test]
+    fn time_decides_by_what_still_moves() {
+        #[track_caller]
+        fn check(look: impl FnMut(u64) -> Look, seconds: u64) {
+            let (verdict, after) = verdict(usual(), look);
+            assert!(matches!(verdict, Verdict::Late(_)), "{verdict:?}");
+            assert_eq!(after.as_secs(), seconds);
+        }
+        let outside = |number| Look {
+            motion: Motion::Outside,
+            switches: number / 10,
+            ..STILL
+        };
+        // The outside world; with a tick; live threads that search, and do something.
+        check(|_| outside(0), 10 + 2 * 3);
+        check(outside, 20 + 3 * 3);
+        let searching = |number| Look {
+            motion: Motion::Moving,
+            spins: number,
+            ..STILL
+        };
+        check(searching, 10 + 2 * 3);
+        let live = |number| Look {
+            motion: Motion::Moving,
+            steps: number,
+            ..STILL
+        };
+        check(live, 120 + 10 * 3);
+        // A deadline in the world; someone who computes.
+        let due = |_| Look {
+            motion: Motion::Due,
+            ..STILL
+        };
+        check(due, 20 + 3 * 3);
+        let computing = |_| Look {
+            motion: Motion::Moving,
+            ..STILL
+        };
+        check(computing, 120 + 10 * 3);
+    }
+
+    #[test]
+    fn who_follows_a_log_is_waited_for() {
+        let mut seen = Seen::new(usual());
+        for number in 0..1_000_000 {
+            let look = Look {
+                motion: Motion::Outside,
+                switches: number / 10,
+                // One event in 15 s.
+                events: number / 1500,
+                ..STILL
+            };
+            assert_eq!(seen.judge(look, PERIOD), Verdict::Patience);
+        }
+    }
+
+    #[test]
+    fn a_machine_that_stands_still_does_not_count() {
+        let mut seen = Seen::new(usual());
+        let look = Look {
+            motion: Motion::Outside,
+            ..STILL
+        };
+        for _ in 0..100 {
+            let verdict = seen.judge(look, Duration::from_secs(3600));
+            assert_eq!(verdict, Verdict::Patience);
+        }
+    }
+
+    #[test]
+    fn once_it_is_late_the_next_one_is_so_sooner() {
+        let mut seen = Seen::new(usual());
+        let look = Look {
+            motion: Motion::Outside,
+            ..STILL
+        };
+        let mut lates = Vec::new();
+        while lates.len() < 5 {
+            if let Verdict::Late(after) = seen.judge(look, PERIOD) {
+                lates.push(after.as_millis());
+            }
+        }
+        assert_eq!(lates, [16_000, 2_000, 300, 300, 300]);
+    }
+
+    #[test]
+    fn a_factor_stretches_patience() {
+        let patience = Patience::new(Duration::from_secs(5), 0.5);
+        assert_eq!(patience.idle, Duration::from_secs(10));
+        let endless = Patience::new(Duration::from_secs(5), f64::INFINITY);
+        assert_eq!(endless.busy, Duration::MAX);
+    }
 
     #[test]
     fn a_futex_without_a_timeout_is_blocked() {

@@ -1,6 +1,7 @@
 //! What a replay came to: desynchronisations, and how much of each log was used.
 
 use std::fmt;
+use std::time::Duration;
 
 use crate::identity::{ChannelId, Dti};
 use crate::log::{Event, Op, on};
@@ -40,6 +41,14 @@ pub enum Cause {
     Stalled {
         /// The next event of its log.
         expected: Event,
+    },
+    /// Its next event did not come about in time: threads sleep, wait for the outside world
+    /// or compute, and no log has moved for so long.
+    Late {
+        /// The next event of its log.
+        expected: Event,
+        /// For how long.
+        after: Duration,
     },
     /// Its turn at a lock has passed: others, who had left their logs, were there before.
     Missed {
@@ -82,6 +91,13 @@ impl fmt::Display for Desync {
                 write!(
                     f,
                     "recorded `{expected}`, which nobody is left to bring about"
+                )
+            }
+            Cause::Late { expected, after } => {
+                write!(
+                    f,
+                    "recorded `{expected}`, and nothing that was recorded came about for {:.1} s",
+                    after.as_secs_f64()
                 )
             }
             Cause::Missed { expected } => {

@@ -1,5 +1,7 @@
 //! Who waits, who may leave the log when nobody can move, and the report.
 
+use std::time::Duration;
+
 use super::operation::{Need, Want};
 use super::report::{Cause, Desync, Progress, Report};
 use super::world::{Source, Thread, Wait, Watch, World};
@@ -8,8 +10,10 @@ use super::world::{Source, Thread, Wait, Watch, World};
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Waiting {
     pub(super) tid: i32,
-    /// It will go on by itself: it was told to, or it has a deadline.
-    pub(super) will_move: bool,
+    /// It was told to go on.
+    pub(super) is_notified: bool,
+    /// It has a deadline, and goes on then.
+    pub(super) is_timed: bool,
     /// It waits elsewhere, for this.
     pub(super) listens: Option<Source>,
 }
@@ -26,13 +30,20 @@ impl World {
         self.spins
     }
 
+    /// Counts the events of logs that came about.
+    pub(super) fn events(&self) -> u64 {
+        let consumed = self.threads.values().map(|thread| thread.place.consumed());
+        consumed.sum()
+    }
+
     /// The threads that wait here.
     pub(super) fn waiting(&self) -> Vec<Waiting> {
         let waiting = |thread: &Thread| {
             let wait = thread.wait.as_ref()?;
             Some(Waiting {
                 tid: thread.tid,
-                will_move: wait.notified || wait.timed,
+                is_notified: wait.notified,
+                is_timed: wait.timed,
                 listens: wait.listens,
             })
         };
@@ -44,13 +55,13 @@ impl World {
         self.waiting > 0
     }
 
-    /// Nobody can move: lets someone leave the log. `false` if nobody is left who
-    /// follows one.
+    /// Nobody can move, or nothing has come of it for as long as `late` says: lets someone
+    /// leave the log. `false` if nobody is left who follows one.
     ///
     /// Threads at the end of a log that a crash cut short go first: the recorded
     /// run went on there, unseen. Of the others one is chosen, preferably one that
     /// waits for a thread that has ended or has itself left its log.
-    pub(super) fn resolve_stall(&mut self) -> bool {
+    pub(super) fn resolve_stall(&mut self, late: Option<Duration>) -> bool {
         self.steps += 1;
         let mut at_end: Vec<_> = self
             .threads
@@ -76,7 +87,11 @@ impl World {
             let id = *id;
             let expected = self.thread(id).wait.as_ref().and_then(|wait| wait.expected);
             if let Some(expected) = expected {
-                self.desync(id, Cause::Stalled { expected });
+                let cause = match late {
+                    None => Cause::Stalled { expected },
+                    Some(after) => Cause::Late { expected, after },
+                };
+                self.desync(id, cause);
             }
             at_end.push(id);
         }

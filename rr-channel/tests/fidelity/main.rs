@@ -642,6 +642,49 @@ fn a_replay_that_cannot_go_on_goes_live() {
     assert_eq!(replayed.outcome, ["got the other message"]);
 }
 
+/// The recorded message never comes, and others go on without end: only time tells.
+#[test]
+fn a_replay_beside_threads_that_never_rest_goes_live() {
+    for program in ["withheld_ticking", "withheld_computing"] {
+        let dir = tempfile::tempdir().unwrap();
+        let recorded = record(program, dir.path());
+        assert_eq!(recorded.outcome, ["got the recorded message"]);
+        let replayed = replay(program, dir.path());
+        assert_eq!(replayed.outcome, recorded.outcome);
+        assert_eq!(replayed.report.as_deref(), Some("faithful"));
+
+        let diverged = Run::of(program)
+            .env("RR_CHANNEL", "replay")
+            .env("RR_CHANNEL_LOG", dir.path())
+            .env("RR_CHANNEL_PATIENCE", "0.01")
+            .env("DIVERGE", "1")
+            .finish();
+        assert!(diverged.status.success(), "{}", diverged.stderr);
+        assert_eq!(diverged.outcome, ["got the other message"]);
+        let late = "and nothing that was recorded came about for";
+        assert!(diverged.stderr.contains(late), "{}", diverged.stderr);
+    }
+}
+
+#[test]
+fn a_patience_that_is_no_number_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    record("withheld", dir.path());
+    let replayed = Run::of("withheld")
+        .env("RR_CHANNEL", "replay")
+        .env("RR_CHANNEL_LOG", dir.path())
+        .env("RR_CHANNEL_PATIENCE", "-1")
+        .finish();
+    assert!(
+        replayed
+            .stderr
+            .contains("RR_CHANNEL_PATIENCE=-1 is no positive number"),
+        "{}",
+        replayed.stderr
+    );
+    assert_eq!(replayed.report.as_deref(), Some("faithful"));
+}
+
 #[test]
 fn a_replay_whose_ipc_message_does_not_come_goes_live() {
     for (program, outcome) in [

@@ -1,7 +1,7 @@
 //! The programs: each has one source of nondeterminism, and prints what it saw.
 
 use std::cell::RefCell;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -42,6 +42,8 @@ fn run() {
         "killed" => killed(),
         "diverging" => diverging(),
         "withheld" => withheld(),
+        "withheld_ticking" => withheld_beside(|| thread::sleep(Duration::from_millis(1))),
+        "withheld_computing" => withheld_beside(std::hint::spin_loop),
         other => match other.split_once(' ') {
             Some(("random", seed)) => crate::random::run(seed.parse().unwrap()),
             Some(("parking_lot", program)) => crate::parking::run(program),
@@ -616,4 +618,19 @@ fn withheld() -> Outcome {
     let other = thread::spawn(move || s.send("the other message").unwrap());
     other.join().unwrap();
     vec![format!("got {}", r.recv().unwrap())]
+}
+
+/// The same while a thread that nobody records does something without end.
+fn withheld_beside(something: fn()) -> Outcome {
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                something();
+            }
+        });
+        let outcome = withheld();
+        done.store(true, Ordering::Relaxed);
+        outcome
+    })
 }

@@ -11,6 +11,12 @@ use serde::Serialize;
 /// its recording.
 pub(crate) const REPORT: &str = "desynchronised";
 
+/// What is said of a thread that waited in vain.
+const STALLED: [&str; 2] = [
+    "which nobody is left to bring about",
+    "and nothing that was recorded came about for",
+];
+
 /// A thread that left its log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Left {
@@ -18,7 +24,7 @@ pub(super) struct Left {
     pub(super) event: u64,
     /// How many threads left theirs before.
     pub(super) rank: usize,
-    /// Whether it waited for what nobody could bring about.
+    /// Whether it waited for what nobody could bring about, or nobody did.
     pub(super) stalled: bool,
     pub(super) text: String,
 }
@@ -51,7 +57,7 @@ fn parse(text: &str) -> Replayed {
             found.entry(name).or_insert(Left {
                 event,
                 rank,
-                stalled: text.contains("which nobody is left to bring about"),
+                stalled: STALLED.iter().any(|stalled| text.contains(stalled)),
                 text,
             });
         }

@@ -100,6 +100,7 @@ impl<'a> Composer<'a> {
                 dti: thread.dti.clone(),
                 events: Vec::new(),
                 ended: thread.ended,
+                lasted: thread.lasted,
             })
             .collect();
         let numbers = self.numbers(&nodes, &order);

@@ -302,6 +302,7 @@ mod tests {
     use super::*;
     use rr_channel::identity::{ChannelId, Dti, ThreadId};
     use rr_channel::log::{EditedThread, Event, Op, Outcome};
+    use std::time::Duration;
 
     fn on(number: u32, op: Op, outcome: Outcome) -> Event {
         let creator = ThreadId(0);
@@ -343,6 +344,7 @@ mod tests {
                 dti: Dti::main().child(id + 1),
                 events: events(text),
                 ended: true,
+                lasted: Duration::ZERO,
             })
             .collect();
         write_recording(dir.path(), "p", &threads).unwrap();

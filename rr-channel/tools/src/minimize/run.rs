@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::mem::{Discriminant, discriminant};
 use std::path::Path;
+use std::time::Duration;
 
 use rr_channel::identity::{ChannelId, Dti, ThreadId};
 use rr_channel::log::{Event, Op, Outcome, Recording, Step};
@@ -35,6 +36,8 @@ pub(super) struct Thread {
     pub(super) name: Option<String>,
     /// Whether it is known to have done nothing else.
     pub(super) ended: bool,
+    /// How long the run had lasted when it was last seen.
+    pub(super) lasted: Duration,
     pub(super) items: Vec<Item>,
     pub(super) units: Vec<Unit>,
 }
@@ -138,6 +141,7 @@ impl Run {
                 dti: thread.dti.clone(),
                 name: recording.name(thread.id).map(str::to_owned),
                 ended: log.is_sealed() && !log.is_incomplete(),
+                lasted: log.lasted(),
                 units: units(&items),
                 items,
             });

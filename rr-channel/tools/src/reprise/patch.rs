@@ -91,7 +91,7 @@ const CRATES: [Crate; 6] = [
     },
     Crate {
         name: EXECUTOR,
-        series: &["1.54."],
+        series: &["1.53.", "1.54."],
         by: By::Edited(tokio::EDITS),
         needs: &[],
     },
