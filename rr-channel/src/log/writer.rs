@@ -42,8 +42,6 @@ pub(crate) struct Writer {
     scratch: Vec<u8>,
     /// When the run began.
     began: Option<Instant>,
-    /// The length from which on the time is noted again.
-    next_time: usize,
 }
 
 impl Writer {
@@ -67,7 +65,6 @@ impl Writer {
             foreseen: Foreseen::default(),
             scratch: Vec::new(),
             began: None,
-            next_time: 0,
         })
     }
 
@@ -88,7 +85,6 @@ impl Writer {
         if let Some(began) = self.began {
             self.lasted(began.elapsed());
         }
-        self.next_time = self.len + TIMED;
     }
 
     /// Logs `event`.
@@ -129,10 +125,11 @@ impl Writer {
             return Err(error);
         }
         self.map.write(at, &self.scratch);
+        let before = self.len;
         self.len += self.scratch.len();
         self.run = 0;
         self.commit();
-        if self.len >= self.next_time {
+        if before / TIMED < self.len / TIMED {
             self.note_time();
         }
         Ok(())

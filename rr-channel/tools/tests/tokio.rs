@@ -35,3 +35,16 @@ fn what_tasks_do_is_replayed() {
         assert_eq!(project.take_outcomes(), ["(25, 300)"]);
     }
 }
+
+/// Whichever of the covered versions the workspace does not have: this one is downloaded.
+#[test]
+#[ignore = "downloads"]
+fn what_tasks_of_an_earlier_tokio_do_is_replayed() {
+    let mut project = Project::copy_of("spawned");
+    let manifest = std::fs::read_to_string(project.path().join("Cargo.toml")).unwrap();
+    let earlier = manifest.replace("version = \"1.54\"", "version = \"=1.53.1\"");
+    assert_ne!(manifest, earlier);
+    project.write("Cargo.toml", &earlier);
+    project.go_online();
+    project.replay_each(PROGRAMS, true);
+}

@@ -46,8 +46,8 @@ enum By {
         /// Whether upstream's features matter: they are passed on to it.
         passes_features: bool,
     },
-    /// Upstream's source, edited.
-    Edited(&'static [Edit]),
+    /// Upstream's source, edited: what is done to versions that begin so.
+    Edited(&'static [(&'static str, &'static [Edit])]),
 }
 
 /// A change of a source.
@@ -86,7 +86,7 @@ const CRATES: [Crate; 6] = [
     Crate {
         name: "rayon-core",
         series: &["1.12.", "1.13."],
-        by: By::Edited(rayon::EDITS),
+        by: By::Edited(&[("1.", rayon::EDITS)]),
         needs: &[],
     },
     Crate {
@@ -207,7 +207,10 @@ pub(super) fn generate(dir: &Path, replaced: &[Replaced<'_>]) -> anyhow::Result<
         let shim = dir.join(package.of.name);
         match &package.of.by {
             By::Edited(edits) => {
-                copy_package(package.source, &shim, edits)?;
+                let known = edits.iter();
+                let here = known.filter(|(series, _)| package.version.starts_with(series));
+                let edits: Vec<_> = here.flat_map(|(_, edits)| *edits).collect();
+                copy_package(package.source, &shim, &edits)?;
                 let manifest = edited_manifest(read_manifest(package)?, &asked, replaced)?;
                 write_toml(&shim, manifest)?;
             }
@@ -460,7 +463,7 @@ fn stay_upstream(manifest: &mut Table, replaced: &[Replaced<'_>]) {
 }
 
 /// Copies what a package's library is made of, with `edits`.
-fn copy_package(from: &Path, to: &Path, edits: &[Edit]) -> anyhow::Result<()> {
+fn copy_package(from: &Path, to: &Path, edits: &[&Edit]) -> anyhow::Result<()> {
     copy_below(from, to, Path::new(""), edits)?;
     // Each was found in its file, or its file was not.
     for edit in edits {
@@ -470,7 +473,7 @@ fn copy_package(from: &Path, to: &Path, edits: &[Edit]) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn copy_below(from: &Path, to: &Path, below: &Path, edits: &[Edit]) -> anyhow::Result<()> {
+fn copy_below(from: &Path, to: &Path, below: &Path, edits: &[&Edit]) -> anyhow::Result<()> {
     let unused = [
         "Cargo.toml",
         "Cargo.toml.orig",

@@ -12,8 +12,11 @@
 
 use super::patch::Edit;
 
-/// What is changed in tokio.
-pub(super) const EDITS: &[Edit] = &[
+/// What is changed in tokio, by version.
+pub(super) const EDITS: &[(&str, &[Edit])] =
+    &[("1.", COMMON), ("1.53.", OF_1_53), ("1.54.", OF_1_54)];
+
+const COMMON: &[Edit] = &[
     Edit {
         file: "src/runtime/task/core.rs",
         from: "    /// Either the future or the output.\n    pub(super) stage: CoreStage<T>,\n",
@@ -96,12 +99,7 @@ pub(super) const EDITS: &[Edit] = &[
     },
     Edit {
         file: "src/runtime/scheduler/multi_thread/worker.rs",
-        from: "            cx.run(core);\n",
-        to: "            rr_channel::executor::worker(rr_meanwhile, || cx.run(core));\n",
-    },
-    Edit {
-        file: "src/runtime/scheduler/multi_thread/worker.rs",
-        from: "fn maybe_move_runtime() ->",
+        from: "fn run(worker: Arc<Worker>) {\n",
         to: "/// Has another thread be this worker while `wait` waits.\n\
              fn rr_meanwhile(wait: &mut dyn FnMut()) {\n    \
                  if with_current(|cx| cx.is_some()) {\n        \
@@ -110,7 +108,7 @@ pub(super) const EDITS: &[Edit] = &[
                      wait();\n    \
                  }\n\
              }\n\n\
-             fn maybe_move_runtime() ->",
+             fn run(worker: Arc<Worker>) {\n",
     },
     Edit {
         file: "src/runtime/scheduler/current_thread/mod.rs",
@@ -154,6 +152,18 @@ pub(super) const EDITS: &[Edit] = &[
         to: LENDING,
     },
 ];
+
+const OF_1_53: &[Edit] = &[Edit {
+    file: "src/runtime/scheduler/multi_thread/worker.rs",
+    from: "            assert!(cx.run(core).is_err());\n",
+    to: "            rr_channel::executor::worker(rr_meanwhile, || assert!(cx.run(core).is_err()));\n",
+}];
+
+const OF_1_54: &[Edit] = &[Edit {
+    file: "src/runtime/scheduler/multi_thread/worker.rs",
+    from: "            cx.run(core);\n",
+    to: "            rr_channel::executor::worker(rr_meanwhile, || cx.run(core));\n",
+}];
 
 /// How a scheduler of one thread serves other tasks while one waits.
 const LENDING: &str = r#"/// Whose turn it is with a core that several threads want.

@@ -11,13 +11,14 @@ use std::process::{Command, Output};
 /// did not need.
 pub(crate) struct Project {
     dir: tempfile::TempDir,
+    offline: bool,
 }
 
 impl Project {
     /// One with these files.
     pub(crate) fn new(files: &[(&str, &str)]) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let project = Project { dir };
+        let project = Project { dir, offline: true };
         for (path, text) in files {
             project.write(path, text);
         }
@@ -37,6 +38,11 @@ impl Project {
             .zip(texts.iter().map(String::as_str))
             .collect();
         Project::new(&files)
+    }
+
+    /// The one whose manifest asks for what the workspace's lock file does not name.
+    pub(crate) fn go_online(&mut self) {
+        self.offline = false;
     }
 
     pub(crate) fn write(&self, path: &str, text: &str) {
@@ -61,7 +67,7 @@ impl Project {
             .args(args)
             .current_dir(self.path())
             .env("CARGO", env!("CARGO"))
-            .env("CARGO_NET_OFFLINE", "true")
+            .env("CARGO_NET_OFFLINE", self.offline.to_string())
             .env("CARGO_TARGET_DIR", self.target())
             .env("OUTCOMES", self.outcomes())
             .env_remove("RR_CHANNEL")
