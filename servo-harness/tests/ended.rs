@@ -8,6 +8,8 @@
 //! it was doing. What must hold afterwards is the same whatever that was.
 
 use std::fs;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
@@ -231,12 +233,53 @@ fn whenever_it_is_interrupted_it_goes_on_and_nothing_is_lost_or_left() {
     ended_at_any_moment(Signal::INT, 3);
 }
 
+/// Ends runs so early that their programs are just being started, by closing the sockets of the
+/// processes around them, as the end of the harness does; how many of them left processes.
+fn left_by_early_ends(isolation: &str, times: usize) -> usize {
+    let mut left = 0;
+    for number in 0..times {
+        let site = Site::new();
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let mut cell = Command::new(HARNESS)
+            .args(["__cell", isolation, "0", "sleep", "60"])
+            // With more arguments it takes longer until the program is started.
+            .args(vec!["0"; number % 20 * 200])
+            .env(TURNS, site.path("turns"))
+            .stdin(OwnedFd::from(theirs))
+            .spawn()
+            .unwrap();
+        drop(ours);
+        cell.wait().unwrap();
+        // It ends after all that it started, so this is no matter of time.
+        left += usize::from(!site.left().is_empty());
+    }
+    left
+}
+
+#[test]
+fn runs_that_are_ended_while_they_start_leave_nothing() {
+    for isolation in isolations() {
+        let left = left_by_early_ends(isolation, 100);
+        assert_eq!(
+            left, 0,
+            "of 100 runs in a {isolation} so many left processes"
+        );
+    }
+}
+
 /// The same, for long.
 #[test]
 #[ignore = "it takes some minutes"]
 fn often_killed_and_interrupted() {
     ended_at_any_moment(Signal::KILL, 150);
     ended_at_any_moment(Signal::INT, 150);
+    for isolation in isolations() {
+        let left = left_by_early_ends(isolation, 2000);
+        assert_eq!(
+            left, 0,
+            "of 2000 runs in a {isolation} so many left processes"
+        );
+    }
 }
 
 /// Where no file may become larger than so many blocks of 512 bytes: as if the disk were full.

@@ -4,6 +4,13 @@
 //! whose end is everybody's. Else there is one, which adopts what the test leaves behind.
 //! Standard input is the socket to the harness in all of them; the test gets `/dev/null`.
 //!
+//! Where there is no namespace, two threads deal with the children: one starts the test, and
+//! takes note of those that have ended; the other one ends them all when the harness hangs up.
+//! **Invariant:** children come and go under one lock ([`children`]), and who ends them all
+//! holds it. So no test is started behind his back, nobody whose parent is looked at is
+//! forgotten meanwhile (its own children would be overlooked), and what is said of a test is
+//! never how the harness has ended it.
+//!
 //! ```text
 //! exit 101 2513000 0        exit status, nanoseconds, processes that were left
 //! signal 6 2513000 1
@@ -15,14 +22,15 @@ use std::fs;
 use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitCode, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
 use rustix::process::{
-    Pid, Signal, WaitOptions, WaitStatus, getgid, getpid, getuid, kill_process, kill_process_group,
-    set_child_subreaper, set_parent_process_death_signal, wait, waitpid,
+    Pid, Signal, WaitId, WaitIdOptions, WaitOptions, WaitStatus, getgid, getpid, getuid,
+    kill_process, kill_process_group, set_child_subreaper, set_parent_process_death_signal, wait,
+    waitid, waitpid,
 };
 use rustix::thread::{CapabilitySet, CapabilitySets, UnshareFlags};
 
@@ -39,8 +47,11 @@ pub(crate) const BEHIND: &str = "__behind";
 /// That of a process that does nothing, for a try.
 pub(crate) const NOTHING: &str = "__nothing";
 
-/// Whether the harness wants the test to end: how it ends then says nothing.
-static HUNG_UP: AtomicBool = AtomicBool::new(false);
+/// Held by whoever starts children, forgets those that have ended, or ends them all.
+fn children() -> MutexGuard<'static, ()> {
+    static CHILDREN: Mutex<()> = Mutex::new(());
+    CHILDREN.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Does what the arguments say, if they are those of a process around a test.
 pub(crate) fn enter() -> Option<ExitCode> {
@@ -124,18 +135,13 @@ fn cell(args: &[OsString]) -> io::Result<()> {
     }
     set_child_subreaper(Some(getpid()))?;
     on_hang_up(|| {
-        HUNG_UP.store(true, Ordering::SeqCst);
-        end_all_below();
+        // To the end of this process.
+        let children = children();
+        end_all_below(&children);
         std::process::exit(0);
     });
     let said = run(job, true, None).and_then(|said| said.ok_or_else(missing));
-    if HUNG_UP.load(Ordering::SeqCst) {
-        // The other thread is ending all, and this process then.
-        loop {
-            thread::park();
-        }
-    }
-    let left = end_all_below();
+    let left = end_all_below(&children());
     Said { left, ..said? }.say();
     Ok(())
 }
@@ -262,7 +268,9 @@ fn run(job: &[OsString], in_group: bool, id: Option<(&OsString, u32)>) -> io::Re
         command.process_group(0);
     }
     let start = Instant::now();
+    let started = children();
     let mut child = command.spawn()?;
+    drop(started);
     if id.is_some_and(|(_, id)| id != child.id()) {
         child.kill()?;
         return Ok(None);
@@ -285,20 +293,29 @@ fn run(job: &[OsString], in_group: bool, id: Option<(&OsString, u32)>) -> io::Re
     }))
 }
 
+/// Waits for the end of a child; other children that end meanwhile are forgotten.
 fn wait_for(id: u32) -> io::Result<WaitStatus> {
     loop {
-        match wait(WaitOptions::empty()) {
-            Ok(Some((pid, status))) if pid.as_raw_nonzero().get().unsigned_abs() == id => {
-                return Ok(status);
-            }
+        // Only looked at: it is forgotten under the lock.
+        match waitid(WaitId::All, WaitIdOptions::EXITED | WaitIdOptions::NOWAIT) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
+        let forgotten = children();
+        while let Some((pid, status)) = wait(WaitOptions::NOHANG)? {
+            if pid.as_raw_nonzero().get().unsigned_abs() == id {
+                return Ok(status);
+            }
+        }
+        drop(forgotten);
     }
 }
 
 /// Ends all children, and those that become children thereby; how many that were.
-fn end_all_below() -> u64 {
+///
+/// Whoever has descendants has a child until it is forgotten, which is done between two looks
+/// at all processes: one that finds no child has missed nobody.
+fn end_all_below(_: &MutexGuard<'static, ()>) -> u64 {
     let own = getpid();
     let mut ended = 0;
     // A test that forks faster than this is not ended; the rounds are.
