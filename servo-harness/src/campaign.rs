@@ -308,6 +308,18 @@ pub(crate) fn in_words(ending: &Ending) -> String {
     }
 }
 
+/// The ending that these words are about, if they are some.
+pub(crate) fn from_words(words: &str) -> Option<Ending> {
+    if let Some(code) = words.strip_prefix("exit status ") {
+        return code.parse().ok().map(Ending::Exit);
+    }
+    if let Some(number) = words.strip_prefix("signal ") {
+        return number.parse().ok().map(Ending::Signal);
+    }
+    let others = [Ending::TimedOut, Ending::Interrupted, Ending::Lost];
+    others.into_iter().find(|ending| in_words(ending) == words)
+}
+
 /// A lock whose holder panicked is as good as any: what it guards is changed in one go.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -316,6 +328,22 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn endings_are_read_back() {
+        let endings = [
+            Ending::Exit(101),
+            Ending::Signal(6),
+            Ending::TimedOut,
+            Ending::Interrupted,
+            Ending::Lost,
+        ];
+        for ending in endings {
+            assert_eq!(from_words(&in_words(&ending)), Some(ending));
+        }
+        assert_eq!(from_words("exit status x"), None);
+        assert_eq!(from_words("odd"), None);
+    }
 
     #[test]
     fn a_rate_is_settled_when_its_interval_is_narrow() {

@@ -9,8 +9,9 @@ use serde::Serialize;
 
 use super::tame::Kept;
 use super::{RunOptions, Work, annotate, print, print_json};
+use crate::Outcome;
 use crate::artefact::Artefact;
-use crate::campaign::{Ended, in_words};
+use crate::campaign::{Ended, from_words, in_words};
 use crate::cell::Ending;
 use crate::engine::{Choice, Engine};
 use crate::source::{Source, Test};
@@ -212,7 +213,9 @@ impl Check<'_> {
         stale: Checked,
     ) -> anyhow::Result<Option<Checked>> {
         let new = self.work.state.join("check/new");
-        let is_expected = self.artefact.ending == "exit status 0";
+        let ending = from_words(&self.artefact.ending);
+        let outcome = ending.and_then(|ending| test.expected.judge(&ending));
+        let is_expected = outcome == Some(Outcome::Expected);
         let wanted = Wanted::new(is_expected, self.args.kept.at_most, &new);
         Ok(Some(match recorder.record(test, &wanted)? {
             Attempt::Interrupted => return Ok(None),

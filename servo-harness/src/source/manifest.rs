@@ -1,18 +1,17 @@
-//! Manifests of web platform tests, and what is expected of their tests.
+//! Manifests of web platform tests.
 //!
 //! `MANIFEST.json` (version 8) has, for each kind of tests, a tree of directories, in which a
 //! file is a list: its digest, then for each test an URL (`null`: the file's path) and
-//! options. Expectations are in `FILE.ini` below a directory of the same shape; the
-//! `expected` of the first section counts, and the first of several. Conditions are refused.
+//! options. What is expected of tests is in other files ([`super::metadata`]).
 
 use std::fs;
-use std::io::ErrorKind;
 use std::path::Path;
 
 use anyhow::{Context, bail, ensure};
 use serde_json::{Map, Value};
 
 use super::Expected;
+use super::metadata::{Known, Metadata};
 
 /// A test of a manifest.
 #[derive(Debug, PartialEq, Eq)]
@@ -27,27 +26,37 @@ const NO_TESTS: [&str; 3] = ["support", "manual", "visual"];
 /// A `long` timeout is so many times the usual.
 const LONG: u32 = 6;
 
-/// Reads a manifest, and expectations.
+/// Reads a manifest, without the tests that are disabled.
 ///
 /// # Errors
 /// If a file cannot be read, or holds what is not understood.
-pub(super) fn read(path: &Path, metadata: Option<&Path>) -> anyhow::Result<Vec<Entry>> {
+pub(super) fn read(path: &Path, metadata: Option<Metadata<'_>>) -> anyhow::Result<Vec<Entry>> {
     let text = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
     let manifest: Value =
         serde_json::from_slice(&text).with_context(|| format!("reading {}", path.display()))?;
     let mut files = Vec::new();
     collect(&manifest, &mut files).with_context(|| format!("reading {}", path.display()))?;
+    let mut metadata = metadata;
     let mut entries = Vec::new();
+    let mut disabled = 0;
     for (file, tests) in files {
-        let expected = match metadata {
-            Some(dir) => expectation(&dir.join(format!("{file}.ini")))?,
-            None => Expected::Success,
+        let urls: Vec<&str> = tests.iter().map(|(url, _)| &**url).collect();
+        let known = match &mut metadata {
+            Some(metadata) => metadata.of(&file, &urls)?,
+            None => vec![Known::default(); urls.len()],
         };
-        entries.extend(tests.into_iter().map(|(name, patience)| Entry {
-            name,
-            expected,
-            patience,
-        }));
+        disabled += known.iter().filter(|known| known.is_disabled).count();
+        let enabled = tests.into_iter().zip(known);
+        entries.extend(enabled.filter(|(_, known)| !known.is_disabled).map(
+            |((name, patience), known)| Entry {
+                name,
+                expected: known.expected,
+                patience,
+            },
+        ));
+    }
+    if disabled > 0 {
+        tell!("servo-harness: left out because their metadata disables them: {disabled} tests");
     }
     Ok(entries)
 }
@@ -112,38 +121,6 @@ fn descend(
     Ok(())
 }
 
-fn expectation(path: &Path) -> anyhow::Result<Expected> {
-    match fs::read_to_string(path) {
-        Ok(text) => parse_expectation(&text).with_context(|| format!("reading {}", path.display())),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Expected::Success),
-        Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
-    }
-}
-
-fn parse_expectation(text: &str) -> anyhow::Result<Expected> {
-    let mut lines = text
-        .lines()
-        .skip_while(|line| !line.starts_with('['))
-        .skip(1);
-    let found = lines
-        .by_ref()
-        // Those of subtests are further in.
-        .take_while(|line| !line.trim_start().starts_with('['))
-        .find_map(|line| line.trim().strip_prefix("expected:"));
-    let Some(found) = found else {
-        return Ok(Expected::Success);
-    };
-    let word = found.trim().trim_matches(['[', ']', '"']);
-    Ok(match word.split(',').next().unwrap_or_default().trim() {
-        "PASS" | "OK" => Expected::Success,
-        "FAIL" | "ERROR" => Expected::Failure,
-        "CRASH" => Expected::Crash,
-        "TIMEOUT" => Expected::Timeout,
-        "" => bail!("expectations with conditions are not understood"),
-        other => bail!("`expected: {other}` is not understood"),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -176,28 +153,6 @@ mod tests {
             tests,
             expected.map(|(name, patience)| (name.to_owned(), patience))
         );
-    }
-
-    #[test]
-    fn expectations_are_read_or_refused() {
-        let check = |text: &str, expected| {
-            assert_eq!(parse_expectation(text).ok(), expected, "{text}");
-        };
-        check("", Some(Expected::Success));
-        check("[a.html]\n  expected: FAIL\n", Some(Expected::Failure));
-        check(
-            "[a.html]\n  expected: [TIMEOUT, OK]\n",
-            Some(Expected::Timeout),
-        );
-        check(
-            "[a.html]\n  [sub]\n    expected: FAIL\n",
-            Some(Expected::Success),
-        );
-        check(
-            "[a.html]\n  expected:\n    if os == \"linux\": FAIL\n",
-            None,
-        );
-        check("[a.html]\n  expected: NOTRUN\n", None);
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! Where tests come from: their names, and how each is run.
 
 mod cargo;
+mod condition;
 mod manifest;
+mod metadata;
 mod nextest;
 
 use std::collections::BTreeMap;
@@ -13,6 +15,8 @@ use anyhow::{Context, bail, ensure};
 
 pub(crate) use self::cargo::COLLECT;
 pub(crate) use self::cargo::collect;
+use self::condition::Properties;
+use self::metadata::Metadata;
 use crate::Outcome;
 use crate::cell::{Ending, Job};
 
@@ -23,7 +27,8 @@ pub struct Test {
     pub name: String,
     /// What runs it.
     pub job: Job,
-    /// The digest of what decides what is run: the program's content, and the arguments.
+    /// The digest of what decides what is run (the program's content, and the arguments), and
+    /// what is expected, if that is no success.
     pub subject: String,
     /// The outcome that its suite expects.
     pub expected: Expected,
@@ -73,9 +78,12 @@ pub struct Source {
     /// Test names from a manifest of web platform tests (MANIFEST.json); `{}` is the URL
     #[arg(long, value_name = "FILE", group = "names")]
     manifest: Option<PathBuf>,
-    /// Where the manifest's expectations are (directory of .ini files)
+    /// What is expected of the manifest's tests, and which are disabled (directory of .ini files)
     #[arg(long, value_name = "DIR", requires = "manifest")]
     metadata: Option<PathBuf>,
+    /// What conditions there may ask for, as `product=servo`; may be given again
+    #[arg(long = "property", value_name = "NAME=VALUE", requires = "metadata", value_parser = property)]
+    properties: Vec<(String, String)>,
     /// COMMAND is a test executable of Rust's, with options: its tests are run one by one
     #[arg(long, group = "names")]
     executable: bool,
@@ -197,7 +205,10 @@ impl Source {
     }
 
     fn of_manifest(&self, manifest: &Path) -> anyhow::Result<Vec<Test>> {
-        self.entries(manifest::read(manifest, self.metadata.as_deref())?)
+        let properties = Properties::with(&self.properties);
+        let metadata = self.metadata.as_deref();
+        let metadata = metadata.map(|dir| Metadata::new(dir, &properties));
+        self.entries(manifest::read(manifest, metadata)?)
     }
 
     fn entries(
@@ -220,9 +231,17 @@ impl Source {
                 continue;
             };
             let job = Job::new(find_program(program)?, args);
+            let mut subject = subject(&mut digests, &job)?;
+            // What a run came to when something else was expected does not count.
+            match entry.expected {
+                Expected::Success => {}
+                Expected::Failure => subject += "-failure",
+                Expected::Crash => subject += "-crash",
+                Expected::Timeout => subject += "-timeout",
+            }
             tests.push(Test {
                 name: entry.name,
-                subject: subject(&mut digests, &job)?,
+                subject,
                 job,
                 expected: entry.expected,
                 patience: entry.patience,
@@ -230,6 +249,11 @@ impl Source {
         }
         Ok(tests)
     }
+}
+
+fn property(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("it has no `=`")?;
+    Ok((name.to_owned(), value.to_owned()))
 }
 
 fn is_cargo(word: &str) -> bool {
@@ -416,6 +440,40 @@ mod tests {
         assert_ne!(tests[0].subject, tests[1].subject);
         source.only = vec!["w".to_owned()];
         assert_eq!(source.tests(dir.path()).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn tests_of_a_manifest_have_their_own_expectations() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        fs::create_dir(path("dom")).unwrap();
+        let variants =
+            r#"["d1", ["dom/a.html?1", {}], ["dom/a.html?2", {}], ["dom/a.html?3", {}]]"#;
+        let items = format!(r#"{{"testharness": {{"dom": {{"a.html": {variants}}}}}}}"#);
+        let manifest = format!(r#"{{"version": 8, "items": {items}}}"#);
+        fs::write(path("MANIFEST.json"), manifest).unwrap();
+        let metadata = "[a.html?1]\n  expected:\n    if product == \"servo\": CRASH\n    FAIL\n\
+                        [a.html?2]\n  disabled: it never ends\n";
+        fs::write(path("dom/a.html.ini"), metadata).unwrap();
+        let mut source = source(&["true", "{}"]);
+        source.manifest = Some(path("MANIFEST.json"));
+        source.metadata = Some(dir.path().to_owned());
+        let error = format!("{:#}", source.tests(dir.path()).unwrap_err());
+        assert!(error.contains("`--property product=VALUE`"), "{error}");
+        source.properties = vec![property("product=servo").unwrap()];
+        let tests = source.tests(dir.path()).unwrap();
+        assert!(tests[0].subject.ends_with("-crash"));
+        let shown: Vec<_> = tests
+            .iter()
+            .map(|test| (&*test.name, test.expected))
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                ("/dom/a.html?1", Expected::Crash),
+                ("/dom/a.html?3", Expected::Success)
+            ]
+        );
     }
 
     #[test]
