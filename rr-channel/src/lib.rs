@@ -70,8 +70,8 @@
 //! | the same through a handle of `std`'s; `clear_poison` without the lock; what `Debug` shows of a lock | not covered |
 //! | waits for a condition variable that end for no reason | covered; a program that looks at what no lock guards may desynchronise there |
 //! | parking_lot 0.12, as `parking_lot` (feature `parking_lot`): mutexes, reentrant ones, locks for readers, writers and upgraders, condition variables, `Once` | covered |
+//! | parking_lot 0.13, as `parking_lot_13` (feature `parking_lot_13`) | covered in the same way |
 //! | parking_lot 0.11, through `cargo reprise` | covered in the same way; of several versions in one project, the newest of these |
-//! | parking_lot 0.13, whose interface to its locks is another one | not covered |
 //! | ipc-channel 0.23 between threads of one process, as `ipc_channel` (feature `ipc_channel`): typed, opaque and bytes channels, also sent in messages; receiver sets, the router, servers for one connection | covered |
 //! | ipc-channel between processes | messages of other processes are told apart by their order in each channel; in a replay they must be sent again, and such an order among several of them is not replayed. Messages of several threads *to* another process come in the recorded order, in channels whose sender came from there |
 //! | messages of other processes that hold handles, at a receiver set, in a channel into which this process sends too | not covered: while recording or replaying their handles are lost (and upstream's debug assertions notice); off, as ever |
@@ -114,11 +114,15 @@ pub mod log;
 pub mod mpsc;
 #[cfg(feature = "parking_lot")]
 pub mod parking_lot;
+#[cfg(feature = "parking_lot_13")]
+pub mod parking_lot_13;
 #[doc(hidden)]
 pub mod pool;
 pub mod sync;
 pub mod thread;
 
+#[cfg(any(feature = "parking_lot", feature = "parking_lot_13"))]
+mod acquire;
 mod chaos;
 mod context;
 mod fixed;

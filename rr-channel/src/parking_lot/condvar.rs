@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 use lock_api::RawMutex as _;
 use parking_lot_core::{DEFAULT_PARK_TOKEN, DEFAULT_UNPARK_TOKEN};
 
-use super::acquire::{Count, acquire, log};
 use super::{MutexGuard, RawMutex};
+use crate::acquire::{Count, acquire, log};
 use crate::chaos;
 use crate::log::{Op, Outcome};
 use crate::replay::{Native, Woken};

@@ -24,7 +24,6 @@
 //! CHANGED.wait_while(&mut ready, |ready| !*ready);
 //! ```
 
-mod acquire;
 mod condvar;
 mod mutex;
 mod once;
@@ -37,8 +36,29 @@ pub use self::condvar::{Condvar, WaitTimeoutResult};
 pub use self::mutex::{RawFairMutex, RawMutex};
 pub use self::once::Once;
 pub use self::rwlock::RawRwLock;
+use std::time::Instant;
+
 use lock_api::RawMutex as _;
 use lock_api::RawRwLock as _;
+
+use crate::acquire::{self, Count};
+use crate::log::Op;
+use crate::order::Order;
+
+/// As [`acquire::attempt`], where a lock is held without a value that says so; whether it was.
+#[inline]
+#[track_caller]
+fn attempt(
+    order: &Order,
+    op: Op,
+    count: Count,
+    deadline: Option<Instant>,
+    try_lock: impl FnOnce() -> bool,
+    lock: impl FnOnce(),
+) -> bool {
+    let try_lock = || try_lock().then_some(());
+    acquire::attempt(order, op, count, deadline, try_lock, lock).is_some()
+}
 
 /// A mutual exclusion primitive.
 pub type Mutex<T> = lock_api::Mutex<RawMutex, T>;

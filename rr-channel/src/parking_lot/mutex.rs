@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use ::parking_lot as raw;
 use lock_api::{RawMutex as _, RawMutexFair as _};
 
-use super::acquire::{Count, acquire, attempt, observe};
+use super::attempt;
+use crate::acquire::{Count, acquire, observe};
 use crate::log::Op;
 use crate::order::Order;
 use crate::session::{Session, session};

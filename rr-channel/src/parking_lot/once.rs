@@ -5,7 +5,7 @@ use std::fmt;
 use ::parking_lot as raw;
 use raw::OnceState;
 
-use super::acquire::log;
+use crate::acquire::log;
 use crate::chaos;
 use crate::log::{Op, Outcome};
 use crate::replay::{Engine, OnceTurn};

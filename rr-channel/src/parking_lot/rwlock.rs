@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 use ::parking_lot as raw;
 use lock_api::{RawRwLock as _, RawRwLockRecursive as _, RawRwLockUpgrade as _};
 
-use super::acquire::{Count, acquire, attempt, observe};
+use super::attempt;
+use crate::acquire::{Count, acquire, observe};
 use crate::log::Op;
 use crate::order::Order;
 use crate::session::{Session, session};

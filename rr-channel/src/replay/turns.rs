@@ -318,7 +318,7 @@ impl Engine {
 
     /// As [`recall`](Engine::recall), of an initialization that is `is_done` for good where
     /// the answer is `done`.
-    #[cfg(feature = "parking_lot")]
+    #[cfg(any(feature = "parking_lot", feature = "parking_lot_13"))]
     pub(crate) fn recall_once(
         &self,
         op: Op,

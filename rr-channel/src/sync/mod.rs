@@ -47,11 +47,13 @@ pub use self::barrier::{Barrier, BarrierWaitResult};
 pub use self::condvar::Condvar;
 pub use self::lazy_lock::LazyLock;
 pub use self::mutex::{Mutex, MutexGuard};
-#[cfg(feature = "parking_lot")]
+#[cfg(any(feature = "parking_lot", feature = "parking_lot_13"))]
 pub(crate) use self::once::Attempts;
 pub use self::once::Once;
-#[cfg(feature = "parking_lot")]
+#[cfg(any(feature = "parking_lot", feature = "parking_lot_13"))]
 pub(crate) use self::once_calls::once_calls;
+#[cfg(feature = "parking_lot_13")]
+pub(crate) use self::once_calls::once_waits;
 pub use self::once_lock::OnceLock;
 pub use self::rwlock::RwLock;
 pub use crate::mpsc;

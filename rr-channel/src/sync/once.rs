@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::once_calls::once_calls;
+use super::once_calls::{once_calls, once_waits};
 use super::{OnceState, log, observed};
 use crate::chaos;
 use crate::log::{Op, Outcome};
@@ -58,35 +58,7 @@ impl Once {
         }
     }
 
-    /// Blocks until something has run here to its end.
-    ///
-    /// # Panics
-    /// If it panicked.
-    #[track_caller]
-    pub fn wait(&self) {
-        match session() {
-            Session::Off => self.raw.wait(),
-            Session::Record(_) => self.attempts.record(|_| self.raw.wait()),
-            Session::Replay(engine) => match self.turn(engine) {
-                OnceTurn::Done => {}
-                OnceTurn::Poisoned => panic!("Once instance has previously been poisoned"),
-                turn => self.attempts.follow(turn, |_| self.raw.wait()),
-            },
-        }
-    }
-
-    /// Blocks until something has run here to its end, whatever panicked before.
-    #[track_caller]
-    pub fn wait_force(&self) {
-        match session() {
-            Session::Off => self.raw.wait_force(),
-            Session::Record(_) => self.attempts.record(|_| self.raw.wait_force()),
-            Session::Replay(engine) => match self.turn(engine) {
-                OnceTurn::Done => {}
-                turn => self.attempts.follow(turn, |_| self.raw.wait_force()),
-            },
-        }
-    }
+    once_waits!();
 
     #[track_caller]
     fn turn(&self, engine: &Engine) -> OnceTurn {

@@ -63,4 +63,40 @@ macro_rules! once_calls {
         }
     };
 }
-pub(crate) use once_calls;
+
+/// The same, of waits.
+macro_rules! once_waits {
+    () => {
+        /// Blocks until something has run here to its end.
+        ///
+        /// # Panics
+        /// If it panicked.
+        #[track_caller]
+        pub fn wait(&self) {
+            match session() {
+                Session::Off => self.raw.wait(),
+                Session::Record(_) => self.attempts.record(|_| self.raw.wait()),
+                Session::Replay(engine) => match self.turn(engine) {
+                    OnceTurn::Done => {}
+                    OnceTurn::Poisoned => panic!("Once instance has previously been poisoned"),
+                    turn => self.attempts.follow(turn, |_| self.raw.wait()),
+                },
+            }
+        }
+
+        /// Blocks until something has run here to its end, whatever panicked before.
+        #[track_caller]
+        pub fn wait_force(&self) {
+            match session() {
+                Session::Off => self.raw.wait_force(),
+                Session::Record(_) => self.attempts.record(|_| self.raw.wait_force()),
+                Session::Replay(engine) => match self.turn(engine) {
+                    OnceTurn::Done => {}
+                    turn => self.attempts.follow(turn, |_| self.raw.wait_force()),
+                },
+            }
+        }
+    };
+}
+
+pub(crate) use {once_calls, once_waits};

@@ -10,7 +10,7 @@ mod inputs;
 mod ipc;
 mod lock_diverging;
 mod locks;
-mod parking;
+mod parking_lots;
 mod programs;
 mod random;
 mod random_locks;
@@ -298,6 +298,61 @@ fn waits_of_parking_lot_that_race_with_their_deadlines() {
 #[test]
 fn initializations_of_parking_lot() {
     check("parking_lot once");
+}
+
+#[test]
+fn mutexes_of_parking_lot_13() {
+    check("parking_lot_13 mutex");
+}
+
+#[test]
+fn attempts_at_locks_of_parking_lot_13() {
+    check("parking_lot_13 try_lock");
+}
+
+#[test]
+fn fair_mutexes_of_13() {
+    check("parking_lot_13 fair");
+}
+
+#[test]
+fn reentrant_mutexes_of_13() {
+    check("parking_lot_13 reentrant");
+}
+
+#[test]
+fn readers_and_writers_of_parking_lot_13() {
+    check("parking_lot_13 rwlock");
+}
+
+#[test]
+fn readers_that_become_writers_of_13() {
+    check("parking_lot_13 upgrades");
+}
+
+#[test]
+fn condition_variables_of_parking_lot_13() {
+    check("parking_lot_13 condvar");
+}
+
+#[test]
+fn waits_of_parking_lot_that_race_with_their_deadlines_of_13() {
+    check("parking_lot_13 wait_for");
+}
+
+#[test]
+fn initializations_of_parking_lot_13() {
+    check("parking_lot_13 once");
+}
+
+#[test]
+fn waits_for_initializations_of_parking_lot_13() {
+    check("parking_lot_13 once_wait");
+}
+
+#[test]
+fn upgrades_of_parking_lot_13_that_race_with_their_deadlines() {
+    check("parking_lot_13 upgrades_for");
 }
 
 #[test]

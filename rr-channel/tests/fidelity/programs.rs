@@ -46,7 +46,10 @@ fn run() {
         "withheld_computing" => withheld_beside(std::hint::spin_loop),
         other => match other.split_once(' ') {
             Some(("random", seed)) => crate::random::run(seed.parse().unwrap()),
-            Some(("parking_lot", program)) => crate::parking::run(program),
+            Some(("parking_lot", program)) => crate::parking_lots::v12::programs::run(program),
+            Some(("parking_lot_13", "once_wait")) => crate::parking_lots::v13::once_wait(),
+            Some(("parking_lot_13", "upgrades_for")) => crate::parking_lots::v13::upgrades_for(),
+            Some(("parking_lot_13", program)) => crate::parking_lots::v13::programs::run(program),
             Some(("input", program)) => crate::inputs::run(program),
             Some(("ipc", program)) => crate::ipc::run(program),
             Some(("lock_diverging", program)) => crate::lock_diverging::run(program),

@@ -1,12 +1,15 @@
-//! Programs whose nondeterminism lies in the locks of parking_lot.
+//! Programs whose nondeterminism lies in the locks of parking_lot, of each of its versions:
+//! what that calls its things is in the module around this one.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use rr_channel::parking_lot::{
-    Condvar, FairMutex, Mutex, Once, OnceState, ReentrantMutex, RwLock, RwLockUpgradableReadGuard,
-    RwLockWriteGuard, const_mutex, const_rwlock,
+use super::lot::lock_api::RwLockWriteGuard;
+use super::lot::{
+    Condvar, FairMutex, FairMutexGuard, Mutex, Once, OnceState, ReentrantMutex, RwLock,
+    RwLockUpgradableReadGuard,
 };
+use super::{Recursive, mutex as new_mutex, read_again, rwlock as new_rwlock};
 use rr_channel::thread;
 
 use crate::locks::{pause, threads};
@@ -29,8 +32,8 @@ pub(crate) fn run(program: &str) -> Outcome {
 
 /// The order in which threads enter critical sections, also of locks in statics.
 fn mutex() -> Outcome {
-    static ORDER: Mutex<Vec<usize>> = const_mutex(Vec::new());
-    static COUNT: RwLock<u64> = const_rwlock(0);
+    static ORDER: Mutex<Vec<usize>> = new_mutex(Vec::new());
+    static COUNT: RwLock<u64> = new_rwlock(0);
     let mut outcome = threads(4, |who| {
         let mut seen = Vec::new();
         for n in 0..100 {
@@ -92,7 +95,7 @@ fn fair() -> Outcome {
             let mut guard = seen.lock();
             guard.push(who);
             if n % 7 == 0 {
-                rr_channel::parking_lot::FairMutexGuard::bump(&mut guard);
+                FairMutexGuard::bump(&mut guard);
                 guard.push(who);
             }
         }
@@ -120,7 +123,7 @@ fn reentrant() -> Outcome {
 
 /// Readers and writers.
 fn rwlock() -> Outcome {
-    let count = RwLock::new(0);
+    let count = Recursive::new(0);
     threads(4, move |who| {
         let mut seen = Vec::new();
         for n in 0..80 {
@@ -133,7 +136,7 @@ fn rwlock() -> Outcome {
             } else {
                 let guard = count.read();
                 pause(who, n);
-                seen.push(*guard + *count.read_recursive());
+                seen.push(*guard + *read_again(&count));
             }
         }
         line(&format!("thread {who}"), &seen)

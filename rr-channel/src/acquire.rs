@@ -1,4 +1,4 @@
-//! Acquiring a raw lock in each mode.
+//! Acquiring a raw lock of parking_lot's in each mode.
 
 use std::thread;
 use std::time::Instant;
@@ -12,7 +12,7 @@ use crate::session::{Session, session};
 
 /// How an acquisition is counted.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Count {
+pub(crate) enum Count {
     /// It is exclusive.
     Took,
     /// It is not.
@@ -31,43 +31,45 @@ impl Count {
     }
 }
 
-/// Acquires what `lock` locks.
+/// Acquires what `lock` locks; what that returns.
 #[inline]
 #[track_caller]
-pub(super) fn acquire(order: &Order, op: Op, count: Count, lock: impl FnOnce()) {
+pub(crate) fn acquire<G>(order: &Order, op: Op, count: Count, lock: impl FnOnce() -> G) -> G {
     match session() {
         Session::Off => lock(),
         Session::Record(_) => {
             chaos::point();
-            lock();
+            let guard = lock();
             count.acquired(order, op);
+            guard
         }
         Session::Replay(engine) => {
             engine.turn(op, order);
-            lock();
+            let guard = lock();
             engine.taken(op, order);
+            guard
         }
     }
 }
 
 /// Attempts to acquire what `try_lock` locks, until `deadline` if there is one; `lock` does so
-/// for as long as it takes.
+/// for as long as it takes. What that returns; `None` if it was in vain.
 #[inline]
 #[track_caller]
-pub(super) fn attempt(
+pub(crate) fn attempt<G>(
     order: &Order,
     op: Op,
     count: Count,
     deadline: Option<Instant>,
-    try_lock: impl FnOnce() -> bool,
-    lock: impl FnOnce(),
-) -> bool {
+    try_lock: impl FnOnce() -> Option<G>,
+    lock: impl FnOnce() -> G,
+) -> Option<G> {
     match session() {
         Session::Off => try_lock(),
         Session::Record(_) => {
             chaos::point();
             let acquired = try_lock();
-            if acquired {
+            if acquired.is_some() {
                 count.acquired(order, op);
             } else {
                 log(op, Outcome::Busy);
@@ -76,20 +78,20 @@ pub(super) fn attempt(
         }
         Session::Replay(engine) => match engine.turn(op, order) {
             Turn::Mine => {
-                lock();
+                let guard = lock();
                 engine.taken(op, order);
-                true
+                Some(guard)
             }
             Turn::Busy => {
                 // Not before its time, which the program may look at.
                 if let Some(deadline) = deadline {
                     thread::sleep(deadline.saturating_duration_since(Instant::now()));
                 }
-                false
+                None
             }
             Turn::Live => {
                 let acquired = try_lock();
-                if acquired {
+                if acquired.is_some() {
                     engine.taken(op, order);
                 } else {
                     log(op, Outcome::Busy);
@@ -102,7 +104,7 @@ pub(super) fn attempt(
 
 /// An observation, as recorded.
 #[track_caller]
-pub(super) fn observe(op: Op, look: impl Fn() -> u64) -> u64 {
+pub(crate) fn observe(op: Op, look: impl Fn() -> u64) -> u64 {
     match session() {
         Session::Off => look(),
         Session::Record(_) => {
@@ -122,7 +124,7 @@ fn observed(op: Op, value: u64) -> u64 {
 
 /// Logs an outcome that needs no name.
 #[track_caller]
-pub(super) fn log(op: Op, outcome: Outcome) {
+pub(crate) fn log(op: Op, outcome: Outcome) {
     context::log(Event {
         op,
         channel: None,
