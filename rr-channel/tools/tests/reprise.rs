@@ -295,16 +295,28 @@ fn an_older_parking_lot_and_ipc_channel_are_replaced() {
     );
     let project = project(&manifest);
     project.write("tests/ipc.rs", IPC);
-    let locking = ["test", "-q", "--lib", "--", "--exact", "tests::locking"];
-    let ipc = |test| ["test", "-q", "--test", "ipc", "--", "--exact", test];
-    for test in [&locking[..], &ipc("racing"), &ipc("streaming")] {
-        run(&mut project.reprise(test));
-        let recorded = project.take_outcomes();
-        let said = run(&mut project.reprise(&["replay", "--times", "3"]));
-        let faithful = ": 3 of 3 replays ended as recorded, 0 desynchronised, 3 used every event";
-        assert!(said.contains(faithful), "{said}");
-        assert_eq!(project.take_outcomes(), vec![recorded[0].clone(); 3]);
+    record_and_replay(&project, &["--lib", "--", "--exact", "tests::locking"]);
+    for test in ["racing", "streaming"] {
+        record_and_replay(&project, &["--test", "ipc", "--", "--exact", test]);
     }
+}
+
+#[test]
+fn the_latest_parking_lot_is_replaced() {
+    let manifest = MANIFEST.replace("version = \"0.12\"", "version = \"0.13\"");
+    assert_ne!(manifest, MANIFEST);
+    let project = project(&manifest);
+    record_and_replay(&project, &["--lib", "--", "--exact", "tests::locking"]);
+}
+
+/// Records a test, and replays it.
+fn record_and_replay(project: &Project, test: &[&str]) {
+    run(&mut project.reprise(&[&["test", "-q"], test].concat()));
+    let recorded = project.take_outcomes();
+    let said = run(&mut project.reprise(&["replay", "--times", "3"]));
+    let faithful = ": 3 of 3 replays ended as recorded, 0 desynchronised, 3 used every event";
+    assert!(said.contains(faithful), "{said}");
+    assert_eq!(project.take_outcomes(), vec![recorded[0].clone(); 3]);
 }
 
 #[test]

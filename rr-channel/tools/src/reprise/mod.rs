@@ -8,8 +8,8 @@
 //! $ cargo reprise coverage                              # what is recorded, and what is not
 //! ```
 //!
-//! Wherever the project's dependencies use `crossbeam-channel` 0.5, `parking_lot` 0.11 or
-//! 0.12, `ipc-channel` 0.23, `rayon-core` 1.12 or 1.13, or `tokio` 1.53 or 1.54 from crates.io, cargo is
+//! Wherever the project's dependencies use `crossbeam-channel` 0.5, `parking_lot` 0.11 to
+//! 0.13, `ipc-channel` 0.23, `rayon-core` 1.12 or 1.13, or `tokio` 1.53 or 1.54 from crates.io, cargo is
 //! given a crate of that name and of the locked version that is `rr-channel` inside ([`patch`]),
 //! or has its hooks ([`rayon`], [`tokio`]). The patch is in cargo's command line, the changed lock file and all that
 //! is built lie in `target/reprise`: neither the project's files nor its own builds are

@@ -45,9 +45,27 @@ enum By {
         code: &'static str,
         /// Whether upstream's features matter: they are passed on to it.
         passes_features: bool,
+        /// What `rr-channel` calls upstream.
+        upstream: &'static str,
     },
     /// Upstream's source, edited: what is done to versions that begin so.
     Edited(&'static [(&'static str, &'static [Edit])]),
+}
+
+impl Crate {
+    /// What `rr-channel` calls it, if it is made of it.
+    fn upstream(&self) -> Option<&'static str> {
+        match &self.by {
+            By::Face { upstream, .. } => Some(upstream),
+            By::Edited(_) => None,
+        }
+    }
+
+    /// Whether one of its versions is asked for by this requirement, as in a manifest.
+    fn is_asked_for_by(&self, requirement: &str) -> bool {
+        let wanted = format!("{}.", requirement.trim_start_matches(['^', '=', '~', ' ']));
+        self.series.iter().any(|series| wanted.starts_with(series))
+    }
 }
 
 /// A change of a source.
@@ -60,26 +78,53 @@ pub(super) struct Edit {
     pub(super) to: &'static str,
 }
 
+/// What takes the place of parking_lot, by the name of our module.
+macro_rules! face_of_locks {
+    ($module:literal) => {
+        concat!(
+            "pub use rr_channel::",
+            $module,
+            "::*;\n\n\
+             #[cfg(feature = \"arc_lock\")]\n\
+             pub use rr_channel::",
+            $module,
+            "::lock_api::{\n    \
+                 ArcMutexGuard, ArcReentrantMutexGuard, ArcRwLockReadGuard,\n    \
+                 ArcRwLockUpgradableReadGuard, ArcRwLockWriteGuard,\n\
+             };\n\n\
+             #[cfg(feature = \"deadlock_detection\")]\n\
+             pub use upstream::deadlock;\n"
+        )
+    };
+}
 /// The crates that can be replaced. Of several with one name only the first is, if the
 /// project has more than one of them.
-const CRATES: [Crate; 6] = [
+const CRATES: [Crate; 7] = [
     Crate {
         name: CHANNEL,
         series: &["0.5."],
         by: By::Face {
             code: "pub use rr_channel::crossbeam_channel::*;\n",
             passes_features: false,
+            upstream: CHANNEL,
         },
         needs: &[],
     },
-    locks(&["0.12."], &[]),
-    locks(&["0.11."], &[("parking_lot_core", "0.8")]),
+    locks(&["0.13."], LOCKS_13, face_of_locks!("parking_lot_13"), &[]),
+    locks(&["0.12."], LOCKS, face_of_locks!("parking_lot"), &[]),
+    locks(
+        &["0.11."],
+        LOCKS,
+        face_of_locks!("parking_lot"),
+        &[("parking_lot_core", "0.8")],
+    ),
     Crate {
         name: PROCESSES,
         series: &["0.23."],
         by: By::Face {
             code: "pub use rr_channel::ipc_channel::*;\n",
             passes_features: true,
+            upstream: PROCESSES,
         },
         needs: &[],
     },
@@ -99,21 +144,17 @@ const CRATES: [Crate; 6] = [
 
 const fn locks(
     series: &'static [&'static str],
+    upstream: &'static str,
+    code: &'static str,
     needs: &'static [(&'static str, &'static str)],
 ) -> Crate {
     Crate {
         name: LOCKS,
         series,
         by: By::Face {
-            code: "pub use rr_channel::parking_lot::*;\n\n\
-                   #[cfg(feature = \"arc_lock\")]\n\
-                   pub use rr_channel::parking_lot::lock_api::{\n    \
-                       ArcMutexGuard, ArcReentrantMutexGuard, ArcRwLockReadGuard,\n    \
-                       ArcRwLockUpgradableReadGuard, ArcRwLockWriteGuard,\n\
-                   };\n\n\
-                   #[cfg(feature = \"deadlock_detection\")]\n\
-                   pub use upstream::deadlock;\n",
+            code,
             passes_features: true,
+            upstream,
         },
         needs,
     }
@@ -121,6 +162,8 @@ const fn locks(
 
 const CHANNEL: &str = "crossbeam-channel";
 const LOCKS: &str = "parking_lot";
+/// Its releases since 0.13, which have another interface.
+const LOCKS_13: &str = "parking_lot_13";
 const PROCESSES: &str = "ipc-channel";
 /// Its tasks have names; all else in it is as ever.
 pub(super) const EXECUTOR: &str = "tokio";
@@ -133,6 +176,7 @@ value = ["dep:postcard", "dep:serde"]
 ipc_channel = ["dep:ipc-channel", "dep:postcard", "dep:serde"]
 ipc_channel_async = ["dep:futures-core", "ipc_channel"]
 parking_lot = ["dep:lock_api", "dep:parking_lot", "dep:parking_lot_core"]
+parking_lot_13 = ["dep:lock_api_5", "dep:parking_lot_13"]
 "upstream-0.5.14" = []
 "upstream-0.5.16" = ["upstream-0.5.14"]
 "#;
@@ -148,7 +192,9 @@ futures-core = { version = "0.3", default-features = false, optional = true }
 ipc-channel = { version = "0.23", optional = true }
 libc = "0.2.81"
 lock_api = { version = "0.4.6", optional = true }
+lock_api_5 = { package = "lock_api", version = "0.5", optional = true }
 parking_lot = { version = "0.12", optional = true }
+parking_lot_13 = { package = "parking_lot", version = "0.13", optional = true }
 parking_lot_core = { version = "0.9", optional = true }
 postcard = { version = "1", default-features = false, features = ["use-std"], optional = true }
 rustc-hash = "2"
@@ -253,7 +299,7 @@ fn features_for(replaced: &[Replaced<'_>]) -> anyhow::Result<Vec<&'static str>> 
     let mut channel = "upstream-0.5.16";
     for package in replaced {
         match package.of.name {
-            LOCKS => features.push("parking_lot"),
+            LOCKS => features.extend(package.of.upstream()),
             PROCESSES => features.push("ipc_channel"),
             CHANNEL => channel = feature_for_channel(package.version)?,
             _ => {}
@@ -372,16 +418,16 @@ fn rr_channel_manifest(replaced: &[Replaced<'_>]) -> anyhow::Result<Table> {
         needed.insert("optional".to_owned(), true.into());
         dependencies.insert((*name).to_owned(), needed.into());
     }
-    let faces = replaced
-        .iter()
-        .filter(|package| matches!(package.of.by, By::Face { .. }));
-    for package in faces {
+    for package in replaced {
+        let Some(known) = package.of.upstream() else {
+            continue;
+        };
         let name = package.of.name;
         let mut upstream = path_dependency(&format!("../{name}-upstream"), &renamed(name));
-        if dependencies[name].get("optional").is_some() {
+        if dependencies[known].get("optional").is_some() {
             upstream.insert("optional".to_owned(), true.into());
         }
-        dependencies.insert(name.to_owned(), upstream.into());
+        dependencies.insert(known.to_owned(), upstream.into());
     }
     rr_channel.insert("dependencies".to_owned(), dependencies.into());
     Ok(rr_channel)
@@ -448,11 +494,15 @@ fn stay_upstream(manifest: &mut Table, replaced: &[Replaced<'_>]) {
     let Some(dependencies) = dependencies.and_then(Value::as_table_mut) else {
         return;
     };
-    let faces = replaced
-        .iter()
-        .filter(|package| matches!(package.of.by, By::Face { .. }));
-    for other in faces.map(|package| package.of.name) {
+    let faces = replaced.iter().map(|package| package.of);
+    for of in faces.filter(|of| of.upstream().is_some()) {
+        let other = of.name;
         if let Some(dependency) = dependencies.get_mut(other).and_then(Value::as_table_mut) {
+            let requirement = dependency.get("version").and_then(Value::as_str);
+            // Another version of it is upstream's anyway.
+            if requirement.is_some_and(|wanted| !of.is_asked_for_by(wanted)) {
+                continue;
+            }
             dependency.remove("version");
             dependency.extend(path_dependency(
                 &format!("../{other}-upstream"),
@@ -757,7 +807,46 @@ mod tests {
         assert!(!comes_before(of("0.11.2"), of("0.12.5")));
         let channel = replaceable(CHANNEL, "0.5.15").unwrap();
         assert!(!comes_before(channel, of("0.11.2")));
-        assert_eq!(replaceable(LOCKS, "0.13.0"), None);
+        assert!(comes_before(of("0.13.0"), of("0.12.5")));
+        assert_eq!(replaceable(LOCKS, "0.14.0"), None);
+    }
+
+    #[test]
+    fn another_version_than_the_replaced_one_stays_as_it_is() {
+        let features = BTreeMap::new();
+        let check = |replaced, requirement: &str| {
+            let replaced = [Replaced {
+                of: replaceable(LOCKS, replaced).unwrap(),
+                version: replaced,
+                features: &features,
+                source: Path::new("source"),
+            }];
+            let mut manifest = table(&format!(
+                "[dependencies.parking_lot]\nversion = \"{requirement}\"\n"
+            ));
+            stay_upstream(&mut manifest, &replaced);
+            manifest["dependencies"][LOCKS].get("version").is_some()
+        };
+        assert!(check("0.13.0", "0.12.0"));
+        assert!(check("0.12.5", "0.11"));
+        assert!(!check("0.13.0", "0.13"));
+        assert!(!check("0.12.5", "^0.12.1"));
+    }
+
+    #[test]
+    fn the_latest_locks_are_there_by_a_name_of_their_own() {
+        let features = features(&[]);
+        let replaced = [Replaced {
+            of: replaceable(LOCKS, "0.13.0").unwrap(),
+            version: "0.13.0",
+            features: &features,
+            source: Path::new("source"),
+        }];
+        let manifest = rr_channel_manifest(&replaced).unwrap();
+        let upstream = &manifest["dependencies"][LOCKS_13];
+        assert_eq!(upstream["path"].as_str(), Some("../parking_lot-upstream"));
+        let asked = features_for(&replaced).unwrap();
+        assert_eq!(asked, ["interpose", "parking_lot_13", "upstream-0.5.16"]);
     }
 
     #[test]
