@@ -25,7 +25,7 @@ use crate::source::Test;
 /// Recordings that are tried before a test counts as one that cannot be replayed.
 const RECORDINGS: u32 = 3;
 /// Replays that a recording has to survive to be one.
-const FIRST: u32 = 5;
+pub(crate) const FIRST: u64 = 5;
 /// Said of tests whose replays keep to the recording and end otherwise.
 pub(crate) const SOMETHING_ELSE: &str = "something else than its messages decides";
 /// How often plain runs and replays take turns.

@@ -27,6 +27,9 @@ mod tests {
     #[test]
     fn order() {
         static SENT: AtomicBool = AtomicBool::new(false);
+        if SENDERS == 0 {
+            return;
+        }
         let first = u32::from(!turn("order"));
         let (s, r) = unbounded();
         let threads: Vec<_> = (0..SENDERS).map(|who| {
@@ -93,11 +96,16 @@ impl Project {
     }
 
     fn run(&self, args: &[&str]) -> Output {
+        self.run_by(args, &["test", "--offline"])
+    }
+
+    /// With these arguments of cargo's.
+    fn run_by(&self, args: &[&str], cargo: &[&str]) -> Output {
         let built = Path::new(env!("CARGO_TARGET_TMPDIR")).join("tame");
         let mut command = Command::new(env!("CARGO_BIN_EXE_servo-harness"));
         command.args(args);
         if args[0] != "report" {
-            command.args(["-j1", "--", "cargo", "test", "--offline"]);
+            command.args(["-j1", "--", "cargo"]).args(cargo);
         }
         command
             .current_dir(self.dir.path())
@@ -200,7 +208,9 @@ fn what_messages_decide_is_tamed_checked_and_explained_and_the_rest_is_named() {
         "it needs nothing else"
     );
     let xml = fs::read_to_string(project.path("r.xml")).unwrap();
-    assert_eq!(xml.matches("<flakyFailure").count(), 2, "{xml}");
+    // Of each test three outputs are kept.
+    assert_eq!(xml.matches("<flakyFailure").count(), 6, "{xml}");
+    assert!(xml.contains(r#"failures="0" flakes="2">"#), "{xml}");
 
     // A thread more, and the recording does not apply any more.
     project.write(3);
@@ -226,4 +236,43 @@ fn what_messages_decide_is_tamed_checked_and_explained_and_the_rest_is_named() {
         said(&output)
     );
     assert_eq!(project.artefacts(), artefacts);
+
+    // Nothing contradicts a recording of which nothing comes about; it does not hold.
+    project.write(0);
+    let output = project.run(&["check"]);
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert!(
+        said(&output).contains(
+            "stale   turns::turns$tests::order (another build)\n        nothing of what was \
+             recorded came about; recording it anew: it uses nothing any more"
+        ),
+        "{}",
+        said(&output)
+    );
+    assert_eq!(project.artefacts(), artefacts);
+
+    tests_that_nextest_lists_are_tamed_as_well(&project);
+}
+
+/// On a project that is built.
+fn tests_that_nextest_lists_are_tamed_as_well(project: &Project) {
+    let nextest = ["nextest", "run", "--offline"];
+    let version = Command::new("cargo")
+        .args(["nextest", "--version"])
+        .output();
+    if !version.unwrap().status.success() {
+        eprintln!("skipped: there is no cargo-nextest here");
+        return;
+    }
+    project.write(2);
+    let lock = || fs::read_to_string(project.path("Cargo.lock")).unwrap();
+    project.run_by(&["survey", "-n2", "--fresh"], &nextest);
+    let before = lock();
+    let output = project.run_by(&["tame", "--json", "-n12", "--precision", "0"], &nextest);
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let order = row(&summary, "turns$tests::order");
+    assert_eq!(order["plain"]["expected"], 6, "{order}");
+    assert_eq!(order["replay"]["expected"], 12, "{}", said(&output));
+    assert_eq!(lock(), before, "the project is left as it is");
 }

@@ -15,7 +15,7 @@ use crate::campaign::{Ended, from_words, in_words};
 use crate::cell::Ending;
 use crate::engine::{Choice, Engine};
 use crate::source::{Source, Test};
-use crate::tame::{Attempt, Recorder, Wanted, remove};
+use crate::tame::{Attempt, FIRST, Recorder, Wanted, remove};
 
 /// Options of a check.
 #[derive(Debug, clap::Args)]
@@ -156,7 +156,8 @@ impl Check<'_> {
             difference: None,
         };
         let Some(test) = tests.iter().find(|test| test.name == self.artefact.test) else {
-            return Ok(Some(checked(Verdict::Gone, None)));
+            let why = "remove its recording, or tame what it is called now".to_owned();
+            return Ok(Some(checked(Verdict::Gone, Some(why))));
         };
         let rebuilt = test.subject != self.artefact.subject;
         let old = self.work.state.join("check/old");
@@ -169,13 +170,18 @@ impl Check<'_> {
             site: &site,
         };
         let mut different = None;
+        let mut most = None;
         for _ in 0..self.args.times {
             let (ending, replayed) = recorder.replay(test, &old)?;
             if ending == Ending::Interrupted {
                 return Ok(None);
             }
-            if !replayed.is_faithful {
+            most = most.max(replayed.came);
+            let is_empty = matches!(replayed.came, Some((0, 1..)));
+            if !replayed.is_faithful || is_empty {
+                let empty = || "nothing of what was recorded came about".to_owned();
                 let why = replayed.why.into_iter().next();
+                let why = why.or_else(|| is_empty.then(empty));
                 let stale = Checked {
                     rebuilt,
                     ..checked(Verdict::Stale, why)
@@ -198,6 +204,14 @@ impl Check<'_> {
             let (was, is) = (&self.artefact.ending, in_words(&ending));
             format!("recorded it ended with {was}, replayed with {is}")
         });
+        // Threads that nobody waits for may be cut off, and others have nothing to do any more.
+        let part = most.filter(|(came, all)| rebuilt && came < all);
+        let part = part.map(|(came, all)| {
+            format!(
+                "of {all} recorded events {came} came about: perhaps the test does less than it did"
+            )
+        });
+        let why = why.or(part);
         Ok(Some(Checked {
             rebuilt,
             ..checked(verdict, why)
@@ -226,13 +240,24 @@ impl Check<'_> {
                 )),
                 ..stale
             },
+            // Engines that count nothing count nothing before, either.
+            Attempt::Recorded(recorded) if recorded.events == 0 && self.artefact.events > 0 => {
+                let why = stale.why.as_deref().unwrap_or("it went another way");
+                Checked {
+                    why: Some(format!(
+                        "{why}; recording it anew: it uses nothing any more that this engine records"
+                    )),
+                    ..stale
+                }
+            }
             Attempt::Recorded(recorded) => {
                 let difference = self.engine.difference(old, &new)?;
                 let artefact = Artefact {
                     ending: in_words(&recorded.ending),
                     subject: test.subject.clone(),
                     events: recorded.events,
-                    after: (0, 0),
+                    // It counts because these replays ended as it did.
+                    after: (if is_expected { FIRST } else { 0 }, FIRST),
                     recording: Artefact::shown(&self.engine.in_words(&new)?),
                     ..self.artefact.clone()
                 };
@@ -254,15 +279,19 @@ impl Checked {
         if let Some(why) = &self.why {
             writeln!(out, "        {why}")?;
         }
-        for line in self.difference.iter().flat_map(|text| text.lines()) {
-            writeln!(out, "        {line}")?;
+        if let Some(difference) = &self.difference {
+            writeln!(out, "        the old recording (<) and the new one (>):")?;
+            for line in difference.lines() {
+                writeln!(out, "{}", format!("        {line}").trim_end())?;
+            }
         }
         Ok(())
     }
 
     fn annotate(&self) {
         let what = match self.verdict {
-            Verdict::Holds => return,
+            Verdict::Holds if self.why.is_none() => return,
+            Verdict::Holds => "its recording holds in part",
             Verdict::Renewed => "its recording did not apply any more and was renewed",
             Verdict::Stale => "its recording does not apply any more",
             Verdict::Differs => "in the recorded order it ends otherwise than it did",

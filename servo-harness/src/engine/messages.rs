@@ -27,7 +27,7 @@ impl Messages {
     /// # Errors
     /// If they are of a cargo project that cannot be patched.
     pub(crate) fn of(source: &Source) -> anyhow::Result<Messages> {
-        let project = match source.of_cargo() {
+        let project = match source.of_cargo().or_else(|| source.of_nextest()) {
             Some(args) if !uses_it_itself(args)? => Some(
                 PatchedProject::find(args, source.except())
                     .context("this project cannot be recorded so")?,
@@ -86,6 +86,10 @@ impl Cargo for Patched<'_> {
             .cloned()
             .collect();
         self.0.test(&options, runner)
+    }
+
+    fn nextest_list(&self, options: &[&str], _: &[String]) -> Command {
+        self.0.nextest_list(options)
     }
 }
 
@@ -149,6 +153,7 @@ impl Engine for Messages {
         Replayed {
             is_faithful: reported.desyncs.is_empty(),
             why: reported.desyncs,
+            came: reported.events,
         }
     }
 

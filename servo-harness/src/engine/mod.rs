@@ -31,6 +31,8 @@ pub struct Replayed {
     pub is_faithful: bool,
     /// Where it did not, in words.
     pub why: Vec<String>,
+    /// How many events came about again, of how many that are recorded, where that is known.
+    pub came: Option<(u64, u64)>,
 }
 
 /// A recording could not be written, which says nothing about the test.

@@ -94,6 +94,7 @@ impl Engine for Processes {
                 true => Vec::new(),
                 false => why.map(str::to_owned).collect(),
             },
+            came: None,
         }
     }
 

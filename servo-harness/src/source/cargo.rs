@@ -33,6 +33,12 @@ impl Cargo for Plain {
             .args(args);
         Ok(command)
     }
+
+    fn nextest_list(&self, options: &[&str], args: &[String]) -> Command {
+        let mut command = cargo();
+        command.args(["nextest", "list"]).args(options).args(args);
+        command
+    }
 }
 
 fn cargo() -> Command {

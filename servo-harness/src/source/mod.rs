@@ -102,6 +102,9 @@ pub struct Source {
 pub(crate) trait Cargo {
     /// A `cargo test` with these options that calls `runner` with each executable.
     fn test(&self, args: &[String], runner: &[String]) -> anyhow::Result<std::process::Command>;
+
+    /// A `cargo nextest list` with these options, and these of the user's.
+    fn nextest_list(&self, options: &[&str], args: &[String]) -> std::process::Command;
 }
 
 impl Source {
@@ -125,6 +128,21 @@ impl Source {
                 if self.is_plain() && is_cargo(cargo) && matches!(test.as_str(), "test" | "t") =>
             {
                 Some(args)
+            }
+            _ => None,
+        }
+    }
+
+    /// The options of `cargo nextest run`, if that is where they come from.
+    pub(crate) fn of_nextest(&self) -> Option<&[String]> {
+        match self.command.as_slice() {
+            [cargo, nextest, args @ ..]
+                if self.is_plain() && is_cargo(cargo) && nextest == "nextest" =>
+            {
+                Some(match args {
+                    [first, rest @ ..] if matches!(first.as_str(), "run" | "r" | "list") => rest,
+                    rest => rest,
+                })
             }
             _ => None,
         }
@@ -155,11 +173,9 @@ impl Source {
             (Some(names), _) => self.named(&read_names(names)?)?,
             (_, Some(manifest)) => self.of_manifest(manifest)?,
             _ if self.executable => executable_tests(&self.command)?,
-            _ => match (self.command.as_slice(), self.of_cargo()) {
-                (_, Some(args)) => cargo::tests(cargo, args, scratch)?,
-                ([first, second, args @ ..], _) if is_cargo(first) && second == "nextest" => {
-                    nextest::tests(first, args)?
-                }
+            _ => match (self.of_cargo(), self.of_nextest()) {
+                (Some(args), _) => cargo::tests(cargo, args, scratch)?,
+                (_, Some(args)) => nextest::tests(cargo.nextest_list(&nextest::OPTIONS, args))?,
                 _ => vec![self.command_itself()?],
             },
         };

@@ -41,18 +41,15 @@ struct FilterMatch {
     status: String,
 }
 
-/// Lists the tests: `cargo nextest ARGS`, of which the subcommand becomes `list`.
+/// Options for a list that can be read.
+pub(crate) const OPTIONS: [&str; 2] = ["--message-format", "json"];
+
+/// Lists the tests by this call of `cargo nextest list`, with [`OPTIONS`].
 ///
 /// # Errors
 /// If nextest is not there, or fails, or says something unknown.
-pub(super) fn tests(cargo: &str, args: &[String]) -> anyhow::Result<Vec<Test>> {
-    let rest = match args {
-        [first, rest @ ..] if matches!(first.as_str(), "run" | "r" | "list") => rest,
-        rest => rest,
-    };
-    let output = Command::new(cargo)
-        .args(["nextest", "list", "--message-format", "json"])
-        .args(rest)
+pub(super) fn tests(mut list: Command) -> anyhow::Result<Vec<Test>> {
+    let output = list
         .stderr(Stdio::inherit())
         .output()
         .context("cannot start cargo")?;

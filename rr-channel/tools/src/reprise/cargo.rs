@@ -122,15 +122,22 @@ impl Project {
         Ok(project)
     }
 
-    /// Cargo's `subcommand` on the project, with `options`.
+    /// Cargo's `subcommand`, of one or more words, on the project, with `options`.
     fn command(&self, subcommand: &str, options: &[String]) -> Command {
         let mut command = cargo();
         command
-            .arg(subcommand)
+            .args(subcommand.split(' '))
             .args(&self.shared.pass)
             .args(options);
         if !self.cargo.has_lockfile_path() {
-            command.arg("-Zlockfile-path").env(CHANNEL, "nightly");
+            // Other programs give only a part of the cargos that they call a `-Z`, but all of
+            // them the configuration.
+            if subcommand.contains(' ') {
+                command.args(["--config", "unstable.lockfile-path=true"]);
+            } else {
+                command.arg("-Zlockfile-path");
+            }
+            command.env(CHANNEL, "nightly");
         }
         command
     }
@@ -236,10 +243,7 @@ impl Project {
         args: &[String],
         runner: &[String],
     ) -> anyhow::Result<Command> {
-        let mut command = self.command(subcommand, &patched.options);
-        if let Some(dir) = &self.shared.target_dir {
-            command.arg("--target-dir").arg(dir);
-        }
+        let mut command = self.plainly(patched, subcommand);
         let runner = serde_json::to_string(runner)?;
         for target in self.shared.targets.iter().chain([&self.cargo.host]) {
             command
@@ -247,12 +251,21 @@ impl Project {
                 .arg(format!("target.{target}.runner={runner}"));
         }
         command.args(args);
+        Ok(command)
+    }
+
+    /// The same, with executables that cargo starts itself, if it does.
+    pub(super) fn plainly(&self, patched: &Patched, subcommand: &str) -> Command {
+        let mut command = self.command(subcommand, &patched.options);
+        if let Some(dir) = &self.shared.target_dir {
+            command.arg("--target-dir").arg(dir);
+        }
         for (name, _) in env::vars_os() {
             if name.to_string_lossy().starts_with("RR_CHANNEL") {
                 command.env_remove(name);
             }
         }
-        Ok(command)
+        command
     }
 }
 

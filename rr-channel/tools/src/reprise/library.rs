@@ -42,6 +42,13 @@ impl PatchedProject {
         self.project.run(&self.patched, "test", &args, runner)
     }
 
+    /// A call of `cargo nextest list` with these options besides the project's own.
+    pub fn nextest_list(&self, options: &[&str]) -> Command {
+        let mut command = self.project.plainly(&self.patched, "nextest list");
+        command.args(options).args(&self.rest);
+        command
+    }
+
     /// What of the project and its dependencies is not recorded, in lines.
     pub fn uncovered(&self) -> Vec<String> {
         self.patched.coverage.summary()
