@@ -6,7 +6,8 @@
 //! `RR_CHANNEL_CHAOS` perturbs a run that is recorded, and one that is not: to that end it
 //! is run as if recorded, into no log. `RR_CHANNEL_PLACES` has a recording say more.
 //! `RR_CHANNEL_PATIENCE` has a replay wait so many times as long as usual before it takes
-//! itself for stuck where only time can tell. Trouble with any of them never stops the program: a
+//! itself for stuck where only time can tell, `RR_CHANNEL_DESYNC=stop` has it end when a thread
+//! leaves its log. Trouble with any of them never stops the program: a
 //! line on standard error says what was wrong, and the program runs as if off.
 
 use std::env;
@@ -449,6 +450,14 @@ fn load(dir: &Path, again: Option<&Path>) -> Result<Engine, StartError> {
     sys::watch_forks();
     if let Some(path) = env::var_os("RR_CHANNEL_REPORT") {
         replay::report_to(path.into());
+    }
+    let asked = env::var_os("RR_CHANNEL_DESYNC").unwrap_or_default();
+    match &*asked.to_string_lossy() {
+        "" | "go-on" => {}
+        "stop" => replay::stop_at_desync(),
+        asked => complain(&format_args!(
+            "RR_CHANNEL_DESYNC={asked} is neither stop nor go-on: going on"
+        )),
     }
     let again = again.map(Recorder::create).transpose()?;
     Ok(Engine::new(logs, draws, patience(), again))

@@ -40,6 +40,12 @@ pub(crate) fn at_exit(f: extern "C" fn()) {
     unsafe { libc::atexit(f) };
 }
 
+/// Ends the process here and now: no handler or destructor runs any more.
+pub(crate) fn exit_now(status: i32) -> ! {
+    // SAFETY: takes a number, and does not return.
+    unsafe { libc::_exit(status) }
+}
+
 /// From here on, children made by fork(2) know that they are.
 pub(crate) fn watch_forks() {
     extern "C" fn in_child() {

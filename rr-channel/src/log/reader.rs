@@ -84,7 +84,8 @@ impl fmt::Display for LogError {
 impl std::error::Error for LogError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            LogError::Io { source, .. } => Some(source),
+            // It is in the message.
+            LogError::Io { source, .. } => source.source(),
             _ => None,
         }
     }

@@ -103,8 +103,9 @@ impl fmt::Display for RecordingError {
 impl std::error::Error for RecordingError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            RecordingError::Io { source, .. } => Some(source),
-            RecordingError::Log { source, .. } => Some(source),
+            // These are in the message.
+            RecordingError::Io { source, .. } => source.source(),
+            RecordingError::Log { source, .. } => source.source(),
             RecordingError::NotARecording(_) | RecordingError::Version { .. } => None,
         }
     }
@@ -337,6 +338,19 @@ mod tests {
             check("rr-channel 1\nprogram p\n").unwrap_err(),
             @"dir: the recording has version 1, this build reads 3: record again"
         );
+    }
+
+    #[test]
+    fn an_error_says_its_cause_once() {
+        use std::error::Error as _;
+
+        let missing = Recording::open(Path::new("/nonexistent")).unwrap_err();
+        assert!(missing.to_string().ends_with("(os error 2)"), "{missing}");
+        assert!(missing.source().is_none());
+        let source = ThreadLog::open(Path::new("/nonexistent")).unwrap_err();
+        assert!(source.source().is_none());
+        let path = PathBuf::from("/nonexistent");
+        assert!(RecordingError::Log { path, source }.source().is_none());
     }
 
     #[test]

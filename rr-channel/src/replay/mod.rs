@@ -44,6 +44,7 @@ mod turns;
 mod watched;
 mod world;
 
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
@@ -571,4 +572,17 @@ fn announce(world: &World, known: usize) {
         complain(desync);
         report_file::desynchronised(desync);
     }
+    if world.desyncs().len() > known && STOPS.load(Relaxed) {
+        report_file::ended(&world.report());
+        sys::exit_now(STOPPED);
+    }
+}
+
+static STOPS: AtomicBool = AtomicBool::new(false);
+/// How a process ends that is not to go on without its log.
+const STOPPED: i32 = 86;
+
+/// From here on, the process ends as soon as a thread leaves its log.
+pub(crate) fn stop_at_desync() {
+    STOPS.store(true, Relaxed);
 }

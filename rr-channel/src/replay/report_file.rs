@@ -43,6 +43,11 @@ pub(super) fn desynchronised(desync: &Desync) {
     write(&format!("desync {desync}\n"));
 }
 
+/// The replay ends here.
+pub(super) fn ended(report: &Report) {
+    write(&summary(report));
+}
+
 /// By one system call, so that lines of several threads stay apart.
 fn write(text: &str) {
     if let Some(mut file) = FILE.get() {
@@ -67,7 +72,7 @@ extern "C" fn at_exit() {
         report
     });
     if let Some(report) = report {
-        write(&summary(&report));
+        ended(&report);
     }
 }
 

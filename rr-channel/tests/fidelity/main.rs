@@ -722,6 +722,47 @@ fn a_replay_beside_threads_that_never_rest_goes_live() {
 }
 
 #[test]
+fn a_replay_that_is_to_stop_ends_where_a_thread_leaves_its_log() {
+    let dir = tempfile::tempdir().unwrap();
+    record("withheld", dir.path());
+    let replayed = |asked: &str, diverge: bool| {
+        let run = Run::of("withheld")
+            .env("RR_CHANNEL", "replay")
+            .env("RR_CHANNEL_LOG", dir.path())
+            .env("RR_CHANNEL_DESYNC", asked);
+        if diverge {
+            run.env("DIVERGE", "1").finish()
+        } else {
+            run.finish()
+        }
+    };
+    let report = dir.path().join("report");
+    let stopped = Run::of("withheld")
+        .env("RR_CHANNEL", "replay")
+        .env("RR_CHANNEL_LOG", dir.path())
+        .env("RR_CHANNEL_DESYNC", "stop")
+        .env("RR_CHANNEL_REPORT", &report)
+        .env("DIVERGE", "1")
+        .finish();
+    assert_eq!(stopped.status.code(), Some(86), "{}", stopped.stderr);
+    assert!(stopped.stderr.contains("desynchronised at event"));
+    assert!(stopped.outcome.is_empty(), "{:?}", stopped.outcome);
+    let report = std::fs::read_to_string(report).unwrap();
+    let last = report.lines().last().unwrap();
+    assert!(last.starts_with("end "), "{report}");
+
+    assert_eq!(replayed("stop", false).report.as_deref(), Some("faithful"));
+    assert_eq!(replayed("go-on", true).outcome, ["got the other message"]);
+    let odd = replayed("halt", true);
+    assert_eq!(odd.outcome, ["got the other message"]);
+    assert!(
+        odd.stderr.contains("neither stop nor go-on"),
+        "{}",
+        odd.stderr
+    );
+}
+
+#[test]
 fn a_patience_that_is_no_number_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     record("withheld", dir.path());
