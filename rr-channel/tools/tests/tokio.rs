@@ -31,8 +31,19 @@ fn what_tasks_do_is_replayed() {
         run(&mut project.reprise(&["test", "-q", "--", "--exact", program]));
         assert_eq!(project.take_outcomes(), ["(40, 780)"]);
         let said = run(project.reprise(&["replay"]).env("DIVERGE", "1"));
-        assert!(said.contains("1 desynchronised"), "{said}");
+        for told in [
+            "1 desynchronised",
+            "reprise: first: thread ",
+            "reprise:   the project itself names the environment (env::var",
+        ] {
+            assert!(said.contains(told), "{told}: {said}");
+        }
         assert_eq!(project.take_outcomes(), ["(25, 300)"]);
+
+        let mut stopped = project.reprise(&["replay", "--stop"]);
+        let stopped = stopped.env("DIVERGE", "1").output().unwrap();
+        assert!(!stopped.status.success(), "{}", common::stderr(&stopped));
+        assert!(project.take_outcomes().is_empty());
     }
 }
 

@@ -4,7 +4,7 @@
 //! Crates that are replaced are recorded. Crates that are known to order threads in other ways
 //! are not, nor is what the sources of any package do by means of `std` ([`named`]).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::cargo::{Project, Shared};
 use super::metadata::{Metadata, Package};
-use super::named::named;
+use super::named::{self, named};
 use super::patch;
 
 /// Crates by which threads or tasks synchronise, and whose order is not recorded.
@@ -166,6 +166,31 @@ fn part(package: &Package, metadata: &Metadata, except: &[String]) -> Option<Par
 /// packages all but build scripts.
 fn names_in(package: &Package, own: bool) -> BTreeSet<&'static str> {
     let mut names = BTreeSet::new();
+    for_each_source(package, own, &mut |text| {
+        names.extend(named(text, own).unwrap_or_default());
+    });
+    names
+}
+
+/// What the project's own packages name that differs from run to run and is not recorded: in
+/// words, and by which names.
+pub(super) fn inputs(metadata: &Metadata) -> BTreeMap<&'static str, BTreeSet<&'static str>> {
+    let mut inputs: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
+    for package in metadata.in_programs() {
+        if package.source.is_none() {
+            for_each_source(package, true, &mut |text| {
+                for (name, what) in named::inputs(text) {
+                    inputs.entry(what).or_default().insert(name);
+                }
+            });
+        }
+    }
+    inputs
+}
+
+/// Calls `f` with the text of each file of the package's library, and of all its programs and
+/// tests if it is the user's `own`.
+fn for_each_source(package: &Package, own: bool, f: &mut dyn FnMut(&str)) {
     let root = package.manifest_path.parent();
     for target in &package.targets {
         let is = |kind| target.kind.iter().any(|known| known == kind);
@@ -176,31 +201,28 @@ fn names_in(package: &Package, own: bool) -> BTreeSet<&'static str> {
         let dir = target.src_path.parent();
         match dir.filter(|_| is_in) {
             // What lies beside it may be anything.
-            Some(dir) if Some(dir) == root => add(&target.src_path, own, &mut names),
-            Some(dir) => add_below(dir, own, &mut names),
+            Some(dir) if Some(dir) == root => read(&target.src_path, f),
+            Some(dir) => read_below(dir, f),
             None => {}
         }
     }
-    names
 }
 
-fn add_below(dir: &Path, with_tests: bool, names: &mut BTreeSet<&'static str>) {
+fn read_below(dir: &Path, f: &mut dyn FnMut(&str)) {
     // What cannot be read has no names: cargo says so when it comes to that.
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
         let path = entry.path();
         match entry.file_type() {
-            Ok(kind) if kind.is_dir() => add_below(&path, with_tests, names),
-            Ok(_) if path.extension().is_some_and(|ext| ext == "rs") => {
-                add(&path, with_tests, names);
-            }
+            Ok(kind) if kind.is_dir() => read_below(&path, f),
+            Ok(_) if path.extension().is_some_and(|ext| ext == "rs") => read(&path, f),
             _ => {}
         }
     }
 }
 
-fn add(path: &Path, with_tests: bool, names: &mut BTreeSet<&'static str>) {
+fn read(path: &Path, f: &mut dyn FnMut(&str)) {
     if let Ok(text) = fs::read_to_string(path) {
-        names.extend(named(&text, with_tests).unwrap_or_default());
+        f(&text);
     }
 }
 

@@ -28,6 +28,7 @@
 //! changed for. [`coverage`] says what that is in a project.
 
 mod cargo;
+mod cause;
 mod chaos;
 mod cli;
 mod coverage;

@@ -1,4 +1,5 @@
-//! Which of `std`'s channels, locks and waits a source names.
+//! Which of `std`'s channels, locks and waits a source names, or what else of it differs from
+//! run to run.
 //!
 //! A source is read as tokens, which finds names also in macros, and needs no build. What is
 //! found may never be compiled or called; what is reached without a name (a method of a
@@ -24,6 +25,29 @@ const NAMES: &[&str] = &[
     "thread::park_timeout",
 ];
 
+/// What of `std` differs from run to run, and is in no recording: by its place there, and in
+/// words.
+const INPUTS: &[(&str, &str)] = &[
+    ("env::temp_dir", "the environment"),
+    ("env::var", "the environment"),
+    ("env::var_os", "the environment"),
+    ("fs::File", "files"),
+    ("fs::metadata", "files"),
+    ("fs::read", "files"),
+    ("fs::read_dir", "the order of files in a directory"),
+    ("fs::read_to_string", "files"),
+    ("net::TcpListener", "the network"),
+    ("net::TcpStream", "the network"),
+    ("net::UdpSocket", "the network"),
+    ("process::Command", "other processes"),
+    ("process::id", "the number of the process"),
+    ("sync::atomic", "atomics, which order threads too"),
+    ("thread::available_parallelism", "the number of processors"),
+    ("thread::sleep", "the time"),
+    ("time::Instant", "the time"),
+    ("time::SystemTime", "the time"),
+];
+
 /// The names in `text`, of [`NAMES`], without `sync`; those of its tests too, if `with_tests`.
 /// `None` if it is no Rust.
 pub(super) fn named(text: &str, with_tests: bool) -> Option<BTreeSet<&'static str>> {
@@ -31,6 +55,27 @@ pub(super) fn named(text: &str, with_tests: bool) -> Option<BTreeSet<&'static st
     if !text.contains("sync") && !text.contains("park") {
         return Some(BTreeSet::new());
     }
+    let found = names(text, with_tests, NAMES.iter().copied())?;
+    let short = found
+        .into_iter()
+        .map(|name| name.trim_start_matches("sync::"));
+    Some(short.collect())
+}
+
+/// What of [`INPUTS`] is named in `text`, tests included: its name, and in words.
+pub(super) fn inputs(text: &str) -> Vec<(&'static str, &'static str)> {
+    let known = INPUTS.iter().map(|(name, _)| *name);
+    let found = names(text, true, known).unwrap_or_default();
+    let is_found = |(name, _): &&(&str, &str)| found.contains(name);
+    INPUTS.iter().filter(is_found).copied().collect()
+}
+
+/// Those of `known`, by their places in `std`, that `text` names. `None` if it is no Rust.
+fn names(
+    text: &str,
+    with_tests: bool,
+    known: impl Iterator<Item = &'static str>,
+) -> Option<BTreeSet<&'static str>> {
     let tokens: TokenStream = text.parse().ok()?;
     let mut paths = HashSet::new();
     collect(tokens, "", with_tests, &mut paths);
@@ -41,19 +86,14 @@ pub(super) fn named(text: &str, with_tests: bool) -> Option<BTreeSet<&'static st
         };
         paths.iter().any(of_it)
     };
-    let is_named = |name: &&&str| {
+    let is_named = |name: &&str| {
         let (module, item) = name.split_once("::").unwrap_or_default();
         let imports = |path: &str| paths.contains(path) || paths.contains(&format!("{path}::self"));
         is_there(&format!("std::{name}"))
             || imports(&format!("std::{module}")) && is_there(name)
             || paths.contains(&format!("std::{module}::*")) && is_there(item)
     };
-    let found = NAMES.iter().filter(is_named);
-    Some(
-        found
-            .map(|name| name.trim_start_matches("sync::"))
-            .collect(),
-    )
+    Some(known.filter(is_named).collect())
 }
 
 /// Adds each path in `tokens` to `paths`; the parts of a group in an import begin with what is
@@ -140,6 +180,22 @@ mod tests {
     fn check(text: &str, names: &[&str]) {
         let found: Vec<_> = named(text, false).unwrap().into_iter().collect();
         assert_eq!(found, names, "{text}");
+    }
+
+    #[test]
+    fn what_differs_from_run_to_run_is_found() {
+        let text = "use std::time::{Duration, Instant};\n\
+                    fn f() { std::fs::read_dir(x); let sync = 1; }\n\
+                    #[cfg(test)]\nmod tests { use std::sync::atomic::AtomicBool; }";
+        assert_eq!(
+            inputs(text),
+            [
+                ("fs::read_dir", "the order of files in a directory"),
+                ("sync::atomic", "atomics, which order threads too"),
+                ("time::Instant", "the time"),
+            ]
+        );
+        assert_eq!(inputs("fn f( {"), []);
     }
 
     #[test]

@@ -90,6 +90,7 @@ pub(super) fn run(subcommand: &str, args: &Args) -> anyhow::Result<Ending> {
         let how = How {
             chaos,
             places: args.places,
+            stop: false,
             failing: None,
         };
         let scratch = entry.dir.join("scratch");

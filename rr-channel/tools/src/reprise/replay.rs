@@ -7,6 +7,7 @@ use anyhow::{Context, ensure};
 use serde::Serialize;
 
 use super::cargo::{Project, Shared};
+use super::cause;
 use super::runner::{self, How, Mode, Replay, Replays};
 use super::store::{self, Ending, Store};
 
@@ -18,6 +19,9 @@ pub(super) struct Args {
     /// How often; the output is shown of the first that goes another way only
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     times: u64,
+    /// End a replay as soon as a thread leaves its log, with status 86
+    #[arg(long)]
+    stop: bool,
     /// Write what became of the replays to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -84,7 +88,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Ending> {
         &entry.dir,
         &scratch,
         args.times,
-        How::default(),
+        How {
+            stop: args.stop,
+            ..How::default()
+        },
     )?;
     let status = project
         .run(&patched, &call.subcommand, &rest, &runner)?
@@ -111,6 +118,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Ending> {
         store::write(Path::new(path), &summary)?;
     }
     summary.tell();
+    for line in summary.explain(&project, &entry.dir) {
+        eprintln!("reprise: {line}");
+    }
     Ok(if args.times == 1 {
         ending
     } else {
@@ -133,6 +143,20 @@ impl Summary {
 
     const fn is_good(&self) -> bool {
         self.as_recorded == self.replays && self.desynchronised == 0
+    }
+
+    /// What desynchronised first in the first replay in which anything did.
+    fn explain(&self, project: &Project, recording: &Path) -> Vec<String> {
+        let first = self.processes.iter().find_map(|process| {
+            let mut replays = process.replays.replays.iter();
+            let desync = replays.find_map(|replay| replay.desyncs.first())?;
+            Some((process, desync))
+        });
+        let Some((process, desync)) = first else {
+            return Vec::new();
+        };
+        let log = store::log_dir(&recording.join(&process.process));
+        cause::explain(project, &log, desync, process.replays.rebuilt)
     }
 
     fn tell(&self) {

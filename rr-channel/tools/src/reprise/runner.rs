@@ -37,6 +37,8 @@ pub(super) enum Mode {
 pub(super) struct How<'a> {
     pub(super) chaos: Option<Chaos>,
     pub(super) places: bool,
+    /// To replay: end where a thread leaves its log.
+    pub(super) stop: bool,
     /// To minimize: the recording that fails.
     pub(super) failing: Option<&'a Path>,
 }
@@ -50,6 +52,9 @@ pub(super) struct Runner {
     /// Record places in the source.
     #[arg(long)]
     places: bool,
+    /// End a replay where a thread leaves its log.
+    #[arg(long)]
+    stop: bool,
     /// The recording that fails, where `recording` passes.
     #[arg(long)]
     failing: Option<PathBuf>,
@@ -120,6 +125,9 @@ pub(super) fn arguments(
     arguments.extend(how.chaos.map(|chaos| format!("--chaos={chaos}")));
     if how.places {
         arguments.push("--places".to_owned());
+    }
+    if how.stop {
+        arguments.push("--stop".to_owned());
     }
     if let Some(failing) = how.failing {
         arguments.push(format!("--failing={}", text(failing)?));
@@ -264,6 +272,9 @@ fn replay(runner: &Runner, dir: &Path, key: &Path) -> anyhow::Result<Ending> {
         let mut command = if has_log {
             let mut command = meant(runner, "replay", &log);
             command.env("RR_CHANNEL_REPORT", &report);
+            if runner.stop {
+                command.env("RR_CHANNEL_DESYNC", "stop");
+            }
             command
         } else {
             plain(runner)

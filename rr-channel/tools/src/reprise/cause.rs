@@ -1,0 +1,112 @@
+//! What a replay that desynchronised came to first, and what may be behind it, in words.
+
+use std::path::Path;
+
+use rr_channel::log::{Recording, Step};
+
+use super::cargo::Project;
+use super::coverage;
+use super::runner::left;
+
+/// What is to be said of the first thing that desynchronised in a replay of the recording in
+/// `log`: a line of its report.
+pub(super) fn explain(project: &Project, log: &Path, desync: &str, rebuilt: bool) -> Vec<String> {
+    let mut lines = vec![match place(log, desync) {
+        Some(Place::Known(place)) => format!("first, at {place}: {desync}"),
+        Some(Place::NotRecorded) => {
+            format!("first: {desync} (a recording with --places says where in the source)")
+        }
+        None => format!("first: {desync}"),
+    }];
+    if rebuilt {
+        lines.push("likely cause: the executable is not the one that was recorded".to_owned());
+        return lines;
+    }
+    let Ok(plain) = project.plain() else {
+        // Cargo has said why.
+        return lines;
+    };
+    let inputs: Vec<_> = coverage::inputs(&plain)
+        .into_iter()
+        .map(|(what, names)| {
+            let names: Vec<_> = names.into_iter().collect();
+            format!("{what} ({})", names.join(", "))
+        })
+        .collect();
+    let uncovered = project.coverage(&plain).summary();
+    if inputs.is_empty() && uncovered.is_empty() {
+        lines.push(
+            "likely cause: none is known; the project names nothing of std that is not \
+             recorded and differs from run to run"
+                .to_owned(),
+        );
+        return lines;
+    }
+    lines.push("likely causes are what is not recorded:".to_owned());
+    if !inputs.is_empty() {
+        lines.push(format!("  the project itself names {}", inputs.join(", ")));
+    }
+    lines.extend(uncovered.into_iter().map(|line| format!("  {line}")));
+    lines
+}
+
+/// Where in the source an event is.
+#[derive(Debug, PartialEq, Eq)]
+enum Place {
+    Known(String),
+    NotRecorded,
+}
+
+/// Where the event is that did not come about; `None` if the thread was not recorded, or
+/// nothing more was recorded of it.
+fn place(log: &Path, desync: &str) -> Option<Place> {
+    let (name, number) = left(desync)?;
+    let recording = Recording::open(log).ok()?;
+    let mut threads = recording.threads().iter();
+    let thread = threads.find(|thread| thread.dti.to_string() == name)?;
+    let steps = recording.steps(thread).ok()?;
+    let mut events = steps.iter().filter_map(|step| match step {
+        Step::Event { event, place } if !event.op.is_apart() => Some(place),
+        _ => None,
+    });
+    let place = *events.nth(usize::try_from(number).ok()?)?;
+    if !recording.has_places() {
+        return Some(Place::NotRecorded);
+    }
+    let place = recording.place(place?)?;
+    Some(Place::Known(place.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use rr_channel::identity::{Dti, ThreadId};
+    use rr_channel::log::{EditedThread, Event, Op, Outcome, write_recording};
+
+    use super::*;
+
+    #[test]
+    fn an_event_has_no_place_where_none_was_recorded() {
+        let dir = tempfile::tempdir().unwrap();
+        let event = Event {
+            op: Op::IsLocked,
+            channel: None,
+            outcome: Outcome::Value(7),
+        };
+        let thread = EditedThread {
+            id: ThreadId(0),
+            dti: Dti::main(),
+            events: vec![event; 3],
+            ended: true,
+            lasted: Duration::ZERO,
+        };
+        write_recording(dir.path(), "p", &[thread]).unwrap();
+        let place = |line: &str| place(dir.path(), line);
+        let last = "thread main desynchronised at event 2: x";
+        assert_eq!(place(last), Some(Place::NotRecorded));
+        assert_eq!(place("thread main desynchronised at event 3: x"), None);
+        assert_eq!(place("thread main/1 desynchronised at event 0: x"), None);
+        assert_eq!(place("nonsense"), None);
+    }
+}
