@@ -24,7 +24,7 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::{Deserialize, Serialize};
@@ -198,6 +198,24 @@ impl Scratch {
         Ok(Scratch(dir))
     }
 
+    /// A new directory, for a run that knows nothing of others.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub fn new() -> io::Result<Scratch> {
+        let id = std::process::id();
+        loop {
+            // In another namespace, another process has the same id; and not for long.
+            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+            let part = now.map_or(0, |now| now.subsec_nanos());
+            let dir = std::env::temp_dir().join(format!("harness-{id:x}-{part:x}"));
+            match DirBuilder::new().mode(0o700).create(&dir) {
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                made => return made.map(|()| Scratch(dir)),
+            }
+        }
+    }
+
     /// An empty directory for one of the runs that go on at the same time.
     ///
     /// # Errors
@@ -250,6 +268,18 @@ impl Cell {
     /// If this program cannot be started again, or the kernel refuses what it hardly ever
     /// refuses.
     pub fn run(&self, job: &Job, interrupt: &Interrupt) -> io::Result<Ran> {
+        self.run_with(job, interrupt, Stdio::piped)
+    }
+
+    /// The same, with this process's output for the job.
+    ///
+    /// # Errors
+    /// As [`run`](Cell::run).
+    pub fn run_in_sight(&self, job: &Job, interrupt: &Interrupt) -> io::Result<Ran> {
+        self.run_with(job, interrupt, Stdio::inherit)
+    }
+
+    fn run_with(&self, job: &Job, interrupt: &Interrupt, output: fn() -> Stdio) -> io::Result<Ran> {
         let (ours, theirs) = UnixStream::pair()?;
         let mut command = Command::new("/proc/self/exe");
         command
@@ -261,8 +291,8 @@ impl Cell {
             .env("TMPDIR", &self.scratch)
             .envs(job.env.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::from(OwnedFd::from(theirs)))
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
+            .stdout(output())
+            .stderr(output())
             .process_group(0);
         if let Some(dir) = &job.dir {
             command.current_dir(dir);

@@ -3,6 +3,7 @@
 mod check;
 mod explain;
 mod report;
+mod run;
 mod survey;
 mod tame;
 
@@ -35,7 +36,8 @@ const STATUS: &str = "\
 Exit status: 0 if all is well; 1 if tests are intermittent or fail; 2 for a command line \
 that is not understood; 3 if it stopped before its end (a full disk, for instance) and can be \
 resumed by the same command; 125 if it could not begin; 128 and the signal's number if it was \
-interrupted, which can be resumed as well.";
+interrupted, which can be resumed as well. That of `run` is the command's; 124 if its time was up, \
+125 if it was lost, 127 if it could not be started.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -49,6 +51,8 @@ enum Command {
     Explain(explain::Args),
     /// Write what was found out as a page, as JUnit's XML, as JSON
     Report(report::Args),
+    /// Run a command as tests are run, once: for cargo's runner and nextest's wrapper scripts
+    Run(run::Args),
 }
 
 /// The exit status where there are intermittent tests, or such that fail.
@@ -73,6 +77,7 @@ pub fn main() -> ExitCode {
         Command::Check(args) => check::run(args),
         Command::Explain(args) => explain::run(args),
         Command::Report(args) => report::run(args),
+        Command::Run(args) => run::run(args),
     };
     result.unwrap_or_else(|error| {
         tell!("servo-harness: {error:#}");
@@ -145,6 +150,20 @@ enum Isolate {
     Group,
 }
 
+impl Isolate {
+    /// What is possible here.
+    fn choose(self, scratch: &Scratch) -> anyhow::Result<Isolation> {
+        let best = match self {
+            Isolate::Group => Isolation::Group,
+            Isolate::Auto | Isolate::Namespace => Isolation::best(scratch)?,
+        };
+        if self == Isolate::Namespace && best != Isolation::Namespace {
+            anyhow::bail!("this machine allows no namespaces of processes");
+        }
+        Ok(best)
+    }
+}
+
 fn duration(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(seconds) if seconds > 0.0 && seconds <= 1e9 => Ok(seconds),
@@ -193,13 +212,7 @@ impl Work {
         }
         // Nobody else works for this state: the journal is locked.
         let scratch = Scratch::of(&state).context("cannot make a directory for temporary files")?;
-        let best = match options.isolation {
-            Isolate::Group => Isolation::Group,
-            Isolate::Auto | Isolate::Namespace => Isolation::best(&scratch)?,
-        };
-        if options.isolation == Isolate::Namespace && best != Isolation::Namespace {
-            anyhow::bail!("this machine allows no namespaces of processes");
-        }
+        let best = options.isolation.choose(&scratch)?;
         if options.isolation == Isolate::Auto && best == Isolation::Group {
             tell!(
                 "servo-harness: this machine allows no namespaces of processes: a test that kills \

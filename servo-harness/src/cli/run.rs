@@ -1,0 +1,101 @@
+//! `servo-harness run`: a command once, as tests are run, for other tools that start tests.
+//!
+//! It has a namespace of processes (or a group) and a `TMPDIR` of its own, no standard input,
+//! and this process's output; what it leaves behind is ended with it. Where namespaces are not
+//! allowed nothing is said of that: it would be said of each test.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use rustix::process::{Resource, Rlimit, Signal, getpid, kill_process, setrlimit};
+
+use super::{FAILED, Isolate, duration};
+use crate::Interrupt;
+use crate::cell::{Cell, Ending, Job, Scratch};
+
+/// Options of a run.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// How long it may take, in seconds [default: for ever]
+    #[arg(long, value_name = "SECONDS", value_parser = duration)]
+    timeout: Option<f64>,
+    /// What keeps its processes together
+    #[arg(long, value_name = "HOW", default_value = "auto")]
+    isolation: Isolate,
+    /// The command
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<PathBuf>,
+}
+
+/// The exit status of a command whose time was up, as `timeout` has it.
+const TIMED_OUT: u8 = 124;
+/// Of one that could not be started, as shells have it.
+const NOT_STARTED: u8 = 127;
+/// How long a run may take that has no limit.
+const FOR_EVER: Duration = Duration::from_secs(1_000_000_000);
+
+/// Runs a command.
+///
+/// # Errors
+/// If the processes around it cannot be started.
+pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let interrupt = Interrupt::by_signals().context("cannot wait for signals")?;
+    let scratch = Scratch::new().context("cannot make a directory for temporary files")?;
+    let cell = Cell {
+        isolation: args.isolation.choose(&scratch)?,
+        limit: args.timeout.map_or(FOR_EVER, Duration::from_secs_f64),
+        scratch: scratch.slot(0)?,
+        number: std::process::id(),
+    };
+    let (program, rest) = args.command.split_first().context("there is no command")?;
+    let ran = cell.run_in_sight(&Job::new(program, rest), &interrupt)?;
+    let program = program.display();
+    if ran.left > 0 {
+        tell!(
+            "servo-harness: {program} has left {} processes, which were ended",
+            ran.left
+        );
+    }
+    let status = match ran.ending {
+        Ending::Exit(code) => u8::try_from(code).unwrap_or(FAILED),
+        Ending::Signal(number) => {
+            // The directory is removed before.
+            drop(scratch);
+            end_by(number)
+        }
+        Ending::TimedOut => {
+            tell!("servo-harness: the time of {program} was up");
+            TIMED_OUT
+        }
+        Ending::Interrupted => {
+            let signal = interrupt.signal().unwrap_or(0);
+            u8::try_from(128 + signal).unwrap_or(FAILED)
+        }
+        Ending::NotStarted(why) => {
+            tell!("servo-harness: {program} cannot be started: {why}");
+            NOT_STARTED
+        }
+        Ending::Lost => {
+            tell!("servo-harness: what looks after {program} was killed");
+            FAILED
+        }
+    };
+    Ok(ExitCode::from(status))
+}
+
+/// Ends this process by a signal that has ended the command; for other signals, the exit
+/// status that shells have for them.
+fn end_by(number: i32) -> u8 {
+    let none = Rlimit {
+        current: Some(0),
+        maximum: Some(0),
+    };
+    // The core is the command's business.
+    let _ = setrlimit(Resource::Core, none);
+    if let Some(signal) = Signal::from_named_raw(number) {
+        let _ = kill_process(getpid(), signal);
+    }
+    u8::try_from(128 + number).unwrap_or(FAILED)
+}
