@@ -30,6 +30,7 @@
 //! | `RR_CHANNEL_NEW_LOG` | of a replay: a directory for a new recording, of what happens in the replay. If nothing desynchronises it is the same as the first; if something does, it has what was done instead |
 //! | `RR_CHANNEL_PATIENCE` | of a replay: so many times as long as usual it waits, where only time can tell, before a thread leaves its log (usual: 10 s and twice the time of the recorded run while nothing happens; 20 s and three times while threads do something now and then, 120 s and ten times while they compute, and nothing that was recorded comes about) |
 //! | `RR_CHANNEL_DESYNC` | of a replay: `go-on`, as if unset, or `stop`: the process ends with status 86 as soon as a thread leaves its log |
+//! | `RR_CHANNEL_FAST_TIMEOUTS` | of a replay: `1`: a wait that timed out in the recording does so at once, and not at its deadline. A program that looks whether its deadline has come may desynchronise |
 //! | `RR_CHANNEL_REPORT` | of a replay: a file to which desynchronisations are appended, and at exit the numbers of events that came about again |
 //! | `RR_CHANNEL_PROCESS` | if set, the only process (by id) that is recorded or replayed; those that it starts run as if off |
 //!

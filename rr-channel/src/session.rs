@@ -7,7 +7,7 @@
 //! is run as if recorded, into no log. `RR_CHANNEL_PLACES` has a recording say more.
 //! `RR_CHANNEL_PATIENCE` has a replay wait so many times as long as usual before it takes
 //! itself for stuck where only time can tell, `RR_CHANNEL_DESYNC=stop` has it end when a thread
-//! leaves its log. Trouble with any of them never stops the program: a
+//! leaves its log, and `RR_CHANNEL_FAST_TIMEOUTS` not wait for deadlines. Trouble with any of them never stops the program: a
 //! line on standard error says what was wrong, and the program runs as if off.
 
 use std::env;
@@ -450,6 +450,9 @@ fn load(dir: &Path, again: Option<&Path>) -> Result<Engine, StartError> {
     sys::watch_forks();
     if let Some(path) = env::var_os("RR_CHANNEL_REPORT") {
         replay::report_to(path.into());
+    }
+    if env::var_os("RR_CHANNEL_FAST_TIMEOUTS").is_some_and(|value| value == "1") {
+        replay::time_out_at_once();
     }
     let asked = env::var_os("RR_CHANNEL_DESYNC").unwrap_or_default();
     match &*asked.to_string_lossy() {

@@ -363,7 +363,8 @@ impl Engine {
                     return (plan, None);
                 }
                 (Plan::Native | Plan::Expire(_), Native::Until(deadline))
-                    if now.is_some_and(|now| deadline <= now) =>
+                    if now.is_some_and(|now| deadline <= now)
+                        || matches!(plan, Plan::Expire(_)) && is_fast() =>
                 {
                     if let Plan::Expire(_) = plan {
                         follow::advance();
@@ -576,6 +577,18 @@ fn announce(world: &World, known: usize) {
         report_file::ended(&world.report());
         sys::exit_now(STOPPED);
     }
+}
+
+static FAST: AtomicBool = AtomicBool::new(false);
+
+/// From here on, a wait that timed out in the recording does so at once.
+pub(crate) fn time_out_at_once() {
+    FAST.store(true, Relaxed);
+}
+
+/// Whether waits that timed out are over [at once](time_out_at_once).
+pub(crate) fn is_fast() -> bool {
+    FAST.load(Relaxed)
 }
 
 static STOPS: AtomicBool = AtomicBool::new(false);

@@ -762,6 +762,27 @@ fn a_replay_that_is_to_stop_ends_where_a_thread_leaves_its_log() {
     );
 }
 
+/// What waits an hour in the replay timed out when it was recorded.
+#[test]
+fn recorded_timeouts_need_not_be_waited_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let recorded = record("long_timeouts", dir.path());
+    assert!(recorded.status.success(), "{}", recorded.stderr);
+    let replayed = Run::of("long_timeouts")
+        .env("RR_CHANNEL", "replay")
+        .env("RR_CHANNEL_LOG", dir.path())
+        .env("RR_CHANNEL_FAST_TIMEOUTS", "1")
+        .env("DIVERGE", "1")
+        .finish();
+    assert_eq!(replayed.outcome, recorded.outcome, "{}", replayed.stderr);
+    assert_eq!(replayed.report.as_deref(), Some("faithful"));
+    assert!(
+        !recorded.outcome[0].contains("false"),
+        "{:?}",
+        recorded.outcome
+    );
+}
+
 #[test]
 fn a_patience_that_is_no_number_is_refused() {
     let dir = tempfile::tempdir().unwrap();

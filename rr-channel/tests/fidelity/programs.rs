@@ -42,6 +42,7 @@ fn run() {
         "killed" => killed(),
         "diverging" => diverging(),
         "withheld" => withheld(),
+        "long_timeouts" => long_timeouts(),
         "withheld_ticking" => withheld_beside(|| thread::sleep(Duration::from_millis(1))),
         "withheld_computing" => withheld_beside(std::hint::spin_loop),
         other => match other.split_once(' ') {
@@ -636,4 +637,52 @@ fn withheld_beside(something: fn()) -> Outcome {
         done.store(true, Ordering::Relaxed);
         outcome
     })
+}
+
+/// Waits for what never comes, each for a moment; with `DIVERGE`, for an hour.
+fn long_timeouts() -> Outcome {
+    use rr_channel::crossbeam_channel::SendTimeoutError;
+    use rr_channel::{ipc_channel, parking_lot, parking_lot_13, sync};
+
+    let limit = match std::env::var_os("DIVERGE") {
+        Some(_) => Duration::from_secs(3600),
+        None => Duration::from_millis(1),
+    };
+    let (s, r) = bounded::<u8>(1);
+    let mut seen = vec![r.recv_timeout(limit).is_err()];
+    let mut select = Select::new();
+    select.recv(&r);
+    seen.push(select.select_timeout(limit).is_err());
+    seen.push(select.ready_timeout(limit).is_err());
+    s.send(1).unwrap();
+    seen.push(s.send_timeout(2, limit) == Err(SendTimeoutError::Timeout(2)));
+
+    let (_sender, receiver) = rr_channel::mpsc::channel::<u8>();
+    seen.push(receiver.recv_timeout(limit).is_err());
+    thread::park_timeout(limit);
+
+    let mutex = sync::Mutex::new(0);
+    let changed = sync::Condvar::new();
+    let (guard, result) = changed.wait_timeout(mutex.lock().unwrap(), limit).unwrap();
+    drop(guard);
+    seen.push(result.timed_out());
+
+    let mutex = parking_lot::Mutex::new(0);
+    let changed = parking_lot::Condvar::new();
+    let mut guard = mutex.lock();
+    seen.push(changed.wait_for(&mut guard, limit).timed_out());
+    seen.push(mutex.try_lock_for(limit).is_none());
+
+    let lock = parking_lot_13::RwLock::new(0);
+    let guard = lock.write();
+    seen.push(lock.try_read_for(limit).is_none());
+    drop(guard);
+
+    let (_sender, receiver) = ipc_channel::ipc::channel::<u8>().unwrap();
+    seen.push(receiver.try_recv_timeout(limit).is_err());
+    let (_sender, receiver) = ipc_channel::ipc::channel::<u8>().unwrap();
+    let mut set = ipc_channel::ipc::IpcReceiverSet::new().unwrap();
+    set.add(receiver).unwrap();
+    seen.push(set.try_select_timeout(limit).is_err());
+    vec![line("timed out", &seen)]
 }

@@ -90,8 +90,7 @@ pub(super) fn run(subcommand: &str, args: &Args) -> anyhow::Result<Ending> {
         let how = How {
             chaos,
             places: args.places,
-            stop: false,
-            failing: None,
+            ..How::default()
         };
         let scratch = entry.dir.join("scratch");
         fs::create_dir(&scratch)?;

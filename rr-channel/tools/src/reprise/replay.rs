@@ -22,6 +22,10 @@ pub(super) struct Args {
     /// End a replay as soon as a thread leaves its log, with status 86
     #[arg(long)]
     stop: bool,
+    /// Do not wait until deadlines where the recorded run did; what looks at the clock may
+    /// desynchronise
+    #[arg(long)]
+    fast_timeouts: bool,
     /// Write what became of the replays to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -90,6 +94,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Ending> {
         args.times,
         How {
             stop: args.stop,
+            fast_timeouts: args.fast_timeouts,
             ..How::default()
         },
     )?;

@@ -39,6 +39,8 @@ pub(super) struct How<'a> {
     pub(super) places: bool,
     /// To replay: end where a thread leaves its log.
     pub(super) stop: bool,
+    /// To replay: time out at once.
+    pub(super) fast_timeouts: bool,
     /// To minimize: the recording that fails.
     pub(super) failing: Option<&'a Path>,
 }
@@ -55,6 +57,9 @@ pub(super) struct Runner {
     /// End a replay where a thread leaves its log.
     #[arg(long)]
     stop: bool,
+    /// Have a replay time out at once where the recorded run timed out.
+    #[arg(long)]
+    fast_timeouts: bool,
     /// The recording that fails, where `recording` passes.
     #[arg(long)]
     failing: Option<PathBuf>,
@@ -128,6 +133,9 @@ pub(super) fn arguments(
     }
     if how.stop {
         arguments.push("--stop".to_owned());
+    }
+    if how.fast_timeouts {
+        arguments.push("--fast-timeouts".to_owned());
     }
     if let Some(failing) = how.failing {
         arguments.push(format!("--failing={}", text(failing)?));
@@ -274,6 +282,9 @@ fn replay(runner: &Runner, dir: &Path, key: &Path) -> anyhow::Result<Ending> {
             command.env("RR_CHANNEL_REPORT", &report);
             if runner.stop {
                 command.env("RR_CHANNEL_DESYNC", "stop");
+            }
+            if runner.fast_timeouts {
+                command.env("RR_CHANNEL_FAST_TIMEOUTS", "1");
             }
             command
         } else {
