@@ -5,13 +5,15 @@
 //! sends, most of which log nothing. What such an event means is here; places are numbered
 //! in the `session` file.
 //!
-//! With places, each acquisition of a lock is logged with the lock's name and its ticket,
+//! With places, the `session` file says of each channel what it carries, and each acquisition of a lock is logged with the lock's name and its ticket,
 //! also where a replay does not need them: whoever edits a recording does.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::context;
 use crate::identity::{ChannelId, ThreadId};
 use crate::log::{Event, Op, Outcome};
+use crate::session::session;
 
 static ON: AtomicBool = AtomicBool::new(false);
 
@@ -24,6 +26,18 @@ pub(crate) fn start() {
 #[inline]
 pub(crate) fn is_on() -> bool {
     ON.load(Ordering::Relaxed)
+}
+
+/// Names the calling thread's next channel, whose messages are of type `T`: the recording says
+/// so if it has places.
+pub(crate) fn channel_of<T>() -> ChannelId {
+    let id = context::next_channel();
+    if is_on()
+        && let Some(recorder) = session().recorder()
+    {
+        recorder.carries(id, std::any::type_name::<T>());
+    }
+    id
 }
 
 /// What is noted of an event in the log: its place.

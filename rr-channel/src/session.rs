@@ -23,7 +23,7 @@ use std::time::Instant;
 use rustc_hash::FxHashMap;
 
 use crate::chaos;
-use crate::identity::{Dti, ThreadId};
+use crate::identity::{ChannelId, Dti, ThreadId};
 use crate::interpose;
 use crate::log::{
     Recording, RecordingError, SESSION_FILE, Writer, file_name, places_name, session_header,
@@ -331,6 +331,15 @@ impl Recorder {
     pub(crate) fn open_places(&self, id: ThreadId, dti: &Dti) -> io::Result<Writer> {
         let sink = self.sink.as_ref().ok_or(io::ErrorKind::NotFound)?;
         Writer::create(&sink.dir.join(places_name(id)), id, dti)
+    }
+
+    /// The messages of a channel are of this type.
+    pub(crate) fn carries(&self, channel: ChannelId, of: &str) {
+        if let Some(sink) = &self.sink {
+            // Without the line, the channel is called by its name only.
+            let (creator, number) = (channel.creator.0, channel.number);
+            let _ = sink.note(&format!("carries {creator} {number} {of}\n"));
+        }
     }
 
     /// The number of a place.

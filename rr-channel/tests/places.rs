@@ -17,9 +17,9 @@ fn run() {
     }
     let lock = Mutex::new(0); // of std
     let other = parking_lot::Mutex::new(0);
-    let (s, r) = unbounded();
-    let (bounded_s, bounded_r) = bounded(2);
-    let (std_s, std_r) = mpsc::channel();
+    let (s, r) = unbounded::<i32>();
+    let (bounded_s, bounded_r) = bounded::<u16>(2);
+    let (std_s, std_r) = mpsc::channel::<i64>();
     thread::scope(|scope| {
         thread::Builder::new()
             .name("the sender".to_owned())
@@ -82,6 +82,8 @@ fn every_operation_has_its_place() {
     assert!(output.status.success(), "{output:?}");
 
     let recording = Recording::open(dir.path()).unwrap();
+    let carried: Vec<_> = recording.carried().map(|(_, of)| of).collect();
+    assert_eq!(carried, ["i32", "u16", "i64"]);
     let mut seen = BTreeSet::new();
     for thread in recording.threads() {
         for step in recording.steps(thread).unwrap() {

@@ -71,7 +71,7 @@ fn channel<T>(capacity: Option<usize>) -> (Sender<T>, Receiver<T>) {
             (Sender(S::Raw(s)), Receiver(R::Raw(r)))
         }
         Session::Record(_) => {
-            let shared = record::Shared::new(capacity);
+            let shared = record::Shared::new::<T>(capacity);
             let (s, r) = raw_channel(capacity);
             let s = record::Sender {
                 raw: s,
@@ -120,7 +120,7 @@ fn timer(
         Session::Off => R::Raw(raw()),
         Session::Record(_) => R::Timer(record::Timer {
             raw: raw(),
-            shared: record::Shared::new(None),
+            shared: record::Shared::new::<Instant>(None),
         }),
         Session::Replay(_) => R::Replayed(Arc::new(Chan::timer(due, period, |when| when))),
     })

@@ -40,12 +40,13 @@ pub(super) struct Shared {
 struct Slots(Mutex<u64>);
 
 impl Shared {
-    pub(super) fn new(capacity: Option<usize>) -> Arc<Self> {
+    /// Of a channel of `T`.
+    pub(super) fn new<T>(capacity: Option<usize>) -> Arc<Self> {
         let slots = capacity
             .filter(|capacity| *capacity > 0)
             .map(|_| Slots::default());
         Arc::new(Shared {
-            id: context::next_channel(),
+            id: places::channel_of::<T>(),
             slots,
             // Under chaos, also these sends are held back; and they may have places.
             silent: capacity.is_none() && !chaos::is_on() && !places::is_on(),

@@ -11,10 +11,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::handle::handles;
 use super::inbox::{self, Inbox, Place};
-use super::new_id;
 use super::now::{Now, now};
 use super::typed::{blocking, send};
 use super::wire::{self, Handle, Kind, Packet, Read, other_kind, read_handle, write_handle};
+use super::{new_id, new_id_of};
 use crate::identity::ChannelId;
 use crate::log::Op;
 use crate::replay::Native;
@@ -46,7 +46,7 @@ pub struct IpcBytesReceiver {
 /// # Errors
 /// If the system cannot create one.
 pub fn bytes_channel() -> Result<(IpcBytesSender, IpcBytesReceiver), io::Error> {
-    let id = new_id();
+    let id = new_id_of::<Vec<u8>>();
     let (tx, rx) = raw::bytes_channel()?;
     let inbox = RefCell::default();
     Ok((

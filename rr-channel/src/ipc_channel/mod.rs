@@ -41,4 +41,4 @@ mod wire;
 
 pub use ::ipc_channel::{IpcError, SerDeError, TryRecvError, TrySelectError};
 
-use self::now::new_id;
+use self::now::{new_id, new_id_of};

@@ -3,6 +3,7 @@
 use crate::context;
 use crate::identity::{ChannelId, ThreadId};
 use crate::log::{Event, Op, Outcome};
+use crate::places;
 use crate::replay::Engine;
 use crate::session::{Session, session};
 use crate::sys;
@@ -23,6 +24,14 @@ pub(super) fn now() -> Now {
         _ if sys::is_fork() => Now::Off,
         Session::Record(_) => Now::Record,
         Session::Replay(engine) => Now::Replay(engine),
+    }
+}
+
+/// A name for a channel of `T` that this process makes.
+pub(super) fn new_id_of<T>() -> ChannelId {
+    match now() {
+        Now::Off => new_id(),
+        _ => places::channel_of::<T>(),
     }
 }
 

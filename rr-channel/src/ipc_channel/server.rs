@@ -7,7 +7,7 @@ use ::ipc_channel::ipc as raw;
 use serde::{Deserialize, Serialize};
 
 use super::inbox::failed;
-use super::new_id;
+use super::new_id_of;
 use super::now::{Now, log, message, now};
 use super::typed::IpcReceiver;
 use super::wire::Arrival;
@@ -30,7 +30,7 @@ where
     /// # Errors
     /// If the system cannot create one.
     pub fn new() -> Result<(IpcOneShotServer<T>, String), io::Error> {
-        let id = new_id();
+        let id = new_id_of::<T>();
         let (raw, name) = raw::IpcOneShotServer::new()?;
         Ok((IpcOneShotServer { raw, id }, name))
     }

@@ -12,13 +12,13 @@ use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::inbox::{self, Inbox, Place};
-use super::new_id;
 use super::now::{Now, log, now};
 use super::opaque::{OpaqueIpcReceiver, OpaqueIpcSender};
 use super::outward;
 use super::set;
 use super::wire::{Arrival, Handle, Kind, Outgoing, Packet, Read, other_kind};
 use super::wire::{read_handle, write_handle};
+use super::{new_id, new_id_of};
 use crate::chaos;
 use crate::context;
 use crate::identity::ChannelId;
@@ -50,7 +50,7 @@ pub fn channel<T>() -> Result<(IpcSender<T>, IpcReceiver<T>), io::Error>
 where
     T: for<'de> Deserialize<'de> + Serialize,
 {
-    let id = new_id();
+    let id = new_id_of::<T>();
     // Upstream's two ends are of one type; ours are not.
     let (tx, rx) = raw::channel::<Outgoing<T>>()?;
     Ok((

@@ -11,7 +11,10 @@ use crate::identity::{ChannelId, Dti, ThreadId};
 
 pub(crate) const SESSION_FILE: &str = "session";
 const TITLE: &str = "rr-channel ";
-const VERSION: u8 = 3;
+const VERSION: u8 = 4;
+/// The oldest version that is read. Version 3 did not say what channels carry, and is otherwise
+/// the same.
+const OLDEST_VERSION: u8 = 3;
 
 /// The first lines of a session's file.
 pub(crate) fn session_header(program: &str) -> String {
@@ -93,7 +96,8 @@ impl fmt::Display for RecordingError {
             }
             RecordingError::Version { path, found } => write!(
                 f,
-                "{}: the recording has version {found}, this build reads {VERSION}: record again",
+                "{}: the recording has version {found}, this build reads {OLDEST_VERSION} to \
+                 {VERSION}: record again",
                 path.display()
             ),
         }
@@ -133,6 +137,8 @@ pub struct Recording {
     places: BTreeMap<u32, String>,
     /// Threads that had a name when they were recorded.
     names: BTreeMap<ThreadId, String>,
+    /// The types of messages.
+    carried: BTreeMap<ChannelId, String>,
 }
 
 impl Recording {
@@ -165,7 +171,8 @@ impl Recording {
             .next()
             .and_then(|line| line.strip_prefix(TITLE))
             .ok_or_else(not_a_recording)?;
-        if version != VERSION.to_string() {
+        let is_known = |known: u8| version == known.to_string();
+        if !(OLDEST_VERSION..=VERSION).any(is_known) {
             return Err(RecordingError::Version {
                 path: dir.to_owned(),
                 found: version.chars().take(20).collect(),
@@ -177,6 +184,7 @@ impl Recording {
             .ok_or_else(not_a_recording)?;
         let mut threads = BTreeMap::new();
         let (mut places, mut names) = (BTreeMap::new(), BTreeMap::new());
+        let mut carried = BTreeMap::new();
         for line in lines {
             let known = match line.split_once(' ') {
                 Some(("thread", rest)) => rest.split_once(' ').and_then(|(id, dti)| {
@@ -201,6 +209,16 @@ impl Recording {
                     names.insert(ThreadId(id.parse().ok()?), name.to_owned());
                     Some(())
                 }),
+                Some(("carries", rest)) => (|| {
+                    let (creator, rest) = rest.split_once(' ')?;
+                    let (number, of) = rest.split_once(' ')?;
+                    let channel = ChannelId {
+                        creator: ThreadId(creator.parse().ok()?),
+                        number: number.parse().ok()?,
+                    };
+                    carried.insert(channel, of.to_owned());
+                    Some(())
+                })(),
                 _ => None,
             };
             known.ok_or_else(not_a_recording)?;
@@ -211,6 +229,7 @@ impl Recording {
             threads: threads.into_values().collect(),
             places,
             names,
+            carried,
         })
     }
 
@@ -227,6 +246,13 @@ impl Recording {
     /// The name that the thread had in the program, if that was recorded.
     pub fn name(&self, thread: ThreadId) -> Option<&str> {
         self.names.get(&thread).map(String::as_str)
+    }
+
+    /// What is known of the types of messages: each channel with its type, by creator and
+    /// number.
+    pub fn carried(&self) -> impl Iterator<Item = (ChannelId, &str)> {
+        let all = self.carried.iter();
+        all.map(|(channel, of)| (*channel, of.as_str()))
     }
 
     /// What one of the [`threads`](Recording::threads) did: its events, with their places
@@ -333,10 +359,28 @@ mod tests {
     }
 
     #[test]
+    fn an_earlier_version_is_read() {
+        let recording = check("rr-channel 3\nprogram p\nthread 0 main\n").unwrap();
+        assert_eq!(recording.threads().len(), 1);
+    }
+
+    #[test]
+    fn what_channels_carry_is_read() {
+        let text = session_header("p") + "thread 0 main\ncarries 0 1 (u8, &str)\n";
+        let recording = check(&text).unwrap();
+        let channel = ChannelId {
+            creator: ThreadId(0),
+            number: 1,
+        };
+        let carried: Vec<_> = recording.carried().collect();
+        assert_eq!(carried, [(channel, "(u8, &str)")]);
+    }
+
+    #[test]
     fn another_version_is_named() {
         insta::assert_snapshot!(
             check("rr-channel 1\nprogram p\n").unwrap_err(),
-            @"dir: the recording has version 1, this build reads 3: record again"
+            @"dir: the recording has version 1, this build reads 3 to 4: record again"
         );
     }
 
@@ -369,14 +413,21 @@ mod tests {
             );
         }
         let header = session_header("p");
-        for line in ["thread", "thread x main", "thread 1 /", "ended 3", "milk"] {
+        for line in [
+            "thread",
+            "thread x main",
+            "thread 1 /",
+            "ended 3",
+            "milk",
+            "carries 1 u8",
+        ] {
             assert!(check(&format!("{header}{line}\n")).is_err(), "{line}");
         }
     }
 
     proptest! {
         #[test]
-        fn any_text_is_read_or_refused(text in "(rr-channel 3\nprogram p\n)?(thread|ended|[ 0-9]|main|\n|.)*") {
+        fn any_text_is_read_or_refused(text in "(rr-channel 4\nprogram p\n)?(thread|ended|carries|[ 0-9]|main|\n|.)*") {
             let _ = check(&text);
         }
     }

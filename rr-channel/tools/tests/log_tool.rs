@@ -305,7 +305,7 @@ fn what_is_no_recording_is_said() {
     check("none", "cannot read");
     check(
         "old",
-        "the recording has version 1, this build reads 3: record again",
+        "the recording has version 1, this build reads 3 to 4: record again",
     );
     check("", "several processes were recorded here, name one");
 }

@@ -33,6 +33,12 @@ pub(super) fn text(source: &mut Source, out: &mut dyn Write) -> anyhow::Result<(
         };
         writeln!(out, "  {total:>8}  {what}")?;
     }
+    if !source.carried.is_empty() {
+        writeln!(out, "\nchannels")?;
+    }
+    for (channel, of) in &source.carried {
+        writeln!(out, "  {:>8}  carries {of}", channel.to_string())?;
+    }
     Ok(())
 }
 
@@ -49,6 +55,12 @@ fn line(run: &Run, out: &mut dyn Write) -> anyhow::Result<()> {
 struct ThreadLine<'a> {
     thread: u32,
     name: &'a str,
+}
+
+#[derive(Serialize)]
+struct ChannelLine<'a> {
+    channel: String,
+    carries: &'a str,
 }
 
 #[derive(Serialize)]
@@ -78,7 +90,8 @@ struct EndLine {
     end: End,
 }
 
-/// For programs: a line of JSON for each thread, each event, and each end of a log.
+/// For programs: a line of JSON for each thread, each event, each end of a log, and each channel
+/// of which it is known what it carries.
 pub(super) fn json(source: &mut Source, out: &mut dyn Write) -> anyhow::Result<()> {
     for index in 0..source.threads.len() {
         let thread = source.threads[index].id.0;
@@ -96,6 +109,10 @@ pub(super) fn json(source: &mut Source, out: &mut dyn Write) -> anyhow::Result<(
             end,
         };
         json_line(&line, out)?;
+    }
+    for (channel, carries) in &source.carried {
+        let channel = channel.to_string();
+        json_line(&ChannelLine { channel, carries }, out)?;
     }
     Ok(())
 }

@@ -17,6 +17,8 @@ pub(super) struct Source {
     /// Where the recording is; `None` for a single log.
     pub(super) dir: Option<PathBuf>,
     pub(super) threads: Vec<Thread>,
+    /// The types of messages, by channel, where they are known.
+    pub(super) carried: Vec<(ChannelId, String)>,
     /// What could not be read.
     pub(super) problems: Vec<String>,
 }
@@ -76,6 +78,7 @@ impl Source {
                 dti: log.dti().clone(),
                 log: Some(log),
             }],
+            carried: Vec::new(),
             problems: Vec::new(),
         })
     }
@@ -86,6 +89,10 @@ impl Source {
             program: Some(recording.program().to_owned()),
             dir: Some(dir.to_owned()),
             threads: Vec::new(),
+            carried: recording
+                .carried()
+                .map(|(channel, of)| (channel, of.to_owned()))
+                .collect(),
             problems: Vec::new(),
         };
         for thread in recording.threads() {
