@@ -126,8 +126,9 @@ while recording; CI checks that it is up to date. Which programs of the
 A replay performs none of them. It gives programs the recorded results and memory, unless
 the fourth column says that there is more to it. Beyond the table: calls that write what is
 in no memory of the program to the recorder's own output (`sendfile`, `splice`, `tee`,
-`copy_file_range`) get EINVAL, calls of 32-bit programs and numbers that no kernel has given
-out get ENOSYS, and files whose mappings change by themselves are not mapped.
+`copy_file_range`) get EINVAL, and so does `splice` to a file that somebody has mapped;
+calls of 32-bit programs and numbers that no kernel has given out get ENOSYS, and files
+whose mappings change by themselves are not mapped.
 
 ";
 

@@ -30,7 +30,9 @@
 //! |---|---|
 //! | `io_uring`, Linux AIO, `userfaultfd`, `ptrace`, `bpf`, `perf_event_open`, System V shared memory, seccomp filters of the program's own, 32-bit calls, ioctls that the syscall table does not know | refused with the error of a kernel that has no such thing, and told at the end |
 //! | `rseq` | refused silently: the C library does without |
-//! | memory shared with processes that are not recorded, and files that others change while they are mapped | not noticed but by what the program does with it |
+//! | memory shared with processes that are not recorded | not noticed but by what the program does with it |
+//! | files that processes which are not recorded change while they are mapped | told at the end, by size, time and content; not when, nor what |
+//! | `splice` from a pipe to a file that is mapped | refused with EINVAL, and told at the end |
 //! | `rdrand`, `rdseed` | replaced where files have them in their code; in code that is made at run time, in shared mappings, and in what is made executable later, not noticed until a replay prints or does something else |
 //! | `cpuid` | not trapped; the processor is compared before a replay, and each task runs on the processor of the same number |
 //! | memory that a call of one thread fills while others run | is there, in a replay, when the call's return is |

@@ -82,6 +82,15 @@ pub(crate) fn robust_list(tid: Tid) -> Option<u64> {
     (got == 0 && head != 0).then_some(head)
 }
 
+/// Lets this process have as many open files as it may.
+pub(crate) fn allow_many_files() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    // As many as before may do.
+    let _ = setrlimit(Resource::Nofile, limit);
+}
+
 /// A file in memory.
 pub(crate) fn memory(name: &std::ffi::CStr) -> std::io::Result<std::fs::File> {
     let fd = rustix::fs::memfd_create(name, rustix::fs::MemfdFlags::CLOEXEC)?;

@@ -1,5 +1,6 @@
 //! What is done with a trace besides replaying it.
 
+use std::io::{BufRead, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -419,4 +420,67 @@ fn a_program_that_prints_something_else_diverges() {
     let message = text(&replayed.stderr);
     assert!(message.contains("bytes of other output"), "{message}");
     assert_eq!(text(&replayed.stdout), "");
+}
+
+/// Records a program that waits until `meanwhile` has been done with a library that it has
+/// mapped: what is said at the end, and the trace in words.
+fn recorded_while(meanwhile: impl FnOnce(&Path)) -> (String, String) {
+    let home = tempfile::tempdir().unwrap();
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let libc = maps
+        .lines()
+        .filter_map(|line| line.split_whitespace().nth(5))
+        .find(|path| path.contains("/libc.so") || path.contains("/libc-"))
+        .unwrap();
+    let own = home.path().join("libc.so.6");
+    std::fs::copy(libc, &own).unwrap();
+    let path = format!("LD_LIBRARY_PATH={}", home.path().display());
+    let script = "echo ready; read line; echo $line";
+    let mut child = Command::new(env!("CARGO_BIN_EXE_reprise"))
+        .args(["record", "--", "env", &path, "sh", "-c", script])
+        .env("REPRISE_DIR", home.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut printed = String::new();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    output.read_line(&mut printed).unwrap();
+    assert_eq!(printed, "ready\n");
+    meanwhile(&own);
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(b"done\n").unwrap();
+    drop(input);
+    let ended = child.wait_with_output().unwrap();
+    assert!(ended.status.success(), "{ended:?}");
+    let replayed = reprise(home.path(), &["replay", "--quiet"]);
+    assert_eq!(text(&replayed.stdout), "ready\ndone\n", "{replayed:?}");
+    let dumped = reprise(home.path(), &["dump"]);
+    (text(&ended.stderr), text(&dumped.stdout))
+}
+
+const OUTSIDE: &str = "somebody who is not recorded";
+
+#[test]
+fn a_file_that_is_changed_from_outside_while_it_is_mapped_is_told() {
+    let (said, dumped) = recorded_while(|library| {
+        let mut file = std::fs::File::options().append(true).open(library).unwrap();
+        file.write_all(b"more").unwrap();
+    });
+    assert!(
+        said.contains(OUTSIDE) && said.contains("libc.so.6"),
+        "{said}"
+    );
+    assert!(dumped.contains(OUTSIDE), "{dumped}");
+}
+
+#[test]
+fn a_file_that_is_only_touched_while_it_is_mapped_is_not_told() {
+    let (said, dumped) = recorded_while(|library| {
+        let file = std::fs::File::open(library).unwrap();
+        file.set_modified(std::time::UNIX_EPOCH).unwrap();
+    });
+    assert!(!said.contains(OUTSIDE), "{said}");
+    assert!(!dumped.contains(OUTSIDE), "{dumped}");
 }

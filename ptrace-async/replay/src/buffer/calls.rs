@@ -34,10 +34,12 @@ pub(super) enum If {
     Always,
     /// Waiting is allowed, or the descriptor is quick.
     Quick,
-    /// So is writing, and the descriptor is hidden.
+    /// So is it, and the descriptor is hidden.
     Writes,
-    /// Writing is allowed.
+    /// The descriptor is hidden.
     Resizes,
+    /// Nothing that was in the file goes away, or there was none.
+    Keeps,
     /// As [`If::Quick`], without an address.
     Receives,
     /// As [`If::Writes`], without an address.
@@ -101,7 +103,7 @@ pub(super) const CALLS: &[(i64, Shape, If)] = {
         (libc::SYS_sendto, Shape::Nothing, If::Sends),
         (libc::SYS_clock_gettime, Shape::Fixed(Rsi, TIME), If::Always),
         (libc::SYS_newfstatat, Shape::Fixed(Rdx, STAT), If::Always),
-        plain(libc::SYS_openat),
+        (libc::SYS_openat, Shape::Nothing, If::Keeps),
         (libc::SYS_close, Shape::Nothing, If::Closes),
         plain(libc::SYS_lseek),
         (libc::SYS_fstat, Shape::Fixed(Rsi, STAT), If::Always),

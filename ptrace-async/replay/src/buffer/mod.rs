@@ -53,7 +53,7 @@ const LIMIT: u64 = LOG + LOG_LENGTH - 64;
 enum Word {
     /// Where the next entry goes, or comes from.
     Cursor = 0,
-    /// What is not performed at the moment: [`WAITS`], [`WRITES`].
+    /// What is not performed at the moment: [`WAITS`].
     Closed = 1,
     /// Where the call returns to.
     Return = 3,
@@ -81,8 +81,6 @@ enum Word {
 
 /// Calls that may wait stop.
 pub(crate) const WAITS: u64 = 1;
-/// Calls that write to files stop.
-pub(crate) const WRITES: u64 = 2;
 
 /// The address of a word of the data.
 pub(crate) fn cursor() -> u64 {
@@ -98,7 +96,7 @@ pub(crate) fn closed() -> u64 {
 const TABLE: u64 = 1024;
 /// How many descriptors the table has.
 pub(crate) const DESCRIPTORS: u64 = 1024;
-/// What is written there is nobody's output.
+/// What is written there is nobody's output, and no file that somebody has mapped.
 pub(crate) const HIDDEN: u8 = 1;
 /// Calls on it do not wait, or not for long.
 pub(crate) const QUICK: u8 = 2;

@@ -8,7 +8,7 @@ use iced_x86::code_asm::{
 
 use super::calls::{CALLS, EVENT, If, OF_LIBRARY, PLAIN, Register, Shape};
 use super::entry::{ARGUMENTS, ENTRY, MADE, PERFORMED, STOPPED};
-use super::{BASE, DESCRIPTORS, HIDDEN, LIMIT, PAGE, QUICK, TABLE, WAITS, WRITES, Word};
+use super::{BASE, DESCRIPTORS, HIDDEN, LIMIT, PAGE, QUICK, TABLE, WAITS, Word};
 
 /// What one call may write, in bytes.
 const LARGEST: u32 = 32 << 10;
@@ -16,6 +16,9 @@ const LARGEST: u32 = 32 << 10;
 const BY_RESULT: i32 = -1;
 /// So many events as it returns.
 const BY_EVENTS: i32 = -2;
+
+/// Flags of a file that is made where there was none.
+const NEW: i32 = libc::O_CREAT | libc::O_EXCL;
 
 /// The words of the data, for code that lies a page before them.
 #[derive(Clone, Copy)]
@@ -71,7 +74,7 @@ pub(crate) fn recording() -> Result<Stub, IcedError> {
 type Code = fn(&mut CodeAssembler, &Words) -> Result<(CodeLabel, CodeLabel), IcedError>;
 
 /// How long the stubs are: to know it saves half of the time that it takes to make them.
-const RECORDING: usize = 3724;
+const RECORDING: usize = 3757;
 const REPLAYING: usize = 326;
 
 /// Code whose data begins a page behind it; it is probably of this length.
@@ -237,9 +240,11 @@ fn show_opened(a: &mut CodeAssembler, words: &Words) -> Result<(), IcedError> {
     a.jne(done)?;
     a.cmp(rax, DESCRIPTORS as i32)?;
     a.jae(done)?;
-    a.xor(ecx, ecx)?;
-    a.test(edx, libc::O_EXCL)?;
-    a.je(old)?;
+    a.mov(ecx, edx)?;
+    a.and(ecx, NEW)?;
+    a.cmp(ecx, NEW)?;
+    a.mov(ecx, 0)?;
+    a.jne(old)?;
     a.mov(ecx, i32::from(HIDDEN))?;
     a.set_label(&mut old)?;
     a.lea(r11, words.at(Word::Cursor))?;
@@ -255,11 +260,6 @@ fn guard(
     condition: If,
     stop: CodeLabel,
 ) -> Result<(), IcedError> {
-    let closed = |a: &mut CodeAssembler, what: u64| -> Result<(), IcedError> {
-        a.mov(rcx, words.at(Word::Closed))?;
-        a.test(ecx, what as i32)?;
-        a.jne(stop)
-    };
     let knows = |a: &mut CodeAssembler, fd: AsmRegister32, what: u8| -> Result<(), IcedError> {
         a.cmp(fd, DESCRIPTORS as i32)?;
         a.jae(stop)?;
@@ -292,18 +292,27 @@ fn guard(
         }
         If::Quick => quick(a),
         If::Writes => {
-            closed(a, WRITES)?;
             is_known(a, HIDDEN)?;
             quick(a)
         }
-        If::Resizes => closed(a, WRITES),
+        If::Resizes => is_known(a, HIDDEN),
+        If::Keeps => {
+            let mut good = a.create_label();
+            a.test(edx, libc::O_TRUNC)?;
+            a.je(good)?;
+            a.mov(ecx, edx)?;
+            a.and(ecx, NEW)?;
+            a.cmp(ecx, NEW)?;
+            a.jne(stop)?;
+            a.set_label(&mut good)?;
+            a.nop()
+        }
         If::Receives => {
             unaddressed(a)?;
             quick(a)
         }
         If::Sends => {
             unaddressed(a)?;
-            closed(a, WRITES)?;
             is_known(a, HIDDEN)?;
             quick(a)
         }
@@ -335,7 +344,6 @@ fn guard(
             a.je(good)?;
             a.cmp(esi, libc::FICLONE as i32)?;
             a.jne(stop)?;
-            closed(a, WRITES)?;
             is_known(a, HIDDEN)?;
             a.set_label(&mut good)?;
             a.nop()
@@ -344,7 +352,6 @@ fn guard(
             a.mov(rcx, rsi)?;
             a.or(rcx, r10)?;
             a.jne(stop)?;
-            closed(a, WRITES)?;
             knows(a, edx, HIDDEN)
         }
         If::Private => {

@@ -127,7 +127,8 @@ pub(super) fn stats(args: &StatsArgs) -> anyhow::Result<ExitCode> {
             | Event::Joined(_)
             | Event::Ended(_)
             | Event::Written(_)
-            | Event::FileChanged(_) => {}
+            | Event::FileChanged(_)
+            | Event::ChangedOutside(_) => {}
         }
     }
     stats.blocks = reader.blocks();

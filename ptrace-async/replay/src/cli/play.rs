@@ -75,6 +75,13 @@ pub(super) fn record(args: &RecordArgs) -> anyhow::Result<ExitCode> {
             eprintln!("reprise: refused {name} ({count} times): {reason}");
         }
     }
+    for path in recording.outsides.iter().filter(|_| !args.quiet) {
+        eprintln!(
+            "reprise: {} was mapped while somebody who is not recorded changed it: a replay may \
+             go another way",
+            path.display()
+        );
+    }
     let trace = path.display();
     match (&recording.lost, &recording.written) {
         // That has been told, but perhaps long ago.

@@ -44,6 +44,8 @@ struct Inner {
     /// How long the holder's turn may last, if it is not [`SLICE`].
     slice: Option<Duration>,
     waiting: VecDeque<(Task, Waker)>,
+    /// Who runs alone, and is told when that is over.
+    alone: Option<Waker>,
     members: usize,
 }
 
@@ -119,6 +121,14 @@ impl Group {
     /// Whether somebody else might want the turn.
     pub(super) fn is_shared(&self) -> bool {
         self.inner.borrow().members > 1
+    }
+
+    /// Whoever runs alone wants to be told when that is over.
+    pub(super) fn watch(&self, waker: &Waker) {
+        let mut inner = self.inner.borrow_mut();
+        if !inner.alone.as_ref().is_some_and(|old| old.will_wake(waker)) {
+            inner.alone = Some(waker.clone());
+        }
     }
 
     pub(super) fn note_shared_memory(&self) {
@@ -211,7 +221,10 @@ impl Group {
             theirs.holder = Some(task);
         }
         mine.holder = None;
-        other.shares.set(true);
+        if let Some(waker) = theirs.alone.take() {
+            waker.wake();
+        }
+        other.shares.set(other.shares.get() || self.shares.get());
         *self.merged.borrow_mut() = Some(other.clone());
     }
 }

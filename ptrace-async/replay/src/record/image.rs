@@ -9,6 +9,7 @@ use ptrace_async::memory::Memory;
 use ptrace_async::runtime::{Exec, Tracee};
 
 use super::group::Group;
+use super::mapped::{Key, Space};
 use super::session::Session;
 use crate::maps::{self, Area};
 use crate::trace::event::{FileNumber, Image, Mapping, Registers, Write};
@@ -16,12 +17,16 @@ use crate::trace::{Error, Task};
 
 const PAGE: u64 = 4096;
 
+/// The number of a file, and what tells it from others if it can change.
+type Known = (FileNumber, Option<Key>);
+
 /// Captures the program that `tracee` has just executed.
 pub(super) fn capture(
     tracee: &Tracee<Exec>,
     session: &Session,
     task: Task,
     group: &Group,
+    space: &Space,
 ) -> Option<Image> {
     let pid = tracee.tgid();
     let proc = |name: &str| PathBuf::from(format!("/proc/{pid}/{name}"));
@@ -46,22 +51,26 @@ pub(super) fn capture(
         mappings: Vec::new(),
         writes: Vec::new(),
     };
-    let mut files: Vec<(u64, &[u8], FileNumber)> = Vec::new();
+    let mut files: Vec<(u64, &[u8], Known)> = Vec::new();
     for area in areas.iter().filter(|area| !area.is_kernels()) {
         let stack = area.name == b"[stack]";
         let known = files
             .iter()
             .find(|(inode, name, _)| (*inode, *name) == (area.inode, &area.name[..]));
-        let file = match known {
+        let known = match known {
             _ if area.inode == 0 => None,
-            Some((.., number)) => Some((*number, area.offset)),
+            Some((.., known)) => Some(*known),
             None => {
                 let open = open_path(pid, area);
-                let (number, _) = session.file(task, pid, &open, &area.name, false)?;
-                files.push((area.inode, &area.name, number));
-                Some((number, area.offset))
+                let known = session.fresh_file(task, pid, &open, &area.name)?;
+                files.push((area.inode, &area.name, known));
+                Some(known)
             }
         };
+        if let Some((_, Some(key))) = known {
+            space.add(area.start, area.end - area.start, key);
+        }
+        let file = known.map(|(number, _)| (number, area.offset));
         let writable = i32::from(area.prot) & libc::PROT_WRITE != 0;
         if stack {
             keep(&mut image, tracee, registers.rsp & !15, area.end);

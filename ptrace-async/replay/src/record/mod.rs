@@ -7,6 +7,7 @@ mod group;
 mod image;
 mod known;
 mod loss;
+mod mapped;
 mod random;
 mod robust;
 mod scratch;
@@ -17,8 +18,9 @@ mod stdio;
 pub(crate) mod task;
 mod ticker;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::path::PathBuf;
 use std::rc::Rc;
 
 use ptrace_async::filter::{Filter, Rule};
@@ -27,9 +29,9 @@ use ptrace_async::runtime::{Interception, Options as RuntimeOptions, Program, Ru
 pub use self::loss::OnLoss;
 use self::session::Session;
 use self::ticker::Ticker;
-use crate::buffer;
 use crate::trace::event::Ending;
 use crate::trace::{self, Directory, Writer};
+use crate::{buffer, os};
 
 /// How to record.
 #[derive(Debug, Clone, Copy, Default)]
@@ -53,6 +55,8 @@ pub struct Recording {
     pub ending: Option<Ending>,
     /// Calls that were refused because they cannot be recorded: name, reason, how often.
     pub refused: BTreeMap<(&'static str, &'static str), u64>,
+    /// Files that somebody who is not recorded has changed while they were mapped.
+    pub outsides: BTreeSet<PathBuf>,
     /// Why the recording ended before the programs did, which has been told.
     pub lost: Option<String>,
     /// The size of the records in bytes, or why they are not whole.
@@ -82,12 +86,14 @@ pub fn record(program: &Program, directory: Directory, options: Options) -> io::
     let session = Rc::new(Session::new(directory, writer, ticker, options));
     let handle = runtime.handle();
     runtime.spawn(program)?;
+    os::allow_many_files();
     let shared = session.clone();
     runtime.run(move |tracee| task::follow(tracee, shared.clone()))?;
     Ok(Recording {
         has_begun: session.has_begun(),
         ending: session.ending(),
         refused: session.refused(),
+        outsides: session.outsides(),
         written: session.finish(),
         lost: session.loss.reason(),
         stops: handle.stops(),

@@ -1,8 +1,10 @@
 //! What the tasks of a recording share.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
 use std::rc::{Rc, Weak};
 
 use ptrace_async::event::Tid;
@@ -13,14 +15,15 @@ use super::chaos::Chaos;
 use super::group::Group;
 use super::known::Known;
 use super::loss::{self, Loss};
+use super::mapped::{self, Key, Mapped, Outside, Space};
 use super::random::Unseen;
 use super::sites::Sites;
 use super::stdio::Stdio;
 use super::ticker::Ticker;
 use crate::buffer::{self, Stub};
 use crate::os;
-use crate::trace::event::{Ending, FileChanged, FileNumber};
-use crate::trace::files::Files;
+use crate::trace::event::{Ending, FileNumber, Identity};
+use crate::trace::files::{Files, is_of_the_system};
 use crate::trace::{Directory, Error, Event, Record, Task, Writer};
 
 /// The numbers of the processors in a mask.
@@ -36,6 +39,7 @@ pub(super) struct Birth {
     pub(super) group: Rc<Group>,
     pub(super) clear_tid: u64,
     pub(super) sites: Rc<Sites>,
+    pub(super) space: Rc<Space>,
     /// Where the kernel has told the maker of the task, in memory that both have.
     pub(super) told: Vec<u64>,
 }
@@ -63,8 +67,8 @@ pub(super) struct Session {
     allowed: Vec<u8>,
     chosen: RefCell<FxHashMap<Tid, Vec<u8>>>,
     births: RefCell<FxHashMap<Tid, Birth>>,
-    /// Who maps a file that is shared, or has: who maps it next comes after them.
-    sharers: RefCell<FxHashMap<FileNumber, Rc<Group>>>,
+    pub(super) mapped: Mapped,
+    outsides: RefCell<BTreeSet<PathBuf>>,
     /// Calls that were not performed, and why.
     refused: RefCell<BTreeMap<(&'static str, &'static str), u64>>,
     /// The first process.
@@ -103,7 +107,8 @@ impl Session {
             allowed,
             chosen: RefCell::default(),
             births: RefCell::default(),
-            sharers: RefCell::default(),
+            mapped: Mapped::default(),
+            outsides: RefCell::default(),
             refused: RefCell::default(),
             first: Cell::new(0),
             ending: Cell::new(None),
@@ -160,29 +165,23 @@ impl Session {
         }
     }
 
-    /// The number of a file that is open at `open`, and whether it belongs to the system,
-    /// so that nobody writes it. `None` when it cannot be recorded, or `tid` is gone.
+    /// The number of a file that is open at `open`, as it is now. `None` when it cannot be
+    /// recorded, or `tid` is gone.
     pub(super) fn file(
         &self,
         task: Task,
         tid: Tid,
         open: &Path,
         path: &[u8],
-        shared: bool,
-    ) -> Option<(FileNumber, bool)> {
-        let mut files = self.files.borrow_mut();
-        let numbered = if shared {
-            files.shared(&self.directory, open, path)
-        } else {
-            files.number(&self.directory, open, path)
-        };
+    ) -> Option<FileNumber> {
+        let numbered = self.files.borrow_mut().number(&self.directory, open, path);
         match numbered {
             Ok(numbered) => {
                 if let Some(file) = numbered.new {
                     self.unseen.look_through(numbered.number, open);
                     self.log(task, Event::File(Box::new(file)));
                 }
-                Some((numbered.number, numbered.is_of_the_system))
+                Some(numbered.number)
             }
             Err(error) => {
                 self.fail(tid, error);
@@ -195,39 +194,115 @@ impl Session {
         self.stub.as_ref()
     }
 
-    /// Whether files are mapped by those who share them.
-    pub(super) fn has_shared_files(&self) -> bool {
-        self.files.borrow().has_shared()
-    }
-
-    /// What a call may have changed of a file that is mapped by those who share it: all
-    /// that is there from `offset` on, `length` bytes.
-    pub(super) fn file_changed(&self, task: Task, open: &Path, offset: u64, length: u64) {
-        use std::os::unix::fs::FileExt;
-        let files = self.files.borrow();
-        let Some((number, file)) = files.find_shared(open) else {
-            return;
-        };
-        let size = file.metadata().map_or(0, |metadata| metadata.len());
-        let mut bytes = vec![0; length.min(size.saturating_sub(offset)) as usize];
-        if file.read_exact_at(&mut bytes, offset).is_ok() {
-            let changed = FileChanged {
-                number,
-                size,
-                offset,
-                bytes,
-            };
-            self.log(task, Event::FileChanged(changed));
+    /// The number of a file that is going to be mapped, and is live from now on. Nobody
+    /// changes it meanwhile.
+    pub(super) fn enliven(
+        &self,
+        task: Task,
+        tid: Tid,
+        open: &Path,
+        path: &[u8],
+        key: Key,
+    ) -> Option<FileNumber> {
+        self.mapped.doubt(key);
+        let opened = fs::File::open(open).and_then(|file| Ok((file.metadata()?, file)));
+        match opened {
+            Ok((metadata, file)) => {
+                let number = self.file(task, tid, open, path)?;
+                let seen = Identity::of(&metadata);
+                self.mapped.add(key, number, file, seen);
+                Some(number)
+            }
+            Err(error) => {
+                self.fail(
+                    tid,
+                    Error::Io {
+                        path: open.to_owned(),
+                        error,
+                    },
+                );
+                None
+            }
         }
     }
 
-    /// The group of those who have mapped this file before, shared; from now on also
-    /// `group`.
-    pub(super) fn sharer(&self, file: FileNumber, group: &Rc<Group>) -> Option<Rc<Group>> {
-        let mut sharers = self.sharers.borrow_mut();
-        let before = sharers.insert(file, group.clone());
-        let before = before.map(|group| super::group::root(&group));
-        before.filter(|other| !Rc::ptr_eq(other, group))
+    /// The number of a file that a program has begun with, and what tells it from others if it
+    /// can change. Its program nobody can write meanwhile; its loader nobody does.
+    pub(super) fn fresh_file(
+        &self,
+        task: Task,
+        tid: Tid,
+        open: &Path,
+        path: &[u8],
+    ) -> Option<(FileNumber, Option<Key>)> {
+        let key = fs::metadata(open)
+            .ok()
+            .filter(|metadata| !is_of_the_system(metadata, path))
+            .and_then(|metadata| mapped::key(&metadata));
+        let Some(key) = key else {
+            return Some((self.file(task, tid, open, path)?, None));
+        };
+        let number = match self.mapped.find(key) {
+            None => self.enliven(task, tid, open, path, key)?,
+            Some(known) if !known.changes => known.number,
+            Some(_) => {
+                // What it is now has a number of its own: the program has no order yet with
+                // those who change it.
+                let number = self.file(task, tid, open, path)?;
+                self.files.borrow_mut().forget(number);
+                if let Err(error) = self.directory.note_changing(number) {
+                    self.fail(tid, error);
+                }
+                self.mapped.add_number(key, number);
+                number
+            }
+        };
+        Some((number, Some(key)))
+    }
+
+    /// A live file changes from now on.
+    pub(super) fn note_changes(&self, tid: Tid, key: Key) {
+        for number in self.mapped.note_changes(key) {
+            self.files.borrow_mut().forget(number);
+            if let Err(error) = self.directory.note_changing(number) {
+                self.fail(tid, error);
+            }
+        }
+    }
+
+    /// Nobody may have these files mapped any more.
+    pub(super) fn settle(&self, task: Task, keys: Vec<Key>) {
+        let outside = keys.into_iter().filter_map(|key| self.mapped.settle(key));
+        outside.for_each(|outside| self.outside(task, &outside));
+    }
+
+    /// A memory is not used any more.
+    pub(super) fn end_space(&self, task: Task, space: &Space) {
+        let outside = self.mapped.end(space);
+        outside
+            .iter()
+            .for_each(|outside| self.outside(task, outside));
+    }
+
+    /// A file was changed by somebody who is not recorded.
+    fn outside(&self, task: Task, outside: &Outside) {
+        if outside.may_be_same
+            && self
+                .files
+                .borrow()
+                .is_what_it_was(outside.number, &outside.file)
+        {
+            return;
+        }
+        self.log(task, Event::ChangedOutside(outside.number));
+        let name = format!("/proc/self/fd/{}", outside.file.as_raw_fd());
+        let name = fs::read_link(name).unwrap_or_default();
+        self.outsides.borrow_mut().insert(name);
+    }
+
+    /// Files that somebody who is not recorded has changed while they were mapped.
+    pub(super) fn outsides(&self) -> BTreeSet<PathBuf> {
+        self.outsides.borrow().clone()
     }
 
     /// A task has chosen its processors: what the call returns.
@@ -272,6 +347,13 @@ impl Session {
             let _ = writer.abandon();
             self.loss.note(&error.to_string());
         }
+    }
+
+    /// A file was changed while it was mapped, and nobody knows before what, and after what.
+    pub(super) fn lose_order(&self, tid: Tid) {
+        let reason = "it was changed by a call that could be ordered with nothing";
+        let error = std::io::Error::other(reason);
+        self.fail(tid, Error::io(Path::new("a file that is mapped"))(error));
     }
 
     /// Whether a program has been executed.

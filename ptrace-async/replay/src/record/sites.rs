@@ -10,6 +10,7 @@ use ptrace_async::syscall::{Invocation, error_of};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::known::{Code, Codes, Known};
+use super::mapped::{Key, Space};
 use super::random::{self, Unseen};
 use super::scratch::Scratch;
 use super::session::Session;
@@ -62,6 +63,7 @@ struct Library {
     end: u64,
     fd: u64,
     file: FileNumber,
+    key: Option<Key>,
 }
 
 fn call(number: i64, args: [u64; 6]) -> Invocation {
@@ -334,36 +336,50 @@ impl Sites {
         Ok((tracee, Some((page, Some(page)))))
     }
 
-    /// Takes what has been logged since the last stop. The task is not in the stub.
+    /// Whether there is a stub, which performs calls.
+    pub(super) fn has_stub(&self) -> bool {
+        self.mapped.get()
+    }
+
+    /// Takes what has been logged since the last stop; also the files of which there is
+    /// nothing left in `space`. The task is not in the stub.
     ///
     /// # Errors
     /// When a file was mapped that is not known.
     pub(super) fn drain<S: Stopped>(
         &self,
         tracee: &Tracee<S>,
-    ) -> Result<Option<Buffered>, UnknownFile> {
+        space: &Space,
+    ) -> Result<Option<(Buffered, Vec<Key>)>, UnknownFile> {
         let Some(log) = self.log(tracee) else {
             return Ok(None);
         };
         let mut files = Vec::new();
+        let mut gone = Vec::new();
         for entry in buffer::entries(&log) {
             match entry.number.map(u64::cast_signed) {
                 Some(libc::SYS_mmap) if error_of(entry.result).is_none() => {
                     let args = entry.args.unwrap_or_default();
                     let start = entry.result.cast_unsigned();
                     self.forget(start, args[1]);
+                    gone.append(&mut space.forget(start, args[1]));
                     if args[3] as i32 & libc::MAP_ANONYMOUS == 0 {
-                        files.push(self.mapped_part(start, &args)?);
+                        let library = self.mapped_part(start, &args)?;
+                        files.push(library.file);
+                        if let Some(key) = library.key {
+                            space.add(start, args[1], key);
+                        }
                     }
                 }
                 Some(libc::SYS_munmap) if entry.result == 0 => {
                     let args = entry.args.unwrap_or_default();
                     self.forget(args[0], args[1]);
+                    gone.append(&mut space.forget(args[0], args[1]));
                 }
                 _ => {}
             }
         }
-        Ok(Some(Buffered { log, files }))
+        Ok(Some((Buffered { log, files }, gone)))
     }
 
     /// What has been logged.
@@ -385,7 +401,7 @@ impl Sites {
     }
 
     /// The loader has mapped a part of a library, whose file it maps part by part.
-    fn mapped_part(&self, start: u64, args: &[u64; 6]) -> Result<FileNumber, UnknownFile> {
+    fn mapped_part(&self, start: u64, args: &[u64; 6]) -> Result<Library, UnknownFile> {
         let part = start..start.saturating_add(args[1]);
         let library = self
             .library
@@ -394,7 +410,7 @@ impl Sites {
             .filter(|library| library.start <= part.start && part.end <= library.end)
             .ok_or(UnknownFile)?;
         self.note_code(library.file, start, args);
-        Ok(library.file)
+        Ok(library)
     }
 
     /// A file was mapped: its code, if it is that.
@@ -463,7 +479,7 @@ impl Sites {
     pub(super) fn note_library<S: Stopped>(
         &self,
         tracee: &Tracee<S>,
-        file: FileNumber,
+        (file, key): (FileNumber, Option<Key>),
         start: u64,
         args: &[u64; 6],
     ) {
@@ -474,6 +490,7 @@ impl Sites {
             end,
             fd,
             file,
+            key,
         }));
         self.say_library(tracee, [start, end, fd]);
     }

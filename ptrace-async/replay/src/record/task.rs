@@ -3,6 +3,7 @@
 mod births;
 mod entry;
 mod exit;
+mod files;
 mod signals;
 
 use std::collections::VecDeque;
@@ -19,9 +20,11 @@ use ptrace_async::memory::Memory;
 use ptrace_async::runtime::{Running, Started, Stop, Stopped, Tracee};
 use ptrace_async::syscall::{Invocation, effects};
 
+use self::files::{Change, Mapping};
 use self::signals::is_same_place;
 use super::group::{self, Group};
 use super::known::Code;
+use super::mapped::Space;
 use super::scratch::Redirected;
 use super::session::{Birth, Session};
 use super::sites::{Sites, UnknownFile};
@@ -55,6 +58,7 @@ struct Recorded {
     /// Where the program is while others of its group may run.
     aside: Option<u64>,
     sites: Rc<Sites>,
+    space: Rc<Space>,
     /// Code that the current call has mapped.
     new_code: Option<Code>,
     ended: Option<Ending>,
@@ -76,6 +80,10 @@ struct Begun {
     stream: Option<u8>,
     /// It writes to the memory of its own process.
     own_memory: bool,
+    /// It maps a file.
+    mapping: Option<Mapping>,
+    /// It changes one.
+    change: Option<Change>,
     /// It has made a task, which is known.
     has_born: bool,
 }
@@ -86,14 +94,15 @@ pub(super) async fn follow(tracee: Tracee<Started>, session: Rc<Session>) {
     session.loss.begin(process);
     let birth = session.birth(tracee.tid());
     let logs = birth.is_some();
-    let (task, group, clear_tid, sites, told) = match birth {
+    let (task, group, clear_tid, sites, space, told) = match birth {
         Some(Birth {
             task,
             group,
             clear_tid,
             sites,
+            space,
             told,
-        }) => (task, group, clear_tid, sites, told),
+        }) => (task, group, clear_tid, sites, space, told),
         None => {
             let task = session.new_task();
             if session.has_begun() {
@@ -104,9 +113,13 @@ pub(super) async fn follow(tracee: Tracee<Started>, session: Rc<Session>) {
                 session.first.set(tracee.tid());
             }
             let group = session.new_group(task, None);
-            (task, group, 0, Rc::default(), Vec::new())
+            let sites = Rc::new(Sites::default());
+            let space = Rc::new(Space::new(group.clone(), sites.clone()));
+            session.mapped.begin(&space);
+            (task, group, 0, sites, space, Vec::new())
         }
     };
+    space.enter(task, process, tracee.tid());
     let leads_first = tracee.tid() == session.first.get();
     let mut recorded = Recorded {
         session,
@@ -124,6 +137,7 @@ pub(super) async fn follow(tracee: Tracee<Started>, session: Rc<Session>) {
         aside: None,
         new_code: None,
         sites,
+        space,
         ended: None,
         leads_first,
     };
@@ -165,9 +179,12 @@ impl Recorded {
     /// Takes the calls that the task has performed by itself since its last stop. It is
     /// not in the stub.
     fn drain<S: Stopped>(&self, tracee: &Tracee<S>) {
-        match self.sites.drain(tracee) {
+        match self.sites.drain(tracee, &self.space) {
             Ok(None) => {}
-            Ok(Some(buffered)) => self.log(Event::Buffered(buffered)),
+            Ok(Some((buffered, gone))) => {
+                self.log(Event::Buffered(buffered));
+                self.session.settle(self.task, gone);
+            }
             Err(UnknownFile) => self.session.fail(
                 tracee.tid(),
                 trace::Error::io(Path::new("a library"))(io::Error::other(
@@ -203,9 +220,6 @@ impl Recorded {
         let mut closed = 0;
         if self.group().is_shared() {
             closed |= buffer::WAITS;
-        }
-        if self.session.has_shared_files() {
-            closed |= buffer::WRITES;
         }
         self.sites.close(&tracee, closed);
         self.at_event = tracee.registers().ok().map(|regs| (at, (&regs).into()));
@@ -245,8 +259,7 @@ impl Recorded {
     /// Waits for the next stop; for one between syscalls, if the task runs for long while
     /// somebody waits for it.
     async fn wait(&mut self, running: Tracee<Running>) -> Stop {
-        let group = self.group();
-        if self.call.is_some() || (self.deferred.is_empty() && !group.is_shared()) {
+        if self.call.is_some() {
             return running.stop().await;
         }
         let interrupter = running.interrupter();
@@ -257,6 +270,11 @@ impl Recorded {
         let stop = poll_fn(|context| {
             if let Poll::Ready(stop) = stop.as_mut().poll(context) {
                 return Poll::Ready(stop);
+            }
+            let group = self.group();
+            if self.deferred.is_empty() && !group.is_shared() {
+                group.watch(context.waker());
+                return Poll::Pending;
             }
             let is_late = begun.elapsed() >= patience;
             if is_late && !asked && self.is_wanted() {

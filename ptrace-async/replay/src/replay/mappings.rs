@@ -58,7 +58,12 @@ pub(super) fn fresh(batch: &mut Batch, mapping: &Mapping, path: Option<&[u8]>) {
 /// is ours to write if it is shared.
 pub(super) fn again(batch: &mut Batch, args: &[u64; 6], address: u64, path: Option<(&[u8], bool)>) {
     let [_, length, prot, flags, _, offset] = *args;
-    let kept = flags as i32 & (libc::MAP_GROWSDOWN | libc::MAP_STACK);
+    let mut kept = flags as i32 & (libc::MAP_GROWSDOWN | libc::MAP_STACK);
+    let fills = flags as i32 & (libc::MAP_POPULATE | libc::MAP_LOCKED) != 0;
+    if fills && path.is_some() {
+        // Who may write such a page has one of its own, from now on.
+        kept |= libc::MAP_POPULATE;
+    }
     let kind = if flags as i32 & libc::MAP_SHARED != 0 {
         libc::MAP_SHARED
     } else {

@@ -1,6 +1,7 @@
 //! What the tasks of a replay share.
 
 use std::cell::{Cell, RefCell};
+use std::collections::hash_map::Entry;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStringExt;
@@ -29,7 +30,7 @@ pub(super) struct Birth {
 /// A copy of a file that is nowhere.
 fn copy(original: &Path) -> std::io::Result<File> {
     let mut from = File::open(original)?;
-    let mut to = os::memory(c"reprise shared")?;
+    let mut to = os::memory(c"reprise copy")?;
     std::io::copy(&mut from, &mut to)?;
     Ok(to)
 }
@@ -41,8 +42,8 @@ pub(super) struct Player {
     pub(super) printer: RefCell<Printer>,
     directory: Directory,
     located: RefCell<FxHashMap<FileNumber, PathBuf>>,
-    /// Files that the programs write through mappings: copies of our own.
-    shared: RefCell<FxHashMap<FileNumber, File>>,
+    /// Files that change while they are mapped: copies of our own.
+    copies: RefCell<FxHashMap<FileNumber, File>>,
     births: RefCell<FxHashMap<Tid, Birth>>,
     divergence: RefCell<Option<Divergence>>,
     error: RefCell<Option<Error>>,
@@ -58,7 +59,7 @@ impl Player {
             printer: Printer::new(quiet).into(),
             directory,
             located: RefCell::default(),
-            shared: RefCell::default(),
+            copies: RefCell::default(),
             births: RefCell::default(),
             divergence: RefCell::default(),
             error: RefCell::default(),
@@ -109,34 +110,44 @@ impl Player {
         Some(PathBuf::from(std::ffi::OsString::from_vec(file.path)))
     }
 
-    /// Where a copy of a file is that programs may write.
-    pub(super) fn locate_shared(&self, number: FileNumber) -> Option<PathBuf> {
-        if !self.shared.borrow().contains_key(&number) {
-            let original = self.locate(number)?;
-            match copy(&original) {
-                Ok(file) => {
-                    self.shared.borrow_mut().insert(number, file);
-                }
-                Err(error) => {
-                    let path = original;
-                    self.error
-                        .borrow_mut()
-                        .get_or_insert(Error::Io { path, error });
-                    self.feed.end();
-                    return None;
-                }
-            }
+    /// Where a file is that is going to be mapped, and whether it is a copy of our own: of one
+    /// that changes.
+    pub(super) fn locate_mapped(&self, number: FileNumber) -> Option<(PathBuf, bool)> {
+        if !self.directory.is_changing(number) {
+            return Some((self.locate(number)?, false));
         }
-        let shared = self.shared.borrow();
-        let file = shared.get(&number)?;
+        let mut copies = self.copies.borrow_mut();
+        let file = self.copied(&mut copies, number)?;
         let path = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
-        Some(PathBuf::from(path))
+        Some((PathBuf::from(path), true))
     }
 
-    /// A call has changed such a file.
+    /// Our copy of a file.
+    fn copied<'a>(
+        &self,
+        copies: &'a mut FxHashMap<FileNumber, File>,
+        number: FileNumber,
+    ) -> Option<&'a File> {
+        let entry = match copies.entry(number) {
+            Entry::Occupied(entry) => return Some(entry.into_mut()),
+            Entry::Vacant(entry) => entry,
+        };
+        let path = self.locate(number)?;
+        match copy(&path) {
+            Ok(file) => Some(entry.insert(file)),
+            Err(error) => {
+                let error = Error::Io { path, error };
+                self.error.borrow_mut().get_or_insert(error);
+                self.feed.end();
+                None
+            }
+        }
+    }
+
+    /// A call has changed a file.
     pub(super) fn change(&self, changed: &FileChanged) {
-        let shared = self.shared.borrow();
-        if let Some(file) = shared.get(&changed.number) {
+        let mut copies = self.copies.borrow_mut();
+        if let Some(file) = self.copied(&mut copies, changed.number) {
             // An error is noticed by what the programs do with the content.
             let _ = file.set_len(changed.size);
             let _ = file.write_all_at(&changed.bytes, changed.offset);

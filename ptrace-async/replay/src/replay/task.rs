@@ -193,7 +193,11 @@ impl Replayed {
                     Ok(Here::Parked(tracee))
                 }
             },
-            Event::Exit(_) | Event::File(_) | Event::Joined(_) | Event::Ended(_) => Ok(here),
+            Event::Exit(_)
+            | Event::File(_)
+            | Event::Joined(_)
+            | Event::Ended(_)
+            | Event::ChangedOutside(_) => Ok(here),
         }
     }
 

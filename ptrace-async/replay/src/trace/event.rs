@@ -66,17 +66,20 @@ pub enum Event {
     Exit(Exit),
     /// A file that is mapped by what follows.
     File(Box<File>),
-    /// The task's call changed a file that is mapped by tasks that share it.
+    /// The task's call changed a file that is mapped.
     FileChanged(FileChanged),
     /// The task's memory at this point, in one number.
     Digest(u64),
-    /// The task's group has become part of this one.
+    /// The task's group has become part of this one: from now on they take turns.
     Joined(Group),
     /// How the first process ended, where that is not how its first task did: another
     /// thread went on after it, or executed a program.
     Ended(Ending),
     /// The kernel changed memory before the task's call returned.
     Written(Vec<Write>),
+    /// Somebody who is not recorded changed a file while it was mapped: a replay does not
+    /// know when, nor what.
+    ChangedOutside(FileNumber),
 }
 
 /// The general registers, in the order of `struct user_regs_struct`.

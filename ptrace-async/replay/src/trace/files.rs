@@ -5,7 +5,7 @@
 //! trace, by the digest of its content, as a clone where the file system has such.
 
 use std::fs;
-use std::io;
+use std::io::{self, Seek as _};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -47,14 +47,25 @@ impl Identity {
     }
 }
 
+/// Whether a file with this name belongs to the system: nobody changes it in place.
+pub fn is_of_the_system(metadata: &fs::Metadata, path: &[u8]) -> bool {
+    metadata.uid() == 0
+        && metadata.mode() & 0o022 == 0
+        && OF_THE_SYSTEM
+            .iter()
+            .any(|prefix| path.starts_with(prefix.as_bytes()))
+}
+
+/// The kernel's clock for the times of files may stand still for so long: who has changed
+/// since cannot be told.
+const TICK: i64 = 50_000_000;
+
 /// The files of a recording.
 #[derive(Debug, Default)]
 pub struct Files {
-    known: FxHashMap<Identity, (FileNumber, bool)>,
-    /// Files that are mapped and written through mappings, by device and inode. They are
-    /// kept open, so that no other file gets the same.
-    shared: FxHashMap<(u64, u64), (FileNumber, fs::File)>,
-    next: u32,
+    known: FxHashMap<Identity, FileNumber>,
+    /// The digests of all, by their numbers.
+    stored: Vec<Option<[u8; 32]>>,
 }
 
 /// A file that has a number.
@@ -62,15 +73,13 @@ pub struct Files {
 pub struct Numbered {
     /// It.
     pub number: FileNumber,
-    /// Whether it belongs to the system: nobody changes it in place.
-    pub is_of_the_system: bool,
     /// What a trace says of it, if it is new.
     pub new: Option<File>,
 }
 
 impl Files {
     /// The number of a file that is open at `open` (a path of `/proc`, say) and called
-    /// `path`.
+    /// `path`, as it is now.
     ///
     /// # Errors
     /// When it cannot be opened, or not copied.
@@ -82,86 +91,53 @@ impl Files {
     ) -> Result<Numbered, Error> {
         let metadata = fs::metadata(open).map_err(Error::io(open))?;
         let identity = Identity::of(&metadata);
-        if let Some(&(number, is_of_the_system)) = self.known.get(&identity) {
-            return Ok(Numbered {
-                number,
-                is_of_the_system,
-                new: None,
-            });
+        if let Some(&number) = self.known.get(&identity) {
+            let new = None;
+            return Ok(Numbered { number, new });
         }
-        let is_of_the_system = metadata.uid() == 0
-            && metadata.mode() & 0o022 == 0
-            && OF_THE_SYSTEM
-                .iter()
-                .any(|prefix| path.starts_with(prefix.as_bytes()));
+        let is_of_the_system = is_of_the_system(&metadata, path);
         let stored = if is_of_the_system {
             None
         } else {
             Some(store(directory, open)?)
         };
-        let number = FileNumber(self.next);
-        self.next += 1;
-        self.known.insert(identity, (number, is_of_the_system));
+        let number = FileNumber(self.stored.len() as u32);
+        self.stored.push(stored);
+        if is_of_the_system || is_settled(&identity) {
+            self.known.insert(identity, number);
+        }
         let file = File {
             number,
             path: path.to_vec(),
             identity,
             stored,
         };
-        Ok(Numbered {
-            number,
-            is_of_the_system,
-            new: Some(file),
-        })
+        let new = Some(file);
+        Ok(Numbered { number, new })
+    }
+
+    /// Whether a file has the content that was stored by this number.
+    pub fn is_what_it_was(&self, number: FileNumber, file: &fs::File) -> bool {
+        let stored = self.stored.get(number.0 as usize).copied().flatten();
+        let mut hasher = blake3::Hasher::new();
+        let mut file = file;
+        file.seek(io::SeekFrom::Start(0)).is_ok()
+            && hasher.update_reader(file).is_ok()
+            && stored == Some(*hasher.finalize().as_bytes())
+    }
+
+    /// A file has changed, or may without its times saying so: where it is met again, it gets
+    /// another number.
+    pub fn forget(&mut self, number: FileNumber) {
+        self.known.retain(|_, known| *known != number);
     }
 }
 
-impl Files {
-    /// The number of a file that is mapped so that writes are seen by all who map it: the
-    /// same whatever its content is at that time.
-    ///
-    /// # Errors
-    /// As [`Files::number`].
-    pub fn shared(
-        &mut self,
-        directory: &Directory,
-        open: &Path,
-        path: &[u8],
-    ) -> Result<Numbered, Error> {
-        let metadata = fs::metadata(open).map_err(Error::io(open))?;
-        let key = (metadata.dev(), metadata.ino());
-        if let Some((number, _)) = self.shared.get(&key) {
-            return Ok(Numbered {
-                number: *number,
-                is_of_the_system: false,
-                new: None,
-            });
-        }
-        // What was mapped otherwise stays as it was then.
-        self.known.remove(&Identity::of(&metadata));
-        let numbered = self.number(directory, open, path)?;
-        self.known.remove(&Identity::of(&metadata));
-        if !numbered.is_of_the_system {
-            let file = fs::File::open(open).map_err(Error::io(open))?;
-            self.shared.insert(key, (numbered.number, file));
-        }
-        Ok(numbered)
-    }
-
-    /// Whether there are any.
-    pub fn has_shared(&self) -> bool {
-        !self.shared.is_empty()
-    }
-
-    /// The file that is open at `open`, if it is one of those.
-    pub fn find_shared(&self, open: &Path) -> Option<(FileNumber, &fs::File)> {
-        if self.shared.is_empty() {
-            return None;
-        }
-        let metadata = fs::metadata(open).ok()?;
-        let (number, file) = self.shared.get(&(metadata.dev(), metadata.ino()))?;
-        Some((*number, file))
-    }
+/// Whether a file that changes from now on has another identity.
+fn is_settled(identity: &Identity) -> bool {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let now = now.map_or(0, |now| now.as_nanos() as i64);
+    (TICK..).contains(&now.saturating_sub(identity.changed))
 }
 
 /// Copies `from` to the trace's contents: its digest.

@@ -165,7 +165,10 @@ impl Order {
             return vec![format!("{task} was never made")];
         };
         let next = match &record.event {
-            Event::File(_) | Event::FileChanged(_) | Event::Joined(_) => state,
+            Event::File(_)
+            | Event::FileChanged(_)
+            | Event::Joined(_)
+            | Event::ChangedOutside(_) => state,
             // Nothing else may come of a task that has ended.
             Event::Ended(_) if matches!(state, State::Ended | State::Runs) => state,
             _ if state == State::Ended => {
@@ -215,6 +218,7 @@ impl Order {
                 }
             }
             Event::FileChanged(changed) => known(&self.files, changed.number),
+            Event::ChangedOutside(number) => known(&self.files, number),
             Event::Buffered(buffered) => {
                 let files = buffered.files.into_iter();
                 files.for_each(|number| known(&self.files, number));

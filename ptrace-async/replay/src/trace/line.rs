@@ -90,7 +90,13 @@ pub(crate) fn of(record: &Record) -> String {
         Event::Digest(digest) => format!("memory {digest:016x}"),
         Event::Ended(ending) => format!("the first process ended: {ending:?}"),
         Event::Written(writes) => format!("the kernel writes at {} places", writes.len()),
-        Event::Joined(group) => format!("shares memory with group {}", group.0),
+        Event::Joined(group) => format!("takes turns with group {}", group.0),
+        Event::ChangedOutside(file) => {
+            format!(
+                "file {} was changed by somebody who is not recorded",
+                file.0
+            )
+        }
     }
 }
 

@@ -7,6 +7,7 @@
 //! | `trace.json` | the [`Header`]: format, command, machine |
 //! | `events` | [`Record`]s in blocks ([`block`]) |
 //! | `files/` | contents of mapped files, by digest ([`files`]) |
+//! | `changing` | which of them change while they are mapped ([`changing`]); not always there |
 //! | `packed.json` | which of them were taken from the system later ([`pack`]); not always there |
 //!
 //! Blocks are compressed and checksummed each for itself, and written one after the
@@ -15,6 +16,7 @@
 //! `trace.json`, and a record names a content only when that has been stored.
 
 pub mod block;
+pub mod changing;
 pub mod event;
 pub mod files;
 pub mod fsck;
@@ -30,13 +32,14 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use self::changing::Changing;
 pub use self::event::{Event, Record, Task};
 use self::pack::Packed;
 pub use self::reader::{Reader, Tail};
 pub use self::writer::Writer;
 
 /// The format of what is written now.
-pub const FORMAT: u32 = 4;
+pub const FORMAT: u32 = 5;
 
 /// A trace cannot be read, or not written.
 #[derive(Debug, thiserror::Error)]
@@ -122,6 +125,7 @@ pub struct Header {
 pub struct Directory {
     path: PathBuf,
     packed: Packed,
+    changing: Changing,
 }
 
 impl Directory {
@@ -138,8 +142,11 @@ impl Directory {
         let mut builder = std::fs::DirBuilder::new();
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
         builder.create(&path).map_err(Error::io(&path))?;
-        let packed = Packed::default();
-        let this = Self { path, packed };
+        let this = Self {
+            path,
+            packed: Packed::default(),
+            changing: Changing::default(),
+        };
         if let Err(error) = this.fill(header) {
             // Nobody has any use for what is there.
             let _ = std::fs::remove_dir_all(&this.path);
@@ -191,7 +198,13 @@ impl Directory {
         }
         let header = serde_json::from_slice(&text).map_err(|error| not(error.to_string()))?;
         let packed = Packed::read(&path)?;
-        Ok((Self { path, packed }, header))
+        let changing = Changing::read(&path)?;
+        let this = Self {
+            path,
+            packed,
+            changing,
+        };
+        Ok((this, header))
     }
 
     /// Where it is.

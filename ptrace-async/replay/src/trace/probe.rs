@@ -6,7 +6,7 @@
 use std::io::Cursor;
 use std::path::Path;
 
-use super::{Header, Packed, Reader, block, fsck, line};
+use super::{Changing, Header, Packed, Reader, block, fsck, line};
 
 /// What a block may say of its length unpacked, here.
 const LARGEST: u32 = 8 << 20;
@@ -42,6 +42,7 @@ pub fn notes(bytes: &[u8]) {
         let _ = crate::machine::Machine::here().objection(&header.machine);
     }
     let _ = Packed::parse(bytes);
+    let _ = Changing::parse(bytes);
 }
 
 fn split(bytes: &[u8]) -> Option<((u32, u32), &[u8])> {

@@ -10,6 +10,7 @@ use ptrace_async::runtime::{Exec, PreExit, Running, Spawned, Started, Stopped, T
 use super::{Next, Recorded, keep};
 use crate::buffer;
 use crate::record::known::Code;
+use crate::record::mapped::Space;
 use crate::record::session::Birth;
 use crate::record::{image, robust};
 use crate::trace::Task;
@@ -49,6 +50,7 @@ impl Recorded {
         self.interrupting.clear();
         self.clear_tid = 0;
         self.sites = Rc::default();
+        self.end_space();
         self.aside = None;
         self.leads_first = tracee.tid() == self.session.first.get();
         if self.logs && self.session.chaos.is_some() {
@@ -60,7 +62,12 @@ impl Recorded {
         }
         tracee.bind(self.group.cpu());
         self.logs = true;
-        if let Some(image) = image::capture(&tracee, &self.session, self.task, &self.group) {
+        self.space = Rc::new(Space::new(self.group.clone(), self.sites.clone()));
+        self.space.enter(self.task, tracee.tgid(), tracee.tid());
+        self.session.mapped.begin(&self.space);
+        if let Some(image) =
+            image::capture(&tracee, &self.session, self.task, &self.group, &self.space)
+        {
             let executable = |mapping: &&Mapping| {
                 let prot = i32::from(mapping.prot);
                 prot & libc::PROT_EXEC != 0
@@ -124,15 +131,22 @@ impl Recorded {
             };
         }
         let number = theirs.number();
+        let (sites, space) = if flags & libc::CLONE_VM as u64 != 0 {
+            (self.sites.clone(), self.space.clone())
+        } else {
+            let sites = Rc::new(self.sites.copy());
+            let space = Rc::new(self.space.copy(theirs.clone(), sites.clone()));
+            self.session.mapped.begin(&space);
+            // Until it says so itself.
+            space.enter(child, tid, tid);
+            (sites, space)
+        };
         let birth = Birth {
             task: child,
             group: theirs,
             clear_tid,
-            sites: if flags & libc::CLONE_VM as u64 != 0 {
-                self.sites.clone()
-            } else {
-                Rc::new(self.sites.copy())
-            },
+            sites,
+            space,
             told: self.told(tracee, flags),
         };
         self.session.bear(tid, birth);
@@ -229,17 +243,27 @@ impl Recorded {
         tracee.resume()
     }
 
-    /// A task that is killed in a call may have printed: its result is where it would have
-    /// been returned.
+    /// Its task does not run in its memory any more.
+    fn end_space(&self) {
+        self.space.leave(self.task);
+        if Rc::strong_count(&self.space) == 1 {
+            self.session.end_space(self.task, &self.space);
+        }
+    }
+
+    /// A task that is killed in a call may have printed, or changed a file: its result is
+    /// where it would have been returned.
     fn printed_last(&mut self, tracee: &Tracee<PreExit>) {
         let Some(begun) = self.call.take() else {
             return;
         };
-        let (Some(stream), Ok(regs)) = (begun.stream, tracee.registers()) else {
+        let Ok(regs) = tracee.registers() else {
             return;
         };
         // A call that was not performed has the error of one that there is not.
         let value = regs.rax.cast_signed();
+        self.after_change(tracee, &begun, value);
+        let Some(stream) = begun.stream else { return };
         if regs.orig_rax == begun.invocation.nr && value > 0 {
             self.log_last_output(stream, self.next_output(), value);
         }
@@ -253,6 +277,7 @@ impl Recorded {
             }));
         }
         self.come_back();
+        self.end_space();
         self.group().leave(self.task);
         self.session.output.release(self.task);
         if self.leads_first && ending != Ending::Superseded {

@@ -9,7 +9,7 @@ use ptrace_async::runtime::{Prehook, Running, Tracee};
 use ptrace_async::syscall::{Invocation, effects};
 
 use super::exit::{descriptor, is_zeros};
-use super::{Begun, Next, Recorded};
+use super::{Begun, Next, Recorded, files};
 use crate::buffer;
 use crate::own::check;
 use crate::record::calls::{self, Plan};
@@ -118,7 +118,24 @@ impl Recorded {
             self.digest(&tracee);
         }
         self.step_aside(tracee.instruction_pointer());
-        let (stream, memory) = self.written(&tracee, &invocation);
+        let group = self.group();
+        let is_about_files = files::is_about_files(&invocation, &tracee);
+        if is_about_files && group.is_due(self.task) {
+            // Later it cannot: what is mapped then is as it was found.
+            group.release(self.task);
+            self.turn(&tracee).await;
+        }
+        let mapping = self.before_mapping(&tracee, &invocation).await;
+        let change = self.before_change(&tracee, &invocation).await;
+        if change.is_some_and(|change| change.is_live && change.waits) {
+            // Programs know this answer, and write what they have read instead.
+            let reason = "it may wait, and changes a file that is mapped";
+            self.session.refuse(invocation.syscall().name(), reason);
+            let value = -i64::from(libc::EINVAL);
+            return self.answer(tracee, value, Vec::new()).into();
+        }
+        let is_live = change.is_some_and(|change| change.is_live);
+        let (stream, memory) = self.written(&tracee, &invocation, is_live);
         if memory.is_some_and(|owner| owner != tracee.tgid()) {
             let reason = "it writes to the memory of another process";
             self.session.refuse(invocation.syscall().name(), reason);
@@ -133,7 +150,8 @@ impl Recorded {
         // what it was.
         let waits = match stream {
             Some(stream) => !self.session.stdio.takes(stream, &invocation),
-            None => calls::may_wait(&invocation),
+            // Whoever maps a file finds it as no call is writing to it.
+            None => calls::may_wait(&invocation) && change.is_none_or(|change| change.waits),
         };
         let group = self.group();
         let mut redirected = None;
@@ -151,7 +169,7 @@ impl Recorded {
         let locks = calls::locks_with_inheritance(&invocation);
         if waits && !locks {
             group.release(self.task);
-        } else if stream.is_none() && !locks && group.is_due(self.task) {
+        } else if stream.is_none() && !locks && !is_about_files && group.is_due(self.task) {
             // Not with what others may wait for while they have the turn.
             group.release(self.task);
             self.turn(&tracee).await;
@@ -164,6 +182,8 @@ impl Recorded {
             redirected,
             stream,
             own_memory: memory.is_some(),
+            mapping,
+            change,
             has_born: false,
             original,
             invocation,
@@ -183,11 +203,12 @@ impl Recorded {
     }
 
     /// Which of the recorder's streams a call writes to, or into whose memory
-    /// (`/proc/PID/mem`).
+    /// (`/proc/PID/mem`). `is_live` says whether it is a file that somebody has mapped.
     fn written(
         &self,
         tracee: &Tracee<Prehook>,
         invocation: &Invocation,
+        is_live: bool,
     ) -> (Option<u8>, Option<Tid>) {
         let writes = matches!(
             invocation.nr.cast_signed(),
@@ -207,7 +228,8 @@ impl Recorded {
         {
             self.sites.learn(tracee, fd, buffer::QUICK);
         }
-        if !writes {
+        let resizes = invocation.nr == libc::SYS_ftruncate as u64;
+        if !writes && !resizes {
             return (None, None);
         }
         let stream = self.session.stdio.stream(tracee.tid(), fd);
@@ -217,9 +239,13 @@ impl Recorded {
         };
         if stream.is_none()
             && memory.is_none()
+            && !is_live
             && self.sites.has_one_table(self.group().is_shared())
         {
             self.sites.learn(tracee, fd, buffer::HIDDEN);
+        }
+        if resizes {
+            return (None, None);
         }
         (stream, memory)
     }

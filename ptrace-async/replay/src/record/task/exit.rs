@@ -4,14 +4,15 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use ptrace_async::event::Tid;
-use ptrace_async::process::read_proc;
 use ptrace_async::runtime::{Posthook, Running, Tracee};
 use ptrace_async::syscall::{Invocation, effects, error_of};
 
+use super::files::{self, Mapping};
 use super::{Recorded, keep};
+use crate::printed;
 use crate::record::calls;
+use crate::record::mapped::Space;
 use crate::trace::event::{At, Event, More, Return, State};
-use crate::{maps, printed};
 
 /// So much of what a call may have written before it failed is looked at.
 const MOST_BEFORE_A_FAULT: u64 = 1 << 20;
@@ -23,6 +24,8 @@ impl Recorded {
         };
         let output = begun.stream.filter(|_| tracee.value() > 0);
         let output = output.map(|stream| (stream, self.next_output()));
+        // It still has its turn.
+        self.after_change(&tracee, &begun, tracee.value());
         // Whoever is next in line may be of this group, and has no turn meanwhile.
         self.session.output.release(self.task);
         self.turn(&tracee).await;
@@ -64,7 +67,7 @@ impl Recorded {
         }
         let mut writes = Vec::new();
         if let Ok(ranges) = effects::writes_since(&begun.before, &invocation, value, &tracee)
-            && !is_discarded_again(tracee.tid(), &invocation, value)
+            && !is_discarded_again(&self.space, &invocation, value)
         {
             for range in ranges {
                 if let Some(redirected) = &redirected
@@ -87,15 +90,15 @@ impl Recorded {
             }
         }
         self.interrupted = restarts.then_some((invocation, redirected));
+        if value == 0 {
+            files::keep_own(&tracee, &invocation, &mut writes);
+        }
         if begun.own_memory
             && value > 0
-            && let Some((_, address, length)) =
-                changed(tracee.tid(), &invocation, value.cast_unsigned())
+            && let Some((address, length)) =
+                written(tracee.tid(), &invocation, value.cast_unsigned())
         {
             keep(&tracee, address, length, &mut writes);
-        }
-        if value > 0 || invocation.nr == libc::SYS_ftruncate as u64 && value == 0 {
-            self.note_change(tracee.tid(), &invocation, value.cast_unsigned());
         }
         let more = match output {
             Some((stream, number)) => {
@@ -106,7 +109,7 @@ impl Recorded {
                     check: Some(printed::check(&bytes)),
                 }
             }
-            None => self.more(&tracee, &invocation, value),
+            None => self.more(&tracee, &invocation, value, begun.mapping),
         };
         self.log(Event::Return(Return {
             value,
@@ -147,7 +150,13 @@ impl Recorded {
     }
 
     /// What a call did beyond a result and memory.
-    fn more(&mut self, tracee: &Tracee<Posthook>, invocation: &Invocation, value: i64) -> More {
+    fn more(
+        &mut self,
+        tracee: &Tracee<Posthook>,
+        invocation: &Invocation,
+        value: i64,
+        mapping: Option<Mapping>,
+    ) -> More {
         let failed = error_of(value).is_some();
         match invocation.nr.cast_signed() {
             libc::SYS_rt_sigreturn => {
@@ -160,9 +169,11 @@ impl Recorded {
                     extended,
                 }))
             }
-            libc::SYS_mmap if !failed => {
-                self.sites.forget(value.cast_unsigned(), invocation.args[1]);
-                let more = self.mapped(tracee.tid(), invocation);
+            libc::SYS_mmap => {
+                if !failed {
+                    self.sites.forget(value.cast_unsigned(), invocation.args[1]);
+                }
+                let more = self.mapped(invocation, value, mapping);
                 if let More::Mapped {
                     file,
                     shared: false,
@@ -172,13 +183,21 @@ impl Recorded {
                     self.new_code = self.sites.note_code(file, start, args);
                     let is_library = args[3] as i32 & libc::MAP_DENYWRITE != 0;
                     if is_library && !self.session.unseen.has(file) {
-                        self.sites.note_library(tracee, file, start, args);
+                        let key = mapping.and_then(|mapping| mapping.key);
+                        self.sites.note_library(tracee, (file, key), start, args);
                     }
                 }
                 more
             }
             libc::SYS_munmap | libc::SYS_mremap if !failed => {
-                self.sites.forget(invocation.args[0], invocation.args[1]);
+                let args = &invocation.args;
+                self.sites.forget(args[0], args[1]);
+                let gone = if invocation.nr == libc::SYS_munmap as u64 {
+                    self.space.forget(args[0], args[1])
+                } else {
+                    self.space.moved(args, value.cast_unsigned())
+                };
+                self.session.settle(self.task, gone);
                 More::Nothing
             }
             libc::SYS_close => {
@@ -228,89 +247,63 @@ impl Recorded {
         }
     }
 
-    /// A call may have changed a file that is mapped somewhere.
-    fn note_change(&self, tid: Tid, call: &Invocation, written: u64) {
-        if self.session.has_shared_files()
-            && let Some((fd, offset, length)) = changed(tid, call, written)
-        {
-            let open = descriptor(tid, fd);
-            self.session.file_changed(self.task, &open, offset, length);
+    /// A mapping was made, or not.
+    fn mapped(&self, invocation: &Invocation, value: i64, mapping: Option<Mapping>) -> More {
+        if error_of(value).is_some() {
+            if let Some(key) = mapping.and_then(|mapping| mapping.key) {
+                self.session.settle(self.task, vec![key]);
+            }
+            return More::Nothing;
         }
-    }
-
-    /// A mapping was made.
-    fn mapped(&mut self, tid: Tid, call: &Invocation) -> More {
-        let flags = call.args[3] as i32;
-        let shared = flags & libc::MAP_SHARED != 0;
-        let open = descriptor(tid, call.args[4]);
-        if flags & libc::MAP_ANONYMOUS != 0 || is_zeros(&open) {
+        let (start, length) = (value.cast_unsigned(), invocation.args[1]);
+        let gone = self.space.forget(start, length);
+        let shared = invocation.args[3] as i32 & libc::MAP_SHARED != 0;
+        let Some(mapping) = mapping else {
             if shared {
                 self.group().note_shared_memory();
             }
-            return More::Nothing;
-        }
-        let path = std::fs::read_link(&open)
-            .map(|path| path.into_os_string().into_encoded_bytes())
-            .unwrap_or_default();
-        let Some((file, is_of_the_system)) =
-            self.session.file(self.task, tid, &open, &path, shared)
-        else {
+            self.session.settle(self.task, gone);
             return More::Nothing;
         };
-        if shared && !is_of_the_system {
-            let group = self.group();
-            group.note_shared_memory();
-            if let Some(other) = self.session.sharer(file, &group) {
-                self.log(Event::Joined(other.number()));
-                group.merge(&other, self.task);
+        if let Some(key) = mapping.key {
+            self.space.add(start, length, key);
+            if mapping.writes {
+                self.group().note_shared_memory();
+                self.session.mapped.note_written(key, &self.space);
             }
         }
-        let shared = shared && !is_of_the_system;
-        More::Mapped { file, shared }
+        self.session.settle(self.task, gone);
+        More::Mapped {
+            file: mapping.file,
+            shared: shared && mapping.key.is_some(),
+        }
     }
 }
 
-/// Whether a call has discarded so much memory that it is not recorded that it is zero now: a
-/// replay discards it as well.
-fn is_discarded_again(tid: Tid, call: &Invocation, value: i64) -> bool {
+/// Whether a call has discarded memory, and it is not recorded what is there now, since a replay
+/// discards it as well: much, or what has become that of a file again, which may change.
+fn is_discarded_again(space: &Space, call: &Invocation, value: i64) -> bool {
     const MUCH: u64 = 256 << 10;
     let [start, length, advice, ..] = call.args;
-    let discards = call.nr == libc::SYS_madvise as u64
-        && value == 0
-        && length >= MUCH
-        && advice as i32 == libc::MADV_DONTNEED;
-    discards
-        && maps::read(tid).is_ok_and(|areas| {
-            // What a file has may have changed.
-            let there = |area: &&maps::Area| area.start < start + length && start < area.end;
-            areas.iter().filter(there).all(|area| area.inode == 0)
-        })
+    let discards =
+        call.nr == libc::SYS_madvise as u64 && value == 0 && advice as i32 == libc::MADV_DONTNEED;
+    discards && (length >= MUCH || space.has_files(start, length))
 }
 
-/// What a call changed that has written so many bytes to a file: by which descriptor, from
-/// where, and how much at most.
-fn changed(tid: Tid, call: &Invocation, written: u64) -> Option<(u64, u64, u64)> {
-    let (fd, offset, length) = match call.nr.cast_signed() {
-        libc::SYS_write | libc::SYS_writev => (call.args[0], None, written),
-        libc::SYS_pwrite64 | libc::SYS_pwritev => (call.args[0], Some(call.args[3]), written),
-        libc::SYS_pwritev2 if call.args[3] == u64::MAX => (call.args[0], None, written),
-        libc::SYS_pwritev2 => (call.args[0], Some(call.args[3]), written),
-        // Some of these say where they write by a pointer.
-        libc::SYS_ftruncate | libc::SYS_fallocate | libc::SYS_sendfile => {
-            (call.args[0], Some(0), u64::MAX)
-        }
-        libc::SYS_copy_file_range | libc::SYS_splice => (call.args[2], Some(0), u64::MAX),
+/// What a call wrote that has written so many bytes to the memory of its own process: from
+/// where, and how much.
+fn written(tid: Tid, call: &Invocation, written: u64) -> Option<(u64, u64)> {
+    let start = match call.nr.cast_signed() {
+        libc::SYS_write | libc::SYS_writev => None,
+        libc::SYS_pwrite64 | libc::SYS_pwritev => Some(call.args[3]),
+        libc::SYS_pwritev2 => Some(call.args[3]).filter(|&start| start != u64::MAX),
         _ => return None,
     };
-    let offset = offset.unwrap_or_else(|| {
+    let start = start.unwrap_or_else(|| {
         // The position is behind what was written.
-        let text = read_proc(format!("/proc/{tid}/fdinfo/{}", fd as i32)).unwrap_or_default();
-        let text = String::from_utf8_lossy(&text);
-        let position = text.lines().find_map(|line| line.strip_prefix("pos:"));
-        let position = position.and_then(|position| position.trim().parse::<u64>().ok());
-        position.unwrap_or(0).saturating_sub(written)
+        files::position(tid, call.args[0]).saturating_sub(written)
     });
-    Some((fd, offset, length))
+    Some((start, written))
 }
 
 /// A path that leads to what a descriptor of a task refers to.

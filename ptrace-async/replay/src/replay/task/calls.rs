@@ -106,19 +106,16 @@ impl Replayed {
             libc::SYS_mmap => {
                 let file = match done.more {
                     More::Mapped { file, shared } => {
-                        let located = if shared {
-                            self.player.locate_shared(file)
-                        } else {
-                            self.player.locate(file)
-                        };
-                        Some((located.ok_or(Over::Stopped)?, shared))
+                        let located = self.player.locate_mapped(file);
+                        let (path, is_ours) = located.ok_or(Over::Stopped)?;
+                        Some((path, shared && is_ours))
                     }
                     _ => None,
                 };
                 let address = done.value.cast_unsigned();
                 let path = file
                     .as_ref()
-                    .map(|(path, shared)| (path.as_os_str().as_bytes(), *shared));
+                    .map(|(path, writes)| (path.as_os_str().as_bytes(), *writes));
                 mappings::again(&mut batch, &call.args, address, path);
             }
             libc::SYS_brk => {

@@ -51,7 +51,10 @@ impl Replayed {
         }
         for mapping in &image.mappings {
             let path = match mapping.file {
-                Some((number, _)) => Some(self.player.locate(number).ok_or(Over::Stopped)?),
+                Some((number, _)) => {
+                    let (path, _) = self.player.locate_mapped(number).ok_or(Over::Stopped)?;
+                    Some(path)
+                }
                 None => None,
             };
             let path = path.as_ref().map(|path| path.as_os_str().as_bytes());

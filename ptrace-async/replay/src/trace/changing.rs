@@ -1,0 +1,115 @@
+//! Which of a trace's files change while programs have them mapped.
+//!
+//! A replay that maps a file has to know whether it is going to change, which a trace says
+//! only where it does. So a recorder notes it beside the records, in a line for each file
+//! with its number, before the first record that depends on it. Of a line that was cut short
+//! there is no record.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use super::event::FileNumber;
+use super::{Directory, Error};
+
+const NAME: &str = "changing";
+
+/// The files that change.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Changing(BTreeSet<u32>);
+
+impl Changing {
+    /// Reads what a trace has.
+    ///
+    /// # Errors
+    /// When it cannot be read, or makes no sense.
+    pub(super) fn read(trace: &Path) -> Result<Self, Error> {
+        let path = at(trace);
+        match fs::read(&path) {
+            Ok(text) => Self::parse(&text).map_err(|reason| Error::NotATrace { path, reason }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::default()),
+            Err(error) => Err(Error::Io { path, error }),
+        }
+    }
+
+    /// Reads the note.
+    ///
+    /// # Errors
+    /// What is wrong with it, in words.
+    pub fn parse(text: &[u8]) -> Result<Self, String> {
+        let whole = memchr::memrchr(b'\n', text).map_or(&[][..], |end| &text[..end]);
+        let lines = whole.split(|&byte| byte == b'\n');
+        let numbers = lines.filter(|line| !line.is_empty()).map(|line| {
+            let number = std::str::from_utf8(line).ok();
+            number
+                .and_then(|line| line.parse().ok())
+                .ok_or_else(|| format!("a line is no number: {:?}", String::from_utf8_lossy(line)))
+        });
+        numbers.collect::<Result<_, _>>().map(Self)
+    }
+
+    /// Whether a file changes.
+    pub fn has(&self, number: FileNumber) -> bool {
+        self.0.contains(&number.0)
+    }
+
+    /// Notes that a file changes.
+    ///
+    /// # Errors
+    /// When that cannot be written.
+    pub(super) fn add(trace: &Path, number: FileNumber) -> Result<(), Error> {
+        let path = at(trace);
+        let mut options = fs::File::options();
+        options
+            .append(true)
+            .create(true)
+            .open(&path)
+            .and_then(|mut file| file.write_all(format!("{}\n", number.0).as_bytes()))
+            .map_err(Error::io(&path))
+    }
+}
+
+fn at(trace: &Path) -> PathBuf {
+    trace.join(NAME)
+}
+
+impl Directory {
+    /// Notes that a file changes: before the first record that depends on it.
+    ///
+    /// # Errors
+    /// When that cannot be written.
+    pub fn note_changing(&self, number: FileNumber) -> Result<(), Error> {
+        Changing::add(&self.path, number)
+    }
+
+    /// Whether a file changes, as was noted when the trace was opened.
+    pub fn is_changing(&self, number: FileNumber) -> bool {
+        self.changing.has(number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_noted_is_read() {
+        let home = tempfile::tempdir().unwrap();
+        assert_eq!(Changing::read(home.path()).unwrap(), Changing::default());
+        Changing::add(home.path(), FileNumber(7)).unwrap();
+        Changing::add(home.path(), FileNumber(12)).unwrap();
+        let read = Changing::read(home.path()).unwrap();
+        assert!(read.has(FileNumber(7)) && read.has(FileNumber(12)));
+        assert!(!read.has(FileNumber(1)));
+    }
+
+    #[test]
+    fn a_line_that_was_cut_short_is_none() {
+        let read = Changing::parse(b"1\n23").unwrap();
+        assert!(read.has(FileNumber(1)) && !read.has(FileNumber(23)) && !read.has(FileNumber(2)));
+        assert!(Changing::parse(b"").is_ok());
+        assert!(Changing::parse(b"x\n1").is_err());
+        assert!(Changing::parse(b"99999999999\n").is_err());
+    }
+}
