@@ -3,7 +3,7 @@
 //! Its schema (`surefire-test-report.xsd`) has elements for tests that ran more than once. A
 //! test whose runs disagree has passed, with a `flakyFailure` for each odd run whose output was
 //! kept: these are shown, are no `failures`, and do not fail a build. One that never passes (or
-//! that became worse in replay) has a `failure`, and a `rerunFailure` for each further run.
+//! that became worse in replay) has a `failure`, and a `rerunFailure` for each further one.
 
 use std::fmt::Write as _;
 

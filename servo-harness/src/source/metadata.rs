@@ -263,7 +263,8 @@ impl File {
 
 /// `if CONDITION: VALUE`, or a value.
 fn alternative(line: &str) -> anyhow::Result<(Option<String>, String)> {
-    let Some(rest) = line.strip_prefix("if ") else {
+    let condition = line.strip_prefix("if");
+    let Some(rest) = condition.filter(|rest| rest.starts_with([' ', '('])) else {
         return Ok((None, line.to_owned()));
     };
     let colon = outside_of_quotes(rest, ':').context("a condition has no `:`")?;
@@ -401,6 +402,7 @@ mod tests {
         check("    if os == \"linux\": FAIL\n    CRASH", Expected::Failure);
         check("    if os == \"win\": FAIL\n    CRASH", Expected::Crash);
         check("    if debug: FAIL", Expected::Success);
+        check("    if(bits == 64): FAIL", Expected::Failure);
         check(
             "    if os == \"a:b\": FAIL\n    if not debug: [TIMEOUT, OK]",
             Expected::Timeout,
