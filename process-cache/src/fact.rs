@@ -134,6 +134,26 @@ impl Query {
         }
     }
 
+    /// The same, to be changed.
+    pub fn paths_mut(&mut self) -> &mut [FilePath] {
+        match self {
+            Self::Content(path)
+            | Self::Link(path)
+            | Self::List(path)
+            | Self::RealPath(path)
+            | Self::Target(path)
+            | Self::Replaced(path)
+            | Self::Permissions(path)
+            | Self::StatFs(path)
+            | Self::Stat { path, .. }
+            | Self::Access { path, .. }
+            | Self::Kind { path, .. }
+            | Self::Inode { path, .. }
+            | Self::Xattr { path, .. } => std::slice::from_mut(path),
+            Self::Order(paths) => paths,
+        }
+    }
+
     /// A question that fails as this one does, and otherwise says what kind of
     /// thing is there, without looking into it: a file that was absent and is there
     /// now need not be digested.

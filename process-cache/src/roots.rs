@@ -573,25 +573,8 @@ fn with_paths(
     other: &mut dyn FnMut(&FilePath) -> Option<FilePath>,
 ) -> Option<Query> {
     let mut query = query.clone();
-    match &mut query {
-        Query::Content(path)
-        | Query::Link(path)
-        | Query::List(path)
-        | Query::RealPath(path)
-        | Query::Target(path)
-        | Query::Replaced(path)
-        | Query::Permissions(path)
-        | Query::StatFs(path)
-        | Query::Stat { path, .. }
-        | Query::Access { path, .. }
-        | Query::Kind { path, .. }
-        | Query::Inode { path, .. }
-        | Query::Xattr { path, .. } => *path = other(path)?,
-        Query::Order(paths) => {
-            for path in paths {
-                *path = other(path)?;
-            }
-        }
+    for path in query.paths_mut() {
+        *path = other(path)?;
     }
     Some(query)
 }

@@ -116,22 +116,8 @@ const FAR: [&[u8]; 9] = [
 ];
 
 fn is_near(query: &Query) -> bool {
-    match query {
-        Query::Content(path)
-        | Query::Stat { path, .. }
-        | Query::Access { path, .. }
-        | Query::Link(path)
-        | Query::List(path)
-        | Query::RealPath(path)
-        | Query::Target(path)
-        | Query::Replaced(path)
-        | Query::Kind { path, .. }
-        | Query::Inode { path, .. }
-        | Query::Permissions(path)
-        | Query::StatFs(path)
-        | Query::Xattr { path, .. } => !FAR.iter().any(|far| path.as_bytes().starts_with(far)),
-        Query::Order(_) => false,
-    }
+    let is_far = |path: &FilePath| FAR.iter().any(|far| path.as_bytes().starts_with(far));
+    !matches!(query, Query::Order(_)) && !query.paths().iter().any(is_far)
 }
 
 /// Whether a question is about absolute paths, as ours are, or about roots.
@@ -144,22 +130,11 @@ fn is_askable(query: &Query) -> bool {
         let plain = bytes.strip_prefix(MARK).unwrap_or(bytes);
         bytes.first() == Some(&b'/') && !plain.contains(&0) && bytes.len() < 1 << 16
     };
-    match query {
-        Query::Content(path)
-        | Query::Stat { path, .. }
-        | Query::Access { path, .. }
-        | Query::Link(path)
-        | Query::List(path)
-        | Query::RealPath(path)
-        | Query::Target(path)
-        | Query::Replaced(path)
-        | Query::Kind { path, .. }
-        | Query::Inode { path, .. }
-        | Query::Permissions(path)
-        | Query::StatFs(path) => one(path),
-        Query::Xattr { path, name, .. } => one(path) && !name.contains(&0) && name.len() < 256,
-        Query::Order(paths) => paths.iter().all(one),
-    }
+    let is_named = match query {
+        Query::Xattr { name, .. } => !name.contains(&0) && name.len() < 256,
+        _ => true,
+    };
+    is_named && query.paths().iter().all(one)
 }
 
 /// A result as it travels.

@@ -364,22 +364,7 @@ impl<'t> Tables<'t> {
     fn new(tree: &'t Tree) -> Self {
         let mut paths: Vec<&[u8]> = Vec::with_capacity(tree.queries.len());
         for query in &tree.queries {
-            match query {
-                Query::Content(path)
-                | Query::Stat { path, .. }
-                | Query::Access { path, .. }
-                | Query::Link(path)
-                | Query::List(path)
-                | Query::RealPath(path)
-                | Query::Target(path)
-                | Query::Replaced(path)
-                | Query::Kind { path, .. }
-                | Query::Inode { path, .. }
-                | Query::Permissions(path)
-                | Query::StatFs(path)
-                | Query::Xattr { path, .. } => paths.push(path.as_bytes()),
-                Query::Order(several) => paths.extend(several.iter().map(FilePath::as_bytes)),
-            }
+            paths.extend(query.paths().iter().map(FilePath::as_bytes));
         }
         let mut digests = Vec::new();
         let mut digest_numbers = FxHashMap::default();
