@@ -38,7 +38,7 @@ pub(super) enum If {
     Writes,
     /// The descriptor is hidden.
     Resizes,
-    /// Nothing that was in the file goes away, or there was none.
+    /// Nothing that was in the file goes away, or there was none, or that is allowed.
     Keeps,
     /// As [`If::Quick`], without an address.
     Receives,

@@ -53,7 +53,7 @@ const LIMIT: u64 = LOG + LOG_LENGTH - 64;
 enum Word {
     /// Where the next entry goes, or comes from.
     Cursor = 0,
-    /// What is not performed at the moment: [`WAITS`].
+    /// What is not performed at the moment: [`WAITS`], [`TRUNCATES`].
     Closed = 1,
     /// Where the call returns to.
     Return = 3,
@@ -81,6 +81,8 @@ enum Word {
 
 /// Calls that may wait stop.
 pub(crate) const WAITS: u64 = 1;
+/// Files that are there are not opened with O_TRUNC.
+pub(crate) const TRUNCATES: u64 = 2;
 
 /// The address of a word of the data.
 pub(crate) fn cursor() -> u64 {

@@ -8,7 +8,8 @@
 //!
 //! Of calls that do not stop, none changes a live file: the stub writes to descriptors only
 //! that are known not to be of one. When a file becomes live, that is forgotten of all
-//! descriptors that it has, while nobody who has one of them runs.
+//! descriptors that it has, while nobody who has one of them runs. It opens files that are
+//! there with O_TRUNC only while nobody has anything mapped, and there is one process.
 //!
 //! Files of the system are none of these: nobody changes them in place.
 
@@ -306,6 +307,13 @@ impl Mapped {
             .iter()
             .filter_map(Weak::upgrade)
             .collect()
+    }
+
+    /// Whether no file is live, and there is one memory only.
+    pub(super) fn is_nothing(&self) -> bool {
+        let spaces = self.spaces.borrow();
+        let there = spaces.iter().filter(|space| space.strong_count() > 0);
+        self.live.borrow().is_empty() && there.take(2).count() == 1
     }
 
     /// The file, if it is live.

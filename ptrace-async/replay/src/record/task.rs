@@ -219,7 +219,11 @@ impl Recorded {
     fn go<S: Stopped>(&mut self, tracee: Tracee<S>, at: At) -> Tracee<Running> {
         let mut closed = 0;
         if self.group().is_shared() {
-            closed |= buffer::WAITS;
+            closed |= buffer::WAITS | buffer::TRUNCATES;
+        }
+        // Nobody but this task makes another process, or maps a file, before it stops again.
+        if !self.session.mapped.is_nothing() {
+            closed |= buffer::TRUNCATES;
         }
         self.sites.close(&tracee, closed);
         self.at_event = tracee.registers().ok().map(|regs| (at, (&regs).into()));
