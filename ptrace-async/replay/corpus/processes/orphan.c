@@ -10,8 +10,9 @@ int main(void)
     OK(prctl(PR_SET_CHILD_SUBREAPER, 1));
     pid_t child = fork();
     if (!child) {
+        // Who asks for its parent may already be an orphan.
+        pid_t parent = getpid();
         if (!fork()) {
-            pid_t parent = getppid();
             while (getppid() == parent)
                 pause_ms(1);
             dprintf(ends[1], "orphan %d of %d", getpid(), getppid());
