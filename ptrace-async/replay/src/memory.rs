@@ -15,7 +15,9 @@ const PAGE: usize = 4096;
 ///
 /// There the loader leaves vector registers that it has saved with XSAVEC, and whether the
 /// processor takes registers of zeros for unused depends on whether the kernel has reloaded
-/// them meanwhile: no two runs need agree, and no program can tell.
+/// them meanwhile: no two runs need agree, and no program can tell. On stacks other than that
+/// of `sp` (other threads', alternate ones) this counts all the same, so programs whose
+/// functions are bound when they are first called may have other digests.
 pub(crate) fn digest(memory: &dyn Memory, areas: &[Area], sp: u64) -> u64 {
     let live = sp.saturating_sub(128);
     let mut sum = 0_u64;
