@@ -5,8 +5,9 @@
 //! sends, most of which log nothing. What such an event means is here; places are numbered
 //! in the `session` file.
 //!
-//! With places, the `session` file says of each channel what it carries, and each acquisition of a lock is logged with the lock's name and its ticket,
-//! also where a replay does not need them: whoever edits a recording does.
+//! With places, the `session` file says of each channel what it carries, and each
+//! acquisition of a lock is logged with the lock's name and its ticket, also where a replay
+//! does not need them: whoever edits a recording does.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

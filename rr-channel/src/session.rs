@@ -7,8 +7,9 @@
 //! is run as if recorded, into no log. `RR_CHANNEL_PLACES` has a recording say more.
 //! `RR_CHANNEL_PATIENCE` has a replay wait so many times as long as usual before it takes
 //! itself for stuck where only time can tell, `RR_CHANNEL_DESYNC=stop` has it end when a thread
-//! leaves its log, and `RR_CHANNEL_FAST_TIMEOUTS` not wait for deadlines. Trouble with any of them never stops the program: a
-//! line on standard error says what was wrong, and the program runs as if off.
+//! leaves its log, and `RR_CHANNEL_FAST_TIMEOUTS` not wait for deadlines. Trouble with any of
+//! them never stops the program: a line on standard error says what was wrong, and the program
+//! runs as if off.
 
 use std::env;
 use std::ffi::OsStr;

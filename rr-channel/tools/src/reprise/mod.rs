@@ -9,11 +9,11 @@
 //! ```
 //!
 //! Wherever the project's dependencies use `crossbeam-channel` 0.5, `parking_lot` 0.11 to
-//! 0.13, `ipc-channel` 0.23, `rayon-core` 1.12 or 1.13, or `tokio` 1.53 or 1.54 from crates.io, cargo is
-//! given a crate of that name and of the locked version that is `rr-channel` inside ([`patch`]),
-//! or has its hooks ([`rayon`], [`tokio`]). The patch is in cargo's command line, the changed lock file and all that
-//! is built lie in `target/reprise`: neither the project's files nor its own builds are
-//! touched. If cargo did not use the patch, that is an error.
+//! 0.13, `ipc-channel` 0.23, `rayon-core` 1.12 or 1.13, or `tokio` 1.53 or 1.54 from crates.io,
+//! cargo is given a crate of that name and of the locked version that is `rr-channel` inside
+//! ([`patch`]), or has its hooks ([`rayon`], [`tokio`]). The patch is in cargo's command line,
+//! the changed lock file and all that is built lie in `target/reprise`: neither the project's
+//! files nor its own builds are touched. If cargo did not use the patch, that is an error.
 //!
 //! What makes a process record or replay are environment variables, which only the
 //! executables get that cargo runs: cargo calls them through [`runner`]. Compilers,
