@@ -4,8 +4,9 @@
 //! put into one order that could have been (each thread's own; a message is sent before
 //! it is received; a channel is left in the order in which it was entered; a turn that is
 //! changed comes between its new neighbours), and turns are numbered anew in that order.
-//! Other turns are kept as far as that goes: what follows from a change need not be said.
-//! Where there is no such order, the changes contradict each other.
+//! Other turns are all kept, or, where that contradicts the changes, only where nothing else
+//! decides: what follows from a change need not be said. Where there is no such order, the
+//! changes contradict each other.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -90,7 +91,9 @@ impl<'a> Composer<'a> {
     pub(super) fn compose(&self, chosen: &Chosen) -> Option<Candidate> {
         let units = self.units(chosen);
         let nodes = self.nodes(&units);
-        let order = self.order(&nodes, chosen, false)?;
+        let order = self
+            .order(&nodes, chosen, true)
+            .or_else(|| self.order(&nodes, chosen, false))?;
         let mut threads: Vec<EditedThread> = self
             .passing
             .threads

@@ -300,6 +300,7 @@ fn narrow(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
     use rr_channel::identity::{ChannelId, Dti, ThreadId};
     use rr_channel::log::{EditedThread, Event, Op, Outcome};
     use std::time::Duration;
@@ -334,15 +335,15 @@ mod tests {
         text.split_whitespace().map(event).collect()
     }
 
-    fn run(texts: &[&str], numbers: &mut Numbers) -> Run {
+    fn run(threads: &[Vec<Event>], numbers: &mut Numbers) -> Run {
         let dir = tempfile::tempdir().unwrap();
-        let threads: Vec<_> = texts
+        let threads: Vec<_> = threads
             .iter()
             .zip(0..)
-            .map(|(text, id)| EditedThread {
+            .map(|(events, id)| EditedThread {
                 id: ThreadId(id),
                 dti: Dti::main().child(id + 1),
-                events: events(text),
+                events: events.clone(),
                 ended: true,
                 lasted: Duration::ZERO,
             })
@@ -357,18 +358,27 @@ mod tests {
         Some(events.collect())
     }
 
+    fn all(texts: &[&str]) -> Vec<Vec<Event>> {
+        texts.iter().map(|text| events(text)).collect()
+    }
+
+    #[track_caller]
+    fn check(passing: &[&str], failing: &[&str]) -> usize {
+        check_runs(&all(passing), &all(failing))
+    }
+
     /// Without changes it is the passing run, with all of them the failing one; how many
     /// changes there are.
     #[track_caller]
-    fn check(passing: &[&str], failing: &[&str]) -> usize {
+    fn check_runs(passing: &[Vec<Event>], failing: &[Vec<Event>]) -> usize {
         let mut numbers = Numbers::default();
         let mut first = run(passing, &mut numbers);
         let mut second = run(failing, &mut numbers);
         second.name_locks_as(&first);
         let differences = compare(&mut first, &second);
         let composer = Composer::new(&first, &second, &differences);
-        let expected = |texts: &[&str]| {
-            let mut all: Vec<_> = texts.iter().map(|text| events(text)).collect();
+        let expected = |threads: &[Vec<Event>]| {
+            let mut all = threads.to_vec();
             all.resize(first.threads.len(), Vec::new());
             all
         };
@@ -406,8 +416,8 @@ mod tests {
     #[test]
     fn a_change_that_contradicts_what_stays_is_none() {
         let mut numbers = Numbers::default();
-        let mut passing = run(&["l0 l1 l2", "l3 l4"], &mut numbers);
-        let failing = run(&["l2 l3 l4", "l0 l1"], &mut numbers);
+        let mut passing = run(&all(&["l0 l1 l2", "l3 l4"]), &mut numbers);
+        let failing = run(&all(&["l2 l3 l4", "l0 l1"]), &mut numbers);
         let differences = compare(&mut passing, &failing);
         let composer = Composer::new(&passing, &failing, &differences);
         let set = |changes: &[usize]| changes.iter().map(|change| (*change, 0)).collect();
@@ -417,5 +427,35 @@ mod tests {
         let expected = |texts: [&str; 2]| Some(texts.map(events).to_vec());
         assert_eq!(only(0), expected(["l1 l2 l3", "l0 l4"]));
         assert_eq!(only(1), expected(["l2 l3 l4", "l0 l1"]));
+    }
+
+    /// What comes of threads that acquire these locks, if each of the numbers says who is
+    /// next.
+    fn locked(program: &[Vec<u32>], schedule: &[usize]) -> Vec<Vec<Event>> {
+        let mut threads: Vec<_> = program.iter().map(|locks| locks.iter()).collect();
+        let mut events = vec![Vec::new(); threads.len()];
+        let mut tickets = [0; 3];
+        let rest = (0..threads.len()).flat_map(|thread| [thread].repeat(8));
+        for thread in schedule.iter().copied().chain(rest) {
+            let thread = thread % threads.len();
+            let Some(&lock) = threads[thread].next() else {
+                continue;
+            };
+            let ticket = tickets[lock as usize];
+            tickets[lock as usize] += 1;
+            events[thread].push(on(10 + lock, Op::Lock, Outcome::Turn { ticket }));
+        }
+        events
+    }
+
+    proptest! {
+        #[test]
+        fn from_one_order_of_locks_to_another(
+            program in prop::collection::vec(prop::collection::vec(0..3_u32, 1..8), 1..4),
+            passing in prop::collection::vec(0..3_usize, 0..24),
+            failing in prop::collection::vec(0..3_usize, 0..24),
+        ) {
+            check_runs(&locked(&program, &passing), &locked(&program, &failing));
+        }
     }
 }
