@@ -142,6 +142,11 @@ pub(crate) fn is_on() -> bool {
     ON.load(Ordering::Relaxed)
 }
 
+/// From here on, nobody is held back: the others are threads of another process.
+pub(crate) fn stop() {
+    ON.store(false, Ordering::Relaxed);
+}
+
 /// The calling thread is about to perform an operation.
 #[inline(always)]
 pub(crate) fn point() {

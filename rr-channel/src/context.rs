@@ -30,6 +30,7 @@ struct Context {
     id: ThreadId,
     dti: Dti,
     children: u32,
+    processes: u32,
     channels: u32,
     locks: u32,
     log: Log,
@@ -121,6 +122,7 @@ impl Context {
             id,
             dti,
             children: 0,
+            processes: 0,
             channels: 0,
             locks: 0,
             places: match log {
@@ -303,10 +305,20 @@ pub(crate) fn dti() -> Option<Dti> {
 }
 
 /// The calling thread, the only one of a new process made by fork(2), logs no more, and
-/// follows no log.
+/// follows no log. It has no number, until it gets one.
 pub(crate) fn forget_log() {
     HOT.with(|hot| hot.disarm());
     replay::forget_log();
+    ID.set(UNKNOWN.0);
+    NEXT.set(Tag::new(UNKNOWN, NEXT.get().number()));
+}
+
+/// The calling thread, the only one of a new process that has begun a session of its own,
+/// is nobody, until it becomes somebody.
+pub(crate) fn begin_anew() {
+    let old = CONTEXT.try_with(|context| context.try_borrow_mut().ok()?.take());
+    // Its logs are the parent's.
+    std::mem::forget(old);
 }
 
 /// Runs `f` on the calling thread's context; `None` once the thread has torn it
@@ -315,6 +327,10 @@ pub(crate) fn forget_log() {
 fn with<R>(f: impl FnOnce(&mut Context) -> R) -> Option<R> {
     if !USED.replace(true) {
         first_use();
+    }
+    if sys::is_forked() {
+        // If this process is to begin one of its own, who the thread was is over.
+        session();
     }
     CONTEXT
         .try_with(|context| {
@@ -380,6 +396,15 @@ pub(crate) fn next_child() -> Option<Dti> {
     with(|context| {
         context.children += 1;
         context.dti.child(context.children)
+    })
+}
+
+/// The calling thread starts a process: the thread's number, and which of its processes
+/// that is, from 1; `None` in late destructors.
+pub(crate) fn next_process() -> Option<(ThreadId, u32)> {
+    with(|context| {
+        context.processes += 1;
+        (context.id, context.processes)
     })
 }
 

@@ -14,6 +14,11 @@
 //! called after the test and not after the order in which the harness happened to
 //! start it. Several roots of one name are numbered in the order in which they
 //! first used this crate, which a run decides anew; so are those without a name.
+//!
+//! Processes have such names too ([`ProcessPath`]): a process numbers those that it
+//! starts, by who starts them and which of that thread's processes they are, and not by
+//! when. A thread of another process of the same recording is known by that process and
+//! its number there ([`Root::Elsewhere`]).
 
 use std::fmt;
 use std::str::FromStr;
@@ -30,6 +35,99 @@ pub enum Root {
         /// Its position, from 1, among foreign threads of this name.
         occurrence: u32,
     },
+    /// A thread of another process of the recording.
+    Elsewhere {
+        /// The process.
+        process: ProcessPath,
+        /// The thread's number in that process's part of the recording.
+        thread: ThreadId,
+    },
+}
+
+/// A process of a recording: the path of numbers from the one that was recorded first,
+/// each process numbering those that it starts, from 1.
+///
+/// Its text form is `0` for the first one, `0.2` for the second one that this started,
+/// `0.2.1` for the first one of that.
+///
+/// ```
+/// use rr_channel::identity::ProcessPath;
+///
+/// let second = ProcessPath::first().child(2);
+/// assert_eq!(second.to_string(), "0.2");
+/// assert_eq!("0.2".parse(), Ok(second));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ProcessPath(Vec<u32>);
+
+impl ProcessPath {
+    /// Processes below each other, at most: there is one more variable in each one's
+    /// environment, and one more directory.
+    pub const DEEPEST: usize = 64;
+
+    /// The process that was recorded first.
+    pub const fn first() -> Self {
+        ProcessPath(Vec::new())
+    }
+
+    /// The `number`th process, from 1, that this one starts.
+    #[must_use]
+    pub fn child(&self, number: u32) -> Self {
+        let mut numbers = Vec::with_capacity(self.0.len() + 1);
+        numbers.extend_from_slice(&self.0);
+        numbers.push(number);
+        ProcessPath(numbers)
+    }
+
+    /// The numbers, outermost first; none for the first process.
+    pub fn numbers(&self) -> &[u32] {
+        &self.0
+    }
+}
+
+impl FromIterator<u32> for ProcessPath {
+    fn from_iter<I: IntoIterator<Item = u32>>(numbers: I) -> Self {
+        ProcessPath(numbers.into_iter().collect())
+    }
+}
+
+impl fmt::Display for ProcessPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("0")?;
+        self.0.iter().try_for_each(|number| write!(f, ".{number}"))
+    }
+}
+
+/// The text names no process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ParseProcessPathError(String);
+
+impl fmt::Display for ParseProcessPathError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "not a process: `{}`", self.0)
+    }
+}
+
+impl std::error::Error for ParseProcessPathError {}
+
+impl FromStr for ProcessPath {
+    type Err = ParseProcessPathError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let mut parts = text.split('.');
+        let is_path = parts.next() == Some("0") && parts.clone().count() <= Self::DEEPEST;
+        let numbers = is_path.then(|| parts.map(unsigned).collect::<Option<_>>());
+        let error = || ParseProcessPathError(text.to_owned());
+        numbers.flatten().map(ProcessPath).ok_or_else(error)
+    }
+}
+
+/// A number without a sign, which would be read as part of it.
+fn unsigned(text: &str) -> Option<u32> {
+    match text.starts_with('+') {
+        true => None,
+        false => text.parse().ok(),
+    }
 }
 
 /// A deterministic thread id: the path of child numbers from a root.
@@ -38,7 +136,7 @@ pub enum Root {
 /// `main`, `main/2/1`, `main/~1` (the first thread that `main` created without this
 /// crate), `main/+1/+2` (the second part of the first work that `main` gave to a pool),
 /// `test::name`, `worker#2/1` (the second foreign root named `worker`, its
-/// first child). Bytes that would confuse it are percent-encoded.
+/// first child), `@0.1:3` (thread 3 of [process](ProcessPath) 0.1). Bytes that would confuse it are percent-encoded.
 ///
 /// ```
 /// use rr_channel::identity::Dti;
@@ -80,6 +178,19 @@ impl Dti {
             root: Root::Foreign { name, occurrence },
             path: Vec::new(),
         }
+    }
+
+    /// The id of a thread of another process.
+    pub const fn elsewhere(process: ProcessPath, thread: ThreadId) -> Self {
+        Dti {
+            root: Root::Elsewhere { process, thread },
+            path: Vec::new(),
+        }
+    }
+
+    /// Whether it is a thread of another process.
+    pub const fn is_elsewhere(&self) -> bool {
+        matches!(self.root, Root::Elsewhere { .. })
     }
 
     /// The id of this thread's `number`th child, from 1.
@@ -129,13 +240,15 @@ impl fmt::Display for Dti {
         match &self.root {
             Root::Main => f.write_str("main")?,
             Root::Foreign { name, occurrence } => {
-                // A foreign thread may call itself `main`: the first letter goes escaped.
+                // A foreign thread may call itself `main`, or like one that is elsewhere:
+                // the first letter goes escaped.
                 let reserved = name == "main";
                 for (i, c) in name.char_indices() {
                     match c {
                         '/' | '#' | '%' => write!(f, "%{:02x}", c as u32)?,
                         c if c.is_ascii_control() || c == ' ' => write!(f, "%{:02x}", c as u32)?,
                         'm' if reserved && i == 0 => f.write_str("%6d")?,
+                        '@' if i == 0 => f.write_str("%40")?,
                         c => write!(f, "{c}")?,
                     }
                 }
@@ -143,6 +256,7 @@ impl fmt::Display for Dti {
                     write!(f, "#{occurrence}")?;
                 }
             }
+            Root::Elsewhere { process, thread } => write!(f, "@{process}:{}", thread.0)?,
         }
         self.path.iter().try_for_each(|step| match step {
             Step::Child(number) => write!(f, "/{number}"),
@@ -176,6 +290,13 @@ fn parse(text: &str) -> Option<Dti> {
     let mut parts = text.split('/');
     let root = match parts.next()? {
         "main" => Root::Main,
+        part if part.starts_with('@') => {
+            let (process, thread) = part[1..].split_once(':')?;
+            Root::Elsewhere {
+                process: process.parse().ok()?,
+                thread: ThreadId(unsigned(thread)?),
+            }
+        }
         part => {
             let (name, occurrence) = match part.split_once('#') {
                 Some((name, number)) => (name, number.parse().ok()?),
@@ -190,15 +311,10 @@ fn parse(text: &str) -> Option<Dti> {
             }
         }
     };
-    // A sign would be read as part of the number.
-    let number = |text: &str| match text.starts_with('+') {
-        true => None,
-        false => text.parse().ok(),
-    };
     let step = |part: &str| match part.split_at_checked(1)? {
-        ("~", rest) => Some(Step::ForeignChild(number(rest)?)),
-        ("+", rest) => Some(Step::Task(number(rest)?)),
-        _ => Some(Step::Child(number(part)?)),
+        ("~", rest) => Some(Step::ForeignChild(unsigned(rest)?)),
+        ("+", rest) => Some(Step::Task(unsigned(rest)?)),
+        _ => Some(Step::Child(unsigned(part)?)),
     };
     let path = parts.map(step).collect::<Option<_>>()?;
     Some(Dti { root, path })
@@ -272,11 +388,15 @@ mod tests {
         check(&Dti::main().foreign_child(3).child(1), "main/~3/1");
         check(&Dti::main().task(2).task(1), "main/+2/+1");
         check(&Dti::foreign(String::new(), 1), "#1");
+        let process = ProcessPath::first().child(2).child(1);
+        check(&Dti::elsewhere(process, ThreadId(3)), "@0.2.1:3");
+        check(&Dti::elsewhere(ProcessPath::first(), ThreadId(0)), "@0:0");
     }
 
     #[test]
     fn a_foreign_thread_called_main_is_not_main() {
         check(&Dti::foreign("main".into(), 1), "%6dain");
+        check(&Dti::foreign("@0:0".into(), 1), "%400:0");
     }
 
     #[test]
@@ -288,7 +408,7 @@ mod tests {
     fn what_is_no_id_is_refused() {
         for text in [
             "", "/1", "main/", "main/x", "main/-1", "main/+", "main/~", "main/++1", "main/é", "a%",
-            "a%zz", "a#", "a#1#2",
+            "a%zz", "a#", "a#1#2", "@", "@0", "@0:", "@1:2", "@0.x:2", "@0.+1:2",
         ] {
             assert!(text.parse::<Dti>().is_err(), "{text:?}");
         }

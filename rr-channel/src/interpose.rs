@@ -15,6 +15,8 @@
 //! passed on as they came, except that the start routine is wrapped; what the
 //! wrapper needs travels in a box that exactly one of the two sides frees.
 
+mod processes;
+
 use std::cell::{Cell, RefCell};
 use std::ffi::{c_int, c_void};
 use std::sync::OnceLock;
@@ -61,9 +63,10 @@ pub(crate) fn without_seats<T>(f: impl FnOnce() -> T) -> T {
     f()
 }
 
-/// Makes sure that the linker takes this definition: a reference to it.
+/// Makes sure that the linker takes these definitions: references to them.
 pub(crate) fn link() {
     std::hint::black_box(pthread_create as *const () as usize);
+    processes::link();
 }
 
 struct Parcel {

@@ -127,6 +127,7 @@ pub mod thread;
 mod acquire;
 mod chaos;
 mod context;
+mod current;
 mod fixed;
 #[cfg(all(
     feature = "interpose",
@@ -145,6 +146,7 @@ mod interpose;
 mod interpose;
 mod order;
 mod places;
+mod process;
 #[cfg(all(
     feature = "interpose",
     target_arch = "x86_64",

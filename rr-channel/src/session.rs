@@ -1,8 +1,10 @@
 //! What this process does: nothing, record, or replay. Decided once, at first use.
 //!
 //! `RR_CHANNEL` chooses (`record`, `replay`, `off`; unset means off), and
-//! `RR_CHANNEL_LOG` names the recording's directory. A process that a tool started for
-//! its sake is told from those that it starts itself by `RR_CHANNEL_PROCESS`.
+//! `RR_CHANNEL_LOG` names the recording's directory. Which process of a recording this is
+//! `RR_CHANNEL_PROCESS` says, which is set for those that a recorded process starts
+//! ([`process`](crate::process)). A child made by fork(2) that uses this crate begins a
+//! session of its own then, by what its parent [left](Fork) for it.
 //! `RR_CHANNEL_CHAOS` perturbs a run that is recorded, and one that is not: to that end it
 //! is run as if recorded, into no log. `RR_CHANNEL_PLACES` has a recording say more.
 //! `RR_CHANNEL_PATIENCE` has a replay wait so many times as long as usual before it takes
@@ -18,21 +20,25 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::panic::Location;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::chaos;
-use crate::identity::{ChannelId, Dti, ThreadId};
+use crate::context;
+use crate::current::Current;
+use crate::identity::{ChannelId, Dti, ProcessPath, ThreadId};
 use crate::interpose;
 use crate::log::{
-    Recording, RecordingError, SESSION_FILE, Writer, file_name, places_name, session_header,
+    Recording, RecordingError, SESSION_FILE, StartedProcess, Writer, file_name, places_name,
+    session_header,
 };
 use crate::places;
 use crate::pool;
+use crate::process::{Home, Tie, Variables};
 use crate::random;
-use crate::replay::{self, Draws, Engine};
+use crate::replay::{self, Draws, Engine, ReportFile};
 use crate::sys;
 
 /// What this process does with its nondeterminism.
@@ -72,23 +78,197 @@ pub(crate) enum Session {
     Replay(Box<Engine>),
 }
 
-/// The session, started if this is its first use.
-#[inline]
-pub(crate) fn session() -> &'static Session {
-    static SESSION: OnceLock<Session> = OnceLock::new();
-    SESSION.get_or_init(|| {
-        interpose::link();
-        random::link();
-        let (mode, seed) = (env::var_os("RR_CHANNEL"), env::var_os("RR_CHANNEL_CHAOS"));
-        Session::start(mode.as_deref(), &log_dir(), seed.as_deref()).unwrap_or_else(|error| {
-            complain(&error);
-            Session::Off
-        })
-    })
+/// A session that began, and which process it is of.
+#[derive(Debug)]
+struct Started {
+    session: Session,
+    /// `None` of one that no log is about.
+    home: Option<Home>,
+    report: Option<ReportFile>,
 }
 
-fn log_dir() -> PathBuf {
-    env::var_os("RR_CHANNEL_LOG").map_or_else(|| PathBuf::from("rr-channel-log"), PathBuf::from)
+static CURRENT: Current<Started> = Current::none();
+/// In a child made by fork(2) that has not begun a session: its parent's.
+static PARENT: Current<Started> = Current::none();
+/// What the parent left for it.
+static LEFT: Current<Fork> = Current::none();
+
+/// The session, started if this is its first use.
+#[inline(always)]
+pub(crate) fn session() -> &'static Session {
+    match CURRENT.get() {
+        Some(started) => &started.session,
+        None => &begin().session,
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn begin() -> &'static Started {
+    if let Some(parent) = PARENT.get() {
+        return begin_in_child(parent);
+    }
+    static BEGINNING: Mutex<()> = Mutex::new(());
+    let _beginning = lock(&BEGINNING);
+    if let Some(started) = CURRENT.get() {
+        return started;
+    }
+    interpose::link();
+    random::link();
+    let (mode, seed) = (env::var_os("RR_CHANNEL"), env::var_os("RR_CHANNEL_CHAOS"));
+    let started = Started::start(mode.as_deref(), DEFAULT_DIR, seed.as_deref());
+    CURRENT.set(started.unwrap_or_else(|error| {
+        complain(&error);
+        Started::off()
+    }))
+}
+
+/// Where a recording is if nothing is said.
+const DEFAULT_DIR: &str = "rr-channel-log";
+
+/// Which process of a recording this is; `None` if there is no recording.
+pub(crate) fn home() -> Option<&'static Home> {
+    session();
+    CURRENT.get()?.home.as_ref()
+}
+
+/// Where this process's replay reports to.
+pub(crate) fn report_file() -> Option<&'static ReportFile> {
+    CURRENT.get()?.report.as_ref()
+}
+
+// Processes that this one starts.
+
+/// What a child made by fork(2) needs to begin a session.
+#[derive(Debug)]
+pub(crate) struct Fork {
+    home: Home,
+    /// The first number that no thread of the parent has.
+    next: u32,
+    /// For a program that it executes.
+    pub(crate) variables: Variables,
+}
+
+/// What the next process that the calling thread starts is to be told, with this `tie` to
+/// it; `None` if it is not to be part of a recording.
+pub(crate) fn next_process(tie: Tie) -> Option<Variables> {
+    Some(next_home()?.variables(tie))
+}
+
+fn next_home() -> Option<Home> {
+    let session = session();
+    if sys::is_forked() {
+        return None;
+    }
+    let home = home()?;
+    if home.path.numbers().len() == ProcessPath::DEEPEST {
+        return None;
+    }
+    let (thread, count) = context::next_process()?;
+    let number = match session {
+        Session::Off => return None,
+        Session::Record(recorder) => recorder.starts(thread, count)?,
+        Session::Replay(engine) => engine.starts(thread, count),
+    };
+    Some(home.child(number))
+}
+
+/// Calls `fork`, whose result is zero in a child; that can then begin a session of its own.
+pub(crate) fn forking<R: Copy + PartialEq>(child: R, fork: impl FnOnce() -> R) -> R {
+    let left = next_home().map(|home| Fork {
+        next: match session() {
+            Session::Record(recorder) => lock(&recorder.names).next,
+            _ => 0,
+        },
+        variables: home.variables(Tie::Below),
+        home,
+    });
+    // Whoever holds these does not exist in the child.
+    let result = match (&left, session()) {
+        (Some(_), Session::Record(recorder)) => {
+            let _names = lock(&recorder.names);
+            fork()
+        }
+        (Some(_), Session::Replay(engine)) => engine.holding_still(fork),
+        _ => fork(),
+    };
+    if result == child
+        && let Some(left) = left
+    {
+        // A child that executes a program must not do more than this.
+        LEFT.set(left);
+    }
+    result
+}
+
+/// What a program that the calling process executes is to be told, if this is a child that
+/// has begun no session. Does nothing that is not safe after a fork in a threaded process.
+pub(crate) fn left_for_program() -> Option<&'static Variables> {
+    LEFT.get().map(|left| &left.variables)
+}
+
+/// The calling process is a child made by fork(2), and has no session so far. Does nothing
+/// that is not safe after a fork in a threaded process.
+pub(crate) fn leave_to_parent() {
+    PARENT.take_from(&CURRENT);
+    LEFT.take_from(&Current::none());
+}
+
+/// A child made by fork(2) uses this crate for the first time.
+fn begin_in_child(parent: &'static Started) -> &'static Started {
+    let own = LEFT.get().and_then(|left| {
+        let started = parent.in_child(left);
+        started.unwrap_or_else(|error| {
+            complain(&error);
+            None
+        })
+    });
+    let Some(own) = own else {
+        CURRENT.take_from(&PARENT);
+        return parent;
+    };
+    LEFT.take_from(&Current::none());
+    PARENT.take_from(&Current::none());
+    let own = CURRENT.set(own);
+    chaos::stop();
+    sys::is_no_fork();
+    context::begin_anew();
+    own
+}
+
+impl Started {
+    const fn off() -> Self {
+        Started {
+            session: Session::Off,
+            home: None,
+            report: None,
+        }
+    }
+
+    /// The session of a child made by fork(2); `None` if there is nothing to be done.
+    fn in_child(&self, left: &Fork) -> Result<Option<Started>, StartError> {
+        let home = left.home.clone();
+        let (session, report) = match &self.session {
+            Session::Off => return Ok(None),
+            Session::Record(_) => {
+                let recorder = Recorder::create(&home.dir)?;
+                lock(&recorder.names).next = left.next;
+                (Session::Record(recorder), None)
+            }
+            // One that did nothing when it was recorded has no log.
+            Session::Replay(_) if !home.dir.join(SESSION_FILE).exists() => return Ok(None),
+            Session::Replay(parent) => {
+                let mut engine = load(&home)?;
+                engine.take_over(parent);
+                (Session::Replay(Box::new(engine)), ReportFile::open(&home))
+            }
+        };
+        Ok(Some(Started {
+            session,
+            home: Some(home),
+            report,
+        }))
+    }
 }
 
 /// One line on standard error. Errors in writing it are ignored: there is nowhere
@@ -166,16 +346,17 @@ impl Session {
             Session::Replay(engine) => engine.recorder(),
         }
     }
+}
 
+impl Started {
     fn start(
         mode: Option<&OsStr>,
-        dir: &Path,
+        default: &str,
         seed: Option<&OsStr>,
-    ) -> Result<Session, StartError> {
-        let meant = env::var("RR_CHANNEL_PROCESS");
-        if meant.is_ok_and(|pid| pid != std::process::id().to_string()) {
-            return Ok(Session::Off);
-        }
+    ) -> Result<Started, StartError> {
+        let Some(home) = Home::of_environment(default) else {
+            return Ok(Started::off());
+        };
         let seed = seed
             .filter(|seed| !seed.is_empty())
             .map(|seed| {
@@ -184,27 +365,32 @@ impl Session {
                     .map_err(|_| StartError::Seed(text.into_owned()))
             })
             .transpose()?;
-        let session = match mode.map(|mode| mode.to_string_lossy()).as_deref() {
-            None | Some("" | "off") if seed.is_none() => return Ok(Session::Off),
+        let mut started = Started::off();
+        started.session = match mode.map(|mode| mode.to_string_lossy()).as_deref() {
+            None | Some("" | "off") if seed.is_none() => return Ok(started),
             None | Some("" | "off") => Session::Record(Recorder::into_nowhere()),
             Some("record") => {
-                let recorder = Recorder::create(dir)?;
+                let recorder = Recorder::create(&home.dir)?;
                 if env::var_os("RR_CHANNEL_PLACES").is_some_and(|value| value == "1") {
                     places::start();
                 }
                 Session::Record(recorder)
             }
             Some("replay") => {
-                let again = env::var_os("RR_CHANNEL_NEW_LOG").filter(|dir| !dir.is_empty());
-                let engine = load(dir, again.as_deref().map(Path::new))?;
-                return Ok(Session::Replay(Box::new(engine)));
+                let engine = load(&home)?;
+                ask_for_replays();
+                started.report = ReportFile::open(&home);
+                Session::Replay(Box::new(engine))
             }
             Some(other) => return Err(StartError::Mode(other.to_owned())),
         };
-        if let Some(seed) = seed {
+        if let Session::Record(_) = started.session
+            && let Some(seed) = seed
+        {
             chaos::start(seed);
         }
-        Ok(session)
+        started.home = Some(home);
+        Ok(started)
     }
 }
 
@@ -264,13 +450,11 @@ impl Recorder {
         file.write_all(session_header(&program()).as_bytes())
             .map_err(fail)?;
         sys::watch_forks();
-        // The program may change its working directory before its next thread.
-        let dir = std::path::absolute(dir).map_err(fail)?;
         Ok(Recorder {
             names: Mutex::default(),
             places: Mutex::default(),
             sink: Some(Sink {
-                dir,
+                dir: dir.to_owned(),
                 session: file,
                 began: Instant::now(),
             }),
@@ -311,6 +495,40 @@ impl Recorder {
             complain(&format_args!("cannot record thread {dti}: {error}"));
         }
         noted.is_ok()
+    }
+
+    /// The number of a thread of another process.
+    #[cfg(feature = "ipc_channel")]
+    pub(crate) fn elsewhere(&self, dti: Dti) -> ThreadId {
+        let (id, is_new) = lock(&self.names).intern_new(dti.clone());
+        if is_new {
+            self.appeared_elsewhere(id, &dti);
+        }
+        id
+    }
+
+    /// A thread of another process has this number.
+    #[cfg(feature = "ipc_channel")]
+    pub(crate) fn appeared_elsewhere(&self, id: ThreadId, dti: &Dti) {
+        if let Some(sink) = &self.sink {
+            // Without the line, a replay finds its messages missing, and says so.
+            let _ = sink.note(&format!("thread {} {dti}\nended {}\n", id.0, id.0));
+        }
+    }
+
+    /// The thread starts its `count`th process; which of this process's that is. `None` if
+    /// nothing is recorded.
+    fn starts(&self, thread: ThreadId, count: u32) -> Option<u32> {
+        self.sink.as_ref()?;
+        let number = lock(&self.names).intern_process(thread, count);
+        self.started(number, thread, count).ok()?;
+        Some(number)
+    }
+
+    /// The thread starts its `count`th process, which has this number.
+    pub(crate) fn started(&self, number: u32, thread: ThreadId, count: u32) -> io::Result<()> {
+        let sink = self.sink.as_ref().ok_or(io::ErrorKind::NotFound)?;
+        sink.note(&format!("process {number} {} {count}\n", thread.0))
     }
 
     /// A thread ended that has logged nothing.
@@ -380,9 +598,33 @@ pub(crate) struct Names {
     ids: FxHashMap<Dti, ThreadId>,
     next: u32,
     foreign: FxHashMap<String, u32>,
+    /// Processes, by the thread that starts them and which one of its that is.
+    processes: FxHashMap<(ThreadId, u32), u32>,
+    last_process: u32,
 }
 
 impl Names {
+    /// Takes over a recorded process's number.
+    pub(crate) fn preset_process(&mut self, process: StartedProcess) {
+        self.last_process = self.last_process.max(process.number);
+        let who = (process.thread, process.count);
+        self.processes.insert(who, process.number);
+    }
+
+    /// The threads of other processes.
+    pub(crate) fn elsewhere(&self) -> FxHashSet<ThreadId> {
+        let elsewhere = self.ids.iter().filter(|(dti, _)| dti.is_elsewhere());
+        elsewhere.map(|(_, id)| *id).collect()
+    }
+
+    /// The number of the thread's `count`th process.
+    pub(crate) fn intern_process(&mut self, thread: ThreadId, count: u32) -> u32 {
+        let next = self.last_process + 1;
+        let number = *self.processes.entry((thread, count)).or_insert(next);
+        self.last_process = self.last_process.max(number);
+        number
+    }
+
     /// Takes over a recorded thread's number.
     pub(crate) fn preset(&mut self, id: ThreadId, dti: Dti) {
         self.next = self.next.max(id.0 + 1);
@@ -399,14 +641,20 @@ impl Names {
                 Dti::foreign(name, *occurrence)
             }
         };
+        let (id, _) = self.intern_new(dti.clone());
+        (id, dti)
+    }
+
+    /// A thread's number, and whether it is new.
+    pub(crate) fn intern_new(&mut self, dti: Dti) -> (ThreadId, bool) {
         if let Some(id) = self.ids.get(&dti) {
-            return (*id, dti);
+            return (*id, false);
         }
         // Threads beyond the limit share the last number; their messages mix.
         let id = ThreadId(self.next.min(ThreadId::LIMIT - 1));
         self.next = id.0 + 1;
-        self.ids.insert(dti.clone(), id);
-        (id, dti)
+        self.ids.insert(dti, id);
+        (id, true)
     }
 }
 
@@ -428,20 +676,29 @@ impl Who {
     }
 }
 
-/// An engine that replays the recording in `dir`, and records what happens in `again`.
-fn load(dir: &Path, again: Option<&Path>) -> Result<Engine, StartError> {
+/// An engine that replays a process's recording.
+fn load(home: &Home) -> Result<Engine, StartError> {
+    let dir = &home.dir;
     let recording = Recording::open(dir)?;
     let running = program();
     if recording.program() != running {
         return Err(StartError::Program {
-            dir: dir.to_owned(),
+            dir: dir.clone(),
             recorded: recording.program().to_owned(),
             running,
         });
     }
+    let mut names = Names::default();
     let mut logs = Vec::new();
     let mut draws = Draws::default();
+    for process in recording.processes() {
+        names.preset_process(*process);
+    }
     for thread in recording.threads() {
+        names.preset(thread.id, thread.dti.clone());
+        if thread.dti.is_elsewhere() {
+            continue;
+        }
         let log = recording.log(thread)?;
         let mut total = 0;
         for event in log.events() {
@@ -458,9 +715,12 @@ fn load(dir: &Path, again: Option<&Path>) -> Result<Engine, StartError> {
         logs.push((log, total));
     }
     sys::watch_forks();
-    if let Some(path) = env::var_os("RR_CHANNEL_REPORT") {
-        replay::report_to(path.into());
-    }
+    let again = home.again.as_deref().map(Recorder::create).transpose()?;
+    Ok(Engine::new(names, logs, draws, patience(), again))
+}
+
+/// What the environment asks of replays.
+fn ask_for_replays() {
     if env::var_os("RR_CHANNEL_FAST_TIMEOUTS").is_some_and(|value| value == "1") {
         replay::time_out_at_once();
     }
@@ -472,8 +732,6 @@ fn load(dir: &Path, again: Option<&Path>) -> Result<Engine, StartError> {
             "RR_CHANNEL_DESYNC={asked} is neither stop nor go-on: going on"
         )),
     }
-    let again = again.map(Recorder::create).transpose()?;
-    Ok(Engine::new(logs, draws, patience(), again))
 }
 
 /// How many times as long as usual a replay waits where only time can tell.
@@ -497,6 +755,14 @@ fn patience() -> f64 {
 mod tests {
     use super::*;
     use crate::log::LogError;
+
+    fn home(dir: &Path) -> Home {
+        Home {
+            dir: dir.to_owned(),
+            again: None,
+            ..Home::of_environment("unused").unwrap()
+        }
+    }
 
     #[test]
     fn a_thread_keeps_its_number() {
@@ -529,14 +795,14 @@ mod tests {
 
     #[test]
     fn an_unknown_mode_is_named() {
-        let err = Session::start(Some(OsStr::new("rec")), Path::new("unused"), None).unwrap_err();
+        let err = Started::start(Some(OsStr::new("rec")), "unused", None).unwrap_err();
         insta::assert_snapshot!(err, @"unknown mode RR_CHANNEL=rec: use record, replay or off; running as if off");
     }
 
     #[test]
     fn what_is_no_seed_is_named() {
         let seed = Some(OsStr::new("dice"));
-        let err = Session::start(None, Path::new("unused"), seed).unwrap_err();
+        let err = Started::start(None, "unused", seed).unwrap_err();
         insta::assert_snapshot!(err, @"RR_CHANNEL_CHAOS=dice is no seed: use a whole number, or two as SEED:LENGTH; running as if off");
     }
 
@@ -553,14 +819,14 @@ mod tests {
     #[test]
     fn what_is_no_recording_is_refused() {
         let dir = tempfile::tempdir().unwrap();
-        let missing = load(dir.path(), None).unwrap_err();
+        let missing = load(&home(dir.path())).unwrap_err();
         assert!(matches!(
             missing,
             StartError::Recording(RecordingError::Io { .. })
         ));
 
         fs::write(dir.path().join(SESSION_FILE), "shopping list").unwrap();
-        let err = load(dir.path(), None).unwrap_err();
+        let err = load(&home(dir.path())).unwrap_err();
         assert!(matches!(
             err,
             StartError::Recording(RecordingError::NotARecording(_))
@@ -571,7 +837,7 @@ mod tests {
             "rr-channel 3\nprogram other\n",
         )
         .unwrap();
-        let err = load(dir.path(), None).unwrap_err();
+        let err = load(&home(dir.path())).unwrap_err();
         assert!(matches!(err, StartError::Program { recorded, .. } if recorded == "other"));
     }
 
@@ -581,7 +847,7 @@ mod tests {
         let recorder = Recorder::create(dir.path()).unwrap();
         recorder.register(Who::Known(Dti::main()));
         fs::write(dir.path().join("thread-0.rrlog"), [0; 200]).unwrap();
-        let err = load(dir.path(), None).unwrap_err();
+        let err = load(&home(dir.path())).unwrap_err();
         assert!(matches!(
             err,
             StartError::Recording(RecordingError::Log {

@@ -1,15 +1,18 @@
 #![expect(
     unsafe_code,
-    reason = "thread ids and fork handlers have no safe interface"
+    reason = "thread ids, fork handlers and mappings have no safe interface"
 )]
 //! The few things asked of the system directly.
 //!
-//! **Safety** rests on: each call takes no pointers but to a `'static` function.
+//! **Safety** rests on: each call takes no pointers but to a `'static` function, or to a
+//! mapping of its own.
 
+use std::io;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::context;
+use crate::session::{self, session};
 
 /// The kernel's id of the calling thread.
 pub(crate) fn tid() -> i32 {
@@ -27,10 +30,78 @@ pub(crate) fn is_main_thread() -> bool {
 
 static FORKED: AtomicBool = AtomicBool::new(false);
 
-/// Whether this process is a fork of the one that called [`watch_forks`]: its
-/// log mappings are its parent's, and must be left alone.
+/// Whether this process is a fork of the one that called [`watch_forks`], and has no
+/// session of its own: the session that it sees, and the log mappings, are its parent's,
+/// and must be left alone.
 pub(crate) fn is_fork() -> bool {
+    FORKED.load(Ordering::Relaxed) && {
+        // It may begin one.
+        session();
+        FORKED.load(Ordering::Relaxed)
+    }
+}
+
+/// The same, to be asked where no session may begin.
+#[inline(always)]
+pub(crate) fn is_forked() -> bool {
     FORKED.load(Ordering::Relaxed)
+}
+
+/// From here on this process has a session of its own.
+pub(crate) fn is_no_fork() {
+    FORKED.store(false, Ordering::Relaxed);
+}
+
+/// Memory for an array of pointers, straight from the kernel: to be had where nothing may be
+/// allocated.
+#[derive(Debug)]
+pub(crate) struct Pages<T> {
+    start: *mut *const T,
+    bytes: usize,
+}
+
+impl<T> Pages<T> {
+    /// Room for so many pointers; `None` if there is none.
+    pub(crate) fn of(count: usize) -> Option<Self> {
+        let bytes = count.checked_mul(size_of::<*const T>())?;
+        let (access, kind) = (
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+        );
+        // SAFETY: a new mapping, wherever there is room.
+        let start = unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, kind, -1, 0) };
+        (start != libc::MAP_FAILED).then_some(Pages {
+            start: start.cast(),
+            bytes,
+        })
+    }
+
+    /// Good for reading and writing so many pointers, until this is dropped.
+    pub(crate) const fn start(&self) -> *mut *const T {
+        self.start
+    }
+}
+
+impl<T> Drop for Pages<T> {
+    fn drop(&mut self) {
+        // SAFETY: the mapping that `of` made; nobody uses it any more.
+        unsafe { libc::munmap(self.start.cast(), self.bytes) };
+    }
+}
+
+/// The id of the process's parent.
+pub(crate) fn parent() -> u32 {
+    std::os::unix::process::parent_id()
+}
+
+/// Whether there is a process with this id.
+pub(crate) fn exists(pid: u32) -> bool {
+    let Ok(pid) = i32::try_from(pid) else {
+        return false;
+    };
+    // SAFETY: takes numbers, and sends nothing.
+    let answer = unsafe { libc::kill(pid, 0) };
+    answer == 0 || io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH)
 }
 
 /// Calls `f` when the process exits in an orderly way, with its other threads still
@@ -50,13 +121,15 @@ pub(crate) fn exit_now(status: i32) -> ! {
 pub(crate) fn watch_forks() {
     extern "C" fn in_child() {
         FORKED.store(true, Ordering::Relaxed);
+        session::leave_to_parent();
         context::forget_log();
     }
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // SAFETY: the handler lives as long as the program and only stores to an
-        // atomic and to plain thread-locals of its thread, which is safe after a fork in a threaded process. Failure means
-        // no memory for one list entry; a fork would then log into its parent's log.
+        // SAFETY: the handler lives as long as the program and only stores to atomics and to
+        // plain thread-locals of its thread, which is safe after a fork in a threaded
+        // process. Failure means no memory for one list entry; a fork would then log into
+        // its parent's log.
         unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
     });
 }

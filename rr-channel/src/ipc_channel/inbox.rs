@@ -26,7 +26,7 @@ use rustc_hash::FxHashMap;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::now::{ELSEWHERE, Foreign, Now, log, message, now};
+use super::now::{Foreign, Now, log, message, now};
 use super::wire::{Arrival, Packet};
 use crate::chaos;
 use crate::identity::ChannelId;
@@ -240,11 +240,7 @@ impl<R: Receive> Place<'_, R> {
         match event.outcome {
             Outcome::Message { sender, number } => {
                 let tag = Tag::new(sender, number);
-                let source = if sender == ELSEWHERE {
-                    Source::Anywhere
-                } else {
-                    Source::Here
-                };
+                let source = engine.source(sender);
                 let take = |closed: bool| match self.inbox.borrow_mut().take(tag) {
                     Some(item) => Some(Some(item)),
                     None => closed.then_some(None),

@@ -1,10 +1,10 @@
 //! What the calling thread does about a message.
 
 use crate::context;
-use crate::identity::{ChannelId, ThreadId};
+use crate::identity::{ChannelId, Dti, ThreadId};
 use crate::log::{Event, Op, Outcome};
 use crate::places;
-use crate::replay::Engine;
+use crate::replay::{Engine, Source};
 use crate::session::{Session, session};
 use crate::sys;
 use crate::tag::Tag;
@@ -55,7 +55,27 @@ pub(super) fn log(op: Op, channel: Option<ChannelId>, outcome: Outcome) {
 }
 
 /// The sender of messages that no thread of this session has sent.
-pub(super) const ELSEWHERE: ThreadId = ThreadId(ThreadId::LIMIT - 1);
+const ELSEWHERE: ThreadId = ThreadId(ThreadId::LIMIT - 1);
+
+/// The number in this session of a thread of another process.
+pub(super) fn elsewhere(dti: Dti) -> Option<ThreadId> {
+    match now() {
+        Now::Off => None,
+        Now::Record => Some(session().recorder()?.elsewhere(dti)),
+        Now::Replay(engine) => Some(engine.elsewhere(dti)),
+    }
+}
+
+impl Engine {
+    /// Where a recorded message of this sender comes from.
+    pub(super) fn source(&self, sender: ThreadId) -> Source {
+        if sender == ELSEWHERE || self.is_elsewhere(sender) {
+            Source::Anywhere
+        } else {
+            Source::Here
+        }
+    }
+}
 
 /// Numbers the foreign messages of a channel.
 #[derive(Debug, Default)]

@@ -41,11 +41,16 @@ fn channels<R>(f: impl FnOnce(&mut FxHashSet<ChannelId>) -> R) -> R {
 /// A name for a channel whose sender came from another process.
 pub(super) fn new_name() -> ChannelId {
     let id = new_id();
+    leads_out(id);
+    id
+}
+
+/// The channel leads out.
+pub(super) fn leads_out(id: ChannelId) {
     if !matches!(now(), Now::Off) {
         channels(|channels| channels.insert(id));
         ARE_THERE.store(true, Release);
     }
-    id
 }
 
 /// Sends into the channel `id`: in this thread's turn, if it leads out.

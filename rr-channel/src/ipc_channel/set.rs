@@ -16,7 +16,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
 
 use super::inbox::{STEP, failed, failure};
-use super::now::{ELSEWHERE, Foreign, Now, log, message, now};
+use super::now::{Foreign, Now, log, message, now};
 use super::opaque::OpaqueIpcReceiver;
 use super::typed::{IpcReceiver, until};
 use super::wire::{Arrival, Packet, Untyped};
@@ -310,7 +310,7 @@ impl IpcReceiverSet {
             Expected::Event(event) => event,
         };
         let source = match event.outcome {
-            Outcome::Message { sender, .. } if sender != ELSEWHERE => Source::Here,
+            Outcome::Message { sender, .. } => engine.source(sender),
             _ => Source::Anywhere,
         };
         self.read_until(engine, source, Some(event), |set| {

@@ -115,7 +115,7 @@ impl<T: Serialize> IpcSender<T> {
     pub fn send(&self, data: T) -> Result<(), IpcError> {
         // Another reference to the same descriptor.
         let raw = self.raw.clone().to();
-        send(self.id, |tag| raw.send(Outgoing { value: data, tag }))
+        send(self.id, |tag| raw.send(Outgoing::new(data, tag)))
     }
 
     /// Forgets the type of the values.

@@ -7,21 +7,25 @@
 //! |---|---|
 //! | 13 for each handle in the value | its index (4), kind (1), and channel (4 and 4) |
 //! | 4 | the number of handles |
+//! | 4 for each number of the process's path | that number |
+//! | 4 | how many numbers these are |
 //! | 8 | the message's tag |
-//! | 8 | the process, by a random number |
+//! | 8 | the run that the process belongs to |
 //! | 16 | [`MAGIC`] |
 //!
-//! A message without a stamp, or with another process's, is *foreign*: it is told from
+//! Threads and channels of another process of the same run get numbers of this process's
+//! session, by which they are known from then on.
+//!
+//! A message without a stamp, or with one of another run, is *foreign*: it is told from
 //! others by its position among the foreign messages of its channel.
 //!
 //! A receiver in a replay reads messages before their turn, and one in a set does not
 //! know their types. Such a message is taken out of upstream's hands, with all the handles
 //! that its stamp lists ([`Packet`]), and made a value when the program asks for it.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::fmt;
-use std::hash::{BuildHasher, RandomState};
-use std::sync::LazyLock;
 
 use ::ipc_channel::ipc as raw;
 use ::ipc_channel::{IpcError, SerDeError};
@@ -29,17 +33,16 @@ use serde::de::{self, DeserializeOwned, IntoDeserializer, SeqAccess, Visitor};
 use serde::ser::{self, SerializeTuple};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::now::{Now, now};
+use super::now::{Now, elsewhere, now};
 use super::outward;
-use crate::identity::{ChannelId, ThreadId};
+use crate::identity::{ChannelId, Dti, ProcessPath, ThreadId};
+use crate::process::Home;
+use crate::session::home;
 use crate::tag::Tag;
 
-const MAGIC: [u8; 16] = *b"\xf5rrch\x00\xfe\x01\xc0ipc\xff\x9d\x80\xf8";
+const MAGIC: [u8; 16] = *b"\xf5rrch\x00\xfe\x02\xc0ipc\xff\x9d\x80\xf8";
 const ENTRY: usize = 13;
-const TAIL: usize = 4 + 8 + 8 + 16;
-
-/// Tells this process's stamps from those of others.
-static PROCESS: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(std::process::id()));
+const TAIL: usize = 4 + 4 + 8 + 8 + 16;
 
 /// What kind of handle a message carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -179,9 +182,10 @@ pub(super) fn other_kind<E: de::Error>() -> E {
     E::custom("the message holds a handle of another kind")
 }
 
-/// The stamp of a message with these handles.
-fn stamp(entries: &[Entry], tag: Tag) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(entries.len() * ENTRY + TAIL);
+/// The stamp of a message with these handles, from `home`.
+fn stamp(entries: &[Entry], tag: Tag, home: &Home) -> Vec<u8> {
+    let path = home.path.numbers();
+    let mut bytes = Vec::with_capacity(entries.len() * ENTRY + path.len() * 4 + TAIL);
     for Entry { index, kind, id } in entries {
         bytes.extend_from_slice(&(*index as u32).to_le_bytes());
         bytes.push(*kind as u8);
@@ -189,8 +193,12 @@ fn stamp(entries: &[Entry], tag: Tag) -> Vec<u8> {
         bytes.extend_from_slice(&id.number.to_le_bytes());
     }
     bytes.extend_from_slice(&(entries.len() as u32).to_le_bytes());
+    for number in path {
+        bytes.extend_from_slice(&number.to_le_bytes());
+    }
+    bytes.extend_from_slice(&(path.len() as u32).to_le_bytes());
     bytes.extend_from_slice(&tag.bits().to_le_bytes());
-    bytes.extend_from_slice(&PROCESS.to_le_bytes());
+    bytes.extend_from_slice(&home.run.to_le_bytes());
     bytes.extend_from_slice(&MAGIC);
     bytes
 }
@@ -198,25 +206,71 @@ fn stamp(entries: &[Entry], tag: Tag) -> Vec<u8> {
 /// A stamp that was read.
 struct Stamp {
     entries: Vec<Entry>,
-    /// `None` if it is another process's.
-    tag: Option<Tag>,
+    from: Origin,
+    /// As the process numbers its threads that sent the message.
+    tag: Tag,
 }
 
-/// Cuts the stamp off the end of a message.
-fn unstamp(data: &mut Vec<u8>) -> Option<Stamp> {
+/// The process that a message is from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Origin {
+    This,
+    /// Another one of this run.
+    Other(ProcessPath),
+    Elsewhere,
+}
+
+impl Stamp {
+    /// The message's tag, in this process; `None` if it is a foreign one.
+    fn tag(&self) -> Option<Tag> {
+        let sender = self.from.thread(self.tag.sender())?;
+        Some(Tag::new(sender, self.tag.number()))
+    }
+}
+
+impl Origin {
+    /// The number in this process of the thread that has the number `id` in that one.
+    fn thread(&self, id: ThreadId) -> Option<ThreadId> {
+        match self {
+            Origin::This => Some(id),
+            Origin::Other(process) => elsewhere(Dti::elsewhere(process.clone(), id)),
+            Origin::Elsewhere => None,
+        }
+    }
+}
+
+/// Cuts the stamp off the end of a message that came to `home`.
+fn unstamp(data: &mut Vec<u8>, home: Option<&Home>) -> Option<Stamp> {
     let rest = data.strip_suffix(&MAGIC)?;
-    let (rest, process) = rest.split_last_chunk::<8>()?;
+    let (rest, run) = rest.split_last_chunk::<8>()?;
     let (rest, tag) = rest.split_last_chunk::<8>()?;
+    let (rest, depth) = rest.split_last_chunk::<4>()?;
+    let depth = u32::from_le_bytes(*depth) as usize;
+    if depth > ProcessPath::DEEPEST {
+        return None;
+    }
+    let (rest, path) = rest.split_at_checked(rest.len().checked_sub(depth * 4)?)?;
     let (rest, count) = rest.split_last_chunk::<4>()?;
     let len = (u32::from_le_bytes(*count) as usize).checked_mul(ENTRY)?;
     let (value, entries) = rest.split_at_checked(rest.len().checked_sub(len)?)?;
     let (entries, _) = entries.as_chunks::<ENTRY>();
     let entries = entries.iter().map(entry).collect::<Option<_>>()?;
-    let is_ours = u64::from_le_bytes(*process) == *PROCESS;
-    let tag = is_ours.then(|| Tag::from_bits(u64::from_le_bytes(*tag)));
+    let path = path.as_chunks::<4>().0.iter().copied();
+    let path: ProcessPath = path.map(u32::from_le_bytes).collect();
+    let from = match home {
+        Some(home) if home.run != u64::from_le_bytes(*run) => Origin::Elsewhere,
+        Some(home) if home.path == path => Origin::This,
+        Some(_) => Origin::Other(path),
+        None => Origin::Elsewhere,
+    };
+    let stamp = Stamp {
+        entries,
+        from,
+        tag: Tag::from_bits(u64::from_le_bytes(*tag)),
+    };
     let len = value.len();
     data.truncate(len);
-    Some(Stamp { entries, tag })
+    Some(stamp)
 }
 
 fn entry(bytes: &[u8; ENTRY]) -> Option<Entry> {
@@ -236,14 +290,22 @@ fn entry(bytes: &[u8; ENTRY]) -> Option<Entry> {
 
 /// A message as it is sent.
 pub(super) struct Outgoing<T> {
-    pub(super) value: T,
-    /// `None` for one that upstream would send the same way.
-    pub(super) tag: Option<Tag>,
+    value: T,
+    /// Its tag, and where it is from; `None` for one that upstream would send the same way.
+    stamp: Option<(Tag, Cow<'static, Home>)>,
+}
+
+impl<T> Outgoing<T> {
+    /// A message of this process; without a tag, one that upstream would send the same way.
+    pub(super) fn new(value: T, tag: Option<Tag>) -> Self {
+        let stamp = tag.and_then(|tag| Some((tag, Cow::Borrowed(home()?))));
+        Outgoing { value, stamp }
+    }
 }
 
 impl<T: Serialize> Serialize for Outgoing<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Some(tag) = self.tag else {
+        let Some((tag, home)) = &self.stamp else {
             let _plain = Restore::replace(&WRITING, None);
             return self.value.serialize(serializer);
         };
@@ -253,7 +315,7 @@ impl<T: Serialize> Serialize for Outgoing<T> {
             parts.serialize_element(&self.value)?;
             written.take().unwrap_or_default()
         };
-        parts.serialize_element(&Bytes(&stamp(&entries, tag)))?;
+        parts.serialize_element(&Bytes(&stamp(&entries, *tag, home)))?;
         parts.end()
     }
 }
@@ -315,7 +377,7 @@ pub(super) struct Packet {
 impl Packet {
     /// A message that carries nothing but bytes.
     pub(super) fn of_bytes(mut data: Vec<u8>) -> Packet {
-        let tag = unstamp(&mut data).and_then(|stamp| stamp.tag);
+        let tag = unstamp(&mut data, home()).and_then(|stamp| stamp.tag());
         Packet {
             tag,
             data,
@@ -334,19 +396,23 @@ impl Packet {
                 Kind::BytesReceiver => Deserialize::deserialize(at).map(Handle::BytesReceiver),
                 Kind::Memory => Deserialize::deserialize(at).map(Handle::Memory),
             };
-            // Ids of another process mean nothing here.
-            let id = match stamp.tag {
-                Some(_) => entry.id,
-                None => match entry.kind {
-                    Kind::Sender | Kind::BytesSender => outward::new_name(),
-                    _ => super::new_id(),
+            let leads_out = matches!(entry.kind, Kind::Sender | Kind::BytesSender);
+            let id = match stamp.from.thread(entry.id.creator) {
+                Some(creator) => ChannelId {
+                    creator,
+                    ..entry.id
                 },
+                // Ids of another run mean nothing here.
+                None => super::new_id(),
             };
+            if leads_out && stamp.from != Origin::This {
+                outward::leads_out(id);
+            }
             Ok((Entry { id, ..entry }, Some(handle?)))
         };
         let handles = stamp.entries.iter().copied().map(take);
         Ok(Packet {
-            tag: stamp.tag,
+            tag: stamp.tag(),
             data,
             handles: handles.collect::<Result<_, E>>()?,
         })
@@ -365,7 +431,7 @@ pub(super) struct Untyped(pub(super) Packet);
 impl<'de> Deserialize<'de> for Untyped {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let Rest(mut data) = Rest::deserialize(deserializer)?;
-        match unstamp(&mut data) {
+        match unstamp(&mut data, home()) {
             Some(stamp) => Packet::unpack(data, stamp).map(Untyped),
             None => Ok(Untyped(Packet::of_bytes(data))),
         }
@@ -416,7 +482,7 @@ impl<'de, T: DeserializeOwned> Deserialize<'de> for Arrival<T> {
             return T::deserialize(deserializer).map(|value| Arrival::Value(Ok(value)));
         }
         let Rest(mut data) = Rest::deserialize(deserializer)?;
-        match unstamp(&mut data) {
+        match unstamp(&mut data, home()) {
             Some(stamp) => Packet::unpack(data, stamp).map(Arrival::Packet),
             // Which handles it holds only its type can tell.
             None => Ok(Arrival::Value(
@@ -435,12 +501,13 @@ impl<T> Serialize for Arrival<T> {
 
 /// `data` with a stamp behind it.
 pub(super) fn stamped_bytes(data: &[u8], tag: Tag) -> Vec<u8> {
-    [data, &stamp(&[], tag)].concat()
+    let stamp = home().map(|home| stamp(&[], tag, home));
+    [data, &stamp.unwrap_or_default()].concat()
 }
 
 /// Bytes as they were sent, without the stamp that they may have.
 pub(super) fn plain_bytes(mut data: Vec<u8>) -> Vec<u8> {
-    unstamp(&mut data);
+    unstamp(&mut data, None);
     data
 }
 
@@ -468,22 +535,39 @@ mod tests {
             .collect()
     }
 
-    #[test]
-    fn a_stamp_reads_back_and_leaves_the_value() {
-        let mut data = [&b"value"[..], &stamp(&entries(), tag())].concat();
-        let read = unstamp(&mut data).unwrap();
-        assert_eq!(data, b"value");
-        assert_eq!(read.tag, Some(tag()));
-        assert_eq!(format!("{:?}", read.entries), format!("{:?}", entries()));
+    fn home_of(path: &str) -> Home {
+        Home {
+            path: path.parse().unwrap(),
+            run: 7,
+            ..Home::of_environment("unused").unwrap()
+        }
     }
 
     #[test]
-    fn another_process_s_stamp_has_no_tag() {
-        let mut data = stamp(&entries(), tag());
-        let at = data.len() - MAGIC.len() - 1;
-        data[at] ^= 1;
-        let read = unstamp(&mut data).unwrap();
-        assert_eq!((read.tag, read.entries.len()), (None, 5));
+    fn a_stamp_reads_back_and_leaves_the_value() {
+        for path in ["0", "0.1", "0.1.2"] {
+            let home = home_of(path);
+            let mut data = [&b"value"[..], &stamp(&entries(), tag(), &home)].concat();
+            let read = unstamp(&mut data, Some(&home)).unwrap();
+            assert_eq!(data, b"value");
+            assert_eq!((&read.from, read.tag), (&Origin::This, tag()));
+            assert_eq!(format!("{:?}", read.entries), format!("{:?}", entries()));
+        }
+    }
+
+    #[test]
+    fn another_process_s_stamp_says_which() {
+        let stamped = stamp(&entries(), tag(), &home_of("0.2"));
+        let from = |home: Option<Home>| {
+            let stamp = unstamp(&mut stamped.clone(), home.as_ref()).unwrap();
+            (stamp.from, stamp.entries.len())
+        };
+        let path = "0.2".parse().unwrap();
+        assert_eq!(from(Some(home_of("0"))), (Origin::Other(path), 5));
+        let run = 8;
+        let home = home_of("0.2");
+        assert_eq!(from(Some(Home { run, ..home })), (Origin::Elsewhere, 5));
+        assert_eq!(from(None), (Origin::Elsewhere, 5));
     }
 
     /// What a receiver does that knows nothing of stamps.
@@ -491,12 +575,12 @@ mod tests {
     fn a_plain_receiver_does_not_see_a_stamp() {
         let value = ("text".to_owned(), vec![1_u16, 2], Some(-3));
         let plain = postcard::to_stdvec(&value).unwrap();
-        let outgoing = |tag| Outgoing {
+        let outgoing = |home: Option<Home>| Outgoing {
             value: value.clone(),
-            tag,
+            stamp: home.map(|home| (tag(), Cow::Owned(home))),
         };
         let unstamped = postcard::to_stdvec(&outgoing(None)).unwrap();
-        let stamped = postcard::to_stdvec(&outgoing(Some(tag()))).unwrap();
+        let stamped = postcard::to_stdvec(&outgoing(Some(home_of("0.1")))).unwrap();
         assert_eq!(unstamped, plain);
         assert!(stamped.len() > plain.len() && stamped.starts_with(&plain));
         let read: (String, Vec<u16>, Option<i32>) = postcard::from_bytes(&stamped).unwrap();
@@ -524,7 +608,7 @@ mod tests {
                 data.extend_from_slice(&MAGIC);
             }
             let before = data.clone();
-            unstamp(&mut data);
+            unstamp(&mut data, None);
             prop_assert!(before.starts_with(&data));
         }
     }

@@ -52,7 +52,7 @@ pub use event::{Event, Op, Outcome};
 pub(crate) use event::{Symbol, on};
 pub(crate) use hot::Hot;
 pub use reader::{Events, LogError, ThreadLog};
-pub use recording::{RecordedThread, Recording, RecordingError, Step};
+pub use recording::{RecordedThread, StartedProcess, Recording, RecordingError, Step};
 pub(crate) use recording::{SESSION_FILE, file_name, places_name, session_header};
 pub(crate) use writer::Writer;
 

@@ -8,12 +8,14 @@ use std::path::{Path, PathBuf};
 
 use super::{Event, LogError, Op, Outcome, ThreadLog};
 use crate::identity::{ChannelId, Dti, ThreadId};
+use crate::process::dir_name;
 
 pub(crate) const SESSION_FILE: &str = "session";
 const TITLE: &str = "rr-channel ";
-const VERSION: u8 = 4;
-/// The oldest version that is read. Version 3 did not say what channels carry, and is otherwise
-/// the same.
+const VERSION: u8 = 5;
+/// The oldest version that is read. Version 4 did not have processes that are started, nor
+/// threads of other processes; version 3 did not say what channels carry, either. They are
+/// otherwise the same.
 const OLDEST_VERSION: u8 = 3;
 
 /// The first lines of a session's file.
@@ -126,7 +128,19 @@ pub struct RecordedThread {
     ended_silent: bool,
 }
 
-/// A recording: which program it is of, and its threads. The logs of the threads are
+/// A process that a recorded one started, and that may have a part of the recording of its
+/// own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StartedProcess {
+    /// Its number among those that this process started.
+    pub number: u32,
+    /// Who started it.
+    pub thread: ThreadId,
+    /// Which of that thread's processes it is, from 1.
+    pub count: u32,
+}
+
+/// A recording of a process: which program it is of, and its threads. The logs of the threads are
 /// read when they are asked for.
 #[derive(Debug, Clone)]
 pub struct Recording {
@@ -139,6 +153,7 @@ pub struct Recording {
     names: BTreeMap<ThreadId, String>,
     /// The types of messages.
     carried: BTreeMap<ChannelId, String>,
+    processes: Vec<StartedProcess>,
 }
 
 impl Recording {
@@ -185,6 +200,7 @@ impl Recording {
         let mut threads = BTreeMap::new();
         let (mut places, mut names) = (BTreeMap::new(), BTreeMap::new());
         let mut carried = BTreeMap::new();
+        let mut processes = Vec::new();
         for line in lines {
             let known = match line.split_once(' ') {
                 Some(("thread", rest)) => rest.split_once(' ').and_then(|(id, dti)| {
@@ -209,6 +225,16 @@ impl Recording {
                     names.insert(ThreadId(id.parse().ok()?), name.to_owned());
                     Some(())
                 }),
+                Some(("process", rest)) => (|| {
+                    let (number, rest) = rest.split_once(' ')?;
+                    let (thread, count) = rest.split_once(' ')?;
+                    processes.push(StartedProcess {
+                        number: number.parse().ok()?,
+                        thread: ThreadId(thread.parse().ok()?),
+                        count: count.parse().ok()?,
+                    });
+                    Some(())
+                })(),
                 Some(("carries", rest)) => (|| {
                     let (creator, rest) = rest.split_once(' ')?;
                     let (number, of) = rest.split_once(' ')?;
@@ -230,7 +256,20 @@ impl Recording {
             places,
             names,
             carried,
+            processes,
         })
+    }
+
+    /// The processes that it started, in the order in which it did.
+    pub fn processes(&self) -> &[StartedProcess] {
+        &self.processes
+    }
+
+    /// Where the part of the recording is that one of the [`processes`](Recording::processes)
+    /// made; there is none if that did nothing that is recorded.
+    pub fn dir_of(&self, process: StartedProcess) -> Option<PathBuf> {
+        let dir = self.dir.join(dir_name(process.number));
+        dir.join(SESSION_FILE).exists().then_some(dir)
     }
 
     /// Whether it says where in the source operations are.

@@ -64,8 +64,8 @@ pub(crate) use operation::{Arm, Got, Native, Pick};
 use operation::{Change, Plan, Want};
 use progress::Patience;
 pub use report::{Attempt, Cause, Desync, Progress, Report};
-pub(crate) use report_file::report_to;
-use rustc_hash::FxHashMap;
+pub(crate) use report_file::ReportFile;
+use rustc_hash::{FxHashMap, FxHashSet};
 use soon::soon;
 pub(crate) use turns::{Once as OnceTurn, Turn, Woken};
 pub(crate) use world::ChanKey;
@@ -85,6 +85,10 @@ use crate::tag::Tag;
 #[derive(Debug)]
 pub(crate) struct Engine {
     names: Mutex<Names>,
+    /// Recorded threads of other processes.
+    elsewhere: FxHashSet<ThreadId>,
+    /// Those of which this run has seen something.
+    met: Mutex<FxHashSet<ThreadId>>,
     world: Mutex<World>,
     /// The last notification of each thread.
     signals: Mutex<FxHashMap<ThreadId, u64>>,
@@ -131,26 +135,27 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Engine {
-    /// An engine that replays `logs`, each with its number of events but those that are
-    /// `draws`, and has what happens recorded by `recorder`. Where nothing is certain it waits
+    /// An engine that replays `logs` of threads with these `names`, each with its number of
+    /// events but those that are `draws`, and has what happens recorded by `recorder`. Where nothing is certain it waits
     /// `patience` times as long as usual.
     pub(crate) fn new(
+        names: Names,
         logs: Vec<(ThreadLog, u64)>,
         draws: Draws,
         patience: f64,
         recorder: Option<Recorder>,
     ) -> Self {
         let lasted = logs.iter().map(|(log, _)| log.lasted()).max();
-        let mut names = Names::default();
         let mut recorded: FxHashMap<ThreadId, (Dti, Cursor)> = FxHashMap::default();
         for (log, total) in logs {
-            names.preset(log.thread(), log.dti().clone());
             recorded.insert(log.thread(), (log.dti().clone(), Cursor::new(&log, total)));
         }
         let recorded = recorded
             .into_iter()
             .map(|(id, (dti, cursor))| (id, dti, cursor));
         Engine {
+            elsewhere: names.elsewhere(),
+            met: Mutex::default(),
             names: Mutex::new(names),
             world: Mutex::new(World::new(recorded)),
             signals: Mutex::default(),
@@ -165,6 +170,49 @@ impl Engine {
     /// Who records what happens, if anybody does.
     pub(crate) const fn recorder(&self) -> Option<&Recorder> {
         self.recorder.as_ref()
+    }
+
+    /// The number of the thread's `count`th process.
+    pub(crate) fn starts(&self, thread: ThreadId, count: u32) -> u32 {
+        let number = lock(&self.names).intern_process(thread, count);
+        if let Some(recorder) = &self.recorder {
+            // Without it, that process is in no order with this one's others.
+            let _ = recorder.started(number, thread, count);
+        }
+        number
+    }
+
+    /// The number of a thread of another process.
+    #[cfg(feature = "ipc_channel")]
+    pub(crate) fn elsewhere(&self, dti: Dti) -> ThreadId {
+        let (id, _) = lock(&self.names).intern_new(dti.clone());
+        if let Some(recorder) = &self.recorder
+            && lock(&self.met).insert(id)
+        {
+            recorder.appeared_elsewhere(id, &dti);
+        }
+        id
+    }
+
+    /// Whether a recorded message of this sender is from another process.
+    #[cfg(feature = "ipc_channel")]
+    pub(crate) fn is_elsewhere(&self, sender: ThreadId) -> bool {
+        self.elsewhere.contains(&sender)
+    }
+
+    /// Calls `f`, which makes a copy of this process, while nobody is in the middle of
+    /// something.
+    pub(crate) fn holding_still<R>(&self, f: impl FnOnce() -> R) -> R {
+        let _names = lock(&self.names);
+        let _world = self.lock();
+        f()
+    }
+
+    /// Takes over the channels of the engine that this process's parent had when it forked.
+    /// Nobody waits there.
+    pub(crate) fn take_over(&mut self, parent: &Engine) {
+        let world = self.world.get_mut().unwrap_or_else(PoisonError::into_inner);
+        world.take_over(&mut parent.lock());
     }
 
     fn lock(&self) -> MutexGuard<'_, World> {

@@ -12,29 +12,37 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
-use std::path::PathBuf;
-use std::sync::OnceLock;
+use std::sync::Once;
 use std::thread;
 use std::time::Duration;
 
 use super::{Desync, Report, Session, session};
-use crate::session::complain;
+use crate::process::Home;
+use crate::session::{complain, report_file};
 use crate::sys;
 
-static FILE: OnceLock<File> = OnceLock::new();
+/// A file to which what happens is appended.
+#[derive(Debug)]
+pub(crate) struct ReportFile(File);
 
-/// From here on, what happens is appended to the file.
-pub(crate) fn report_to(path: PathBuf) {
-    match OpenOptions::new().append(true).create(true).open(&path) {
-        Ok(file) => {
-            if FILE.set(file).is_ok() {
-                sys::at_exit(at_exit);
+impl ReportFile {
+    /// That of a process, if one is asked for.
+    pub(crate) fn open(home: &Home) -> Option<ReportFile> {
+        static AT_EXIT: Once = Once::new();
+        let path = home.report.as_ref()?;
+        match OpenOptions::new().append(true).create(true).open(path) {
+            Ok(file) => {
+                AT_EXIT.call_once(|| sys::at_exit(at_exit));
+                Some(ReportFile(file))
+            }
+            Err(error) => {
+                complain(&format_args!(
+                    "cannot report to {}: {error}",
+                    path.display()
+                ));
+                None
             }
         }
-        Err(error) => complain(&format_args!(
-            "cannot report to {}: {error}",
-            path.display()
-        )),
     }
 }
 
@@ -50,7 +58,8 @@ pub(super) fn ended(report: &Report) {
 
 /// By one system call, so that lines of several threads stay apart.
 fn write(text: &str) {
-    if let Some(mut file) = FILE.get() {
+    if let Some(ReportFile(file)) = report_file() {
+        let mut file = file;
         // Nowhere is left to say that this failed; the missing last line says so.
         let _ = file.write_all(text.as_bytes());
     }

@@ -176,6 +176,15 @@ impl World {
         }
     }
 
+    /// Takes the channels over from a world whose threads are no more.
+    pub(super) fn take_over(&mut self, old: &mut World) {
+        self.chans = std::mem::take(&mut old.chans);
+        self.free = std::mem::take(&mut old.free);
+        for chan in &mut self.chans {
+            chan.waiters.clear();
+        }
+    }
+
     // Threads.
 
     /// The calling thread appears; one that the recording lacks has an empty log. Its

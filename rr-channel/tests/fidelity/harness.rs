@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsStr;
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
 use rr_channel::log::{Event, RecordedThread, Recording};
@@ -66,18 +67,32 @@ pub(crate) fn record(program: &str, dir: &Path) -> Run {
 }
 
 pub(crate) fn replay(program: &str, dir: &Path) -> Run {
+    replaying(program, dir).finish()
+}
+
+fn replaying(program: &str, dir: &Path) -> Start {
     Run::of(program)
         .env("RR_CHANNEL", "replay")
         .env("RR_CHANNEL_LOG", dir)
-        .finish()
+}
+
+/// Where in a recording the parts of its processes are.
+fn recordings_in(dir: &Path) -> Vec<PathBuf> {
+    let recording = Recording::open(dir).unwrap();
+    let mut all = vec![PathBuf::new()];
+    for process in recording.processes() {
+        let Some(part) = recording.dir_of(*process) else {
+            continue;
+        };
+        let below = part.strip_prefix(dir).unwrap();
+        all.extend(recordings_in(&part).iter().map(|part| below.join(part)));
+    }
+    all
 }
 
 /// A replay that is recorded again, in `again`.
 pub(crate) fn record_again(program: &str, dir: &Path, again: &Path) -> Start {
-    Run::of(program)
-        .env("RR_CHANNEL", "replay")
-        .env("RR_CHANNEL_LOG", dir)
-        .env("RR_CHANNEL_NEW_LOG", again)
+    replaying(program, dir).env("RR_CHANNEL_NEW_LOG", again)
 }
 
 /// The events of each thread of a recording that are in the order of its others.
@@ -108,6 +123,12 @@ pub(crate) fn record_in_chaos(program: &str, dir: &Path, seed: u32) -> Run {
 ///
 /// How often is set by `RR_CHANNEL_TEST_RUNS` (recordings by replays of each).
 pub(crate) fn check(program: &str) {
+    check_processes(program, 1);
+}
+
+/// The same of a program that has at least so many processes that are recorded. Each
+/// uses its whole log, or as much of it as there is time for before it is killed.
+pub(crate) fn check_processes(program: &str, processes: usize) {
     let runs = std::env::var("RR_CHANNEL_TEST_RUNS").unwrap_or_default();
     let (recordings, replays) = runs
         .split_once('x')
@@ -122,12 +143,17 @@ pub(crate) fn check(program: &str) {
         };
         assert!(recorded.status.success(), "{}", recorded.stderr);
         assert!(!recorded.outcome.is_empty());
+        let recordings = recordings_in(dir.path());
+        assert!(recordings.len() >= processes, "{recordings:?}");
         for number in 0..replays {
             let again = dir.path().join("again");
-            let replayed = match number {
-                0 => record_again(program, dir.path(), &again).finish(),
-                _ => replay(program, dir.path()),
+            let reports = tempfile::tempdir().unwrap();
+            let run = match number {
+                0 => record_again(program, dir.path(), &again),
+                _ => replaying(program, dir.path()),
             };
+            let report = reports.path().join("report");
+            let replayed = run.env("RR_CHANNEL_REPORT", report).finish();
             assert!(replayed.status.success(), "{}", replayed.stderr);
             assert_eq!(replayed.outcome, recorded.outcome, "{}", replayed.stderr);
             assert_eq!(
@@ -137,7 +163,20 @@ pub(crate) fn check(program: &str) {
                 replayed.stderr
             );
             if number == 0 {
-                assert_eq!(events(&again), events(dir.path()));
+                for part in &recordings {
+                    assert_eq!(events(&again.join(part)), events(&dir.path().join(part)));
+                }
+            }
+            let reports = fs::read_dir(reports.path()).unwrap();
+            let reports: Vec<_> = reports.map(|entry| entry.unwrap().path()).collect();
+            assert_eq!(reports.len(), recordings.len());
+            for path in reports {
+                let report = fs::read_to_string(&path).unwrap();
+                assert!(
+                    !report.contains("desync") && !report.contains("left"),
+                    "{}: {report}",
+                    path.display()
+                );
             }
         }
         outcomes.insert(recorded.outcome);

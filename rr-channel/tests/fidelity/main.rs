@@ -11,11 +11,12 @@ mod ipc;
 mod lock_diverging;
 mod locks;
 mod parking_lots;
+mod processes;
 mod programs;
 mod random;
 mod random_locks;
 
-use harness::{Run, check, events, off, record, record_again, replay};
+use harness::{Run, check, check_processes, events, off, record, record_again, replay};
 use rr_channel::log::Outcome;
 
 #[test]
@@ -468,6 +469,26 @@ fn messages_of_another_process() {
 #[test]
 fn messages_of_threads_to_another_process() {
     check("ipc to_another_process");
+}
+
+#[test]
+fn processes_that_send_to_their_parents() {
+    check_processes("processes gathered", 6);
+}
+
+#[test]
+fn processes_that_are_copies() {
+    check_processes("processes forked", 3);
+}
+
+#[test]
+fn processes_that_become_others() {
+    check_processes("processes replaced", 4);
+}
+
+#[test]
+fn processes_that_are_killed() {
+    check_processes("processes killed_child", 2);
 }
 
 /// `RR_CHANNEL_TEST_SEEDS` says how many.

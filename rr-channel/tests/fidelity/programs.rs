@@ -53,6 +53,7 @@ fn run() {
             Some(("parking_lot_13", program)) => crate::parking_lots::v13::programs::run(program),
             Some(("input", program)) => crate::inputs::run(program),
             Some(("ipc", program)) => crate::ipc::run(program),
+            Some(("processes", program)) => crate::processes::run(program),
             Some(("lock_diverging", program)) => crate::lock_diverging::run(program),
             Some(("random_locks", seed)) => crate::random_locks::run(seed.parse().unwrap()),
             _ => crate::locks::run(other),
