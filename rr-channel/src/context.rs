@@ -217,7 +217,7 @@ impl Drop for Context {
             chaos::leave();
         }
         self.disarm();
-        if sys::is_fork() {
+        if sys::is_forked() {
             // The mapping is the parent's log.
             return;
         }

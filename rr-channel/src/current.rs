@@ -41,7 +41,8 @@ impl<T: Send + Sync> Current<T> {
     /// This one becomes what `other` was, which has none from here on. Does nothing that
     /// is not safe after a fork in a threaded process.
     pub(crate) fn take_from(&self, other: &Self) {
-        self.0.store(other.0.swap(ptr::null_mut(), Acquire), Release);
+        self.0
+            .store(other.0.swap(ptr::null_mut(), Acquire), Release);
     }
 }
 

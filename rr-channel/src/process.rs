@@ -263,7 +263,14 @@ mod tests {
             };
             assert_eq!(Claim::parse(&claim.to_string()), Some(claim));
         }
-        for text in ["", "0", "x", "0.1 f below", "0.1 f beside 3", "0.1 f in 3 4"] {
+        for text in [
+            "",
+            "0",
+            "x",
+            "0.1 f below",
+            "0.1 f beside 3",
+            "0.1 f in 3 4",
+        ] {
             let first = Claim::parse(text).map(|claim| claim.pid);
             assert_eq!(first, (text == "0").then_some(0), "{text:?}");
         }

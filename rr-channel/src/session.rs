@@ -20,7 +20,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::panic::Location;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, Once, PoisonError};
 use std::time::Instant;
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -32,7 +32,7 @@ use crate::identity::{ChannelId, Dti, ProcessPath, ThreadId};
 use crate::interpose;
 use crate::log::{
     Recording, RecordingError, SESSION_FILE, StartedProcess, Writer, file_name, places_name,
-    session_header,
+    process_line, session_header,
 };
 use crate::places;
 use crate::pool;
@@ -384,13 +384,24 @@ impl Started {
             }
             Some(other) => return Err(StartError::Mode(other.to_owned())),
         };
+        let has_log =
+            !matches!(&started.session, Session::Record(recorder) if recorder.sink.is_none());
         if let Session::Record(_) = started.session
             && let Some(seed) = seed
         {
             chaos::start(seed);
         }
-        started.home = Some(home);
+        started.home = has_log.then_some(home);
         Ok(started)
+    }
+}
+
+/// Without the line, a process is taken for one that was killed.
+extern "C" fn note_exit() {
+    let started = CURRENT.get().filter(|_| !sys::is_forked());
+    let recorder = started.and_then(|started| started.session.recorder());
+    if let Some(sink) = recorder.and_then(|recorder| recorder.sink.as_ref()) {
+        let _ = sink.note("exited\n");
     }
 }
 
@@ -450,6 +461,8 @@ impl Recorder {
         file.write_all(session_header(&program()).as_bytes())
             .map_err(fail)?;
         sys::watch_forks();
+        static AT_EXIT: Once = Once::new();
+        AT_EXIT.call_once(|| sys::at_exit(note_exit));
         Ok(Recorder {
             names: Mutex::default(),
             places: Mutex::default(),
@@ -528,7 +541,11 @@ impl Recorder {
     /// The thread starts its `count`th process, which has this number.
     pub(crate) fn started(&self, number: u32, thread: ThreadId, count: u32) -> io::Result<()> {
         let sink = self.sink.as_ref().ok_or(io::ErrorKind::NotFound)?;
-        sink.note(&format!("process {number} {} {count}\n", thread.0))
+        sink.note(&process_line(&StartedProcess {
+            number,
+            thread,
+            count,
+        }))
     }
 
     /// A thread ended that has logged nothing.

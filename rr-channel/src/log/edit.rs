@@ -1,11 +1,11 @@
 //! Recordings that nobody recorded: made of events, to see what a replay makes of them.
 
-use std::fs;
-use std::io;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
 use std::path::Path;
 use std::time::Duration;
 
-use super::{Event, SESSION_FILE, Writer, file_name, session_header};
+use super::{Event, SESSION_FILE, StartedProcess, Writer, file_name, process_line, session_header};
 use crate::identity::{Dti, ThreadId};
 
 /// A thread of a recording that is written as a whole.
@@ -60,6 +60,20 @@ pub fn write_recording(dir: &Path, program: &str, threads: &[EditedThread]) -> i
         }
     }
     fs::write(dir.join(SESSION_FILE), session)
+}
+
+/// Adds to a recording that was [written](write_recording) which processes its threads
+/// started. Where the recordings of those are to be is said by
+/// [`Recording::dir_of`](super::Recording::dir_of) of one that has them.
+///
+/// # Errors
+/// If it is not there, or cannot be written.
+pub fn write_processes(dir: &Path, processes: &[StartedProcess]) -> io::Result<()> {
+    let mut session = OpenOptions::new()
+        .append(true)
+        .open(dir.join(SESSION_FILE))?;
+    let lines = processes.iter().map(process_line).collect::<String>();
+    session.write_all(lines.as_bytes())
 }
 
 #[cfg(test)]

@@ -47,13 +47,13 @@ mod ring;
 mod writer;
 
 pub(crate) use ahead::Ahead;
-pub use edit::{EditedThread, write_recording};
+pub use edit::{EditedThread, write_processes, write_recording};
 pub use event::{Event, Op, Outcome};
 pub(crate) use event::{Symbol, on};
 pub(crate) use hot::Hot;
 pub use reader::{Events, LogError, ThreadLog};
-pub use recording::{RecordedThread, StartedProcess, Recording, RecordingError, Step};
-pub(crate) use recording::{SESSION_FILE, file_name, places_name, session_header};
+pub use recording::{RecordedThread, Recording, RecordingError, StartedProcess, Step};
+pub(crate) use recording::{SESSION_FILE, file_name, places_name, process_line, session_header};
 pub(crate) use writer::Writer;
 
 /// The version of the file format that this crate writes and reads.

@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::{Event, LogError, Op, Outcome, ThreadLog};
-use crate::identity::{ChannelId, Dti, ThreadId};
+use crate::identity::{ChannelId, Dti, ProcessPath, ThreadId};
 use crate::process::dir_name;
 
 pub(crate) const SESSION_FILE: &str = "session";
@@ -21,6 +21,12 @@ const OLDEST_VERSION: u8 = 3;
 /// The first lines of a session's file.
 pub(crate) fn session_header(program: &str) -> String {
     format!("{TITLE}{VERSION}\nprogram {program}\n")
+}
+
+/// The line that says of a process who started it.
+pub(crate) fn process_line(process: &StartedProcess) -> String {
+    let (number, thread, count) = (process.number, process.thread.0, process.count);
+    format!("process {number} {thread} {count}\n")
 }
 
 /// The name of a thread's log file.
@@ -154,6 +160,7 @@ pub struct Recording {
     /// The types of messages.
     carried: BTreeMap<ChannelId, String>,
     processes: Vec<StartedProcess>,
+    has_exited: bool,
 }
 
 impl Recording {
@@ -201,8 +208,13 @@ impl Recording {
         let (mut places, mut names) = (BTreeMap::new(), BTreeMap::new());
         let mut carried = BTreeMap::new();
         let mut processes = Vec::new();
+        let mut has_exited = false;
         for line in lines {
             let known = match line.split_once(' ') {
+                None if line == "exited" => {
+                    has_exited = true;
+                    Some(())
+                }
                 Some(("thread", rest)) => rest.split_once(' ').and_then(|(id, dti)| {
                     let id = ThreadId(id.parse().ok()?);
                     let thread = RecordedThread {
@@ -257,7 +269,36 @@ impl Recording {
             names,
             carried,
             processes,
+            has_exited,
         })
+    }
+
+    /// Opens the recording in `dir`, and those of all processes that were started, each
+    /// behind the one that started it.
+    ///
+    /// # Errors
+    /// As [`open`](Recording::open), of any of them.
+    pub fn tree(dir: &Path) -> Result<Vec<(ProcessPath, Self)>, RecordingError> {
+        let mut all = Vec::new();
+        let mut next = vec![(ProcessPath::first(), dir.to_owned())];
+        while let Some((path, dir)) = next.pop() {
+            let recording = Recording::open(&dir)?;
+            // Deeper ones are not recorded.
+            if path.numbers().len() < ProcessPath::DEEPEST {
+                let below = recording.processes.iter().rev();
+                next.extend(below.filter_map(|process| {
+                    Some((path.child(process.number), recording.dir_of(*process)?))
+                }));
+            }
+            all.push((path, recording));
+        }
+        Ok(all)
+    }
+
+    /// Whether the process is known to have come to its exit: it was not killed, did not
+    /// execute another program in its place, and did not leave by `_exit`.
+    pub const fn has_exited(&self) -> bool {
+        self.has_exited
     }
 
     /// The processes that it started, in the order in which it did.
@@ -419,7 +460,7 @@ mod tests {
     fn another_version_is_named() {
         insta::assert_snapshot!(
             check("rr-channel 1\nprogram p\n").unwrap_err(),
-            @"dir: the recording has version 1, this build reads 3 to 4: record again"
+            @"dir: the recording has version 1, this build reads 3 to 5: record again"
         );
     }
 
@@ -466,7 +507,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_read_or_refused(text in "(rr-channel 4\nprogram p\n)?(thread|ended|carries|[ 0-9]|main|\n|.)*") {
+        fn any_text_is_read_or_refused(text in "(rr-channel 5\nprogram p\n)?(thread|ended|carries|process|exited|[ 0-9]|main|\n|.)*") {
             let _ = check(&text);
         }
     }

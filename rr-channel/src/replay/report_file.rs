@@ -1,10 +1,12 @@
 //! The report of a replay as a file, for the tool that started it.
 //!
-//! Lines of text: each desynchronisation when it is found, so that it is there however
-//! the process ends; at the exit, the threads whose logs were not used up, and a last
-//! line with the sums.
+//! Lines of text: which log is replayed; each desynchronisation when it is found, so that
+//! it is there however the process ends; at the exit, the threads whose logs were not used
+//! up, and a last line with the sums. The process that is the second one which this one
+//! starts has a file of its own, with `.2` behind the name.
 //!
 //! ```text
+//! log /path/of/the/recording
 //! desync thread main/1 desynchronised at event 3: ...
 //! left main/~2 5 of 8
 //! end 1017 of 1020
@@ -31,8 +33,9 @@ impl ReportFile {
         static AT_EXIT: Once = Once::new();
         let path = home.report.as_ref()?;
         match OpenOptions::new().append(true).create(true).open(path) {
-            Ok(file) => {
+            Ok(mut file) => {
                 AT_EXIT.call_once(|| sys::at_exit(at_exit));
+                let _ = file.write_all(format!("log {}\n", home.dir.display()).as_bytes());
                 Some(ReportFile(file))
             }
             Err(error) => {
@@ -66,12 +69,12 @@ fn write(text: &str) {
 }
 
 extern "C" fn at_exit() {
+    if sys::is_forked() {
+        return;
+    }
     let Session::Replay(engine) = session() else {
         return;
     };
-    if sys::is_fork() {
-        return;
-    }
     // The other threads go on, and one may hold the lock; the exit does not wait long.
     let report = (0..1000).find_map(|_| {
         let report = engine.try_report();

@@ -593,7 +593,10 @@ fn a_replay_reports_to_a_file() {
             run = run.env("DIVERGE", "1");
         }
         assert!(run.finish().status.success());
-        std::fs::read_to_string(path).unwrap()
+        let text = std::fs::read_to_string(path).unwrap();
+        let (first, rest) = text.split_once('\n').unwrap();
+        assert_eq!(first, format!("log {}", log.display()));
+        rest.to_owned()
     };
     let faithful = report(false);
     let words: Vec<_> = faithful.split_whitespace().collect();

@@ -113,7 +113,10 @@ fn gathered() -> Outcome {
     let starters = ["worker", "boss"].map(|name| {
         let tx = tx.clone();
         thread::spawn(move || {
-            let mut children = [start(&mut program(name), &tx), start(&mut program("worker"), &tx)];
+            let mut children = [
+                start(&mut program(name), &tx),
+                start(&mut program("worker"), &tx),
+            ];
             drop(tx);
             for child in &mut children {
                 assert!(child.wait().unwrap().success());
@@ -181,7 +184,10 @@ fn replaced() -> Outcome {
     let mut command = program("worker");
     // SAFETY: does nothing. It has the process forked before it executes the program.
     unsafe { command.pre_exec(|| Ok(())) };
-    let mut children = [start(&mut command, &tx), start(&mut program("changeling"), &tx)];
+    let mut children = [
+        start(&mut command, &tx),
+        start(&mut program("changeling"), &tx),
+    ];
     drop(tx);
     let seen = drain(&rx);
     for child in &mut children {

@@ -8,6 +8,8 @@ pub mod log_tool;
 pub mod minimize;
 pub mod reprise;
 
+mod report;
+
 /// A number of things, in words.
 fn counted(count: u64, thing: &str) -> String {
     let s = if count == 1 { "" } else { "s" };

@@ -162,12 +162,13 @@ impl Engine for Messages {
         if !log.join("session").exists() {
             return Ok(None);
         }
-        let recording = Recording::open(&log)?;
         let mut count = 0;
-        for thread in recording.threads() {
-            for event in recording.log(thread)?.events() {
-                event.with_context(|| format!("the log of {}", thread.dti))?;
-                count += 1;
+        for (_, recording) in Recording::tree(&log)? {
+            for thread in recording.threads() {
+                for event in recording.log(thread)?.events() {
+                    event.with_context(|| format!("the log of {}", thread.dti))?;
+                    count += 1;
+                }
             }
         }
         Ok(Some(count))
@@ -194,6 +195,5 @@ impl Engine for Messages {
 
 /// What a replay has reported into this directory.
 pub(crate) fn reported(scratch: &Path) -> Reported {
-    let text = std::fs::read_to_string(scratch.join(REPORT)).unwrap_or_default();
-    Reported::parse(&text)
+    Reported::read(&scratch.join(REPORT))
 }

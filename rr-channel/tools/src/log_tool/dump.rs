@@ -1,12 +1,13 @@
 //! Every event.
 
 use std::io::Write;
+use std::path::Path;
 
 use rr_channel::log::Event;
 use serde::Serialize;
 
 use super::fold::{Fold, Run};
-use super::source::{End, Source, bytes, kind, number, object, sender};
+use super::source::{End, Source, bytes, kind, number, object, process, sender};
 
 /// For people: runs of events in one line each.
 pub(super) fn text(source: &mut Source, out: &mut dyn Write) -> anyhow::Result<()> {
@@ -39,6 +40,12 @@ pub(super) fn text(source: &mut Source, out: &mut dyn Write) -> anyhow::Result<(
     for (channel, of) in &source.carried {
         writeln!(out, "  {:>8}  carries {of}", channel.to_string())?;
     }
+    if !source.processes.is_empty() {
+        writeln!(out, "\nprocesses")?;
+    }
+    for started in &source.processes {
+        writeln!(out, "  {}", process(started))?;
+    }
     Ok(())
 }
 
@@ -61,6 +68,16 @@ struct ThreadLine<'a> {
 struct ChannelLine<'a> {
     channel: String,
     carries: &'a str,
+}
+
+#[derive(Serialize)]
+struct ProcessLine<'a> {
+    process: u32,
+    /// Who started it.
+    thread: u32,
+    /// Which of the thread's processes it is, from 1.
+    count: u32,
+    log: Option<&'a Path>,
 }
 
 #[derive(Serialize)]
@@ -90,8 +107,8 @@ struct EndLine {
     end: End,
 }
 
-/// For programs: a line of JSON for each thread, each event, each end of a log, and each channel
-/// of which it is known what it carries.
+/// For programs: a line of JSON for each thread, each event, each end of a log, each channel
+/// of which it is known what it carries, and each process that was started.
 pub(super) fn json(source: &mut Source, out: &mut dyn Write) -> anyhow::Result<()> {
     for index in 0..source.threads.len() {
         let thread = source.threads[index].id.0;
@@ -113,6 +130,15 @@ pub(super) fn json(source: &mut Source, out: &mut dyn Write) -> anyhow::Result<(
     for (channel, carries) in &source.carried {
         let channel = channel.to_string();
         json_line(&ChannelLine { channel, carries }, out)?;
+    }
+    for (process, log) in &source.processes {
+        let line = ProcessLine {
+            process: process.number,
+            thread: process.thread.0,
+            count: process.count,
+            log: log.as_deref(),
+        };
+        json_line(&line, out)?;
     }
     Ok(())
 }

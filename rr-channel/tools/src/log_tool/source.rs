@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use rr_channel::identity::{ChannelId, Dti, ThreadId};
-use rr_channel::log::{Event, Outcome, Recording, ThreadLog};
+use rr_channel::log::{Event, Outcome, Recording, StartedProcess, ThreadLog};
 use serde::Serialize;
 
 /// Threads and their logs.
@@ -19,6 +19,8 @@ pub(super) struct Source {
     pub(super) threads: Vec<Thread>,
     /// The types of messages, by channel, where they are known.
     pub(super) carried: Vec<(ChannelId, String)>,
+    /// The processes that it started, and where their parts of the recording are.
+    pub(super) processes: Vec<(StartedProcess, Option<PathBuf>)>,
     /// What could not be read.
     pub(super) problems: Vec<String>,
 }
@@ -79,6 +81,7 @@ impl Source {
                 log: Some(log),
             }],
             carried: Vec::new(),
+            processes: Vec::new(),
             problems: Vec::new(),
         })
     }
@@ -92,6 +95,11 @@ impl Source {
             carried: recording
                 .carried()
                 .map(|(channel, of)| (channel, of.to_owned()))
+                .collect(),
+            processes: recording
+                .processes()
+                .iter()
+                .map(|process| (*process, recording.dir_of(*process)))
                 .collect(),
             problems: Vec::new(),
         };
@@ -154,6 +162,16 @@ impl Source {
             .map(|thread| (thread.id, thread.dti.to_string()))
             .collect()
     }
+}
+
+/// A process that was started, in words.
+pub(super) fn process((process, dir): &(StartedProcess, Option<PathBuf>)) -> String {
+    let (number, thread, count) = (process.number, process.thread, process.count);
+    let log = match dir {
+        Some(dir) => dir.display().to_string(),
+        None => "recorded nothing".to_owned(),
+    };
+    format!("process {number}  number {count} of those that {thread} started: {log}")
 }
 
 /// The directory of the one recording in or below `dir`.

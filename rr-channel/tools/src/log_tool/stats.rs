@@ -5,7 +5,7 @@ use std::io::Write;
 
 use serde::Serialize;
 
-use super::source::{End, Source, kind, name};
+use super::source::{End, Source, kind, name, process};
 
 #[derive(Debug, Serialize)]
 pub(super) struct Stats {
@@ -17,6 +17,8 @@ pub(super) struct Stats {
     operations: BTreeMap<&'static str, BTreeMap<&'static str, u64>>,
     /// Events by channel or lock.
     objects: BTreeMap<String, u64>,
+    /// Processes that were started, in words.
+    processes: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -40,6 +42,7 @@ impl Stats {
             threads: Vec::new(),
             operations: BTreeMap::new(),
             objects: BTreeMap::new(),
+            processes: source.processes.iter().map(process).collect(),
         };
         // Counted by what is compared quickly, and named afterwards.
         let mut operations = BTreeMap::new();
@@ -128,7 +131,15 @@ impl Stats {
                 thread.name
             )?;
         }
-        more(threads.len(), out)
+        more(threads.len(), out)?;
+
+        if !self.processes.is_empty() {
+            writeln!(out)?;
+        }
+        for process in self.processes.iter().take(LINES) {
+            writeln!(out, "{process}")?;
+        }
+        more(self.processes.len(), out)
     }
 }
 

@@ -30,7 +30,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, ensure};
-use rr_channel::log::write_recording;
+use rr_channel::log::{write_processes, write_recording};
 use serde::{Deserialize, Serialize};
 
 use self::change::{Change, Differences, compare};
@@ -229,9 +229,35 @@ impl Bench<'_> {
     }
 }
 
+/// Writes a candidate. The processes that are started do as in the passing run.
 fn write(candidate: &Candidate, passing: &Run, dir: &Path) -> anyhow::Result<()> {
-    write_recording(dir, &passing.program, &candidate.threads)
-        .with_context(|| format!("writing {}", dir.display()))
+    let failed = || format!("writing {}", dir.display());
+    write_recording(dir, &passing.program, &candidate.threads).with_context(failed)?;
+    let processes: Vec<_> = passing
+        .processes
+        .iter()
+        .map(|(process, _)| *process)
+        .collect();
+    write_processes(dir, &processes).with_context(failed)?;
+    for part in passing.processes.iter().filter_map(|(_, dir)| dir.as_ref()) {
+        copy_all(part, &dir.join(part.file_name().unwrap_or_default())).with_context(failed)?;
+    }
+    Ok(())
+}
+
+/// Copies a directory with all that is in it.
+fn copy_all(from: &Path, to: &Path) -> std::io::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let to = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy_all(&entry.path(), &to)?;
+        } else {
+            fs::copy(entry.path(), to)?;
+        }
+    }
+    Ok(())
 }
 
 /// Some of the changes, in groups that are likely to be needed together, or not at all.

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::mem::{Discriminant, discriminant};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rr_channel::identity::{ChannelId, Dti, ThreadId};
-use rr_channel::log::{Event, Op, Outcome, Recording, Step};
+use rr_channel::log::{Event, Op, Outcome, Recording, StartedProcess, Step};
 
 /// What a thread did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,6 +68,8 @@ pub(super) enum Key {
 pub(super) struct Run {
     pub(super) program: String,
     pub(super) threads: Vec<Thread>,
+    /// The processes that it started, and where their parts of the recording are.
+    pub(super) processes: Vec<(StartedProcess, Option<PathBuf>)>,
     places: BTreeMap<u32, String>,
 }
 
@@ -103,8 +105,16 @@ impl Run {
         let mut run = Run {
             program: recording.program().to_owned(),
             threads: Vec::new(),
+            processes: Vec::new(),
             places: BTreeMap::new(),
         };
+        for process in recording.processes() {
+            let started = StartedProcess {
+                thread: shared(process.thread),
+                ..*process
+            };
+            run.processes.push((started, recording.dir_of(*process)));
+        }
         for thread in recording.threads() {
             let log = recording.log(thread)?;
             let mut items = Vec::new();

@@ -1,10 +1,12 @@
 //! What other tools use of `cargo reprise`: patched projects, and reports of replays.
 
+use std::path::Path;
 use std::process::Command;
 
 use super::cargo::{EXCEPT, Patched, Project, Shared};
 use super::runner;
 use super::store::Ending;
+use crate::report;
 
 /// A project whose channels and locks record and replay, and how cargo is called for it.
 #[derive(Debug)]
@@ -65,9 +67,10 @@ pub struct Reported {
 }
 
 impl Reported {
-    /// Reads a report; what is not understood is left out.
-    pub fn parse(text: &str) -> Self {
-        let replay = runner::parse(Ending::Exit(0), text);
+    /// Reads what a process has reported to `path`, and those that it started; what is not
+    /// there or not understood is left out.
+    pub fn read(path: &Path) -> Self {
+        let replay = runner::parse(Ending::Exit(0), &report::collect(path));
         Reported {
             desyncs: replay.desyncs,
             events: replay.events,

@@ -1,8 +1,8 @@
 //! What cargo calls to run an executable: it runs it, recording or replaying.
 //!
 //! The executable is started through one more call of this program ([`execute`]), which
-//! becomes it: so the process that is meant can be named by its id, and those that it
-//! starts in turn are left alone.
+//! becomes it: so the process that is meant can be named by its id, and is not taken for
+//! another one that starts it. Those that it starts in turn it tells who they are.
 
 use std::collections::hash_map::DefaultHasher;
 use std::fs::{self, File, OpenOptions};
@@ -23,6 +23,7 @@ use super::chaos::Chaos;
 use super::store::{self, Ending, Process};
 use crate::log_tool::replayed::REPORT;
 use crate::minimize::{self, Minimum, Options, Replayed, Verdict};
+use crate::report;
 
 /// What to do with an executable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -300,8 +301,8 @@ fn replay(runner: &Runner, dir: &Path, key: &Path) -> anyhow::Result<Ending> {
         }
         let ending = end(command.status())?;
         let replay = if has_log {
-            let text = fs::read_to_string(&report).unwrap_or_default();
-            let _ = fs::remove_file(&report);
+            let text = report::collect(&report);
+            let _ = report::remove(&report);
             let replay = parse(ending, &text);
             if !replay.desyncs.is_empty() {
                 // For a look at it. If it cannot be kept, it was at least said.
@@ -377,8 +378,8 @@ fn minimize(runner: &Runner, dir: &Path, key: &Path) -> anyhow::Result<Ending> {
         let ending = end_within(&mut command, limit)?;
         // The first one is the passing run, and says how long they take.
         limit = limit.min(SHORTEST + start.elapsed() * 20);
-        let text = fs::read_to_string(&report).unwrap_or_default();
-        let _ = fs::remove_file(&report);
+        let text = report::collect(&report);
+        let _ = report::remove(&report);
         let desyncs = parse(Ending::Exit(0), &text).desyncs;
         Ok(Replayed {
             verdict: match ending {

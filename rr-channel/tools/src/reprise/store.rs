@@ -86,6 +86,28 @@ pub(super) struct Size {
     pub(super) bytes: u64,
 }
 
+impl Size {
+    fn add(&mut self, recording: &Log) -> anyhow::Result<()> {
+        self.processes += 1;
+        for thread in recording.threads() {
+            if thread.dti.is_elsewhere() {
+                continue;
+            }
+            let log = recording.log(thread)?;
+            self.threads += 1;
+            self.bytes += log.body_len() as u64;
+            let mut events = 0;
+            for event in log.events() {
+                event.with_context(|| format!("the log of {}", thread.dti))?;
+                events += 1;
+            }
+            self.events += events;
+            self.most = self.most.max(events);
+        }
+        Ok(())
+    }
+}
+
 /// The directory with all recordings of a project.
 #[derive(Debug)]
 pub(super) struct Store(PathBuf);
@@ -252,19 +274,8 @@ impl Entry {
             if !dir.join("session").exists() {
                 continue;
             }
-            size.processes += 1;
-            let recording = Log::open(&dir)?;
-            for thread in recording.threads() {
-                let log = recording.log(thread)?;
-                size.threads += 1;
-                size.bytes += log.body_len() as u64;
-                let mut events = 0;
-                for event in log.events() {
-                    event.with_context(|| format!("the log of {}", thread.dti))?;
-                    events += 1;
-                }
-                size.events += events;
-                size.most = size.most.max(events);
+            for (_, recording) in Log::tree(&dir)? {
+                size.add(&recording)?;
             }
         }
         Ok(size)
