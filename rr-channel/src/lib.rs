@@ -24,15 +24,15 @@
 //! | variable | value |
 //! |---|---|
 //! | `RR_CHANNEL` | `record`, `replay`, or `off` (the same as unset) |
-//! | `RR_CHANNEL_LOG` | the recording's directory; `rr-channel-log` if unset. A recording is never overwritten |
+//! | `RR_CHANNEL_LOG` | the recording's directory; `rr-channel-log` if unset. A recording is never overwritten. What a process does that a recorded one starts is in `process-N` below it |
 //! | `RR_CHANNEL_CHAOS` | `SEED`, or `SEED:LENGTH`: perturbs a run that is recorded, or one that is not, so that rare orders become likely (see below) |
 //! | `RR_CHANNEL_PLACES` | `1`: a recording also says where in the source each operation is, each event names its lock, and each channel the type of its messages. Slower |
 //! | `RR_CHANNEL_NEW_LOG` | of a replay: a directory for a new recording, of what happens in the replay. If nothing desynchronises it is the same as the first; if something does, it has what was done instead |
 //! | `RR_CHANNEL_PATIENCE` | of a replay: so many times as long as usual it waits, where only time can tell, before a thread leaves its log (usual: 10 s and twice the time of the recorded run while nothing happens; 20 s and three times while threads do something now and then, 120 s and ten times while they compute, and nothing that was recorded comes about) |
 //! | `RR_CHANNEL_DESYNC` | of a replay: `go-on`, as if unset, or `stop`: the process ends with status 86 as soon as a thread leaves its log |
 //! | `RR_CHANNEL_FAST_TIMEOUTS` | of a replay: `1`: a wait that timed out in the recording does so at once, and not at its deadline. A program that looks whether its deadline has come may desynchronise |
-//! | `RR_CHANNEL_REPORT` | of a replay: a file to which desynchronisations are appended, and at exit the numbers of events that came about again |
-//! | `RR_CHANNEL_PROCESS` | if set, the only process (by id) that is recorded or replayed; those that it starts run as if off |
+//! | `RR_CHANNEL_REPORT` | of a replay: a file to which desynchronisations are appended, and at exit the numbers of events that came about again; `FILE.N` of the `N`th process that is started |
+//! | `RR_CHANNEL_PROCESS` | if set, by whoever starts a process: its id, or which one of a recording it is. A process for which it does not hold (one that a shell started, say) runs as if off |
 //!
 //! # What a replay promises
 //!
@@ -64,8 +64,10 @@
 //! | the same in a static executable, or without the feature `interpose` (on by default; to be turned off where a sanitizer defines `pthread_create`) | recorded; told apart by name, else by the order of their first use of this crate, so a replay may mix them up |
 //! | crashes, `SIGKILL`, `process::exit` during recording | covered: the log holds all events but at most the last of each thread |
 //! | destructors of thread-locals | covered where the thread is from [`thread`]; else depends on the order in which the thread first used things |
-//! | fork without exec | the child's channels and locks work, and are not recorded; in a replay, channels do not |
-//! | several processes | one per recording; the others run as if off |
+//! | processes that a recorded one starts by `std`'s `Command`, posix_spawn(3), fork(2) or exec(3), in a dynamically linked executable, with the feature `interpose` | covered, if they use this crate: each has a part of the recording of its own, and is named by who started it and which of that thread's processes it is |
+//! | processes that are started in another way (by a shell or any other program that does not use this crate, `system`, clone(2) itself), or are given no `RR_CHANNEL`, or another `RR_CHANNEL_LOG`; deeper than 64 below each other | run as if off, or as they are told |
+//! | fork without exec, by the only thread that uses this crate | covered: the child goes on with the channels and locks that it has. If other threads were in the middle of using them, its replay may desynchronise, and as without this crate there may be locks that nobody is left to release |
+//! | signals, exit statuses, pipes and files between processes | not covered |
 //! | `std::sync::mpsc`, as [`mpsc`] | covered |
 //! | locks, condition variables, barriers and `Once` of `std::sync`, as [`sync`], also in statics: the order of acquisition, what `try_` forms found, which wait timed out, who leads, who initializes | covered |
 //! | [`thread::park`] and `park_timeout`, unparked through a [`thread::Thread`]; `is_finished` of a [`thread::JoinHandle`] | covered |
@@ -75,8 +77,9 @@
 //! | parking_lot 0.13, as `parking_lot_13` (feature `parking_lot_13`) | covered in the same way |
 //! | parking_lot 0.11, through `cargo reprise` | covered in the same way; of several versions in one project, the newest of these |
 //! | ipc-channel 0.23 between threads of one process, as `ipc_channel` (feature `ipc_channel`): typed, opaque and bytes channels, also sent in messages; receiver sets, the router, servers for one connection | covered |
-//! | ipc-channel between processes | messages of other processes are told apart by their order in each channel; in a replay they must be sent again, and such an order among several of them is not replayed. Messages of several threads *to* another process come in the recorded order, in channels whose sender came from there |
-//! | messages of other processes that hold handles, at a receiver set, in a channel into which this process sends too | not covered: while recording or replaying their handles are lost (and upstream's debug assertions notice); off, as ever |
+//! | ipc-channel between processes of one recording | covered: a message is known by the process and the thread that sent it |
+//! | ipc-channel to and from others | their messages are told apart by their order in each channel; in a replay they must be sent again, and such an order among several of them is not replayed. Messages of several threads *to* another process come in the recorded order, in channels whose sender came from there |
+//! | messages of processes that are not recorded, if they hold handles, at a receiver set, in a channel into which this process sends too | not covered: while recording or replaying their handles are lost (and upstream's debug assertions notice); off, as ever |
 //! | room in a channel of ipc-channel (some hundred messages) | not covered: a sender that waits for it longer than in the recording may desynchronise a replay, after ten seconds and twice the time of the recorded run |
 //! | when a send into a channel of ipc-channel is refused | covered, but not that the receiver is gone by then |
 //! | shared memory of ipc-channel | its content is not covered |

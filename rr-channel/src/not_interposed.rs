@@ -3,7 +3,7 @@
 
 use crate::context;
 use crate::identity::Dti;
-use crate::process::{Tie, Variables};
+use crate::process::Variables;
 use crate::session;
 
 /// A new thread's place.
@@ -27,7 +27,7 @@ pub(crate) fn without_seats<T>(f: impl FnOnce() -> T) -> T {
 /// Places are worked out and given to nobody.
 pub(crate) const fn link() {
     let _: fn() -> Option<Seat> = context::next_seat;
-    let _: fn(Tie) -> Option<Variables> = session::next_process;
+    let _: [fn() -> Option<Variables>; 2] = [session::next_process, session::next_program];
     let _: fn() -> Option<&'static Variables> = session::left_for_program;
     let _: fn(i32, fn() -> i32) -> i32 = session::forking;
 }

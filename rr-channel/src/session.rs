@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, Once, PoisonError};
 use std::time::Instant;
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
 use crate::chaos;
 use crate::context;
@@ -149,10 +149,17 @@ pub(crate) struct Fork {
     pub(crate) variables: Variables,
 }
 
-/// What the next process that the calling thread starts is to be told, with this `tie` to
-/// it; `None` if it is not to be part of a recording.
-pub(crate) fn next_process(tie: Tie) -> Option<Variables> {
-    Some(next_home()?.variables(tie))
+/// What the next process that the calling thread starts is to be told; `None` if it is not
+/// to be part of a recording.
+pub(crate) fn next_process() -> Option<Variables> {
+    Some(next_home()?.variables(Tie::Below))
+}
+
+/// The same of a program in place of this one. (`std` has replaced the environment by then,
+/// so it is too late to begin a session; if there is none, the program may be what was meant.)
+pub(crate) fn next_program() -> Option<Variables> {
+    CURRENT.get()?;
+    Some(next_home()?.variables(Tie::In))
 }
 
 fn next_home() -> Option<Home> {
@@ -274,7 +281,13 @@ impl Started {
 /// One line on standard error. Errors in writing it are ignored: there is nowhere
 /// left to report them.
 pub(crate) fn complain(message: &dyn std::fmt::Display) {
-    let _ = writeln!(io::stderr(), "rr-channel: {message}");
+    let home = CURRENT.get().and_then(|started| started.home.as_ref());
+    let _ = match home.map(|home| &home.path) {
+        Some(path) if !path.numbers().is_empty() => {
+            writeln!(io::stderr(), "rr-channel: process {path}: {message}")
+        }
+        _ => writeln!(io::stderr(), "rr-channel: {message}"),
+    };
 }
 
 /// Why a session cannot start.
@@ -629,7 +642,8 @@ impl Names {
     }
 
     /// The threads of other processes.
-    pub(crate) fn elsewhere(&self) -> FxHashSet<ThreadId> {
+    #[cfg(feature = "ipc_channel")]
+    pub(crate) fn elsewhere(&self) -> rustc_hash::FxHashSet<ThreadId> {
         let elsewhere = self.ids.iter().filter(|(dti, _)| dti.is_elsewhere());
         elsewhere.map(|(_, id)| *id).collect()
     }

@@ -16,7 +16,7 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr;
 use std::sync::OnceLock;
 
-use crate::process::{LOG, Tie, Variables};
+use crate::process::{LOG, Variables};
 use crate::session;
 use crate::sys;
 
@@ -90,7 +90,7 @@ unsafe extern "C" fn posix_spawn(
     let Some(spawn) = real_posix_spawn() else {
         return libc::ENOSYS;
     };
-    let told = session::next_process(Tie::Below);
+    let told = session::next_process();
     // SAFETY: the caller's environment, and its other arguments to the function that it
     // called.
     unsafe {
@@ -116,7 +116,7 @@ unsafe extern "C" fn posix_spawnp(
     let Some(spawn) = real_posix_spawnp() else {
         return libc::ENOSYS;
     };
-    let told = session::next_process(Tie::Below);
+    let told = session::next_process();
     // SAFETY: as in `posix_spawn`.
     unsafe {
         with_told(environment, told.as_ref(), |environment| {
@@ -207,7 +207,7 @@ unsafe fn execute(
     let told = if sys::is_forked() {
         session::left_for_program()
     } else {
-        own = session::next_process(Tie::In);
+        own = session::next_program();
         own.as_ref()
     };
     // SAFETY: as the caller promised.

@@ -65,7 +65,9 @@ use operation::{Change, Plan, Want};
 use progress::Patience;
 pub use report::{Attempt, Cause, Desync, Progress, Report};
 pub(crate) use report_file::ReportFile;
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
+#[cfg(feature = "ipc_channel")]
+use rustc_hash::FxHashSet;
 use soon::soon;
 pub(crate) use turns::{Once as OnceTurn, Turn, Woken};
 pub(crate) use world::ChanKey;
@@ -86,8 +88,10 @@ use crate::tag::Tag;
 pub(crate) struct Engine {
     names: Mutex<Names>,
     /// Recorded threads of other processes.
+    #[cfg(feature = "ipc_channel")]
     elsewhere: FxHashSet<ThreadId>,
     /// Those of which this run has seen something.
+    #[cfg(feature = "ipc_channel")]
     met: Mutex<FxHashSet<ThreadId>>,
     world: Mutex<World>,
     /// The last notification of each thread.
@@ -154,7 +158,9 @@ impl Engine {
             .into_iter()
             .map(|(id, (dti, cursor))| (id, dti, cursor));
         Engine {
+            #[cfg(feature = "ipc_channel")]
             elsewhere: names.elsewhere(),
+            #[cfg(feature = "ipc_channel")]
             met: Mutex::default(),
             names: Mutex::new(names),
             world: Mutex::new(World::new(recorded)),

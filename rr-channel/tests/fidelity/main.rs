@@ -17,7 +17,7 @@ mod random;
 mod random_locks;
 
 use harness::{Run, check, check_processes, events, off, record, record_again, replay};
-use rr_channel::log::Outcome;
+use rr_channel::log::{Outcome, Recording};
 
 #[test]
 fn many_senders() {
@@ -489,6 +489,24 @@ fn processes_that_become_others() {
 #[test]
 fn processes_that_are_killed() {
     check_processes("processes killed_child", 2);
+}
+
+/// A shell cannot be told who its children are.
+#[test]
+fn a_process_behind_a_shell_is_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let recorded = record("processes behind_a_shell", dir.path());
+    assert!(
+        recorded.status.success() && recorded.stderr.is_empty(),
+        "{}",
+        recorded.stderr
+    );
+    let recording = Recording::open(dir.path()).unwrap();
+    let [process] = recording.processes() else {
+        panic!("{recording:?}");
+    };
+    assert_eq!(recording.dir_of(*process), None);
+    assert!(!dir.path().join("process-1").exists());
 }
 
 /// `RR_CHANNEL_TEST_SEEDS` says how many.

@@ -35,7 +35,6 @@ pub(crate) fn run(program: &str) -> Outcome {
         "worker" => worker(&welcome(), "worker"),
         "boss" => boss(),
         "changeling" => changeling(),
-        "silent" => silent(),
         "waiting" => waiting(),
         other => panic!("no program called {other}"),
     }
@@ -248,9 +247,4 @@ fn waiting() -> Outcome {
     let (_tx, never) = unbounded::<()>();
     never.recv().unwrap();
     unreachable!("killed");
-}
-
-/// Uses nothing that is recorded.
-fn silent() -> Outcome {
-    vec!["silent".to_owned()]
 }

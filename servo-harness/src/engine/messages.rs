@@ -139,7 +139,11 @@ impl Engine for Messages {
         let said = ran.stderr.text();
         let mut lines = said
             .lines()
-            .filter_map(|line| line.strip_prefix("rr-channel: "));
+            .filter_map(|line| line.strip_prefix("rr-channel: "))
+            .map(|line| match line.split_once(": ") {
+                Some((name, rest)) if name.starts_with("process ") => rest,
+                _ => line,
+            });
         let is_loss = |line: &&str| LOSSES.iter().any(|loss| line.starts_with(loss));
         lines.find(is_loss).map(str::to_owned)
     }
