@@ -27,6 +27,7 @@
 //! | `RR_CHANNEL_LOG` | the recording's directory; `rr-channel-log` if unset. A recording is never overwritten. What a process does that a recorded one starts is in `process-N` below it |
 //! | `RR_CHANNEL_CHAOS` | `SEED`, or `SEED:LENGTH`: perturbs a run that is recorded, or one that is not, so that rare orders become likely (see below) |
 //! | `RR_CHANNEL_PLACES` | `1`: a recording also says where in the source each operation is, each event names its lock, and each channel the type of its messages. Slower |
+//! | `RR_CHANNEL_PAYLOAD` | with places: `bytes` or `hash`: a recording also has what messages held, or a hash of it, as far as that can be told: the bytes of ipc-channel's as they are received; of others the memory of values that have nothing to drop |
 //! | `RR_CHANNEL_NEW_LOG` | of a replay: a directory for a new recording, of what happens in the replay. If nothing desynchronises it is the same as the first; if something does, it has what was done instead |
 //! | `RR_CHANNEL_PATIENCE` | of a replay: so many times as long as usual it waits, where only time can tell, before a thread leaves its log (usual: 10 s and twice the time of the recorded run while nothing happens; 20 s and three times while threads do something now and then, 120 s and ten times while they compute, and nothing that was recorded comes about) |
 //! | `RR_CHANNEL_DESYNC` | of a replay: `go-on`, as if unset, or `stop`: the process ends with status 86 as soon as a thread leaves its log |
@@ -148,6 +149,7 @@ mod interpose;
 #[path = "not_interposed.rs"]
 mod interpose;
 mod order;
+mod payload;
 mod places;
 mod process;
 #[cfg(all(

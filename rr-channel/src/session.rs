@@ -20,7 +20,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::panic::Location;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, Once, PoisonError};
+use std::sync::{Mutex, Once, OnceLock, PoisonError};
 use std::time::Instant;
 
 use rustc_hash::FxHashMap;
@@ -31,15 +31,17 @@ use crate::current::Current;
 use crate::identity::{ChannelId, Dti, ProcessPath, ThreadId};
 use crate::interpose;
 use crate::log::{
-    Recording, RecordingError, SESSION_FILE, StartedProcess, Writer, file_name, places_name,
-    process_line, session_header,
+    PAYLOADS_FILE, PAYLOADS_TITLE, Payload, Recording, RecordingError, SESSION_FILE,
+    StartedProcess, Writer, file_name, places_name, process_line, session_header,
 };
+use crate::payload;
 use crate::places;
 use crate::pool;
 use crate::process::{Home, Tie, Variables};
 use crate::random;
 use crate::replay::{self, Draws, Engine, ReportFile};
 use crate::sys;
+use crate::tag::Tag;
 
 /// What this process does with its nondeterminism.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -386,6 +388,7 @@ impl Started {
                 let recorder = Recorder::create(&home.dir)?;
                 if env::var_os("RR_CHANNEL_PLACES").is_some_and(|value| value == "1") {
                     places::start();
+                    start_payloads();
                 }
                 Session::Record(recorder)
             }
@@ -450,6 +453,8 @@ struct Sink {
     dir: PathBuf,
     /// The session's file, to which a line is appended for each thread.
     session: File,
+    /// What messages hold, if that is recorded and can be.
+    payloads: OnceLock<Option<File>>,
     began: Instant,
 }
 
@@ -482,6 +487,7 @@ impl Recorder {
             sink: Some(Sink {
                 dir: dir.to_owned(),
                 session: file,
+                payloads: OnceLock::new(),
                 began: Instant::now(),
             }),
         })
@@ -588,6 +594,28 @@ impl Recorder {
             // Without the line, the channel is called by its name only.
             let (creator, number) = (channel.creator.0, channel.number);
             let _ = sink.note(&format!("carries {creator} {number} {of}\n"));
+        }
+    }
+
+    /// A message holds this.
+    pub(crate) fn holds(&self, tag: Tag, payload: &Payload) {
+        let Some(sink) = &self.sink else { return };
+        let file = sink.payloads.get_or_init(|| {
+            let path = sink.dir.join(PAYLOADS_FILE);
+            let file = OpenOptions::new().append(true).create_new(true).open(path);
+            let begun = file.and_then(|mut file| {
+                file.write_all(PAYLOADS_TITLE.as_bytes())?;
+                Ok(file)
+            });
+            if let Err(error) = &begun {
+                complain(&format_args!("cannot record what messages hold: {error}"));
+            }
+            begun.ok()
+        });
+        if let Some(mut file) = file.as_ref() {
+            let line = format!("{} {} {payload}\n", tag.sender().0, tag.number());
+            // As far as they go, payloads are good.
+            let _ = file.write_all(line.as_bytes());
         }
     }
 
@@ -748,6 +776,19 @@ fn load(home: &Home) -> Result<Engine, StartError> {
     sys::watch_forks();
     let again = home.again.as_deref().map(Recorder::create).transpose()?;
     Ok(Engine::new(names, logs, draws, patience(), again))
+}
+
+/// Records what messages hold, if the environment asks for it.
+fn start_payloads() {
+    let asked = env::var_os("RR_CHANNEL_PAYLOAD").unwrap_or_default();
+    match &*asked.to_string_lossy() {
+        "" => {}
+        "hash" => payload::start(payload::Kind::Hash),
+        "bytes" => payload::start(payload::Kind::Bytes),
+        asked => complain(&format_args!(
+            "RR_CHANNEL_PAYLOAD={asked} is neither bytes nor hash: none are recorded"
+        )),
+    }
 }
 
 /// What the environment asks of replays.

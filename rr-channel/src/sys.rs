@@ -4,8 +4,8 @@
 )]
 //! The few things asked of the system directly.
 //!
-//! **Safety** rests on: each call takes no pointers but to a `'static` function, or to a
-//! mapping of its own.
+//! **Safety** rests on: each call takes no pointers but to a `'static` function, to a mapping
+//! of its own, or to memory that the caller lends.
 
 use std::io;
 use std::sync::Once;
@@ -50,6 +50,24 @@ pub(crate) fn is_forked() -> bool {
 /// From here on this process has a session of its own.
 pub(crate) fn is_no_fork() {
     FORKED.store(false, Ordering::Relaxed);
+}
+
+/// The bytes of a value, with those between its fields; `None` if the system does not say.
+pub(crate) fn memory_of<T>(value: &T) -> Option<Vec<u8>> {
+    let mut bytes = vec![0; size_of::<T>()];
+    let to = libc::iovec {
+        iov_base: bytes.as_mut_ptr().cast(),
+        iov_len: bytes.len(),
+    };
+    let from = libc::iovec {
+        iov_base: std::ptr::from_ref(value).cast_mut().cast(),
+        iov_len: bytes.len(),
+    };
+    let pid = std::process::id() as i32;
+    // By the kernel, since bytes between fields must not be read here.
+    // SAFETY: writes `bytes`, which are so many, and reads a value that is there.
+    let copied = unsafe { libc::process_vm_readv(pid, &raw const to, 1, &raw const from, 1, 0) };
+    (usize::try_from(copied) == Ok(bytes.len())).then_some(bytes)
 }
 
 /// Memory for an array of pointers, straight from the kernel: to be had where nothing may be

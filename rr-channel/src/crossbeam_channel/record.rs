@@ -20,6 +20,7 @@ use crate::chaos;
 use crate::context;
 use crate::identity::ChannelId;
 use crate::log::{Event, Op, Outcome};
+use crate::payload;
 use crate::places;
 use crate::replay::Native;
 use crate::tag::{Stamped, Tag};
@@ -145,6 +146,7 @@ impl<T> Sender<T> {
         chaos::point();
         let tag = context::next_tag();
         context::sends(op, self.shared.id, tag);
+        payload::of_value(tag, &value);
         let stamped = Stamped { tag, value };
         let sent = if self.shared.is_ordered() {
             self.send_in_order(op, stamped, native)

@@ -14,6 +14,7 @@ use super::record::{self, Shared, deadline_after};
 use crate::chaos;
 use crate::context;
 use crate::log::{Event, Op, Outcome};
+use crate::payload;
 use crate::replay::{Arm, Got, Native, Pick, engine};
 use crate::session::{Session, session};
 use crate::tag::{Stamped, Tag};
@@ -633,6 +634,7 @@ impl<'a> SelectedOperation<'a> {
                 SenderKind::Recorded(s),
             ) => {
                 context::sends(Op::SelectedSend, s.shared.id, tag);
+                payload::of_value(tag, &msg);
                 match operation.send(&s.raw, Stamped { tag, value: msg }) {
                     Ok(()) => {
                         s.shared.log(Op::SelectedSend, Outcome::Sent { slot });

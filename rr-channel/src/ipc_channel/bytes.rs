@@ -60,6 +60,7 @@ impl IpcBytesSender {
     ///
     /// # Errors
     /// If the receiver is gone.
+    #[track_caller]
     pub fn send(&self, data: &[u8]) -> Result<(), io::Error> {
         let sent = send(self.id, |tag| {
             match tag {
@@ -76,6 +77,7 @@ impl IpcBytesSender {
 }
 
 impl IpcBytesReceiver {
+    #[track_caller]
     fn receive(&self, op: Op, native: Native) -> Result<Vec<u8>, TryRecvError> {
         let place = Place {
             raw: &self.raw,
@@ -91,6 +93,7 @@ impl IpcBytesReceiver {
     ///
     /// # Errors
     /// If there are none and no sender.
+    #[track_caller]
     pub fn recv(&self) -> Result<Vec<u8>, IpcError> {
         if let Now::Off = now() {
             return self.raw.recv().map(wire::plain_bytes);
@@ -102,6 +105,7 @@ impl IpcBytesReceiver {
     ///
     /// # Errors
     /// If there are none.
+    #[track_caller]
     pub fn try_recv(&self) -> Result<Vec<u8>, TryRecvError> {
         if let Now::Off = now() {
             return self.raw.try_recv().map(wire::plain_bytes);

@@ -187,6 +187,7 @@ pub(super) struct Place<'a, R: Receive> {
 
 impl<R: Receive> Place<'_, R> {
     /// Receives a message, as recorded or as it comes; `timeout` goes with `native`.
+    #[track_caller]
     pub(super) fn receive(
         &self,
         op: Op,
@@ -212,6 +213,7 @@ impl<R: Receive> Place<'_, R> {
     }
 
     /// Does so natively, and logs what came of it.
+    #[track_caller]
     fn record(&self, op: Op, native: Native, timeout: Duration) -> Result<R::Item, TryRecvError> {
         let found = self.natively(native, timeout);
         let outcome = match &found {
@@ -222,6 +224,7 @@ impl<R: Receive> Place<'_, R> {
         found
     }
 
+    #[track_caller]
     fn replay(
         &self,
         engine: &'static Engine,
@@ -335,6 +338,7 @@ impl<R: Receive> Place<'_, R> {
     }
 
     /// Receives what there is: first what was read before.
+    #[track_caller]
     fn live(&self, op: Op, native: Native, timeout: Duration) -> Result<R::Item, TryRecvError> {
         let early = self.inbox.borrow_mut().take_oldest();
         match early {

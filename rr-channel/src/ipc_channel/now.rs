@@ -46,6 +46,7 @@ pub(super) fn new_id() -> ChannelId {
     }
 }
 
+#[track_caller]
 pub(super) fn log(op: Op, channel: Option<ChannelId>, outcome: Outcome) {
     context::log(Event {
         op,

@@ -39,6 +39,7 @@ where
     ///
     /// # Errors
     /// If there is no first value, or it cannot be deserialized.
+    #[track_caller]
     pub fn accept(self) -> Result<(IpcReceiver<T>, T), IpcError> {
         let IpcOneShotServer { raw, id } = self;
         let accepted = raw.accept();

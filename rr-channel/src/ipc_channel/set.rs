@@ -164,6 +164,7 @@ impl IpcReceiverSet {
     ///
     /// # Errors
     /// If the system refuses to wait.
+    #[track_caller]
     pub fn select(&mut self) -> Result<Vec<IpcSelectionResult>, io::Error> {
         self.selection(Op::SetSelect, Native::Block, Duration::ZERO)
             .map_err(|error| match error {
@@ -176,6 +177,7 @@ impl IpcReceiverSet {
     ///
     /// # Errors
     /// If there is nothing.
+    #[track_caller]
     pub fn try_select(&mut self) -> Result<Vec<IpcSelectionResult>, TrySelectError> {
         self.selection(Op::TrySetSelect, Native::Try, Duration::ZERO)
     }
@@ -184,6 +186,7 @@ impl IpcReceiverSet {
     ///
     /// # Errors
     /// If there is nothing in that time.
+    #[track_caller]
     pub fn try_select_timeout(
         &mut self,
         duration: Duration,
@@ -191,6 +194,7 @@ impl IpcReceiverSet {
         self.selection(Op::SetSelectDeadline, until(duration), duration)
     }
 
+    #[track_caller]
     fn selection(
         &mut self,
         op: Op,
@@ -223,6 +227,7 @@ impl IpcReceiverSet {
     }
 
     /// Does so natively, and logs what came of it.
+    #[track_caller]
     fn record(
         &mut self,
         op: Op,
@@ -252,6 +257,7 @@ impl IpcReceiverSet {
         Ok(results)
     }
 
+    #[track_caller]
     fn replay(
         &mut self,
         engine: &'static Engine,
@@ -361,6 +367,7 @@ impl IpcReceiverSet {
     }
 
     /// Returns what there is: first what was read before.
+    #[track_caller]
     fn live(
         &mut self,
         op: Op,

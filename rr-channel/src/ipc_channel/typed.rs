@@ -60,26 +60,18 @@ where
 }
 
 /// Sends by `send`, which is told the message's tag if it is to be stamped.
+#[track_caller]
 pub(super) fn send(
     id: ChannelId,
     send: impl FnOnce(Option<Tag>) -> Result<(), IpcError>,
 ) -> Result<(), IpcError> {
-    let is_refused = |result: &Result<(), IpcError>| {
-        matches!(result, Err(IpcError::Io(_) | IpcError::Disconnected))
-    };
     let now = now();
     if let Now::Off = now {
         return send(None);
     }
     chaos::point();
     let tag = context::next_tag();
-    let logged = |result| {
-        if is_refused(&result) {
-            let number = tag.number();
-            log(Op::Send, Some(id), Outcome::Refused { number });
-        }
-        result
-    };
+    context::sends(Op::Send, id, tag);
     set::sends_here(id);
     let result = outward::in_turn(id, || send(Some(tag)));
     match now {
@@ -91,10 +83,24 @@ pub(super) fn send(
             // that its sender may see.
             Some(false) if is_refused(&result) => Ok(()),
             Some(_) => result,
-            None => logged(result),
+            None => logged(id, tag, result),
         },
-        _ => logged(result),
+        _ => logged(id, tag, result),
     }
+}
+
+const fn is_refused(result: &Result<(), IpcError>) -> bool {
+    matches!(result, Err(IpcError::Io(_) | IpcError::Disconnected))
+}
+
+/// Logs what came of a send.
+#[track_caller]
+fn logged(id: ChannelId, tag: Tag, result: Result<(), IpcError>) -> Result<(), IpcError> {
+    if is_refused(&result) {
+        let number = tag.number();
+        log(Op::Send, Some(id), Outcome::Refused { number });
+    }
+    result
 }
 
 impl<T: Serialize> IpcSender<T> {
@@ -112,6 +118,7 @@ impl<T: Serialize> IpcSender<T> {
     /// # Errors
     /// If the value cannot be serialized, or the receiver is gone.
     #[inline]
+    #[track_caller]
     pub fn send(&self, data: T) -> Result<(), IpcError> {
         // Another reference to the same descriptor.
         let raw = self.raw.clone().to();
@@ -192,6 +199,7 @@ where
         })
     }
 
+    #[track_caller]
     fn receive(
         &self,
         op: Op,
@@ -208,6 +216,7 @@ where
 
     /// The message that was the first one in the recording; `first` came with the
     /// connection.
+    #[track_caller]
     pub(super) fn first_as_recorded(&self, first: Arrival<T>) -> Result<Arrival<T>, IpcError> {
         let tag = self.was_first(first.tag());
         self.inbox.borrow_mut().early.push_back((tag, first));
@@ -218,6 +227,7 @@ where
     ///
     /// # Errors
     /// If there is none and no sender, or it cannot be deserialized.
+    #[track_caller]
     pub fn recv(&self) -> Result<T, IpcError> {
         blocking(self.receive(Op::Recv, Native::Block, Duration::ZERO))?.open()
     }
@@ -226,6 +236,7 @@ where
     ///
     /// # Errors
     /// If there is none, or it cannot be deserialized.
+    #[track_caller]
     pub fn try_recv(&self) -> Result<T, TryRecvError> {
         let arrival = self.receive(Op::TryRecv, Native::Try, Duration::ZERO)?;
         arrival.open().map_err(TryRecvError::IpcError)
@@ -235,6 +246,7 @@ where
     ///
     /// # Errors
     /// If there is none in that time, or it cannot be deserialized.
+    #[track_caller]
     pub fn try_recv_timeout(&self, duration: Duration) -> Result<T, TryRecvError> {
         let arrival = self.receive(Op::RecvDeadline, until(duration), duration)?;
         arrival.open().map_err(TryRecvError::IpcError)

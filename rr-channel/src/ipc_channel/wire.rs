@@ -36,6 +36,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::now::{Now, elsewhere, now};
 use super::outward;
 use crate::identity::{ChannelId, Dti, ProcessPath, ThreadId};
+use crate::payload;
 use crate::process::Home;
 use crate::session::home;
 use crate::tag::Tag;
@@ -378,6 +379,7 @@ impl Packet {
     /// A message that carries nothing but bytes.
     pub(super) fn of_bytes(mut data: Vec<u8>) -> Packet {
         let tag = unstamp(&mut data, home()).and_then(|stamp| stamp.tag());
+        note(tag, &data);
         Packet {
             tag,
             data,
@@ -411,8 +413,10 @@ impl Packet {
             Ok((Entry { id, ..entry }, Some(handle?)))
         };
         let handles = stamp.entries.iter().copied().map(take);
+        let tag = stamp.tag();
+        note(tag, &data);
         Ok(Packet {
-            tag: stamp.tag(),
+            tag,
             data,
             handles: handles.collect::<Result<_, E>>()?,
         })
@@ -422,6 +426,13 @@ impl Packet {
     pub(super) fn open<T: DeserializeOwned>(self) -> Result<T, SerDeError> {
         let _read = Restore::replace(&READING, Some(self.handles));
         postcard::from_bytes(&self.data).map_err(SerDeError::from)
+    }
+}
+
+/// Notes what a message holds.
+fn note(tag: Option<Tag>, data: &[u8]) {
+    if let Some(tag) = tag {
+        payload::of_bytes(tag, data);
     }
 }
 

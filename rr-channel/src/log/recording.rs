@@ -6,6 +6,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::payload::{self, PAYLOADS_FILE, Payload};
 use super::{Event, LogError, Op, Outcome, ThreadLog};
 use crate::identity::{ChannelId, Dti, ProcessPath, ThreadId};
 use crate::process::dir_name;
@@ -333,6 +334,24 @@ impl Recording {
     pub fn carried(&self) -> impl Iterator<Item = (ChannelId, &str)> {
         let all = self.carried.iter();
         all.map(|(channel, of)| (*channel, of.as_str()))
+    }
+
+    /// What messages held, by sender and number, where that was recorded.
+    ///
+    /// # Errors
+    /// If it is damaged.
+    pub fn payloads(&self) -> Result<BTreeMap<(ThreadId, u64), Payload>, RecordingError> {
+        let path = self.dir.join(PAYLOADS_FILE);
+        let text = match fs::read(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
+            Err(source) => return Err(RecordingError::Io { path, source }),
+        };
+        let damaged = |path| RecordingError::Log {
+            path,
+            source: LogError::Header("these are no payloads"),
+        };
+        payload::parse(&String::from_utf8_lossy(&text)).ok_or_else(|| damaged(path))
     }
 
     /// What one of the [`threads`](Recording::threads) did: its events, with their places

@@ -280,6 +280,72 @@ fn a_diff_shows_where_runs_part() {
 }
 
 #[test]
+fn what_messages_held_and_processes_are_shown() {
+    let recorded = Recorded::new();
+    let copy = |name: &str, payloads: &str| {
+        let dir = recorded.copy(name);
+        fs::write(
+            dir.join("payloads"),
+            format!("rr-channel payloads 1\n{payloads}"),
+        )
+        .unwrap();
+        dir
+    };
+    let one = copy("one", "0 2 4 02000000\n0 3 300 68690a\n1 0 24\n");
+    let other = copy("other", "0 2 4 03000000\n0 3 300 68690a\n1 0 24 #00000000000000ff\n");
+    let mut session = fs::read_to_string(one.join("session")).unwrap();
+    session += "process 1 0 1\nprocess 2 1 1\n";
+    fs::write(one.join("session"), session).unwrap();
+    fs::create_dir(one.join("process-2")).unwrap();
+    fs::copy(one.join("session"), one.join("process-2/session")).unwrap();
+
+    let text = shown(&["dump"], &[&one], 0).replace(&one.display().to_string(), "DIR");
+    let at = text.find("messages\n").unwrap();
+    let text = &text[at..];
+    insta::assert_snapshot!(text, @r#"
+    messages
+             2  of t0: 4 bytes 02000000 "...."
+             3  of t0: 300 bytes 68690a.. "hi."
+             0  of t1: 24 bytes
+
+    processes
+      process 1  number 1 of those that t0 started: recorded nothing
+      process 2  number 1 of those that t1 started: DIR/process-2
+    "#);
+    let json = shown(&["dump", "--json"], &[&one], 0);
+    for line in [
+        r#"{"sender":0,"message":2,"size":4,"bytes":"02000000"}"#,
+        r#"{"process":1,"thread":0,"count":1,"log":null}"#,
+    ] {
+        assert!(json.lines().any(|l| l == line), "{line}: {json}");
+    }
+    let text = shown(&["stats"], &[&one], 0).replace(&one.display().to_string(), "DIR");
+    assert!(text.contains("process 2  number 1 of those that t1 started: DIR/process-2\n"));
+    let text = shown(&["diff"], &[&one, &other], 1);
+    insta::assert_snapshot!(text, @r#"
+    2 threads in both recordings, 2 of them the same
+
+    message 2 of t0 holds
+      < 4 bytes 02000000 "...."
+      > 4 bytes 03000000 "...."
+
+    message 0 of t1 holds
+      < 24 bytes
+      > 24 bytes with the hash 00000000000000ff
+
+      t0  program
+      t1  program/1
+    "#);
+
+    // What is no such file is said, and the rest is shown.
+    fs::write(one.join("payloads"), "shopping list").unwrap();
+    let output = tool(&["stats"], &[&one]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("these are no payloads"), "{said}");
+}
+
+#[test]
 fn one_log_can_be_shown_alone() {
     let recorded = Recorded::new();
     let text = shown(&["dump"], &[&recorded.first().join("thread-0.rrlog")], 0);
@@ -305,7 +371,7 @@ fn what_is_no_recording_is_said() {
     check("none", "cannot read");
     check(
         "old",
-        "the recording has version 1, this build reads 3 to 4: record again",
+        "the recording has version 1, this build reads 3 to 5: record again",
     );
     check("", "several processes were recorded here, name one");
 }

@@ -10,7 +10,7 @@ use rr_channel::identity::{ChannelId, ThreadId};
 use rr_channel::log::{Event, Events, Outcome};
 use serde::Serialize;
 
-use super::source::{Source, Thread};
+use super::source::{Source, Thread, payload};
 use crate::counted;
 
 #[derive(Debug, Serialize)]
@@ -23,6 +23,17 @@ pub(super) struct Diff {
     only_right: Vec<String>,
     /// Threads that see different things, the one with the fewest events before that first.
     parted: Vec<Parting>,
+    /// Messages that held different things, where it is recorded what they held.
+    messages: Vec<Different>,
+}
+
+/// A message that held something else.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct Different {
+    thread: String,
+    message: u64,
+    left: String,
+    right: String,
 }
 
 /// Where a thread's two logs part.
@@ -88,7 +99,25 @@ impl Diff {
             right.problems.extend(right_side);
         }
         parted.sort_by(|a, b| (a.same, &a.thread).cmp(&(b.same, &b.thread)));
+        let [ours, theirs] = &translations;
+        let others: BTreeMap<_, _> = right
+            .payloads
+            .iter()
+            .filter_map(|((sender, number), held)| Some(((theirs.get(sender)?, number), held)))
+            .collect();
+        let differs = left.payloads.iter().filter_map(|((sender, number), held)| {
+            let sender = ours.get(sender)?;
+            let other = others.get(&(sender, number)).filter(|other| **other != held)?;
+            Some(Different {
+                thread: sender.to_string(),
+                message: *number,
+                left: payload(held),
+                right: payload(other),
+            })
+        });
+        let messages = differs.collect();
         Diff {
+            messages,
             both,
             only_left: names[0].difference(&names[1]).cloned().collect(),
             only_right: names[1].difference(&names[0]).cloned().collect(),
@@ -101,9 +130,13 @@ impl Diff {
         }
     }
 
-    /// Whether the recordings are of the same order.
+    /// Whether the recordings are of the same order, and of the same messages as far as is
+    /// known.
     pub(super) fn is_empty(&self) -> bool {
-        self.parted.is_empty() && self.only_left.is_empty() && self.only_right.is_empty()
+        self.parted.is_empty()
+            && self.only_left.is_empty()
+            && self.only_right.is_empty()
+            && self.messages.is_empty()
     }
 
     pub(super) fn text(&self, out: &mut dyn Write) -> anyhow::Result<()> {
@@ -133,6 +166,16 @@ impl Diff {
                 mentioned.extend(threads_in(event));
             }
         }
+        for different in self.messages.iter().take(MESSAGES) {
+            let Different { thread, message, .. } = different;
+            writeln!(out, "\nmessage {message} of {thread} holds")?;
+            writeln!(out, "  < {}\n  > {}", different.left, different.right)?;
+            mentioned.insert(thread.clone());
+        }
+        if self.messages.len() > MESSAGES {
+            let more = (self.messages.len() - MESSAGES) as u64;
+            writeln!(out, "\n{} more hold something else", counted(more, "message"))?;
+        }
         if !mentioned.is_empty() {
             writeln!(out)?;
         }
@@ -146,6 +189,9 @@ impl Diff {
         Ok(())
     }
 }
+
+/// Messages that are shown, at most.
+const MESSAGES: usize = 20;
 
 /// The threads that an event's text mentions.
 fn threads_in(text: &str) -> impl Iterator<Item = String> {

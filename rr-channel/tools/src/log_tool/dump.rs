@@ -3,11 +3,11 @@
 use std::io::Write;
 use std::path::Path;
 
-use rr_channel::log::Event;
+use rr_channel::log::{Content, Event, Payload};
 use serde::Serialize;
 
 use super::fold::{Fold, Run};
-use super::source::{End, Source, bytes, kind, number, object, process, sender};
+use super::source::{End, Source, bytes, kind, number, object, payload, process, sender};
 
 /// For people: runs of events in one line each.
 pub(super) fn text(source: &mut Source, out: &mut dyn Write) -> anyhow::Result<()> {
@@ -40,6 +40,12 @@ pub(super) fn text(source: &mut Source, out: &mut dyn Write) -> anyhow::Result<(
     for (channel, of) in &source.carried {
         writeln!(out, "  {:>8}  carries {of}", channel.to_string())?;
     }
+    if !source.payloads.is_empty() {
+        writeln!(out, "\nmessages")?;
+    }
+    for ((sender, number), held) in &source.payloads {
+        writeln!(out, "  {number:>8}  of {sender}: {}", payload(held))?;
+    }
     if !source.processes.is_empty() {
         writeln!(out, "\nprocesses")?;
     }
@@ -68,6 +74,39 @@ struct ThreadLine<'a> {
 struct ChannelLine<'a> {
     channel: String,
     carries: &'a str,
+}
+
+#[derive(Serialize)]
+struct MessageLine {
+    sender: u32,
+    message: u64,
+    size: u64,
+    /// Hexadecimal digits, of the first bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes: Option<String>,
+    /// Hexadecimal digits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hash: Option<String>,
+}
+
+impl MessageLine {
+    fn new(sender: u32, message: u64, payload: &Payload) -> Self {
+        let (bytes, hash) = match &payload.content {
+            Content::Unknown => (None, None),
+            Content::Hash(hash) => (None, Some(format!("{hash:016x}"))),
+            Content::Bytes(bytes) => {
+                let digits = bytes.iter().map(|byte| format!("{byte:02x}"));
+                (Some(digits.collect()), None)
+            }
+        };
+        MessageLine {
+            sender,
+            message,
+            size: payload.size,
+            bytes,
+            hash,
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -108,7 +147,7 @@ struct EndLine {
 }
 
 /// For programs: a line of JSON for each thread, each event, each end of a log, each channel
-/// of which it is known what it carries, and each process that was started.
+/// and each message of which it is known what it carries, and each process that was started.
 pub(super) fn json(source: &mut Source, out: &mut dyn Write) -> anyhow::Result<()> {
     for index in 0..source.threads.len() {
         let thread = source.threads[index].id.0;
@@ -130,6 +169,9 @@ pub(super) fn json(source: &mut Source, out: &mut dyn Write) -> anyhow::Result<(
     for (channel, carries) in &source.carried {
         let channel = channel.to_string();
         json_line(&ChannelLine { channel, carries }, out)?;
+    }
+    for ((sender, number), payload) in &source.payloads {
+        json_line(&MessageLine::new(sender.0, *number, payload), out)?;
     }
     for (process, log) in &source.processes {
         let line = ProcessLine {

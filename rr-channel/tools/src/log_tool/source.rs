@@ -6,8 +6,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use rr_channel::identity::{ChannelId, Dti, ThreadId};
-use rr_channel::log::{Event, Outcome, Recording, StartedProcess, ThreadLog};
+use rr_channel::log::{Content, Event, Outcome, Payload, Recording, StartedProcess, ThreadLog};
 use serde::Serialize;
+
+use crate::counted;
 
 /// Threads and their logs.
 #[derive(Debug)]
@@ -21,6 +23,8 @@ pub(super) struct Source {
     pub(super) carried: Vec<(ChannelId, String)>,
     /// The processes that it started, and where their parts of the recording are.
     pub(super) processes: Vec<(StartedProcess, Option<PathBuf>)>,
+    /// What messages held, where that was recorded.
+    pub(super) payloads: BTreeMap<(ThreadId, u64), Payload>,
     /// What could not be read.
     pub(super) problems: Vec<String>,
 }
@@ -82,6 +86,7 @@ impl Source {
             }],
             carried: Vec::new(),
             processes: Vec::new(),
+            payloads: BTreeMap::new(),
             problems: Vec::new(),
         })
     }
@@ -101,8 +106,13 @@ impl Source {
                 .iter()
                 .map(|process| (*process, recording.dir_of(*process)))
                 .collect(),
+            payloads: BTreeMap::new(),
             problems: Vec::new(),
         };
+        match recording.payloads() {
+            Ok(payloads) => source.payloads = payloads,
+            Err(error) => source.problems.push(error.to_string()),
+        }
         for thread in recording.threads() {
             let log = match recording.log(thread) {
                 Ok(log) => Some(log),
@@ -161,6 +171,24 @@ impl Source {
             .iter()
             .map(|thread| (thread.id, thread.dti.to_string()))
             .collect()
+    }
+}
+
+/// What a message held, in words.
+pub(super) fn payload(payload: &Payload) -> String {
+    let size = counted(payload.size, "byte");
+    match &payload.content {
+        Content::Unknown => size,
+        Content::Hash(hash) => format!("{size} with the hash {hash:016x}"),
+        Content::Bytes(bytes) => {
+            let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+            let more = if (bytes.len() as u64) < payload.size { ".." } else { "" };
+            let shown = bytes.iter().map(|byte| match byte {
+                b' '..=b'~' => char::from(*byte),
+                _ => '.',
+            });
+            format!("{size} {text}{more} \"{}\"", shown.collect::<String>())
+        }
     }
 }
 

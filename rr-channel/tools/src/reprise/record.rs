@@ -7,7 +7,7 @@ use anyhow::{Context, ensure};
 
 use super::cargo::{EXCEPT, Project, Shared};
 use super::chaos::{Chaos, Seeds};
-use super::runner::{self, How, Mode};
+use super::runner::{self, How, Mode, Payload};
 use super::store::{Call, Ending, Size, Store};
 use crate::counted;
 
@@ -32,6 +32,10 @@ pub(super) struct Args {
     /// Record where in the source things happen, as `minimize` wants to know; slower
     #[arg(long)]
     places: bool,
+    /// Record what messages hold, or a hash of it, as far as that can be told; implies
+    /// `--places`
+    #[arg(long, value_name = "WHAT")]
+    payload: Option<Payload>,
     /// Leave a crate as it is, for instance one whose types' sizes others count on; may be
     /// given again
     #[arg(long, value_name = "CRATE")]
@@ -89,7 +93,8 @@ pub(super) fn run(subcommand: &str, args: &Args) -> anyhow::Result<Ending> {
         entry.set_call(&call)?;
         let how = How {
             chaos,
-            places: args.places,
+            places: args.places || args.payload.is_some(),
+            payload: args.payload,
             ..How::default()
         };
         let scratch = entry.dir.join("scratch");

@@ -33,11 +33,28 @@ pub(super) enum Mode {
     Minimize,
 }
 
+/// What to record of messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Payload {
+    Hash,
+    Bytes,
+}
+
+impl Payload {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Payload::Hash => "hash",
+            Payload::Bytes => "bytes",
+        }
+    }
+}
+
 /// How to record, or to minimize.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct How<'a> {
     pub(super) chaos: Option<Chaos>,
     pub(super) places: bool,
+    pub(super) payload: Option<Payload>,
     /// To replay: end where a thread leaves its log.
     pub(super) stop: bool,
     /// To replay: time out at once.
@@ -55,6 +72,9 @@ pub(super) struct Runner {
     /// Record places in the source.
     #[arg(long)]
     places: bool,
+    /// Record what messages hold.
+    #[arg(long)]
+    payload: Option<Payload>,
     /// End a replay where a thread leaves its log.
     #[arg(long)]
     stop: bool,
@@ -132,6 +152,7 @@ pub(super) fn arguments(
     if how.places {
         arguments.push("--places".to_owned());
     }
+    arguments.extend(how.payload.map(|what| format!("--payload={}", what.as_str())));
     if how.stop {
         arguments.push("--stop".to_owned());
     }
@@ -245,6 +266,9 @@ fn record(runner: &Runner, dir: &Path) -> anyhow::Result<Ending> {
     }
     if runner.places {
         command.env("RR_CHANNEL_PLACES", "1");
+    }
+    if let Some(payload) = runner.payload {
+        command.env("RR_CHANNEL_PAYLOAD", payload.as_str());
     }
     let ending = end(command.status())?;
     process.ending = Some(ending);
