@@ -265,9 +265,8 @@ impl World {
         let thread = self.thread(id);
         if let Some(wait) = &mut thread.wait {
             wait.picked = Some(Pick { position, got });
-            wait.notified = true;
         }
-        thread.wake.notify_one();
+        self.tell(id);
     }
 
     /// Hands a message to a receiver that waits for it.

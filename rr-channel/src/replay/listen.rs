@@ -5,10 +5,11 @@
 //! release it from that. It looks every now and then whether it was, or is woken by what
 //! it left for that.
 
+use std::cell::Cell;
 use std::fmt;
 
 use super::world::Source;
-use super::{Engine, Place, Wait, Want, follow, progress};
+use super::{Engine, Place, Wait, Want, follow};
 use crate::context;
 use crate::identity::ThreadId;
 use crate::log::Event;
@@ -43,7 +44,10 @@ impl Engine {
         expected: Option<Event>,
         wake: Option<Wake>,
     ) -> Listening {
-        self.watch.call_once(|| progress::start(self));
+        if wake.is_some() {
+            // It does not look by itself.
+            self.start_watch();
+        }
         let id = context::thread_or_last();
         let mut wait = Wait::new(Want::Nothing);
         wait.listens = Some(source);
@@ -53,11 +57,12 @@ impl Engine {
         let mut world = self.lock();
         world.begin_wait(id, wait);
         let place = world.thread(id).place;
-        self.waits.notify_one();
+        self.someone_waits(&world);
         Listening {
             engine: self,
             id,
             place,
+            has_looked: Cell::new(false),
         }
     }
 }
@@ -68,6 +73,8 @@ pub(crate) struct Listening {
     engine: &'static Engine,
     id: ThreadId,
     place: &'static Place,
+    /// Whether it has looked whether it was released.
+    has_looked: Cell<bool>,
 }
 
 impl Listening {
@@ -77,8 +84,13 @@ impl Listening {
         self.engine.lock().step();
     }
 
-    /// Whether the thread was released from its log.
+    /// Whether the thread was released from its log. It looks when it begins to wait, and
+    /// then now and then.
     pub(crate) fn is_released(&self) -> bool {
+        if self.has_looked.replace(true) {
+            // By now it has waited for long.
+            self.engine.start_watch();
+        }
         self.place.is_live()
     }
 }

@@ -30,6 +30,7 @@ mod follow;
 mod jobs;
 mod latch;
 mod listen;
+mod locked;
 mod operation;
 mod plan;
 mod progress;
@@ -60,6 +61,7 @@ pub(crate) use follow::{
 };
 pub(crate) use jobs::{Asks, NextJob, job_event, took};
 pub(crate) use listen::Wake;
+use locked::Locked;
 pub(crate) use operation::{Arm, Got, Native, Pick};
 use operation::{Change, Plan, Want};
 use progress::Patience;
@@ -221,8 +223,20 @@ impl Engine {
         world.take_over(&mut parent.lock());
     }
 
-    fn lock(&self) -> MutexGuard<'_, World> {
-        lock(&self.world)
+    fn lock(&self) -> Locked<'_> {
+        Locked::new(&self.world)
+    }
+
+    /// From here on, somebody looks for stalls.
+    fn start_watch(&self) {
+        self.watch.call_once(|| progress::start(self));
+    }
+
+    /// Somebody waits, which the search for stalls may wait for.
+    fn someone_waits(&self, world: &World) {
+        if world.is_watch_idle {
+            self.waits.notify_one();
+        }
     }
 
     /// The report, where it can be had soon.
@@ -467,27 +481,57 @@ impl Engine {
         until: Option<Instant>,
         attempt: impl FnOnce(&mut World) -> Option<R>,
     ) -> (Locked<'a>, Option<R>, Option<Pick>) {
-        self.watch.call_once(|| progress::start(self));
         wait.timed = until.is_some();
         // A task may wait in another thread than before.
         world.thread(id).tid = sys::tid();
         let wake = world.begin_wait(id, wait);
         let found = attempt(&mut world);
         if found.is_none() {
-            self.waits.notify_one();
+            self.someone_waits(&world);
             if executor::has_part() {
                 // Who takes it makes threads, which come by here.
                 drop(world);
-                executor::hand_over(&mut || drop(sleep(self.lock(), id, &wake, until)));
+                executor::hand_over(&mut || drop(self.sleep_in(self.lock(), id, &wake, until)));
                 world = self.lock();
             } else {
-                world = sleep(world, id, &wake, until);
+                world = self.sleep_in(world, id, &wake, until);
             }
         }
         let settled = world.end_wait(id);
         // Who waits may be released from its log.
         follow::sync();
         (world, found, settled)
+    }
+
+    /// Waits until the thread, which `wake` wakes, is notified, or until `until`.
+    ///
+    /// Most waits are short, and so are whole replays: stalls are looked for from the first
+    /// wait on that is not.
+    fn sleep_in<'a>(
+        &'a self,
+        mut world: Locked<'a>,
+        id: ThreadId,
+        wake: &Condvar,
+        until: Option<Instant>,
+    ) -> Locked<'a> {
+        let is_watched = self.watch.is_completed();
+        let mut short = (!is_watched).then(|| Instant::now() + progress::PERIOD);
+        while !world.is_notified(id) {
+            let first = [until, short].into_iter().flatten().min();
+            let left = first.map(|first| first.saturating_duration_since(Instant::now()));
+            if left.is_none_or(|left| !left.is_zero()) {
+                world = world.sleep(wake, left);
+            } else if short.is_some_and(|short| until.is_none_or(|until| short < until)) {
+                short = None;
+                // A thread is made, which nobody need wait for.
+                drop(world);
+                self.start_watch();
+                world = self.lock();
+            } else {
+                break;
+            }
+        }
+        world
     }
 
     /// The recorded answer to an observation, or the present one.
@@ -533,34 +577,6 @@ impl Engine {
             });
         }
     }
-}
-
-type Locked<'a> = MutexGuard<'a, World>;
-
-/// Waits until the thread, which `wake` wakes, is notified, or until `until`.
-fn sleep<'a>(
-    mut world: Locked<'a>,
-    id: ThreadId,
-    wake: &Condvar,
-    until: Option<Instant>,
-) -> Locked<'a> {
-    while !world.is_notified(id) {
-        match until {
-            None => world = wake.wait(world).unwrap_or_else(PoisonError::into_inner),
-            Some(until) => {
-                let Some(left) = until.checked_duration_since(Instant::now()) else {
-                    break;
-                };
-                if left.is_zero() {
-                    break;
-                }
-                (world, _) = wake
-                    .wait_timeout(world, left)
-                    .unwrap_or_else(PoisonError::into_inner);
-            }
-        }
-    }
-    world
 }
 
 /// An operation came about as planned.

@@ -32,7 +32,7 @@ use crate::session::complain;
 use crate::sys;
 
 /// Time between two looks.
-const PERIOD: Duration = Duration::from_millis(10);
+pub(super) const PERIOD: Duration = Duration::from_millis(10);
 /// The most that counts of the time between two: the rest of it, nobody ran.
 const LONGEST: Duration = Duration::from_millis(100);
 /// Consecutive looks that must find nobody able to move.
@@ -239,10 +239,9 @@ fn watch(engine: &Engine, patience: Patience) {
     loop {
         let mut world = engine.lock();
         while !world.has_waiting() {
-            world = engine
-                .waits
-                .wait(world)
-                .unwrap_or_else(std::sync::PoisonError::into_inner);
+            world.is_watch_idle = true;
+            world = world.sleep(&engine.waits, None);
+            world.is_watch_idle = false;
             seen.begin();
             looked = Instant::now();
         }

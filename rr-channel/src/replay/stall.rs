@@ -98,13 +98,10 @@ impl World {
         for id in at_end {
             let thread = self.thread(id);
             thread.place.go_live();
-            if let Some(wait) = &mut thread.wait {
-                wait.notified = true;
-                if let Some(wake) = &wait.wake {
-                    wake.wake();
-                }
+            if let Some(wake) = thread.wait.as_ref().and_then(|wait| wait.wake.as_ref()) {
+                wake.wake();
             }
-            thread.wake.notify_one();
+            self.tell(id);
         }
         true
     }

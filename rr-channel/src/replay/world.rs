@@ -146,6 +146,18 @@ pub(super) struct Thread {
     pub(super) wake: Arc<Condvar>,
 }
 
+impl Thread {
+    /// It is to look again at what it waits for, if it does.
+    fn tell(&mut self, told: &mut Vec<Arc<Condvar>>) {
+        if let Some(wait) = &mut self.wait
+            && !wait.notified
+        {
+            wait.notified = true;
+            told.push(Arc::clone(&self.wake));
+        }
+    }
+}
+
 /// All channels and threads of a replay.
 #[derive(Debug, Default)]
 pub(super) struct World {
@@ -157,6 +169,10 @@ pub(super) struct World {
     /// Who watches what, from which number on.
     watchers: FxHashMap<Watch, Vec<(ThreadId, u64)>>,
     pub(super) waiting: usize,
+    /// Whether the search for stalls sleeps until somebody waits.
+    pub(super) is_watch_idle: bool,
+    /// Those who are to be woken.
+    told: Vec<Arc<Condvar>>,
     pub(super) steps: u64,
     /// How often a live thread looked for something, and it was not there.
     pub(super) spins: u64,
@@ -306,11 +322,9 @@ impl World {
             let Some(thread) = self.threads.get_mut(id) else {
                 continue;
             };
-            if let Some(wait) = &mut thread.wait
-                && wait.is_concerned(&chan.flow, change)
-            {
-                wait.notified = true;
-                thread.wake.notify_one();
+            let wait = thread.wait.as_ref();
+            if wait.is_some_and(|wait| wait.is_concerned(&chan.flow, change)) {
+                thread.tell(&mut self.told);
             }
         }
         self.announce(key);
@@ -351,9 +365,14 @@ impl World {
             }
         }
         let probe = wait.probe;
+        let unlogged = self.unlogged_sender(id, &wait);
         let thread = self.thread(id);
         thread.wait = Some(wait);
         let wake = Arc::clone(&thread.wake);
+        if let Some(sender) = unlogged {
+            self.thread(sender).place.go_live();
+            self.tell(sender);
+        }
         for key in met {
             self.announce(key);
             if self.chans[key.0].flow.is_meeting() && !probe {
@@ -361,6 +380,36 @@ impl World {
             }
         }
         wake
+    }
+
+    /// The thread `id` is about to wait: who is at the end of a log that was cut off, and is
+    /// known to have sent a message there.
+    ///
+    /// That a message was sent is logged after it was, and its receiver may have ended the
+    /// process in between. So if somebody's log names the very message that a thread is
+    /// about to send, it was sent.
+    fn unlogged_sender(&self, id: ThreadId, wait: &Wait) -> Option<ThreadId> {
+        let sends = |wait: &Wait| match &wait.arms[..] {
+            [arm] if wait.end_of_log => Some((arm.chan, arm.send?)),
+            _ => None,
+        };
+        let receives = |wait: &Wait| match wait.want {
+            Want::Exactly(position, Need::Message(tag)) => {
+                Some((wait.arms.get(position)?.chan, tag))
+            }
+            _ => None,
+        };
+        if let Some(sent) = sends(wait) {
+            let mut waiters = self.chans[sent.0.0].waiters.iter();
+            let is_awaited = waiters.any(|waiter| {
+                let wait = self.threads.get(waiter).and_then(|it| it.wait.as_ref());
+                wait.and_then(receives) == Some(sent)
+            });
+            return is_awaited.then_some(id);
+        }
+        let (chan, tag) = receives(wait)?;
+        let wait = self.threads.get(&tag.sender())?.wait.as_ref()?;
+        (sends(wait) == Some((chan, tag))).then_some(tag.sender())
     }
 
     /// What is watched has come to `reached`: tells those for whom that is enough.
@@ -372,10 +421,7 @@ impl World {
             let Some(thread) = self.threads.get_mut(id) else {
                 continue;
             };
-            if let Some(wait) = &mut thread.wait {
-                wait.notified = true;
-                thread.wake.notify_one();
-            }
+            thread.tell(&mut self.told);
         }
     }
 
@@ -386,13 +432,22 @@ impl World {
             let Some(thread) = self.threads.get_mut(id) else {
                 continue;
             };
-            if let Some(wait) = &mut thread.wait
-                && wait.probe
-            {
-                wait.notified = true;
-                thread.wake.notify_one();
+            if thread.wait.as_ref().is_some_and(|wait| wait.probe) {
+                thread.tell(&mut self.told);
             }
         }
+    }
+
+    /// The waiting thread is to look again.
+    pub(super) fn tell(&mut self, id: ThreadId) {
+        if let Some(thread) = self.threads.get_mut(&id) {
+            thread.tell(&mut self.told);
+        }
+    }
+
+    /// Those who are to be woken, for whoever unlocks the world.
+    pub(super) fn take_told(&mut self) -> Vec<Arc<Condvar>> {
+        std::mem::take(&mut self.told)
     }
 
     /// Whether the waiting thread has been told to look again.
@@ -445,5 +500,52 @@ impl World {
             .iter()
             .filter_map(|arm| self.chans[arm.chan.0].timer?.due)
             .min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SENDER: ThreadId = ThreadId(1);
+    const RECEIVER: ThreadId = ThreadId(2);
+
+    fn wait(want: Want, chan: ChanKey, send: Option<Tag>) -> Wait {
+        let mut wait = Wait::new(want);
+        wait.arms = vec![Watched { chan, send }];
+        wait.end_of_log = want == Want::Nothing;
+        wait
+    }
+
+    /// Whether a sender at the end of its log, which is about to send its third message, is
+    /// released when somebody waits for message `number` of it.
+    fn is_released(number: u64, sender_is_first: bool) -> bool {
+        let mut world = World::default();
+        let chan = world.open(Arc::new(Flow::new(Some(1))), None);
+        for id in [SENDER, RECEIVER] {
+            world.thread_started(id, Dti::main().child(id.0), 0);
+        }
+        let sends = wait(Want::Nothing, chan, Some(Tag::new(SENDER, 3)));
+        let need = Need::Message(Tag::new(SENDER, number));
+        let receives = wait(Want::Exactly(0, need), chan, None);
+        let mut waits = [(SENDER, sends), (RECEIVER, receives)];
+        if !sender_is_first {
+            waits.reverse();
+        }
+        for (id, wait) in waits {
+            world.begin_wait(id, wait);
+        }
+        assert!(!world.is_live(RECEIVER) && !world.is_notified(RECEIVER));
+        assert_eq!(world.is_live(SENDER), world.is_notified(SENDER));
+        world.is_live(SENDER)
+    }
+
+    #[test]
+    fn who_sent_what_a_log_names_goes_on_behind_the_end_of_its_own() {
+        for sender_is_first in [true, false] {
+            assert!(is_released(3, sender_is_first));
+            assert!(!is_released(4, sender_is_first));
+            assert!(!is_released(2, sender_is_first));
+        }
     }
 }
