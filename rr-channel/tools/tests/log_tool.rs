@@ -1,5 +1,6 @@
 //! `rr-channel` on recordings, good and bad.
 
+use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -7,6 +8,7 @@ use std::process::{Command, Output};
 use rr_channel::crossbeam_channel::{bounded, select_biased, unbounded};
 use rr_channel::sync::Mutex;
 use rr_channel::thread;
+use rr_channel_tools::log_tool::dump_by_name;
 
 /// What is recorded: the same in every run, but for the choice that `CHOICE` makes.
 #[test]
@@ -43,10 +45,47 @@ fn program() {
     assert!(answers.try_recv().is_err());
 }
 
+/// Two threads that come to use channels in the order that `CHOICE` says, with a hash table
+/// each; their messages are received in the same order anyway.
+#[test]
+fn program_of_two() {
+    if std::env::var_os("RR_CHANNEL_TEST_PROGRAM").is_none() {
+        return;
+    }
+    let (s, r): (Vec<_>, Vec<_>) = [(); 2].map(|()| unbounded()).into_iter().unzip();
+    let (comes, came) = std::sync::mpsc::channel();
+    let goers = s.into_iter().enumerate().map(|(number, s)| {
+        let (go, gone) = std::sync::mpsc::channel();
+        let comes = comes.clone();
+        let thread = std::thread::spawn(move || {
+            gone.recv().unwrap();
+            s.send(HashMap::from([(number, ())]).len()).unwrap();
+            comes.send(()).unwrap();
+        });
+        (go, thread)
+    });
+    let mut goers: Vec<_> = goers.collect();
+    if std::env::var_os("CHOICE").is_some() {
+        goers.reverse();
+    }
+    for (go, thread) in goers {
+        go.send(()).unwrap();
+        came.recv().unwrap();
+        thread.join().unwrap();
+    }
+    for r in r {
+        r.recv().unwrap();
+    }
+}
+
 fn record(dir: &Path, choice: bool) {
+    record_of("program", dir, choice);
+}
+
+fn record_of(program: &str, dir: &Path, choice: bool) {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
-        .args(["--exact", "program", "--test-threads=1"])
+        .args(["--exact", program, "--test-threads=1"])
         .env("RR_CHANNEL_TEST_PROGRAM", "1")
         .env("RR_CHANNEL", "record")
         .env("RR_CHANNEL_LOG", dir)
@@ -343,6 +382,47 @@ fn what_messages_held_and_processes_are_shown() {
     assert_eq!(output.status.code(), Some(1));
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("these are no payloads"), "{said}");
+}
+
+#[test]
+fn threads_of_other_numbers_and_random_bytes_hide_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let [first, second] = [false, true].map(|choice| {
+        let dir = dir.path().join(choice.to_string());
+        record_of("program_of_two", &dir, choice);
+        dir
+    });
+    assert_ne!(
+        shown(&["dump"], &[&first], 0),
+        shown(&["dump"], &[&second], 0)
+    );
+    let text = shown(&["diff"], &[&first, &second], 1);
+    insta::assert_snapshot!(text, @r"
+    3 threads in both recordings, 3 of them the same
+
+    other random bytes: t1, t2
+
+      t1  program_of_two/~1
+      t2  program_of_two/~2
+    ");
+    let by_name = |recording: &Path| {
+        let mut text = Vec::new();
+        dump_by_name(recording, &mut text).unwrap();
+        String::from_utf8(text).unwrap()
+    };
+    insta::assert_snapshot!(by_name(&first), @r"
+    program_of_two
+             0  recv on program_of_two.c1: message 0 of program_of_two/~1
+             1  recv on program_of_two.c2: message 0 of program_of_two/~2
+             2  the thread ended
+
+    program_of_two/~1
+             0  the thread ended
+
+    program_of_two/~2
+             0  the thread ended
+    ");
+    assert_eq!(by_name(&first), by_name(&second));
 }
 
 #[test]

@@ -1,13 +1,14 @@
 //! Where two recordings part, thread by thread.
 //!
 //! Threads are compared by name, and so are the threads that events mention: a thread's
-//! number is another one in each recording.
+//! number is another one in each recording. So are random bytes, which have no place in the
+//! order of the other events: that threads drew other ones is said once, and hides nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 
 use rr_channel::identity::{ChannelId, ThreadId};
-use rr_channel::log::{Event, Events, Outcome};
+use rr_channel::log::{Event, Events, Outcome, ThreadLog};
 use serde::Serialize;
 
 use super::source::{Source, Thread, payload};
@@ -23,6 +24,8 @@ pub(super) struct Diff {
     only_right: Vec<String>,
     /// Threads that see different things, the one with the fewest events before that first.
     parted: Vec<Parting>,
+    /// Threads that drew other random bytes.
+    other_random: Vec<String>,
     /// Messages that held different things, where it is recorded what they held.
     messages: Vec<Different>,
 }
@@ -40,7 +43,7 @@ struct Different {
 #[derive(Debug, PartialEq, Eq, Serialize)]
 struct Parting {
     thread: String,
-    /// Events that are the same before.
+    /// Events that are the same before, random bytes left out.
     same: u64,
     /// The events there; `None` where a log ends.
     left: Option<String>,
@@ -79,7 +82,7 @@ impl Diff {
         };
         let (in_left, in_right) = (by_name(left), by_name(right));
 
-        let mut parted = Vec::new();
+        let (mut parted, mut other_random) = (Vec::new(), Vec::new());
         let mut both = 0;
         for (name, index) in &in_left {
             let Some(other) = in_right.get(name) else {
@@ -93,6 +96,9 @@ impl Diff {
             let id = numbers.of(name);
             if let Some(parting) = part(id, &mut sides) {
                 parted.push(parting);
+            }
+            if sides[0].random() != sides[1].random() {
+                other_random.push(id.to_string());
             }
             let [left_side, right_side] = sides.map(|side| side.problem);
             left.problems.extend(left_side);
@@ -127,15 +133,16 @@ impl Diff {
                 .map(|(name, id)| (id.to_string(), name))
                 .collect(),
             parted,
+            other_random,
         }
     }
 
-    /// Whether the recordings are of the same order, and of the same messages as far as is
-    /// known.
+    /// Whether the recordings are of the same order, with the same random bytes, and of the
+    /// same messages as far as is known.
     pub(super) fn is_empty(&self) -> bool {
+        let lists = [&self.only_left, &self.only_right, &self.other_random];
         self.parted.is_empty()
-            && self.only_left.is_empty()
-            && self.only_right.is_empty()
+            && lists.iter().all(|list| list.is_empty())
             && self.messages.is_empty()
     }
 
@@ -175,6 +182,11 @@ impl Diff {
         if self.messages.len() > MESSAGES {
             let more = (self.messages.len() - MESSAGES) as u64;
             writeln!(out, "\n{} more hold something else", counted(more, "message"))?;
+        }
+        if !self.other_random.is_empty() {
+            let threads = self.other_random.join(", ");
+            writeln!(out, "\nother random bytes: {threads}")?;
+            mentioned.extend(self.other_random.iter().cloned());
         }
         if !mentioned.is_empty() {
             writeln!(out)?;
@@ -222,14 +234,24 @@ impl<'a> Side<'a> {
     }
 
     fn next(&mut self) -> Option<Event> {
-        match self.events.as_mut()?.next()? {
-            Ok(event) => Some(self.translate(event)),
-            Err(error) => {
-                let Thread { id, dti, .. } = self.thread;
-                self.problem = Some(format!("{id} ({dti}): {error}"));
-                None
+        loop {
+            match self.events.as_mut()?.next()? {
+                Ok(event) if event.op.is_apart() => {}
+                Ok(event) => return Some(self.translate(event)),
+                Err(error) => {
+                    let Thread { id, dti, .. } = self.thread;
+                    self.problem = Some(format!("{id} ({dti}): {error}"));
+                    return None;
+                }
             }
         }
+    }
+
+    /// What random bytes it drew.
+    fn random(&self) -> Vec<Event> {
+        let events = self.thread.log.iter().flat_map(ThreadLog::events);
+        let events = events.map_while(Result::ok);
+        events.filter(|event| event.op.is_apart()).collect()
     }
 
     fn translate(&self, mut event: Event) -> Event {

@@ -1,5 +1,6 @@
 //! Every event.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 
@@ -17,22 +18,7 @@ pub(super) fn text(source: &mut Source, out: &mut dyn Write) -> anyhow::Result<(
             writeln!(out)?;
         }
         writeln!(out, "{}  {}", thread.id, thread.dti)?;
-        let mut fold = Fold::default();
-        let mut total = 0;
-        let end = source.for_each(index, |event| {
-            total += 1;
-            fold.push(event).map_or(Ok(()), |run| line(&run, out))
-        })?;
-        if let Some(run) = fold.finish() {
-            line(&run, out)?;
-        }
-        let what = match end {
-            End::Ended => "the thread ended",
-            End::CutOff => "the thread was cut off",
-            End::Incomplete => "recording stopped here",
-            End::Damaged => "the log is damaged here",
-        };
-        writeln!(out, "  {total:>8}  {what}")?;
+        events(source, index, |_| true, str::to_owned, out)?;
     }
     if !source.carried.is_empty() {
         writeln!(out, "\nchannels")?;
@@ -55,8 +41,75 @@ pub(super) fn text(source: &mut Source, out: &mut dyn Write) -> anyhow::Result<(
     Ok(())
 }
 
-fn line(run: &Run, out: &mut dyn Write) -> anyhow::Result<()> {
-    write!(out, "  {:>8}  {}", run.at, run.text())?;
+/// The same in words that two recordings have in common: threads by their names, in the order
+/// of these, and no random bytes.
+pub(super) fn text_by_name(source: &mut Source, out: &mut dyn Write) -> anyhow::Result<()> {
+    let names: BTreeMap<String, String> = source
+        .names()
+        .into_iter()
+        .map(|(id, name)| (id.to_string(), name))
+        .collect();
+    source.threads.sort_by(|a, b| a.dti.cmp(&b.dti));
+    for index in 0..source.threads.len() {
+        if index > 0 {
+            writeln!(out)?;
+        }
+        writeln!(out, "{}", source.threads[index].dti)?;
+        let is_shown = |event: &Event| !event.op.is_apart();
+        events(source, index, is_shown, |text| named(text, &names), out)?;
+    }
+    Ok(())
+}
+
+/// An event's text with the names of threads in place of their numbers.
+fn named(text: &str, names: &BTreeMap<String, String>) -> String {
+    let is_word = |c: char| c.is_ascii_alphanumeric();
+    let mut named = String::new();
+    let mut rest = text;
+    while let Some(start) = rest.find(is_word) {
+        let (before, from) = rest.split_at(start);
+        let end = from.find(|c| !is_word(c)).unwrap_or(from.len());
+        let (word, after) = from.split_at(end);
+        named.push_str(before);
+        named.push_str(names.get(word).map_or(word, |name| name));
+        rest = after;
+    }
+    named + rest
+}
+
+/// The events of a thread that are `shown`, in words that are changed by `say`, and how its log
+/// ends.
+fn events(
+    source: &mut Source,
+    index: usize,
+    is_shown: impl Fn(&Event) -> bool,
+    say: impl Fn(&str) -> String,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    let mut fold = Fold::default();
+    let mut total = 0;
+    let end = source.for_each(index, |event| {
+        if !is_shown(&event) {
+            return Ok(());
+        }
+        total += 1;
+        fold.push(event).map_or(Ok(()), |run| line(&run, &say, out))
+    })?;
+    if let Some(run) = fold.finish() {
+        line(&run, &say, out)?;
+    }
+    let what = match end {
+        End::Ended => "the thread ended",
+        End::CutOff => "the thread was cut off",
+        End::Incomplete => "recording stopped here",
+        End::Damaged => "the log is damaged here",
+    };
+    writeln!(out, "  {total:>8}  {what}")?;
+    Ok(())
+}
+
+fn line(run: &Run, say: impl Fn(&str) -> String, out: &mut dyn Write) -> anyhow::Result<()> {
+    write!(out, "  {:>8}  {}", run.at, say(&run.text()))?;
     if run.count > 1 {
         write!(out, "  ({} times)", run.count)?;
     }
@@ -206,4 +259,25 @@ fn json_line(line: &impl Serialize, out: &mut dyn Write) -> anyhow::Result<()> {
     serde_json::to_writer(&mut *out, line)?;
     writeln!(out)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_have_their_names_and_nothing_else_has() {
+        let names = [("t1", "main"), ("t12", "main/~5")];
+        let names = names.map(|(id, name)| (id.to_owned(), name.to_owned()));
+        let names = BTreeMap::from(names);
+        assert_eq!(
+            named("recv on t12.c1: message 1 of t1", &names),
+            "recv on main/~5.c1: message 1 of main"
+        );
+        assert_eq!(
+            named("lock on t2.l1: first", &names),
+            "lock on t2.l1: first"
+        );
+        assert_eq!(named("select: arm 1 (t1)", &names), "select: arm 1 (main)");
+    }
 }

@@ -46,6 +46,16 @@ pub fn dump(recording: &Path, out: &mut dyn Write) -> anyhow::Result<()> {
     dump::text(&mut Source::open(recording)?, out)
 }
 
+/// Writes the events of a recording so that those of two can be compared as text: threads by
+/// their names instead of their numbers, which are others in each recording, and without
+/// random bytes.
+///
+/// # Errors
+/// As [`dump`].
+pub fn dump_by_name(recording: &Path, out: &mut dyn Write) -> anyhow::Result<()> {
+    dump::text_by_name(&mut Source::open(recording)?, out)
+}
+
 /// Writes where two recordings part.
 ///
 /// # Errors
