@@ -7,14 +7,17 @@
 //! When it is ended is a matter of chance (a part of the time that it takes), and so is what
 //! it was doing. What must hold afterwards is the same whatever that was.
 
-use std::fs;
+use std::fs::{self, File, Permissions};
+use std::io::Read as _;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use servo_harness::artefact::Artefact;
@@ -265,6 +268,59 @@ fn runs_that_are_ended_while_they_start_leave_nothing() {
             "of 100 runs in a {isolation} so many left processes"
         );
     }
+}
+
+/// A cargo that says that it builds, and has somebody compile for long.
+const CARGO: &str = r#"#!/bin/sh
+if [ "$1" = -vV ]; then
+    echo 'host: x86_64-unknown-linux-gnu'
+    exit
+fi
+exec 9> "$PIPE"
+echo building >&9
+(sleep 600; true) &
+wait
+"#;
+
+/// Whether everybody has closed a pipe who could write to it, soon.
+fn is_closed(pipe: &mut File) -> bool {
+    let mut fds = [PollFd::new(pipe, PollFlags::IN)];
+    let limit = Timespec {
+        tv_sec: 60,
+        tv_nsec: 0,
+    };
+    let ready = poll(&mut fds, Some(&limit)).unwrap();
+    ready == 1 && pipe.read(&mut [0]).unwrap() == 0
+}
+
+#[test]
+fn who_builds_ends_with_the_harness() {
+    let site = Site::new();
+    let cargo = site.path("cargo");
+    fs::write(&cargo, CARGO).unwrap();
+    fs::set_permissions(&cargo, Permissions::from_mode(0o755)).unwrap();
+    let pipe = site.path("pipe");
+    let made = Command::new("mkfifo").arg(&pipe).status().unwrap();
+    assert!(made.success());
+    let mut harness = Command::new(HARNESS)
+        .args(["survey", "--state"])
+        .arg(site.path("state"))
+        .args(["--", "cargo", "test"])
+        .env("CARGO", &cargo)
+        .env("PIPE", &pipe)
+        .env(TURNS, site.path("turns"))
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    // Opened when it is opened for writing.
+    let mut pipe = File::open(&pipe).unwrap();
+    let mut said = [0; 9];
+    pipe.read_exact(&mut said).unwrap();
+    assert_eq!(&said, b"building\n");
+    harness.kill().unwrap();
+    harness.wait().unwrap();
+    let is_closed = is_closed(&mut pipe);
+    assert!(is_closed, "still there: {:?}", site.left());
 }
 
 /// The same, for long.

@@ -4,11 +4,13 @@
 //! project whose source it does not touch. [`log_tool`] is `rr-channel`: it shows what was
 //! recorded. [`minimize`] finds what makes the difference between two recordings.
 
+mod ending;
 pub mod log_tool;
 pub mod minimize;
+mod report;
 pub mod reprise;
 
-mod report;
+pub use ending::end_by;
 
 /// A number of things, in words.
 fn counted(count: u64, thing: &str) -> String {

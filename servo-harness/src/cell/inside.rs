@@ -22,10 +22,11 @@ use std::fs;
 use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitCode, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rr_channel_tools::end_by;
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, WaitOptions, WaitStatus, getgid, getpid, getuid,
@@ -33,6 +34,7 @@ use rustix::process::{
     waitid, waitpid,
 };
 use rustix::thread::{CapabilitySet, CapabilitySets, UnshareFlags};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
 use super::Ending;
 
@@ -44,6 +46,8 @@ const FIRST: &str = "__first";
 pub(crate) const BECOME: &str = "__become";
 /// That of a process that becomes a program of low priority.
 pub(crate) const BEHIND: &str = "__behind";
+/// That of a process around a command of the harness's own.
+pub(super) const GUARD: &str = "__guard";
 /// That of a process that does nothing, for a try.
 pub(crate) const NOTHING: &str = "__nothing";
 
@@ -63,14 +67,16 @@ pub(crate) fn enter() -> Option<ExitCode> {
         FIRST => first_of_namespace(&args),
         BECOME => become_program(&args),
         BEHIND => behind(&args),
+        GUARD => return Some(guard(&args).unwrap_or_else(|error| failed(&error))),
         NOTHING => Ok(()),
         _ => return None,
     };
-    if let Err(error) = done {
-        Said::failed(&error).say();
-        return Some(ExitCode::FAILURE);
-    }
-    Some(ExitCode::SUCCESS)
+    Some(done.map_or_else(|error| failed(&error), |()| ExitCode::SUCCESS))
+}
+
+fn failed(error: &io::Error) -> ExitCode {
+    Said::failed(error).say();
+    ExitCode::FAILURE
 }
 
 /// What the harness is told of a test.
@@ -134,16 +140,37 @@ fn cell(args: &[OsString]) -> io::Result<()> {
         return enter_namespace(number, job);
     }
     set_child_subreaper(Some(getpid()))?;
+    end_all_on_hang_up();
+    let said = run(job, true, None).and_then(|said| said.ok_or_else(missing));
+    let left = end_all_below(&children());
+    Said { left, ..said? }.say();
+    Ok(())
+}
+
+/// `PROGRAM ARGS...`: ends as the program does, or ends it with what it started.
+fn guard(job: &[OsString]) -> io::Result<ExitCode> {
+    set_child_subreaper(Some(getpid()))?;
+    for signal in [SIGHUP, SIGINT, SIGQUIT, SIGTERM] {
+        // It is for the program as well, and this process ends as that does.
+        signal_hook::flag::register(signal, Arc::default())?;
+    }
+    end_all_on_hang_up();
+    let said = run(job, false, None)?.ok_or_else(missing)?;
+    Ok(match said.ending {
+        Ending::Exit(code) => ExitCode::from(u8::try_from(code).unwrap_or(1)),
+        Ending::Signal(number) => ExitCode::from(end_by(number)),
+        _ => ExitCode::FAILURE,
+    })
+}
+
+/// Ends all that this process has started, and then itself, when the harness hangs up.
+fn end_all_on_hang_up() {
     on_hang_up(|| {
         // To the end of this process.
         let children = children();
         end_all_below(&children);
         std::process::exit(0);
     });
-    let said = run(job, true, None).and_then(|said| said.ok_or_else(missing));
-    let left = end_all_below(&children());
-    Said { left, ..said? }.say();
-    Ok(())
 }
 
 /// Makes a namespace and starts its first process there.

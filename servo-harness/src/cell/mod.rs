@@ -12,6 +12,7 @@
 //! does, and holds a bounded part of its output.
 
 mod capture;
+pub(crate) mod guard;
 pub(crate) mod inside;
 
 use std::ffi::OsString;

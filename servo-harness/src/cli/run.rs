@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use rustix::process::{Resource, Rlimit, Signal, getpid, kill_process, setrlimit};
+use rr_channel_tools::end_by;
 
 use super::{FAILED, Isolate, duration};
 use crate::Interrupt;
@@ -83,19 +83,4 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
     };
     Ok(ExitCode::from(status))
-}
-
-/// Ends this process by a signal that has ended the command; for other signals, the exit
-/// status that shells have for them.
-fn end_by(number: i32) -> u8 {
-    let none = Rlimit {
-        current: Some(0),
-        maximum: Some(0),
-    };
-    // The core is the command's business.
-    let _ = setrlimit(Resource::Core, none);
-    if let Some(signal) = Signal::from_named_raw(number) {
-        let _ = kill_process(getpid(), signal);
-    }
-    u8::try_from(128 + number).unwrap_or(FAILED)
 }

@@ -8,13 +8,14 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode};
 
 use anyhow::{Context, ensure};
 use serde::{Deserialize, Serialize};
 
 use super::{Cargo, Digests, Test, libtest};
 use crate::cell::Job;
+use crate::cell::guard::{self, Take};
 
 /// The first argument of a call as cargo's runner.
 pub(crate) const COLLECT: &str = "__collect";
@@ -119,12 +120,9 @@ pub(super) fn tests(
     let runner: Option<Vec<String>> = runner.into_iter().collect();
     let runner = runner.context("a path is no UTF-8, as cargo's options must be")?;
     let args = with_targets(args);
-    let status = cargo
-        .test(&args, &runner)?
-        // Its own reports are those of tests that did not run.
-        .stdout(Stdio::null())
-        .status()
-        .context("cannot start cargo")?;
+    // Its own reports are those of tests that did not run.
+    let built = guard::output(&cargo.test(&args, &runner)?, Take::Nothing);
+    let status = built.context("cannot start cargo")?.status;
     ensure!(status.success(), "cargo cannot build the tests ({status})");
     let mut files: Vec<PathBuf> = fs::read_dir(&dir)?
         .map(|entry| entry.map(|entry| entry.path()))

@@ -18,6 +18,7 @@ pub(crate) use self::cargo::collect;
 use self::condition::Properties;
 use self::metadata::Metadata;
 use crate::Outcome;
+use crate::cell::guard::{self, Take};
 use crate::cell::{Ending, Job};
 
 /// A test, and how to run it.
@@ -175,7 +176,7 @@ impl Source {
             _ if self.executable => executable_tests(&self.command)?,
             _ => match (self.of_cargo(), self.of_nextest()) {
                 (Some(args), _) => cargo::tests(cargo, args, scratch)?,
-                (_, Some(args)) => nextest::tests(cargo.nextest_list(&nextest::OPTIONS, args))?,
+                (_, Some(args)) => nextest::tests(&cargo.nextest_list(&nextest::OPTIONS, args))?,
                 _ => vec![self.command_itself()?],
             },
         };
@@ -315,13 +316,11 @@ fn libtest(
         command
             .args(args)
             .args(["--list", "--format", "terse"])
-            .envs(job.env.iter().map(|(name, value)| (name, value)))
-            .stdin(std::process::Stdio::null());
+            .envs(job.env.iter().map(|(name, value)| (name, value)));
         if let Some(dir) = &job.dir {
             command.current_dir(dir);
         }
-        let output = command
-            .output()
+        let output = guard::output(&command, Take::All)
             .with_context(|| format!("cannot start {program}"))?;
         ensure!(
             output.status.success(),

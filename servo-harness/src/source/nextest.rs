@@ -6,13 +6,14 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use anyhow::{Context, ensure};
 use serde::Deserialize;
 
 use super::{Digests, Expected, Test, subject};
 use crate::cell::Job;
+use crate::cell::guard::{self, Take};
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -48,11 +49,8 @@ pub(crate) const OPTIONS: [&str; 2] = ["--message-format", "json"];
 ///
 /// # Errors
 /// If nextest is not there, or fails, or says something unknown.
-pub(super) fn tests(mut list: Command) -> anyhow::Result<Vec<Test>> {
-    let output = list
-        .stderr(Stdio::inherit())
-        .output()
-        .context("cannot start cargo")?;
+pub(super) fn tests(list: &Command) -> anyhow::Result<Vec<Test>> {
+    let output = guard::output(list, Take::Reports).context("cannot start cargo")?;
     ensure!(
         output.status.success(),
         "`cargo nextest list` failed ({})",

@@ -15,12 +15,12 @@ use std::time::{Duration, Instant};
 use std::{env, io};
 
 use anyhow::{Context, bail};
-use rustix::process::{Resource, Rlimit, Signal, getpid, kill_process, setrlimit};
 use serde::{Deserialize, Serialize};
 
 use super::cargo::CHANNEL;
 use super::chaos::Chaos;
 use super::store::{self, Ending, Process};
+use crate::end_by;
 use crate::log_tool::replayed::REPORT;
 use crate::minimize::{self, Minimum, Options, Replayed, Verdict};
 use crate::report;
@@ -514,19 +514,7 @@ pub(super) fn end(status: io::Result<ExitStatus>) -> anyhow::Result<Ending> {
 pub(super) fn end_as(ending: Ending) -> u8 {
     match ending {
         Ending::Exit(code) => u8::try_from(code).unwrap_or(1),
-        Ending::Signal(number) => {
-            let none = Rlimit {
-                current: Some(0),
-                maximum: Some(0),
-            };
-            // The core is the executable's business, which has left one if it should.
-            let _ = setrlimit(Resource::Core, none);
-            if let Some(signal) = Signal::from_named_raw(number) {
-                let _ = kill_process(getpid(), signal);
-            }
-            // Of a signal that does not end this process: what shells make of it.
-            u8::try_from(128 + number).unwrap_or(1)
-        }
+        Ending::Signal(number) => end_by(number),
     }
 }
 

@@ -1,0 +1,71 @@
+//! Commands of the harness's own, such as those that build tests, which end with it.
+//!
+//! Between the two stands this program once more ([`GUARD`]), as around a test: when the
+//! socket closes, the command is ended with all that it has started. Else it is as if it had
+//! been called directly: it has this process's group, so that what is typed at a terminal
+//! means it as well, and what it leaves behind, as compilers' servers, is left alone.
+
+use std::io::{self, ErrorKind, Read as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::process::{Command, Output, Stdio};
+
+use super::Ending;
+use super::inside::{GUARD, Said};
+
+/// What is read of a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Take {
+    /// Nothing: its reports are for nobody, what it says is for the user.
+    Nothing,
+    /// What it writes to its standard output; what it says is for the user.
+    Reports,
+    /// Both.
+    All,
+}
+
+/// Runs a command to its end, or to that of this process; it has no input.
+///
+/// # Errors
+/// If it cannot be started.
+pub(crate) fn output(command: &Command, take: Take) -> io::Result<Output> {
+    let (mut ours, theirs) = UnixStream::pair()?;
+    let mut guard = Command::new("/proc/self/exe");
+    guard
+        .arg(GUARD)
+        .arg(command.get_program())
+        .args(command.get_args())
+        .stdin(OwnedFd::from(theirs))
+        .stdout(match take {
+            Take::Nothing => Stdio::null(),
+            Take::Reports | Take::All => Stdio::piped(),
+        })
+        .stderr(match take {
+            Take::Nothing | Take::Reports => Stdio::inherit(),
+            Take::All => Stdio::piped(),
+        });
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => guard.env(name, value),
+            None => guard.env_remove(name),
+        };
+    }
+    if let Some(dir) = command.get_current_dir() {
+        guard.current_dir(dir);
+    }
+    let child = guard.spawn()?;
+    // It holds the other end of the socket.
+    drop(guard);
+    let output = child.wait_with_output()?;
+    ours.set_nonblocking(true)?;
+    let mut said = Vec::new();
+    match ours.read_to_end(&mut said) {
+        // Of a guard that was killed somebody may still have the other end.
+        Err(error) if error.kind() != ErrorKind::WouldBlock => return Err(error),
+        _ => {}
+    }
+    match Said::parse(&said).map(|said| said.ending) {
+        Some(Ending::NotStarted(why)) => Err(io::Error::other(why)),
+        _ => Ok(output),
+    }
+}
