@@ -163,7 +163,7 @@ fn what_messages_decide_is_tamed_checked_and_explained_and_the_rest_is_named() {
         text.contains("before = [\n    6,\n    12,\n]") || text.contains("before = [6, 12]"),
         "{text}"
     );
-    assert!(text.contains("message 0 of t1"), "{text}");
+    assert!(text.contains("message 0 of tests::order/~1"), "{text}");
 
     // All is known, and nothing is run again.
     let journal = fs::read(project.path("state/journal")).unwrap();

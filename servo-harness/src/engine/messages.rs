@@ -3,6 +3,7 @@
 //! A cargo project is patched as `cargo reprise` does it, and built again; other programs,
 //! and projects that use `rr-channel` by themselves, are run as they are.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -11,6 +12,7 @@ use rr_channel::log::Recording;
 use rr_channel_tools::log_tool;
 use rr_channel_tools::reprise::{PatchedProject, Reported};
 
+use super::afresh::write_afresh;
 use super::{Engine, How, Replayed};
 use crate::cell::{Job, Ran};
 use crate::source::{Cargo, Source, Test};
@@ -114,7 +116,15 @@ impl Engine for Messages {
 
     fn tests(&self, source: &Source, scratch: &Path) -> anyhow::Result<Vec<Test>> {
         match &self.project {
-            Some(project) => source.tests_by(&Patched(project), scratch),
+            Some(project) => {
+                let tests = source.tests_by(&Patched(project), scratch)?;
+                let built: BTreeSet<_> = tests.iter().map(|test| &test.job.program).collect();
+                for executable in built {
+                    // If that fails, replays take longer.
+                    let _ = write_afresh(executable);
+                }
+                Ok(tests)
+            }
             None => source.tests(scratch),
         }
     }
@@ -180,7 +190,7 @@ impl Engine for Messages {
 
     fn in_words(&self, recording: &Path) -> anyhow::Result<String> {
         let mut text = Vec::new();
-        log_tool::dump(&log(recording), &mut text)?;
+        log_tool::dump_by_name(&log(recording), &mut text)?;
         Ok(String::from_utf8_lossy(&text).into_owned())
     }
 

@@ -3,6 +3,7 @@
 //! An engine makes commands; the harness runs them as it runs tests, in cells and with
 //! limits, and asks the engine what a replay that has ended was worth.
 
+mod afresh;
 pub(crate) mod messages;
 mod processes;
 
