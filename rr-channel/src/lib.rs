@@ -62,7 +62,7 @@
 //! | crossbeam-channel 0.5: all types, functions and methods; several consumers, bounded and zero capacity, timed operations, timers, `never`, `Select`, `select!`, `select_biased!` | covered |
 //! | threads from [`thread`]: spawn, `Builder`, scoped | covered: named by their place in the tree |
 //! | threads created otherwise (`std`, scoped, pools), in a dynamically linked executable | covered: named by their creator and its count of them, tests by the test's name |
-//! | the same in a static executable, or without the feature `interpose` (on by default; to be turned off where a sanitizer defines `pthread_create`) | recorded; told apart by name, else by the order of their first use of this crate, so a replay may mix them up |
+//! | the same without the feature `interpose` (on by default; to be turned off where a sanitizer defines `pthread_create`, and for static executables, where nothing can be defined in place of the C library's: with it they are refused when they are built), or in a library that is loaded at run time | recorded; told apart by name, else by the order of their first use of this crate, so a replay may mix them up |
 //! | crashes, `SIGKILL`, `process::exit` during recording | covered: the log holds all events but at most the last of each thread |
 //! | destructors of thread-locals | covered where the thread is from [`thread`]; else depends on the order in which the thread first used things |
 //! | processes that a recorded one starts by `std`'s `Command`, posix_spawn(3), fork(2) or exec(3), in a dynamically linked executable, with the feature `interpose` | covered, if they use this crate: each has a part of the recording of its own, and is named by who started it and which of that thread's processes it is |
@@ -109,6 +109,18 @@
 //! due. In a replay a message or a lock takes about as long as while recording, and up
 //! to half as long again (the same benchmark on its recording measures it); timers, channels without
 //! capacity, and whatever has to be waited for, take more.
+
+// Otherwise a replay would take threads for each other, and nobody would know why.
+#[cfg(all(
+    feature = "interpose",
+    any(target_feature = "crt-static", not(target_env = "gnu")),
+    not(miri)
+))]
+compile_error!(
+    "rr-channel cannot tell the threads of a static executable apart: build it dynamically \
+     (a target of glibc, without `-C target-feature=+crt-static`), or turn off the feature \
+     `interpose`, and threads that nobody has named may be mixed up in a replay"
+);
 
 pub mod crossbeam_channel;
 #[doc(hidden)]

@@ -29,5 +29,6 @@ pub(crate) const fn link() {
     let _: fn() -> Option<Seat> = context::next_seat;
     let _: [fn() -> Option<Variables>; 2] = [session::next_process, session::next_program];
     let _: fn() -> Option<&'static Variables> = session::left_for_program;
-    let _: fn(i32, fn() -> i32) -> i32 = session::forking;
+    let _: fn(fn() -> i32) -> i32 = session::forking;
+    let _: fn(u32, i32) = session::started;
 }

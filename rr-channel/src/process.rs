@@ -89,7 +89,7 @@ impl Home {
         }
     }
 
-    /// What a new process with this home is told, `tie` to the calling one.
+    /// What a new process with this home is told, which has this `tie` to the calling one.
     pub(crate) fn variables(&self, tie: Tie) -> Variables {
         let claim = Claim {
             path: self.path.clone(),
@@ -105,6 +105,7 @@ impl Home {
         set.extend(place(NEW_LOG, &self.again));
         set.extend(place(REPORT, &self.report));
         Variables {
+            number: self.path.numbers().last().copied().unwrap_or(0),
             set: set.into_iter().flatten().collect(),
             given: self.given.as_deref().and_then(|dir| variable(LOG, dir)),
         }
@@ -133,6 +134,8 @@ pub(crate) enum Tie {
 /// Variables that make a new process one of a recording.
 #[derive(Debug)]
 pub(crate) struct Variables {
+    /// The new process's number.
+    pub(crate) number: u32,
     /// Each as `NAME=value`.
     pub(crate) set: Vec<CString>,
     /// What the environment must have for that to be meant; `None` if it must have no such

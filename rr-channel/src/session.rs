@@ -157,6 +157,13 @@ pub(crate) fn next_process() -> Option<Variables> {
     Some(next_home()?.variables(Tie::Below))
 }
 
+/// The process with this number has this id.
+pub(crate) fn started(number: u32, pid: i32) {
+    if let (Some(recorder), Ok(pid)) = (session().recorder(), u32::try_from(pid)) {
+        lock(&recorder.children).push((number, pid));
+    }
+}
+
 /// The same of a program in place of this one. (`std` has replaced the environment by then,
 /// so it is too late to begin a session; if there is none, the program may be what was meant.)
 pub(crate) fn next_program() -> Option<Variables> {
@@ -182,8 +189,9 @@ fn next_home() -> Option<Home> {
     Some(home.child(number))
 }
 
-/// Calls `fork`, whose result is zero in a child; that can then begin a session of its own.
-pub(crate) fn forking<R: Copy + PartialEq>(child: R, fork: impl FnOnce() -> R) -> R {
+/// Calls `fork`, which returns zero in a child, that can then begin a session of its own, and
+/// the child's id in this process.
+pub(crate) fn forking(fork: impl FnOnce() -> i32) -> i32 {
     let left = next_home().map(|home| Fork {
         next: match session() {
             Session::Record(recorder) => lock(&recorder.names).next,
@@ -201,11 +209,13 @@ pub(crate) fn forking<R: Copy + PartialEq>(child: R, fork: impl FnOnce() -> R) -
         (Some(_), Session::Replay(engine)) => engine.holding_still(fork),
         _ => fork(),
     };
-    if result == child
-        && let Some(left) = left
-    {
-        // A child that executes a program must not do more than this.
-        LEFT.set(left);
+    match (left, result) {
+        (Some(left), 0) => {
+            // A child that executes a program must not do much more than this.
+            LEFT.set(left);
+        }
+        (Some(left), pid) => started(left.variables.number, pid),
+        (None, _) => {}
     }
     result
 }
@@ -412,13 +422,23 @@ impl Started {
     }
 }
 
-/// Without the line, a process is taken for one that was killed.
+/// Notes that the process comes to its exit, and for which of its children it has waited.
+/// Without that, these are taken for processes that were killed, or went on.
 extern "C" fn note_exit() {
     let started = CURRENT.get().filter(|_| !sys::is_forked());
     let recorder = started.and_then(|started| started.session.recorder());
-    if let Some(sink) = recorder.and_then(|recorder| recorder.sink.as_ref()) {
-        let _ = sink.note("exited\n");
+    let Some((recorder, sink)) = recorder.and_then(|r| Some((r, r.sink.as_ref()?))) else {
+        return;
+    };
+    // Others go on, and one may hold the lock.
+    if let Ok(children) = recorder.children.try_lock() {
+        for (number, pid) in &*children {
+            if !sys::exists(*pid) {
+                let _ = sink.note(&format!("reaped {number}\n"));
+            }
+        }
     }
+    let _ = sink.note("exited\n");
 }
 
 /// The name of this program's executable, without its directory and, for test
@@ -443,6 +463,8 @@ fn program() -> String {
 pub(crate) struct Recorder {
     names: Mutex<Names>,
     places: Mutex<FxHashMap<&'static Location<'static>, u32>>,
+    /// The processes that were started, and their ids.
+    children: Mutex<Vec<(u32, u32)>>,
     /// Where the recording is; `None` if there is to be none.
     sink: Option<Sink>,
 }
@@ -484,6 +506,7 @@ impl Recorder {
         Ok(Recorder {
             names: Mutex::default(),
             places: Mutex::default(),
+            children: Mutex::default(),
             sink: Some(Sink {
                 dir: dir.to_owned(),
                 session: file,
@@ -499,6 +522,7 @@ impl Recorder {
         Recorder {
             names: Mutex::default(),
             places: Mutex::default(),
+            children: Mutex::default(),
             sink: None,
         }
     }
@@ -564,6 +588,7 @@ impl Recorder {
             number,
             thread,
             count,
+            reaped: false,
         }))
     }
 

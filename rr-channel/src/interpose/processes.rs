@@ -95,7 +95,9 @@ unsafe extern "C" fn posix_spawn(
     // called.
     unsafe {
         with_told(environment, told.as_ref(), |environment| {
-            spawn(pid, path, actions, attributes, arguments, environment)
+            let result = spawn(pid, path, actions, attributes, arguments, environment);
+            spawned(result, told.as_ref(), pid);
+            result
         })
     }
 }
@@ -120,8 +122,24 @@ unsafe extern "C" fn posix_spawnp(
     // SAFETY: as in `posix_spawn`.
     unsafe {
         with_told(environment, told.as_ref(), |environment| {
-            spawn(pid, file, actions, attributes, arguments, environment)
+            let result = spawn(pid, file, actions, attributes, arguments, environment);
+            spawned(result, told.as_ref(), pid);
+            result
         })
+    }
+}
+
+/// Notes which id a process got, if it was started.
+///
+/// # Safety
+/// `pid` is null, or has been written where `result` says so.
+unsafe fn spawned(result: c_int, told: Option<&Variables>, pid: *const libc::pid_t) {
+    if let Some(told) = told
+        && result == 0
+        && !pid.is_null()
+    {
+        // SAFETY: as the caller promised.
+        session::started(told.number, unsafe { *pid });
     }
 }
 
@@ -137,7 +155,7 @@ unsafe extern "C" fn fork() -> libc::pid_t {
         return -1;
     };
     // SAFETY: takes nothing; what the child may do is its caller's concern.
-    session::forking(0, || unsafe { fork() })
+    session::forking(|| unsafe { fork() })
 }
 
 /// Executes a program in place of this one. See execve(2).

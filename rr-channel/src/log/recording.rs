@@ -145,6 +145,8 @@ pub struct StartedProcess {
     pub thread: ThreadId,
     /// Which of that thread's processes it is, from 1.
     pub count: u32,
+    /// Whether this process has waited for its end.
+    pub reaped: bool,
 }
 
 /// A recording of a process: which program it is of, and its threads. The logs of the threads are
@@ -162,6 +164,7 @@ pub struct Recording {
     carried: BTreeMap<ChannelId, String>,
     processes: Vec<StartedProcess>,
     has_exited: bool,
+    was_reaped: bool,
 }
 
 impl Recording {
@@ -245,7 +248,14 @@ impl Recording {
                         number: number.parse().ok()?,
                         thread: ThreadId(thread.parse().ok()?),
                         count: count.parse().ok()?,
+                        reaped: false,
                     });
+                    Some(())
+                })(),
+                Some(("reaped", number)) => (|| {
+                    let number: u32 = number.parse().ok()?;
+                    let mut known = processes.iter_mut();
+                    known.find(|process| process.number == number)?.reaped = true;
                     Some(())
                 })(),
                 Some(("carries", rest)) => (|| {
@@ -271,6 +281,7 @@ impl Recording {
             carried,
             processes,
             has_exited,
+            was_reaped: false,
         })
     }
 
@@ -281,14 +292,16 @@ impl Recording {
     /// As [`open`](Recording::open), of any of them.
     pub fn tree(dir: &Path) -> Result<Vec<(ProcessPath, Self)>, RecordingError> {
         let mut all = Vec::new();
-        let mut next = vec![(ProcessPath::first(), dir.to_owned())];
-        while let Some((path, dir)) = next.pop() {
-            let recording = Recording::open(&dir)?;
+        let mut next = vec![(ProcessPath::first(), dir.to_owned(), false)];
+        while let Some((path, dir, was_reaped)) = next.pop() {
+            let mut recording = Recording::open(&dir)?;
+            recording.was_reaped = was_reaped;
             // Deeper ones are not recorded.
             if path.numbers().len() < ProcessPath::DEEPEST {
                 let below = recording.processes.iter().rev();
                 next.extend(below.filter_map(|process| {
-                    Some((path.child(process.number), recording.dir_of(*process)?))
+                    let dir = recording.dir_of(*process)?;
+                    Some((path.child(process.number), dir, process.reaped))
                 }));
             }
             all.push((path, recording));
@@ -296,10 +309,11 @@ impl Recording {
         Ok(all)
     }
 
-    /// Whether the process is known to have come to its exit: it was not killed, did not
-    /// execute another program in its place, and did not leave by `_exit`.
-    pub const fn has_exited(&self) -> bool {
-        self.has_exited
+    /// Whether the process is known to have come to its exit (it was not killed, did not
+    /// execute another program in its place, and did not leave by `_exit`), and the one that
+    /// started it to have waited for that. Known of what [`tree`](Recording::tree) returns.
+    pub const fn has_ended(&self) -> bool {
+        self.has_exited && self.was_reaped
     }
 
     /// The processes that it started, in the order in which it did.
@@ -476,6 +490,18 @@ mod tests {
     }
 
     #[test]
+    fn processes_are_read() {
+        let text = session_header("p") + "thread 0 main\nprocess 2 0 1\nprocess 1 0 2\nreaped 1\n";
+        let recording = check(&text).unwrap();
+        let read = recording.processes().iter();
+        let read: Vec<_> = read
+            .map(|process| (process.number, process.count, process.reaped))
+            .collect();
+        assert_eq!(read, [(2, 1, false), (1, 2, true)]);
+        assert!(!recording.has_exited && check(&(text + "exited\n")).unwrap().has_exited);
+    }
+
+    #[test]
     fn another_version_is_named() {
         insta::assert_snapshot!(
             check("rr-channel 1\nprogram p\n").unwrap_err(),
@@ -519,6 +545,8 @@ mod tests {
             "ended 3",
             "milk",
             "carries 1 u8",
+            "process 1 0",
+            "reaped 1",
         ] {
             assert!(check(&format!("{header}{line}\n")).is_err(), "{line}");
         }
@@ -526,7 +554,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_read_or_refused(text in "(rr-channel 5\nprogram p\n)?(thread|ended|carries|process|exited|[ 0-9]|main|\n|.)*") {
+        fn any_text_is_read_or_refused(text in "(rr-channel 5\nprogram p\n)?(thread|ended|carries|process|reaped|exited|[ 0-9]|main|\n|.)*") {
             let _ = check(&text);
         }
     }

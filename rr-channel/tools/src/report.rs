@@ -27,8 +27,9 @@ pub(crate) fn collect(path: &Path) -> String {
             Ok(report) => all.add(report, &name),
             Err(_) => false,
         };
-        // One that was killed, in the recording, may be so here at any moment.
-        if !has_end && recording.has_exited() {
+        // One that was killed may be so here at any moment, and one that nobody waited for may
+        // still be there.
+        if !has_end && recording.has_ended() {
             let what = match report {
                 Ok(_) => "did not come to its exit",
                 Err(_) => "was not started, or did nothing",
@@ -131,7 +132,8 @@ mod tests {
         let part = dir.join("process-3");
         fs::create_dir_all(&part).unwrap();
         let head = "rr-channel 5\nprogram p\nthread 0 main\n";
-        fs::write(dir.join("session"), format!("{head}process 3 0 1\n")).unwrap();
+        let first = format!("{head}process 3 0 1\nreaped 3\nexited\n");
+        fs::write(dir.join("session"), first).unwrap();
         let exit = if exited { "exited\n" } else { "" };
         fs::write(part.join("session"), format!("{head}{exit}")).unwrap();
         format!("log {}\n", dir.display())

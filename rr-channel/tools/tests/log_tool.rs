@@ -331,7 +331,10 @@ fn what_messages_held_and_processes_are_shown() {
         dir
     };
     let one = copy("one", "0 2 4 02000000\n0 3 300 68690a\n1 0 24\n");
-    let other = copy("other", "0 2 4 03000000\n0 3 300 68690a\n1 0 24 #00000000000000ff\n");
+    let other = copy(
+        "other",
+        "0 2 4 03000000\n0 3 300 68690a\n1 0 24 #00000000000000ff\n",
+    );
     let mut session = fs::read_to_string(one.join("session")).unwrap();
     session += "process 1 0 1\nprocess 2 1 1\n";
     fs::write(one.join("session"), session).unwrap();

@@ -2,7 +2,10 @@
 
 mod common;
 
+use std::path::Path;
+
 use common::Project;
+use rr_channel::log::Recording;
 
 const MANIFEST: &str = r#"
 [package]
@@ -86,6 +89,12 @@ fn what_started_processes_do_is_replayed() {
     ] {
         assert!(said.contains(told), "{told}: {said}");
     }
+    // What it did instead is there to be compared.
+    let (_, path) = said.split_once("instead is recorded in ").unwrap();
+    let instead = Path::new(path.lines().next().unwrap());
+    let recorded = Recording::tree(instead.parent().unwrap()).unwrap();
+    assert_eq!(Recording::tree(instead).unwrap().len(), recorded.len());
+
     let said = replay("none");
     assert!(said.contains("process 0.2 was not started"), "{said}");
 }

@@ -319,6 +319,24 @@ fn record_and_replay(project: &Project, test: &[&str]) {
     assert_eq!(project.take_outcomes(), vec![recorded[0].clone(); 3]);
 }
 
+/// Its threads could not be told apart.
+#[test]
+fn a_static_executable_is_refused() {
+    let manifest = "[package]\nname = \"p\"\nedition = \"2024\"\n\
+                    [dependencies]\ncrossbeam-channel = \"0.5\"\n";
+    let project = Project::new(&[("Cargo.toml", manifest), ("src/lib.rs", "")]);
+    let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    let output = project
+        .reprise(&["test", "-q", "--target", &target])
+        .env("RUSTFLAGS", "-C target-feature=+crt-static")
+        .output()
+        .unwrap();
+    let said = stderr(&output);
+    assert!(!output.status.success(), "{said}");
+    let refusal = "cannot tell the threads of a static executable apart";
+    assert!(said.contains(refusal), "{said}");
+}
+
 #[test]
 fn a_project_without_channels_has_nothing_to_record() {
     let (package, _) = MANIFEST.split_once("[dependencies]").unwrap();

@@ -113,7 +113,9 @@ impl Diff {
             .collect();
         let differs = left.payloads.iter().filter_map(|((sender, number), held)| {
             let sender = ours.get(sender)?;
-            let other = others.get(&(sender, number)).filter(|other| **other != held)?;
+            let other = others
+                .get(&(sender, number))
+                .filter(|other| **other != held)?;
             Some(Different {
                 thread: sender.to_string(),
                 message: *number,
@@ -174,14 +176,20 @@ impl Diff {
             }
         }
         for different in self.messages.iter().take(MESSAGES) {
-            let Different { thread, message, .. } = different;
+            let Different {
+                thread, message, ..
+            } = different;
             writeln!(out, "\nmessage {message} of {thread} holds")?;
             writeln!(out, "  < {}\n  > {}", different.left, different.right)?;
             mentioned.insert(thread.clone());
         }
         if self.messages.len() > MESSAGES {
             let more = (self.messages.len() - MESSAGES) as u64;
-            writeln!(out, "\n{} more hold something else", counted(more, "message"))?;
+            writeln!(
+                out,
+                "\n{} more hold something else",
+                counted(more, "message")
+            )?;
         }
         if !self.other_random.is_empty() {
             let threads = self.other_random.join(", ");

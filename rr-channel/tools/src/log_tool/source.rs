@@ -182,7 +182,11 @@ pub(super) fn payload(payload: &Payload) -> String {
         Content::Hash(hash) => format!("{size} with the hash {hash:016x}"),
         Content::Bytes(bytes) => {
             let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-            let more = if (bytes.len() as u64) < payload.size { ".." } else { "" };
+            let more = if (bytes.len() as u64) < payload.size {
+                ".."
+            } else {
+                ""
+            };
             let shown = bytes.iter().map(|byte| match byte {
                 b' '..=b'~' => char::from(*byte),
                 _ => '.',

@@ -1,7 +1,8 @@
 //! What a replay that desynchronised came to first, and what may be behind it, in words.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use rr_channel::identity::ProcessPath;
 use rr_channel::log::{Recording, Step};
 
 use super::cargo::Project;
@@ -57,11 +58,23 @@ enum Place {
     NotRecorded,
 }
 
+/// The part of a recording that something is said of, and what is said.
+fn in_process<'a>(log: &Path, said: &'a str) -> (PathBuf, &'a str) {
+    let found = said.strip_prefix("process ").and_then(|rest| {
+        let (process, rest) = rest.split_once(": ")?;
+        let process: ProcessPath = process.parse().ok()?;
+        let dir = |dir: PathBuf, number: &u32| dir.join(format!("process-{number}"));
+        Some((process.numbers().iter().fold(log.to_owned(), dir), rest))
+    });
+    found.unwrap_or_else(|| (log.to_owned(), said))
+}
+
 /// Where the event is that did not come about; `None` if the thread was not recorded, or
 /// nothing more was recorded of it.
 fn place(log: &Path, desync: &str) -> Option<Place> {
+    let (log, desync) = in_process(log, desync);
     let (name, number) = left(desync)?;
-    let recording = Recording::open(log).ok()?;
+    let recording = Recording::open(&log).ok()?;
     let mut threads = recording.threads().iter();
     let thread = threads.find(|thread| thread.dti.to_string() == name)?;
     let steps = recording.steps(thread).ok()?;
@@ -79,6 +92,7 @@ fn place(log: &Path, desync: &str) -> Option<Place> {
 
 #[cfg(test)]
 mod tests {
+    use std::slice;
     use std::time::Duration;
 
     use rr_channel::identity::{Dti, ThreadId};
@@ -101,12 +115,20 @@ mod tests {
             ended: true,
             lasted: Duration::ZERO,
         };
-        write_recording(dir.path(), "p", &[thread]).unwrap();
+        write_recording(dir.path(), "p", slice::from_ref(&thread)).unwrap();
         let place = |line: &str| place(dir.path(), line);
         let last = "thread main desynchronised at event 2: x";
         assert_eq!(place(last), Some(Place::NotRecorded));
         assert_eq!(place("thread main desynchronised at event 3: x"), None);
         assert_eq!(place("thread main/1 desynchronised at event 0: x"), None);
         assert_eq!(place("nonsense"), None);
+        let part = dir.path().join("process-2/process-1");
+        write_recording(&part, "p", &[thread]).unwrap();
+        let last = format!("process 0.2.1: {last}");
+        assert_eq!(place(&last), Some(Place::NotRecorded));
+        assert_eq!(
+            place("process 0.3: thread main desynchronised at event 0: x"),
+            None
+        );
     }
 }

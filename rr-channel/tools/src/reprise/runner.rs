@@ -152,7 +152,10 @@ pub(super) fn arguments(
     if how.places {
         arguments.push("--places".to_owned());
     }
-    arguments.extend(how.payload.map(|what| format!("--payload={}", what.as_str())));
+    arguments.extend(
+        how.payload
+            .map(|what| format!("--payload={}", what.as_str())),
+    );
     if how.stop {
         arguments.push("--stop".to_owned());
     }
@@ -299,12 +302,18 @@ fn replay(runner: &Runner, dir: &Path, key: &Path) -> anyhow::Result<Ending> {
     }
     let state = runner.scratch.join(key);
     fs::create_dir_all(&state).with_context(|| format!("cannot make {}", state.display()))?;
+    // What happens is recorded again, and kept of the first replay that went another way.
+    let again = state.join("again");
+    let mut kept = None;
     let mut odd = None;
     for number in 1..=runner.times {
         let report = state.join("report");
         let mut command = if has_log {
             let mut command = meant(runner, "replay", &log);
             command.env("RR_CHANNEL_REPORT", &report);
+            if kept.is_none() {
+                command.env("RR_CHANNEL_NEW_LOG", &again);
+            }
             if runner.stop {
                 command.env("RR_CHANNEL_DESYNC", "stop");
             }
@@ -331,7 +340,11 @@ fn replay(runner: &Runner, dir: &Path, key: &Path) -> anyhow::Result<Ending> {
             if !replay.desyncs.is_empty() {
                 // For a look at it. If it cannot be kept, it was at least said.
                 let _ = fs::write(log.join(REPORT), &text);
+                if kept.is_none() {
+                    kept = keep(&again, &log.join(INSTEAD));
+                }
             }
+            let _ = fs::remove_dir_all(&again);
             replay
         } else {
             Replay {
@@ -355,10 +368,26 @@ fn replay(runner: &Runner, dir: &Path, key: &Path) -> anyhow::Result<Ending> {
         replays.replays.push(replay);
         store::write(&state.join("replays.json"), &replays)?;
     }
+    if let Some(kept) = kept {
+        eprintln!(
+            "reprise: what happened instead is recorded in {}",
+            kept.display()
+        );
+    }
     Ok(odd
         .or(replays.recorded)
         .or(replays.replays.last().map(|replay| replay.ending))
         .unwrap_or(Ending::Exit(0)))
+}
+
+/// Where in a log's directory the recording of a replay is that left the log.
+const INSTEAD: &str = "instead";
+
+/// Keeps a recording in place of an earlier one. If it cannot be kept, there is none.
+fn keep(recording: &Path, to: &Path) -> Option<PathBuf> {
+    let _ = fs::remove_dir_all(to);
+    fs::rename(recording, to).ok()?;
+    Some(to.to_owned())
 }
 
 /// Finds what makes the difference between two recordings of the executable.
