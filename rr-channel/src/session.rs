@@ -74,6 +74,7 @@ pub fn mode() -> Mode {
 
 /// The process's one session.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one in a process")]
 pub(crate) enum Session {
     Off,
     Record(Recorder),
