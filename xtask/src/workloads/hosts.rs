@@ -230,11 +230,13 @@ fn give(mut to: TcpStream, receiver: &Receiver<(Instant, Vec<u8>)>) {
     let _ = to.shutdown(Shutdown::Write);
 }
 
-/// Forgets what a store holds, but not the digests of files.
+/// Forgets what a store holds, or all of that but the digests of files. What it held is
+/// put aside and not removed: file systems avoid inodes that were given back a moment
+/// ago, at a price for each new file, and another host would not pay that.
 ///
 /// # Errors
 ///
-/// When something cannot be removed.
+/// When something cannot be moved.
 pub(super) fn empty_store(store: &Path, digests: bool) -> anyhow::Result<()> {
     let names: &[&str] = match digests {
         true => &[
@@ -251,12 +253,15 @@ pub(super) fn empty_store(store: &Path, digests: bool) -> anyhow::Result<()> {
     let paths: Vec<PathBuf> = entries
         .map(|e| Ok(e?.path()))
         .collect::<std::io::Result<_>>()?;
+    let aside = store.with_extension("aside");
+    std::fs::create_dir_all(&aside)?;
     for path in paths {
         let kept = path
             .file_name()
             .is_some_and(|name| names.iter().any(|n| name == *n));
         if !kept {
-            crate::tree::remove(&path).with_context(|| format!("removing {}", path.display()))?;
+            let to = tempfile::tempdir_in(&aside)?.keep().join("held");
+            std::fs::rename(&path, to).with_context(|| format!("moving {}", path.display()))?;
         }
     }
     Ok(())
