@@ -59,6 +59,7 @@ impl Store {
             opened => opened,
         }
         .map_err(StoreError::io("write", &path))?;
+        self.share(&file);
         file.write_all(&frame)
             .map_err(StoreError::io("write", &path))?;
         let length = file.metadata().map_or(0, |metadata| metadata.len());

@@ -254,6 +254,7 @@ impl Store {
             .truncate(false)
             .mode(self.mode & 0o666 | 0o600)
             .open(&path)
+            .inspect(|file| self.share(file))
             .and_then(|file| file.write_all_at(format!("{bytes:20}\n").as_bytes(), 0))
             .map_err(StoreError::io("write", &path))
     }

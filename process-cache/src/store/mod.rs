@@ -96,7 +96,8 @@ impl Store {
 
     /// Opens the store in `dir`, creating it (mode 0700) if it is not there. A
     /// store that may not be written is opened for reading only. Below a root
-    /// that others may use, what is created may be used by them too.
+    /// that others may use, what is created may be used by them too, whatever the
+    /// umask: that is for what programs make.
     ///
     /// # Errors
     /// [`StoreError::UnknownFormat`] where a different version wrote it, and
@@ -104,13 +105,12 @@ impl Store {
     pub fn open(dir: impl Into<PathBuf>) -> Result<Self> {
         let root = dir.into();
         let mut store = Self::at(root, false);
-        match store.check_format() {
-            Ok(true) => {}
-            Ok(false) => store.create()?,
-            Err(error) => return Err(error),
+        if let Ok(metadata) = fs::metadata(&store.root) {
+            store.mode = metadata.permissions().mode() & 0o777;
         }
-        let metadata = fs::metadata(&store.root).map_err(StoreError::io("read", &store.root))?;
-        store.mode = metadata.permissions().mode() & 0o777;
+        if !store.check_format()? {
+            store.create()?;
+        }
         store.read_only =
             rustix::fs::access(&store.root, Access::WRITE_OK | Access::EXEC_OK).is_err();
         Ok(store)
@@ -186,13 +186,13 @@ impl Store {
     }
 
     fn create(&self) -> Result<()> {
-        let mut builder = DirBuilder::new();
-        builder.recursive(true).mode(0o700);
-        for dir in ["", "tmp", "blobs", "units", "locks"] {
-            let dir = self.root.join(dir);
-            builder
-                .create(&dir)
-                .map_err(StoreError::io("create", &dir))?;
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&self.root)
+            .map_err(StoreError::io("create", &self.root))?;
+        for dir in ["tmp", "blobs", "units", "locks"] {
+            self.make_dir(&self.root.join(dir))?;
         }
         let mut file = self.temporary()?;
         let path = self.root.join("format");
@@ -222,6 +222,7 @@ impl Store {
             made => made,
         }
         .map_err(StoreError::io("create a file in", &dir))
+        .inspect(|file| self.share(file.as_file()))
     }
 
     /// Renames a finished temporary file into place.
@@ -241,10 +242,53 @@ impl Store {
         Ok(())
     }
 
+    /// Makes a directory inside, and those above it.
     fn make_dir(&self, dir: &Path) -> Result<()> {
-        let mut builder = DirBuilder::new();
-        builder.recursive(true).mode(self.mode);
-        builder.create(dir).map_err(StoreError::io("create", dir))
+        let error = StoreError::io("create", dir);
+        match DirBuilder::new().mode(self.mode).create(dir) {
+            Ok(()) => {}
+            Err(found) if found.kind() == std::io::ErrorKind::AlreadyExists => return Ok(()),
+            Err(found) if found.kind() == std::io::ErrorKind::NotFound && dir != self.root => {
+                if let Some(parent) = dir.parent() {
+                    self.make_dir(parent)?;
+                }
+                return self.make_dir_in(dir);
+            }
+            Err(found) => return Err(error(found)),
+        }
+        self.share_dir(dir);
+        Ok(())
+    }
+
+    /// As [`Store::make_dir`], where what is above is there.
+    fn make_dir_in(&self, dir: &Path) -> Result<()> {
+        match DirBuilder::new().mode(self.mode).create(dir) {
+            Ok(()) => self.share_dir(dir),
+            // Somebody else was first.
+            Err(found) if found.kind() == std::io::ErrorKind::AlreadyExists => {}
+            Err(found) => return Err(StoreError::io("create", dir)(found)),
+        }
+        Ok(())
+    }
+
+    /// Lets those use a directory who may use the root. Where that fails, they do
+    /// without.
+    fn share_dir(&self, dir: &Path) {
+        if self.mode & 0o077 != 0
+            && let Ok(found) = fs::metadata(dir)
+        {
+            // What is made inside keeps its group, if the root says so.
+            let mode = found.permissions().mode() & 0o7000 | self.mode;
+            let _ = fs::set_permissions(dir, fs::Permissions::from_mode(mode));
+        }
+    }
+
+    /// Lets those use a file that may be new who may use the root, as
+    /// [`Store::share_dir`].
+    fn share(&self, file: &File) {
+        if self.mode & 0o077 != 0 {
+            share_file(file, self.mode);
+        }
     }
 
     /// Waits for the lock with this name; it ends when the file is closed, by
@@ -281,7 +325,17 @@ impl Store {
             opened => opened,
         }
         .map(File::from)
+        .inspect(|file| self.share(file))
         .map_err(StoreError::io("lock", &path))
+    }
+}
+
+/// Gives a file the rights of a directory with this mode, unless it is somebody else's.
+fn share_file(file: &File, mode: u32) {
+    let wanted = mode & 0o666 | 0o600;
+    let is_other = |found: fs::Metadata| found.permissions().mode() & 0o777 != wanted;
+    if file.metadata().is_ok_and(is_other) {
+        let _ = file.set_permissions(fs::Permissions::from_mode(wanted));
     }
 }
 
@@ -349,6 +403,26 @@ mod tests {
         assert_eq!(mode(&root.join("blobs")), 0o700);
         Store::open(&root).unwrap();
         Store::open_read_only(&root).unwrap();
+    }
+
+    #[test]
+    fn a_store_that_others_may_use_is_open_to_them_whatever_the_umask() {
+        let dir = tempfile::tempdir().unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o770)).unwrap();
+        let store = Store::open(dir.path()).unwrap();
+        let digest = store.put_bytes(b"x").unwrap();
+        drop(store.lock("a").unwrap());
+        store.add_to_journal(b"run").unwrap();
+        for name in ["blobs", "units", "tmp", "locks", "journal"] {
+            assert_eq!(mode(&dir.path().join(name)), 0o770, "{name}");
+        }
+        for name in ["format", "locks/a", "journal/current"] {
+            assert_eq!(mode(&dir.path().join(name)), 0o660, "{name}");
+        }
+        let blob = sharded(&dir.path().join("blobs"), &digest);
+        assert_eq!(mode(&blob), 0o440);
+        assert_eq!(mode(blob.parent().unwrap()), 0o770);
     }
 
     #[test]

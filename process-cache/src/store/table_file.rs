@@ -225,6 +225,7 @@ fn lock(path: &Path) -> io::Result<File> {
         .truncate(false)
         .write(true)
         .open(name)?;
+    share(path, &file);
     rustix::io::retry_on_intr(|| rustix::fs::flock(&file, FlockOperation::LockExclusive))?;
     Ok(file)
 }
@@ -300,8 +301,18 @@ fn rewrite(path: &Path, old: &[Record], new: &[Record]) -> io::Result<()> {
         .prefix(".digests-")
         .tempfile_in(dir)?;
     file.write_all(&bytes)?;
+    share(path, file.as_file());
     file.persist(path)?;
     Ok(())
+}
+
+/// Lets those use a file that may use the directory of the table.
+fn share(path: &Path, file: &File) {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = path.parent().unwrap_or(Path::new("."));
+    if let Ok(found) = std::fs::metadata(dir) {
+        super::share_file(file, found.permissions().mode());
+    }
 }
 
 /// Whether bytes are a table with at least one intact page; never panics.

@@ -375,3 +375,37 @@ fn the_name_of_the_host_counts_only_for_those_who_ask_for_it() {
     again.assert_hit();
     assert_eq!(again.out, "one\n");
 }
+
+#[test]
+fn users_share_a_store_that_is_open_to_their_group() {
+    use std::os::unix::fs::chown;
+    const GROUP: u32 = 65_532;
+    let Some(ordinary) = Ordinary::new("seq 2000 > in") else {
+        return;
+    };
+    let sandbox = &ordinary.sandbox;
+    let store = sandbox.store();
+    fs::create_dir_all(&store).expect("a directory");
+    chown(&store, None, Some(GROUP)).expect("a group");
+    fs::set_permissions(&store, fs::Permissions::from_mode(0o2770)).expect("a mode");
+    let build = |user: u32, umask: &str| {
+        let _ = fs::remove_file(sandbox.path("out"));
+        let mut setpriv = Command::new("setpriv");
+        let ids = [format!("--reuid={user}"), format!("--regid={user}")];
+        let script = format!(r#"umask {umask}; exec "$0" "$@""#);
+        setpriv.args(ids).arg(format!("--groups={GROUP}"));
+        setpriv.args(["sh", "-c", &script]).arg(&ordinary.pcache);
+        setpriv.args(["--min-time", "0", "--", "sh", "-c", "sort -r in > out"]);
+        let run = sandbox.run(sandbox.environment(&mut setpriv));
+        assert!(run.status.success(), "{run:#?}");
+        assert!(!run.err.contains("cannot"), "{}", run.err);
+        run.err.contains("pcache: skipped")
+    };
+    // Neither keeps the other out, whoever was first, and whatever the umask.
+    assert!(!build(USER, "077") && !build(OWNER, "022"));
+    assert!(build(USER, "077") && build(OWNER, "022"));
+    let mut fsck = Command::new(PCACHE);
+    let found = sandbox.environment(fsck.arg("fsck")).output();
+    let found = found.expect("pcache runs");
+    assert!(found.status.success(), "{found:?}");
+}
