@@ -269,8 +269,7 @@ fn command(args: RunArgs, verify: bool) -> anyhow::Result<()> {
         }
         anyhow::bail!("{reason}\n{ADVICE}");
     }
-    // What is only read takes nothing in, and has nothing to give.
-    let remote = args.remote.settings()?.filter(|_| !args.read_only);
+    let remote = args.remote.settings()?;
     let config = Config::load()?;
     let limits = config.limits().map_err(anyhow::Error::msg)?;
     config.clone().install();

@@ -5,15 +5,16 @@
 //! not known before it has run, so a result is found in two steps: under the weak key
 //! stand the newest *path sets*, questions without answers; we answer them, and the
 //! answers lead to the key of the result ([`form`]). A hit is two round trips: path
-//! sets, then result and contents, which are on their way while we answer. It is then
-//! stored as if we had recorded it.
+//! sets, then result and contents, which are on their way while we answer; or one, where
+//! the newest result came along with the path sets ([`bundle`]). It is then stored as if
+//! we had recorded it.
 //!
 //! | step | modules |
 //! |---|---|
 //! | what the user asks for | [`settings`] |
 //! | looking a unit up | `lookup`, [`check`] |
 //! | putting a unit there, in the background | `upload` |
-//! | how it travels | [`form`], [`digest`], [`backend`], [`grpc`], [`directory`] |
+//! | how it travels | [`form`], [`bundle`], [`digest`], [`backend`], [`grpc`], [`directory`] |
 //! | who drives the requests; when to stop asking | `engine`, [`breaker`] |
 //!
 //! **Invariants.** The build never fails because of a remote cache, and never waits
@@ -23,6 +24,7 @@
 
 pub mod backend;
 pub mod breaker;
+pub mod bundle;
 pub mod check;
 pub mod digest;
 pub mod directory;
@@ -184,10 +186,14 @@ pub fn lookup(
 }
 
 impl Remote {
-    /// Makes ready what is needed to ask; nothing is asked yet. To be called while
-    /// the process has one thread.
+    /// Makes ready what is needed to ask; nothing is asked yet. To be called while the
+    /// process has one thread.
     pub fn new(settings: Settings, store: Arc<Store>) -> Self {
         let trouble = Arc::new(Trouble::default());
+        if store.is_read_only() {
+            // Nothing is recorded that could be put there.
+            store.hold();
+        }
         let mut reading = Breaker::default();
         let prepared = match &settings.place {
             Place::Directory(path) => Ok(Prepared::Directory(Directory::new(path.clone()))),
@@ -213,6 +219,18 @@ impl Remote {
             found: Mutex::default(),
             counts: Counts::default(),
             trouble,
+        }
+    }
+
+    /// Begins to connect, and waits for nothing; nothing is asked yet. Until
+    /// [`Remote::suspend`] the process has another thread.
+    pub fn begin(&self) {
+        if let Prepared::Server(server) = &self.place
+            && self.reads()
+        {
+            server.begin();
+            // What fails here fails again where it is needed.
+            let _ = self.running();
         }
     }
 
@@ -244,6 +262,9 @@ impl Remote {
         let Some((key, batches, outcome)) = lock(&self.found).take() else {
             return;
         };
+        if self.store.is_read_only() {
+            return;
+        }
         let kept = self.store.settle();
         let kept = kept.and_then(|()| self.store.record(&key, batches, &outcome));
         if let Err(error) = kept {
@@ -252,11 +273,21 @@ impl Remote {
         }
     }
 
+    /// Helps whoever keeps what was found.
+    pub fn help_keeping(&self) {
+        // Who keeps it is told of what fails.
+        let _ = self.store.settle();
+    }
+
     /// Ends all connections, and forgets what nobody kept: the process is about to fork.
     pub fn suspend(&self) {
-        *lock(&self.engine) = None;
-        *lock(&self.found) = None;
+        // What is being stored on its thread is not waited for.
         self.store.let_go();
+        *lock(&self.engine) = None;
+        if let Prepared::Server(server) = &self.place {
+            server.stop();
+        }
+        *lock(&self.found) = None;
     }
 
     /// From now on a thread of its own does the work.

@@ -83,6 +83,9 @@ pub fn run(plan: &Plan, mut store: Store) -> anyhow::Error {
     }
     let sharing = plan.remote.clone();
     let sharing = sharing.map(|settings| Arc::new(Remote::new(settings, store.clone())));
+    if let Some(remote) = sharing.as_deref().filter(|_| !plan.settings.refresh) {
+        remote.begin();
+    }
     let mut program = match Program::new(&plan.argv) {
         Ok(program) => program,
         Err(error) => return error.into(),
@@ -226,6 +229,9 @@ fn skip(
             thread.spawn_scoped(scope, || remote.keep())
         });
         let restored = restore::apply_with(store, &outcome.effects, options);
+        if let Some(remote) = keeping {
+            remote.help_keeping();
+        }
         // The scope waits for what a thread does, and this for its end: we may fork.
         // Where no thread was to be had, it comes afterwards.
         if let Some(Ok(thread)) = beside {

@@ -59,6 +59,9 @@ pub struct Entry {
     pub inlined: Option<Vec<u8>>,
     /// The contents.
     pub contents: Vec<Wire>,
+    /// Another blob, which nobody needs ([`super::bundle`]), and its bytes, if they came
+    /// along.
+    pub beside: Option<(Wire, Option<Vec<u8>>)>,
 }
 
 /// A content that is wanted, and where it goes.
@@ -122,15 +125,20 @@ impl Backend {
         }
     }
 
-    /// What stands under a key.
+    /// What stands under a key; with the blob beside it if the server can send that along.
     ///
     /// # Errors
     /// [`Failure`].
-    pub async fn entry(&self, key: Key) -> Result<Option<Entry>> {
+    pub async fn entry(&self, key: Key, beside: bool) -> Result<Option<Entry>> {
         match self {
-            Self::Grpc(client) => client.entry(key).await,
+            Self::Grpc(client) => client.entry(key, beside).await,
             Self::Directory(directory) => directory.entry(key),
         }
+    }
+
+    /// Whether entries may have another blob beside them.
+    pub fn has_beside(&self) -> bool {
+        matches!(self, Self::Grpc(_))
     }
 
     /// Puts something under a key.

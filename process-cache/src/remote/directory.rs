@@ -54,6 +54,7 @@ impl Directory {
             blob: Wire { hash: *hash, size },
             inlined: None,
             contents: Vec::new(),
+            beside: None,
         }))
     }
 

@@ -322,6 +322,11 @@ pub fn check_remote(bytes: &[u8]) {
         let _ = super::check::Bounds::new(vec!["/tmp".into()]).check(&stored, &[]);
         let _ = encode_result(&stored).map(|bytes| decode_result(&bytes));
     }
+    if let Ok(bundle) = super::bundle::Bundle::decode(bytes.to_vec()) {
+        let length = bytes.first().copied().map_or(0, u64::from);
+        let _ = bundle.contents(&[length, 0, length]);
+        let _ = decode_result(&bundle.result);
+    }
     if let Ok(sets) = postcard::from_bytes::<Sets>(bytes) {
         let _ = encode_sets(&sets).map(|bytes| decode_sets(&bytes));
     }

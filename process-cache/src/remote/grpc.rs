@@ -4,8 +4,9 @@
 //! Our keys are no digests of actions. An entry stands under the digest of an action
 //! that runs nothing on nothing, with our key as its salt: so it is a well-formed one
 //! wherever somebody looks. The blob of an entry is the action's standard output,
-//! which servers send along when asked, and the contents are its output files, which
-//! servers that check results for completeness keep together with it.
+//! which servers send along when asked (what stands beside it is the standard error, and
+//! comes likewise), and the contents are its output files, which servers that check
+//! results for completeness keep together with it.
 
 mod connect;
 mod credentials;
@@ -100,24 +101,31 @@ impl Client {
         Server::of(&found.cache_capabilities.unwrap_or_default(), self.compress)
     }
 
-    pub(super) async fn entry(&self, key: Key) -> Result<Option<Entry>> {
+    pub(super) async fn entry(&self, key: Key, beside: bool) -> Result<Option<Entry>> {
         if let Some(server) = self.server.get() {
-            return self.entry_by(key, server.function).await;
+            return self.entry_by(key, beside, server.function).await;
         }
-        // What nearly all servers know, while it says what it knows.
+        // What nearly all servers know: whoever has an entry knows it, and says what else
+        // he knows while we look at the entry.
         let guess = Function::Sha256;
-        let (server, found) = tokio::join!(self.server(), self.entry_by(key, guess));
-        match server?.function {
+        let found = self.entry_by(key, beside, guess).await;
+        if matches!(found, Ok(Some(_))) {
+            let client = self.clone();
+            tokio::spawn(async move { drop(client.server().await) });
+            return found;
+        }
+        match self.server().await?.function {
             function if function == guess => found,
-            function => self.entry_by(key, function).await,
+            function => self.entry_by(key, beside, function).await,
         }
     }
 
-    async fn entry_by(&self, key: Key, function: Function) -> Result<Option<Entry>> {
+    async fn entry_by(&self, key: Key, beside: bool, function: Function) -> Result<Option<Entry>> {
         let request = || re::GetActionResultRequest {
             instance_name: self.instance.to_string(),
             action_digest: Some(action(key, function)),
             inline_stdout: true,
+            inline_stderr: beside,
             digest_function: number(function),
             ..Default::default()
         };
@@ -145,6 +153,7 @@ impl Client {
         let result = re::ActionResult {
             output_files: entry.contents.iter().enumerate().map(file).collect(),
             stdout_digest: Some(digest(entry.blob)),
+            stderr_digest: entry.beside.as_ref().map(|(wire, _)| digest(*wire)),
             ..Default::default()
         };
         let request = || re::UpdateActionResultRequest {
@@ -280,26 +289,37 @@ fn entry(result: re::ActionResult, function: Function) -> Result<Entry> {
     let contents = result.output_files.iter();
     let contents = contents.map(|file| file.digest.as_ref().and_then(wire).ok_or_else(wrong));
     let contents = contents.collect::<Result<Vec<Wire>>>()?;
-    let inlined = Some(result.stdout_raw).filter(|bytes| !bytes.is_empty());
-    let blob = match (&result.stdout_digest, &inlined) {
-        (Some(said), _) => wire(said).ok_or_else(wrong)?,
-        (None, Some(bytes)) => function.of(bytes),
-        (None, None) => return Err(wrong()),
-    };
-    if blob.size > MAX_PACKED {
-        return Err(Failure::Wrong("a blob is too large".to_owned()));
-    }
-    if inlined
-        .as_ref()
-        .is_some_and(|bytes| function.of(bytes) != blob)
-    {
-        return Err(Failure::Wrong("a blob has another digest".to_owned()));
-    }
+    let sent = blob(result.stdout_digest.as_ref(), result.stdout_raw, function)?;
+    let (blob, inlined) = sent.ok_or_else(wrong)?;
+    let beside = self::blob(result.stderr_digest.as_ref(), result.stderr_raw, function)?;
     Ok(Entry {
         blob,
         inlined,
         contents,
+        beside,
     })
+}
+
+/// A blob that an entry names, sends along, or both.
+fn blob(
+    said: Option<&re::Digest>,
+    sent: Vec<u8>,
+    function: Function,
+) -> Result<Option<(Wire, Option<Vec<u8>>)>> {
+    let sent = Some(sent).filter(|bytes| !bytes.is_empty());
+    let found = sent.as_ref().map(|bytes| function.of(bytes));
+    let Some(said) = said else {
+        return Ok(found.map(|found| (found, sent)));
+    };
+    let wrong = || Failure::Wrong("an entry is not one of pcache's".to_owned());
+    let said = wire(said).ok_or_else(wrong)?;
+    if said.size > MAX_PACKED {
+        return Err(Failure::Wrong("a blob is too large".to_owned()));
+    }
+    if found.is_some_and(|found| found != said) {
+        return Err(Failure::Wrong("a blob has another digest".to_owned()));
+    }
+    Ok(Some((said, sent)))
 }
 
 fn digest(wire: Wire) -> re::Digest {

@@ -8,13 +8,15 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use tokio::task::JoinHandle;
 
 use super::backend::{Backend, Entry, Failure, Result, Want};
-use super::form::{self, Content, Key, PathSet, Sets, Stored};
+use super::bundle::Bundle;
+use super::digest::Wire;
+use super::form::{self, Content, Hint, Key, PathSet, Sets, Stored};
 use super::{Remote, Running, lock};
 use crate::fact::{Answer, Fact, Query};
 use crate::key::Keyed;
 use crate::outcome::Outcome;
 use crate::roots::Roots;
-use crate::store::{Incoming, Store, WeakKey};
+use crate::store::{Incoming, Shared, Store, WeakKey};
 
 /// Less than this (before anything is known of a result) is no time to ask.
 const LEAST: Duration = Duration::from_millis(2);
@@ -39,7 +41,7 @@ impl Remote {
         keyed: &Keyed,
         ask: &mut dyn FnMut(&Query) -> Answer,
     ) -> Result<Option<Box<Outcome>>, String> {
-        if !self.reads() || self.store.is_read_only() {
+        if !self.reads() {
             return Ok(None);
         }
         let began = Instant::now();
@@ -105,9 +107,10 @@ impl Remote {
         ask: &mut dyn FnMut(&Query) -> Answer,
     ) -> Result<Option<Box<Outcome>>, Stop> {
         let [backend, _] = &running.backends;
-        let sets = wait(running, end, sets(backend, key))?;
+        let (sets, bundle) = wait(running, end, sets(backend, key))?;
         let mut asking = Asking::new(end, ask);
-        let early = self.early(running, key, &sets, &mut asking)?;
+        let bundle = opening(running, &sets, bundle);
+        let early = self.early(running, key, (&sets, bundle), &mut asking)?;
         let answered = asking.all(sets.sets)?;
         let keys: Vec<Option<Key>> = answered
             .iter()
@@ -158,7 +161,7 @@ impl Remote {
         &self,
         running: &Running,
         key: &WeakKey,
-        sets: &Sets,
+        (sets, mut bundle): (&Sets, Option<Opening>),
         asking: &mut Asking<'_>,
     ) -> Result<Option<Early>, Stop> {
         if sets.hints.is_empty() {
@@ -178,7 +181,20 @@ impl Remote {
             let [backend, _] = &running.backends;
             let (backend, key) = (backend.clone(), hint.result);
             let wants = wants(&self.store, hint.contents.iter())?;
+            // It is of the newest.
+            let bundle = bundle.take_if(|_| sets.hints.first() == Some(hint));
+            let (hint, store) = (hint.clone(), self.store.clone());
             let task = async move {
+                let wants = match bundled(&hint, bundle, wants).await {
+                    Ok((bundle, fetched)) => {
+                        // It is stored while the other questions are asked, on this
+                        // thread: whoever ends the engine waits for it. Who keeps it is
+                        // told of what fails.
+                        tokio::spawn(async move { drop(store.settle()) });
+                        return Some((bundle.result, fetched));
+                    }
+                    Err(wants) => wants,
+                };
                 let keys = [Some(key)];
                 let (found, fetched) =
                     tokio::join!(result(&backend, &keys), fetch(&backend, wants));
@@ -284,19 +300,63 @@ fn wait<T>(
     }
 }
 
-/// The path sets of a weak key.
-async fn sets(backend: &Backend, key: &WeakKey) -> Result<Sets, Stop> {
-    let Some(entry) = backend.entry(Key::of_sets(key)).await? else {
-        return Ok(Sets::default());
+/// The path sets of a weak key, and the bundle if that came along.
+async fn sets(backend: &Backend, key: &WeakKey) -> Result<(Sets, Option<Vec<u8>>), Stop> {
+    let Some(mut entry) = backend.entry(Key::of_sets(key), true).await? else {
+        return Ok(Default::default());
     };
+    let bundle = entry.beside.take().and_then(|(_, bytes)| bytes);
     let Some(bytes) = blob(backend, entry).await? else {
-        return Ok(Sets::default());
+        return Ok(Default::default());
     };
     let sets = form::decode_sets(&bytes).map_err(Stop::refused)?;
     match sets.sets.iter().find_map(PathSet::odd) {
         Some(query) => Err(Stop::Refused(format!("it asks {query:?}"))),
-        None => Ok(sets),
+        None => Ok((sets, bundle)),
     }
+}
+
+/// A bundle that is being unpacked.
+type Opening = JoinHandle<Option<(Bundle, Vec<Shared>)>>;
+
+/// Has a bundle be unpacked while we ask: nothing is kept of it unless it is the right
+/// one. Whatever is wrong with it, all of it is elsewhere too.
+fn opening(running: &Running, sets: &Sets, bundle: Option<Vec<u8>>) -> Option<Opening> {
+    let (hint, sent) = (sets.hints.first()?.clone(), bundle?);
+    running.engine.spawn(async move {
+        let bundle = Bundle::decode(sent).ok()?;
+        let lengths: Vec<u64> = hint.contents.iter().map(|content| content.length).collect();
+        let contents = (bundle.key == hint.result).then(|| bundle.contents(&lengths));
+        Some((bundle, contents?.ok()?))
+    })
+}
+
+/// Takes the result that a hint names, and the contents that are wanted, from a bundle;
+/// else gives back what is wanted. Also says how many bytes of contents that were.
+async fn bundled(
+    hint: &Hint,
+    bundle: Option<Opening>,
+    wants: Vec<Want>,
+) -> Result<(Bundle, u64), Vec<Want>> {
+    let Some(opening) = bundle else {
+        return Err(wants);
+    };
+    let Ok(Some((bundle, contents))) = opening.await else {
+        return Err(wants);
+    };
+    let contents = hint.contents.iter().map(Content::wire).zip(contents);
+    let contents: FxHashMap<Wire, Shared> = contents.collect();
+    let mut taken = 0;
+    for Want { wire, into } in wants {
+        let length = into.length();
+        // What has another digest than it should have is asked for by itself.
+        if let Some(bytes) = contents.get(&wire)
+            && into.whole(bytes.clone()).is_ok()
+        {
+            taken += length;
+        }
+    }
+    Ok((bundle, taken))
 }
 
 /// Asks each question once.
@@ -340,7 +400,7 @@ async fn result(backend: &Backend, keys: &[Option<Key>]) -> Result<Option<(usize
         let (backend, Some(key)) = (backend.clone(), *key) else {
             continue;
         };
-        tasks.spawn(async move { (index, backend.entry(key).await) });
+        tasks.spawn(async move { (index, backend.entry(key, false).await) });
     }
     let mut found: Vec<(usize, Entry)> = Vec::new();
     let mut failure = None;

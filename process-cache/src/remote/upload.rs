@@ -5,6 +5,7 @@
 //! back; what somebody else adds meanwhile can get lost, and comes back with their
 //! next result.
 
+use std::io::Read;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -19,7 +20,7 @@ use super::digest::{Function, Wire};
 use super::form::{
     self, Content, Hint, Key, MAX_HINTED, MAX_HINTS, MAX_SETS, PathSet, Sets, Stored,
 };
-use super::{Remote, Trouble, lock};
+use super::{Remote, Trouble, bundle, lock};
 use crate::fact::{Answer, Digest, Fact, Query};
 use crate::outcome::Outcome;
 use crate::store::{Store, WeakKey, hash_file};
@@ -64,6 +65,9 @@ struct Upload {
     answers: Vec<Answer>,
     outcome: Outcome,
 }
+
+/// A hint, and the bundle that it is about, if there is one.
+type Hinted = (Hint, Option<Vec<u8>>);
 
 impl Remote {
     /// Puts a result there, later. Its contents are in the store.
@@ -199,6 +203,7 @@ impl Uploads {
             blob: function.of(&blob),
             inlined: None,
             contents: stored.contents.iter().map(Content::wire).collect(),
+            beside: None,
         };
         let mut offers: Vec<Offer> = stored
             .contents
@@ -208,6 +213,16 @@ impl Uploads {
                 source: Source::Stored(self.store.clone(), content.digest),
             })
             .collect();
+        let lengths = stored.contents.iter().map(|content| content.length);
+        let mut beside = None;
+        if backend.has_beside() && bundle::is_worth(lengths) {
+            let (uploads, blob) = (self.clone(), blob.clone());
+            let contents = stored.contents.clone();
+            let bundle = tokio::task::spawn_blocking(move || uploads.bundle(key, &blob, &contents));
+            beside = bundle
+                .await
+                .map_err(|error| Failure::Local(error.to_string()))??;
+        }
         offers.push(Offer {
             wire: entry.blob,
             source: Source::Bytes(blob),
@@ -215,8 +230,19 @@ impl Uploads {
         let hint = hint(&upload.key, (&upload.set, &upload.answers), key, &stored);
         self.send(backend, offers).await?;
         backend.set_entry(key, entry).await?;
+        let hint = hint.map(|hint| (hint, beside));
         self.add_set(backend, function, upload.key, (upload.set, hint))
             .await
+    }
+
+    /// A result with its contents, if that is short.
+    fn bundle(&self, key: Key, result: &[u8], contents: &[Content]) -> Result<Option<Vec<u8>>> {
+        let mut plain = Vec::new();
+        for content in contents {
+            let mut file = self.store.open_blob(&content.digest, content.length)?;
+            file.read_to_end(&mut plain).map_err(local)?;
+        }
+        bundle::encode(key, result, &plain).map_err(local)
     }
 
     /// What all contents of an outcome are called there.
@@ -283,19 +309,20 @@ impl Uploads {
         Ok(())
     }
 
-    /// Puts a path set in front of those that are there, and a hint of the others.
+    /// Puts a path set in front of those that are there, a hint of the others, and the
+    /// bundle that belongs to it beside them.
     async fn add_set(
         &self,
         backend: &Backend,
         function: Function,
         key: WeakKey,
-        (set, hint): (PathSet, Option<Hint>),
+        (set, hint): (PathSet, Option<Hinted>),
     ) -> Result<()> {
         let turn = usize::from(key.0.0[0]) % TURNS;
         let _turn = self.turns[turn].lock().await;
         let place = Key::of_sets(&key);
         // What cannot be read is replaced.
-        let mut sets = match backend.entry(place).await {
+        let mut sets = match backend.entry(place, false).await {
             Ok(Some(Entry {
                 inlined: Some(bytes),
                 ..
@@ -309,6 +336,7 @@ impl Uploads {
             Err(failure) => return Err(failure),
         };
         sets.sets.retain(|set| set.odd().is_none());
+        let (hint, beside) = hint.unzip();
         let is_hinted = hint.is_none() || sets.hints.first() == hint.as_ref();
         if sets.sets.contains(&set) {
             if is_hinted {
@@ -324,16 +352,19 @@ impl Uploads {
             sets.hints.truncate(MAX_HINTS);
         }
         let blob = form::encode_sets(&sets).map_err(too_large)?;
+        let beside = beside.flatten().map(|bytes| (function.of(&bytes), bytes));
         let entry = Entry {
             blob: function.of(&blob),
             inlined: None,
             contents: Vec::new(),
+            beside: beside.as_ref().map(|(wire, _)| (*wire, None)),
         };
-        let offer = Offer {
-            wire: entry.blob,
-            source: Source::Bytes(blob),
-        };
-        self.send(backend, vec![offer]).await?;
+        let blobs = [Some((entry.blob, blob)), beside];
+        let offers = blobs.into_iter().flatten().map(|(wire, bytes)| Offer {
+            wire,
+            source: Source::Bytes(bytes),
+        });
+        self.send(backend, offers.collect()).await?;
         backend.set_entry(place, entry).await
     }
 }
@@ -357,6 +388,11 @@ fn hint(
         result,
         contents: stored.contents.clone(),
     })
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it is given to map_err")]
+fn local(error: std::io::Error) -> Failure {
+    Failure::Local(error.to_string())
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "it is given to map_err")]

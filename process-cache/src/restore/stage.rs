@@ -14,7 +14,7 @@ use super::{RestoreError, Result, content_of};
 use crate::fact::Digest;
 use crate::outcome::Effect;
 use crate::path::FilePath;
-use crate::store::{Store, StoreError, copy};
+use crate::store::{Shared, Store, StoreError, copy};
 use crate::world::World;
 
 /// Contents up to this length wait in memory.
@@ -31,7 +31,7 @@ pub(super) enum Stage {
     /// In a file on the same file system, which only has to get its name.
     Draft(Draft),
     /// In memory.
-    Bytes(Vec<u8>),
+    Bytes(Shared),
     /// In the store, verified; it is opened again when its turn comes, because
     /// a process may have few descriptors and an outcome many files.
     Verified,
@@ -94,6 +94,8 @@ pub(super) fn prepare(store: &Store, effects: &[Effect], world: Option<&World>) 
         } else if length <= SMALL && waiting + length <= BUDGET {
             waiting += length;
             Stage::Bytes(verified_bytes(store, digest, length)?)
+        } else if let Some(held) = store.held(digest, length) {
+            Stage::Bytes(held)
         } else {
             verify(store, digest, length, |_| Ok(())).map_err(|error| error.at(path))?;
             Stage::Verified
@@ -196,9 +198,9 @@ fn verify_open(
     }
 }
 
-fn verified_bytes(store: &Store, digest: &Digest, length: u64) -> Result<Vec<u8>> {
+fn verified_bytes(store: &Store, digest: &Digest, length: u64) -> Result<Shared> {
     if let Some(held) = store.held(digest, length) {
-        return Ok(held.to_vec());
+        return Ok(held);
     }
     let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or_default());
     let sink = |piece: &[u8]| {
@@ -206,7 +208,7 @@ fn verified_bytes(store: &Store, digest: &Digest, length: u64) -> Result<Vec<u8>
         Ok(())
     };
     verify(store, digest, length, sink).map_err(|error| error.at(&FilePath::from(store.dir())))?;
-    Ok(bytes)
+    Ok(bytes.into())
 }
 
 /// A verified copy next to where it will be, still without its permissions.

@@ -2,9 +2,11 @@
 //!
 //! A result that arrives from elsewhere is put in place from memory, while its contents
 //! are written into the store beside that: nobody waits for them twice. What is held
-//! has been verified, and counts as stored for whoever asks.
+//! has been verified, and counts as stored for whoever asks. Where a store is only read,
+//! contents are held until there is no room for more.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::ops::{Deref, Range};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use rustc_hash::FxHashMap;
 
@@ -12,37 +14,116 @@ use super::{Result, Store};
 use crate::fact::Digest;
 
 /// As much is held, in bytes; what comes then is stored at once.
-const LIMIT: usize = 64 << 20;
+pub(super) const LIMIT: usize = 64 << 20;
+
+/// Bytes in memory that several have, or a part of them.
+#[derive(Debug, Clone)]
+pub struct Shared {
+    whole: Arc<Vec<u8>>,
+    part: Range<usize>,
+}
+
+impl Shared {
+    /// A part, which must lie within the whole.
+    ///
+    /// # Panics
+    /// If it does not.
+    pub fn part(whole: Arc<Vec<u8>>, part: Range<usize>) -> Self {
+        assert!(part.start <= part.end && part.end <= whole.len());
+        Self { whole, part }
+    }
+}
+
+impl Deref for Shared {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.whole[self.part.clone()]
+    }
+}
+
+impl From<Vec<u8>> for Shared {
+    fn from(bytes: Vec<u8>) -> Self {
+        let part = 0..bytes.len();
+        Self::part(Arc::new(bytes), part)
+    }
+}
 
 /// What is held; nothing as long as nobody wants that.
 #[derive(Debug, Default)]
-pub(super) struct Held(Mutex<Option<Contents>>);
+pub(super) struct Held {
+    contents: Mutex<Option<Contents>>,
+    /// Somebody has stored one.
+    stored: Condvar,
+}
 
 #[derive(Debug, Default)]
 struct Contents {
-    bytes: FxHashMap<Digest, Arc<Vec<u8>>>,
+    bytes: FxHashMap<Digest, Shared>,
     size: usize,
+    /// Those that nobody has begun to store.
+    left: Vec<Digest>,
+    /// How many are being stored.
+    busy: usize,
 }
 
 impl Held {
     fn lock(&self) -> MutexGuard<'_, Option<Contents>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.contents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn get(&self, digest: &Digest) -> Option<Arc<Vec<u8>>> {
+    pub(super) fn get(&self, digest: &Digest) -> Option<Shared> {
         self.lock().as_ref()?.bytes.get(digest).cloned()
     }
 
-    /// Takes some bytes, or gives them back.
-    fn take(&self, digest: Digest, bytes: Vec<u8>) -> Option<Vec<u8>> {
-        match &mut *self.lock() {
+    /// Takes some bytes, or gives them back; with `making_room`, drops all others first
+    /// where there is no room.
+    fn take(&self, digest: Digest, bytes: Shared, making_room: bool) -> Option<Shared> {
+        let held = &mut *self.lock();
+        if let Some(contents) = held
+            && making_room
+            && contents.size + bytes.len() > LIMIT
+        {
+            *contents = Contents::default();
+        }
+        match held {
             Some(held) if held.size + bytes.len() <= LIMIT => {
                 held.size += bytes.len();
-                held.bytes.insert(digest, Arc::new(bytes));
+                if held.bytes.insert(digest, bytes).is_none() {
+                    held.left.push(digest);
+                }
                 None
             }
             _ => Some(bytes),
         }
+    }
+
+    /// One that nobody has begun to store; `None` once all are stored.
+    fn next(&self) -> Option<(Digest, Shared)> {
+        let mut held = self.lock();
+        loop {
+            let contents = held.as_mut()?;
+            if let Some(digest) = contents.left.pop() {
+                contents.busy += 1;
+                return contents.bytes.get(&digest).map(|b| (digest, b.clone()));
+            }
+            if contents.busy == 0 {
+                return None;
+            }
+            let woken = self.stored.wait(held);
+            held = woken.unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// One was stored, or was not.
+    fn done(&self, digest: Digest, stored: bool) {
+        if let Some(contents) = &mut *self.lock() {
+            contents.busy = contents.busy.saturating_sub(1);
+            if !stored {
+                contents.left.push(digest);
+            }
+        }
+        self.stored.notify_all();
     }
 }
 
@@ -57,34 +138,39 @@ impl Store {
         self.held.lock().is_some()
     }
 
-    /// Drops what is held, and holds nothing more.
+    /// Drops what is held, and holds nothing more, unless the store is only read.
     pub fn let_go(&self) {
-        *self.held.lock() = None;
+        *self.held.lock() = self.read_only.then(Contents::default);
+        self.held.stored.notify_all();
     }
 
-    /// Stores what is held, which stays at hand.
+    /// Stores what is held, which stays at hand. Several threads may do so; each returns
+    /// when all of it is stored, or when it could not store something.
     ///
     /// # Errors
     /// As [`Store::put_bytes`].
     pub fn settle(&self) -> Result<()> {
-        let held: Vec<(Digest, Arc<Vec<u8>>)> = match &*self.held.lock() {
-            Some(held) => held.bytes.iter().map(|(d, b)| (*d, b.clone())).collect(),
-            None => return Ok(()),
-        };
-        held.iter()
-            .try_for_each(|(digest, bytes)| self.write_blob(digest, bytes))
+        if self.read_only {
+            return Ok(());
+        }
+        while let Some((digest, bytes)) = self.held.next() {
+            let written = self.write_blob(&digest, &bytes);
+            self.held.done(digest, written.is_ok());
+            written?;
+        }
+        Ok(())
     }
 
     /// A content of this length that is held.
-    pub(crate) fn held(&self, digest: &Digest, length: u64) -> Option<Arc<Vec<u8>>> {
+    pub(crate) fn held(&self, digest: &Digest, length: u64) -> Option<Shared> {
         self.held
             .get(digest)
             .filter(|bytes| bytes.len() as u64 == length)
     }
 
     /// Stores a content that was verified, now or later.
-    pub(super) fn take_in(&self, digest: Digest, bytes: Vec<u8>) -> Result<()> {
-        match self.held.take(digest, bytes) {
+    pub(super) fn take_in(&self, digest: Digest, bytes: Shared) -> Result<()> {
+        match self.held.take(digest, bytes, self.read_only) {
             None => Ok(()),
             Some(bytes) => self.write_blob(&digest, &bytes),
         }

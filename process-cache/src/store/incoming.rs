@@ -3,7 +3,8 @@
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use super::{Result, Store, StoreError};
+use super::held::LIMIT;
+use super::{Result, Shared, Store, StoreError, copy};
 use crate::fact::Digest;
 
 /// Contents up to this length arrive in memory.
@@ -30,11 +31,15 @@ impl Incoming {
     /// For a content of this digest and length (in bytes).
     ///
     /// # Errors
-    /// [`StoreError::ReadOnly`] and [`StoreError::Io`].
+    /// [`StoreError::ReadOnly`], also where the store is only read and this is too long
+    /// to be held, and [`StoreError::Io`].
     pub fn new(store: &Arc<Store>, digest: Digest, length: u64) -> Result<Self> {
-        let place = if store.is_read_only() {
-            return Err(StoreError::ReadOnly);
-        } else if length <= WHOLE {
+        let limit = match store.is_read_only() {
+            true if store.is_holding() => LIMIT as u64,
+            true => return Err(StoreError::ReadOnly),
+            false => WHOLE,
+        };
+        let place = if length <= limit {
             Place::Memory(Vec::new())
         } else {
             Place::File(Box::new(store.temporary()?))
@@ -57,18 +62,19 @@ impl Incoming {
     ///
     /// # Errors
     /// As [`Incoming::finish`].
-    pub fn whole(mut self, bytes: Vec<u8>) -> Result<()> {
+    pub fn whole(mut self, bytes: Shared) -> Result<()> {
         if bytes.len() as u64 != self.length {
             return Err(StoreError::Mismatch(self.digest));
         }
         if let Place::File(_) = self.place {
             self.write_all(&bytes)
                 .map_err(StoreError::io("store", self.store.dir()))?;
-        } else {
-            self.hasher.update(&bytes);
-            self.place = Place::Memory(bytes);
+            return self.finish();
         }
-        self.finish()
+        if copy::digest(&bytes) != self.digest {
+            return Err(StoreError::Mismatch(self.digest));
+        }
+        self.store.take_in(self.digest, bytes)
     }
 
     /// Keeps it.
@@ -82,7 +88,7 @@ impl Incoming {
             return Err(StoreError::Mismatch(self.digest));
         }
         match self.place {
-            Place::Memory(bytes) => self.store.take_in(self.digest, bytes),
+            Place::Memory(bytes) => self.store.take_in(self.digest, bytes.into()),
             Place::File(file) => self.store.publish_blob(*file, &self.digest, self.length),
         }
     }
@@ -124,7 +130,7 @@ mod tests {
             .map_err(|error| error.to_string())
             .and_then(|()| incoming.finish().map_err(|error| error.to_string()));
         let whole = Incoming::new(&store, digest, announced.len() as u64).unwrap();
-        assert_eq!(whole.whole(bytes.to_vec()).is_ok(), result.is_ok());
+        assert_eq!(whole.whole(bytes.to_vec().into()).is_ok(), result.is_ok());
         match &result {
             Ok(()) => assert_eq!(store.get_bytes(&digest).unwrap(), announced),
             Err(_) => assert!(!store.contains(&digest)),

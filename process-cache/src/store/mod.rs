@@ -51,6 +51,7 @@ pub use entries::{Lookup, Miss, Recorded, WeakKey};
 pub use entries::{check_entry, check_entry_body};
 pub use error::{Result, StoreError};
 pub use export::{Moved, export_file};
+pub use held::Shared;
 pub use incoming::Incoming;
 #[doc(hidden)]
 pub use journal::check_journal;

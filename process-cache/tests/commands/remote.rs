@@ -4,6 +4,7 @@
 //! is one of our own ([`server`]), so that the protocol is tested everywhere, and a
 //! stock one where there is one ([`stock`]).
 
+mod bundled;
 mod faults;
 mod hostile;
 mod server;
@@ -191,6 +192,51 @@ fn who_only_reads_puts_nothing_there_and_who_only_writes_takes_nothing() {
     sandbox.elsewhere();
     sandbox.options = with("read");
     sandbox.cached("sort a").assert_hit();
+}
+
+#[test]
+fn a_store_that_is_only_read_does_not_keep_what_comes() {
+    let server = FakeServer::start(PLAIN);
+    let setup = "seq 300 > a; seq 500 > b; head -c 3000000 /dev/zero > z";
+    let mut sandbox = sandbox(setup, &server.url());
+    let command = "sort a > x; sort b > y; cat z z > zz; cat x";
+    let plain = sandbox.plain(command);
+    sandbox.reset();
+    sandbox.cached(command);
+    // Another machine, with a store that somebody else has filled with other things.
+    sandbox.elsewhere();
+    sandbox.cached("sort -r a > other");
+    sandbox.reset();
+    let store = sandbox.store();
+    let files = || {
+        let mut open = vec![store.clone()];
+        let mut found = Vec::new();
+        while let Some(path) = open.pop() {
+            if path.is_dir() {
+                let entries = fs::read_dir(&path).expect("a directory");
+                open.extend(entries.map(|entry| entry.expect("an entry").path()));
+            } else {
+                found.push((path.clone(), fs::read(&path).expect("a file")));
+            }
+        }
+        found.sort();
+        found
+    };
+    let before = files();
+    sandbox.options.push("--read-only".to_owned());
+    let there = sandbox.cached(command);
+    there.assert_like(&plain, "elsewhere");
+    there.assert_hit();
+    // In a tree that runs, too.
+    sandbox.reset();
+    sandbox.edit("echo 7 > b");
+    let run = sandbox.cached(command);
+    assert_ne!(run.whole().result, "hit");
+    assert_eq!(run.unit("sort a").result, "hit");
+    assert_eq!(run.unit("cat z z").result, "hit");
+    assert_eq!(sandbox.text("y"), "7\n");
+    assert_eq!(sandbox.told()["trouble"].as_array().map(Vec::len), Some(0));
+    assert!(before == files(), "the store is as it was");
 }
 
 #[test]

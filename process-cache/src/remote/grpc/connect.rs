@@ -3,12 +3,13 @@
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bazel_remote_apis::build::bazel::remote::execution::v2 as re;
 use hyper_util::rt::TokioIo;
 use prost::Message as _;
+use rustix::net::{SocketFlags, SocketType};
 use tokio::net::TcpStream;
 use tokio::sync::OnceCell;
 use tonic::metadata::{AsciiMetadataKey, AsciiMetadataValue, BinaryMetadataValue, MetadataMap};
@@ -16,6 +17,7 @@ use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
 
 use super::{Client, Server, credentials};
 use crate::remote::backend::{Failure, Result, Retries};
+use crate::remote::lock;
 use crate::remote::settings::{Address, Settings};
 
 /// How long connecting may take, unless the user is more patient.
@@ -29,6 +31,8 @@ const CONNECTION_WINDOW: u32 = 16 << 20;
 pub struct Prepared {
     endpoint: Endpoint,
     addresses: Arc<[SocketAddr]>,
+    /// A connection that is being made since before it is needed.
+    begun: Begun,
     headers: MetadataMap,
     instance: Arc<str>,
     /// How long connecting may take.
@@ -36,6 +40,35 @@ pub struct Prepared {
     timeout: Duration,
     compress: bool,
     server: Arc<OnceCell<Server>>,
+}
+
+type Begun = Arc<Mutex<Option<std::net::TcpStream>>>;
+
+impl Prepared {
+    /// Begins to connect, and waits for nothing: who asks is going to find the connection
+    /// made.
+    pub(in crate::remote) fn begin(&self) {
+        *lock(&self.begun) = self.addresses.first().and_then(|address| begin(*address));
+    }
+
+    /// Ends what was begun, if nobody has taken it.
+    pub(in crate::remote) fn stop(&self) {
+        *lock(&self.begun) = None;
+    }
+}
+
+/// What fails here fails again where it is told.
+fn begin(address: SocketAddr) -> Option<std::net::TcpStream> {
+    let family = match address {
+        SocketAddr::V4(_) => rustix::net::AddressFamily::INET,
+        SocketAddr::V6(_) => rustix::net::AddressFamily::INET6,
+    };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None).ok()?;
+    match rustix::net::connect(&socket, &address) {
+        Ok(()) | Err(rustix::io::Errno::INPROGRESS) => Some(socket.into()),
+        Err(_) => None,
+    }
 }
 
 /// Reads the files that the settings name. `addresses` are those of the server.
@@ -64,6 +97,7 @@ pub fn prepare(
     Ok(Prepared {
         endpoint,
         addresses: addresses.into(),
+        begun: Begun::default(),
         headers: headers(settings, &uri)?,
         instance: address.instance.as_str().into(),
         limit,
@@ -77,9 +111,17 @@ pub fn prepare(
 /// the runtime that is going to serve it.
 pub(in crate::remote) fn connect(prepared: &Prepared, retries: Retries) -> Client {
     let (addresses, limit) = (prepared.addresses.clone(), prepared.limit);
+    let begun = prepared.begun.clone();
     let connector = tower::service_fn(move |_| {
-        let addresses = addresses.clone();
-        async move { dial(&addresses, limit).await.map(TokioIo::new) }
+        let (addresses, begun) = (addresses.clone(), lock(&begun).take());
+        async move {
+            if let Some(begun) = begun
+                && let Ok(stream) = begun_to(begun, limit).await
+            {
+                return Ok(TokioIo::new(stream));
+            }
+            dial(&addresses, limit).await.map(TokioIo::new)
+        }
     });
     Client {
         channel: prepared.endpoint.connect_with_connector_lazy(connector),
@@ -90,6 +132,17 @@ pub(in crate::remote) fn connect(prepared: &Prepared, retries: Retries) -> Clien
         compress: prepared.compress,
         server: prepared.server.clone(),
     }
+}
+
+/// A connection that was begun, once it is made.
+async fn begun_to(begun: std::net::TcpStream, limit: Duration) -> io::Result<TcpStream> {
+    let stream = TcpStream::from_std(begun)?;
+    tokio::time::timeout(limit, stream.writable()).await??;
+    if let Some(error) = stream.take_error()? {
+        return Err(error);
+    }
+    stream.set_nodelay(true)?;
+    Ok(stream)
 }
 
 /// The first address that answers.

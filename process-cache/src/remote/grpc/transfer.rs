@@ -79,7 +79,7 @@ impl Client {
         let mut found = self.read_batch(server, &wires).await?;
         for Want { wire, into } in wants {
             let bytes = found.remove(&wire).ok_or(Failure::Missing)?;
-            into.whole(bytes)?;
+            into.whole(bytes.into())?;
         }
         Ok(())
     }

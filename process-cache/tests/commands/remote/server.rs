@@ -209,6 +209,24 @@ impl FakeServer {
         }
     }
 
+    /// Has what stands beside entries be something else; how many there are.
+    pub(crate) fn change_bundles(&self, change: impl Fn(Vec<u8>) -> Vec<u8>) -> usize {
+        let mut state = self.service.state();
+        let state = &mut *state;
+        let mut changed = 0;
+        for action in state.actions.values_mut() {
+            let Some(name) = action.stderr_digest.as_ref().map(wire) else {
+                continue;
+            };
+            let bytes = change(state.blobs[&name].clone());
+            let wire = state.kind.function.of(&bytes);
+            state.blobs.insert(wire, bytes);
+            action.stderr_digest = Some(digest(wire));
+            changed += 1;
+        }
+        changed
+    }
+
     /// The number of entries.
     pub(crate) fn entries(&self) -> usize {
         self.service.state().actions.len()
@@ -364,6 +382,12 @@ impl re::action_cache_server::ActionCache for Service {
             let name = result.stdout_digest.as_ref().map(wire).expect("a blob");
             result.stdout_raw = state.blobs[&name].clone();
         }
+        if kind.inlines
+            && message.inline_stderr
+            && let Some(name) = result.stderr_digest.as_ref().map(wire)
+        {
+            result.stderr_raw = state.blobs[&name].clone();
+        }
         Ok(Response::new(result))
     }
 
@@ -377,7 +401,10 @@ impl re::action_cache_server::ActionCache for Service {
         let result = message.action_result.expect("a result");
         let mut state = self.state();
         let files = result.output_files.iter().map(|file| &file.digest);
-        for digest in files.chain([&result.stdout_digest]).flatten() {
+        for digest in files
+            .chain([&result.stdout_digest, &result.stderr_digest])
+            .flatten()
+        {
             // As servers do that check results for completeness.
             assert!(
                 state.blobs.contains_key(&wire(digest)),
