@@ -307,6 +307,13 @@ fn descriptors_differ(old: &[String], new: &[String], reasons: &mut Vec<Reason>)
                 fd => format!("descriptor {fd}"),
             };
             let (before, now) = (words(before), words(now));
+            if let (Some(before), Some(now)) = (within(&before), within(&now))
+                && before != now
+            {
+                let what = format!("{name} is at another place of its file");
+                reasons.push(Reason::new(Kind::Descriptor, what).values(Some(before), Some(now)));
+                continue;
+            }
             let how = match (&before, &now) {
                 (None, _) => "is open",
                 (_, None) => "is closed",
@@ -317,6 +324,17 @@ fn descriptors_differ(old: &[String], new: &[String], reasons: &mut Vec<Reason>)
             reasons.push(reason.values(before, now));
         }
     }
+}
+
+/// Where in a file a descriptor is, if it is one. Of where output goes keys say only
+/// whether that is the beginning.
+fn within(words: &Option<String>) -> Option<String> {
+    let position = words.as_deref()?.strip_prefix("file ")?;
+    Some(match position {
+        "0" => "its beginning".to_owned(),
+        "1" => "further on".to_owned(),
+        position => format!("byte {position}"),
+    })
 }
 
 /// A value that fits into a line.

@@ -162,3 +162,14 @@ fn runs_are_listed_and_found_again() {
         assert!(!graph["run"][key].is_null(), "{key}: {graph:#}");
     }
 }
+
+#[test]
+fn output_that_goes_elsewhere_in_its_file_is_told_as_that() {
+    let sandbox = Sandbox::new("echo 1 > in");
+    for before in ["", "echo 0; "] {
+        sandbox.cached(&format!("{{ {before}sort in; }} > out"));
+    }
+    let screen = told(&sandbox, &["why"]);
+    let reason = "standard output is at another place of its file  (its beginning → further on)";
+    assert!(screen.contains(reason), "{screen}");
+}
