@@ -63,7 +63,7 @@ pub(crate) use jobs::{Asks, NextJob, job_event, took};
 pub(crate) use listen::Wake;
 use locked::Locked;
 pub(crate) use operation::{Arm, Got, Native, Pick};
-use operation::{Change, Plan, Want};
+use operation::{Change, Need, Plan, Want};
 use progress::Patience;
 pub use report::{Attempt, Cause, Desync, Progress, Report};
 pub(crate) use report_file::ReportFile;
@@ -357,7 +357,9 @@ impl Engine {
             }
             None => self.perform_in_world(id, arms, plan, native, probe, first),
         };
-        if plan == Plan::Native {
+        let is_unlogged = matches!(plan, Plan::Outcome { event: None, .. })
+            && arms.iter().all(|arm| arm.flow.is_bounded());
+        if plan == Plan::Native || is_unlogged {
             note(op, arms, pick);
         }
         pick
@@ -410,6 +412,18 @@ impl Engine {
         // To ask for the time is a good part of what an operation costs.
         let timed = native.is_until() || world.has_timer(arms);
         loop {
+            if let (Plan::EndOfLog, [arm]) = (plan, arms)
+                && arm
+                    .send
+                    .is_some_and(|tag| world.awaits_message(arm.chan, tag))
+            {
+                // Only this: what the thread did then, if anything, is as unknown as before.
+                plan = Plan::Outcome {
+                    position: 0,
+                    need: Need::Slot(None),
+                    event: None,
+                };
+            }
             let now = timed.then(Instant::now);
             let (want, expected) = match plan {
                 Plan::Native => (Want::Any, None),

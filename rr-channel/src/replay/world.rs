@@ -90,6 +90,16 @@ impl Wait {
         }
     }
 
+    /// The one message that is waited for, and where.
+    fn message(&self) -> Option<(ChanKey, Tag)> {
+        match self.want {
+            Want::Exactly(position, Need::Message(tag)) => {
+                Some((self.arms.get(position)?.chan, tag))
+            }
+            _ => None,
+        }
+    }
+
     /// What is waited for at one of them.
     fn awaited(&self, arm: &Watched) -> Awaited {
         match (self.want, arm.send) {
@@ -365,12 +375,11 @@ impl World {
             }
         }
         let probe = wait.probe;
-        let unlogged = self.unlogged_sender(id, &wait);
+        let unlogged = self.unlogged_sender(&wait);
         let thread = self.thread(id);
         thread.wait = Some(wait);
         let wake = Arc::clone(&thread.wake);
         if let Some(sender) = unlogged {
-            self.thread(sender).place.go_live();
             self.tell(sender);
         }
         for key in met {
@@ -382,34 +391,26 @@ impl World {
         wake
     }
 
-    /// The thread `id` is about to wait: who is at the end of a log that was cut off, and is
-    /// known to have sent a message there.
+    /// Whether somebody waits for this very message to be sent into the channel.
     ///
     /// That a message was sent is logged after it was, and its receiver may have ended the
-    /// process in between. So if somebody's log names the very message that a thread is
-    /// about to send, it was sent.
-    fn unlogged_sender(&self, id: ThreadId, wait: &Wait) -> Option<ThreadId> {
-        let sends = |wait: &Wait| match &wait.arms[..] {
-            [arm] if wait.end_of_log => Some((arm.chan, arm.send?)),
-            _ => None,
-        };
-        let receives = |wait: &Wait| match wait.want {
-            Want::Exactly(position, Need::Message(tag)) => {
-                Some((wait.arms.get(position)?.chan, tag))
-            }
-            _ => None,
-        };
-        if let Some(sent) = sends(wait) {
-            let mut waiters = self.chans[sent.0.0].waiters.iter();
-            let is_awaited = waiters.any(|waiter| {
-                let wait = self.threads.get(waiter).and_then(|it| it.wait.as_ref());
-                wait.and_then(receives) == Some(sent)
-            });
-            return is_awaited.then_some(id);
-        }
-        let (chan, tag) = receives(wait)?;
+    /// process in between. So if somebody's log names the message that a thread at the end of
+    /// its own is about to send, it was sent.
+    pub(super) fn awaits_message(&self, chan: ChanKey, tag: Tag) -> bool {
+        self.chans[chan.0].waiters.iter().any(|waiter| {
+            let thread = self.threads.get(waiter);
+            let wait = thread.and_then(|thread| thread.wait.as_ref());
+            wait.and_then(Wait::message) == Some((chan, tag))
+        })
+    }
+
+    /// Who waits at the end of its log with the message that this is a wait for.
+    fn unlogged_sender(&self, wait: &Wait) -> Option<ThreadId> {
+        let (chan, tag) = wait.message()?;
         let wait = self.threads.get(&tag.sender())?.wait.as_ref()?;
-        (sends(wait) == Some((chan, tag))).then_some(tag.sender())
+        let sends = wait.end_of_log
+            && matches!(&wait.arms[..], [arm] if arm.chan == chan && arm.send == Some(tag));
+        sends.then_some(tag.sender())
     }
 
     /// What is watched has come to `reached`: tells those for whom that is enough.
@@ -518,34 +519,27 @@ mod tests {
     }
 
     /// Whether a sender at the end of its log, which is about to send its third message, is
-    /// released when somebody waits for message `number` of it.
-    fn is_released(number: u64, sender_is_first: bool) -> bool {
+    /// told when somebody waits for message `number` of it.
+    fn is_told(number: u64) -> bool {
         let mut world = World::default();
         let chan = world.open(Arc::new(Flow::new(Some(1))), None);
         for id in [SENDER, RECEIVER] {
             world.thread_started(id, Dti::main().child(id.0), 0);
         }
-        let sends = wait(Want::Nothing, chan, Some(Tag::new(SENDER, 3)));
+        let sent = Tag::new(SENDER, 3);
+        world.begin_wait(SENDER, wait(Want::Nothing, chan, Some(sent)));
+        assert!(!world.is_notified(SENDER) && !world.awaits_message(chan, sent));
         let need = Need::Message(Tag::new(SENDER, number));
-        let receives = wait(Want::Exactly(0, need), chan, None);
-        let mut waits = [(SENDER, sends), (RECEIVER, receives)];
-        if !sender_is_first {
-            waits.reverse();
-        }
-        for (id, wait) in waits {
-            world.begin_wait(id, wait);
-        }
-        assert!(!world.is_live(RECEIVER) && !world.is_notified(RECEIVER));
-        assert_eq!(world.is_live(SENDER), world.is_notified(SENDER));
-        world.is_live(SENDER)
+        world.begin_wait(RECEIVER, wait(Want::Exactly(0, need), chan, None));
+        assert!(!world.is_notified(RECEIVER));
+        assert_eq!(world.is_notified(SENDER), world.awaits_message(chan, sent));
+        world.is_notified(SENDER)
     }
 
     #[test]
     fn who_sent_what_a_log_names_goes_on_behind_the_end_of_its_own() {
-        for sender_is_first in [true, false] {
-            assert!(is_released(3, sender_is_first));
-            assert!(!is_released(4, sender_is_first));
-            assert!(!is_released(2, sender_is_first));
-        }
+        assert!(is_told(3));
+        assert!(!is_told(4));
+        assert!(!is_told(2));
     }
 }
