@@ -87,17 +87,19 @@ unsafe extern "C" fn posix_spawn(
     arguments: Strings,
     environment: Strings,
 ) -> c_int {
-    let Some(spawn) = real_posix_spawn() else {
-        return libc::ENOSYS;
-    };
-    let told = session::next_process();
     // SAFETY: the caller's environment, and its other arguments to the function that it
     // called.
     unsafe {
-        with_told(environment, told.as_ref(), |environment| {
-            let result = spawn(pid, path, actions, attributes, arguments, environment);
-            spawned(result, told.as_ref(), pid);
-            result
+        spawn_told(pid, environment, |environment| {
+            let spawn = real_posix_spawn()?;
+            Some(spawn(
+                pid,
+                path,
+                actions,
+                attributes,
+                arguments,
+                environment,
+            ))
         })
     }
 }
@@ -115,32 +117,39 @@ unsafe extern "C" fn posix_spawnp(
     arguments: Strings,
     environment: Strings,
 ) -> c_int {
-    let Some(spawn) = real_posix_spawnp() else {
-        return libc::ENOSYS;
-    };
-    let told = session::next_process();
     // SAFETY: as in `posix_spawn`.
     unsafe {
-        with_told(environment, told.as_ref(), |environment| {
-            let result = spawn(pid, file, actions, attributes, arguments, environment);
-            spawned(result, told.as_ref(), pid);
-            result
+        spawn_told(pid, environment, |environment| {
+            let spawn = real_posix_spawnp()?;
+            Some(spawn(
+                pid,
+                file,
+                actions,
+                attributes,
+                arguments,
+                environment,
+            ))
         })
     }
 }
 
-/// Notes which id a process got, if it was started.
+/// Starts a process by `spawn`, with an environment that tells it who it is.
 ///
 /// # Safety
-/// `pid` is null, or has been written where `result` says so.
-unsafe fn spawned(result: c_int, told: Option<&Variables>, pid: *const libc::pid_t) {
-    if let Some(told) = told
-        && result == 0
-        && !pid.is_null()
-    {
+/// As of [`with_told`]; `pid` is null, or written by `spawn` where that returns zero.
+unsafe fn spawn_told(
+    pid: *const libc::pid_t,
+    environment: Strings,
+    spawn: impl FnOnce(Strings) -> Option<c_int>,
+) -> c_int {
+    let told = session::next_process();
+    // SAFETY: as the caller promised.
+    let result = unsafe { with_told(environment, told.as_ref(), spawn) };
+    if let (Some(told), Some(0), false) = (told, result, pid.is_null()) {
         // SAFETY: as the caller promised.
         session::started(told.number, unsafe { *pid });
     }
+    result.unwrap_or(libc::ENOSYS)
 }
 
 /// Copies the process. See fork(2).
