@@ -69,7 +69,7 @@
 //! | processes that are started in another way (by a shell or any other program that does not use this crate, `system`, clone(2) itself), or are given no `RR_CHANNEL`, or another `RR_CHANNEL_LOG`; deeper than 64 below each other | run as if off, or as they are told |
 //! | fork without exec, by the only thread that uses this crate | covered: the child goes on with the channels and locks that it has. If other threads were in the middle of using them, its replay may desynchronise, and as without this crate there may be locks that nobody is left to release |
 //! | signals, exit statuses, pipes and files between processes | not covered |
-//! | a process that exits while its other threads still send to another one | not covered: what had come to that one may not come in a replay, which then desynchronises there |
+//! | a process that exits while its other threads still send to others | in a replay it waits until they have sent what is known to have been received, where up to 32 processes are recorded; for a second at most |
 //! | `std::sync::mpsc`, as [`mpsc`] | covered |
 //! | locks, condition variables, barriers and `Once` of `std::sync`, as [`sync`], also in statics: the order of acquisition, what `try_` forms found, which wait timed out, who leads, who initializes | covered |
 //! | [`thread::park`] and `park_timeout`, unparked through a [`thread::Thread`]; `is_finished` of a [`thread::JoinHandle`] | covered |

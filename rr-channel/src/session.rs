@@ -801,7 +801,13 @@ fn load(home: &Home) -> Result<Engine, StartError> {
     }
     sys::watch_forks();
     let again = home.again.as_deref().map(Recorder::create).transpose()?;
-    Ok(Engine::new(names, logs, draws, patience(), again))
+    #[cfg_attr(not(feature = "ipc_channel"), expect(unused_mut))]
+    let mut engine = Engine::new(names, logs, draws, patience(), again);
+    #[cfg(feature = "ipc_channel")]
+    if !recording.processes().is_empty() || !home.path.numbers().is_empty() {
+        engine.owes(replay::Owed::of(home));
+    }
+    Ok(engine)
 }
 
 /// Records what messages hold, if the environment asks for it.

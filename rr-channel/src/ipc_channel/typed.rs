@@ -74,6 +74,9 @@ pub(super) fn send(
     context::sends(Op::Send, id, tag);
     set::sends_here(id);
     let result = outward::in_turn(id, || send(Some(tag)));
+    if let Now::Replay(engine) = now {
+        engine.has_sent(tag);
+    }
     match now {
         Now::Replay(engine) => match engine.was_refused(id, tag) {
             Some(true) if !is_refused(&result) => {

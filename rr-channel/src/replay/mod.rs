@@ -32,6 +32,8 @@ mod latch;
 mod listen;
 mod locked;
 mod operation;
+#[cfg(feature = "ipc_channel")]
+mod owed;
 mod plan;
 mod progress;
 mod queue;
@@ -64,6 +66,8 @@ pub(crate) use listen::Wake;
 use locked::Locked;
 pub(crate) use operation::{Arm, Got, Native, Pick};
 use operation::{Change, Need, Plan, Want};
+#[cfg(feature = "ipc_channel")]
+pub(crate) use owed::Owed;
 use progress::Patience;
 pub use report::{Attempt, Cause, Desync, Progress, Report};
 pub(crate) use report_file::ReportFile;
@@ -92,6 +96,9 @@ pub(crate) struct Engine {
     /// Recorded threads of other processes.
     #[cfg(feature = "ipc_channel")]
     elsewhere: FxHashSet<ThreadId>,
+    /// What this process has sent to others before it exits.
+    #[cfg(feature = "ipc_channel")]
+    owed: Owed,
     /// Those of which this run has seen something.
     #[cfg(feature = "ipc_channel")]
     met: Mutex<FxHashSet<ThreadId>>,
@@ -164,6 +171,8 @@ impl Engine {
             elsewhere: names.elsewhere(),
             #[cfg(feature = "ipc_channel")]
             met: Mutex::default(),
+            #[cfg(feature = "ipc_channel")]
+            owed: Owed::default(),
             names: Mutex::new(names),
             world: Mutex::new(World::new(recorded)),
             signals: Mutex::default(),
@@ -206,6 +215,20 @@ impl Engine {
     #[cfg(feature = "ipc_channel")]
     pub(crate) fn is_elsewhere(&self, sender: ThreadId) -> bool {
         self.elsewhere.contains(&sender)
+    }
+
+    /// This is what the process owes to others; it exits when they have it.
+    #[cfg(feature = "ipc_channel")]
+    pub(crate) fn owes(&mut self, owed: Owed) {
+        static AT_EXIT: Once = Once::new();
+        AT_EXIT.call_once(|| sys::at_exit(owed::settle));
+        self.owed = owed;
+    }
+
+    /// The message `tag` was sent, perhaps to another process.
+    #[cfg(feature = "ipc_channel")]
+    pub(crate) fn has_sent(&self, tag: Tag) {
+        self.owed.sent(tag);
     }
 
     /// Calls `f`, which makes a copy of this process, while nobody is in the middle of

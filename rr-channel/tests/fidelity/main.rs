@@ -491,6 +491,22 @@ fn processes_that_are_killed() {
     check_processes("processes killed_child", 2);
 }
 
+/// What another process had received comes in a replay, too, though nobody waits for it here.
+#[test]
+fn processes_that_exit_while_they_send() {
+    for _ in 0..4 {
+        let dir = tempfile::tempdir().unwrap();
+        let recorded = record("processes hasty", dir.path());
+        assert!(recorded.status.success(), "{}", recorded.stderr);
+        for _ in 0..4 {
+            let replayed = replay("processes hasty", dir.path());
+            let left = replayed.stderr.contains("desynchronised at");
+            assert!(!left, "{}", replayed.stderr);
+            assert_eq!(replayed.outcome, recorded.outcome);
+        }
+    }
+}
+
 /// A shell cannot be told who its children are.
 #[test]
 fn a_process_behind_a_shell_is_left_alone() {

@@ -32,6 +32,8 @@ pub(crate) fn run(program: &str) -> Outcome {
         "replaced" => replaced(),
         "behind_a_shell" => behind_a_shell(),
         "killed_child" => killed_child(),
+        "hasty" => hasty(),
+        "listener" => listener(),
         "worker" => worker(&welcome(), "worker"),
         "boss" => boss(),
         "changeling" => changeling(),
@@ -247,4 +249,40 @@ fn waiting() -> Outcome {
     let (_tx, never) = unbounded::<()>();
     never.recv().unwrap();
     unreachable!("killed");
+}
+
+/// A process that exits while one of its threads sends, and does not wait for who hears it.
+#[expect(
+    clippy::zombie_processes,
+    reason = "it is gone before the other one is"
+)]
+fn hasty() -> Outcome {
+    let (server, name) = IpcOneShotServer::<IpcSender<Welcome>>::new().unwrap();
+    let mut command = program("listener");
+    command.env(SERVER, name).spawn().unwrap();
+    let (_, answers) = server.accept().unwrap();
+    let (give, given) = ipc::channel().unwrap();
+    answers.send(give).unwrap();
+    let to_listener = given.recv().unwrap();
+    let (heard, hear) = unbounded();
+    thread::spawn(move || {
+        for n in 0..30 {
+            to_listener.send(Said::Item(String::new(), 0, n)).unwrap();
+            pause(0, n);
+            let _ = heard.send(n);
+        }
+    });
+    let heard: Vec<_> = hear.iter().take(3).collect();
+    vec![line("main", &heard)]
+}
+
+/// Hears as much as there is.
+fn listener() -> Outcome {
+    let (answers, answer) = ipc::channel::<Welcome>().unwrap();
+    let hello = IpcSender::connect(std::env::var(SERVER).unwrap()).unwrap();
+    hello.send(answers).unwrap();
+    let (tx, rx) = ipc::channel().unwrap();
+    answer.recv().unwrap().send(tx).unwrap();
+    let heard = drain(&rx);
+    vec![line("listener", &heard)]
 }
