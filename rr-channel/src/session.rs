@@ -13,35 +13,31 @@
 //! them never stops the program: a line on standard error says what was wrong, and the program
 //! runs as if off.
 
+mod names;
+mod recorder;
+
 use std::env;
 use std::ffi::OsStr;
 use std::fmt;
-use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
-use std::panic::Location;
-use std::path::{Path, PathBuf};
-use std::sync::{Mutex, Once, OnceLock, PoisonError};
-use std::time::Instant;
-
-use rustc_hash::FxHashMap;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 
 use crate::chaos;
 use crate::context;
 use crate::current::Current;
-use crate::identity::{ChannelId, Dti, ProcessPath, ThreadId};
+use crate::identity::ProcessPath;
 use crate::interpose;
-use crate::log::{
-    PAYLOADS_FILE, PAYLOADS_TITLE, Payload, Recording, RecordingError, SESSION_FILE,
-    StartedProcess, Writer, file_name, places_name, process_line, session_header,
-};
+use crate::log::{Recording, RecordingError, SESSION_FILE, file_name};
 use crate::payload;
 use crate::places;
-use crate::pool;
 use crate::process::{Home, Tie, Variables};
 use crate::random;
 use crate::replay::{self, Draws, Engine, ReportFile};
 use crate::sys;
-use crate::tag::Tag;
+
+pub(crate) use names::{Names, Who};
+pub(crate) use recorder::Recorder;
 
 /// What this process does with its nondeterminism.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -459,306 +455,8 @@ fn program() -> String {
     }
 }
 
-/// The recording side: where logs go, and which thread has which number.
-#[derive(Debug)]
-pub(crate) struct Recorder {
-    names: Mutex<Names>,
-    places: Mutex<FxHashMap<&'static Location<'static>, u32>>,
-    /// The processes that were started, and their ids.
-    children: Mutex<Vec<(u32, u32)>>,
-    /// Where the recording is; `None` if there is to be none.
-    sink: Option<Sink>,
-}
-
-/// A recording in the making.
-#[derive(Debug)]
-struct Sink {
-    dir: PathBuf,
-    /// The session's file, to which a line is appended for each thread.
-    session: File,
-    /// What messages hold, if that is recorded and can be.
-    payloads: OnceLock<Option<File>>,
-    began: Instant,
-}
-
-impl Recorder {
-    fn create(dir: &Path) -> Result<Self, StartError> {
-        let fail = |source| StartError::Create {
-            dir: dir.to_owned(),
-            source,
-        };
-        fs::create_dir_all(dir).map_err(fail)?;
-        let file = OpenOptions::new()
-            .append(true)
-            .create_new(true)
-            .open(dir.join(SESSION_FILE));
-        let mut file = match file {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                return Err(StartError::Occupied(dir.to_owned()));
-            }
-            Err(error) => return Err(fail(error)),
-        };
-        file.write_all(session_header(&program()).as_bytes())
-            .map_err(fail)?;
-        sys::watch_forks();
-        static AT_EXIT: Once = Once::new();
-        AT_EXIT.call_once(|| sys::at_exit(note_exit));
-        Ok(Recorder {
-            names: Mutex::default(),
-            places: Mutex::default(),
-            children: Mutex::default(),
-            sink: Some(Sink {
-                dir: dir.to_owned(),
-                session: file,
-                payloads: OnceLock::new(),
-                began: Instant::now(),
-            }),
-        })
-    }
-
-    /// A recorder that names threads, and records nothing.
-    fn into_nowhere() -> Self {
-        sys::watch_forks();
-        Recorder {
-            names: Mutex::default(),
-            places: Mutex::default(),
-            children: Mutex::default(),
-            sink: None,
-        }
-    }
-
-    /// Numbers the calling thread; whether it can be recorded.
-    pub(crate) fn register(&self, who: Who) -> (ThreadId, Dti, bool) {
-        let (id, dti) = lock(&self.names).intern(who);
-        let is_recorded = self.appeared(id, &dti);
-        (id, dti, is_recorded)
-    }
-
-    /// A thread appeared that has this number; whether it can be recorded.
-    pub(crate) fn appeared(&self, id: ThreadId, dti: &Dti) -> bool {
-        let Some(sink) = &self.sink else {
-            return false;
-        };
-        let noted = sink.note(&format!("thread {} {dti}\n", id.0));
-        if places::is_on()
-            && let Some(name) = std::thread::current().name()
-        {
-            // Without it, the thread is called by its place in the tree.
-            let name = name.replace('\n', " ");
-            let _ = sink.note(&format!("named {} {name}\n", id.0));
-        }
-        if let Err(error) = &noted {
-            complain(&format_args!("cannot record thread {dti}: {error}"));
-        }
-        noted.is_ok()
-    }
-
-    /// The number of a thread of another process.
-    #[cfg(feature = "ipc_channel")]
-    pub(crate) fn elsewhere(&self, dti: Dti) -> ThreadId {
-        let (id, is_new) = lock(&self.names).intern_new(dti.clone());
-        if is_new {
-            self.appeared_elsewhere(id, &dti);
-        }
-        id
-    }
-
-    /// A thread of another process has this number.
-    #[cfg(feature = "ipc_channel")]
-    pub(crate) fn appeared_elsewhere(&self, id: ThreadId, dti: &Dti) {
-        if let Some(sink) = &self.sink {
-            // Without the line, a replay finds its messages missing, and says so.
-            let _ = sink.note(&format!("thread {} {dti}\nended {}\n", id.0, id.0));
-        }
-    }
-
-    /// The thread starts its `count`th process; which of this process's that is. `None` if
-    /// nothing is recorded.
-    fn starts(&self, thread: ThreadId, count: u32) -> Option<u32> {
-        self.sink.as_ref()?;
-        let number = lock(&self.names).intern_process(thread, count);
-        self.started(number, thread, count).ok()?;
-        Some(number)
-    }
-
-    /// The thread starts its `count`th process, which has this number.
-    pub(crate) fn started(&self, number: u32, thread: ThreadId, count: u32) -> io::Result<()> {
-        let sink = self.sink.as_ref().ok_or(io::ErrorKind::NotFound)?;
-        sink.note(&process_line(&StartedProcess {
-            number,
-            thread,
-            count,
-            reaped: false,
-        }))
-    }
-
-    /// A thread ended that has logged nothing.
-    pub(crate) fn ended(&self, id: ThreadId) {
-        if let Some(sink) = &self.sink {
-            // Without the line, a replay takes the thread for one that was cut off.
-            let _ = sink.note(&format!("ended {}\n", id.0));
-        }
-    }
-
-    /// Creates the log of a thread that [can be recorded](Recorder::register).
-    pub(crate) fn open_log(&self, id: ThreadId, dti: &Dti) -> io::Result<Writer> {
-        let sink = self.sink.as_ref().ok_or(io::ErrorKind::NotFound)?;
-        let log = Writer::create(&sink.dir.join(file_name(id)), id, dti)?;
-        Ok(log.timed(sink.began))
-    }
-
-    /// Creates the log of where a thread's operations are.
-    pub(crate) fn open_places(&self, id: ThreadId, dti: &Dti) -> io::Result<Writer> {
-        let sink = self.sink.as_ref().ok_or(io::ErrorKind::NotFound)?;
-        Writer::create(&sink.dir.join(places_name(id)), id, dti)
-    }
-
-    /// The messages of a channel are of this type.
-    pub(crate) fn carries(&self, channel: ChannelId, of: &str) {
-        if let Some(sink) = &self.sink {
-            // Without the line, the channel is called by its name only.
-            let (creator, number) = (channel.creator.0, channel.number);
-            let _ = sink.note(&format!("carries {creator} {number} {of}\n"));
-        }
-    }
-
-    /// A message holds this.
-    pub(crate) fn holds(&self, tag: Tag, payload: &Payload) {
-        let Some(sink) = &self.sink else { return };
-        let file = sink.payloads.get_or_init(|| {
-            let path = sink.dir.join(PAYLOADS_FILE);
-            let file = OpenOptions::new().append(true).create_new(true).open(path);
-            let begun = file.and_then(|mut file| {
-                file.write_all(PAYLOADS_TITLE.as_bytes())?;
-                Ok(file)
-            });
-            if let Err(error) = &begun {
-                complain(&format_args!("cannot record what messages hold: {error}"));
-            }
-            begun.ok()
-        });
-        if let Some(mut file) = file.as_ref() {
-            let line = format!("{} {} {payload}\n", tag.sender().0, tag.number());
-            // As far as they go, payloads are good.
-            let _ = file.write_all(line.as_bytes());
-        }
-    }
-
-    /// The number of a place.
-    pub(crate) fn place(&self, place: &'static Location<'static>) -> Option<u32> {
-        let sink = self.sink.as_ref()?;
-        let mut known = lock(&self.places);
-        let next = known.len() as u32;
-        Some(*known.entry(place).or_insert_with(|| {
-            let _ = sink.note(&format!("place {next} {place}\n"));
-            next
-        }))
-    }
-}
-
-impl Sink {
-    /// Appends a line, by one system call: a process that dies leaves whole lines, except
-    /// perhaps for the last one.
-    fn note(&self, line: &str) -> io::Result<()> {
-        (&self.session).write_all(line.as_bytes())
-    }
-}
-
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Who registers: a thread of known path, or one that came from elsewhere.
-#[derive(Debug)]
-pub(crate) enum Who {
-    Known(Dti),
-    Foreign(String),
-}
-
-/// The interned threads of a session.
-#[derive(Debug, Default)]
-pub(crate) struct Names {
-    ids: FxHashMap<Dti, ThreadId>,
-    next: u32,
-    foreign: FxHashMap<String, u32>,
-    /// Processes, by the thread that starts them and which one of its that is.
-    processes: FxHashMap<(ThreadId, u32), u32>,
-    last_process: u32,
-}
-
-impl Names {
-    /// Takes over a recorded process's number.
-    pub(crate) fn preset_process(&mut self, process: StartedProcess) {
-        self.last_process = self.last_process.max(process.number);
-        let who = (process.thread, process.count);
-        self.processes.insert(who, process.number);
-    }
-
-    /// The threads of other processes.
-    #[cfg(feature = "ipc_channel")]
-    pub(crate) fn elsewhere(&self) -> rustc_hash::FxHashSet<ThreadId> {
-        let elsewhere = self.ids.iter().filter(|(dti, _)| dti.is_elsewhere());
-        elsewhere.map(|(_, id)| *id).collect()
-    }
-
-    /// The number of the thread's `count`th process.
-    pub(crate) fn intern_process(&mut self, thread: ThreadId, count: u32) -> u32 {
-        let next = self.last_process + 1;
-        let number = *self.processes.entry((thread, count)).or_insert(next);
-        self.last_process = self.last_process.max(number);
-        number
-    }
-
-    /// Takes over a recorded thread's number.
-    pub(crate) fn preset(&mut self, id: ThreadId, dti: Dti) {
-        self.next = self.next.max(id.0 + 1);
-        self.ids.insert(dti, id);
-    }
-
-    /// The thread's number and name, the same ones for the same path.
-    pub(crate) fn intern(&mut self, who: Who) -> (ThreadId, Dti) {
-        let dti = match who {
-            Who::Known(dti) => dti,
-            Who::Foreign(name) => {
-                let occurrence = self.foreign.entry(name.clone()).or_default();
-                *occurrence += 1;
-                Dti::foreign(name, *occurrence)
-            }
-        };
-        let (id, _) = self.intern_new(dti.clone());
-        (id, dti)
-    }
-
-    /// A thread's number, and whether it is new.
-    pub(crate) fn intern_new(&mut self, dti: Dti) -> (ThreadId, bool) {
-        if let Some(id) = self.ids.get(&dti) {
-            return (*id, false);
-        }
-        // Threads beyond the limit share the last number; their messages mix.
-        let id = ThreadId(self.next.min(ThreadId::LIMIT - 1));
-        self.next = id.0 + 1;
-        self.ids.insert(dti, id);
-        (id, true)
-    }
-}
-
-impl Who {
-    /// The calling thread, if nobody said who it is.
-    pub(crate) fn current() -> Who {
-        if let Some(task) = pool::task() {
-            return Who::Known(task);
-        }
-        if sys::is_main_thread() {
-            return Who::Known(Dti::main());
-        }
-        let thread = std::thread::current();
-        let name = thread.name();
-        match interpose::seat() {
-            Some(seat) if !(seat.name_wins && name.is_some()) => Who::Known(seat.dti),
-            _ => Who::Foreign(name.unwrap_or_default().to_owned()),
-        }
-    }
 }
 
 /// An engine that replays a process's recording.
@@ -857,7 +555,11 @@ fn patience() -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::path::Path;
+
     use super::*;
+    use crate::identity::Dti;
     use crate::log::LogError;
 
     fn home(dir: &Path) -> Home {
@@ -866,35 +568,6 @@ mod tests {
             again: None,
             ..Home::of_environment("unused").unwrap()
         }
-    }
-
-    #[test]
-    fn a_thread_keeps_its_number() {
-        let mut names = Names::default();
-        let main = names.intern(Who::Known(Dti::main()));
-        let child = names.intern(Who::Known(Dti::main().child(1)));
-        assert_ne!(main.0, child.0);
-        assert_eq!(names.intern(Who::Known(Dti::main())), main);
-    }
-
-    #[test]
-    fn recorded_numbers_are_handed_out_again() {
-        let mut names = Names::default();
-        names.preset(ThreadId(5), Dti::main());
-        assert_eq!(names.intern(Who::Known(Dti::main())).0, ThreadId(5));
-        assert_eq!(
-            names.intern(Who::Known(Dti::main().child(1))).0,
-            ThreadId(6)
-        );
-    }
-
-    #[test]
-    fn foreign_threads_of_one_name_are_counted() {
-        let mut names = Names::default();
-        let names: Vec<_> = ["w", "w", ""]
-            .map(|name| names.intern(Who::Foreign(name.to_owned())).1.to_string())
-            .into();
-        assert_eq!(names, ["w", "w#2", "#1"]);
     }
 
     #[test]
