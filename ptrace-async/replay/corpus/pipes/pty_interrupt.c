@@ -1,5 +1,6 @@
 // Control-C on a pseudo-terminal is SIGINT for its foreground group.
 #include "corpus.h"
+#include <signal.h>
 #include <sys/ioctl.h>
 #include <termios.h>
 
@@ -11,6 +12,8 @@ int main(void)
     OK(pipe(ends));
     pid_t child = fork();
     if (!child) {
+        // Whoever started this in the background may have it ignored.
+        signal(SIGINT, SIG_DFL);
         setsid();
         int fd = OK(open(ptsname(master), O_RDWR));
         OK(ioctl(fd, TIOCSCTTY, 0));
