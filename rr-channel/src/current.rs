@@ -4,7 +4,7 @@
 //! Whoever asked before the fork may still hold the parent's value: it stays.
 //!
 //! **Safety** rests on: a pointer that is not null came from a box that was leaked by
-//! [`Current::set`], so what it points to lives as long as the process.
+//! [`Current::set_boxed`], so what it points to lives as long as the process.
 
 use std::fmt;
 use std::ptr;
@@ -33,7 +33,12 @@ impl<T: Send + Sync> Current<T> {
 
     /// From here on, this is it.
     pub(crate) fn set(&self, value: T) -> &'static T {
-        let value = Box::leak(Box::new(value));
+        self.set_boxed(Box::new(value))
+    }
+
+    /// The same. Does nothing that is not safe after a fork in a threaded process.
+    pub(crate) fn set_boxed(&self, value: Box<T>) -> &'static T {
+        let value = Box::leak(value);
         self.0.store(value, Release);
         value
     }

@@ -189,13 +189,16 @@ fn next_home() -> Option<Home> {
 /// Calls `fork`, which returns zero in a child, that can then begin a session of its own, and
 /// the child's id in this process.
 pub(crate) fn forking(fork: impl FnOnce() -> i32) -> i32 {
-    let left = next_home().map(|home| Fork {
-        next: match session() {
-            Session::Record(recorder) => lock(&recorder.names).next,
-            _ => 0,
-        },
-        variables: home.variables(Tie::Below),
-        home,
+    // In a box by now: the child must not allocate before it executes a program.
+    let left = next_home().map(|home| {
+        Box::new(Fork {
+            next: match session() {
+                Session::Record(recorder) => lock(&recorder.names).next,
+                _ => 0,
+            },
+            variables: home.variables(Tie::Below),
+            home,
+        })
     });
     // Whoever holds these does not exist in the child.
     let result = match (&left, session()) {
@@ -208,8 +211,7 @@ pub(crate) fn forking(fork: impl FnOnce() -> i32) -> i32 {
     };
     match (left, result) {
         (Some(left), 0) => {
-            // A child that executes a program must not do much more than this.
-            LEFT.set(left);
+            LEFT.set_boxed(left);
         }
         (Some(left), pid) => started(left.variables.number, pid),
         (None, _) => {}
