@@ -9,6 +9,7 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
@@ -111,9 +112,13 @@ fn remove_leftovers() -> anyhow::Result<()> {
 }
 
 /// A server that runs; killed when it is dropped.
+///
+/// It is the child of a thread of its own, because [`measure`](super::measure) takes
+/// those of the first one for what a command has left behind.
 #[derive(Debug)]
 pub(super) struct Server {
-    child: Child,
+    /// The thread, and what ends it when it is dropped.
+    keeper: Option<(JoinHandle<()>, Sender<()>)>,
     /// Where it can be reached.
     port: u16,
     _storage: tempfile::TempDir,
@@ -139,26 +144,20 @@ impl Server {
             command.arg(format!("--grpc_address=0.0.0.0:{port}"));
             command.arg(format!("--http_address=127.0.0.1:{}", free_port()?));
         }
-        let mut child = command
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .with_context(|| format!("starting {}", program.display()))?;
-        // It listens, or it ends.
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            let ended = child.try_wait()?;
-            ensure!(ended.is_none(), "{} ends: {ended:?}", program.display());
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        let port = match latency.is_zero() {
-            true => port,
-            false => hold_back(port, latency / 2)?,
-        };
-        Ok(Self {
-            child,
-            port,
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let ((stop, stopped), (report, reports)) = (channel(), channel());
+        let keeper = std::thread::spawn(move || keep(command, port, &report, &stopped));
+        let server = Self {
+            keeper: Some((keeper, stop)),
+            port: match latency.is_zero() {
+                true => port,
+                false => hold_back(port, latency / 2)?,
+            },
             _storage: storage,
-        })
+        };
+        let listens = reports.recv().context("the thread of the server")?;
+        listens.with_context(|| format!("starting {}", program.display()))?;
+        Ok(server)
     }
 
     /// What `--remote` is to be on a host.
@@ -169,10 +168,42 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        if let Some((keeper, stop)) = self.keeper.take() {
+            drop(stop);
+            // Whether it panicked: that has been told.
+            let _ = keeper.join();
+        }
     }
+}
+
+/// Runs a server until `stopped` has no sender any more, and reports once whether it
+/// listens at `port`.
+fn keep(
+    mut command: Command,
+    port: u16,
+    report: &Sender<anyhow::Result<()>>,
+    stopped: &Receiver<()>,
+) {
+    // Who does not want to know any more stops it.
+    let mut child = match command.spawn() {
+        Ok(child) => child,
+        Err(error) => return drop(report.send(Err(error.into()))),
+    };
+    let _ = report.send(listens(&mut child, port));
+    let _ = stopped.recv();
+    // It may have ended by itself.
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+/// Waits until a server listens, or ends.
+fn listens(child: &mut Child, port: u16) -> anyhow::Result<()> {
+    while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        let ended = child.try_wait()?;
+        ensure!(ended.is_none(), "it ends: {ended:?}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok(())
 }
 
 fn free_port() -> anyhow::Result<u16> {

@@ -2,8 +2,9 @@
 //!
 //! CPU time is that of all descendants, those that outlive the command
 //! included: this process makes itself their reaper, and waits for them after
-//! the clock for the wall time has stopped. It must therefore have no other
-//! children meanwhile.
+//! the clock for the wall time has stopped. Its first thread, to which orphans go,
+//! must therefore have no other children meanwhile; those of other threads (a server)
+//! are not waited for.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -12,7 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
-use rustix::process::WaitOptions;
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use serde::Serialize;
 
 /// What one run cost, in seconds.
@@ -27,7 +28,7 @@ pub(crate) struct Cost {
 /// Longest time to wait for what a command left behind.
 const STRAGGLERS: Duration = Duration::from_secs(30);
 
-/// Runs `command`; also says whether it succeeded.
+/// Runs `command`, from the first thread; also says whether it succeeded.
 ///
 /// # Errors
 ///
@@ -42,9 +43,9 @@ pub(crate) fn measure(command: &mut Command) -> anyhow::Result<(Cost, bool)> {
         .with_context(|| format!("starting {:?}", command.get_program()))?;
     let wall = start.elapsed();
     while start.elapsed() < wall + STRAGGLERS {
-        match rustix::process::wait(WaitOptions::NOHANG) {
-            Ok(Some(_)) => {}
-            Ok(None) => std::thread::sleep(Duration::from_millis(1)),
+        match waitpid(None, Some(WaitPidFlag::WNOHANG | WaitPidFlag::__WNOTHREAD)) {
+            Ok(WaitStatus::StillAlive) => std::thread::sleep(Duration::from_millis(1)),
+            Ok(_) => {}
             Err(_) => break,
         }
     }
@@ -84,4 +85,32 @@ fn children_cpu() -> anyhow::Result<f64> {
     let microseconds =
         usage.user_time().num_microseconds() + usage.system_time().num_microseconds();
     Ok(microseconds as f64 / 1e6)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Stdio;
+    use std::sync::mpsc::channel;
+
+    #[test]
+    fn children_of_other_threads_are_left_alone() {
+        let ((started, starts), (measured, ends)) = (channel(), channel());
+        let other = std::thread::spawn(move || {
+            let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+            started.send(()).unwrap();
+            ends.recv().unwrap();
+            let running = child.try_wait().unwrap().is_none();
+            drop(child.stdin.take());
+            (running, child.wait().unwrap().success())
+        });
+        starts.recv().unwrap();
+        let start = Instant::now();
+        let (_, succeeded) = measure(&mut Command::new("true")).unwrap();
+        let took = start.elapsed();
+        measured.send(()).unwrap();
+        assert!(succeeded);
+        assert!(took < STRAGGLERS, "it waited for them: {took:?}");
+        assert_eq!(other.join().unwrap(), (true, true));
+    }
 }
