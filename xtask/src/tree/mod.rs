@@ -3,6 +3,7 @@
 pub(crate) mod arena;
 pub(crate) mod clock;
 pub(crate) mod snapshot;
+pub(crate) mod unstable;
 
 use std::fs;
 use std::io;

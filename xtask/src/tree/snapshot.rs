@@ -7,7 +7,7 @@
 //! which programs record the times of the run itself are reduced to what they
 //! claim: see [`normalise`].
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::io;
@@ -15,6 +15,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use super::clock::{self, Nanos};
+use super::unstable::{Part, Unstable};
 
 /// When a file was last modified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -172,22 +173,35 @@ impl Snapshot {
         }
     }
 
-    /// The paths whose state, but for the time, is not the same in `other`.
-    pub(crate) fn differing_paths(&self, other: &Self) -> BTreeSet<PathBuf> {
-        let same = |path: &PathBuf| match (self.items.get(path), other.items.get(path)) {
+    /// What is not the same in `other`, but for times.
+    pub(crate) fn parts(&self, other: &Self) -> Unstable {
+        let part = |path: &PathBuf| match (self.items.get(path), other.items.get(path)) {
             (Some(ours), Some(theirs)) => {
-                (ours.kind, ours.mode, &ours.content, &ours.links)
-                    == (theirs.kind, theirs.mode, &theirs.content, &theirs.links)
+                let rest = |item: &Item| (item.kind, item.mode, item.links.clone());
+                if rest(ours) != rest(theirs) {
+                    Some(Part::More)
+                } else {
+                    (ours.content != theirs.content).then_some(Part::Content)
+                }
             }
-            _ => false,
+            _ => Some(Part::More),
         };
         let paths = self.items.keys().chain(other.items.keys());
-        paths.filter(|path| !same(path)).cloned().collect()
+        paths
+            .filter_map(|path| Some((path.clone(), part(path)?)))
+            .collect()
     }
 
-    /// Forgets `paths` altogether.
-    pub(crate) fn leave_out(&mut self, paths: &BTreeSet<PathBuf>) {
-        self.items.retain(|path, _| !paths.contains(path));
+    /// Forgets what is `unstable`, and nothing else.
+    pub(crate) fn leave_out(&mut self, unstable: &Unstable) {
+        self.items.retain(|path, item| match unstable.part(path) {
+            Some(Part::More) => false,
+            Some(Part::Content) => {
+                item.content.clear();
+                true
+            }
+            None => true,
+        });
     }
 
     /// Lists what `other` has differently, one line each; empty when equal.
@@ -416,6 +430,50 @@ mod tests {
                 r#"linked: links Some((2, "linked")) plainly, None under pcache"#,
                 r#"linked2: links Some((2, "linked")) plainly, None under pcache"#,
                 "new: exists only under pcache",
+            ]
+        );
+    }
+
+    #[test]
+    fn of_what_is_unstable_the_rest_is_compared() {
+        let build = |stamp: &'static str| {
+            snapshot(move |root| {
+                for name in ["stamp", "gone"] {
+                    fs::write(root.join(name), stamp).unwrap();
+                }
+                fs::write(root.join("stable"), "x").unwrap();
+                fs::write(root.join(stamp), "x").unwrap();
+            })
+        };
+        let (mut first, second) = (build("1"), build("2"));
+        let unstable = first.parts(&second);
+        assert_eq!(
+            unstable.lines(),
+            [
+                "1 (not only its content)",
+                "2 (not only its content)",
+                "gone",
+                "stamp"
+            ]
+        );
+        let mut cached = snapshot(|root| {
+            fs::write(root.join("stamp"), "3").unwrap();
+            fs::write(root.join("stable"), "y").unwrap();
+            fs::write(root.join("3"), "x").unwrap();
+        });
+        first.leave_out(&unstable);
+        cached.leave_out(&unstable);
+        let lines: Vec<_> = first
+            .differences(&cached)
+            .into_iter()
+            .map(|d| d.1)
+            .collect();
+        assert_eq!(
+            lines,
+            [
+                "gone: missing under pcache",
+                r#"stable: content "x" plainly, "y" under pcache"#,
+                "3: exists only under pcache",
             ]
         );
     }

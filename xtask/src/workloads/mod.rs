@@ -12,13 +12,13 @@
 //! Sources come from the registries into a directory outside the repository.
 
 mod catalog;
+mod compare;
 mod fetch;
 mod hosts;
 pub(crate) mod measure;
 mod report;
 mod scenario;
 
-use std::collections::BTreeSet;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -27,7 +27,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 
 use crate::tree::arena::{Arena, Side};
-use crate::tree::snapshot::{Aspect, Snapshot, Story};
+use crate::tree::unstable::Unstable;
 use catalog::{CATALOG, Workload};
 use fetch::Yard;
 use hosts::{Host, Hosts, Server};
@@ -246,7 +246,7 @@ impl Bench<'_> {
             sides.push((Side::Other, Runner::Ccache));
             std::fs::create_dir_all(arena.parked(Side::Other))?;
         }
-        let mut unstable = BTreeSet::new();
+        let mut unstable = Unstable::default();
         let latency = Duration::try_from_secs_f64(self.args.latency / 1000.0)?;
         let server = self.args.remote.as_deref();
         let server = server
@@ -263,8 +263,8 @@ impl Bench<'_> {
             // Another side goes first in each round.
             for turn in 0..sides.len() {
                 let (side, runner) = sides[(turn + round) % sides.len()];
-                // The others would build once more what they have built already.
-                if scenario.needs_remote() && runner != Runner::Pcache {
+                // It would build once more what it has built already.
+                if scenario.needs_remote() && runner == Runner::Ccache {
                     continue;
                 }
                 let measurement =
@@ -295,6 +295,7 @@ impl Bench<'_> {
                 scenario,
                 round,
                 differences,
+                unstable: unstable.lines(),
             });
         }
         Ok(())
@@ -317,7 +318,7 @@ impl Bench<'_> {
         let (cost, succeeded) = arena.live(side, |tree| {
             let shell = |script: &str| self.shell(arena, tree, runner, script);
             scenario.apply(self.workload, &self.pristine, tree, &shell)?;
-            if scenario.needs_remote() {
+            if scenario.needs_remote() && runner == Runner::Pcache {
                 hosts::empty_store(&arena.store(), scenario == Scenario::OtherStore)?;
             }
             measure::settle(match runner {
@@ -429,79 +430,7 @@ impl Bench<'_> {
             command.env("RUSTUP_HOME", Path::new(&home).join(".rustup"));
         }
     }
-
-    /// Lists what differs between the plain tree and pcache's.
-    fn compare(
-        &self,
-        arena: &Arena,
-        unstable: &mut BTreeSet<PathBuf>,
-    ) -> anyhow::Result<Vec<String>> {
-        let snapshot = |side| Snapshot::take(&arena.parked(side), &Story::default(), 0);
-        let (mut ours, mut theirs) = (snapshot(Side::Plain)?, snapshot(Side::Cached)?);
-        ours.leave_out(unstable);
-        theirs.leave_out(unstable);
-        let suspects = ours.differing_paths(&theirs);
-        if !suspects.is_empty() {
-            unstable.extend(self.unstable(arena, &suspects)?);
-            ours.leave_out(unstable);
-            theirs.leave_out(unstable);
-        }
-        let mut differences: Vec<String> = ours
-            .differences(&theirs)
-            .into_iter()
-            .filter_map(|(aspect, line)| (aspect != Aspect::Times).then_some(line))
-            .collect();
-        let ask = |side| {
-            arena.live(side, |tree| {
-                let output = self
-                    .shell(arena, tree, Runner::Plain, self.workload.ask)
-                    .stdin(Stdio::null())
-                    .output()?;
-                Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-            })
-        };
-        let (plain, cached) = (ask(Side::Plain)?, ask(Side::Cached)?);
-        if plain != cached {
-            differences.push(format!(
-                "`{}` says {plain:?} plainly, {cached:?} under pcache",
-                self.workload.ask
-            ));
-        }
-        Ok(differences)
-    }
-
-    /// The paths whose content plain builds do not agree on. Builds until all
-    /// suspects are among them, or often enough to see the other order of two
-    /// things.
-    fn unstable(
-        &self,
-        arena: &Arena,
-        suspects: &BTreeSet<PathBuf>,
-    ) -> anyhow::Result<BTreeSet<PathBuf>> {
-        let mut paths = BTreeSet::new();
-        let mut first: Option<Snapshot> = None;
-        for _ in 0..MAX_PLAIN {
-            let aside = arena.parked(Side::Plain).with_file_name("kept");
-            std::fs::rename(arena.parked(Side::Plain), &aside)?;
-            std::fs::create_dir(arena.parked(Side::Plain))?;
-            self.take(arena, Scenario::Cold, 0, Side::Plain, Runner::Plain, None)?;
-            let snapshot = Snapshot::take(&arena.parked(Side::Plain), &Story::default(), 0)?;
-            crate::tree::remove(&arena.parked(Side::Plain))?;
-            std::fs::rename(&aside, arena.parked(Side::Plain))?;
-            match &first {
-                None => first = Some(snapshot),
-                Some(first) => paths.extend(first.differing_paths(&snapshot)),
-            }
-            if suspects.is_subset(&paths) {
-                break;
-            }
-        }
-        Ok(paths)
-    }
 }
-
-/// Plain builds that must agree on a file before it counts as deterministic.
-const MAX_PLAIN: usize = 8;
 
 /// Where distributions keep links from compiler names to ccache.
 const CCACHE_LINKS: &str = "/usr/lib/ccache";

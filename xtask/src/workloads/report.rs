@@ -1,5 +1,6 @@
 //! The measurements, as JSON and as tables.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
 use std::process::Command;
@@ -57,6 +58,8 @@ pub(super) struct Verdict {
     pub(super) round: usize,
     /// What differs; nothing when all is well.
     pub(super) differences: Vec<String>,
+    /// The files that differ between plain builds too: their contents are not compared.
+    pub(super) unstable: Vec<String>,
 }
 
 /// Where and on what the numbers were made.
@@ -190,11 +193,10 @@ impl Report {
                     continue;
                 }
                 let last = self.runs(workload, scenario, Runner::Pcache).last();
-                let different = self
+                let verdicts = self
                     .verdicts
                     .iter()
-                    .filter(|v| v.workload == workload && v.scenario == scenario)
-                    .any(|v| !v.differences.is_empty());
+                    .filter(|v| v.workload == workload && v.scenario == scenario);
                 let name = clap::ValueEnum::to_possible_value(&scenario)
                     .map_or_else(String::new, |v| v.get_name().to_owned());
                 let _ = writeln!(
@@ -204,11 +206,23 @@ impl Report {
                     seconds(cached.map(|c| c.wall)),
                     ratio(self.ratio(workload, scenario, Runner::Pcache, |c| c.wall)),
                     last.map_or_else(String::new, |run| format!("{} of {}", run.hits, run.units)),
-                    if different { "DIFFERS" } else { "equal" },
+                    tree(verdicts),
                 );
             }
         }
         text.push('\n');
+        for workload in self.workloads() {
+            let verdicts = self.verdicts.iter().filter(|v| v.workload == workload);
+            let paths: BTreeSet<_> = verdicts.flat_map(|v| &v.unstable).collect();
+            if !paths.is_empty() {
+                let paths: Vec<_> = paths.into_iter().map(String::as_str).collect();
+                let _ = writeln!(
+                    text,
+                    "{workload}: these differ between plain builds too: {}",
+                    paths.join(", ")
+                );
+            }
+        }
         for verdict in self
             .verdicts
             .iter()
@@ -273,6 +287,20 @@ impl Report {
     }
 }
 
+/// What became of the trees of a scenario, in a word or two.
+fn tree<'a>(verdicts: impl Iterator<Item = &'a Verdict>) -> String {
+    let (mut different, mut unstable) = (false, 0);
+    for verdict in verdicts {
+        different |= !verdict.differences.is_empty();
+        unstable = unstable.max(verdict.unstable.len());
+    }
+    match (different, unstable) {
+        (true, _) => "DIFFERS".into(),
+        (false, 0) => "equal".into(),
+        (false, n) => format!("equal but for {n} that differ plainly too"),
+    }
+}
+
 /// The middle of the rounds' ratios: the two of a round follow each other, so
 /// that a machine that is slower for a while is so for both.
 fn middle_ratio(values: Vec<f64>, to: Vec<f64>) -> Option<f64> {
@@ -317,5 +345,29 @@ mod tests {
         assert_eq!(found, Some(2.0));
         assert_eq!(middle_ratio(vec![1.0], vec![]), None);
         assert_eq!(middle_ratio(vec![1.0], vec![0.0]), None);
+    }
+
+    #[test]
+    fn what_was_not_compared_is_told() {
+        let verdict = |differences: &[&str], unstable: &[&str]| {
+            let owned = |lines: &[&str]| lines.iter().map(|line| (*line).into()).collect();
+            Verdict {
+                workload: "w",
+                scenario: Scenario::Cold,
+                round: 1,
+                differences: owned(differences),
+                unstable: owned(unstable),
+            }
+        };
+        let told = |verdicts: &[Verdict]| tree(verdicts.iter());
+        assert_eq!(told(&[verdict(&[], &[])]), "equal");
+        assert_eq!(
+            told(&[verdict(&[], &["a", "b"]), verdict(&[], &[])]),
+            "equal but for 2 that differ plainly too"
+        );
+        assert_eq!(
+            told(&[verdict(&["c"], &["a"]), verdict(&[], &[])]),
+            "DIFFERS"
+        );
     }
 }
