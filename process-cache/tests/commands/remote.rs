@@ -136,6 +136,41 @@ fn a_leaf_is_skipped_inside_of_a_tree_that_runs() {
     assert_eq!(sandbox.text("y"), "7\n");
 }
 
+/// As redis and others do: a header that says when it was made, and what includes it.
+#[test]
+fn a_header_with_the_time_in_it_and_what_includes_it_are_made_again_elsewhere() {
+    let server = FakeServer::start(PLAIN);
+    let setup = r#"
+        echo 'echo "char *id = \"$(uname -n)-$(date +%s%N)\";" > release.h' > header.sh
+        echo '#include "release.h"' > release.c; echo 'int x = 1;' > other.c"#;
+    let sandbox = sandbox(setup, &server.url());
+    let build = || {
+        let run = sandbox
+            .cached("sh header.sh; cc -c release.c; cc -c other.c; cat release.o other.o > all");
+        assert!(run.status.success(), "{run:?}");
+        let id = sandbox.plain("cut -d '\"' -f 2 release.h | tee id").out;
+        assert!(id.len() > 20, "{id:?}");
+        for file in ["release.o", "all"] {
+            let found = sandbox.plain(&format!("grep -q -F -f id {file}"));
+            assert!(
+                found.status.success(),
+                "{file} was made from another header"
+            );
+        }
+        (run, id)
+    };
+    let (_, here) = build();
+    sandbox.elsewhere();
+    let (run, there) = build();
+    assert_ne!(here, there, "the header is an old one");
+    run.assert_uncacheable("time of day");
+    assert_eq!(run.unit("sh header.sh").result, "not_stored");
+    assert_eq!(run.unit("date").result, "not_stored");
+    assert_eq!(run.unit("cc -c release.c").result, "stored");
+    assert_eq!(run.unit("cc -c other.c").result, "hit");
+    assert_eq!(run.unit("cat release.o").result, "stored");
+}
+
 #[test]
 fn results_that_looked_at_different_things_are_found_side_by_side() {
     let server = FakeServer::start(PLAIN);
