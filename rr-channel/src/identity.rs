@@ -340,7 +340,7 @@ pub struct ThreadId(pub u32);
 
 impl ThreadId {
     /// Numbers from here on are refused: a message's tag has room for 24 bits.
-    pub const LIMIT: u32 = 1 << 24;
+    pub const LIMIT: u32 = 1 << 23;
 }
 
 impl fmt::Display for ThreadId {

@@ -1,20 +1,28 @@
 //! What a message carries besides itself: its sender and its number, in 8 bytes.
 
 use std::fmt;
+use std::num::NonZeroU64;
 
 use crate::identity::ThreadId;
 
-/// A message's sender (24 bits) and its position among the sender's messages (40
+/// A message's sender (23 bits) and its position among the sender's messages (40
 /// bits, on all channels together).
+///
+/// Never zero: so what upstream's channels return of a [`Stamped`] word, that word and its tag
+/// or that there is none, goes through two registers, as the word alone does, and not through
+/// memory. That is most of what recording costs a message.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Tag(u64);
+pub(crate) struct Tag(NonZeroU64);
 
 impl Tag {
     const NUMBER_BITS: u32 = 40;
+    const MARK: u64 = 1 << 63;
 
     #[inline]
     pub(crate) const fn new(sender: ThreadId, number: u64) -> Tag {
-        Tag((sender.0 as u64) << Self::NUMBER_BITS | number & ((1 << Self::NUMBER_BITS) - 1))
+        Tag::from_bits(
+            (sender.0 as u64) << Self::NUMBER_BITS | number & ((1 << Self::NUMBER_BITS) - 1),
+        )
     }
 
     /// The tag of the sender's next message.
@@ -26,22 +34,26 @@ impl Tag {
     /// What [`bits`](Tag::bits) returned.
     #[inline]
     pub(crate) const fn from_bits(bits: u64) -> Tag {
-        Tag(bits)
+        match NonZeroU64::new(bits | Self::MARK) {
+            Some(bits) => Tag(bits),
+            // Not without the mark.
+            None => Tag(NonZeroU64::MIN),
+        }
     }
 
     #[inline]
     pub(crate) const fn bits(self) -> u64 {
-        self.0
+        self.0.get()
     }
 
     #[inline]
     pub(crate) const fn sender(self) -> ThreadId {
-        ThreadId((self.0 >> Self::NUMBER_BITS) as u32)
+        ThreadId((self.0.get() << 1 >> (Self::NUMBER_BITS + 1)) as u32)
     }
 
     #[inline]
     pub(crate) const fn number(self) -> u64 {
-        self.0 & ((1 << Self::NUMBER_BITS) - 1)
+        self.0.get() & ((1 << Self::NUMBER_BITS) - 1)
     }
 }
 

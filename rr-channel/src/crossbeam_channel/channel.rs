@@ -9,7 +9,8 @@ use ::crossbeam_channel as raw;
 use raw::{RecvError, RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, TrySendError};
 
 use super::iter::{Iter, TryIter};
-use super::record::{self, NotSent, deadline_after};
+use super::record::{self, NotSent};
+use super::way::{Block, Try, Until, Way};
 use crate::log::Op;
 use crate::replay::{self, Chan, Native};
 use crate::session::{Session, session};
@@ -45,7 +46,17 @@ use SenderKind as S;
 /// assert_eq!(r.recv(), Ok(1));
 /// ```
 pub fn unbounded<T>() -> (Sender<T>, Receiver<T>) {
-    channel(None)
+    match session() {
+        Session::Off => {
+            let (s, r) = raw::unbounded();
+            (Sender(S::Raw(s)), Receiver(R::Raw(r)))
+        }
+        Session::Record(_) => {
+            let (s, r) = record::unbounded();
+            (Sender(S::Recorded(s)), Receiver(R::Recorded(r)))
+        }
+        Session::Replay(_) => replayed(None),
+    }
 }
 
 /// Creates a channel of bounded capacity; zero makes senders and receivers meet.
@@ -57,39 +68,25 @@ pub fn unbounded<T>() -> (Sender<T>, Receiver<T>) {
 /// assert_eq!(r.recv(), Ok(1));
 /// ```
 pub fn bounded<T>(cap: usize) -> (Sender<T>, Receiver<T>) {
-    channel(Some(cap))
-}
-
-fn raw_channel<M>(capacity: Option<usize>) -> (raw::Sender<M>, raw::Receiver<M>) {
-    capacity.map_or_else(raw::unbounded, raw::bounded)
-}
-
-fn channel<T>(capacity: Option<usize>) -> (Sender<T>, Receiver<T>) {
     match session() {
         Session::Off => {
-            let (s, r) = raw_channel(capacity);
+            let (s, r) = raw::bounded(cap);
             (Sender(S::Raw(s)), Receiver(R::Raw(r)))
         }
         Session::Record(_) => {
-            let shared = record::Shared::new::<T>(capacity);
-            let (s, r) = raw_channel(capacity);
-            let s = record::Sender {
-                raw: s,
-                shared: Arc::clone(&shared),
-            };
-            (
-                Sender(S::Recorded(s)),
-                Receiver(R::Recorded(record::Receiver { raw: r, shared })),
-            )
+            let (s, r) = record::bounded(cap);
+            (Sender(S::Recorded(s)), Receiver(R::Recorded(r)))
         }
-        Session::Replay(_) => {
-            let chan = Arc::new(Chan::queue(capacity));
-            (
-                Sender(S::Replayed(Arc::clone(&chan))),
-                Receiver(R::Replayed(chan)),
-            )
-        }
+        Session::Replay(_) => replayed(Some(cap)),
     }
+}
+
+fn replayed<T>(capacity: Option<usize>) -> (Sender<T>, Receiver<T>) {
+    let chan = Arc::new(Chan::queue(capacity));
+    (
+        Sender(S::Replayed(Arc::clone(&chan))),
+        Receiver(R::Replayed(chan)),
+    )
 }
 
 /// Creates a receiver that delivers one message, the time of delivery, after `duration`.
@@ -118,10 +115,7 @@ fn timer(
 ) -> Receiver<Instant> {
     Receiver(match session() {
         Session::Off => R::Raw(raw()),
-        Session::Record(_) => R::Timer(record::Timer {
-            raw: raw(),
-            shared: record::Shared::new::<Instant>(None),
-        }),
+        Session::Record(_) => R::Timer(record::timer(raw(), |when| when)),
         Session::Replay(_) => R::Replayed(Arc::new(Chan::timer(due, period, |when| when))),
     })
 }
@@ -156,7 +150,7 @@ impl<T> Sender<T> {
         match &self.0 {
             S::Raw(raw) => raw.try_send(msg),
             _ => self
-                .send_as(Op::TrySend, msg, Native::Try)
+                .send_as(Op::TrySend, msg, Try)
                 .map_err(|error| match error {
                     NotSent::NoRoom(msg) => TrySendError::Full(msg),
                     NotSent::Refused(msg) => TrySendError::Disconnected(msg),
@@ -177,11 +171,13 @@ impl<T> Sender<T> {
             S::Replayed(chan) => chan
                 .send(Op::Send, msg, Native::Block)
                 .map_err(|(_, msg)| SendError(msg)),
-            _ => self
-                .send_as(Op::Send, msg, Native::Block)
-                .map_err(|error| match error {
-                    NotSent::NoRoom(msg) | NotSent::Refused(msg) => SendError(msg),
-                }),
+            S::Recorded(recorded) => {
+                recorded
+                    .send(Op::Send, msg, Block)
+                    .map_err(|error| match error {
+                        NotSent::NoRoom(msg) | NotSent::Refused(msg) => SendError(msg),
+                    })
+            }
         }
     }
 
@@ -193,7 +189,7 @@ impl<T> Sender<T> {
     pub fn send_timeout(&self, msg: T, timeout: Duration) -> Result<(), SendTimeoutError<T>> {
         match &self.0 {
             S::Raw(raw) => raw.send_timeout(msg, timeout),
-            _ => self.send_until(msg, deadline_after(timeout)),
+            _ => self.send_until(msg, Until::after(timeout)),
         }
     }
 
@@ -206,13 +202,13 @@ impl<T> Sender<T> {
     pub fn send_deadline(&self, msg: T, deadline: Instant) -> Result<(), SendTimeoutError<T>> {
         match &self.0 {
             S::Raw(raw) => raw.send_deadline(msg, deadline),
-            _ => self.send_until(msg, Native::Until(deadline)),
+            _ => self.send_until(msg, Until(Some(deadline))),
         }
     }
 
     #[track_caller]
-    fn send_until(&self, msg: T, native: Native) -> Result<(), SendTimeoutError<T>> {
-        self.send_as(Op::SendDeadline, msg, native)
+    fn send_until(&self, msg: T, until: Until) -> Result<(), SendTimeoutError<T>> {
+        self.send_as(Op::SendDeadline, msg, until)
             .map_err(|error| match error {
                 NotSent::NoRoom(msg) => SendTimeoutError::Timeout(msg),
                 NotSent::Refused(msg) => SendTimeoutError::Disconnected(msg),
@@ -220,17 +216,17 @@ impl<T> Sender<T> {
     }
 
     #[track_caller]
-    fn send_as(&self, op: Op, msg: T, native: Native) -> Result<(), NotSent<T>> {
+    fn send_as(&self, op: Op, msg: T, way: impl Way) -> Result<(), NotSent<T>> {
         match &self.0 {
-            S::Recorded(recorded) => recorded.send(op, msg, native),
-            S::Replayed(chan) => chan.send(op, msg, native).map_err(|(why, msg)| match why {
-                replay::NotSent::NoRoom => NotSent::NoRoom(msg),
-                replay::NotSent::Refused => NotSent::Refused(msg),
-            }),
-            // Every caller has looked.
-            S::Raw(raw) => raw
-                .send(msg)
-                .map_err(|error| NotSent::Refused(error.into_inner())),
+            S::Recorded(recorded) => recorded.send(op, msg, way),
+            S::Replayed(chan) => {
+                let sent = chan.send(op, msg, way.native());
+                sent.map_err(|(why, msg)| match why {
+                    replay::NotSent::NoRoom => NotSent::NoRoom(msg),
+                    replay::NotSent::Refused => NotSent::Refused(msg),
+                })
+            }
+            S::Raw(raw) => way.send(raw, msg),
         }
     }
 
@@ -294,7 +290,7 @@ impl<T> Receiver<T> {
     pub fn try_recv(&self) -> Result<T, TryRecvError> {
         match &self.0 {
             R::Raw(raw) => raw.try_recv(),
-            _ => self.recv_as(Op::TryRecv, Native::Try),
+            _ => self.recv_as(Op::TryRecv, Try),
         }
     }
 
@@ -307,12 +303,12 @@ impl<T> Receiver<T> {
     pub fn recv(&self) -> Result<T, RecvError> {
         match &self.0 {
             R::Raw(raw) => raw.recv(),
-            R::Recorded(recorded) => recorded.recv_blocking(),
+            R::Recorded(recorded) => recorded.recv(Op::Recv, Block).map_err(|_| RecvError),
             R::Replayed(chan) => match chan.recv(Op::Recv, Native::Block) {
                 Some(Ok(msg)) => Ok(msg),
                 _ => Err(RecvError),
             },
-            _ => self.recv_as(Op::Recv, Native::Block).map_err(|_| RecvError),
+            R::Timer(timer) => timer.recv(Op::Recv, Native::Block).map_err(|_| RecvError),
         }
     }
 
@@ -324,7 +320,7 @@ impl<T> Receiver<T> {
     pub fn recv_timeout(&self, timeout: Duration) -> Result<T, RecvTimeoutError> {
         match &self.0 {
             R::Raw(raw) => raw.recv_timeout(timeout),
-            _ => self.recv_until(deadline_after(timeout)),
+            _ => self.recv_until(Until::after(timeout)),
         }
     }
 
@@ -336,13 +332,13 @@ impl<T> Receiver<T> {
     pub fn recv_deadline(&self, deadline: Instant) -> Result<T, RecvTimeoutError> {
         match &self.0 {
             R::Raw(raw) => raw.recv_deadline(deadline),
-            _ => self.recv_until(Native::Until(deadline)),
+            _ => self.recv_until(Until(Some(deadline))),
         }
     }
 
     #[track_caller]
-    fn recv_until(&self, native: Native) -> Result<T, RecvTimeoutError> {
-        self.recv_as(Op::RecvDeadline, native)
+    fn recv_until(&self, until: Until) -> Result<T, RecvTimeoutError> {
+        self.recv_as(Op::RecvDeadline, until)
             .map_err(|error| match error {
                 TryRecvError::Empty => RecvTimeoutError::Timeout,
                 TryRecvError::Disconnected => RecvTimeoutError::Disconnected,
@@ -351,17 +347,16 @@ impl<T> Receiver<T> {
 
     #[inline]
     #[track_caller]
-    fn recv_as(&self, op: Op, native: Native) -> Result<T, TryRecvError> {
+    fn recv_as(&self, op: Op, way: impl Way) -> Result<T, TryRecvError> {
         match &self.0 {
-            R::Recorded(recorded) => recorded.recv(op, native),
-            R::Timer(timer) => timer.recv(op, native),
-            R::Replayed(chan) => match chan.recv(op, native) {
+            R::Recorded(recorded) => recorded.recv(op, way),
+            R::Timer(timer) => timer.recv(op, way.native()),
+            R::Replayed(chan) => match chan.recv(op, way.native()) {
                 Some(Ok(msg)) => Ok(msg),
                 Some(Err(replay::Disconnected)) => Err(TryRecvError::Disconnected),
                 None => Err(TryRecvError::Empty),
             },
-            // Every caller has looked.
-            R::Raw(raw) => raw.recv().map_err(|RecvError| TryRecvError::Disconnected),
+            R::Raw(raw) => way.recv(raw).map_err(|(error, _)| error),
         }
     }
 
@@ -435,10 +430,7 @@ impl<T> Clone for Sender<T> {
     fn clone(&self) -> Self {
         Sender(match &self.0 {
             S::Raw(raw) => S::Raw(raw.clone()),
-            S::Recorded(record::Sender { raw, shared }) => S::Recorded(record::Sender {
-                raw: raw.clone(),
-                shared: Arc::clone(shared),
-            }),
+            S::Recorded(sender) => S::Recorded(sender.clone()),
             S::Replayed(chan) => {
                 chan.cloned(true);
                 S::Replayed(Arc::clone(chan))
@@ -451,14 +443,8 @@ impl<T> Clone for Receiver<T> {
     fn clone(&self) -> Self {
         Receiver(match &self.0 {
             R::Raw(raw) => R::Raw(raw.clone()),
-            R::Recorded(record::Receiver { raw, shared }) => R::Recorded(record::Receiver {
-                raw: raw.clone(),
-                shared: Arc::clone(shared),
-            }),
-            R::Timer(record::Timer { raw, shared }) => R::Timer(record::Timer {
-                raw: raw.clone(),
-                shared: Arc::clone(shared),
-            }),
+            R::Recorded(receiver) => R::Recorded(receiver.clone()),
+            R::Timer(timer) => R::Timer(timer.clone()),
             R::Replayed(chan) => {
                 chan.cloned(false);
                 R::Replayed(Arc::clone(chan))

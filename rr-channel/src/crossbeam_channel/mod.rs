@@ -20,6 +20,7 @@ mod iter;
 mod record;
 mod select;
 mod select_macro;
+mod way;
 
 pub use ::crossbeam_channel::{
     ReadyTimeoutError, RecvError, RecvTimeoutError, SelectTimeoutError, SendError,

@@ -14,7 +14,9 @@ use std::thread;
 use std::time::Instant;
 
 use ::crossbeam_channel as raw;
-use raw::{RecvError, RecvTimeoutError, SendError, TryRecvError};
+use raw::{SendError, TryRecvError};
+
+use super::way::{Block, NoMessage, Try, Until, Way};
 
 use crate::chaos;
 use crate::context;
@@ -33,6 +35,8 @@ pub(super) struct Shared {
     slots: Option<Slots>,
     /// Whether sends have nothing to log but refusals, and nothing else to do.
     silent: bool,
+    /// Rings for each message, under chaos.
+    rings: Option<raw::Receiver<()>>,
 }
 
 /// On cache lines of its own: senders write here, and receivers read what is beside.
@@ -41,8 +45,7 @@ pub(super) struct Shared {
 struct Slots(Mutex<u64>);
 
 impl Shared {
-    /// Of a channel of `T`.
-    pub(super) fn new<T>(capacity: Option<usize>) -> Arc<Self> {
+    fn new<T>(capacity: Option<usize>, rings: Option<raw::Receiver<()>>) -> Arc<Self> {
         let slots = capacity
             .filter(|capacity| *capacity > 0)
             .map(|_| Slots::default());
@@ -51,6 +54,7 @@ impl Shared {
             slots,
             // Under chaos, also these sends are held back; and they may have places.
             silent: capacity.is_none() && !chaos::is_on() && !places::is_on(),
+            rings,
         })
     }
 
@@ -100,7 +104,15 @@ impl Shared {
 pub(super) struct Sender<T> {
     pub(super) raw: raw::Sender<Stamped<T>>,
     pub(super) shared: Arc<Shared>,
+    /// How to send, where order among senders is an issue.
+    in_order: Option<InOrder<T>>,
+    /// What rings for each message, under chaos: goes after the channel's own.
+    bell: Option<Box<raw::Sender<()>>>,
 }
+
+/// Sends in the channel's order; the message's place in it. A pointer, so that programs without
+/// such channels do not have that made for their messages (see [`Way`]).
+type InOrder<T> = fn(&Sender<T>, Stamped<T>, Native) -> Result<u64, NotSent<Stamped<T>>>;
 
 /// The receiving half of a recorded channel.
 #[derive(Debug)]
@@ -109,11 +121,85 @@ pub(super) struct Receiver<T> {
     pub(super) shared: Arc<Shared>,
 }
 
-/// The receiving half of a recorded timer.
+/// The receiving half of a recorded timer, which makes `T`s of instants.
 #[derive(Debug)]
 pub(super) struct Timer<T> {
-    pub(super) raw: raw::Receiver<T>,
+    pub(super) raw: raw::Receiver<Instant>,
     pub(super) shared: Arc<Shared>,
+    pub(super) deliver: fn(Instant) -> T,
+}
+
+/// A channel without a bound.
+pub(super) fn unbounded<T>() -> (Sender<T>, Receiver<T>) {
+    halves(raw::unbounded(), None, None)
+}
+
+/// A channel with a bound, perhaps zero.
+pub(super) fn bounded<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
+    let in_order: Option<InOrder<T>> = (capacity > 0).then_some(Sender::send_in_order);
+    halves(raw::bounded(capacity), Some(capacity), in_order)
+}
+
+fn halves<T>(
+    (send, receive): (raw::Sender<Stamped<T>>, raw::Receiver<Stamped<T>>),
+    capacity: Option<usize>,
+    in_order: Option<InOrder<T>>,
+) -> (Sender<T>, Receiver<T>) {
+    // Without capacity, nobody meets a receiver that only looks.
+    let (bell, rings) = (chaos::is_on() && capacity != Some(0))
+        .then(raw::unbounded)
+        .unzip();
+    let shared = Shared::new::<T>(capacity, rings);
+    let sender = Sender {
+        raw: send,
+        shared: Arc::clone(&shared),
+        in_order,
+        bell: bell.map(Box::new),
+    };
+    let receiver = Receiver {
+        raw: receive,
+        shared,
+    };
+    (sender, receiver)
+}
+
+/// A timer.
+pub(super) fn timer<T>(raw: raw::Receiver<Instant>, deliver: fn(Instant) -> T) -> Timer<T> {
+    Timer {
+        raw,
+        shared: Shared::new::<Instant>(None, None),
+        deliver,
+    }
+}
+
+impl<T> Clone for Sender<T> {
+    fn clone(&self) -> Self {
+        Sender {
+            raw: self.raw.clone(),
+            shared: Arc::clone(&self.shared),
+            in_order: self.in_order,
+            bell: self.bell.clone(),
+        }
+    }
+}
+
+impl<T> Clone for Receiver<T> {
+    fn clone(&self) -> Self {
+        Receiver {
+            raw: self.raw.clone(),
+            shared: Arc::clone(&self.shared),
+        }
+    }
+}
+
+impl<T> Clone for Timer<T> {
+    fn clone(&self) -> Self {
+        Timer {
+            raw: self.raw.clone(),
+            shared: Arc::clone(&self.shared),
+            deliver: self.deliver,
+        }
+    }
 }
 
 /// Why a message was not sent.
@@ -142,93 +228,64 @@ impl<T> Sender<T> {
     }
 
     #[track_caller]
-    pub(super) fn send(&self, op: Op, value: T, native: Native) -> Result<(), NotSent<T>> {
+    pub(super) fn send(&self, op: Op, value: T, way: impl Way) -> Result<(), NotSent<T>> {
         chaos::point();
         let tag = context::next_tag();
         context::sends(op, self.shared.id, tag);
         payload::of_value(tag, &value);
         let stamped = Stamped { tag, value };
-        let sent = if self.shared.is_ordered() {
-            self.send_in_order(op, stamped, native)
-        } else {
-            self.send_plainly(op, stamped, native)
+        let sent = match self.in_order {
+            Some(in_order) => in_order(self, stamped, way.native()).map(Some),
+            None => way
+                .send(&self.raw, stamped)
+                .map(|()| (self.raw.capacity() == Some(0)).then_some(0)),
         };
-        sent.map_err(|error| match error {
-            NotSent::NoRoom(stamped) => {
+        match sent {
+            Ok(slot) => {
+                if let Some(slot) = slot {
+                    self.shared.log(op, Outcome::Sent { slot });
+                }
+                self.ring();
+                Ok(())
+            }
+            Err(NotSent::NoRoom(stamped)) => {
                 let nothing = if op == Op::TrySend {
                     Outcome::Full
                 } else {
                     Outcome::Timeout
                 };
                 self.shared.log(op, nothing);
-                NotSent::NoRoom(stamped.value)
+                Err(NotSent::NoRoom(stamped.value))
             }
-            NotSent::Refused(stamped) => {
-                self.shared.log(
-                    op,
-                    Outcome::Refused {
-                        number: tag.number(),
-                    },
-                );
-                NotSent::Refused(stamped.value)
+            Err(NotSent::Refused(stamped)) => {
+                let number = tag.number();
+                self.shared.log(op, Outcome::Refused { number });
+                Err(NotSent::Refused(stamped.value))
             }
-        })
-    }
-
-    #[track_caller]
-    fn send_plainly(
-        &self,
-        op: Op,
-        stamped: Stamped<T>,
-        native: Native,
-    ) -> Result<(), NotSent<Stamped<T>>> {
-        match native {
-            Native::Block => self
-                .raw
-                .send(stamped)
-                .map_err(|error| NotSent::Refused(error.into_inner())),
-            Native::Try => self.raw.try_send(stamped).map_err(|error| match error {
-                raw::TrySendError::Full(stamped) => NotSent::NoRoom(stamped),
-                raw::TrySendError::Disconnected(stamped) => NotSent::Refused(stamped),
-            }),
-            Native::Until(deadline) => {
-                self.raw
-                    .send_deadline(stamped, deadline)
-                    .map_err(|error| match error {
-                        raw::SendTimeoutError::Timeout(stamped) => NotSent::NoRoom(stamped),
-                        raw::SendTimeoutError::Disconnected(stamped) => NotSent::Refused(stamped),
-                    })
-            }
-        }?;
-        if self.raw.capacity() == Some(0) {
-            self.shared.log(op, Outcome::Sent { slot: 0 });
         }
-        Ok(())
     }
 
-    #[track_caller]
+    /// There is one more message.
+    pub(super) fn ring(&self) {
+        if let Some(bell) = &self.bell {
+            let _ = bell.send(());
+        }
+    }
+
     fn send_in_order(
         &self,
-        op: Op,
         mut stamped: Stamped<T>,
         native: Native,
-    ) -> Result<(), NotSent<Stamped<T>>> {
+    ) -> Result<u64, NotSent<Stamped<T>>> {
         loop {
             if matches!(native, Native::Block) {
                 self.spin_while_full();
             }
             let mut slot = self.shared.order();
-            stamped = match self.raw.try_send(stamped) {
-                Ok(()) => {
-                    let sent = slot.as_deref_mut().map_or(0, next);
-                    drop(slot);
-                    self.shared.log(op, Outcome::Sent { slot: sent });
-                    return Ok(());
-                }
-                Err(raw::TrySendError::Disconnected(stamped)) => {
-                    return Err(NotSent::Refused(stamped));
-                }
-                Err(raw::TrySendError::Full(stamped)) => stamped,
+            stamped = match Try.send(&self.raw, stamped) {
+                Ok(()) => return Ok(slot.as_deref_mut().map_or(0, next)),
+                Err(NotSent::Refused(stamped)) => return Err(NotSent::Refused(stamped)),
+                Err(NotSent::NoRoom(stamped)) => stamped,
             };
             drop(slot);
             let waited = match native {
@@ -280,78 +337,14 @@ pub(super) fn next(slot: &mut u64) -> u64 {
     this
 }
 
-/// The three ways to receive, on upstream's receiver of `M`.
-fn receive<M>(raw: &raw::Receiver<M>, native: Native) -> Result<M, (TryRecvError, Outcome)> {
-    let disconnected = (TryRecvError::Disconnected, Outcome::Disconnected);
-    match native {
-        Native::Block => raw.recv().map_err(|RecvError| disconnected),
-        Native::Try => raw.try_recv().map_err(|error| match error {
-            TryRecvError::Empty => (TryRecvError::Empty, Outcome::Empty),
-            TryRecvError::Disconnected => disconnected,
-        }),
-        Native::Until(deadline) => raw.recv_deadline(deadline).map_err(|error| match error {
-            RecvTimeoutError::Timeout => (TryRecvError::Empty, Outcome::Timeout),
-            RecvTimeoutError::Disconnected => disconnected,
-        }),
-    }
-}
-
-/// As [`receive`]; under chaos, of several receivers that wait for a message the one may
-/// have it that may run, and not the one that has waited for longest.
-#[track_caller]
-fn receive_in_chaos<M>(
-    raw: &raw::Receiver<M>,
-    native: Native,
-) -> Result<M, (TryRecvError, Outcome)> {
-    chaos::point();
-    // Without capacity, nobody meets a receiver that only looks.
-    if !chaos::is_on() || raw.capacity() == Some(0) {
-        return receive(raw, native);
-    }
-    loop {
-        let found = receive(raw, Native::Try);
-        if !matches!(found, Err((TryRecvError::Empty, _))) || matches!(native, Native::Try) {
-            return found;
-        }
-        let mut ready = raw::Select::new();
-        ready.recv(raw);
-        match native {
-            Native::Until(deadline) if ready.ready_deadline(deadline).is_err() => {
-                return receive(raw, native);
-            }
-            Native::Until(_) => {}
-            Native::Block | Native::Try => {
-                ready.ready();
-            }
-        }
-        chaos::point();
-    }
-}
-
 impl<T> Receiver<T> {
-    /// A blocking receive.
     #[inline(always)]
     #[track_caller]
-    pub(super) fn recv_blocking(&self) -> Result<T, RecvError> {
-        if chaos::is_on() {
-            return self.recv(Op::Recv, Native::Block).map_err(|_| RecvError);
+    pub(super) fn recv(&self, op: Op, way: impl Way) -> Result<T, TryRecvError> {
+        if let Some(rings) = &self.shared.rings {
+            self.listen(rings, way.native());
         }
-        match self.raw.recv() {
-            Ok(Stamped { tag, value }) => {
-                self.shared.log_message(Op::Recv, tag);
-                Ok(value)
-            }
-            Err(RecvError) => {
-                self.shared.log(Op::Recv, Outcome::Disconnected);
-                Err(RecvError)
-            }
-        }
-    }
-
-    #[inline]
-    #[track_caller]
-    pub(super) fn recv(&self, op: Op, native: Native) -> Result<T, TryRecvError> {
-        match receive_in_chaos(&self.raw, native) {
+        match way.recv(&self.raw) {
             Ok(Stamped { tag, value }) => {
                 self.shared.log_message(op, tag);
                 Ok(value)
@@ -362,6 +355,44 @@ impl<T> Receiver<T> {
             }
         }
     }
+
+    /// Under chaos: returns when the thread may run and there is a message, or when there is
+    /// none that is worth to be waited for. Of several receivers that wait for one, the one may
+    /// have it that may run, and not the one that has waited for longest.
+    ///
+    /// Each message rings once. Who takes one has heard one ring at most; so somebody hears of
+    /// each message that is left. Rings too many are listened to in vain.
+    #[cold]
+    #[track_caller]
+    fn listen(&self, rings: &raw::Receiver<()>, native: Native) {
+        let mut has_heard = false;
+        loop {
+            chaos::point();
+            if !self.raw.is_empty() || matches!(native, Native::Try) || !chaos::is_on() {
+                break;
+            }
+            has_heard = match native {
+                Native::Until(deadline) => rings.recv_deadline(deadline).is_ok(),
+                Native::Block | Native::Try => rings.recv().is_ok(),
+            };
+            if !has_heard {
+                // It is too late, or nobody sends any more: upstream says so.
+                break;
+            }
+        }
+        if !has_heard {
+            self.shared.has_taken();
+        }
+    }
+}
+
+impl Shared {
+    /// A message was taken, by who has not heard a ring.
+    pub(super) fn has_taken(&self) {
+        if let Some(rings) = &self.rings {
+            let _ = rings.try_recv();
+        }
+    }
 }
 
 impl<T> Timer<T> {
@@ -370,7 +401,7 @@ impl<T> Timer<T> {
         match receive_in_chaos(&self.raw, native) {
             Ok(when) => {
                 self.shared.log(op, Outcome::Tick);
-                Ok(when)
+                Ok((self.deliver)(when))
             }
             Err((error, outcome)) => {
                 self.shared.log(op, outcome);
@@ -380,10 +411,35 @@ impl<T> Timer<T> {
     }
 }
 
-/// The recorded form of a deadline: upstream's, which treats an instant that cannot
-/// be represented as no deadline at all.
-pub(super) fn deadline_after(timeout: std::time::Duration) -> Native {
-    Instant::now()
-        .checked_add(timeout)
-        .map_or(Native::Block, Native::Until)
+/// Receives; under chaos, of several receivers that wait for a tick the one may have it that
+/// may run, and not the one that has waited for longest.
+#[track_caller]
+fn receive_in_chaos(raw: &raw::Receiver<Instant>, native: Native) -> Result<Instant, NoMessage> {
+    let receive = |native| match native {
+        Native::Block => Block.recv(raw),
+        Native::Try => Try.recv(raw),
+        Native::Until(deadline) => Until(Some(deadline)).recv(raw),
+    };
+    chaos::point();
+    if !chaos::is_on() {
+        return receive(native);
+    }
+    loop {
+        let found = receive(Native::Try);
+        if !matches!(found, Err((TryRecvError::Empty, _))) || matches!(native, Native::Try) {
+            return found;
+        }
+        let mut ready = raw::Select::new();
+        ready.recv(raw);
+        match native {
+            Native::Until(deadline) if ready.ready_deadline(deadline).is_err() => {
+                return receive(native);
+            }
+            Native::Until(_) => {}
+            Native::Block | Native::Try => {
+                ready.ready();
+            }
+        }
+        chaos::point();
+    }
 }

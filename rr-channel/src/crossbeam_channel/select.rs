@@ -10,7 +10,8 @@ use raw::{
 };
 
 use super::channel::{Receiver, ReceiverKind, Sender, SenderKind};
-use super::record::{self, Shared, deadline_after};
+use super::record::{self, Shared};
+use super::way::{Until, Way as _};
 use crate::chaos;
 use crate::context;
 use crate::log::{Event, Op, Outcome};
@@ -214,7 +215,7 @@ impl<'a> Select<'a> {
         match &mut self.0 {
             K::Raw(select) => select.select_timeout(timeout).map(SelectedOperation::raw),
             _ => self
-                .select_as(Op::SelectDeadline, deadline_after(timeout))
+                .select_as(Op::SelectDeadline, Until::after(timeout).native())
                 .ok_or(SelectTimeoutError),
         }
     }
@@ -284,7 +285,7 @@ impl<'a> Select<'a> {
         match &mut self.0 {
             K::Raw(select) => select.ready_timeout(timeout),
             _ => self
-                .ready_as(Op::ReadyDeadline, deadline_after(timeout))
+                .ready_as(Op::ReadyDeadline, Until::after(timeout).native())
                 .ok_or(ReadyTimeoutError),
         }
     }
@@ -638,6 +639,7 @@ impl<'a> SelectedOperation<'a> {
                 match operation.send(&s.raw, Stamped { tag, value: msg }) {
                     Ok(()) => {
                         s.shared.log(Op::SelectedSend, Outcome::Sent { slot });
+                        s.ring();
                         Ok(())
                     }
                     Err(error) => {
@@ -675,6 +677,7 @@ impl<'a> SelectedOperation<'a> {
                 match operation.recv(&r.raw) {
                     Ok(Stamped { tag, value }) => {
                         r.shared.log_message(Op::SelectedRecv, tag);
+                        r.shared.has_taken();
                         Ok(value)
                     }
                     Err(RecvError) => {
@@ -686,7 +689,7 @@ impl<'a> SelectedOperation<'a> {
             (Selected::Recorded { operation, .. }, ReceiverKind::Timer(r)) => {
                 let when = operation.recv(&r.raw)?;
                 r.shared.log(Op::SelectedRecv, Outcome::Tick);
-                Ok(when)
+                Ok((r.deliver)(when))
             }
             (Selected::Recorded { operation, .. }, ReceiverKind::Raw(r)) => operation.recv(r),
             (Selected::Replayed(operation, _), ReceiverKind::Replayed(chan)) => {

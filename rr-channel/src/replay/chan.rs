@@ -15,12 +15,12 @@ use rustc_hash::FxHashMap;
 use super::flow::Flow;
 use super::latch::{Held, Latch};
 use super::operation::{Change, Messages};
-use super::stash::Stash;
+use super::stash::{Deposit, Stash};
 use super::{Arm, ChanKey, Got, Native, Pick, engine, follow, soon};
 use crate::context;
 use crate::identity::ChannelId;
 use crate::log::{Event, Op, Outcome};
-use crate::tag::{Stamped, Tag};
+use crate::tag::Tag;
 
 /// One channel of a replay, shared by its handles.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ enum Content<T> {
 #[derive(Debug)]
 struct Queue<T> {
     flow: Arc<Flow>,
-    entry: raw::Sender<Stamped<T>>,
+    entry: raw::Sender<Deposit<T>>,
     stash: Padded<Latch<Stash<T>>>,
 }
 
@@ -88,7 +88,7 @@ impl<T> Messages for Queue<T> {
         let message = match tag {
             Some(tag) => {
                 let value = stash.take(tag)?;
-                Stamped { tag, value }
+                Deposit { tag, value }
             }
             None => stash.take_oldest()?,
         };
@@ -313,7 +313,7 @@ impl<T> Chan<T> {
     /// Puts a message where its place is; gives it back if nobody is left to receive it.
     #[inline]
     fn put(&self, queue: &Queue<T>, tag: Tag, message: T) -> Result<(), T> {
-        let message = Stamped {
+        let message = Deposit {
             tag,
             value: message,
         };

@@ -279,10 +279,9 @@ fn fence_after_send() {
 #[cfg(test)]
 mod tests {
     use super::super::latch::Latch;
-    use super::super::stash::Stash;
+    use super::super::stash::{Deposit, Stash};
     use super::*;
     use crate::identity::ThreadId;
-    use crate::tag::Stamped;
     use std::sync::{Condvar, Mutex};
     use std::thread;
 
@@ -391,7 +390,7 @@ mod tests {
                             pair.stash.take().len();
                             flow.enter(Some(number))
                         });
-                        let message = Stamped {
+                        let message = Deposit {
                             tag: tag(number),
                             value: number,
                         };

@@ -10,29 +10,39 @@ use ::crossbeam_channel as raw;
 use rustc_hash::FxHashMap;
 
 use crate::identity::ThreadId;
-use crate::tag::{Stamped, Tag};
+use crate::tag::Tag;
+
+/// A message on its way through a replayed channel.
+///
+/// No `Stamped`, though the same: what the compiler makes of upstream's channels for
+/// recordings would not be as fast if they had callers here too.
+#[derive(Debug)]
+pub(super) struct Deposit<T> {
+    pub(super) tag: Tag,
+    pub(super) value: T,
+}
 
 /// The receiving end of a channel, and what was taken from it too early.
 #[derive(Debug)]
 pub(super) struct Stash<T> {
     /// `None` once nobody is left to receive: sends are refused from then on.
-    raw: Option<raw::Receiver<Stamped<T>>>,
+    raw: Option<raw::Receiver<Deposit<T>>>,
     early: FxHashMap<ThreadId, VecDeque<Early<T>>>,
     len: usize,
     arrivals: u64,
     /// Messages that were selected, and will be asked for soon.
-    aside: Vec<Stamped<T>>,
+    aside: Vec<Deposit<T>>,
 }
 
 /// A message that came before it was asked for.
 #[derive(Debug)]
 struct Early<T> {
     arrival: u64,
-    message: Stamped<T>,
+    message: Deposit<T>,
 }
 
 impl<T> Stash<T> {
-    pub(super) fn new(raw: raw::Receiver<Stamped<T>>) -> Self {
+    pub(super) fn new(raw: raw::Receiver<Deposit<T>>) -> Self {
         Stash {
             raw: Some(raw),
             early: FxHashMap::default(),
@@ -70,7 +80,7 @@ impl<T> Stash<T> {
     }
 
     /// Takes the message that has been there for longest.
-    pub(super) fn take_oldest(&mut self) -> Option<Stamped<T>> {
+    pub(super) fn take_oldest(&mut self) -> Option<Deposit<T>> {
         if self.len == 0 {
             return self.try_recv();
         }
@@ -92,7 +102,7 @@ impl<T> Stash<T> {
     }
 
     /// Puts a message that was taken aside, for the thread that selected it.
-    pub(super) fn set_aside(&mut self, message: Stamped<T>) {
+    pub(super) fn set_aside(&mut self, message: Deposit<T>) {
         self.aside.push(message);
     }
 
@@ -104,7 +114,7 @@ impl<T> Stash<T> {
 
     /// Nobody receives any more: hands out all messages, oldest first, to be dropped
     /// where no lock is held, and then what refuses further ones.
-    pub(super) fn close(&mut self) -> (Vec<T>, Option<raw::Receiver<Stamped<T>>>) {
+    pub(super) fn close(&mut self) -> (Vec<T>, Option<raw::Receiver<Deposit<T>>>) {
         while let Some(message) = self.try_recv() {
             self.keep(message);
         }
@@ -121,11 +131,11 @@ impl<T> Stash<T> {
     }
 
     #[inline(always)]
-    fn try_recv(&mut self) -> Option<Stamped<T>> {
+    fn try_recv(&mut self) -> Option<Deposit<T>> {
         self.raw.as_ref()?.try_recv().ok()
     }
 
-    fn keep(&mut self, message: Stamped<T>) {
+    fn keep(&mut self, message: Deposit<T>) {
         let arrival = self.arrivals;
         self.early
             .entry(message.tag.sender())
@@ -161,12 +171,12 @@ mod tests {
         Tag::new(ThreadId(sender), number)
     }
 
-    fn stash(messages: &[(u32, u64)]) -> (raw::Sender<Stamped<String>>, Stash<String>) {
+    fn stash(messages: &[(u32, u64)]) -> (raw::Sender<Deposit<String>>, Stash<String>) {
         let (s, r) = raw::unbounded();
         for (sender, number) in messages {
             let value = format!("{sender}.{number}");
             let tag = tag(*sender, *number);
-            s.send(Stamped { tag, value }).unwrap();
+            s.send(Deposit { tag, value }).unwrap();
         }
         (s, Stash::new(r))
     }
@@ -201,6 +211,6 @@ mod tests {
         drop(refuser);
         let tag = tag(1, 1);
         let value = String::new();
-        assert!(s.send(Stamped { tag, value }).is_err());
+        assert!(s.send(Deposit { tag, value }).is_err());
     }
 }
