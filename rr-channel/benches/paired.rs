@@ -100,15 +100,8 @@ fn compare(name: &str, count: usize, raw: &mut dyn FnMut(), ours: &mut dyn FnMut
     );
 }
 
-/// The messages, of a type for each side: what the compiler makes of upstream's channels for one
-/// side, which depends on how many callers their functions have, is then not made for both.
-mod message {
-    pub(super) struct Raw(#[expect(dead_code, reason = "travels")] pub(super) usize);
-    pub(super) struct Ours(#[expect(dead_code, reason = "travels")] pub(super) usize);
-}
-
 macro_rules! pass {
-    ($new:expr, $message:path, $senders:expr) => {
+    ($new:expr, $message:ident, $senders:expr) => {
         || {
             let (s, r) = $new;
             std::thread::scope(|scope| {
@@ -129,7 +122,7 @@ macro_rules! pass {
 }
 
 macro_rules! ping {
-    ($new:expr, $message:path) => {{
+    ($new:expr, $message:ident) => {{
         let (s, r) = $new;
         move || {
             for n in 0..MESSAGES {
@@ -161,15 +154,20 @@ fn main() {
     if !samples() {
         println!("mode: {:?}", rr_channel::mode());
     }
+    // Messages of a type for each side of each benchmark: what the compiler makes of upstream's
+    // channels depends on how many callers their functions have, and ours are no callers of a
+    // program that uses the raw ones.
     macro_rules! messages {
-        ($name:literal, $pass:ident, $function:ident($($capacity:literal)?) $(, $senders:literal)?) => {
+        ($name:literal, $pass:ident, $function:ident($($capacity:literal)?) $(, $senders:literal)?) => {{
+            struct Raw(#[expect(dead_code, reason = "travels")] usize);
+            struct Ours(#[expect(dead_code, reason = "travels")] usize);
             compare(
                 $name,
                 MESSAGES,
-                &mut $pass!(raw::$function($($capacity)?), message::Raw $(, $senders)?),
-                &mut $pass!(ours::$function($($capacity)?), message::Ours $(, $senders)?),
+                &mut $pass!(raw::$function($($capacity)?), Raw $(, $senders)?),
+                &mut $pass!(ours::$function($($capacity)?), Ours $(, $senders)?),
             );
-        };
+        }};
     }
     messages!("unbounded, 1 to 1", pass, unbounded(), 1);
     messages!("unbounded, 4 to 1", pass, unbounded(), 4);
