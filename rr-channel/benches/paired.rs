@@ -11,6 +11,10 @@
 //! RR_CHANNEL=replay cargo bench -p rr-channel --bench paired
 //! ```
 //!
+//! Memory that a round has freed serves the next one: what is given back to the system and asked
+//! for again costs a page fault for each 4096 bytes, some microsecond, of which there are half as
+//! many again with tags of 8 bytes beside messages of 8. `--trim` leaves that as it is by default.
+//!
 //! Where a program's code happens to lie makes a loop that threads contend for faster or slower
 //! by a third, the raw one too. `cargo xtask cost` therefore builds this several times, each
 //! time with other padding before the code, and takes the rounds of all together.
@@ -145,12 +149,20 @@ macro_rules! locked {
     }};
 }
 
+/// Has the allocator keep what is freed, as glibc's does once something large was freed.
+fn keep_memory() {
+    drop(black_box(Vec::<u8>::with_capacity(16 << 20)));
+}
+
 fn main() {
     use crossbeam_channel as raw;
     use rr_channel::crossbeam_channel as ours;
     use rr_channel::sync;
     use std::sync as std_sync;
 
+    if !std::env::args().any(|argument| argument == "--trim") {
+        keep_memory();
+    }
     if !samples() {
         println!("mode: {:?}", rr_channel::mode());
     }

@@ -161,6 +161,7 @@ mod interpose;
 )))]
 #[path = "not_interposed.rs"]
 mod interpose;
+mod latch;
 mod order;
 mod payload;
 mod places;

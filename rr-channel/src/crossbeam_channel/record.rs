@@ -9,7 +9,7 @@
 //! itself may not have had.
 
 use std::hint;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 
@@ -21,6 +21,7 @@ use super::way::{Block, NoMessage, Try, Until, Way};
 use crate::chaos;
 use crate::context;
 use crate::identity::ChannelId;
+use crate::latch::{Held, Latch};
 use crate::log::{Event, Op, Outcome};
 use crate::payload;
 use crate::places;
@@ -42,7 +43,7 @@ pub(super) struct Shared {
 /// On cache lines of its own: senders write here, and receivers read what is beside.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Slots(Mutex<u64>);
+struct Slots(Latch<u64>);
 
 impl Shared {
     fn new<T>(capacity: Option<usize>, rings: Option<raw::Receiver<()>>) -> Arc<Self> {
@@ -59,10 +60,8 @@ impl Shared {
     }
 
     /// Holds off other sends while one is attempted; `None` where order is no issue.
-    pub(super) fn order(&self) -> Option<MutexGuard<'_, u64>> {
-        self.slots
-            .as_ref()
-            .map(|slots| slots.0.lock().unwrap_or_else(PoisonError::into_inner))
+    pub(super) fn order(&self) -> Option<Held<'_, u64>> {
+        self.slots.as_ref().map(|slots| slots.0.take())
     }
 
     pub(super) const fn is_ordered(&self) -> bool {

@@ -2,23 +2,23 @@
 //!
 //! A send whose turn it is puts its message into the channel, a receive takes the one
 //! that its log names, and neither looks further where nobody waits: what they have in
-//! common with other threads is upstream's channel below, and for receivers the lock of
-//! the [stash](super::stash).
+//! common with other threads is the sender's [lane](super::lanes), and for receivers the lock
+//! of the [stash](super::stash).
 
 use std::mem::ManuallyDrop;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use ::crossbeam_channel as raw;
 use rustc_hash::FxHashMap;
 
 use super::flow::Flow;
-use super::latch::{Held, Latch};
+use super::lanes::Lanes;
 use super::operation::{Change, Messages};
-use super::stash::{Deposit, Stash};
+use super::stash::Stash;
 use super::{Arm, ChanKey, Got, Native, Pick, engine, follow, soon};
 use crate::context;
 use crate::identity::ChannelId;
+use crate::latch::{Held, Latch};
 use crate::log::{Event, Op, Outcome};
 use crate::tag::Tag;
 
@@ -49,7 +49,7 @@ enum Content<T> {
 #[derive(Debug)]
 struct Queue<T> {
     flow: Arc<Flow>,
-    entry: raw::Sender<Deposit<T>>,
+    lanes: Arc<Lanes<T>>,
     stash: Padded<Latch<Stash<T>>>,
 }
 
@@ -85,16 +85,12 @@ impl<T> Queue<T> {
 impl<T> Messages for Queue<T> {
     fn set_aside(&self, tag: Option<Tag>) -> Option<Tag> {
         let mut stash = self.stash();
-        let message = match tag {
-            Some(tag) => {
-                let value = stash.take(tag)?;
-                Deposit { tag, value }
-            }
+        let (tag, value) = match tag {
+            Some(tag) => (tag, stash.take(tag)?),
             None => stash.take_oldest()?,
         };
         self.flow.count_out();
-        let tag = message.tag;
-        stash.set_aside(message);
+        stash.set_aside(tag, value);
         Some(tag)
     }
 
@@ -152,11 +148,11 @@ impl<T> Chan<T> {
                 made: Condvar::new(),
             })
         } else {
-            let (entry, exit) = raw::unbounded();
+            let lanes = Arc::new(Lanes::new());
             Content::Queue(Queue {
                 flow: Arc::clone(&flow),
-                entry,
-                stash: Padded(Latch::new(Stash::new(exit))),
+                stash: Padded(Latch::new(Stash::new(Arc::clone(&lanes)))),
+                lanes,
             })
         };
         Chan::open(flow, None, capacity, content)
@@ -205,15 +201,13 @@ impl<T> Chan<T> {
         }
         let discarded = match &self.content {
             Content::Queue(queue) if !sends => queue.stash().close(),
-            _ => (Vec::new(), None),
+            _ => Vec::new(),
         };
         engine().changed(self.key, Change::Abandoned);
         // Outside of every lock: a message's destructor may use channels. If one
         // panics, the messages after it leak, as upstream's do: a second panic
         // would end the process.
-        let (messages, refuser) = discarded;
-        let mut messages = ManuallyDrop::new(messages.into_iter());
-        drop(refuser);
+        let mut messages = ManuallyDrop::new(discarded.into_iter());
         messages.by_ref().for_each(drop);
         drop(ManuallyDrop::into_inner(messages));
     }
@@ -313,14 +307,7 @@ impl<T> Chan<T> {
     /// Puts a message where its place is; gives it back if nobody is left to receive it.
     #[inline]
     fn put(&self, queue: &Queue<T>, tag: Tag, message: T) -> Result<(), T> {
-        let message = Deposit {
-            tag,
-            value: message,
-        };
-        queue
-            .entry
-            .send(message)
-            .map_err(|error| error.into_inner().value)?;
+        queue.lanes.put(tag, message)?;
         if self.flow.awaits_message(tag) {
             engine().changed(self.key, Change::Arrived(tag));
         }

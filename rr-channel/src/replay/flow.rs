@@ -7,10 +7,10 @@
 //! it is waited for. So one of the two sees the other, and where nobody waits, nobody
 //! takes the world's lock.
 //!
-//! Between the two lies a fence on both sides, or the lock of the channel's
-//! [stash](super::stash): whoever takes a message looks here after it has held that, and
-//! so does whoever waits for it before it looks a last time. The one that comes second
-//! sees what the first one did.
+//! Between the two lies a fence on both sides, or a lock: whoever puts a message into a
+//! [lane](super::lanes), or takes one from the [stash](super::stash), looks here after it has
+//! held that, and whoever waits for it holds it when it looks a last time. The one that comes
+//! second sees what the first one did.
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicU64, AtomicUsize, fence};
@@ -179,7 +179,7 @@ impl Flow {
             if slot.is_some_and(|slot| slot != at) || !self.has_room_for(at, capacity) {
                 return None;
             }
-            match arrivals.compare_exchange_weak(at, at + 1, AcqRel, Relaxed) {
+            match arrivals.compare_exchange_weak(at, at + 1, SeqCst, Relaxed) {
                 Ok(_) => return Some(at),
                 Err(now) => at = now,
             }
@@ -236,9 +236,11 @@ impl Flow {
 
     /// Whether somebody waits for the message that was just put into the channel, or for
     /// the place behind it.
+    ///
+    /// No fence: for the one, the sender has held its [lane](super::lanes) since, for the other
+    /// it took its place by a sequentially consistent exchange.
     #[inline]
     pub(super) fn awaits_message(&self, tag: Tag) -> bool {
-        fence_after_send();
         let message = self.message.load(SeqCst);
         message == tag.bits() || message == ANY_MESSAGE || self.awaits_count()
     }
@@ -264,25 +266,14 @@ impl Flow {
     }
 }
 
-/// A fence between a send into one of upstream's channels and a sequentially consistent
-/// load. Such a send claims its place by a sequentially consistent exchange, on the very
-/// index at which a receiver looks; so there is no need for another fence, which would be
-/// a fifth of a send. That is upstream's business, so other processors get one: on this
-/// one any exchange is a full fence, and no queue of several producers does without.
-#[inline(always)]
-fn fence_after_send() {
-    if cfg!(not(target_arch = "x86_64")) {
-        fence(SeqCst);
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::latch::Latch;
-    use super::super::stash::{Deposit, Stash};
+    use super::super::lanes::Lanes;
+    use super::super::stash::Stash;
     use super::*;
     use crate::identity::ThreadId;
-    use std::sync::{Condvar, Mutex};
+    use crate::latch::Latch;
+    use std::sync::{Arc, Condvar, Mutex};
     use std::thread;
 
     #[test]
@@ -375,10 +366,10 @@ mod tests {
         let count = if cfg!(miri) { 6 } else { 2000 };
         let tag = |number| Tag::new(ThreadId(1), number);
         for capacity in [1, 2] {
-            let (entry, exit) = ::crossbeam_channel::unbounded();
+            let lanes = &Arc::new(Lanes::new());
             let pair = &Pair {
                 flow: Flow::new(Some(capacity)),
-                stash: Latch::new(Stash::new(exit)),
+                stash: Latch::new(Stash::new(Arc::clone(lanes))),
                 world: Mutex::default(),
                 told: Condvar::new(),
             };
@@ -390,11 +381,7 @@ mod tests {
                             pair.stash.take().len();
                             flow.enter(Some(number))
                         });
-                        let message = Deposit {
-                            tag: tag(number),
-                            value: number,
-                        };
-                        entry.send(message).unwrap();
+                        lanes.put(tag(number), number).unwrap();
                         if flow.awaits_message(tag(number)) {
                             pair.tell();
                         }

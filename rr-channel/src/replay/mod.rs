@@ -8,7 +8,7 @@
 //! the recorded order ([`turns`]).
 //!
 //! A thread that can go on asks nobody: it walks its own log ([`follow`]), messages go
-//! through upstream's channels in whatever order ([`chan`], [`stash`]), and what threads
+//! from sender to receiver in whatever order ([`chan`], [`lanes`], [`stash`]), and what threads
 //! must know of each other's progress is counted at the channel ([`flow`]) or at the
 //! lock. Only who has to wait registers where all waits are known ([`world`]), and only
 //! who finds somebody waiting for what it did goes there to tell.
@@ -28,7 +28,7 @@ mod draws;
 mod flow;
 mod follow;
 mod jobs;
-mod latch;
+mod lanes;
 mod listen;
 mod locked;
 mod operation;

@@ -1,53 +1,38 @@
 //! The messages in a replayed channel.
 //!
-//! Senders put them into one of upstream's channels and never look here. Who receives
-//! takes from there until the message that its log names comes by; what comes too early
-//! is kept here, by sender, in the order of arrival.
+//! Senders leave them in the channel's [lanes](super::lanes) and never look here. Who receives
+//! takes from the lane of the sender that its log names until the message comes by; what comes
+//! too early is kept here, by sender, in the order of arrival.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
-use ::crossbeam_channel as raw;
 use rustc_hash::FxHashMap;
 
+use super::lanes::{Deposit, LANES, Lanes, lane_of};
 use crate::identity::ThreadId;
 use crate::tag::Tag;
-
-/// A message on its way through a replayed channel.
-///
-/// No `Stamped`, though the same: what the compiler makes of upstream's channels for
-/// recordings would not be as fast if they had callers here too.
-#[derive(Debug)]
-pub(super) struct Deposit<T> {
-    pub(super) tag: Tag,
-    pub(super) value: T,
-}
 
 /// The receiving end of a channel, and what was taken from it too early.
 #[derive(Debug)]
 pub(super) struct Stash<T> {
-    /// `None` once nobody is left to receive: sends are refused from then on.
-    raw: Option<raw::Receiver<Deposit<T>>>,
-    early: FxHashMap<ThreadId, VecDeque<Early<T>>>,
+    lanes: Arc<Lanes<T>>,
+    /// What was taken out of each lane, and not looked at.
+    taken: [VecDeque<Deposit<T>>; LANES],
+    early: FxHashMap<ThreadId, VecDeque<Deposit<T>>>,
+    /// How many are early.
     len: usize,
-    arrivals: u64,
     /// Messages that were selected, and will be asked for soon.
-    aside: Vec<Deposit<T>>,
-}
-
-/// A message that came before it was asked for.
-#[derive(Debug)]
-struct Early<T> {
-    arrival: u64,
-    message: Deposit<T>,
+    aside: Vec<(Tag, T)>,
 }
 
 impl<T> Stash<T> {
-    pub(super) fn new(raw: raw::Receiver<Deposit<T>>) -> Self {
+    pub(super) fn new(lanes: Arc<Lanes<T>>) -> Self {
         Stash {
-            raw: Some(raw),
+            lanes,
+            taken: [const { VecDeque::new() }; LANES],
             early: FxHashMap::default(),
             len: 0,
-            arrivals: 0,
             aside: Vec::new(),
         }
     }
@@ -56,7 +41,7 @@ impl<T> Stash<T> {
     #[inline(always)]
     pub(super) fn take(&mut self, tag: Tag) -> Option<T> {
         if self.len == 0 {
-            let message = self.try_recv()?;
+            let message = self.next(lane_of(tag.sender()))?;
             if message.tag == tag {
                 return Some(message.value);
             }
@@ -71,7 +56,7 @@ impl<T> Stash<T> {
             return Some(message);
         }
         loop {
-            let message = self.try_recv()?;
+            let message = self.next(lane_of(tag.sender()))?;
             if message.tag == tag {
                 return Some(message.value);
             }
@@ -80,79 +65,99 @@ impl<T> Stash<T> {
     }
 
     /// Takes the message that has been there for longest.
-    pub(super) fn take_oldest(&mut self) -> Option<Deposit<T>> {
-        if self.len == 0 {
-            return self.try_recv();
+    pub(super) fn take_oldest(&mut self) -> Option<(Tag, T)> {
+        self.take_all();
+        // See there: what was sent before any of these.
+        self.take_all();
+        let arrival = |queue: &VecDeque<Deposit<T>>| queue.front().map(|first| first.arrival);
+        let early = self.early.values_mut();
+        let early = early.min_by_key(|queue| arrival(queue).unwrap_or(u64::MAX));
+        let first_early = early.as_deref().and_then(arrival);
+        let taken = self.taken.iter_mut();
+        let taken = taken.min_by_key(|queue| arrival(queue).unwrap_or(u64::MAX));
+        let first_taken = taken.as_deref().and_then(arrival);
+        let queue = match (first_early, first_taken) {
+            (Some(early), Some(taken)) if early > taken => None,
+            (Some(_), _) => early,
+            (None, _) => None,
+        };
+        if let Some(queue) = queue {
+            let message = queue.pop_front()?;
+            shrink(queue);
+            self.len -= 1;
+            return Some((message.tag, message.value));
         }
-        let arrival = |queue: &VecDeque<Early<T>>| queue.front().map(|early| early.arrival);
-        let queue = self
-            .early
-            .values_mut()
-            .filter(|queue| !queue.is_empty())
-            .min_by_key(|queue| arrival(queue))?;
-        let early = queue.pop_front()?;
-        shrink(queue);
-        self.len -= 1;
-        Some(early.message)
+        let message = taken?.pop_front()?;
+        Some((message.tag, message.value))
     }
 
     /// The number of messages.
     pub(super) fn len(&self) -> usize {
-        self.len + self.raw.as_ref().map_or(0, raw::Receiver::len)
+        let taken = self.taken.iter().map(VecDeque::len).sum::<usize>();
+        self.len + taken + self.lanes.len()
     }
 
     /// Puts a message that was taken aside, for the thread that selected it.
-    pub(super) fn set_aside(&mut self, message: Deposit<T>) {
-        self.aside.push(message);
+    pub(super) fn set_aside(&mut self, tag: Tag, value: T) {
+        self.aside.push((tag, value));
     }
 
     /// Takes what was put aside.
     pub(super) fn take_aside(&mut self, tag: Tag) -> Option<T> {
-        let at = self.aside.iter().position(|message| message.tag == tag)?;
-        Some(self.aside.swap_remove(at).value)
+        let at = self.aside.iter().position(|(aside, _)| *aside == tag)?;
+        Some(self.aside.swap_remove(at).1)
     }
 
-    /// Nobody receives any more: hands out all messages, oldest first, to be dropped
-    /// where no lock is held, and then what refuses further ones.
-    pub(super) fn close(&mut self) -> (Vec<T>, Option<raw::Receiver<Deposit<T>>>) {
-        while let Some(message) = self.try_recv() {
-            self.keep(message);
-        }
-        let aside = std::mem::take(&mut self.aside).into_iter();
-        let early = std::mem::take(&mut self.early);
-        let mut all: Vec<_> = early.into_values().flatten().collect();
-        all.sort_unstable_by_key(|early| early.arrival);
+    /// Nobody receives any more, and sends are refused from now on: hands out all messages,
+    /// oldest first, to be dropped where no lock is held.
+    pub(super) fn close(&mut self) -> Vec<T> {
+        self.lanes.close();
+        self.take_all();
+        let early = std::mem::take(&mut self.early).into_values().flatten();
+        let taken = self.taken.iter_mut().flat_map(std::mem::take);
+        let mut all: Vec<_> = early.chain(taken).collect();
+        all.sort_unstable_by_key(|message| message.arrival);
         self.len = 0;
-        let messages = aside.chain(all.into_iter().map(|early| early.message));
-        (
-            messages.map(|message| message.value).collect(),
-            self.raw.take(),
-        )
+        let aside = std::mem::take(&mut self.aside).into_iter();
+        let aside = aside.map(|(_, value)| value);
+        aside
+            .chain(all.into_iter().map(|message| message.value))
+            .collect()
     }
 
+    /// The next message of `lane`.
     #[inline(always)]
-    fn try_recv(&mut self) -> Option<Deposit<T>> {
-        self.raw.as_ref()?.try_recv().ok()
+    fn next(&mut self, lane: usize) -> Option<Deposit<T>> {
+        let taken = &mut self.taken[lane];
+        if taken.is_empty() {
+            self.lanes.take_all(lane, taken);
+        }
+        taken.pop_front()
+    }
+
+    /// Takes all messages out of all lanes.
+    fn take_all(&mut self) {
+        for (lane, taken) in self.taken.iter_mut().enumerate() {
+            self.lanes.append(lane, taken);
+        }
     }
 
     fn keep(&mut self, message: Deposit<T>) {
-        let arrival = self.arrivals;
         self.early
             .entry(message.tag.sender())
             .or_default()
-            .push_back(Early { arrival, message });
-        self.arrivals += 1;
+            .push_back(message);
         self.len += 1;
     }
 
     fn take_early(&mut self, tag: Tag) -> Option<T> {
         let queue = self.early.get_mut(&tag.sender())?;
         // Mostly the first one: several consumers may disagree.
-        let at = queue.iter().position(|early| early.message.tag == tag)?;
+        let at = queue.iter().position(|early| early.tag == tag)?;
         let early = queue.remove(at)?;
         shrink(queue);
         self.len -= 1;
-        Some(early.message.value)
+        Some(early.value)
     }
 }
 
@@ -171,46 +176,49 @@ mod tests {
         Tag::new(ThreadId(sender), number)
     }
 
-    fn stash(messages: &[(u32, u64)]) -> (raw::Sender<Deposit<String>>, Stash<String>) {
-        let (s, r) = raw::unbounded();
+    fn stash(messages: &[(u32, u64)]) -> (Arc<Lanes<String>>, Stash<String>) {
+        let lanes = Arc::new(Lanes::new());
         for (sender, number) in messages {
             let value = format!("{sender}.{number}");
-            let tag = tag(*sender, *number);
-            s.send(Deposit { tag, value }).unwrap();
+            lanes.put(tag(*sender, *number), value).unwrap();
         }
-        (s, Stash::new(r))
+        (Arc::clone(&lanes), Stash::new(lanes))
     }
 
     #[test]
     fn a_message_is_found_wherever_it_is() {
-        let (_s, mut stash) = stash(&[(1, 0), (2, 0), (1, 1), (2, 1)]);
-        assert_eq!(stash.take(tag(1, 1)).as_deref(), Some("1.1"));
-        assert_eq!(stash.take(tag(1, 1)), None);
-        assert_eq!(stash.len(), 3);
-        assert_eq!(stash.take(tag(2, 1)).as_deref(), Some("2.1"));
-        assert_eq!(stash.take(tag(2, 0)).as_deref(), Some("2.0"));
-        assert_eq!(stash.take(tag(1, 0)).as_deref(), Some("1.0"));
-        assert_eq!(stash.len(), 0);
+        // In lanes of their own, and in one.
+        for other in [2, 1 + LANES as u32] {
+            let (_lanes, mut stash) = stash(&[(1, 0), (other, 0), (1, 1), (other, 1)]);
+            let mut take = |sender, number| {
+                let found = stash.take(tag(sender, number));
+                (found, stash.len())
+            };
+            assert_eq!(take(1, 1), (Some("1.1".to_owned()), 3));
+            assert_eq!(take(1, 1), (None, 3));
+            assert_eq!(take(other, 1), (Some(format!("{other}.1")), 2));
+            assert_eq!(take(other, 0), (Some(format!("{other}.0")), 1));
+            assert_eq!(take(1, 0), (Some("1.0".to_owned()), 0));
+        }
     }
 
     #[test]
     fn the_oldest_is_the_one_that_arrived_first() {
-        let (_s, mut stash) = stash(&[(2, 5), (1, 0), (2, 6), (3, 0)]);
+        let (_lanes, mut stash) = stash(&[(2, 5), (1, 0), (2, 6), (3, 0)]);
         assert!(stash.take(tag(2, 6)).is_some());
         let rest = std::iter::from_fn(|| stash.take_oldest());
-        let rest: Vec<_> = rest.map(|message| message.value).collect();
+        let rest: Vec<_> = rest.map(|(_, value)| value).collect();
         assert_eq!(rest, ["2.5", "1.0", "3.0"]);
     }
 
     #[test]
     fn a_closed_stash_gives_all_and_refuses_more() {
-        let (s, mut stash) = stash(&[(2, 5), (1, 0), (2, 6)]);
+        let (lanes, mut stash) = stash(&[(2, 5), (1, 0), (3, 0), (2, 6), (2, 7)]);
         assert!(stash.take(tag(1, 0)).is_some());
-        let (messages, refuser) = stash.close();
-        assert_eq!(messages, ["2.5", "2.6"]);
-        drop(refuser);
-        let tag = tag(1, 1);
-        let value = String::new();
-        assert!(s.send(Deposit { tag, value }).is_err());
+        assert!(stash.take(tag(2, 6)).is_some());
+        assert_eq!(stash.close(), ["2.5", "3.0", "2.7"]);
+        assert!(lanes.put(tag(1, 1), String::new()).is_err());
+        assert!(stash.take(tag(1, 1)).is_none());
+        assert_eq!(stash.len(), 0);
     }
 }

@@ -1,9 +1,9 @@
 #![expect(unsafe_code, reason = "a lock")]
 //! A lock for a few instructions: taken by one exchange, given back by a store.
 //!
-//! A receiver takes one for each message. `std`'s mutex takes two exchanges, which is what
-//! lets it know of threads that sleep; with them, receiving a message takes half as long
-//! again. Here nobody sleeps to be woken: who finds it taken looks again, like upstream's
+//! Replays take two for each message, recordings one for each send into a channel with a bound.
+//! `std`'s mutex takes two exchanges, which is what lets it know of threads that sleep; with
+//! them, receiving a message takes half as long again. Here nobody sleeps to be woken: who finds it taken looks again, like upstream's
 //! channels where a message is being written; then it lets others run, and at last sleeps
 //! for a moment each time, so that it gives way to a holder of lower priority as well.
 //!
@@ -21,7 +21,7 @@ use std::time::Duration;
 
 /// A value for one thread at a time.
 #[derive(Debug, Default)]
-pub(super) struct Latch<T> {
+pub(crate) struct Latch<T> {
     taken: AtomicBool,
     value: UnsafeCell<T>,
 }
@@ -32,14 +32,14 @@ unsafe impl<T: Send> Sync for Latch<T> {}
 
 /// Lends a [`Latch`]'s value, until it is dropped.
 #[derive(Debug)]
-pub(super) struct Held<'a, T> {
+pub(crate) struct Held<'a, T> {
     latch: &'a Latch<T>,
     /// May be shared if a `&mut T` may: the latch may be shared more often.
     lent: PhantomData<&'a mut T>,
 }
 
 impl<T> Latch<T> {
-    pub(super) const fn new(value: T) -> Self {
+    pub(crate) const fn new(value: T) -> Self {
         Latch {
             taken: AtomicBool::new(false),
             value: UnsafeCell::new(value),
@@ -48,7 +48,7 @@ impl<T> Latch<T> {
 
     /// Takes the value.
     #[inline(always)]
-    pub(super) fn take(&self) -> Held<'_, T> {
+    pub(crate) fn take(&self) -> Held<'_, T> {
         if self.taken.swap(true, Acquire) {
             self.take_later();
         }

@@ -1,0 +1,189 @@
+//! The ways into a replayed channel.
+//!
+//! Each sender has one, unless there are many, so what a receiver asks for, the next message of
+//! some sender, is mostly the first one there; and threads that send at the same time meet
+//! nowhere but at the count of arrivals. Who receives takes all that there is at once.
+//!
+//! **Arrivals.** Within a lane messages are numbered in their order, under the lane's latch. A
+//! message that was sent after another one had been sent has a greater number, wherever
+//! the two are. Whoever looks for the oldest one looks into all lanes twice: what was sent before
+//! something that it saw the first time it sees the second time at the latest.
+
+use std::collections::VecDeque;
+use std::sync::OnceLock;
+use std::sync::atomic::Ordering::{AcqRel, SeqCst};
+use std::sync::atomic::{AtomicU64, fence};
+
+use crate::identity::ThreadId;
+use crate::latch::Latch;
+use crate::tag::Tag;
+
+/// How many senders have a lane of their own.
+pub(super) const LANES: usize = 8;
+/// So much room is not kept when it is not needed any more, in messages.
+const BURST: usize = 1 << 16;
+
+/// A message on its way through a replayed channel.
+#[derive(Debug)]
+pub(super) struct Deposit<T> {
+    pub(super) tag: Tag,
+    pub(super) value: T,
+    /// Its number among those that came into the channel.
+    pub(super) arrival: u64,
+}
+
+/// All ways into a channel.
+#[derive(Debug)]
+pub(super) struct Lanes<T> {
+    arrivals: AtomicU64,
+    lanes: [OnceLock<Box<Lane<T>>>; LANES],
+}
+
+/// On cache lines of its own.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Lane<T>(Latch<Inbox<T>>);
+
+#[derive(Debug)]
+struct Inbox<T> {
+    messages: VecDeque<Deposit<T>>,
+    is_closed: bool,
+}
+
+/// Which lane `sender` has.
+#[inline(always)]
+pub(super) const fn lane_of(sender: ThreadId) -> usize {
+    sender.0 as usize % LANES
+}
+
+impl<T> Lanes<T> {
+    pub(super) const fn new() -> Self {
+        Lanes {
+            arrivals: AtomicU64::new(0),
+            lanes: [const { OnceLock::new() }; LANES],
+        }
+    }
+
+    #[inline]
+    fn lane(&self, lane: usize) -> &Lane<T> {
+        let place = &self.lanes[lane];
+        match place.get() {
+            Some(lane) => lane,
+            None => Self::make(place),
+        }
+    }
+
+    #[cold]
+    fn make(place: &OnceLock<Box<Lane<T>>>) -> &Lane<T> {
+        let lane = place.get_or_init(|| {
+            Box::new(Lane(Latch::new(Inbox {
+                messages: VecDeque::new(),
+                is_closed: false,
+            })))
+        });
+        // Whoever saw no lane has said before what it waits for, and then put a fence, too.
+        fence(SeqCst);
+        lane
+    }
+
+    /// Leaves a message; gives it back if the lanes are closed.
+    #[inline]
+    pub(super) fn put(&self, tag: Tag, value: T) -> Result<(), T> {
+        let mut inbox = self.lane(lane_of(tag.sender())).0.take();
+        if inbox.is_closed {
+            return Err(value);
+        }
+        let arrival = self.arrivals.fetch_add(1, AcqRel);
+        inbox.messages.push_back(Deposit {
+            tag,
+            value,
+            arrival,
+        });
+        Ok(())
+    }
+
+    /// Moves all that is in `lane` into `empty`, which is.
+    #[inline]
+    pub(super) fn take_all(&self, lane: usize, empty: &mut VecDeque<Deposit<T>>) {
+        if let Some(lane) = self.lanes[lane].get() {
+            if empty.capacity() > BURST {
+                *empty = VecDeque::new();
+            }
+            std::mem::swap(empty, &mut lane.0.take().messages);
+        }
+    }
+
+    /// Moves all that is in `lane` behind what is in `messages`.
+    pub(super) fn append(&self, lane: usize, messages: &mut VecDeque<Deposit<T>>) {
+        if let Some(lane) = self.lanes[lane].get() {
+            messages.append(&mut lane.0.take().messages);
+        }
+    }
+
+    /// How many messages are there.
+    pub(super) fn len(&self) -> usize {
+        let lanes = self.lanes.iter().filter_map(OnceLock::get);
+        lanes.map(|lane| lane.0.take().messages.len()).sum()
+    }
+
+    /// Takes no more.
+    pub(super) fn close(&self) {
+        for lane in 0..LANES {
+            self.lane(lane).0.take().is_closed = true;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::thread;
+
+    fn tag(sender: u32, number: u64) -> Tag {
+        Tag::new(ThreadId(sender), number)
+    }
+
+    #[test]
+    fn each_sender_is_first_in_first_out_and_nothing_is_lost() {
+        let count = if cfg!(miri) { 20 } else { 10_000 };
+        let lanes = Lanes::new();
+        // The last one shares the first one's lane.
+        let senders = [1, 2, 1 + LANES as u32];
+        thread::scope(|scope| {
+            let lanes = &lanes;
+            for sender in senders {
+                scope.spawn(move || {
+                    for number in 0..count {
+                        lanes.put(tag(sender, number), number).unwrap();
+                    }
+                });
+            }
+            let mut next = [0; 2 + LANES];
+            let mut last = [None; LANES];
+            let mut taken = VecDeque::new();
+            while next.iter().sum::<u64>() < 3 * count {
+                for (lane, last) in last.iter_mut().enumerate() {
+                    lanes.take_all(lane, &mut taken);
+                    for message in taken.drain(..) {
+                        let sender = message.tag.sender();
+                        assert_eq!(message.value, next[sender.0 as usize]);
+                        next[sender.0 as usize] += 1;
+                        assert!(last.replace(message.arrival) < Some(message.arrival));
+                    }
+                }
+                thread::yield_now();
+            }
+        });
+        assert_eq!(lanes.len(), 0);
+    }
+
+    #[test]
+    fn a_closed_one_refuses_everybody() {
+        let lanes = Lanes::new();
+        lanes.put(tag(1, 0), "kept").unwrap();
+        lanes.close();
+        assert_eq!(lanes.put(tag(1, 1), "late"), Err("late"));
+        assert_eq!(lanes.put(tag(2, 0), "new"), Err("new"));
+        assert_eq!(lanes.len(), 1);
+    }
+}
