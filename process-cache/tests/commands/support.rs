@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, SystemTime};
 
+use rustix::time::{ClockId, clock_gettime};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -183,21 +184,22 @@ impl Sandbox {
     }
 
     /// The first time that files made from now on can have: what was made
-    /// before has an earlier one.
+    /// before has an earlier one. A file's own time may run ahead of the clock
+    /// that stands still for a tick (multigrain timestamps, Linux 6.13), so the
+    /// clock must pass it.
     fn next_tick(&self) -> SystemTime {
-        let stamp = || {
-            let path = self.root.path().join("clock");
-            fs::write(&path, "").expect("a file");
-            fs::metadata(&path)
-                .and_then(|file| file.modified())
-                .expect("a time")
-        };
-        let now = stamp();
+        let path = self.root.path().join("clock");
+        fs::write(&path, "").expect("a file");
+        let last = fs::metadata(&path).and_then(|file| file.modified());
+        let last = last.expect("a time");
         loop {
-            let next = stamp();
-            if next > now {
-                return next;
+            let tick = clock_gettime(ClockId::RealtimeCoarse);
+            let since = Duration::new(tick.tv_sec as u64, tick.tv_nsec as u32);
+            let now = SystemTime::UNIX_EPOCH + since;
+            if now > last {
+                return now;
             }
+            std::thread::sleep(Duration::from_micros(200));
         }
     }
 

@@ -20,8 +20,9 @@ fn what_is_the_same_again_is_said_to_be() {
     let first = sandbox.cached(command);
     let run = verify(&sandbox, command);
     assert_eq!((run.status, &run.out), (first.status, &first.out));
-    assert!(run.err.contains("3 units ran again"), "{}", run.err);
-    assert!(run.err.contains("0 left something else"), "{}", run.err);
+    let told = (&run.err, &first.units, &run.units);
+    assert!(run.err.contains("3 units ran again"), "{told:#?}");
+    assert!(run.err.contains("0 left something else"), "{told:#?}");
 }
 
 #[test]
