@@ -7,7 +7,8 @@
 //! **Arrivals.** Within a lane messages are numbered in their order, under the lane's latch. A
 //! message that was sent after another one had been sent has a greater number, wherever
 //! the two are. Whoever looks for the oldest one looks into all lanes twice: what was sent before
-//! something that it saw the first time it sees the second time at the latest.
+//! something that it saw the first time it sees the second time at the latest. If it sees nothing
+//! the first time, there is nothing for it: of what comes by the second time, nothing is known.
 
 use std::collections::VecDeque;
 use std::sync::OnceLock;

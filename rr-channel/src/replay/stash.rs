@@ -67,6 +67,11 @@ impl<T> Stash<T> {
     /// Takes the message that has been there for longest.
     pub(super) fn take_oldest(&mut self) -> Option<(Tag, T)> {
         self.take_all();
+        if self.len == 0 && self.taken.iter().all(VecDeque::is_empty) {
+            // When the first lane was looked into, there was nothing in any. What is seen from
+            // here on may have come behind something in a lane that was looked into before.
+            return None;
+        }
         // See there: what was sent before any of these.
         self.take_all();
         let arrival = |queue: &VecDeque<Deposit<T>>| queue.front().map(|first| first.arrival);
@@ -171,6 +176,8 @@ fn shrink<T>(queue: &mut VecDeque<T>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+    use std::thread;
 
     fn tag(sender: u32, number: u64) -> Tag {
         Tag::new(ThreadId(sender), number)
@@ -209,6 +216,43 @@ mod tests {
         let rest = std::iter::from_fn(|| stash.take_oldest());
         let rest: Vec<_> = rest.map(|(_, value)| value).collect();
         assert_eq!(rest, ["2.5", "1.0", "3.0"]);
+    }
+
+    #[test]
+    fn nothing_overtakes_what_was_sent_before_it() {
+        let count = if cfg!(miri) { 20 } else { 20_000 };
+        let lanes = LANES as u32;
+        // All lanes are there, so it takes some time to look into them.
+        let (way, mut stash) = stash(&Vec::from_iter((0..lanes).map(|lane| (lane, 0))));
+        while stash.take_oldest().is_some() {}
+        let received = AtomicU64::new(0);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                for number in (0..count).step_by(2) {
+                    // Looked into first, and last.
+                    for sender in [0, lanes - 1] {
+                        let number = number + u64::from(sender != 0);
+                        way.put(tag(sender, number), String::new()).unwrap();
+                    }
+                    // There is nothing when the next one comes.
+                    while received.load(Relaxed) < number + 2 {
+                        thread::yield_now();
+                    }
+                }
+            });
+            let mut order = Vec::new();
+            while order.len() < count as usize {
+                if let Some((tag, _)) = stash.take_oldest() {
+                    order.push(tag.number());
+                    received.store(order.len() as u64, Relaxed);
+                }
+            }
+            assert!(
+                order.is_sorted(),
+                "{:?}",
+                order.windows(2).find(|two| two[0] > two[1])
+            );
+        });
     }
 
     #[test]
