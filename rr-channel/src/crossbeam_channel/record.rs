@@ -348,8 +348,8 @@ impl<T> Receiver<T> {
     #[inline(always)]
     #[track_caller]
     pub(super) fn recv(&self, op: Op, way: impl Way) -> Result<T, TryRecvError> {
-        if let Some(rings) = &self.shared.rings {
-            self.listen(rings, way.native());
+        if !self.shared.is_plain {
+            self.listen(way.native());
         }
         match way.recv(&self.raw) {
             Ok(Stamped { tag, value }) => {
@@ -367,11 +367,17 @@ impl<T> Receiver<T> {
     /// none that is worth to be waited for. Of several receivers that wait for one, the one may
     /// have it that may run, and not the one that has waited for longest.
     ///
-    /// Each message rings once. Who takes one has heard one ring at most; so somebody hears of
-    /// each message that is left. Rings too many are listened to in vain.
+    /// Each message rings once. Who takes one has heard one ring at most; and who has heard one
+    /// looks for a message after that, and takes it if there is one. So somebody hears of each
+    /// message that is left. Rings too many are listened to in vain.
     #[cold]
     #[track_caller]
-    fn listen(&self, rings: &raw::Receiver<()>, native: Native) {
+    fn listen(&self, native: Native) {
+        let Some(rings) = &self.shared.rings else {
+            // Where others are met, nobody can look first.
+            chaos::point();
+            return;
+        };
         let mut has_heard = false;
         loop {
             chaos::point();
@@ -388,14 +394,16 @@ impl<T> Receiver<T> {
             }
         }
         if !has_heard {
-            self.shared.has_taken();
+            self.shared.hear();
         }
     }
 }
 
 impl Shared {
-    /// A message was taken, by who has not heard a ring.
-    pub(super) fn has_taken(&self) {
+    /// Hears a ring, if there is one: for who is about to look for a message, and has heard
+    /// none. (Not for who has taken one: the ring may be another message's by then, of which
+    /// nobody else would hear.)
+    pub(super) fn hear(&self) {
         if let Some(rings) = &self.rings {
             let _ = rings.try_recv();
         }

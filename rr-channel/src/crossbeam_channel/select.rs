@@ -60,6 +60,8 @@ struct RecordedArm<'a> {
     alone: raw::Select<'a>,
     /// The channel, if its sends are ordered and this is one.
     ordered: Option<&'a Shared>,
+    /// The channel, if this receives: messages of it ring, under chaos.
+    rings: Option<&'a Shared>,
     sends: bool,
     /// The channel has no capacity.
     meets: bool,
@@ -146,9 +148,11 @@ impl<'a> Select<'a> {
     pub fn recv<T>(&mut self, r: &'a Receiver<T>) -> usize {
         match (&mut self.0, &r.0) {
             (K::Raw(select), ReceiverKind::Raw(r)) => select.recv(r),
-            (K::Recorded(select), ReceiverKind::Raw(r)) => select.recv(r),
-            (K::Recorded(select), ReceiverKind::Recorded(r)) => select.recv(&r.raw),
-            (K::Recorded(select), ReceiverKind::Timer(r)) => select.recv(&r.raw),
+            (K::Recorded(select), ReceiverKind::Raw(r)) => select.recv(r, None),
+            (K::Recorded(select), ReceiverKind::Recorded(r)) => {
+                select.recv(&r.raw, Some(&r.shared))
+            }
+            (K::Recorded(select), ReceiverKind::Timer(r)) => select.recv(&r.raw, None),
             (K::Replayed(select), ReceiverKind::Replayed(chan)) => {
                 select.add(Some(chan.arm(select.next_index, None)), false, address(r))
             }
@@ -350,6 +354,9 @@ impl<'a> RecordedArm<'a> {
     /// Selects this operation if it is ready, under its channel's order.
     #[track_caller]
     fn attempt(&mut self) -> Option<(raw::SelectedOperation<'a>, u64)> {
+        if let Some(shared) = self.rings {
+            shared.hear();
+        }
         let mut order = self.ordered.and_then(Shared::order);
         let operation = self.alone.try_select().ok()?;
         let slot = order.as_deref_mut().map_or(0, record::next);
@@ -368,6 +375,7 @@ impl<'a> Recorded<'a> {
             index,
             alone,
             ordered,
+            rings: None,
             sends: true,
             meets: s.raw.capacity() == Some(0),
         });
@@ -375,7 +383,7 @@ impl<'a> Recorded<'a> {
     }
 
     #[track_caller]
-    fn recv<M>(&mut self, r: &'a raw::Receiver<M>) -> usize {
+    fn recv<M>(&mut self, r: &'a raw::Receiver<M>, rings: Option<&'a Shared>) -> usize {
         let mut alone = raw::Select::new();
         alone.recv(r);
         let index = self.raw.recv(r);
@@ -383,6 +391,7 @@ impl<'a> Recorded<'a> {
             index,
             alone,
             ordered: None,
+            rings,
             sends: false,
             meets: r.capacity() == Some(0),
         });
@@ -677,7 +686,6 @@ impl<'a> SelectedOperation<'a> {
                 match operation.recv(&r.raw) {
                     Ok(Stamped { tag, value }) => {
                         r.shared.log_message(Op::SelectedRecv, tag);
-                        r.shared.has_taken();
                         Ok(value)
                     }
                     Err(RecvError) => {

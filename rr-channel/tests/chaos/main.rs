@@ -88,6 +88,11 @@ fn a_selection_of_what_comes_last() {
     finds("stop_overtakes", None);
 }
 
+#[test]
+fn a_receiver_that_is_nearly_always_there() {
+    finds("late_to_meet", None);
+}
+
 /// Programs without a bug end, with none.
 fn stays_fine(name: &str) {
     for seed in 0..10 {
@@ -105,6 +110,11 @@ fn threads_that_spin_are_not_waited_for() {
 #[test]
 fn threads_that_wait_elsewhere_are_not_waited_for() {
     stays_fine("foreign_wait");
+}
+
+#[test]
+fn a_message_that_is_left_is_heard_of() {
+    stays_fine("completed_later");
 }
 
 #[test]

@@ -2,9 +2,11 @@
 //!
 //! Each says `bug` or `fine`, and ends.
 
+use std::fs;
 use std::hint::black_box;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use rr_channel::crossbeam_channel::{Sender, bounded, select, unbounded};
+use rr_channel::crossbeam_channel::{Select, Sender, bounded, select, unbounded};
 use rr_channel::sync::{Arc, Mutex};
 use rr_channel::thread;
 
@@ -21,6 +23,8 @@ fn run() {
         "stop_overtakes" => stop_overtakes(),
         "spinning" => spinning(),
         "foreign_wait" => foreign_wait(),
+        "completed_later" => completed_later(),
+        "late_to_meet" => late_to_meet(),
         other => panic!("there is no program {other}"),
     };
     println!("outcome: {}", if has_bug { "bug" } else { "fine" });
@@ -163,4 +167,50 @@ fn foreign_wait() -> bool {
         .collect();
     threads.into_iter().for_each(|t| t.join().unwrap());
     *lock.lock().unwrap() != 30
+}
+
+/// No bug; a message that was selected is received when there is another one, for which
+/// somebody else waits.
+fn completed_later() -> bool {
+    let (s, r) = unbounded();
+    s.send(1).unwrap();
+    let mut select = Select::new();
+    select.recv(&r);
+    let first = select.select();
+    let (tell, told) = std::sync::mpsc::channel();
+    let other = r.clone();
+    let waiter = thread::spawn(move || {
+        tell.send(fs::read_link("/proc/thread-self").unwrap())
+            .unwrap();
+        other.recv()
+    });
+    let waiting = std::path::Path::new("/proc").join(told.recv().unwrap());
+    let futex = format!("{} ", libc::SYS_futex);
+    while fs::read_to_string(waiting.join("syscall")).is_ok_and(|call| !call.starts_with(&futex)) {
+        std::thread::yield_now();
+    }
+    s.send(2).unwrap();
+    let first = first.recv(&r);
+    (first, waiter.join().unwrap()) != (Ok(1), Ok(2))
+}
+
+/// Who is to be met is there by the time it is looked for.
+fn late_to_meet() -> bool {
+    let (s, r) = bounded(0);
+    let comes = Arc::new(AtomicBool::new(false));
+    let also = Arc::clone(&comes);
+    let receiver = thread::spawn(move || {
+        also.store(true, Ordering::Release);
+        r.recv().unwrap();
+    });
+    while !comes.load(Ordering::Acquire) {
+        std::thread::yield_now();
+    }
+    work(50);
+    let bug = s.try_send(()).is_err();
+    if bug {
+        s.send(()).unwrap();
+    }
+    receiver.join().unwrap();
+    bug
 }
