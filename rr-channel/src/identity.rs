@@ -339,7 +339,7 @@ fn unescape(text: &str) -> Option<String> {
 pub struct ThreadId(pub u32);
 
 impl ThreadId {
-    /// Numbers from here on are refused: a message's tag has room for 24 bits.
+    /// Numbers from here on are refused: a message's tag has room for 23 bits.
     pub const LIMIT: u32 = 1 << 23;
 }
 

@@ -406,6 +406,11 @@ impl Symbol {
         matches!(self.kind(), MESSAGE | ARM | WOKEN | BYTES)
     }
 
+    /// Whether the parameter is a thread's number.
+    pub(super) const fn names_thread(&self) -> bool {
+        matches!(self.kind(), MESSAGE | WOKEN)
+    }
+
     /// The event's symbol and number. Where the kind of outcome is known to the compiler,
     /// as in every caller that counts, a few instructions.
     #[inline(always)]

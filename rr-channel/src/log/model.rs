@@ -257,10 +257,24 @@ fn undefine(input: &mut &[u8]) -> Option<Symbol> {
     };
     let symbol = Symbol::new(op, kind, channel, 0);
     if symbol.has_param() {
-        let param = u32::try_from(take_varint(input)?).ok()?;
+        let mut param = u32::try_from(take_varint(input)?).ok()?;
+        if symbol.names_thread() {
+            param = thread_number(param)?;
+        }
         return Some(Symbol::new(op, kind, channel, param));
     }
     Some(symbol)
+}
+
+/// The number of a thread that has this one in a log; `None` if none can have it.
+const fn thread_number(number: u32) -> Option<u32> {
+    /// The last number, which all have that nobody knows, while there were twice as many.
+    const ONCE_LAST: u32 = (1 << 24) - 1;
+    match number {
+        ONCE_LAST => Some(ThreadId::LIMIT - 1),
+        ThreadId::LIMIT.. => None,
+        _ => Some(number),
+    }
 }
 
 /// Appends `value` as LEB128: 1 to 10 bytes.
@@ -300,6 +314,7 @@ const fn unzigzag(value: u64) -> i64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::event::Outcome;
     use super::*;
     use proptest::prelude::*;
 
@@ -316,6 +331,31 @@ mod tests {
         #[test]
         fn zigzag_is_a_bijection(value in any::<i64>()) {
             prop_assert_eq!(unzigzag(zigzag(value)), value);
+        }
+    }
+
+    #[test]
+    fn a_sender_is_one_that_there_may_be() {
+        let last = ThreadId::LIMIT - 1;
+        for (sender, read) in [
+            (0, Some(0)),
+            (last, Some(last)),
+            (last + 1, None),
+            ((1 << 24) - 1, Some(last)),
+            (u32::MAX, None),
+        ] {
+            let event = Event {
+                op: Op::Recv,
+                channel: None,
+                outcome: Outcome::Message {
+                    sender: ThreadId(sender),
+                    number: 0,
+                },
+            };
+            let mut bytes = Vec::new();
+            define(&Symbol::split(&event).0, &mut bytes);
+            let symbol = undefine(&mut &bytes[..]);
+            assert_eq!(symbol.map(|symbol| symbol.param()), read);
         }
     }
 

@@ -220,7 +220,8 @@ impl Recording {
                     Some(())
                 }
                 Some(("thread", rest)) => rest.split_once(' ').and_then(|(id, dti)| {
-                    let id = ThreadId(id.parse().ok()?);
+                    let id = id.parse().ok().filter(|id| *id < ThreadId::LIMIT);
+                    let id = ThreadId(id?);
                     let thread = RecordedThread {
                         id,
                         dti: dti.parse().ok()?,
@@ -542,6 +543,8 @@ mod tests {
             "thread",
             "thread x main",
             "thread 1 /",
+            "thread 8388608 main",
+            "thread 4294967295 main",
             "ended 3",
             "milk",
             "carries 1 u8",
