@@ -65,11 +65,14 @@ impl Arm<'_> {
                 // What the recorded thread saw may be used up by now, by others: the
                 // message taken, the room filled. Readiness reserves nothing, and
                 // programs must reckon with that.
-                let spent = match send {
+                //
+                // The messages are looked at first (see `Flow`): who takes one is seen here
+                // then, or has seen who waits.
+                let spent = || match send {
                     Some(_) => self.flow.arrivals() > 0,
                     None => self.flow.was_used(),
                 };
-                (spent || self.is_ready()).then_some((Got::Ready, None))
+                (self.is_ready() || spent()).then_some((Got::Ready, None))
             }
             _ => None,
         }
@@ -289,5 +292,111 @@ impl World {
     /// The number of messages that the timer has: one, if it is due.
     pub(super) fn len(&self, key: ChanKey, now: Instant) -> usize {
         usize::from(self.chans[key.0].is_due(now))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::hint;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+    use std::thread;
+
+    use super::super::flow::{Awaited, Flow};
+    use super::super::lanes::Lanes;
+    use super::super::operation::Messages;
+    use super::super::stash::Stash;
+    use super::*;
+    use crate::identity::ChannelId;
+    use crate::latch::Latch;
+
+    /// A channel with one message in it.
+    struct Queue {
+        flow: Flow,
+        stash: Latch<Stash<()>>,
+    }
+
+    const MESSAGE: Tag = Tag::new(ThreadId(1), 0);
+
+    impl Queue {
+        fn new() -> Queue {
+            let lanes = Arc::new(Lanes::new());
+            lanes.put(MESSAGE, ()).unwrap();
+            Queue {
+                flow: Flow::new(None),
+                stash: Latch::new(Stash::new(lanes)),
+            }
+        }
+
+        fn take(&self, need: Need) -> bool {
+            let arm = Arm {
+                index: 0,
+                chan: ChanKey(0),
+                id: ChannelId {
+                    creator: ThreadId(0),
+                    number: 1,
+                },
+                flow: &self.flow,
+                messages: Some(self),
+                send: None,
+            };
+            arm.take(Some(need), need == Need::Ready).is_some()
+        }
+    }
+
+    impl Messages for Queue {
+        fn set_aside(&self, tag: Option<Tag>) -> Option<Tag> {
+            let mut stash = self.stash.take();
+            stash.take(tag?)?;
+            self.flow.count_out();
+            tag
+        }
+
+        fn len(&self) -> usize {
+            self.stash.take().len()
+        }
+    }
+
+    /// What is wrong here is found in a release build, or under miri.
+    #[test]
+    fn who_waits_for_readiness_sees_that_it_was_there_or_is_told() {
+        let count = if cfg!(miri) { 50 } else { 20_000 };
+        let queues: Vec<_> = (0..count).map(|_| Queue::new()).collect();
+        let rounds = [AtomicUsize::new(0), AtomicUsize::new(0)];
+        let begin = |me: usize, round: usize| {
+            rounds[me].store(round + 1, SeqCst);
+            let mut looks = 0;
+            while rounds[1 - me].load(SeqCst) <= round {
+                looks += 1;
+                if looks < 1000 {
+                    hint::spin_loop();
+                } else {
+                    thread::yield_now();
+                }
+            }
+        };
+        let (told, seen): (Vec<_>, Vec<_>) = thread::scope(|scope| {
+            let taker = scope.spawn(|| {
+                let take = |(round, queue): (usize, &Queue)| {
+                    begin(0, round);
+                    assert!(queue.take(Need::Message(MESSAGE)));
+                    queue.flow.awaits_room()
+                };
+                queues.iter().enumerate().map(take).collect()
+            });
+            let wait = |(round, queue): (usize, &Queue)| {
+                begin(1, round);
+                (0..round % 64).for_each(|_| hint::spin_loop());
+                queue.flow.announce(Awaited::CHANGE);
+                queue.take(Need::Ready)
+            };
+            let seen = queues.iter().enumerate().map(wait).collect();
+            (taker.join().unwrap(), seen)
+        });
+        let sleep = told
+            .iter()
+            .zip(&seen)
+            .filter(|both| *both == (&false, &false));
+        assert_eq!(sleep.count(), 0);
     }
 }
