@@ -21,9 +21,6 @@ use crate::tag::Tag;
 
 /// How many senders have a lane of their own.
 pub(super) const LANES: usize = 8;
-/// So much room is not kept when it is not needed any more, in messages.
-const BURST: usize = 1 << 16;
-
 /// A message on its way through a replayed channel.
 #[derive(Debug)]
 pub(super) struct Deposit<T> {
@@ -103,13 +100,10 @@ impl<T> Lanes<T> {
         Ok(())
     }
 
-    /// Moves all that is in `lane` into `empty`, which is.
+    /// Moves all that is in `lane` into `empty`, which is; its room is for what comes next.
     #[inline]
     pub(super) fn take_all(&self, lane: usize, empty: &mut VecDeque<Deposit<T>>) {
         if let Some(lane) = self.lanes[lane].get() {
-            if empty.capacity() > BURST {
-                *empty = VecDeque::new();
-            }
             std::mem::swap(empty, &mut lane.0.take().messages);
         }
     }

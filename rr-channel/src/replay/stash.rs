@@ -13,6 +13,9 @@ use super::lanes::{Deposit, LANES, Lanes, lane_of};
 use crate::identity::ThreadId;
 use crate::tag::Tag;
 
+/// So much room is kept when it is not needed any more, in messages.
+const BURST: usize = 1 << 10;
+
 /// The receiving end of a channel, and what was taken from it too early.
 #[derive(Debug)]
 pub(super) struct Stash<T> {
@@ -92,7 +95,9 @@ impl<T> Stash<T> {
             self.len -= 1;
             return Some((message.tag, message.value));
         }
-        let message = taken?.pop_front()?;
+        let taken = taken?;
+        let message = taken.pop_front()?;
+        shrink(taken);
         Some((message.tag, message.value))
     }
 
@@ -137,7 +142,11 @@ impl<T> Stash<T> {
         if taken.is_empty() {
             self.lanes.take_all(lane, taken);
         }
-        taken.pop_front()
+        let next = taken.pop_front();
+        if taken.is_empty() && taken.capacity() > BURST {
+            *taken = VecDeque::new();
+        }
+        next
     }
 
     /// Takes all messages out of all lanes.
@@ -168,7 +177,7 @@ impl<T> Stash<T> {
 
 /// Gives memory back that a burst of messages needed.
 fn shrink<T>(queue: &mut VecDeque<T>) {
-    if queue.capacity() > 1024 && queue.len() < queue.capacity() / 8 {
+    if queue.capacity() > BURST && queue.len() < queue.capacity() / 8 {
         queue.shrink_to(queue.len() * 2);
     }
 }
@@ -253,6 +262,24 @@ mod tests {
                 order.windows(2).find(|two| two[0] > two[1])
             );
         });
+    }
+
+    #[test]
+    fn a_burst_leaves_no_room_behind() {
+        let count = 10 * BURST as u64;
+        let takes: [fn(&mut Stash<String>, u64) -> bool; 2] = [
+            |stash, number| stash.take(tag(1, number)).is_some(),
+            |stash, _| stash.take_oldest().is_some(),
+        ];
+        for take in takes {
+            let (_, mut stash) = stash(&Vec::from_iter((0..count).map(|number| (1, number))));
+            assert!((0..count).all(|number| take(&mut stash, number)));
+            // The first is what was taken into, the second is the lane's.
+            for _ in 0..2 {
+                assert!(stash.taken[1].capacity() <= BURST);
+                assert!(stash.next(1).is_none());
+            }
+        }
     }
 
     #[test]
