@@ -110,7 +110,9 @@ impl<T> Lanes<T> {
 
     /// Moves all that is in `lane` behind what is in `messages`.
     pub(super) fn append(&self, lane: usize, messages: &mut VecDeque<Deposit<T>>) {
-        if let Some(lane) = self.lanes[lane].get() {
+        if messages.is_empty() {
+            self.take_all(lane, messages);
+        } else if let Some(lane) = self.lanes[lane].get() {
             messages.append(&mut lane.0.take().messages);
         }
     }

@@ -274,10 +274,10 @@ mod tests {
         for take in takes {
             let (_, mut stash) = stash(&Vec::from_iter((0..count).map(|number| (1, number))));
             assert!((0..count).all(|number| take(&mut stash, number)));
-            // The first is what was taken into, the second is the lane's.
-            for _ in 0..2 {
-                assert!(stash.taken[1].capacity() <= BURST);
-                assert!(stash.next(1).is_none());
+            let mut of_lane = VecDeque::new();
+            stash.lanes.take_all(1, &mut of_lane);
+            for queue in [&stash.taken[1], &of_lane] {
+                assert!(queue.is_empty() && queue.capacity() <= BURST);
             }
         }
     }
