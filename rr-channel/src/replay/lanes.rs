@@ -34,7 +34,8 @@ pub(super) struct Deposit<T> {
 #[derive(Debug)]
 pub(super) struct Lanes<T> {
     arrivals: AtomicU64,
-    lanes: [OnceLock<Box<Lane<T>>>; LANES],
+    /// Made for the first message; none if the channel was closed before that.
+    lanes: [OnceLock<Option<Box<Lane<T>>>>; LANES],
 }
 
 /// On cache lines of its own.
@@ -62,32 +63,42 @@ impl<T> Lanes<T> {
         }
     }
 
+    /// A lane to send into, unless it was closed before there was one.
     #[inline]
-    fn lane(&self, lane: usize) -> &Lane<T> {
+    fn lane(&self, lane: usize) -> Option<&Lane<T>> {
         let place = &self.lanes[lane];
         match place.get() {
-            Some(lane) => lane,
+            Some(lane) => lane.as_deref(),
             None => Self::make(place),
         }
     }
 
     #[cold]
-    fn make(place: &OnceLock<Box<Lane<T>>>) -> &Lane<T> {
+    fn make(place: &OnceLock<Option<Box<Lane<T>>>>) -> Option<&Lane<T>> {
         let lane = place.get_or_init(|| {
-            Box::new(Lane(Latch::new(Inbox {
+            Some(Box::new(Lane(Latch::new(Inbox {
                 messages: VecDeque::new(),
                 is_closed: false,
-            })))
+            }))))
         });
         // Whoever saw no lane has said before what it waits for, and then put a fence, too.
         fence(SeqCst);
-        lane
+        lane.as_deref()
+    }
+
+    /// A lane that something may have been sent into.
+    #[inline]
+    fn used(&self, lane: usize) -> Option<&Lane<T>> {
+        self.lanes[lane].get()?.as_deref()
     }
 
     /// Leaves a message; gives it back if the lanes are closed.
     #[inline]
     pub(super) fn put(&self, tag: Tag, value: T) -> Result<(), T> {
-        let mut inbox = self.lane(lane_of(tag.sender())).0.take();
+        let Some(lane) = self.lane(lane_of(tag.sender())) else {
+            return Err(value);
+        };
+        let mut inbox = lane.0.take();
         if inbox.is_closed {
             return Err(value);
         }
@@ -103,7 +114,7 @@ impl<T> Lanes<T> {
     /// Moves all that is in `lane` into `empty`, which is; its room is for what comes next.
     #[inline]
     pub(super) fn take_all(&self, lane: usize, empty: &mut VecDeque<Deposit<T>>) {
-        if let Some(lane) = self.lanes[lane].get() {
+        if let Some(lane) = self.used(lane) {
             std::mem::swap(empty, &mut lane.0.take().messages);
         }
     }
@@ -112,21 +123,23 @@ impl<T> Lanes<T> {
     pub(super) fn append(&self, lane: usize, messages: &mut VecDeque<Deposit<T>>) {
         if messages.is_empty() {
             self.take_all(lane, messages);
-        } else if let Some(lane) = self.lanes[lane].get() {
+        } else if let Some(lane) = self.used(lane) {
             messages.append(&mut lane.0.take().messages);
         }
     }
 
     /// How many messages are there.
     pub(super) fn len(&self) -> usize {
-        let lanes = self.lanes.iter().filter_map(OnceLock::get);
+        let lanes = (0..LANES).filter_map(|lane| self.used(lane));
         lanes.map(|lane| lane.0.take().messages.len()).sum()
     }
 
     /// Takes no more.
     pub(super) fn close(&self) {
-        for lane in 0..LANES {
-            self.lane(lane).0.take().is_closed = true;
+        for place in &self.lanes {
+            if let Some(lane) = place.get_or_init(|| None) {
+                lane.0.take().is_closed = true;
+            }
         }
     }
 }
