@@ -15,12 +15,17 @@
 //! for again costs a page fault for each 4096 bytes, some microsecond, of which there are half as
 //! many again with tags of 8 bytes beside messages of 8. `--trim` leaves that as it is by default.
 //!
+//! The threads of a pair keep to a processor each. Where both are on one, a round takes three times
+//! as long, and which of the two it is would be the scheduler's choice.
+//!
 //! Where a program's code happens to lie makes a loop that threads contend for faster or slower
 //! by a third, the raw one too. `cargo xtask cost` therefore builds this several times, each
-//! time with other padding before the code, and takes the rounds of all together.
+//! time with other padding before the code, and takes the median of all.
 
 use std::hint::black_box;
 use std::time::Instant;
+
+use rustix::thread::{CpuSet, sched_setaffinity};
 
 const ROUNDS: usize = 41;
 const MESSAGES: usize = 100_000;
@@ -108,10 +113,16 @@ macro_rules! pass {
     ($new:expr, $message:ident, $senders:expr) => {
         || {
             let (s, r) = $new;
+            if $senders == 1 {
+                keep_to(&[0]);
+            }
             std::thread::scope(|scope| {
                 for _ in 0..$senders {
                     let s = s.clone();
                     scope.spawn(move || {
+                        if $senders == 1 {
+                            keep_to(&[1]);
+                        }
                         for n in 0..MESSAGES / $senders {
                             s.send($message(black_box(n)))
                                 .unwrap_or_else(|_| unreachable!());
@@ -121,6 +132,7 @@ macro_rules! pass {
                 drop(s);
                 assert_eq!(r.iter().map(black_box).count(), MESSAGES);
             });
+            keep_to(&Vec::from_iter(0..CpuSet::MAX_CPU));
         }
     };
 }
@@ -147,6 +159,14 @@ macro_rules! locked {
             }
         }
     }};
+}
+
+/// Has the calling thread run on these processors only, if there are any of them.
+fn keep_to(processors: &[usize]) {
+    let mut set = CpuSet::new();
+    processors.iter().for_each(|&processor| set.set(processor));
+    // Otherwise it runs where it likes.
+    let _ = sched_setaffinity(None, &set);
 }
 
 /// Has the allocator keep what is freed, as glibc's does once something large was freed.

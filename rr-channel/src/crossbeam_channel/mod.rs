@@ -16,6 +16,7 @@
 //! ```
 
 mod channel;
+mod gather;
 mod iter;
 mod record;
 mod select;

@@ -16,6 +16,7 @@ use std::time::Instant;
 use ::crossbeam_channel as raw;
 use raw::{SendError, TryRecvError};
 
+use super::gather::Gathering;
 use super::way::{Block, NoMessage, Try, Until, Way};
 
 use crate::chaos;
@@ -122,6 +123,7 @@ type InOrder<T> = fn(&Sender<T>, Stamped<T>, Native) -> Result<u64, NotSent<Stam
 pub(super) struct Receiver<T> {
     pub(super) raw: raw::Receiver<Stamped<T>>,
     pub(super) shared: Arc<Shared>,
+    gathering: Gathering,
 }
 
 /// The receiving half of a recorded timer, which makes `T`s of instants.
@@ -162,6 +164,7 @@ fn halves<T>(
     let receiver = Receiver {
         raw: receive,
         shared,
+        gathering: Gathering::new(capacity),
     };
     (sender, receiver)
 }
@@ -191,6 +194,7 @@ impl<T> Clone for Receiver<T> {
         Receiver {
             raw: self.raw.clone(),
             shared: Arc::clone(&self.shared),
+            gathering: Gathering::new(self.raw.capacity()),
         }
     }
 }
@@ -283,9 +287,6 @@ impl<T> Sender<T> {
         native: Native,
     ) -> Result<u64, NotSent<Stamped<T>>> {
         loop {
-            if matches!(native, Native::Block) {
-                self.spin_while_full();
-            }
             let mut slot = self.shared.order();
             stamped = match Try.send(&self.raw, stamped) {
                 Ok(()) => return Ok(slot.as_deref_mut().map_or(0, next)),
@@ -293,6 +294,9 @@ impl<T> Sender<T> {
                 Err(NotSent::NoRoom(stamped)) => stamped,
             };
             drop(slot);
+            if matches!(native, Native::Block) && self.spin_while_full() {
+                continue;
+            }
             let waited = match native {
                 Native::Try => false,
                 Native::Block => self.wait_for_room(None),
@@ -307,20 +311,25 @@ impl<T> Sender<T> {
 
 impl<T> Sender<T> {
     /// Waits a little while the channel is full, as upstream does in a blocking send
-    /// before it goes to sleep: outside of the lock, and without a futile attempt. It lets others
-    /// run sooner than upstream, after less than a microsecond: a receiver on another processor
-    /// has made room by then, and one on this processor does not as long as this spins.
-    fn spin_while_full(&self) {
+    /// before it goes to sleep: outside of the lock. A receiver on another processor makes room
+    /// for several messages meanwhile (see [`gather`](super::gather)). It lets others run
+    /// sooner than upstream, after some microseconds: a receiver on this processor makes no room
+    /// as long as this spins. Whether there is room.
+    fn spin_while_full(&self) -> bool {
+        let capacity = self.raw.capacity().unwrap_or(0);
+        let enough = capacity - (capacity / 4).max(1);
         for step in 0..=10 {
-            if !self.raw.is_full() {
-                return;
-            }
-            if step <= 4 {
+            let spins = step <= 5;
+            if spins {
                 (0..1 << step).for_each(|_| hint::spin_loop());
             } else {
                 thread::yield_now();
             }
+            if self.raw.len() <= if spins { enough } else { capacity - 1 } {
+                return true;
+            }
         }
+        false
     }
 
     /// Waits for room, or for the channel to be disconnected; `false` if that was too long.
@@ -350,6 +359,9 @@ impl<T> Receiver<T> {
     pub(super) fn recv(&self, op: Op, way: impl Way) -> Result<T, TryRecvError> {
         if !self.shared.is_plain {
             self.listen(way.native());
+        }
+        if matches!(way.native(), Native::Block) {
+            self.gathering.pause(|| self.raw.len());
         }
         match way.recv(&self.raw) {
             Ok(Stamped { tag, value }) => {
