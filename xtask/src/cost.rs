@@ -8,8 +8,8 @@
 //!
 //! Where a program's code happens to lie makes a loop that threads contend for faster or slower
 //! by a third, the raw one too: what a benchmark says of one build is chance. So the repository's
-//! own is built several times, each with other padding before its code, and the rounds of all
-//! count together.
+//! own is built several times, each with other padding before its code. One run of one build,
+//! whose memory lies where it happens to lie, is one sample: the median of its rounds.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -165,8 +165,8 @@ fn in_mode(program: &Path, mode: &str) -> anyhow::Result<Command> {
 /// The nanoseconds of a round: raw, ours, raw again.
 type Round = [f64; 3];
 
-/// The rounds of a benchmark, those of each build apart.
-type Layouts = Vec<Vec<Round>>;
+/// The rounds of a benchmark, those of each run apart.
+type Runs = Vec<Vec<Round>>;
 
 /// Where the build of a layout is kept: beside this program.
 fn place(layout: usize) -> anyhow::Result<PathBuf> {
@@ -199,9 +199,9 @@ fn own(args: &Args, modes: &[&str]) -> anyhow::Result<()> {
         build_layouts(args.layouts)?
     };
     let mut names = Vec::new();
-    let mut all: BTreeMap<(&str, String), Layouts> = BTreeMap::new();
+    let mut all: BTreeMap<(&str, String), Runs> = BTreeMap::new();
     for _ in 0..args.rounds {
-        for (layout, program) in programs.iter().enumerate() {
+        for program in &programs {
             for mode in modes {
                 let mut command = in_mode(program, mode)?;
                 let output = command
@@ -216,31 +216,33 @@ fn own(args: &Args, modes: &[&str]) -> anyhow::Result<()> {
                     program.display(),
                     output.status
                 );
+                let mut run: BTreeMap<String, Vec<Round>> = BTreeMap::new();
                 for line in String::from_utf8_lossy(&output.stdout).lines() {
                     let (name, round) =
                         sample(line).with_context(|| format!("no sample: {line}"))?;
                     if !names.contains(&name) {
                         names.push(name.clone());
                     }
-                    let layouts = all.entry((mode, name)).or_default();
-                    layouts.resize(programs.len(), Vec::new());
-                    layouts[layout].push(round);
+                    run.entry(name).or_default().push(round);
+                }
+                for (name, rounds) in run {
+                    all.entry((mode, name)).or_default().push(rounds);
                 }
             }
         }
     }
-    let ours = |layouts: &Layouts| median(layouts.concat().iter().map(|t| t[1]).collect());
+    let ours = |runs: &Runs| of(runs, |times| times[1]).0;
     for mode in modes {
         println!("{mode}:");
         for name in &names {
-            let Some(layouts) = all.get(&(*mode, name.clone())) else {
+            let Some(runs) = all.get(&(*mode, name.clone())) else {
                 continue;
             };
-            print!("{}", row(name, layouts));
+            print!("{}", row(name, runs));
             if *mode == "replay"
                 && let Some(recorded) = all.get(&("record", name.clone()))
             {
-                print!("  to recording {:.2}", ours(layouts) / ours(recorded));
+                print!("  to recording {:.2}", ours(runs) / ours(recorded));
             }
             println!();
         }
@@ -260,30 +262,28 @@ fn sample(line: &str) -> Option<(String, Round)> {
     Some((name, times.try_into().ok()?))
 }
 
-/// A line of the table.
-fn row(name: &str, layouts: &Layouts) -> String {
-    let raw = |times: &Round| f64::midpoint(times[0], times[2]);
-    let added = |times: &Round| times[1] - raw(times);
-    let ratio = |times: &Round| times[1] / raw(times);
-    let rounds = layouts.concat();
-    let all = |f: &dyn Fn(&Round) -> f64| rounds.iter().map(f).collect::<Vec<_>>();
-    let [least, most] = interval(all(&added)).unwrap_or_default();
-    let [low, high] = interval(all(&ratio)).unwrap_or_default();
-    let of_one = |rounds: &Vec<Round>| median(rounds.iter().map(added).collect());
-    let (first, last) = layouts
+/// The median of what the runs are at, each by the median of its rounds, and between which of
+/// the runs it lies with 95 % certainty.
+fn of(runs: &Runs, what: impl Fn(&Round) -> f64) -> (f64, [f64; 2]) {
+    let medians = runs
         .iter()
-        .map(of_one)
-        .fold((f64::INFINITY, f64::NEG_INFINITY), |(first, last), one| {
-            (first.min(one), last.max(one))
-        });
+        .map(|rounds| median(rounds.iter().map(&what).collect()));
+    let medians: Vec<f64> = medians.collect();
+    let interval = interval(medians.clone()).unwrap_or_default();
+    (median(medians), interval)
+}
+
+/// A line of the table.
+fn row(name: &str, runs: &Runs) -> String {
+    let raw = |times: &Round| f64::midpoint(times[0], times[2]);
+    let (added, [least, most]) = of(runs, |times| times[1] - raw(times));
+    let (ratio, [low, high]) = of(runs, |times| times[1] / raw(times));
     format!(
-        "{name:24} raw {:6.1} ns  ours {:6.1} ns  added {:+6.1} ns ({least:+.1} to {most:+.1}; \
-         builds {first:+.1} to {last:+.1})  ratio {:.2} ({low:.2} to {high:.2})  raw to raw {:.2}",
-        median(all(&raw)),
-        median(all(&|times| times[1])),
-        median(all(&added)),
-        median(all(&ratio)),
-        median(all(&|times| times[2] / times[0])),
+        "{name:24} raw {:6.1} ns  ours {:6.1} ns  added {added:+6.1} ns ({least:+.1} to {most:+.1})  \
+         ratio {ratio:.2} ({low:.2} to {high:.2})  raw to raw {:.2}",
+        of(runs, raw).0,
+        of(runs, |times| times[1]).0,
+        of(runs, |times| times[2] / times[0]).0,
     )
 }
 
@@ -398,6 +398,13 @@ fn stable(source: &str) -> (String, Vec<String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_run_is_one_sample() {
+        let run = |ours: f64| vec![[1.0, ours, 1.0]; 100];
+        let runs = vec![run(2.0), run(3.0), run(9.0)];
+        assert_eq!(of(&runs, |times| times[1]), (3.0, [2.0, 9.0]));
+    }
 
     #[test]
     fn benchmarks_are_found_and_made_stable() {
