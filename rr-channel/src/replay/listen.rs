@@ -53,8 +53,10 @@ impl Engine {
         wait.listens = Some(source);
         wait.expected = expected;
         wait.end_of_log = expected.is_none();
+        let looks = wake.is_none();
         wait.wake = wake;
         let mut world = self.lock();
+        wait.looks_since = world.moves;
         world.begin_wait(id, wait);
         let place = world.thread(id).place;
         self.someone_waits(&world);
@@ -62,6 +64,7 @@ impl Engine {
             engine: self,
             id,
             place,
+            looks,
             has_looked: Cell::new(false),
         }
     }
@@ -73,6 +76,8 @@ pub(crate) struct Listening {
     engine: &'static Engine,
     id: ThreadId,
     place: &'static Place,
+    /// Whether nobody wakes it, so it looks every now and then for what it waits for.
+    looks: bool,
     /// Whether it has looked whether it was released.
     has_looked: Cell<bool>,
 }
@@ -84,12 +89,16 @@ impl Listening {
         self.engine.lock().step();
     }
 
-    /// Whether the thread was released from its log. It looks when it begins to wait, and
-    /// then now and then.
+    /// Whether the thread was released from its log. It asks when it begins to wait, and
+    /// then now and then; one that nobody wakes, whenever it has looked in vain for what it
+    /// waits for.
     pub(crate) fn is_released(&self) -> bool {
         if self.has_looked.replace(true) {
             // By now it has waited for long.
             self.engine.start_watch();
+            if self.looks {
+                self.engine.lock().has_looked_in_vain(self.id);
+            }
         }
         self.place.is_live()
     }

@@ -10,8 +10,9 @@
 //! context switches give them away.)
 //!
 //! A thread that [listens](super::listen) for what others of this process do
-//! ([`Source::Here`]) can be seen to run as soon as that is done, so it counts as waiting
-//! for the others.
+//! ([`Source::Here`]) counts as waiting for the others once it has looked in vain after they
+//! all had come to rest. (That it sleeps says less: it may have been woken, and still not run
+//! for long if the hypervisor does not let its processor run.)
 //!
 //! Where a thread waits for the outside world (a read, a child process), sleeps until a
 //! deadline again and again, computes without end, or has left its log and looks for
@@ -20,6 +21,7 @@
 //! longer in its replay. A machine that stands still itself is not counted.
 
 use std::fs;
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -266,6 +268,9 @@ fn watch(engine: &Engine, patience: Patience) {
             Verdict::Stuck => Some(None),
             Verdict::Late(after) => Some(Some(after)),
         };
+        if seen.still == 0 {
+            world.moves += 1;
+        }
         if let Some(late) = late {
             let known = world.desyncs().len();
             world.resolve_stall(late);
@@ -299,27 +304,45 @@ fn motion_of_all(waiting: &[Waiting], own: i32) -> (Motion, u64) {
             continue;
         };
         let waits = waiting.iter().find(|thread| thread.tid == tid);
-        let listens = waits.and_then(|thread| thread.listens);
-        if tid == own || (waits.is_some() && listens.is_none()) {
+        if tid == own || waits.is_some_and(|thread| thread.listens.is_none()) {
             continue;
         }
         let idle_harness = u32::try_from(tid) == Ok(main) && !context::is_used_by_main();
-        // Where the kernel does not say, or the thread is gone: ask again.
-        let motion = fs::read_to_string(task.path().join("syscall"))
-            .map_or(Motion::Outside, |text| motion_of(&text, idle_harness));
-        let motion = match (listens, motion) {
-            (Some(Source::Here), Motion::Outside) => Motion::Blocked,
-            (_, motion) => motion,
-        };
-        // Who listens wakes now and then for nothing; what it hears is a step.
-        let switches = match listens {
-            Some(_) => 0,
-            None => fs::read_to_string(task.path().join("status"))
-                .map_or(0, |text| context_switches(&text)),
-        };
+        let (motion, switches) = motion_of_task(&task.path(), waits, idle_harness);
         all = (all.0.max(motion), all.1.wrapping_add(switches));
     }
     all
+}
+
+/// The motion of one thread, and how often it has been switched to or from, from its
+/// directory in `/proc`; `listens` if it waits elsewhere.
+fn motion_of_task(task: &Path, listens: Option<&Waiting>, idle_harness: bool) -> (Motion, u64) {
+    // Where the kernel does not say, or the thread is gone: ask again.
+    let motion = fs::read_to_string(task.join("syscall"))
+        .map_or(Motion::Outside, |text| motion_of(&text, idle_harness));
+    let motion = match (listens, motion) {
+        (Some(thread), Motion::Outside)
+            if thread.listens == Some(Source::Here) && thread.heard_nothing =>
+        {
+            Motion::Blocked
+        }
+        (_, motion) => motion,
+    };
+    match fs::read_to_string(task.join("status")) {
+        Ok(status) if is_awake(&status) => (Motion::Moving, 0),
+        // Who listens wakes now and then for nothing; what it hears is a step.
+        Ok(_) if listens.is_some() => (motion, 0),
+        Ok(status) => (motion, context_switches(&status)),
+        Err(_) => (Motion::Outside, 0),
+    }
+}
+
+/// Whether a thread runs or is about to, by its `status` file. Of one that was woken and has
+/// not come to run yet, which takes long where a virtual processor is not let run, the
+/// `syscall` file still says where it slept.
+fn is_awake(status: &str) -> bool {
+    let state = status.lines().find_map(|line| line.strip_prefix("State:"));
+    state.is_some_and(|state| state.trim_start().starts_with('R'))
 }
 
 /// The sum of a thread's context switches, from its `status` file (proc_pid_status(5)).
@@ -362,6 +385,7 @@ fn motion_of(text: &str, idle_harness: bool) -> Motion {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::mpsc;
 
     /// The verdict on looks that are all alike, and how long it takes.
     #[track_caller]
@@ -515,6 +539,42 @@ mod tests {
         assert_eq!(motion_of("running\n", false), Motion::Moving);
         assert_eq!(motion_of("-1 0x7ffd 0x7f01\n", false), Motion::Moving);
         assert_eq!(motion_of("", false), Motion::Moving);
+    }
+
+    #[test]
+    fn who_was_woken_is_awake() {
+        assert!(is_awake("Name:\tx\nState:\tR (running)\nTgid:\t5\n"));
+        assert!(!is_awake("Name:\tR\nState:\tS (sleeping)\nTgid:\t5\n"));
+        assert!(!is_awake("Name:\tx\n"));
+    }
+
+    /// Of a thread that sleeps until a deadline.
+    #[test]
+    fn who_listens_is_blocked_when_it_has_looked() {
+        let (tell, told) = mpsc::channel();
+        let (stop, stopped) = mpsc::channel::<()>();
+        let sleeper = thread::spawn(move || {
+            tell.send(sys::tid()).unwrap();
+            let _ = stopped.recv_timeout(Duration::from_secs(1000));
+        });
+        let tid = told.recv().unwrap();
+        let task = format!("/proc/self/task/{tid}");
+        let motion = |heard_nothing| {
+            let waiting = Waiting {
+                tid,
+                is_notified: false,
+                is_timed: false,
+                listens: Some(Source::Here),
+                heard_nothing,
+            };
+            motion_of_task(Path::new(&task), Some(&waiting), false)
+        };
+        while motion(false).0 != Motion::Outside {
+            thread::yield_now();
+        }
+        assert_eq!(motion(true), (Motion::Blocked, 0));
+        drop(stop);
+        sleeper.join().unwrap();
     }
 
     #[test]

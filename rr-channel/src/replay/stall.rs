@@ -16,6 +16,9 @@ pub(super) struct Waiting {
     pub(super) is_timed: bool,
     /// It waits elsewhere, for this.
     pub(super) listens: Option<Source>,
+    /// There was nothing for it there since anything was last seen to move: it looked, or
+    /// would have been woken.
+    pub(super) heard_nothing: bool,
 }
 
 impl World {
@@ -45,6 +48,7 @@ impl World {
                 is_notified: wait.notified,
                 is_timed: wait.timed,
                 listens: wait.listens,
+                heard_nothing: wait.wake.is_some() || wait.looked_in_vain == Some(self.moves),
             })
         };
         self.threads.values().filter_map(waiting).collect()

@@ -57,8 +57,11 @@ pub(super) struct Wait {
     pub(super) stays: bool,
     /// Waits [elsewhere](super::listen), for this.
     pub(super) listens: Option<Source>,
-    /// Wakes it there.
+    /// Wakes it there. If nobody does, it looks every now and then: what [`World::moves`]
+    /// was when it last began to, and when it began to look the last time in vain.
     pub(super) wake: Option<Wake>,
+    pub(super) looks_since: u64,
+    pub(super) looked_in_vain: Option<u64>,
     pub(super) notified: bool,
     pub(super) picked: Option<Pick>,
 }
@@ -76,6 +79,8 @@ impl Wait {
             stays: false,
             listens: None,
             wake: None,
+            looks_since: 0,
+            looked_in_vain: None,
             notified: false,
             picked: None,
         }
@@ -186,6 +191,8 @@ pub(super) struct World {
     pub(super) steps: u64,
     /// How often a live thread looked for something, and it was not there.
     pub(super) spins: u64,
+    /// How often the search for stalls saw anything move.
+    pub(super) moves: u64,
     pub(super) desyncs: Vec<Desync>,
 }
 
@@ -288,6 +295,15 @@ impl World {
     /// A live thread looked for something that is not there.
     pub(super) const fn found_nothing(&mut self) {
         self.spins += 1;
+    }
+
+    /// A thread that waits elsewhere looked there, and begins to look again.
+    pub(super) fn has_looked_in_vain(&mut self, id: ThreadId) {
+        let moves = self.moves;
+        if let Some(wait) = &mut self.thread(id).wait {
+            let since = std::mem::replace(&mut wait.looks_since, moves);
+            wait.looked_in_vain = Some(since);
+        }
     }
 
     // Channels.
@@ -534,6 +550,24 @@ mod tests {
         assert!(!world.is_notified(RECEIVER));
         assert_eq!(world.is_notified(SENDER), world.awaits_message(chan, sent));
         world.is_notified(SENDER)
+    }
+
+    #[test]
+    fn a_vain_look_counts_if_it_began_after_the_last_move() {
+        let mut world = World::default();
+        world.thread_started(RECEIVER, Dti::main(), 0);
+        let mut wait = Wait::new(Want::Nothing);
+        wait.listens = Some(Source::Here);
+        world.begin_wait(RECEIVER, wait);
+        let heard_nothing = |world: &World| world.waiting()[0].heard_nothing;
+        assert!(!heard_nothing(&world));
+        world.moves += 1;
+        world.has_looked_in_vain(RECEIVER);
+        assert!(!heard_nothing(&world), "it began before");
+        world.has_looked_in_vain(RECEIVER);
+        assert!(heard_nothing(&world));
+        world.moves += 1;
+        assert!(!heard_nothing(&world));
     }
 
     #[test]
