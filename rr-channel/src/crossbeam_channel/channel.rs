@@ -1,6 +1,7 @@
 //! Senders, receivers, and what makes them.
 
 use std::fmt;
+use std::hint;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -165,6 +166,11 @@ impl<T> Sender<T> {
     #[inline(always)]
     #[track_caller]
     pub fn send(&self, msg: T) -> Result<(), SendError<T>> {
+        match &self.0 {
+            S::Raw(raw) => return raw.send(msg),
+            // Says which of the ways the compiler is to make the straight one.
+            _ => hint::cold_path(),
+        }
         match &self.0 {
             S::Raw(raw) => raw.send(msg),
             S::Recorded(recorded) if recorded.is_silent() => recorded.send_silently(msg),
