@@ -23,6 +23,14 @@ struct Inner {
     hold: Mutex<Option<UnixStream>>,
 }
 
+/// The user wants to stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("interrupted")]
+pub struct Interrupted {
+    /// The signal that said so, if one did.
+    pub signal: Option<i32>,
+}
+
 impl Interrupt {
     /// One that is never set.
     pub const fn never() -> Interrupt {
@@ -89,6 +97,19 @@ impl Interrupt {
         (why > 0).then_some(why)
     }
 
+    /// Goes on unless it is set.
+    ///
+    /// # Errors
+    /// If it is.
+    pub fn check(&self) -> Result<(), Interrupted> {
+        match self.is_set() {
+            false => Ok(()),
+            true => Err(Interrupted {
+                signal: self.signal(),
+            }),
+        }
+    }
+
     /// What becomes readable when it is set.
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.0.as_ref().map(|inner| inner.wait.as_fd())
@@ -104,12 +125,14 @@ mod tests {
     fn it_can_be_waited_for() {
         let interrupt = Interrupt::new().unwrap();
         assert!(!interrupt.is_set());
+        assert_eq!(interrupt.check(), Ok(()));
         let setter = interrupt.clone();
         let thread = thread::spawn(move || setter.set());
         let mut wait = &interrupt.0.as_ref().unwrap().wait;
         assert_eq!(wait.read(&mut [0]).unwrap(), 0);
         assert!(interrupt.is_set());
         assert_eq!(interrupt.signal(), None);
+        assert_eq!(interrupt.check(), Err(Interrupted { signal: None }));
         thread.join().unwrap();
     }
 }

@@ -45,6 +45,6 @@ mod wilson;
 
 pub use cli::main;
 pub use fisher::{Split, fisher_exact};
-pub use interrupt::Interrupt;
+pub use interrupt::{Interrupt, Interrupted};
 pub use outcome::{Counts, Outcome, ParseOutcomeError};
 pub use wilson::{Confidence, Interval, wilson};

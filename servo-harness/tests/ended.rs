@@ -12,6 +12,7 @@ use std::io::Read as _;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
@@ -293,8 +294,9 @@ fn is_closed(pipe: &mut File) -> bool {
     ready == 1 && pipe.read(&mut [0]).unwrap() == 0
 }
 
-#[test]
-fn who_builds_ends_with_the_harness() {
+/// How the harness ends when it gets the signal while cargo builds for it; the processes
+/// that do so have ended too.
+fn ended_while_it_builds(signal: Signal) -> ExitStatus {
     let site = Site::new();
     let cargo = site.path("cargo");
     fs::write(&cargo, CARGO).unwrap();
@@ -317,10 +319,21 @@ fn who_builds_ends_with_the_harness() {
     let mut said = [0; 9];
     pipe.read_exact(&mut said).unwrap();
     assert_eq!(&said, b"building\n");
-    harness.kill().unwrap();
-    harness.wait().unwrap();
+    kill_process(Pid::from_child(&harness), signal).unwrap();
+    let status = harness.wait().unwrap();
     let is_closed = is_closed(&mut pipe);
     assert!(is_closed, "still there: {:?}", site.left());
+    status
+}
+
+#[test]
+fn who_builds_ends_with_the_harness() {
+    let status = ended_while_it_builds(Signal::KILL);
+    assert_eq!(status.signal(), Some(9));
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129)] {
+        let status = ended_while_it_builds(signal);
+        assert_eq!(status.code(), Some(code), "{status}");
+    }
 }
 
 /// The same, for long.

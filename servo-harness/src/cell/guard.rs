@@ -1,17 +1,24 @@
 //! Commands of the harness's own, such as those that build tests, which end with it.
 //!
 //! Between the two stands this program once more ([`GUARD`]), as around a test: when the
-//! socket closes, the command is ended with all that it has started. Else it is as if it had
+//! socket closes, the command is ended with all that it has started; it is closed where the
+//! user wants to stop, too. Else it is as if it had
 //! been called directly: it has this process's group, so that what is typed at a terminal
 //! means it as well, and what it leaves behind, as compilers' servers, is left alone.
 
 use std::io::{self, ErrorKind, Read as _};
+use std::net::Shutdown;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+
+use anyhow::anyhow;
+use rustix::event::{PollFd, PollFlags, poll};
 
 use super::Ending;
 use super::inside::{GUARD, Said};
+use crate::Interrupt;
 
 /// What is read of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,8 +34,12 @@ pub(crate) enum Take {
 /// Runs a command to its end, or to that of this process; it has no input.
 ///
 /// # Errors
-/// If it cannot be started.
-pub(crate) fn output(command: &Command, take: Take) -> io::Result<Output> {
+/// If it cannot be started, or is [`Interrupted`](crate::Interrupted).
+pub(crate) fn output(
+    command: &Command,
+    take: Take,
+    interrupt: &Interrupt,
+) -> anyhow::Result<Output> {
     let (mut ours, theirs) = UnixStream::pair()?;
     let mut guard = Command::new("/proc/self/exe");
     guard
@@ -56,16 +67,41 @@ pub(crate) fn output(command: &Command, take: Take) -> io::Result<Output> {
     let child = guard.spawn()?;
     // It holds the other end of the socket.
     drop(guard);
-    let output = child.wait_with_output()?;
+    let output = wait(child, &ours, interrupt)?;
+    interrupt.check()?;
     ours.set_nonblocking(true)?;
     let mut said = Vec::new();
     match ours.read_to_end(&mut said) {
         // Of a guard that was killed somebody may still have the other end.
-        Err(error) if error.kind() != ErrorKind::WouldBlock => return Err(error),
+        Err(error) if error.kind() != ErrorKind::WouldBlock => return Err(error.into()),
         _ => {}
     }
     match Said::parse(&said).map(|said| said.ending) {
-        Some(Ending::NotStarted(why)) => Err(io::Error::other(why)),
+        Some(Ending::NotStarted(why)) => Err(anyhow!(why)),
         _ => Ok(output),
     }
+}
+
+/// Waits for the guard's end, and has it end the command if there is an interrupt.
+fn wait(child: Child, guard: &UnixStream, interrupt: &Interrupt) -> io::Result<Output> {
+    let Some(interrupted) = interrupt.fd() else {
+        return child.wait_with_output();
+    };
+    let (waiting, ended) = UnixStream::pair()?;
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            let mut fds = [
+                PollFd::from_borrowed_fd(interrupted, PollFlags::IN),
+                PollFd::new(&ended, PollFlags::IN),
+            ];
+            while matches!(poll(&mut fds, None), Err(rustix::io::Errno::INTR)) {}
+            if interrupt.is_set() {
+                // If that fails the guard has ended.
+                let _ = guard.shutdown(Shutdown::Write);
+            }
+        });
+        let output = child.wait_with_output();
+        drop(waiting);
+        output
+    })
 }

@@ -98,7 +98,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     for (_, artefact) in &kept {
         if !engines.contains_key(&artefact.engine) {
             let engine = Choice::named(&artefact.engine)?.engine(&args.source)?;
-            let tests = engine.tests(&args.source, &work.state)?;
+            let tests = engine.tests(&args.source, work.search())?;
             engines.insert(artefact.engine.clone(), (engine, tests));
         }
     }

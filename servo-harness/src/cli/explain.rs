@@ -59,7 +59,7 @@ struct Explained {
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let work = Work::open(&args.options)?;
     let engine = Messages::of(&args.source)?;
-    let tests = engine.tests(&args.source, &work.state)?;
+    let tests = engine.tests(&args.source, work.search())?;
     let test = pick(&tests, &args.test)?;
     let explaining = Explaining {
         args,

@@ -21,7 +21,8 @@ use crate::campaign::{Book, Ended, Settings, Site};
 use crate::cell::{self, Isolation, Scratch};
 use crate::engine::NotWritten;
 use crate::journal::{Journal, JournalError};
-use crate::{Interrupt, source};
+use crate::source::Search;
+use crate::{Interrupt, Interrupted, source};
 
 /// Finds the intermittent tests of a suite, and says how often they fail.
 #[derive(Debug, Parser)]
@@ -80,6 +81,9 @@ pub fn main() -> ExitCode {
         Command::Run(args) => run::run(args),
     };
     result.unwrap_or_else(|error| {
+        if let Some(stop) = error.downcast_ref::<Interrupted>() {
+            return interrupted(stop.signal);
+        }
         tell!("servo-harness: {error:#}");
         let is_resumable = is_resumable(&error);
         if is_resumable {
@@ -235,6 +239,14 @@ impl Work {
         })
     }
 
+    /// How tests are looked for.
+    fn search(&self) -> Search<'_> {
+        Search {
+            scratch: &self.state,
+            interrupt: &self.interrupt,
+        }
+    }
+
     const fn site(&self) -> Site<'_> {
         Site {
             scratch: &self.scratch,
@@ -250,15 +262,18 @@ impl Work {
     /// The exit status of work that ended like this.
     fn status(&self, ended: Ended, is_odd: bool) -> ExitCode {
         match (ended, self.interrupt.signal()) {
-            (Ended::Interrupted, signal) => {
-                tell!("servo-harness: interrupted; the same command goes on from here");
-                ExitCode::from(signal.map_or(STOPPED, |signal| {
-                    u8::try_from(128 + signal).unwrap_or(STOPPED)
-                }))
-            }
+            (Ended::Interrupted, signal) => interrupted(signal),
             (Ended::Whole, _) => ExitCode::from(if is_odd { ODD } else { 0 }),
         }
     }
+}
+
+/// The exit status where the user wants to stop.
+fn interrupted(signal: Option<i32>) -> ExitCode {
+    tell!("servo-harness: interrupted; the same command goes on from here");
+    ExitCode::from(signal.map_or(STOPPED, |signal| {
+        u8::try_from(128 + signal).unwrap_or(STOPPED)
+    }))
 }
 
 fn begin_anew(path: &Path) -> anyhow::Result<(Journal, crate::journal::Found)> {

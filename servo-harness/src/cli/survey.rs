@@ -23,7 +23,7 @@ pub(super) struct Args {
 /// If there are no tests, or they cannot be run, or what was found out cannot be written.
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let work = Work::open(&args.options)?;
-    let tests = args.source.tests(&work.state)?;
+    let tests = args.source.tests(work.search())?;
     let ended = campaign::run(
         &tests,
         Phase::Plain,

@@ -61,7 +61,7 @@ enum Keep {
 /// If tests or recordings cannot be made, run or written.
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let work = Work::open(&args.options)?;
-    let tests = args.source.tests(&work.state)?;
+    let tests = args.source.tests(work.search())?;
     let ended = campaign::run(
         &tests,
         Phase::Plain,
@@ -85,7 +85,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         tell!("servo-harness: {line}");
     }
     // The same tests, perhaps built otherwise.
-    let recordable = engine.tests(&args.source, &work.state)?;
+    let recordable = engine.tests(&args.source, work.search())?;
     let recordable: Vec<Test> = recordable
         .into_iter()
         .filter(|test| wanted.contains(&test.name))

@@ -15,7 +15,7 @@ use rr_channel_tools::reprise::{PatchedProject, Reported};
 use super::afresh::write_afresh;
 use super::{Engine, How, Replayed};
 use crate::cell::{Job, Ran};
-use crate::source::{Cargo, Source, Test};
+use crate::source::{Cargo, Search, Source, Test};
 
 /// See the module.
 #[derive(Debug)]
@@ -114,10 +114,10 @@ impl Engine for Messages {
         "rr-channel"
     }
 
-    fn tests(&self, source: &Source, scratch: &Path) -> anyhow::Result<Vec<Test>> {
+    fn tests(&self, source: &Source, search: Search<'_>) -> anyhow::Result<Vec<Test>> {
         match &self.project {
             Some(project) => {
-                let tests = source.tests_by(&Patched(project), scratch)?;
+                let tests = source.tests_by(&Patched(project), search)?;
                 let built: BTreeSet<_> = tests.iter().map(|test| &test.job.program).collect();
                 for executable in built {
                     // If that fails, replays take longer.
@@ -125,7 +125,7 @@ impl Engine for Messages {
                 }
                 Ok(tests)
             }
-            None => source.tests(scratch),
+            None => source.tests(search),
         }
     }
 

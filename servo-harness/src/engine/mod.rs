@@ -14,7 +14,7 @@ use anyhow::ensure;
 pub(crate) use self::messages::Messages;
 pub(crate) use self::processes::Processes;
 use crate::cell::{Job, Ran};
-use crate::source::{Source, Test};
+use crate::source::{Search, Source, Test};
 
 /// How to record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -55,7 +55,7 @@ pub trait Engine: Sync {
     ///
     /// # Errors
     /// If the project cannot be built so.
-    fn tests(&self, source: &Source, scratch: &Path) -> anyhow::Result<Vec<Test>>;
+    fn tests(&self, source: &Source, search: Search<'_>) -> anyhow::Result<Vec<Test>>;
 
     /// The command that records a run into the empty directory `into`.
     fn record(&self, test: &Test, into: &Path, how: How) -> Job;

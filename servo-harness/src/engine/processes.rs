@@ -6,7 +6,7 @@ use anyhow::Context as _;
 
 use super::{Engine, How, Replayed};
 use crate::cell::{Ending, Job, Ran};
-use crate::source::{Source, Test, find_program};
+use crate::source::{Search, Source, Test, find_program};
 
 /// See the module.
 #[derive(Debug)]
@@ -57,8 +57,8 @@ impl Engine for Processes {
         "reprise"
     }
 
-    fn tests(&self, source: &Source, scratch: &Path) -> anyhow::Result<Vec<Test>> {
-        source.tests(scratch)
+    fn tests(&self, source: &Source, search: Search<'_>) -> anyhow::Result<Vec<Test>> {
+        source.tests(search)
     }
 
     fn record(&self, test: &Test, into: &Path, _: How) -> Job {

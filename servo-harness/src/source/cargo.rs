@@ -13,7 +13,7 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context, ensure};
 use serde::{Deserialize, Serialize};
 
-use super::{Cargo, Digests, Test, libtest};
+use super::{Cargo, Digests, Search, Test, libtest};
 use crate::cell::Job;
 use crate::cell::guard::{self, Take};
 
@@ -104,9 +104,9 @@ pub(crate) fn collect(mut args: impl Iterator<Item = OsString>) -> ExitCode {
 pub(super) fn tests(
     cargo: &dyn Cargo,
     args: &[String],
-    scratch: &Path,
+    search: Search<'_>,
 ) -> anyhow::Result<Vec<Test>> {
-    let dir = scratch.join("collected");
+    let dir = search.scratch.join("collected");
     match fs::remove_dir_all(&dir) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             return Err(error).with_context(|| format!("cannot remove {}", dir.display()));
@@ -121,7 +121,11 @@ pub(super) fn tests(
     let runner = runner.context("a path is no UTF-8, as cargo's options must be")?;
     let args = with_targets(args);
     // Its own reports are those of tests that did not run.
-    let built = guard::output(&cargo.test(&args, &runner)?, Take::Nothing);
+    let built = guard::output(
+        &cargo.test(&args, &runner)?,
+        Take::Nothing,
+        search.interrupt,
+    );
     let status = built.context("cannot start cargo")?.status;
     ensure!(status.success(), "cargo cannot build the tests ({status})");
     let mut files: Vec<PathBuf> = fs::read_dir(&dir)?
@@ -145,7 +149,13 @@ pub(super) fn tests(
             .collect();
         let package = variable(&job, "CARGO_PKG_NAME");
         let prefix = format!("{package}::{}$", target(&called.executable));
-        found.extend(libtest(&mut digests, &job, &called.args, &prefix)?);
+        found.extend(libtest(
+            &mut digests,
+            &job,
+            &called.args,
+            &prefix,
+            search.interrupt,
+        )?);
     }
     // The same test in two executables of one name, as of a library and a program.
     let mut times: BTreeMap<String, u32> = BTreeMap::new();

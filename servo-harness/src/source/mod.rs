@@ -17,9 +17,9 @@ pub(crate) use self::cargo::COLLECT;
 pub(crate) use self::cargo::collect;
 use self::condition::Properties;
 use self::metadata::Metadata;
-use crate::Outcome;
 use crate::cell::guard::{self, Take};
 use crate::cell::{Ending, Job};
+use crate::{Interrupt, Outcome};
 
 /// A test, and how to run it.
 #[derive(Debug, Clone)]
@@ -108,6 +108,15 @@ pub(crate) trait Cargo {
     fn nextest_list(&self, options: &[&str], args: &[String]) -> std::process::Command;
 }
 
+/// How tests are looked for.
+#[derive(Debug, Clone, Copy)]
+pub struct Search<'a> {
+    /// A directory for temporary files.
+    pub scratch: &'a Path,
+    /// Until when.
+    pub interrupt: &'a Interrupt,
+}
+
 impl Source {
     /// A source that runs the command.
     pub fn of_command(command: Vec<String>) -> Source {
@@ -156,16 +165,21 @@ impl Source {
     /// All tests, as they are.
     ///
     /// # Errors
-    /// If there are none, or they cannot be built or listed.
-    pub fn tests(&self, scratch: &Path) -> anyhow::Result<Vec<Test>> {
-        self.tests_by(&cargo::Plain, scratch)
+    /// If there are none, or they cannot be built or listed, or that is
+    /// [`Interrupted`](crate::Interrupted).
+    pub fn tests(&self, search: Search<'_>) -> anyhow::Result<Vec<Test>> {
+        self.tests_by(&cargo::Plain, search)
     }
 
     /// All tests, with this way to call cargo.
     ///
     /// # Errors
     /// As [`tests`](Source::tests).
-    pub(crate) fn tests_by(&self, cargo: &dyn Cargo, scratch: &Path) -> anyhow::Result<Vec<Test>> {
+    pub(crate) fn tests_by(
+        &self,
+        cargo: &dyn Cargo,
+        search: Search<'_>,
+    ) -> anyhow::Result<Vec<Test>> {
         ensure!(
             !self.command.is_empty(),
             "there is no command: give one after `--`"
@@ -173,10 +187,13 @@ impl Source {
         let mut tests = match (&self.tests, &self.manifest) {
             (Some(names), _) => self.named(&read_names(names)?)?,
             (_, Some(manifest)) => self.of_manifest(manifest)?,
-            _ if self.executable => executable_tests(&self.command)?,
+            _ if self.executable => executable_tests(&self.command, search.interrupt)?,
             _ => match (self.of_cargo(), self.of_nextest()) {
-                (Some(args), _) => cargo::tests(cargo, args, scratch)?,
-                (_, Some(args)) => nextest::tests(&cargo.nextest_list(&nextest::OPTIONS, args))?,
+                (Some(args), _) => cargo::tests(cargo, args, search)?,
+                (_, Some(args)) => {
+                    let list = cargo.nextest_list(&nextest::OPTIONS, args);
+                    nextest::tests(&list, search.interrupt)?
+                }
                 _ => vec![self.command_itself()?],
             },
         };
@@ -293,13 +310,13 @@ fn read_names(path: &Path) -> anyhow::Result<Vec<String>> {
 }
 
 /// The tests of an executable of Rust's test harness, given with options.
-fn executable_tests(command: &[String]) -> anyhow::Result<Vec<Test>> {
+fn executable_tests(command: &[String], interrupt: &Interrupt) -> anyhow::Result<Vec<Test>> {
     let [program, args @ ..] = command else {
         bail!("there is no executable");
     };
     let program = find_program(program)?;
     let job = Job::new(program, Vec::<OsString>::new());
-    libtest(&mut Digests::default(), &job, args, "")
+    libtest(&mut Digests::default(), &job, args, "", interrupt)
 }
 
 /// The tests that an executable of Rust's test harness lists with these arguments; the
@@ -309,6 +326,7 @@ fn libtest(
     job: &Job,
     args: &[String],
     prefix: &str,
+    interrupt: &Interrupt,
 ) -> anyhow::Result<Vec<Test>> {
     let list = |args: &[String]| -> anyhow::Result<Vec<String>> {
         let program = job.program.display();
@@ -320,7 +338,7 @@ fn libtest(
         if let Some(dir) = &job.dir {
             command.current_dir(dir);
         }
-        let output = guard::output(&command, Take::All)
+        let output = guard::output(&command, Take::All, interrupt)
             .with_context(|| format!("cannot start {program}"))?;
         ensure!(
             output.status.success(),
@@ -404,6 +422,14 @@ fn subject(digests: &mut Digests, job: &Job) -> anyhow::Result<String> {
 mod tests {
     use super::*;
 
+    fn search(scratch: &Path) -> Search<'_> {
+        static NEVER: Interrupt = Interrupt::never();
+        Search {
+            scratch,
+            interrupt: &NEVER,
+        }
+    }
+
     fn source(command: &[&str]) -> Source {
         Source::of_command(command.iter().map(|word| (*word).to_owned()).collect())
     }
@@ -428,7 +454,7 @@ mod tests {
     #[test]
     fn a_command_is_one_test() {
         let dir = tempfile::tempdir().unwrap();
-        let tests = source(&["true", "x"]).tests(dir.path()).unwrap();
+        let tests = source(&["true", "x"]).tests(search(dir.path())).unwrap();
         assert_eq!(tests.len(), 1);
         assert_eq!(tests[0].name, "true x");
     }
@@ -440,7 +466,7 @@ mod tests {
         fs::write(&names, "# comment\none\n\n two \n").unwrap();
         let mut source = source(&["true", "--run={}"]);
         source.tests = Some(names.clone());
-        let tests = source.tests(dir.path()).unwrap();
+        let tests = source.tests(search(dir.path())).unwrap();
         let shown: Vec<_> = tests
             .iter()
             .map(|test| (&*test.name, &test.job.args[0]))
@@ -454,7 +480,7 @@ mod tests {
         );
         assert_ne!(tests[0].subject, tests[1].subject);
         source.only = vec!["w".to_owned()];
-        assert_eq!(source.tests(dir.path()).unwrap().len(), 1);
+        assert_eq!(source.tests(search(dir.path())).unwrap().len(), 1);
     }
 
     #[test]
@@ -473,10 +499,10 @@ mod tests {
         let mut source = source(&["true", "{}"]);
         source.manifest = Some(path("MANIFEST.json"));
         source.metadata = Some(dir.path().to_owned());
-        let error = format!("{:#}", source.tests(dir.path()).unwrap_err());
+        let error = format!("{:#}", source.tests(search(dir.path())).unwrap_err());
         assert!(error.contains("`--property product=VALUE`"), "{error}");
         source.properties = vec![property("product=servo").unwrap()];
-        let tests = source.tests(dir.path()).unwrap();
+        let tests = source.tests(search(dir.path())).unwrap();
         assert!(tests[0].subject.ends_with("-crash"));
         let shown: Vec<_> = tests
             .iter()
@@ -494,7 +520,7 @@ mod tests {
     #[test]
     fn what_cannot_be_is_said() {
         let dir = tempfile::tempdir().unwrap();
-        let error = |source: &Source| source.tests(dir.path()).unwrap_err().to_string();
+        let error = |source: &Source| source.tests(search(dir.path())).unwrap_err().to_string();
         assert_eq!(
             error(&source(&["no-such-program"])),
             "there is no program no-such-program"

@@ -12,6 +12,7 @@ use anyhow::{Context, ensure};
 use serde::Deserialize;
 
 use super::{Digests, Expected, Test, subject};
+use crate::Interrupt;
 use crate::cell::Job;
 use crate::cell::guard::{self, Take};
 
@@ -49,8 +50,8 @@ pub(crate) const OPTIONS: [&str; 2] = ["--message-format", "json"];
 ///
 /// # Errors
 /// If nextest is not there, or fails, or says something unknown.
-pub(super) fn tests(list: &Command) -> anyhow::Result<Vec<Test>> {
-    let output = guard::output(list, Take::Reports).context("cannot start cargo")?;
+pub(super) fn tests(list: &Command, interrupt: &Interrupt) -> anyhow::Result<Vec<Test>> {
+    let output = guard::output(list, Take::Reports, interrupt).context("cannot start cargo")?;
     ensure!(
         output.status.success(),
         "`cargo nextest list` failed ({})",
