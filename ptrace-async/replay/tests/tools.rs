@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use reprise::trace::event::{FileChanged, FileNumber};
 use reprise::trace::{Directory, Event, Reader, Record, Writer, fsck};
 
 fn reprise(home: &Path, words: &[&str]) -> Output {
@@ -98,6 +99,36 @@ fn a_content_that_is_gone_is_found() {
     let (_, trace) = recorded(home.path());
     std::fs::remove_file(content(&trace)).unwrap();
     check_unsound(home.path(), "No such file");
+}
+
+#[test]
+fn a_note_of_changes_that_the_records_do_not_go_with_is_found() {
+    let home = tempfile::tempdir().unwrap();
+    let (_, trace) = recorded(home.path());
+    std::fs::write(trace.join("changing"), "77\n").unwrap();
+    check_unsound(home.path(), "file 77 is noted to change");
+    std::fs::write(trace.join("changing"), "0\n").unwrap();
+    let changes = |at, record: Record| {
+        let event = Event::FileChanged(FileChanged {
+            number: FileNumber(0),
+            size: 1,
+            offset: 0,
+            bytes: Vec::new(),
+        });
+        let changed = Record {
+            event,
+            ..record.clone()
+        };
+        match record.event {
+            Event::File(_) if at < 2 => vec![record, changed],
+            _ => vec![record],
+        }
+    };
+    rewrite(&trace, changes);
+    let checked = reprise(home.path(), &["fsck"]);
+    assert!(text(&checked.stdout).contains("sound"), "{checked:?}");
+    std::fs::remove_file(trace.join("changing")).unwrap();
+    check_unsound(home.path(), "file 0 changes, and is not noted");
 }
 
 /// Writes the records of a trace anew.

@@ -83,6 +83,11 @@ impl Directory {
         Changing::add(&self.path, number)
     }
 
+    /// The files that change, as was noted when the trace was opened.
+    pub fn changing(&self) -> impl Iterator<Item = FileNumber> + '_ {
+        self.changing.0.iter().copied().map(FileNumber)
+    }
+
     /// Whether a file changes, as was noted when the trace was opened.
     pub fn is_changing(&self, number: FileNumber) -> bool {
         self.changing.has(number)

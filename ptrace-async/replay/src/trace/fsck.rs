@@ -1,4 +1,5 @@
-//! Whether a trace is what a recorder writes: its blocks, the order of its records, its files.
+//! Whether a trace is what a recorder writes: its blocks, the order of its records, its files,
+//! and the note of those that change.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -64,7 +65,24 @@ impl Report {
 /// When its file of records cannot be opened.
 pub fn check(directory: &Directory) -> Result<Report, Error> {
     let (mut report, files) = records(Reader::open(directory)?);
-    for file in files {
+    let noted: BTreeSet<FileNumber> = directory.changing().collect();
+    for number in files.changed.difference(&noted) {
+        let what = format!("file {} changes, and is not noted to do so", number.0);
+        report.object(None, what);
+    }
+    // A recorder that was killed may have noted one that no record names.
+    let unknown = noted
+        .iter()
+        .filter(|number| report.whole && !files.known.contains_key(number));
+    let unknown: Vec<_> = unknown.collect();
+    for number in unknown {
+        let what = format!(
+            "file {} is noted to change, and it is not said what file it is",
+            number.0
+        );
+        report.object(None, what);
+    }
+    for file in files.known.into_values() {
         report.files += 1;
         match content(&file, directory) {
             Ok(true) => report.stored += 1,
@@ -75,8 +93,17 @@ pub fn check(directory: &Directory) -> Result<Report, Error> {
     Ok(report)
 }
 
+/// The files of a trace, as its records say.
+#[derive(Debug, Default)]
+pub struct Files {
+    /// What they are.
+    pub known: BTreeMap<FileNumber, File>,
+    /// Those that change.
+    pub changed: BTreeSet<FileNumber>,
+}
+
 /// Checks blocks and records; also the files that are named there.
-pub fn records(mut reader: Reader) -> (Report, Vec<File>) {
+pub fn records(mut reader: Reader) -> (Report, Files) {
     let mut report = Report::default();
     let mut order = Order::default();
     for record in reader.by_ref() {
@@ -98,7 +125,7 @@ pub fn records(mut reader: Reader) -> (Report, Vec<File>) {
             report.object(None, format!("it is not said how {task} ended"));
         }
     }
-    (report, order.files.into_values().collect())
+    (report, order.files)
 }
 
 /// Whether the trace has the content of a file, and not the system; or what is wrong with it.
@@ -138,7 +165,7 @@ enum State {
 #[derive(Debug, Default)]
 struct Order {
     tasks: BTreeMap<Task, State>,
-    files: BTreeMap<FileNumber, File>,
+    files: Files,
     outputs: BTreeSet<u64>,
     /// Outputs below this have all come.
     complete: u64,
@@ -205,19 +232,22 @@ impl Order {
 
     /// What a record names must have been there before, or be new.
     fn names(&mut self, event: Event, wrong: &mut Vec<String>) {
-        let mut known = |files: &BTreeMap<FileNumber, File>, number: FileNumber| {
-            if !files.contains_key(&number) {
+        let mut known = |files: &Files, number: FileNumber| {
+            if !files.known.contains_key(&number) {
                 wrong.push(format!("it is not said what file {} is", number.0));
             }
         };
         match event {
             Event::File(file) => {
                 let number = file.number;
-                if self.files.insert(number, *file).is_some() {
+                if self.files.known.insert(number, *file).is_some() {
                     wrong.push(format!("there is a file {} already", number.0));
                 }
             }
-            Event::FileChanged(changed) => known(&self.files, changed.number),
+            Event::FileChanged(changed) => {
+                known(&self.files, changed.number);
+                self.files.changed.insert(changed.number);
+            }
             Event::ChangedOutside(number) => known(&self.files, number),
             Event::Buffered(buffered) => {
                 let files = buffered.files.into_iter();
