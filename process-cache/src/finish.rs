@@ -99,8 +99,9 @@ impl Session {
             Ending::Killed(status & 0x7f)
         };
         self.lookups.forget(id);
+        let now = self.tick();
         let unit = self.unit(id);
-        unit.ended = true;
+        unit.ended = (unit.alive == 1).then_some(now);
         forget_outputs(unit);
         if unit.alive > 1 {
             unit.doubt("leaves processes behind", false);
@@ -113,6 +114,7 @@ impl Session {
             self.unit(id).doubt(reason.clone(), false);
         }
         self.give_to_parent(id);
+        self.unit(id).open_elsewhere = smallvec::SmallVec::new();
         result
     }
 

@@ -290,6 +290,13 @@ impl Session {
             }
             IoEvent::Lock { .. } | IoEvent::Umask { .. } => {}
             IoEvent::MapShared { file } => {
+                let stat = file.path.as_deref().map(rustix::fs::stat);
+                if let Some(Ok(stat)) = stat {
+                    let who = self.mapped.entry((stat.st_dev, stat.st_ino)).or_default();
+                    if !who.contains(&unit) {
+                        who.push(unit);
+                    }
+                }
                 if !self.is_own(unit, &file) {
                     self.doubt(unit, "maps an inherited file for writing", true);
                 }

@@ -124,6 +124,9 @@ pub struct Session {
     /// Files (device, inode) of which a name was made or removed, which leaves them
     /// another change time.
     pub relinked: HashSet<(u64, u64)>,
+    /// Files (device, inode) that were mapped shared and writable, and the units that
+    /// did that.
+    pub mapped: FxHashMap<(u64, u64), SmallVec<[UnitId; 1]>>,
     /// Paths.
     pub locator: Locator,
     /// Lookups that need not be repeated.
@@ -186,6 +189,7 @@ impl Session {
             temporary: HashSet::new(),
             touched: FxHashMap::default(),
             relinked: HashSet::new(),
+            mapped: FxHashMap::default(),
             locator: Locator::default(),
             lookups: Lookups::default(),
             contents: Contents::default(),
@@ -376,14 +380,6 @@ impl Session {
         }
     }
 
-    /// The file behind a description that can be written, by its canonical path.
-    pub fn written_path(&self, file: &OpenFile) -> Option<FilePath> {
-        if let Some(resource) = self.resources.get(&file.id) {
-            return Some(resource.clone());
-        }
-        Some(FilePath::from(named_file(file)?.canonicalize().ok()?))
-    }
-
     /// Notes that somebody has written to a description that another unit opened.
     pub fn touch_inherited(&mut self, unit: UnitId, seq: u64, file: &OpenFile) {
         let path = match self.resources.get(&file.id) {
@@ -424,7 +420,7 @@ impl Session {
 }
 
 /// The path of an open file, if it can be a regular one.
-fn named_file(file: &OpenFile) -> Option<&Path> {
+pub fn named_file(file: &OpenFile) -> Option<&Path> {
     let regular = matches!(file.kind, FileKind::Opened | FileKind::Regular);
     file.path.as_deref().filter(|_| regular)
 }

@@ -15,11 +15,13 @@
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::rc::Rc;
 use std::sync::Arc;
 
-use ptrace_async::event::{OfdId, Tid};
+use ptrace_async::event::{OfdId, OpenFile, Tid};
 use rustc_hash::FxHashMap;
 use rustix::fs::Stat;
+use smallvec::SmallVec;
 
 use crate::content::Content;
 use crate::fact::{Answer, Fact, Query, TimeUse};
@@ -351,8 +353,10 @@ pub struct Unit {
     pub record: u32,
     /// What is known about other places.
     pub moved: Moved,
-    /// It has ended.
-    pub ended: bool,
+    /// The sequence number at its end; none while processes of it are left.
+    pub ended: Option<u64>,
+    /// The files that tasks outside of it had open for writing when it began.
+    pub open_elsewhere: SmallVec<[Rc<OpenFile>; 2]>,
 }
 
 impl Unit {
@@ -388,7 +392,8 @@ impl Unit {
             miss: Missed::NotLookedUp,
             record: 0,
             moved: Moved::default(),
-            ended: false,
+            ended: None,
+            open_elsewhere: SmallVec::new(),
         }
     }
 

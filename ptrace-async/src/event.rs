@@ -324,7 +324,8 @@ pub enum IoEvent {
         /// The description.
         file: Rc<OpenFile>,
     },
-    /// A description was mapped shared and writable.
+    /// A description that can be written was mapped shared: stores to the mapping change
+    /// the file, now or after an mprotect(2).
     MapShared {
         /// The description.
         file: Rc<OpenFile>,

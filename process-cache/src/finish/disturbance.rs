@@ -7,14 +7,17 @@
 //! unit began has an earlier change time.
 
 use std::os::unix::ffi::OsStrExt;
+use std::rc::Rc;
 
+use ptrace_async::event::{OpenFile, Tid};
 use rustix::fs::Stat;
+use smallvec::SmallVec;
 
 use super::preconditions::Shape;
 use crate::fact::{Answer, Query};
 use crate::locate::is_directory;
 use crate::path::FilePath;
-use crate::session::Session;
+use crate::session::{Session, named_file};
 use crate::store::FileKey;
 use crate::unit::{Observation, Observed, Unit, UnitId};
 
@@ -96,6 +99,11 @@ impl Session {
                     .then(|| format!("names in {path} changed while it ran"));
             }
             let (changed, inode) = time_of(query, observation)?;
+            if self.was_mapped(unit, inode) {
+                return Some(format!(
+                    "{path} was mapped for writing by another unit while it ran"
+                ));
+            }
             let changed = match self.relinked.contains(&inode) {
                 true => changed.content,
                 false => changed.any,
@@ -122,22 +130,48 @@ impl Session {
         !unclear || self.is_being_changed(unit, resource)
     }
 
-    /// Whether a task that does not belong to the unit may be about to change a file.
+    /// Whether a task that does not belong to the unit may have changed a file after the
+    /// unit began, or is about to: who opened it later is known by its number.
     fn is_being_changed(&self, unit: &Unit, resource: &FilePath) -> bool {
-        let outside = |tid: &_| {
-            let task = self.tasks.get(tid);
-            task.is_some_and(|task| !self.is_within(task.unit, unit.id))
+        let held = unit.open_elsewhere.iter().any(|file| {
+            let path = named_file(file).and_then(|path| path.canonicalize().ok());
+            self.resources.get(&file.id) == Some(resource)
+                || path.is_some_and(|path| FilePath::from(path) == *resource)
+        });
+        let renamed = || {
+            self.tasks.values().any(|task| {
+                let pending = task.pending.as_ref();
+                !self.is_within(task.unit, unit.id)
+                    && pending.is_some_and(|(_, before)| before.iter().any(|(p, _)| p == resource))
+            })
         };
-        let mut tasks = self.model.tasks().filter(outside);
-        tasks.any(|tid| {
-            let pending = self.tasks.get(&tid).and_then(|task| task.pending.as_ref());
-            let renames =
-                pending.is_some_and(|(_, before)| before.iter().any(|(path, _)| path == resource));
-            renames
-                || self.model.descriptors(tid).any(|(_, file, _)| {
-                    file.writable && self.written_path(file).as_ref() == Some(resource)
-                })
+        held || renamed()
+    }
+
+    /// Whether a unit outside may have stored to a file through its memory after the unit
+    /// began. A store to a page that has been stored to changes no time of the file.
+    fn was_mapped(&self, unit: &Unit, inode: (u64, u64)) -> bool {
+        let who = self.mapped.get(&inode).map_or(&[][..], |who| who);
+        who.iter().any(|&who| {
+            let until = self.units[who.0 as usize].ended.unwrap_or(u64::MAX);
+            until > unit.started && !self.is_within(who, unit.id)
         })
+    }
+
+    /// The files that tasks other than this one have open for writing.
+    pub fn open_elsewhere(&self, tid: Tid) -> SmallVec<[Rc<OpenFile>; 2]> {
+        let mut found: SmallVec<[Rc<OpenFile>; 2]> = SmallVec::new();
+        for other in self.model.tasks().filter(|&other| other != tid) {
+            for (_, file, _) in self.model.descriptors(other) {
+                if file.writable
+                    && named_file(file).is_some()
+                    && found.iter().all(|known| known.id != file.id)
+                {
+                    found.push(Rc::clone(file));
+                }
+            }
+        }
+        found
     }
 
     /// Whether the names in a directory are others than those that were observed and
@@ -185,5 +219,100 @@ fn time_of(query: &Query, observation: &Observation) -> Option<(Changed, (u64, u
             of(&rustix::fs::lstat(path.as_path()).ok()?)
         }
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use ptrace_async::event::{FileKind, OfdId};
+
+    use super::*;
+    use crate::session::Settings;
+    use crate::store::{DigestTable, Store};
+    use crate::unit::UnitId;
+    use crate::world::World;
+
+    const WRITER: UnitId = UnitId(2);
+    const READER: UnitId = UnitId(3);
+
+    /// A writer touched the input before a reader began; both have one parent.
+    fn session(directory: &Path) -> Session {
+        let store = Store::open(directory.join("store")).unwrap();
+        let world = World::new(DigestTable::in_memory());
+        let mut session = Session::new(Settings::default(), Arc::new(store), Arc::new(world));
+        for (id, parent) in [(0, None), (1, Some(0)), (2, Some(1)), (3, Some(1))] {
+            let parent = parent.map(UnitId);
+            let started = session.tick();
+            let unit = Unit::new(UnitId(id), parent, id as Tid, started);
+            session.units.push(unit);
+        }
+        let seq = session.tick();
+        session.touch(WRITER, seq, &input(directory), false);
+        let reader = session.tick();
+        session.unit(READER).started = reader;
+        session.unit(READER).window = (100, 200);
+        session
+    }
+
+    fn input(directory: &Path) -> FilePath {
+        FilePath::from(directory.join("input").as_path())
+    }
+
+    fn open(path: &Path) -> OpenFile {
+        OpenFile {
+            id: OfdId(7),
+            kind: FileKind::Opened,
+            path: Some(path.to_owned()),
+            readable: true,
+            writable: true,
+            path_only: false,
+            append: Cell::new(false),
+            nonblocking: Cell::new(false),
+            creator: None,
+        }
+    }
+
+    #[test]
+    fn who_could_write_when_a_unit_began_may_have_done_so_in_the_same_tick() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().canonicalize().unwrap();
+        let mut session = session(&path);
+        std::fs::write(path.join("input"), "x").unwrap();
+        let changed =
+            |session: &Session, at| session.changed_by_others(&session.units[3], &input(&path), at);
+        assert!(!changed(&session, 99));
+        assert!(!changed(&session, 100));
+        assert!(!changed(&session, 200));
+        assert!(changed(&session, 201));
+        // The writer has ended since, or has not: that is the same.
+        session
+            .unit(READER)
+            .open_elsewhere
+            .push(Rc::new(open(&path.join("input"))));
+        assert!(!changed(&session, 99));
+        assert!(changed(&session, 100));
+        assert!(changed(&session, 200));
+    }
+
+    #[test]
+    fn a_mapping_counts_until_the_unit_that_made_it_has_ended() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut session = session(directory.path());
+        session.mapped.entry((1, 2)).or_default().push(WRITER);
+        let mapped = |session: &Session, inode| session.was_mapped(&session.units[3], inode);
+        assert!(mapped(&session, (1, 2)));
+        assert!(!mapped(&session, (1, 3)));
+        let began = session.units[3].started;
+        session.unit(WRITER).ended = Some(began + 1);
+        assert!(mapped(&session, (1, 2)));
+        session.unit(WRITER).ended = Some(began - 1);
+        assert!(!mapped(&session, (1, 2)));
+        // Its own.
+        session.mapped.entry((1, 4)).or_default().push(READER);
+        assert!(!mapped(&session, (1, 4)));
     }
 }

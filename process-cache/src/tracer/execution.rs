@@ -304,6 +304,7 @@ impl Tracer {
         let id = UnitId(session.units.len() as u32);
         let started = session.tick();
         let mut unit = Unit::new(id, Some(above), process, started);
+        unit.open_elsewhere = session.open_elsewhere(now);
         match next {
             Some(next) => {
                 unit.argv = next.argv;

@@ -20,7 +20,7 @@ use crate::support::{Sandbox, check_hit, program};
 
 const SETUP: &str = "printf 'old 1\\nold 2\\n' > input; ln -s input link; mkdir full; \
                      touch full/1 full/2 full/3 full/4 full/5 full/6 full/7 full/8; \
-                     touch gate0 gate1 gate2 gate3 start wrote";
+                     touch gate0 gate1 gate2 gate3 start wrote begin";
 
 /// Reads a part, another part of the same open file, the file again, and writes.
 const SHELL: &str = "read x < gate0; exec 4< input; read a <&4; read x < gate1; read b <&4; \
@@ -85,9 +85,18 @@ int main(int count, char **args)
     const char *how = args[1];
     if (count > 2) {
         int fd = strcmp(how, "inherited") ? open("input", O_RDWR) : 7;
-        char *mapped = strcmp(how, "mapped") ? 0 : mmap(0, 4096, 3, MAP_SHARED, fd, 0);
+        int later = !strcmp(how, "later"), early = !strcmp(how, "early");
+        char *mapped = 0;
+        if (later || early || !strcmp(how, "mapped"))
+            mapped = mmap(0, 4096, later ? PROT_READ : 3, MAP_SHARED, fd, 0);
+        if (later || early)
+            close(fd);
+        if (early)
+            memcpy(mapped, "old 1\nold 2\n", 12);
         static char bytes[8192] = "new 1\nnew 2\n";
         gate("start");
+        if (later)
+            mprotect(mapped, 4096, 3);
         if (mapped)
             memcpy(mapped, bytes, 12);
         else if (write(fd, bytes, strcmp(how, "long") ? 12 : sizeof bytes) < 0)
@@ -323,20 +332,20 @@ fn check_sibling(python: &str, program: &Program, how: &str, gate: usize, first:
     for interception in ["auto", "stops"] {
         let sandbox = sandbox(interception);
         let gate = format!("gate{gate}");
-        let gates = format!("start wrote {gate}");
+        let early = how == "early";
+        let gates = format!("start wrote {gate}{}", if early { " begin" } else { "" });
         let arrive = format!("await {gate}");
         let go_on = format!("open {gate}");
-        let mut steps = vec![
-            &*arrive,
-            "await start",
-            "open start",
-            "await wrote",
-            &go_on,
-            "open wrote",
-        ];
-        if first {
+        let mut steps = match early {
+            false => vec![&*arrive, "await start"],
+            // The writer has stored to its memory before the reader begins.
+            true => vec!["await start", "await begin", "open begin", &arrive],
+        };
+        steps.extend(["open start", "await wrote"]);
+        match first {
+            false => steps.extend([&*go_on, "open wrote"]),
             // The writer leaves before the reader goes on.
-            steps.swap(4, 5);
+            true => steps.extend(["open wrote", &go_on]),
         }
         let Some(mut child) = outsider(python, &sandbox, &gates, &steps) else {
             return false;
@@ -348,7 +357,10 @@ fn check_sibling(python: &str, program: &Program, how: &str, gate: usize, first:
         } else {
             ""
         };
-        sandbox.cached(&format!("{fds} {unit} 7<&- & {writer} & wait"));
+        sandbox.cached(&match early {
+            false => format!("{fds} {unit} 7<&- & {writer} & wait"),
+            true => format!("{writer} & read x < begin; {unit} & wait"),
+        });
         let status = child.wait().expect("it ends");
         let what = format!("{how}, {interception}, at {gate}, writer first: {first}");
         assert!(status.success(), "{what}: {status:?}");
@@ -394,6 +406,17 @@ fn what_a_sibling_writes_in_a_stop_is_not_published() {
 #[test]
 fn what_a_sibling_writes_to_its_memory_is_not_published() {
     check_siblings("mapped");
+}
+
+#[test]
+fn what_becomes_writable_memory_later_is_not_published() {
+    check_siblings("later");
+}
+
+#[test]
+fn what_is_stored_to_dirty_memory_is_not_published() {
+    // No time of the file tells of it.
+    check_siblings("early");
 }
 
 #[test]

@@ -180,7 +180,7 @@ impl Context<'_> {
     }
 
     pub(super) fn mmap(&mut self) -> Option<Step> {
-        let (protection, flags, fd) = (self.int(2), self.int(3), self.int(4));
+        let (flags, fd) = (self.int(3), self.int(4));
         if flags & libc::MAP_ANONYMOUS != 0 {
             return None;
         }
@@ -188,11 +188,10 @@ impl Context<'_> {
             self.read_by(fd, true);
         }
         let shared = flags & libc::MAP_SHARED != 0;
-        if !shared || protection & libc::PROT_WRITE == 0 {
-            return None;
-        }
-        let file = self.file(fd)?;
-        Some(Step::Report(IoEvent::MapShared { file }))
+        let file = shared.then(|| self.file(fd))??;
+        // What is only read now can become writable by mprotect(2).
+        let writable = file.writable;
+        writable.then_some(Step::Report(IoEvent::MapShared { file }))
     }
 
     pub(super) fn lock(&mut self) -> Option<Step> {

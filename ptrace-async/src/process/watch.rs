@@ -14,9 +14,9 @@
 //!   descriptors are to be compared at the end.
 //! - `TCGETS`, `TCGETS2` and `TIOCGWINSZ` (isatty, window size) on descriptors
 //!   other than 0, 1 and 2: C libraries ask them of every file they open.
-//! - Other mappings that are not both shared and writable. A shared mapping that
-//!   `mprotect` makes writable later needs a description opened for reading and
-//!   writing: such an open counts as a write from the start.
+//! - Other mappings that are not shared, or are executable and not writable. A shared
+//!   one that `mprotect` makes writable later needs a description opened for reading
+//!   and writing, which counts as a write from the start.
 //! - Waiting (`epoll_wait`, `wait4`, `futex`, `nanosleep`): what is waited for
 //!   was registered or made by a call that is watched. Timers likewise concern
 //!   only the process that set them.
@@ -161,6 +161,12 @@ const MAPS: Condition = Condition {
     any: &[
         &[
             any_of(2, libc::PROT_WRITE as u32),
+            any_of(3, libc::MAP_SHARED as u32),
+            none_of(3, libc::MAP_ANONYMOUS as u32),
+            below(4, 1 << 31),
+        ],
+        &[
+            none_of(2, libc::PROT_EXEC as u32),
             any_of(3, libc::MAP_SHARED as u32),
             none_of(3, libc::MAP_ANONYMOUS as u32),
             below(4, 1 << 31),
@@ -438,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn only_shared_writable_mappings_and_those_of_standard_streams_stop() {
+    fn only_shared_mappings_and_those_of_standard_streams_stop() {
         let map = |protection: i32, flags: i32, fd: i64, stops| {
             let args = [0, 4096, protection as u64, flags as u64, fd as u64, 0];
             check(nr::mmap, args, stops);
@@ -446,7 +452,9 @@ mod tests {
         let (read, write) = (libc::PROT_READ, libc::PROT_READ | libc::PROT_WRITE);
         map(write, libc::MAP_SHARED, 3, true);
         map(write, libc::MAP_SHARED_VALIDATE, 3, true);
-        map(read, libc::MAP_SHARED, 3, false);
+        map(read, libc::MAP_SHARED, 3, true);
+        map(read | libc::PROT_EXEC, libc::MAP_SHARED, 3, false);
+        map(write | libc::PROT_EXEC, libc::MAP_SHARED, 3, true);
         map(write, libc::MAP_PRIVATE, 3, false);
         map(read, libc::MAP_PRIVATE, 0, true);
         map(read, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, 0, false);
