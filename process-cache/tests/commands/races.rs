@@ -89,14 +89,12 @@ int main(int count, char **args)
         char *mapped = 0;
         if (later || early || !strcmp(how, "mapped"))
             mapped = mmap(0, 4096, later ? PROT_READ : 3, MAP_SHARED, fd, 0);
-        if (later || early)
-            close(fd);
-        if (early)
-            memcpy(mapped, "old 1\nold 2\n", 12);
-        static char bytes[8192] = "new 1\nnew 2\n";
-        gate("start");
         if (later)
             mprotect(mapped, 4096, 3);
+        if (later || early)
+            close(fd), memcpy(mapped, "old 1\nold 2\n", 12);
+        static char bytes[8192] = "new 1\nnew 2\n";
+        gate("start");
         if (mapped)
             memcpy(mapped, bytes, 12);
         else if (write(fd, bytes, strcmp(how, "long") ? 12 : sizeof bytes) < 0)
@@ -332,7 +330,7 @@ fn check_sibling(python: &str, program: &Program, how: &str, gate: usize, first:
     for interception in ["auto", "stops"] {
         let sandbox = sandbox(interception);
         let gate = format!("gate{gate}");
-        let early = how == "early";
+        let early = ["early", "later"].contains(&how);
         let gates = format!("start wrote {gate}{}", if early { " begin" } else { "" });
         let arrive = format!("await {gate}");
         let go_on = format!("open {gate}");
