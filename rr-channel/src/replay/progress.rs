@@ -114,8 +114,9 @@ struct Look {
 struct Seen {
     patience: Patience,
     last: Look,
-    /// Looks that found nobody able to move, in a row.
+    /// Looks that found nobody moving, in a row; and nobody who could do so without another.
     still: u32,
+    blocked: u32,
     /// How long nothing has happened, or nothing but vain searches.
     still_for: Duration,
     /// How long ago the last vain search was.
@@ -151,6 +152,7 @@ impl Seen {
                 events: 0,
             },
             still: 0,
+            blocked: 0,
             still_for: Duration::ZERO,
             spun: None,
             halted_for: Duration::ZERO,
@@ -161,7 +163,7 @@ impl Seen {
 
     /// Forgets how long nothing has happened.
     const fn begin(&mut self) {
-        self.still = 0;
+        (self.still, self.blocked) = (0, 0);
         self.still_for = Duration::ZERO;
         self.halted_for = Duration::ZERO;
         (self.looks, self.running) = (0, 0);
@@ -185,6 +187,10 @@ impl Seen {
         };
         let spins = stands && self.spun.is_some_and(|spun| spun < SPIN);
         self.still = if moves { 0 } else { self.still + 1 };
+        self.blocked = match look.motion {
+            Motion::Blocked if !moves => self.blocked + 1,
+            _ => 0,
+        };
         self.still_for = if moves && !spins {
             Duration::ZERO
         } else {
@@ -205,7 +211,7 @@ impl Seen {
         } else {
             patience.slow
         };
-        let verdict = if look.motion == Motion::Blocked && self.still >= LOOKS {
+        let verdict = if self.blocked >= LOOKS {
             Verdict::Stuck
         } else if (spins || look.motion == Motion::Outside) && self.still_for >= patience.idle {
             Verdict::Late(self.still_for)
@@ -320,13 +326,14 @@ fn motion_of_task(task: &Path, listens: Option<&Waiting>, idle_harness: bool) ->
     // Where the kernel does not say, or the thread is gone: ask again.
     let motion = fs::read_to_string(task.join("syscall"))
         .map_or(Motion::Outside, |text| motion_of(&text, idle_harness));
-    let motion = match (listens, motion) {
-        (Some(thread), Motion::Outside)
-            if thread.listens == Some(Source::Here) && thread.heard_nothing =>
-        {
+    let motion = match listens {
+        _ if motion == Motion::Moving => motion,
+        Some(thread) if thread.listens == Some(Source::Here) && thread.heard_nothing => {
             Motion::Blocked
         }
-        (_, motion) => motion,
+        // Wherever it sleeps, be it for the world, which is locked while this is asked.
+        Some(_) => Motion::Outside,
+        None => motion,
     };
     match fs::read_to_string(task.join("status")) {
         Ok(status) if is_awake(&status) => (Motion::Moving, 0),
@@ -384,8 +391,9 @@ fn motion_of(text: &str, idle_harness: bool) -> Motion {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Mutex, mpsc};
+
     use super::*;
-    use std::sync::mpsc;
 
     /// The verdict on looks that are all alike, and how long it takes.
     #[track_caller]
@@ -417,6 +425,18 @@ mod tests {
         let (verdict, after) = verdict(usual(), |_| STILL);
         assert_eq!(verdict, Verdict::Stuck);
         assert!(after < Duration::from_millis(100), "{after:?}");
+    }
+
+    #[test]
+    fn who_waits_for_the_outside_now_and_then_is_not_stuck() {
+        let (verdict, _) = verdict(usual(), |number| Look {
+            motion: match number % u64::from(LOOKS) {
+                0 => Motion::Outside,
+                _ => Motion::Blocked,
+            },
+            ..STILL
+        });
+        assert!(matches!(verdict, Verdict::Late(_)), "{verdict:?}");
     }
 
     #[test]
@@ -548,6 +568,16 @@ mod tests {
         assert!(!is_awake("Name:\tx\n"));
     }
 
+    fn listening(tid: i32, source: Source, heard_nothing: bool) -> Waiting {
+        Waiting {
+            tid,
+            is_notified: false,
+            is_timed: false,
+            listens: Some(source),
+            heard_nothing,
+        }
+    }
+
     /// Of a thread that sleeps until a deadline.
     #[test]
     fn who_listens_is_blocked_when_it_has_looked() {
@@ -560,13 +590,7 @@ mod tests {
         let tid = told.recv().unwrap();
         let task = format!("/proc/self/task/{tid}");
         let motion = |heard_nothing| {
-            let waiting = Waiting {
-                tid,
-                is_notified: false,
-                is_timed: false,
-                listens: Some(Source::Here),
-                heard_nothing,
-            };
+            let waiting = listening(tid, Source::Here, heard_nothing);
             motion_of_task(Path::new(&task), Some(&waiting), false)
         };
         while motion(false).0 != Motion::Outside {
@@ -575,6 +599,32 @@ mod tests {
         assert_eq!(motion(true), (Motion::Blocked, 0));
         drop(stop);
         sleeper.join().unwrap();
+    }
+
+    /// As one does that finds the world locked, which it is during a look.
+    #[test]
+    fn who_listens_can_go_on_though_it_sleeps_for_a_lock() {
+        let lock = Mutex::new(());
+        let held = lock.lock().unwrap();
+        let (tell, told) = mpsc::channel();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                tell.send(sys::tid()).unwrap();
+                drop(lock.lock());
+            });
+            let tid = told.recv().unwrap();
+            let task = format!("/proc/self/task/{tid}");
+            let motion =
+                |listens: Option<&Waiting>| motion_of_task(Path::new(&task), listens, false);
+            while motion(None).0 != Motion::Blocked {
+                thread::yield_now();
+            }
+            for source in [Source::Here, Source::Anywhere] {
+                let waiting = listening(tid, source, false);
+                assert_eq!(motion(Some(&waiting)), (Motion::Outside, 0));
+            }
+            drop(held);
+        });
     }
 
     #[test]
