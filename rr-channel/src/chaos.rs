@@ -24,13 +24,17 @@
 //! is about one change in each; where nobody knows that beforehand, a seed decides on one.
 //! For the other seeds it is one in `n` for the `n`th operation: most bugs lie near the
 //! beginning of some thread.
+//!
+//! **In a replay** all is decided. There, chaos only [delays threads](shake) where they send
+//! and between what their logs tell, so that others are faster than they were: whoever looks
+//! whether a recording holds does not have to wait for a machine that is busy in that way.
 
 use std::cell::Cell;
 use std::fs::File;
 use std::num::ParseIntError;
 use std::os::unix::fs::FileExt as _;
 use std::str::FromStr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -214,6 +218,57 @@ pub(crate) fn dice() -> u64 {
             mix(slot.name ^ mix(slot.operations.wrapping_add(1 << 60)))
         }
         _ => 0,
+    }
+}
+
+/// In a replay, how long threads are delayed at most, in microseconds.
+const DELAY: u64 = 500;
+/// How many delays are thrown for before they become rare, so that a long replay ends.
+const OFTEN: u64 = 200_000;
+
+static SHAKES: AtomicBool = AtomicBool::new(false);
+/// What the next delay is made of, and how many were thrown for.
+static THROWS: AtomicU64 = AtomicU64::new(0);
+static THROWN: AtomicU64 = AtomicU64::new(0);
+
+/// From now on the threads of a replay are delayed.
+pub(crate) fn start_shaking(choice: Choice) {
+    THROWS.store(mix(choice.seed), Ordering::Relaxed);
+    SHAKES.store(true, Ordering::Relaxed);
+}
+
+/// Whether the threads of a replay are delayed.
+#[inline(always)]
+pub(crate) fn shakes() -> bool {
+    SHAKES.load(Ordering::Relaxed)
+}
+
+/// Perhaps delays the calling thread of a replay, which may hold a latch, and looks to others
+/// like one that computes.
+#[inline(always)]
+pub(crate) fn shake() {
+    if shakes() {
+        delay();
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn delay() {
+    let throw = mix(THROWS.fetch_add(1, Ordering::Relaxed));
+    let rare = if THROWN.fetch_add(1, Ordering::Relaxed) < OFTEN {
+        1
+    } else {
+        256
+    };
+    if throw.is_multiple_of(4 * rare) {
+        thread::yield_now();
+    }
+    if (throw / 4).is_multiple_of(16 * rare) {
+        let (since, delay) = (Instant::now(), Duration::from_micros((throw >> 32) % DELAY));
+        while since.elapsed() < delay {
+            thread::yield_now();
+        }
     }
 }
 

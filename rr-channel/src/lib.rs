@@ -25,7 +25,7 @@
 //! |---|---|
 //! | `RR_CHANNEL` | `record`, `replay`, or `off` (the same as unset) |
 //! | `RR_CHANNEL_LOG` | the recording's directory; `rr-channel-log` if unset. A recording is never overwritten. What a process does that a recorded one starts is in `process-N` below it |
-//! | `RR_CHANNEL_CHAOS` | `SEED`, or `SEED:LENGTH`: perturbs a run that is recorded, or one that is not, so that rare orders become likely (see below) |
+//! | `RR_CHANNEL_CHAOS` | `SEED`, or `SEED:LENGTH`: perturbs a run that is recorded, or one that is not, so that rare orders become likely; in a replay it only delays threads (see below) |
 //! | `RR_CHANNEL_PLACES` | `1`: a recording also says where in the source each operation is, each event names its lock, and each channel the type of its messages. Slower |
 //! | `RR_CHANNEL_PAYLOAD` | with places: `bytes` or `hash`: a recording also has what messages held, or a hash of it, as far as that can be told: the bytes of ipc-channel's as they are received; of others the memory of values that have nothing to drop |
 //! | `RR_CHANNEL_NEW_LOG` | of a replay: a directory for a new recording, of what happens in the replay. If nothing desynchronises it is the same as the first; if something does, it has what was done instead |
@@ -49,8 +49,9 @@
 //! concurrency testing, Burckhardt et al. 2010), and lets any arm of a selection win that
 //! is ready. What it makes happen could have happened without it. A seed decides on the
 //! priorities; it does not repeat a run, since the threads are still the system's. A run
-//! that was recorded in chaos is replayed like any other; in a replay the variable means
-//! nothing. `LENGTH` is about how many operations a thread performs, if that is known.
+//! that was recorded in chaos is replayed like any other. A replay in chaos delays its threads
+//! at random, and comes to the same: that is a test of the recording. `LENGTH` is about how
+//! many operations a thread performs, if that is known.
 //!
 //! The method of recording is that of Tivo (Navarro Leija 2022, chapter 4), with its gaps closed
 //! where the table says so.

@@ -411,10 +411,10 @@ impl Started {
         };
         let has_log =
             !matches!(&started.session, Session::Record(recorder) if recorder.sink.is_none());
-        if let Session::Record(_) = started.session
-            && let Some(seed) = seed
-        {
-            chaos::start(seed);
+        match (&started.session, seed) {
+            (Session::Record(_), Some(seed)) => chaos::start(seed),
+            (Session::Replay(_), Some(seed)) => chaos::start_shaking(seed),
+            _ => {}
         }
         started.home = has_log.then_some(home);
         Ok(started)

@@ -17,6 +17,10 @@ pub(crate) struct Args {
     /// How often each recording is replayed.
     #[arg(long, default_value_t = 1000)]
     replays: u32,
+    /// How many plain runs there are of each program at most, until one has another outcome
+    /// than the first one.
+    #[arg(long, default_value_t = 0)]
+    plain: u32,
     /// Keep all processors busy meanwhile.
     #[arg(long)]
     load: bool,
@@ -30,6 +34,8 @@ pub(crate) struct Args {
 struct Row {
     program: String,
     outcomes: u32,
+    /// After how many plain runs there were so many outcomes, if there were any.
+    plain: Option<String>,
 }
 
 /// Runs the tests, one at a time, and shows how many outcomes each program had.
@@ -47,11 +53,17 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
     }
     let replays = args.recordings * args.replays;
-    println!("| program | recordings | outcomes | replays, all the same |");
-    println!("|---|---|---|---|");
-    for Row { program, outcomes } in &rows {
+    println!("| program | plain | recordings | outcomes | replays, all the same |");
+    println!("|---|---|---|---|---|");
+    for Row {
+        program,
+        outcomes,
+        plain,
+    } in &rows
+    {
         println!(
-            "| {program} | {} | {outcomes} | {replays} |",
+            "| {program} | {} | {} | {outcomes} | {replays} |",
+            plain.as_deref().unwrap_or("-"),
             args.recordings
         );
     }
@@ -74,6 +86,7 @@ fn test(args: &Args, package: &str, name: &str, rows: &mut Vec<Row>) -> anyhow::
             "RR_CHANNEL_TEST_RUNS",
             format!("{}x{}", args.recordings, args.replays),
         )
+        .env("RR_CHANNEL_TEST_PLAIN", args.plain.to_string())
         .stderr(Stdio::piped());
     let mut child = command.spawn().context("starting `cargo test`")?;
     let stderr = child.stderr.take().context("cargo has no output")?;
@@ -87,14 +100,18 @@ fn test(args: &Args, package: &str, name: &str, rows: &mut Vec<Row>) -> anyhow::
     Ok(child.wait()?.success())
 }
 
-/// Reads `PROGRAM: N outcomes in M recordings`.
+/// Reads `PROGRAM: N outcomes in M recordings`, and what follows of plain runs.
 fn row(line: &str) -> Option<Row> {
     let (program, rest) = line.rsplit_once(": ")?;
     let (outcomes, rest) = rest.split_once(" outcomes in ")?;
-    rest.strip_suffix(" recordings")?;
+    let (_, plain) = rest.split_once(" recordings")?;
     Some(Row {
         program: program.to_owned(),
         outcomes: outcomes.parse().ok()?,
+        plain: plain
+            .strip_prefix(", ")
+            .and_then(|plain| plain.strip_suffix(" plain runs"))
+            .map(str::to_owned),
     })
 }
 
@@ -104,13 +121,14 @@ mod tests {
 
     #[test]
     fn what_a_test_says_of_its_program_is_read() {
-        let read = row("ipc set: 2 outcomes in 3 recordings");
+        let read = row("ipc set: 2 outcomes in 3 recordings, 2 in 7 plain runs");
         let program = "ipc set".to_owned();
         assert_eq!(
             read,
             Some(Row {
                 program,
-                outcomes: 2
+                outcomes: 2,
+                plain: Some("2 in 7".to_owned())
             })
         );
         assert_eq!(row("test result: ok"), None);

@@ -7,7 +7,7 @@
 //! Stores into a shared mapping belong to the kernel's page cache at once: they
 //! reach the file even if the process dies of SIGKILL in the next instruction, at
 //! no system call per store. Space is made before it is mapped, so a full disk is an
-//! error from [`Mapping::grow`] and not a SIGBUS.
+//! error from [`Mapping::grow`] and not a SIGBUS, nor a limit of files' sizes a SIGXFSZ.
 //!
 //! **Safety** rests on: `ptr` and `len` describe one live mapping, changed together
 //! only by [`Mapping::grow`]; all access is bounds-checked in this file; the
@@ -22,6 +22,8 @@ use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::sys;
 
 /// A growable, writable, shared file mapping.
 #[derive(Debug)]
@@ -43,6 +45,7 @@ impl Mapping {
             .write(true)
             .create_new(true)
             .open(path)?;
+        sys::may_be_as_long(bytes.len() as u64)?;
         // Written bytes have their place on the disk, or a promise of one.
         file.write_all(bytes)?;
         let len = bytes.len();
@@ -169,6 +172,7 @@ impl Drop for Mapping {
 
 /// Makes the file `len` bytes long, with room on the disk for each of them.
 fn allocate(file: &File, len: usize) -> io::Result<()> {
+    sys::may_be_as_long(len as u64)?;
     let len = libc::off_t::try_from(len).map_err(|_| io::ErrorKind::FileTooLarge)?;
     loop {
         // SAFETY: takes an open descriptor and two numbers.

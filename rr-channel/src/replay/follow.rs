@@ -12,6 +12,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use super::cursor::Cursor;
+use crate::chaos;
 use crate::context;
 use crate::identity::ChannelId;
 use crate::log::{Ahead, Event, Op, Outcome};
@@ -69,14 +70,19 @@ pub(super) enum Next {
     Live,
 }
 
+/// What comes about is recorded.
+const RECORDED: u8 = 1;
+/// [Chaos](chaos::shake) delays the thread.
+const SHAKEN: u8 = 2;
+
 #[derive(Debug)]
 struct Follow {
     ahead: Ahead,
     /// `None` for a thread that has not appeared, or appears too late.
     place: Cell<Option<&'static Place>>,
     ended: Cell<bool>,
-    /// Whether what comes about is recorded.
-    recorded: Cell<bool>,
+    /// What is done besides at each event: of [`RECORDED`] and [`SHAKEN`].
+    besides: Cell<u8>,
     /// An acquisition that the thread [begins](claim), to be recorded.
     claimed: Cell<Option<Event>>,
     /// Varies from one free choice to the next.
@@ -89,7 +95,7 @@ thread_local! {
             ahead: Ahead::new(),
             place: Cell::new(None),
             ended: Cell::new(false),
-            recorded: Cell::new(false),
+            besides: Cell::new(0),
             claimed: Cell::new(None),
             choices: Cell::new(0),
         }
@@ -106,7 +112,8 @@ fn with<R>(f: impl FnOnce(&Follow) -> R) -> R {
 pub(super) fn begin(place: &'static Place, cursor: Option<&mut Cursor>, recorded: bool) {
     with(|follow| {
         follow.place.set(Some(place));
-        follow.recorded.set(recorded);
+        let shaken = if chaos::shakes() { SHAKEN } else { 0 };
+        follow.besides.set((u8::from(recorded) * RECORDED) | shaken);
         follow.ahead.clear();
         if let Some(cursor) = cursor {
             cursor.unpack(&follow.ahead);
@@ -121,7 +128,7 @@ pub(crate) struct Saved {
     ahead: Option<Box<Ahead>>,
     place: Option<&'static Place>,
     ended: bool,
-    recorded: bool,
+    besides: u8,
 }
 
 /// The calling thread is nobody for now, until it becomes whom this returns
@@ -134,7 +141,7 @@ pub(crate) fn save() -> Saved {
             ahead,
             place: follow.place.take(),
             ended: follow.ended.take(),
-            recorded: follow.recorded.take(),
+            besides: follow.besides.take(),
         }
     })
 }
@@ -148,7 +155,7 @@ pub(crate) fn restore(saved: Saved) {
         }
         follow.place.set(saved.place);
         follow.ended.set(saved.ended);
-        follow.recorded.set(saved.recorded);
+        follow.besides.set(saved.besides);
     });
     // It may have been released meanwhile.
     sync();
@@ -173,7 +180,7 @@ pub(crate) fn forget() {
     with(|follow| {
         follow.ahead.clear();
         follow.place.set(None);
-        follow.recorded.set(false);
+        follow.besides.set(0);
     });
 }
 
@@ -216,7 +223,7 @@ pub(super) fn next() -> Next {
 /// Whether what the calling thread does is recorded.
 #[inline]
 pub(super) fn is_recorded() -> bool {
-    with(|follow| follow.recorded.get())
+    with(|follow| follow.besides.get() & RECORDED != 0)
 }
 
 /// Whether the calling thread runs natively.
@@ -231,8 +238,8 @@ pub(super) fn advance() {
         if follow.ahead.is_empty() {
             return;
         }
-        if follow.recorded.get() {
-            record(follow);
+        if follow.besides.get() != 0 {
+            besides(follow);
         }
         step(follow);
     });
@@ -246,8 +253,11 @@ pub(super) fn claim() {
         if follow.ahead.is_empty() {
             return;
         }
-        if follow.recorded.get() {
-            follow.claimed.set(follow.ahead.event());
+        if follow.besides.get() != 0 {
+            chaos::shake();
+            if follow.besides.get() & RECORDED != 0 {
+                follow.claimed.set(follow.ahead.event());
+            }
         }
         step(follow);
     });
@@ -269,8 +279,11 @@ fn step(follow: &Follow) {
 }
 
 #[inline(never)]
-fn record(follow: &Follow) {
-    if let Some(event) = follow.ahead.event() {
+fn besides(follow: &Follow) {
+    chaos::shake();
+    if follow.besides.get() & RECORDED != 0
+        && let Some(event) = follow.ahead.event()
+    {
         context::log(event);
     }
 }

@@ -53,15 +53,14 @@ impl Recorder {
             .append(true)
             .create_new(true)
             .open(dir.join(SESSION_FILE));
-        let mut file = match file {
+        let file = match file {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 return Err(StartError::Occupied(dir.to_owned()));
             }
             Err(error) => return Err(fail(error)),
         };
-        file.write_all(session_header(&program()).as_bytes())
-            .map_err(fail)?;
+        append(&file, &session_header(&program())).map_err(fail)?;
         sys::watch_forks();
         static AT_EXIT: Once = Once::new();
         AT_EXIT.call_once(|| sys::at_exit(note_exit));
@@ -190,8 +189,8 @@ impl Recorder {
         let file = sink.payloads.get_or_init(|| {
             let path = sink.dir.join(PAYLOADS_FILE);
             let file = OpenOptions::new().append(true).create_new(true).open(path);
-            let begun = file.and_then(|mut file| {
-                file.write_all(PAYLOADS_TITLE.as_bytes())?;
+            let begun = file.and_then(|file| {
+                append(&file, PAYLOADS_TITLE)?;
                 Ok(file)
             });
             if let Err(error) = &begun {
@@ -199,10 +198,10 @@ impl Recorder {
             }
             begun.ok()
         });
-        if let Some(mut file) = file.as_ref() {
+        if let Some(file) = file.as_ref() {
             let line = format!("{} {} {payload}\n", tag.sender().0, tag.number());
             // As far as they go, payloads are good.
-            let _ = file.write_all(line.as_bytes());
+            let _ = append(file, &line);
         }
     }
 
@@ -222,6 +221,13 @@ impl Sink {
     /// Appends a line, by one system call: a process that dies leaves whole lines, except
     /// perhaps for the last one.
     pub(super) fn note(&self, line: &str) -> io::Result<()> {
-        (&self.session).write_all(line.as_bytes())
+        append(&self.session, line)
     }
+}
+
+/// Appends text to a file, if it may be so long.
+fn append(mut file: &File, text: &str) -> io::Result<()> {
+    let len = file.metadata()?.len();
+    sys::may_be_as_long(len + text.len() as u64)?;
+    file.write_all(text.as_bytes())
 }

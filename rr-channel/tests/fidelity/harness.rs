@@ -36,6 +36,23 @@ impl Start {
         self
     }
 
+    /// No file may grow beyond so many times 512 bytes.
+    pub(crate) fn limited(self, blocks: u32) -> Self {
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", "ulimit -f $1; shift; exec \"$@\"", "sh"])
+            .arg(blocks.to_string())
+            .arg(self.0.get_program())
+            .args(self.0.get_args());
+        for (name, value) in self.0.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        Start(command)
+    }
+
     pub(crate) fn finish(mut self) -> Run {
         let output = self.0.output().unwrap();
         let stdout = String::from_utf8(output.stdout).unwrap();
@@ -117,11 +134,13 @@ pub(crate) fn record_in_chaos(program: &str, dir: &Path, seed: u32) -> Run {
 }
 
 /// Several recordings of `program`, every other one of them in chaos, each replayed
-/// several times: every replay has its recording's outcome, and used its whole log
-/// without a desynchronisation. The first replay is recorded again, which makes the same
-/// recording.
+/// several times, every other time in chaos: every replay has its recording's outcome, and
+/// used its whole log without a desynchronisation. The first replay is recorded again, which
+/// makes the same recording.
 ///
-/// How often is set by `RR_CHANNEL_TEST_RUNS` (recordings by replays of each).
+/// How often is set by `RR_CHANNEL_TEST_RUNS` (recordings by replays of each), and by
+/// `RR_CHANNEL_TEST_PLAIN` how many plain runs there are at most until one has another
+/// outcome than the first one (none, if unset).
 pub(crate) fn check(program: &str) {
     check_processes(program, 1);
 }
@@ -148,10 +167,13 @@ pub(crate) fn check_processes(program: &str, processes: usize) {
         for number in 0..replays {
             let again = dir.path().join("again");
             let reports = tempfile::tempdir().unwrap();
-            let run = match number {
+            let mut run = match number {
                 0 => record_again(program, dir.path(), &again),
                 _ => replaying(program, dir.path()),
             };
+            if number % 2 == 1 {
+                run = run.env("RR_CHANNEL_CHAOS", number.to_string());
+            }
             let report = reports.path().join("report");
             let replayed = run.env("RR_CHANNEL_REPORT", report).finish();
             assert!(replayed.status.success(), "{}", replayed.stderr);
@@ -182,7 +204,24 @@ pub(crate) fn check_processes(program: &str, processes: usize) {
         outcomes.insert(recorded.outcome);
     }
     eprintln!(
-        "{program}: {} outcomes in {recordings} recordings",
-        outcomes.len()
+        "{program}: {} outcomes in {recordings} recordings{}",
+        outcomes.len(),
+        plain(program)
     );
+}
+
+/// After how many plain runs there was another outcome than the first, in words.
+fn plain(program: &str) -> String {
+    let most = std::env::var("RR_CHANNEL_TEST_PLAIN").ok();
+    let Some(most) = most
+        .and_then(|most| most.parse().ok())
+        .filter(|most| *most > 1_u32)
+    else {
+        return String::new();
+    };
+    let first = off(program).outcome;
+    match (2..=most).find(|_| off(program).outcome != first) {
+        Some(run) => format!(", 2 in {run} plain runs"),
+        None => format!(", 1 in {most} plain runs"),
+    }
 }

@@ -15,6 +15,7 @@ pub(crate) fn run(program: &str) -> Outcome {
         "hash_maps" => hash_maps(),
         "thread_rng" => thread_rng(),
         "getrandom" => getrandom(),
+        "many_values" => many_values(),
         "diverging_value" => diverging_value(),
         other => panic!("no program called {other}"),
     }
@@ -35,6 +36,14 @@ fn value() -> Outcome {
             &(now, id, text, long, panicked.is_err()),
         )
     })
+}
+
+/// More than the first page of a log has room for.
+fn many_values() -> Outcome {
+    let values: Vec<_> = (0..300)
+        .map(|_| rr_channel::value(rand::random::<[u8; 32]>))
+        .collect();
+    vec![line("main", &values)]
 }
 
 /// The order in maps and sets, of several threads.
