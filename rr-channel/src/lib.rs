@@ -103,7 +103,7 @@
 //! | time, file and network order | not covered, but for [`value`]; a program that depends on them may desynchronise |
 //! | which live thread gets which message or lock, after a desynchronisation | not reserved for threads that still replay |
 //!
-//! Recording adds a few nanoseconds to a lock and ten to twenty to a message
+//! Recording adds a nanosecond or so to a lock and up to ten to a message, where memory is at hand
 //! (`cargo bench -p rr-channel --bench paired` measures it), and creates a file for
 //! each thread that has anything to log.
 //!

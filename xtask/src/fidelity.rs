@@ -1,7 +1,7 @@
 //! The programs of `rr-channel`'s tests, replayed many more times than the tests do.
 
 use std::io::{BufRead as _, BufReader};
-use std::process::{ExitCode, Stdio};
+use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::Context;
 
@@ -44,13 +44,25 @@ struct Row {
 ///
 /// When cargo cannot be started; tests that fail have said so.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let is_asked =
+        |filter: &str| args.filter.is_empty() || args.filter.iter().any(|asked| asked == filter);
+    let mut tests = vec![("rr-channel", "fidelity")];
+    for (filter, name) in [("pool", "rayon"), ("tasks", "tokio")] {
+        if is_asked(filter) {
+            tests.push(("rr-channel-tools", name));
+        }
+    }
+    // Before the processors are busy.
+    for (package, name) in &tests {
+        let status = of_tests(package, name).arg("--no-run").status();
+        let status = status.context("starting `cargo test`")?;
+        anyhow::ensure!(status.success(), "the tests do not build");
+    }
     let _load = args.load.then(Load::start);
     let mut rows = Vec::new();
-    let mut all_passed = test(args, "rr-channel", "fidelity", &mut rows)?;
-    for (filter, name) in [("pool", "rayon"), ("tasks", "tokio")] {
-        if args.filter.is_empty() || args.filter.iter().any(|asked| asked == filter) {
-            all_passed &= test(args, "rr-channel-tools", name, &mut rows)?;
-        }
+    let mut all_passed = true;
+    for (package, name) in tests {
+        all_passed &= test(args, package, name, &mut rows)?;
     }
     let replays = args.recordings * args.replays;
     println!("| program | plain | recordings | outcomes | replays, all the same |");
@@ -74,12 +86,20 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Runs one set of tests; whether they passed.
-fn test(args: &Args, package: &str, name: &str, rows: &mut Vec<Row>) -> anyhow::Result<bool> {
+/// The command for one set of tests.
+fn of_tests(package: &str, name: &str) -> Command {
     let mut command = cargo::command();
     command
         .args(["test", "--release", "--package", package])
-        .args(["--test", name, "--"])
+        .args(["--test", name]);
+    command
+}
+
+/// Runs one set of tests; whether they passed.
+fn test(args: &Args, package: &str, name: &str, rows: &mut Vec<Row>) -> anyhow::Result<bool> {
+    let mut command = of_tests(package, name);
+    command
+        .arg("--")
         .args(&args.filter)
         .args(["--test-threads=1", "--nocapture"])
         .env(

@@ -1,9 +1,11 @@
 //! The command line of `cargo reprise`.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 use super::store::Store;
 use super::{coverage, minimize, record, replay, runner};
@@ -57,7 +59,7 @@ pub(super) fn run() -> anyhow::Result<ExitCode> {
     // Cargo calls `cargo-reprise reprise ARGS`.
     let args = std::env::args_os().enumerate();
     let args = args.filter(|(at, arg)| !(*at == 1 && arg == "reprise"));
-    let ending = match Cli::parse_from(args.map(|(_, arg)| arg)).command {
+    let ending = match parse(args.map(|(_, arg)| arg).collect()).command {
         Command::Test(args) => record::run("test", &args)?,
         Command::Run(args) => record::run("run", &args)?,
         Command::Replay(args) => replay::run(&args)?,
@@ -74,6 +76,31 @@ pub(super) fn run() -> anyhow::Result<ExitCode> {
         Command::Execute { executable, args } => runner::execute(&executable, &args)?,
     };
     Ok(ExitCode::from(runner::end_as(ending)))
+}
+
+/// Reads the command line. What follows `--` is cargo's, with the `--`, which clap would take
+/// for its own where it comes right after our options.
+fn parse(mut args: Vec<OsString>) -> Cli {
+    let end = match args.get(1).map(|word| word == "test" || word == "run") {
+        Some(true) => args.iter().position(|arg| arg == "--"),
+        _ => None,
+    };
+    let rest = args.split_off(end.unwrap_or(args.len()));
+    let mut cli = Cli::parse_from(args);
+    if let Command::Test(args) | Command::Run(args) = &mut cli.command {
+        for word in rest {
+            match word.into_string() {
+                Ok(word) => args.cargo.push(word),
+                Err(word) => Cli::command()
+                    .error(
+                        ErrorKind::InvalidUtf8,
+                        format!("no text: {}", word.display()),
+                    )
+                    .exit(),
+            }
+        }
+    }
+    cli
 }
 
 fn list(manifest_path: Option<&String>) -> anyhow::Result<()> {
@@ -94,4 +121,32 @@ fn list(manifest_path: Option<&String>) -> anyhow::Result<()> {
         println!("{}", line.trim_end());
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What `cargo reprise` with these words hands on to cargo.
+    fn handed_on(words: &str) -> Vec<String> {
+        let words = ["cargo-reprise"].into_iter().chain(words.split(' '));
+        match parse(words.map(OsString::from).collect()).command {
+            Command::Test(args) | Command::Run(args) => args.cargo,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_follows_the_dashes_is_the_programs_wherever_they_stand() {
+        assert_eq!(
+            handed_on("test --until failure -- --exact a"),
+            ["--", "--exact", "a"]
+        );
+        assert_eq!(handed_on("test -- --exact"), ["--", "--exact"]);
+        assert_eq!(
+            handed_on("test --places --lib -q -- a -- b"),
+            ["--lib", "-q", "--", "a", "--", "b"]
+        );
+        assert_eq!(handed_on("run --chaos --release"), ["--release"]);
+    }
 }

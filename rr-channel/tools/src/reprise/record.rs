@@ -46,7 +46,7 @@ pub(super) struct Args {
         allow_hyphen_values = true,
         value_name = "CARGO OPTIONS"
     )]
-    cargo: Vec<String>,
+    pub(super) cargo: Vec<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
