@@ -179,10 +179,10 @@ fn a_project_is_recorded_and_replayed_as_it_is() {
     );
     assert_eq!(project.take_outcomes(), vec![recorded[0].clone(); 5]);
 
-    // So is the order in which locks were acquired.
-    run(&mut project.reprise(&["test", "-q", "--", "--exact", "tests::locking"]));
+    // So is the order in which locks were acquired, whoever is delayed.
+    run(&mut project.reprise(&["test", "--places", "--", "--exact", "tests::locking"]));
     let recorded = project.take_outcomes();
-    let said = run(&mut project.reprise(&["replay", "--times", "5"]));
+    let said = run(&mut project.reprise(&["replay", "--times", "5", "--chaos=3"]));
     assert!(
         said.contains(": 5 of 5 replays ended as recorded, 0 desynch"),
         "{said}"

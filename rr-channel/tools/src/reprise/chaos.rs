@@ -25,6 +25,16 @@ impl fmt::Display for Chaos {
     }
 }
 
+impl Chaos {
+    /// The chaos of the run that comes so many runs later.
+    pub(super) const fn after(self, runs: u64) -> Chaos {
+        Chaos {
+            seed: self.seed.wrapping_add(runs),
+            ..self
+        }
+    }
+}
+
 impl FromStr for Chaos {
     type Err = ParseIntError;
 
@@ -71,8 +81,8 @@ impl Seeds {
                 length,
             },
             Seeds::From(first) => Chaos {
-                seed: first.seed.wrapping_add(u64::from(run) - 1),
                 length: first.length.or(length),
+                ..first.after(u64::from(run) - 1)
             },
         }
     }

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::cargo::{Project, Shared};
 use super::cause;
+use super::chaos::Seeds;
 use super::runner::{self, How, Mode, Replay, Replays};
 use super::store::{self, Ending, Store};
 
@@ -26,6 +27,15 @@ pub(super) struct Args {
     /// desynchronise
     #[arg(long)]
     fast_timeouts: bool,
+    /// Delay threads at random, with other delays in each replay, which must not matter
+    #[arg(
+        long,
+        value_name = "SEED",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = ""
+    )]
+    chaos: Option<Seeds>,
     /// Write what became of the replays to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -93,6 +103,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Ending> {
         &scratch,
         args.times,
         How {
+            chaos: args.chaos.map(|seeds| seeds.nth(1, None)),
             stop: args.stop,
             fast_timeouts: args.fast_timeouts,
             ..How::default()

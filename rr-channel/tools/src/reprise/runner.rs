@@ -66,7 +66,7 @@ pub(super) struct How<'a> {
 /// The runner's command line, which [`arguments`](Runner::arguments) makes.
 #[derive(Debug, clap::Args)]
 pub(super) struct Runner {
-    /// What chaos to record in: a seed, and perhaps a length.
+    /// What chaos to record in, or that of the first replay: a seed, and perhaps a length.
     #[arg(long)]
     chaos: Option<Chaos>,
     /// Record places in the source.
@@ -313,6 +313,9 @@ fn replay(runner: &Runner, dir: &Path, key: &Path) -> anyhow::Result<Ending> {
             command.env("RR_CHANNEL_REPORT", &report);
             if kept.is_none() {
                 command.env("RR_CHANNEL_NEW_LOG", &again);
+            }
+            if let Some(chaos) = runner.chaos {
+                command.env("RR_CHANNEL_CHAOS", chaos.after(number - 1).to_string());
             }
             if runner.stop {
                 command.env("RR_CHANNEL_DESYNC", "stop");
