@@ -11,7 +11,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`record`] | what is done at each stop of a recorded task |
-//! | [`replay`] | processes that do what was recorded |
+//! | [`replay`] | processes that do what was recorded: all at once, or step by step, with checkpoints |
 //! | [`buffer`] | calls that are logged in the process, without a stop |
 //! | [`trace`] | what lies between the two: records, blocks, files |
 //! | [`machine`], [`maps`] | the processor; `/proc/PID/maps` |

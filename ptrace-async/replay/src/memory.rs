@@ -9,6 +9,11 @@ use crate::maps::Area;
 const OURS: std::ops::Range<u64> = 0x7ea0_0000_0000..0x7eb0_0000_0000;
 const PAGE: usize = 4096;
 
+/// Whether a mapping is a tracer's own.
+pub(crate) fn is_ours(area: &Area) -> bool {
+    OURS.contains(&area.start)
+}
+
 /// A number that differs when memory differs: of all pages that programs write, in
 /// whatever pieces they are mapped. Pages of zeros count like pages that are not there, and
 /// so does what lies below the stack pointer `sp` and its red zone.
@@ -26,11 +31,7 @@ pub(crate) fn digest(memory: &dyn Memory, areas: &[Area], sp: u64) -> u64 {
         let writable = i32::from(area.prot) & libc::PROT_WRITE != 0;
         let code = i32::from(area.prot) & libc::PROT_EXEC != 0;
         let readable = i32::from(area.prot) & libc::PROT_READ != 0;
-        if area.is_kernels()
-            || OURS.contains(&area.start)
-            || !readable
-            || !(writable || !area.shared && !code)
-        {
+        if area.is_kernels() || is_ours(area) || !readable || !(writable || !area.shared && !code) {
             continue;
         }
         let mut at = area.start;

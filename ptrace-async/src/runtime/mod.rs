@@ -278,11 +278,36 @@ impl Runtime {
         H: Fn(Tracee<Started>) -> F,
         F: Future<Output = ()> + 'static,
     {
+        self.run_until(&handler, || false).map(drop)
+    }
+
+    /// As [`run`](Self::run), but returns when `is_enough`, which is asked whenever all
+    /// functions that have been woken wait again: true then, and tasks stay as they are until
+    /// the next call. False when the last of them has gone.
+    ///
+    /// Nothing that a task does is lost in between: it is reported by the next call.
+    ///
+    /// # Errors
+    /// When waitid fails in an unexpected way.
+    pub fn run_until<H, F>(&self, handler: &H, is_enough: impl Fn() -> bool) -> io::Result<bool>
+    where
+        H: Fn(Tracee<Started>) -> F,
+        F: Future<Output = ()> + 'static,
+    {
         let make = |tracee: Tracee<Started>| -> Function { Box::pin(handler(tracee)) };
         sys::unblock_wake_signal();
         loop {
-            for key in self.shared.remote.take() {
-                self.poll(key);
+            loop {
+                let woken = self.shared.remote.take();
+                if woken.is_empty() {
+                    break;
+                }
+                for key in woken {
+                    self.poll(key);
+                }
+            }
+            if is_enough() {
+                return Ok(true);
             }
             let mut waited = if self.shared.births.nobody_waits() {
                 Ok(None)
@@ -308,7 +333,7 @@ impl Runtime {
                     self.shared.slots.borrow_mut().clear();
                     self.shared.births.forget();
                     if self.shared.functions.borrow().is_empty() {
-                        return Ok(());
+                        return Ok(false);
                     }
                     self.shared.remote.wait();
                 }

@@ -118,7 +118,12 @@ pub(super) fn replay(args: &ReplayArgs) -> anyhow::Result<ExitCode> {
     if let Some(objection) = Machine::here().objection(&header.machine) {
         bail!("{} cannot be replayed here: {objection}", path.display());
     }
-    let options = replay::Options { quiet: args.silent };
+    let output = if args.silent {
+        replay::Output::Discard
+    } else {
+        replay::Output::Print
+    };
+    let options = replay::Options { output };
     let outcome = replay::replay(directory, options).context("replaying")?;
     if let Some(error) = outcome.error {
         return Err(error.into());

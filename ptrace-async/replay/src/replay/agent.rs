@@ -11,6 +11,7 @@
 use std::io::Write as _;
 use std::os::fd::AsRawFd;
 
+use ptrace_async::event::Tid;
 use ptrace_async::runtime::{Parked, Stop, Stopped, Tracee};
 
 use crate::os;
@@ -24,7 +25,10 @@ const DATA_LENGTH: u64 = 64 << 10;
 pub(super) const RANGE: std::ops::Range<u64> = CODE..DATA + DATA_LENGTH;
 /// Strings lie in the second half of the data.
 const STRINGS: u64 = DATA + DATA_LENGTH / 2;
-const CALLS: usize = (DATA_LENGTH / 2 / 64) as usize - 1;
+/// The path of the agent lies behind the list.
+const PATH: u64 = STRINGS - PATH_LENGTH as u64;
+const PATH_LENGTH: usize = 128;
+const CALLS: usize = (DATA_LENGTH / 2 - PATH_LENGTH as u64) as usize / 64 - 1;
 
 const HEADER: usize = 64 + 3 * 56;
 
@@ -33,6 +37,7 @@ const HEADER: usize = 64 + 3 * 56;
 std::arch::global_asm!(
     ".pushsection .text.reprise_agent,\"ax\",@progbits",
     ".globl reprise_agent_start",
+    ".globl reprise_agent_alone",
     ".globl reprise_agent_end",
     ".balign 16",
     "reprise_agent_start:",
@@ -52,12 +57,17 @@ std::arch::global_asm!(
     "jmp 2b",
     "3:",
     "int3",
+    // A call by registers alone, for who may not use the list.
+    "reprise_agent_alone:",
+    "syscall",
+    "int3",
     "reprise_agent_end:",
     ".popsection",
 );
 
 unsafe extern "C" {
     fn reprise_agent_start();
+    fn reprise_agent_alone();
     fn reprise_agent_end();
 }
 
@@ -180,6 +190,16 @@ impl Batch {
         self,
         tracee: Tracee<Parked>,
     ) -> Result<(Tracee<Parked>, Vec<i64>), Stop> {
+        self.make_tasks(tracee, |_| ()).await
+    }
+
+    /// The same with calls that make tasks, of which `born` is told before they start: each
+    /// where the agent is, with the registers of who made it.
+    pub(super) async fn make_tasks(
+        self,
+        tracee: Tracee<Parked>,
+        mut born: impl FnMut(Tid),
+    ) -> Result<(Tracee<Parked>, Vec<i64>), Stop> {
         let count = self.calls.len();
         begin(&tracee, &self);
         let mut stop = tracee.resume().stop().await;
@@ -202,6 +222,10 @@ impl Batch {
                 Stop::Signal(tracee) => tracee.resume().stop().await,
                 Stop::GroupStop(tracee) => tracee.resume().stop().await,
                 Stop::Interrupted(tracee) => tracee.resume().stop().await,
+                Stop::Spawned(tracee) => {
+                    born(tracee.child());
+                    tracee.resume().stop().await
+                }
                 other => return Err(other),
             };
         }
@@ -210,6 +234,41 @@ impl Batch {
     /// Has the task begin, when it is resumed.
     pub(super) fn begin(self, tracee: &Tracee<Parked>) {
         begin(tracee, &self);
+    }
+}
+
+/// Executes the agent, and comes to its first stop.
+///
+/// Who shares its memory with others gives up the turn for that, so nothing of the list is
+/// used, which may be in use by then; the path is the same for all.
+///
+/// # Errors
+/// The stop that came instead: the agent's trap, when it cannot be executed.
+pub(super) async fn execute(tracee: Tracee<Parked>, path: &str) -> Result<Tracee<Parked>, Stop> {
+    let mut bytes = path.as_bytes().to_vec();
+    bytes.push(0);
+    // Errors mean that the task is gone; its next stop says so.
+    let _ = tracee.write(PATH, &bytes);
+    if let Ok(mut regs) = tracee.registers() {
+        let offset = reprise_agent_alone as *const () as usize - code().as_ptr().addr();
+        regs.rip = CODE + (HEADER + offset) as u64;
+        regs.rax = libc::SYS_execve as u64;
+        (regs.rdi, regs.rsi, regs.rdx) = (PATH, 0, 0);
+        regs.orig_rax = u64::MAX;
+        let _ = tracee.set_registers(&regs);
+    }
+    let mut stop = tracee.resume().stop().await;
+    loop {
+        stop = match stop {
+            Stop::Exec(tracee) => return Ok(tracee.park()),
+            // Somebody's signal: it is nobody's in a replay.
+            Stop::Signal(tracee) if tracee.signal() != libc::SIGTRAP => {
+                tracee.resume().stop().await
+            }
+            Stop::GroupStop(tracee) => tracee.resume().stop().await,
+            Stop::Interrupted(tracee) => tracee.resume().stop().await,
+            other => return Err(other),
+        };
     }
 }
 
@@ -225,12 +284,4 @@ fn begin<S: Stopped>(tracee: &Tracee<S>, batch: &Batch) {
         regs.orig_rax = u64::MAX;
         let _ = tracee.set_registers(&regs);
     }
-}
-
-/// Puts a string where a call of the program itself can find it.
-pub(super) fn lend<S: Stopped>(tracee: &Tracee<S>, text: &[u8]) -> std::io::Result<u64> {
-    let mut bytes = text.to_vec();
-    bytes.push(0);
-    tracee.write(STRINGS, &bytes)?;
-    Ok(STRINGS)
 }

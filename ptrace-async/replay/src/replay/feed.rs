@@ -1,14 +1,49 @@
 //! Records, handed to the tasks that they happened to, in the order of each group.
+//!
+//! They can be kept back from a certain one on ([`Feed::limit`]); the tasks then come to rest
+//! where they ask for their next one, and can be given an [`Order`] instead.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::task::{Poll, Waker};
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::trace::event::{Ending, File, FileNumber, Group};
 use crate::trace::{Error, Event, Reader, Record, Task};
+
+/// What a task is to do next.
+pub(super) enum Next {
+    /// To come to this record, which is this one of the trace.
+    Record(u64, Event),
+    /// Something that no record says.
+    Order(Order),
+}
+
+/// What tasks at rest are asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Order {
+    /// To say how they are.
+    Describe,
+    /// That, and to copy their memory.
+    Copy,
+    /// To write to it.
+    Put,
+    /// To go on from the point that they are at to the next visit like it.
+    GoOn,
+}
+
+/// How far records have been handed out, when all of them have been replayed.
+pub(super) struct Place {
+    reader: Reader,
+    reading: FxHashMap<Task, Group>,
+    playing: FxHashMap<Task, Group>,
+    moved: Vec<(Group, Group)>,
+    read: u64,
+    ended: Option<Ending>,
+    empty: bool,
+}
 
 /// The records that are still to come.
 pub(super) struct Feed {
@@ -22,8 +57,13 @@ struct Inner {
     reading: FxHashMap<Task, Group>,
     playing: FxHashMap<Task, Group>,
     waiting: FxHashMap<Task, Waker>,
+    /// What has been asked for, and who is about it.
+    orders: FxHashMap<Task, Order>,
+    ordered: FxHashSet<Task>,
     files: FxHashMap<FileNumber, File>,
     read: u64,
+    /// Records from this one on are kept back.
+    limit: u64,
     ended: Option<Ending>,
     /// All has been read.
     empty: bool,
@@ -52,8 +92,11 @@ impl Feed {
                 playing: reading.clone(),
                 reading,
                 waiting: FxHashMap::default(),
+                orders: FxHashMap::default(),
+                ordered: FxHashSet::default(),
                 files: FxHashMap::default(),
                 read: 0,
+                limit: 0,
                 ended: None,
                 empty: false,
                 over: false,
@@ -63,8 +106,8 @@ impl Feed {
     }
 
     /// The next record of a task, with its number, when it is its turn, which it has until
-    /// it asks again. `None` when there is none, or the replay is over.
-    pub(super) async fn next(&self, task: Task) -> Option<(u64, Event)> {
+    /// it asks again; or an order. `None` when there is none, or the replay is over.
+    pub(super) async fn next(&self, task: Task) -> Option<Next> {
         self.pass(task);
         poll_fn(|context| {
             let mut inner = self.inner.borrow_mut();
@@ -75,7 +118,138 @@ impl Feed {
 
     /// Gives up the turn, if the task has it.
     pub(super) fn pass(&self, task: Task) {
-        self.inner.borrow_mut().pass(task);
+        let mut inner = self.inner.borrow_mut();
+        inner.ordered.remove(&task);
+        inner.pass(task);
+    }
+
+    /// Hands out records up to this one, which is the first that is kept back.
+    pub(super) fn limit(&self, limit: u64) {
+        let mut inner = self.inner.borrow_mut();
+        inner.limit = limit;
+        inner.wake_all();
+    }
+
+    /// How many records have been read.
+    pub(super) fn read(&self) -> u64 {
+        self.inner.borrow().read
+    }
+
+    /// Whether the trace has been read to its end.
+    pub(super) fn is_empty(&self) -> bool {
+        self.inner.borrow().empty
+    }
+
+    /// Whether all of so many tasks wait, and nobody is about to wake any: all that was to be
+    /// handed out has been replayed, or what comes next is for none of them.
+    pub(super) fn is_at_rest(&self, live: usize) -> bool {
+        let inner = self.inner.borrow();
+        inner.orders.is_empty()
+            && inner.ordered.is_empty()
+            && inner.waiting.len() == live
+            && inner.queues.values().all(|queue| queue.busy.is_none())
+    }
+
+    /// Whether two tasks take turns.
+    pub(super) fn are_together(&self, one: Task, other: Task) -> bool {
+        let inner = self.inner.borrow();
+        let group = |task| {
+            let mut group = inner.playing.get(&task).copied().unwrap_or_default();
+            while let Some(to) = inner.queues.get(&group).and_then(|queue| queue.moved) {
+                group = to;
+            }
+            group
+        };
+        group(one) == group(other)
+    }
+
+    /// A record that has been read and is nobody's, if there is one; to be asked at rest.
+    pub(super) fn left(&self) -> Option<(u64, Task)> {
+        let inner = self.inner.borrow();
+        let first = |queue: &Queue| queue.records.front().map(|(at, record)| (*at, record.task));
+        inner.queues.values().filter_map(first).min()
+    }
+
+    /// Whether nobody gets anything more.
+    pub(super) fn is_over(&self) -> bool {
+        self.inner.borrow().over
+    }
+
+    /// The tasks that wait for a record.
+    pub(super) fn waiting(&self) -> Vec<Task> {
+        let mut tasks: Vec<Task> = self.inner.borrow().waiting.keys().copied().collect();
+        tasks.sort_unstable();
+        tasks
+    }
+
+    /// Asks a waiting task for something.
+    pub(super) fn order(&self, task: Task, order: Order) {
+        let mut inner = self.inner.borrow_mut();
+        if let Some(waker) = inner.waiting.remove(&task) {
+            inner.orders.insert(task, order);
+            waker.wake();
+        }
+    }
+
+    /// Where it is; to be asked at rest.
+    ///
+    /// # Errors
+    /// When the records cannot be opened once more.
+    pub(super) fn place(&self) -> Result<Place, Error> {
+        let inner = self.inner.borrow();
+        let moved = |(from, queue): (&Group, &Queue)| Some((*from, queue.moved?));
+        Ok(Place {
+            reader: inner.reader.reopen()?,
+            reading: inner.reading.clone(),
+            playing: inner.playing.clone(),
+            moved: inner.queues.iter().filter_map(moved).collect(),
+            read: inner.read,
+            ended: inner.ended,
+            empty: inner.empty,
+        })
+    }
+
+    /// Goes back to a place, or forward. Nobody waits.
+    ///
+    /// # Errors
+    /// When the records cannot be opened once more.
+    pub(super) fn go_to(&self, place: &Place) -> Result<(), Error> {
+        let reader = place.reader.reopen()?;
+        let mut inner = self.inner.borrow_mut();
+        inner.reader = reader;
+        inner.queues = FxHashMap::default();
+        for &(from, to) in &place.moved {
+            inner.queues.entry(from).or_default().moved = Some(to);
+        }
+        inner.reading.clone_from(&place.reading);
+        inner.playing.clone_from(&place.playing);
+        inner.orders.clear();
+        inner.ordered.clear();
+        (inner.read, inner.limit) = (place.read, place.read);
+        (inner.ended, inner.empty) = (place.ended, place.empty);
+        inner.over = false;
+        inner.error = None;
+        Ok(())
+    }
+
+    /// The number of the record that is the next of a task but `skipped`; nothing if there is
+    /// none.
+    ///
+    /// # Errors
+    /// When the records cannot be read.
+    pub(super) fn find(&self, task: Task, skipped: u64) -> Result<Option<u64>, Error> {
+        let inner = self.inner.borrow();
+        let mut left = skipped;
+        for (number, record) in (inner.read..).zip(inner.reader.reopen()?) {
+            let record = record?;
+            if record.task == task && !is_read_aside(&record.event) {
+                if left == 0 {
+                    return Ok(Some(number));
+                }
+                left -= 1;
+            }
+        }
+        Ok(None)
     }
 
     /// A file that a record has named.
@@ -87,29 +261,46 @@ impl Feed {
     pub(super) fn end(&self) {
         let mut inner = self.inner.borrow_mut();
         inner.over = true;
-        for (_, waker) in inner.waiting.drain() {
+        inner.wake_all();
+    }
+
+    /// Reads on up to the limit: records that are nobody's.
+    pub(super) fn drain(&self) {
+        let mut inner = self.inner.borrow_mut();
+        while !inner.over && !inner.empty && inner.read < inner.limit {
+            inner.read();
+        }
+    }
+
+    /// How the first process ended, where the records of its first task do not say it, as far
+    /// as has been read.
+    pub(super) fn ended(&self) -> Option<Ending> {
+        self.inner.borrow().ended
+    }
+
+    /// How the trace ends, once it has been read to its end.
+    pub(super) fn tail(&self) -> Option<crate::trace::Tail> {
+        self.inner.borrow().reader.tail()
+    }
+
+    /// What is wrong with the trace.
+    pub(super) fn error(&self) -> Option<Error> {
+        self.inner.borrow_mut().error.take()
+    }
+}
+
+/// Whether a record is nobody's to come to.
+fn is_read_aside(event: &Event) -> bool {
+    matches!(event, Event::File(_) | Event::Ended(_))
+}
+
+impl Inner {
+    fn wake_all(&mut self) {
+        for (_, waker) in self.waiting.drain() {
             waker.wake();
         }
     }
 
-    /// How the first process ended, where the records of its first task do not say it.
-    pub(super) fn ended(&self) -> Option<Ending> {
-        let mut inner = self.inner.borrow_mut();
-        // It is the last record, which nobody may have asked for.
-        while !inner.over && !inner.empty {
-            inner.read();
-        }
-        inner.ended
-    }
-
-    /// How many records have been read, and what went wrong.
-    pub(super) fn finish(&self) -> (u64, Option<crate::trace::Tail>, Option<Error>) {
-        let mut inner = self.inner.borrow_mut();
-        (inner.read, inner.reader.tail(), inner.error.take())
-    }
-}
-
-impl Inner {
     fn pass(&mut self, task: Task) {
         let Some(group) = self.playing.get(&task) else {
             return;
@@ -128,18 +319,18 @@ impl Inner {
                 }
             }
             // Whoever is next has to read on.
-            None => {
-                for (_, waker) in self.waiting.drain() {
-                    waker.wake();
-                }
-            }
+            None => self.wake_all(),
         }
     }
 
-    fn poll(&mut self, task: Task, waker: &Waker) -> Poll<Option<(u64, Event)>> {
+    fn poll(&mut self, task: Task, waker: &Waker) -> Poll<Option<Next>> {
         loop {
             if self.over {
                 return Poll::Ready(None);
+            }
+            if let Some(order) = self.orders.remove(&task) {
+                self.ordered.insert(task);
+                return Poll::Ready(Some(Next::Order(order)));
             }
             let group = self.playing.get(&task).copied().unwrap_or_default();
             let queue = self.queues.entry(group).or_default();
@@ -153,7 +344,7 @@ impl Inner {
                     };
                     queue.busy = Some(task);
                     self.play(task, &record.event);
-                    return Poll::Ready(Some((number, record.event)));
+                    return Poll::Ready(Some(Next::Record(number, record.event)));
                 }
                 Some((_, record)) => {
                     let other = record.task;
@@ -172,6 +363,7 @@ impl Inner {
                         }
                         break;
                     }
+                    None if self.read >= self.limit => break,
                     None => self.read(),
                 },
             }
@@ -266,8 +458,6 @@ impl Inner {
 
     fn stop(&mut self) {
         self.empty = true;
-        for (_, waker) in self.waiting.drain() {
-            waker.wake();
-        }
+        self.wake_all();
     }
 }

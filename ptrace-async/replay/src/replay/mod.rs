@@ -4,39 +4,39 @@
 //! Of its calls none is performed but those that shape its own memory, at the recorded
 //! addresses; results, memory, signals and answers come from the trace. Tasks of one group
 //! take turns as they did; groups run beside each other.
+//!
+//! [`replay`] does all of it at once. A [`Replayer`] goes as far as it is told, can be looked
+//! at there, and comes back to a [`Checkpoint`].
 
 mod again;
 mod agent;
 mod backtrace;
 mod check;
+mod checkpoint;
 mod divergence;
 mod feed;
 mod mappings;
 mod player;
 mod printer;
+mod replayer;
 mod task;
 
 use std::io;
-use std::rc::Rc;
-
-use ptrace_async::filter::{Filter, Rule};
-use ptrace_async::runtime::{Interception, Options as RuntimeOptions, Program, Runtime};
 
 pub use self::again::made_again;
-use self::agent::Executable;
 pub use self::backtrace::Frame;
+pub use self::checkpoint::Checkpoint;
 pub use self::divergence::Divergence;
-use self::feed::Feed;
-use self::player::Player;
-use crate::buffer;
+pub use self::printer::{Output, Printed};
+pub use self::replayer::{Error, Replayer, Whereabouts};
 use crate::trace::event::Ending;
-use crate::trace::{self, Directory, Reader, Tail};
+use crate::trace::{self, Directory, Tail};
 
 /// How to replay.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Options {
-    /// Whether not to print what the programs printed.
-    pub quiet: bool,
+    /// What becomes of what the programs printed.
+    pub output: Output,
 }
 
 /// What came of a replay.
@@ -54,47 +54,29 @@ pub struct Outcome {
     pub records: u64,
     /// How many digests of memory were compared.
     pub digests: u64,
+    /// How many visits were taken for a place between two calls that were not it, which came out
+    /// later, and was put right.
+    pub mistaken: u64,
 }
 
-/// Replays a trace.
+/// Replays a trace from its beginning to its end; [`Replayer`] does so step by step.
 ///
 /// # Errors
 /// When nothing can be traced here, or the trace cannot be opened.
 pub fn replay(directory: Directory, options: Options) -> io::Result<Outcome> {
-    let filter = Filter::build(512, |_| {
-        let other = Rule::UnlessFrom(buffer::BASE, Box::new(Rule::Trace));
-        Rule::UnlessFrom(agent::CODE, Box::new(other))
+    let replayed = Replayer::open(directory, options).and_then(|mut replayer| {
+        let ended = replayer.run_to_end();
+        let mut outcome = replayer.finish();
+        match ended {
+            Ok(()) => {}
+            Err(Error::Diverged(divergence)) => outcome.divergence = Some(*divergence),
+            Err(Error::Trace(error)) => outcome.error = Some(error),
+            Err(other) => return Err(other),
+        }
+        Ok(outcome)
     });
-    let runtime = Runtime::new(RuntimeOptions {
-        interception: Interception::Seccomp(filter),
-        exit_kill: true,
-    });
-    let reader = Reader::open(&directory).map_err(io::Error::other)?;
-    let agent = Executable::new()?;
-    let mut program = Program::new(&["reprise"])?;
-    program.candidates = vec![std::ffi::CString::new(agent.path())?];
-    program.envp = Vec::new();
-    let player = Rc::new(Player::new(
-        directory.clone(),
-        Feed::new(reader),
-        agent,
-        options.quiet,
-    ));
-    runtime.spawn(&program)?;
-    let shared = player.clone();
-    runtime.run(move |tracee| task::follow(tracee, shared.clone()))?;
-    player.printer.borrow_mut().finish();
-    let ended = player.feed.ended();
-    let (records, tail, error) = player.feed.finish();
-    Ok(Outcome {
-        ending: player.ending().map(|ending| ended.unwrap_or(ending)),
-        divergence: player.divergence().map(|mut divergence| {
-            divergence.add_history(&directory);
-            divergence
-        }),
-        error: error.or_else(|| player.error()),
-        tail,
-        records,
-        digests: player.digests(),
+    replayed.map_err(|error| match error {
+        Error::Io(error) => error,
+        other => io::Error::other(other),
     })
 }

@@ -3,49 +3,102 @@
 use std::collections::BTreeMap;
 use std::io::Write as _;
 
+/// What becomes of what the programs printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Output {
+    /// It goes where it went: to this process's standard output and error. What has been
+    /// printed once is not printed again when the replay goes back to a checkpoint.
+    #[default]
+    Print,
+    /// Nothing.
+    Discard,
+    /// It is kept until it is asked for ([`Replayer::take_output`](super::Replayer::take_output)).
+    Keep,
+}
+
+/// Something that a program printed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Printed {
+    /// To standard output (1) or error (2).
+    pub stream: u8,
+    /// What.
+    pub bytes: Vec<u8>,
+}
+
 /// Outputs that wait for earlier ones.
 #[derive(Debug, Default)]
 pub(super) struct Printer {
+    at: Position,
+    /// Up to where outputs have been printed.
+    printed: u64,
+    output: Output,
+    kept: Vec<Printed>,
+}
+
+/// How far printing has come.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Position {
     next: u64,
-    early: BTreeMap<u64, (u8, Vec<u8>)>,
-    /// Nothing is printed.
-    quiet: bool,
+    early: BTreeMap<u64, Printed>,
 }
 
 impl Printer {
-    pub(super) fn new(quiet: bool) -> Self {
+    pub(super) fn new(output: Output) -> Self {
         Self {
-            quiet,
+            output,
             ..Self::default()
         }
     }
 
     /// Prints an output when all before it have been.
     pub(super) fn print(&mut self, number: u64, stream: u8, bytes: Vec<u8>) {
-        self.early.insert(number, (stream, bytes));
-        while let Some((stream, bytes)) = self.early.remove(&self.next) {
-            self.next += 1;
-            self.put(stream, &bytes);
+        self.at.early.insert(number, Printed { stream, bytes });
+        while let Some(printed) = self.at.early.remove(&self.at.next) {
+            self.put(self.at.next, printed);
+            self.at.next += 1;
         }
     }
 
     /// Prints what was left, where earlier outputs are missing.
     pub(super) fn finish(&mut self) {
-        for (_, (stream, bytes)) in std::mem::take(&mut self.early) {
-            self.put(stream, &bytes);
+        for (number, printed) in std::mem::take(&mut self.at.early) {
+            self.put(number, printed);
         }
     }
 
-    fn put(&self, stream: u8, bytes: &[u8]) {
-        if self.quiet {
-            return;
+    pub(super) fn position(&self) -> Position {
+        self.at.clone()
+    }
+
+    /// Goes back, or forward. What follows is kept once more, if it is wanted again.
+    pub(super) fn go_to(&mut self, position: &Position, again: bool) {
+        self.at = position.clone();
+        if again && self.output == Output::Keep {
+            self.kept.clear();
+            self.printed = self.at.next;
         }
-        // Whoever reads it may have gone; the replay goes on for what it shows.
-        let _ = if stream == 2 {
-            std::io::stderr().write_all(bytes)
-        } else {
-            let mut out = std::io::stdout().lock();
-            out.write_all(bytes).and_then(|()| out.flush())
-        };
+    }
+
+    pub(super) fn take(&mut self) -> Vec<Printed> {
+        std::mem::take(&mut self.kept)
+    }
+
+    fn put(&mut self, number: u64, printed: Printed) {
+        let is_new = number >= self.printed;
+        self.printed = self.printed.max(number + 1);
+        match self.output {
+            Output::Discard => {}
+            _ if !is_new => {}
+            Output::Keep => self.kept.push(printed),
+            Output::Print => {
+                // Whoever reads it may have gone; the replay goes on for what it shows.
+                let _ = if printed.stream == 2 {
+                    std::io::stderr().write_all(&printed.bytes)
+                } else {
+                    let mut out = std::io::stdout().lock();
+                    out.write_all(&printed.bytes).and_then(|()| out.flush())
+                };
+            }
+        }
     }
 }

@@ -1,13 +1,14 @@
 //! A replayed task: it runs to where its next record was made, and is given what the
 //! record says.
 
-use std::cell::Cell;
 use std::rc::Rc;
 
+use ptrace_async::event::Tid;
 use ptrace_async::runtime::{Observer, Parked, Prehook, Signal, Started, Stop, Stopped, Tracee};
 
 use super::agent::Batch;
-use super::player::{Birth, Player};
+use super::feed::Next;
+use super::player::{Birth, Newborn, Player, Space};
 use super::{Divergence, backtrace};
 use crate::own::{check, is_fault};
 use crate::trace::Task;
@@ -16,26 +17,11 @@ use crate::trace::event::{Call, Event, Exit, Registers, State, Write};
 mod buffered;
 mod calls;
 mod describe;
+mod held;
 mod image;
 mod points;
+mod revived;
 mod spawned;
-
-/// Where a task waits.
-enum Here {
-    /// At the entry of the call that it was recorded at.
-    Call(Tracee<Prehook>),
-    /// Anywhere else.
-    Parked(Tracee<Parked>),
-}
-
-impl Here {
-    fn park(self) -> Tracee<Parked> {
-        match self {
-            Self::Call(tracee) => tracee.park(),
-            Self::Parked(tracee) => tracee,
-        }
-    }
-}
 
 /// Why a task is not followed any more.
 enum Over {
@@ -45,6 +31,19 @@ enum Over {
     Stopped,
     /// It did something else than was recorded.
     Diverged(String, String),
+}
+
+impl Over {
+    /// What was recorded, and what came.
+    fn differs(self) -> (String, String) {
+        match self {
+            Self::Diverged(recorded, replayed) => (recorded, replayed),
+            Self::Gone | Self::Stopped => {
+                let gone = "it is gone: something outside has ended it";
+                ("that it goes on".to_owned(), gone.to_owned())
+            }
+        }
+    }
 }
 
 impl From<Stop> for Over {
@@ -69,52 +68,44 @@ impl From<std::io::Error> for Over {
 struct Replayed {
     player: Rc<Player>,
     task: Task,
-    observer: Observer,
+    observer: Rc<Observer>,
+    /// How many records of it have been replayed.
+    events: u64,
     /// The registers at the entry of the current call.
     entry: Option<libc::user_regs_struct>,
     call: Option<Call>,
     /// What the last call returned, if nothing has happened since.
     returned: Option<i64>,
-    program_break: Rc<Cell<u64>>,
-    /// Up to where the log of calls that do not stop is filled; of all who share memory.
-    loaded: Rc<Cell<u64>>,
+    /// The task that the current call has made.
+    child: Option<Task>,
+    space: Rc<Space>,
 }
 
 /// Follows a task to its end.
 pub(super) async fn follow(tracee: Tracee<Started>, player: Rc<Player>) {
-    let tgid = tracee.tgid();
-    let observer = tracee.observer();
-    let (here, birth) = match player.birth(tracee.tid()) {
-        Some(birth) => (Here::Parked(tracee.park()), birth),
-        None => {
-            let Some(first) = first(tracee).await else {
-                player.feed.end();
-                return;
-            };
-            let birth = Birth {
-                task: Task(0),
-                program_break: Rc::default(),
-                loaded: Rc::default(),
-            };
-            (Here::Parked(first), birth)
+    let observer = Rc::new(tracee.observer());
+    match player.birth(tracee.tid()) {
+        Some(Birth::Task(newborn)) => {
+            let replayed = Replayed::new(player, newborn, observer);
+            replayed.follow(tracee.park()).await;
         }
-    };
-    let task = birth.task;
-    let mut replayed = Replayed {
-        player: player.clone(),
-        task,
-        observer,
-        entry: None,
-        call: None,
-        returned: None,
-        program_break: birth.program_break,
-        loaded: birth.loaded,
-    };
-    let left = replayed.play(here).await;
-    player.feed.pass(task);
-    // Nothing of it is to run on.
-    if left && let Some(pid) = rustix::process::Pid::from_raw(tgid) {
-        let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+        Some(Birth::Copy(held)) => held::follow(tracee.park(), held, player).await,
+        Some(Birth::Revived(revived)) => revived::follow(tracee.park(), *revived, player).await,
+        None if player.begins() => {
+            let process = tracee.tgid();
+            match first(tracee).await {
+                Some(tracee) => {
+                    let replayed = Replayed::new(player, Newborn::default(), observer);
+                    replayed.follow(tracee).await;
+                }
+                None => {
+                    player.feed.end();
+                    kill(process);
+                }
+            }
+        }
+        // Of nobody in this replay.
+        None => kill(tracee.tgid()),
     }
 }
 
@@ -129,81 +120,129 @@ async fn first(tracee: Tracee<Started>) -> Option<Tracee<Parked>> {
     }
 }
 
+/// Ends a process of the replay: nothing of it is to run on.
+fn kill(process: Tid) {
+    if let Some(pid) = rustix::process::Pid::from_raw(process) {
+        // It may have ended.
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+    }
+}
+
 impl Replayed {
+    fn new(player: Rc<Player>, newborn: Newborn, observer: Rc<Observer>) -> Self {
+        Self {
+            player,
+            task: newborn.task,
+            observer,
+            events: 0,
+            entry: None,
+            call: None,
+            returned: None,
+            child: None,
+            space: newborn.space,
+        }
+    }
+
+    async fn follow(mut self, tracee: Tracee<Parked>) {
+        let process = tracee.tgid();
+        self.player.enter(self.task, self.observer.clone());
+        let left = self.play(tracee).await;
+        self.player.feed.pass(self.task);
+        if left {
+            kill(process);
+        }
+        self.player.leave(self.task, &self.observer);
+    }
+
     /// Whether the task is there when there is nothing more to be replayed.
-    async fn play(&mut self, mut here: Here) -> bool {
+    async fn play(&mut self, mut tracee: Tracee<Parked>) -> bool {
         loop {
-            let Some((number, event)) = self.player.feed.next(self.task).await else {
-                return true;
+            self.player.counted(self.task, self.events);
+            let (number, event) = match self.player.feed.next(self.task).await {
+                None => return true,
+                Some(Next::Record(number, event)) => (number, event),
+                Some(Next::Order(order)) => {
+                    tracee = match self.obey(tracee, order).await {
+                        Some(tracee) => tracee,
+                        None => return true,
+                    };
+                    continue;
+                }
             };
+            self.events += 1;
             if let Event::Exit(exit) = event {
-                self.exit(here.park(), exit).await;
+                self.exit(tracee, exit).await;
                 return false;
             }
-            here = match self.event(here, event).await {
-                Ok(here) => here,
-                Err(Over::Gone) => return false,
-                Err(Over::Stopped) => return true,
-                Err(Over::Diverged(recorded, replayed)) => {
-                    self.player.diverge(Divergence::new(
-                        (self.task, number),
-                        recorded,
-                        replayed,
-                        backtrace::Here {
-                            task: &self.observer,
-                            player: &self.player,
-                        },
-                    ));
+            tracee = match self.event(tracee, number, event).await {
+                Ok(tracee) => tracee,
+                Err(over) => {
+                    self.differs(number, over);
                     return true;
                 }
             };
         }
     }
 
-    async fn event(&mut self, here: Here, event: Event) -> Result<Here, Over> {
+    /// The task has not come to a record.
+    fn differs(&self, number: u64, over: Over) {
+        // What comes of a replay that has ended says nothing.
+        if matches!(over, Over::Stopped) || self.player.feed.is_over() {
+            return;
+        }
+        let (recorded, replayed) = over.differs();
+        self.player.diverge(Divergence::new(
+            (self.task, number),
+            recorded,
+            replayed,
+            backtrace::Here {
+                task: &self.observer,
+                player: &self.player,
+            },
+        ));
+    }
+
+    async fn event(
+        &mut self,
+        tracee: Tracee<Parked>,
+        number: u64,
+        event: Event,
+    ) -> Result<Tracee<Parked>, Over> {
         match event {
-            Event::Image(image) => self.image(here, &image).await,
-            Event::Call(call) => self.call(here, call).await,
-            Event::Return(done) => self.done(here, done).await,
-            Event::Patched(patched) => self.patched(here, &patched).await,
-            Event::Buffered(buffered) => self.buffered(here, &buffered).await,
-            Event::Spawned(spawned) => self.spawned(here, spawned).await,
+            Event::Image(image) => self.image(tracee, &image).await,
+            Event::Call(call) => self.call(tracee, call).await,
+            Event::Return(done) => self.done(tracee, done).await,
+            Event::Patched(patched) => self.patched(tracee, &patched).await,
+            Event::Buffered(buffered) => self.buffered(tracee, &buffered).await,
+            Event::Spawned(spawned) => self.spawned(tracee, spawned).await,
             Event::Started(started) => {
-                let tracee = here.park();
                 tracee.bind(started.cpu);
                 put(&tracee, &started.registers)?;
                 write(&tracee, &started.writes);
-                Ok(Here::Parked(tracee))
+                Ok(tracee)
             }
-            Event::Signal(signal) => self.signal(here, &signal).await,
-            Event::Point(point) => self.point(here, &point).await,
-            Event::Instruction(answer) => self.instruction(here, answer).await,
-            Event::Digest(digest) => self.digest(here, digest),
+            Event::Signal(signal) => self.signal(tracee, &signal).await,
+            Event::Point(point) => self.point(tracee, number, *point).await,
+            Event::Instruction(answer) => self.instruction(tracee, answer).await,
+            Event::Digest(digest) => self.digest(tracee, digest),
             Event::FileChanged(changed) => {
                 self.player.change(&changed);
-                Ok(here)
+                Ok(tracee)
             }
-            Event::Written(writes) => match here {
-                Here::Call(tracee) => {
-                    write(&tracee, &writes);
-                    Ok(Here::Call(tracee))
-                }
-                Here::Parked(tracee) => {
-                    write(&tracee, &writes);
-                    Ok(Here::Parked(tracee))
-                }
-            },
+            Event::Written(writes) => {
+                write(&tracee, &writes);
+                Ok(tracee)
+            }
             Event::Exit(_)
             | Event::File(_)
             | Event::Joined(_)
             | Event::Ended(_)
-            | Event::ChangedOutside(_) => Ok(here),
+            | Event::ChangedOutside(_) => Ok(tracee),
         }
     }
 
     /// Lets the program run to its next stop.
-    async fn run(&mut self, here: Here) -> Result<Stop, Over> {
-        let tracee = here.park();
+    async fn run(&mut self, tracee: Tracee<Parked>) -> Result<Stop, Over> {
         if let Some(value) = self.returned.take()
             && let Some(call) = self.call
             && let Ok(mut regs) = tracee.registers()
@@ -234,8 +273,17 @@ impl Replayed {
         }
     }
 
+    /// Has a task that the agent has used in the middle of a call look as if it were there.
+    fn stand(&self, tracee: &Tracee<Parked>) -> std::io::Result<()> {
+        match &self.entry {
+            Some(entry) => tracee.set_registers(entry),
+            None => Ok(()),
+        }
+    }
+
     /// Ends the task. Its turn lasts until it cannot be seen any more.
     async fn exit(&self, tracee: Tracee<Parked>, exit: Exit) {
+        self.player.exits(self.task);
         write(&tracee, &exit.writes);
         if self.task == Task(0) {
             self.player.end(exit.ending);
@@ -265,11 +313,6 @@ fn this_call(tracee: &Tracee<Prehook>) -> Result<Call, Over> {
         sp: tracee.stack_pointer(),
         check: check(&tracee.registers()?),
     })
-}
-
-/// Whether the kernel is going to make a call again.
-fn is_restarted(value: i64) -> bool {
-    (-516..=-512).contains(&value)
 }
 
 fn put<S: Stopped>(tracee: &Tracee<S>, registers: &Registers) -> std::io::Result<()> {

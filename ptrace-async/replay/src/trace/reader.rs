@@ -1,7 +1,7 @@
 //! Reading records.
 
 use std::fs::File;
-use std::io::{self, Read as _};
+use std::io::{self, Read as _, Seek as _};
 use std::path::{Path, PathBuf};
 
 use super::block::{HEAD, Head};
@@ -56,6 +56,27 @@ impl Reader {
             ended: false,
             tail: None,
         }
+    }
+
+    /// Another reader at the same place: its next record is this one's.
+    ///
+    /// # Errors
+    /// When the file cannot be opened, or this is a reader of something else.
+    pub fn reopen(&self) -> Result<Self, Error> {
+        let mut file = File::open(&self.path).map_err(Error::io(&self.path))?;
+        file.seek(io::SeekFrom::Start(self.offset))
+            .map_err(Error::io(&self.path))?;
+        Ok(Self {
+            input: Box::new(file),
+            path: self.path.clone(),
+            offset: self.offset,
+            number: self.number,
+            bytes: self.bytes.clone(),
+            at: self.at,
+            left: self.left,
+            ended: self.ended,
+            tail: self.tail,
+        })
     }
 
     /// How the trace ended, once it has been read to its end.

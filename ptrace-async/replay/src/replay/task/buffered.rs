@@ -5,15 +5,18 @@ use ptrace_async::runtime::{Parked, Stop, Tracee};
 use ptrace_async::syscall::error_of;
 
 use super::super::{agent::Batch, mappings};
-use super::{Here, Over, Replayed, describe, this_call, write};
+use super::{Over, Replayed, describe, this_call, write};
 use crate::buffer;
 use crate::trace::event::{Buffered, Call, More, Patched, Return};
 
 impl Replayed {
     /// Gives the stub entries that it has not come to yet. Calls that are to be made again
     /// stop for that.
-    pub(super) async fn buffered(&mut self, here: Here, buffered: &Buffered) -> Result<Here, Over> {
-        let mut tracee = here.park();
+    pub(super) async fn buffered(
+        &mut self,
+        mut tracee: Tracee<Parked>,
+        buffered: &Buffered,
+    ) -> Result<Tracee<Parked>, Over> {
         let mut files = buffered.files.iter();
         let mut ready = Vec::new();
         let mut given = 0;
@@ -54,7 +57,7 @@ impl Replayed {
         }
         ready.extend_from_slice(&buffered.log[given..]);
         self.give(&tracee, ready)?;
-        Ok(Here::Parked(tracee))
+        Ok(tracee)
     }
 
     /// The call that does to memory what a recorded one did, without a file: its number,
@@ -69,10 +72,15 @@ impl Replayed {
         match nr.cast_signed() {
             libc::SYS_mmap => mappings::again(&mut batch, &args, result, None),
             libc::SYS_brk => {
-                let old = self.program_break.replace(result);
+                let old = self.space.program_break.replace(result);
                 mappings::program_break(&mut batch, old, result);
             }
-            number => batch.call(number, args),
+            number => {
+                if number == libc::SYS_madvise {
+                    self.space.advised(&args);
+                }
+                batch.call(number, args);
+            }
         }
         let (number, args) = batch.single()?;
         let result = match number {
@@ -90,7 +98,7 @@ impl Replayed {
         args: [u64; 6],
         done: Return,
     ) -> Result<Tracee<Parked>, Over> {
-        let stop = self.run(Here::Parked(tracee)).await?;
+        let stop = self.run(tracee).await?;
         let call = match &stop {
             Stop::Prehook(tracee) => this_call(tracee)?,
             _ => Call::default(),
@@ -112,9 +120,9 @@ impl Replayed {
         regs.r11 = 0;
         self.entry = Some(regs);
         self.call = Some(call);
-        let here = self.done(Here::Call(tracee), done).await?;
+        let tracee = self.done(tracee.park(), done).await?;
         self.returned = None;
-        Ok(here.park())
+        Ok(tracee)
     }
 
     /// Puts entries behind those that the stub has.
@@ -122,14 +130,14 @@ impl Replayed {
         // Those that were given before, and are not used, come first: the recorder may take
         // a log at a stop that leaves no record.
         let cursor = tracee.read_u64(buffer::cursor()).unwrap_or(0);
-        let loaded = self.loaded.get();
+        let loaded = self.space.loaded.get();
         let mut end = loaded.max(buffer::LOG);
         if cursor >= end {
             end = buffer::LOG;
             tracee.write(buffer::cursor(), &buffer::LOG.to_le_bytes())?;
         }
-        self.loaded.set(end + entries.len() as u64);
-        if self.loaded.get() + 16 > buffer::BASE + buffer::REPLAYED_LENGTH {
+        self.space.loaded.set(end + entries.len() as u64);
+        if self.space.loaded.get() + 16 > buffer::BASE + buffer::REPLAYED_LENGTH {
             return Err(Over::Diverged(
                 "calls that did not stop".to_owned(),
                 "they do not fit".to_owned(),
@@ -142,9 +150,12 @@ impl Replayed {
     }
 
     /// Changes code as it was changed; the stub is that of a replay.
-    pub(super) async fn patched(&mut self, here: Here, patched: &Patched) -> Result<Here, Over> {
+    pub(super) async fn patched(
+        &mut self,
+        mut tracee: Tracee<Parked>,
+        patched: &Patched,
+    ) -> Result<Tracee<Parked>, Over> {
         let what = "code of the recorder's";
-        let mut tracee = here.park();
         let mut batch = Batch::default();
         let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED) as u64;
         let code = (libc::PROT_READ | libc::PROT_EXEC) as u64;
@@ -168,12 +179,13 @@ impl Replayed {
                 .map_err(|error| Over::Diverged(what.to_owned(), error.to_string()))?;
             tracee.write(buffer::BASE, &stub.code)?;
             tracee.write(buffer::cursor(), &buffer::LOG.to_le_bytes())?;
-            self.loaded.set(buffer::LOG);
+            self.space.loaded.set(buffer::LOG);
         }
         write(&tracee, &patched.writes);
         if let (Some(entry), Some(end)) = (&mut self.entry, patched.end) {
             entry.rip = end;
         }
-        Ok(Here::Parked(tracee))
+        self.stand(&tracee)?;
+        Ok(tracee)
     }
 }

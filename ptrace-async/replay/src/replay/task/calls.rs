@@ -6,13 +6,17 @@ use ptrace_async::runtime::{Parked, Stop, Tracee};
 use ptrace_async::syscall::error_of;
 
 use super::super::{again, agent::Batch, mappings};
-use super::{Here, Over, Replayed, describe, put_state, this_call, write};
+use super::{Over, Replayed, describe, put_state, this_call, write};
 use crate::printed;
 use crate::trace::event::{Call, More, Return};
 
 impl Replayed {
-    pub(super) async fn call(&mut self, here: Here, recorded: Call) -> Result<Here, Over> {
-        let stop = self.run(here).await?;
+    pub(super) async fn call(
+        &mut self,
+        tracee: Tracee<Parked>,
+        recorded: Call,
+    ) -> Result<Tracee<Parked>, Over> {
+        let stop = self.run(tracee).await?;
         let Stop::Prehook(tracee) = stop else {
             return Err(Over::Diverged(
                 describe::call(&recorded),
@@ -29,17 +33,26 @@ impl Replayed {
         }
         self.entry = Some(regs);
         self.call = Some(recorded);
-        Ok(Here::Call(tracee))
+        Ok(tracee.park())
     }
 
-    pub(super) async fn done(&mut self, here: Here, done: Return) -> Result<Here, Over> {
+    pub(super) async fn done(
+        &mut self,
+        mut tracee: Tracee<Parked>,
+        done: Return,
+    ) -> Result<Tracee<Parked>, Over> {
         let (Some(mut regs), Some(call)) = (self.entry, self.call) else {
             return Err(Over::Diverged(
                 "a call's end".to_owned(),
                 "no call".to_owned(),
             ));
         };
-        let mut tracee = here.park();
+        if let Some(child) = self.child.take()
+            && let Ok(pid) = i32::try_from(done.value)
+            && pid > 0
+        {
+            self.player.is_called(child, pid);
+        }
         regs.orig_rax = u64::MAX;
         regs.rax = done.value.cast_unsigned();
         if error_of(done.value).is_none() {
@@ -77,7 +90,7 @@ impl Replayed {
             self.returned = Some(done.value);
         }
         write(&tracee, &done.writes);
-        Ok(Here::Parked(tracee))
+        Ok(tracee)
     }
 
     /// What a call does to the task itself is done again.
@@ -119,8 +132,8 @@ impl Replayed {
                 mappings::again(&mut batch, &call.args, address, path);
             }
             libc::SYS_brk => {
-                let (old, new) = (self.program_break.get(), done.value.cast_unsigned());
-                self.program_break.set(new);
+                let new = done.value.cast_unsigned();
+                let old = self.space.program_break.replace(new);
                 mappings::program_break(&mut batch, old, new);
             }
             libc::SYS_munmap | libc::SYS_mprotect | libc::SYS_pkey_mprotect => {
@@ -137,7 +150,10 @@ impl Replayed {
                 let [_, which, new, ..] = call.args;
                 batch.call(libc::SYS_prlimit64, [0, which, new, 0, 0, 0]);
             }
-            libc::SYS_madvise => mappings::advise(&mut batch, &call.args),
+            libc::SYS_madvise => {
+                self.space.advised(&call.args);
+                mappings::advise(&mut batch, &call.args);
+            }
             libc::SYS_mremap => mappings::moved(&mut batch, &call.args, done.value.cast_unsigned()),
             _ => return Ok(tracee),
         }

@@ -1,35 +1,29 @@
 //! A replayed task that executes a program.
 
-use std::cell::Cell;
 use std::os::unix::ffi::OsStrExt;
 use std::rc::Rc;
 
-use ptrace_async::runtime::{Exec, Prehook, Stop, Tracee};
-use ptrace_async::syscall::Invocation;
+use ptrace_async::runtime::{Parked, Stop, Tracee};
 
 use super::super::{agent, agent::Batch, mappings};
-use super::{Here, Over, Replayed, is_restarted, put, write};
+use super::{Over, Replayed, put, write};
 use crate::maps;
 use crate::trace::event::Image;
 
 impl Replayed {
-    pub(super) async fn image(&mut self, here: Here, image: &Image) -> Result<Here, Over> {
-        let mut tracee = match here {
-            Here::Parked(tracee) => tracee,
-            Here::Call(mut tracee) => {
-                let path = agent::lend(&tracee, self.player.agent.path().as_bytes())?;
-                let execute = Invocation {
-                    nr: libc::SYS_execve as u64,
-                    args: [path, 0, 0, 0, 0, 0],
-                };
-                tracee.modify(execute)?;
-                executed(tracee).await?.park()
-            }
-        };
+    pub(super) async fn image(
+        &mut self,
+        mut tracee: Tracee<Parked>,
+        image: &Image,
+    ) -> Result<Tracee<Parked>, Over> {
+        // The first program is the agent's already.
+        if self.call.is_some() {
+            tracee = self.execute(tracee).await?;
+        }
         // Where that is impossible, only what names the processor differs.
         tracee.bind(image.cpu);
-        self.program_break = Rc::new(Cell::new(0));
-        self.loaded = Rc::new(Cell::new(0));
+        self.space = Rc::default();
+        self.player.is_called(self.task, image.pid);
         let mut batch = Batch::default();
         batch.call(libc::SYS_close_range, [0, u64::from(u32::MAX), 0, 0, 0, 0]);
         let trap = [
@@ -71,28 +65,20 @@ impl Replayed {
         self.entry = None;
         self.call = None;
         self.returned = None;
-        Ok(Here::Parked(tracee))
+        Ok(tracee)
     }
-}
 
-/// Executes, and comes to the first stop of the new program.
-async fn executed(tracee: Tracee<Prehook>) -> Result<Tracee<Exec>, Over> {
-    let mut stop = tracee.resume_to_exit().stop().await;
-    loop {
-        stop = match stop {
-            Stop::Exec(tracee) => return Ok(tracee),
-            Stop::Posthook(tracee) if is_restarted(tracee.value()) => tracee.resume().stop().await,
-            Stop::Prehook(tracee) => tracee.resume_to_exit().stop().await,
-            Stop::Posthook(tracee) => {
-                return Err(Over::Diverged(
+    async fn execute(&self, tracee: Tracee<Parked>) -> Result<Tracee<Parked>, Over> {
+        let executed = agent::execute(tracee, &self.player.agent.path()).await;
+        executed.map_err(|stop| match stop {
+            Stop::Signal(tracee) => {
+                let result = tracee.registers().map_or(0, |regs| regs.rax.cast_signed());
+                Over::Diverged(
                     "a program's start".to_owned(),
-                    format!("the agent cannot be executed: {}", tracee.value()),
-                ));
+                    format!("the agent cannot be executed: {result}"),
+                )
             }
-            other => match other.park() {
-                Some(tracee) => tracee.resume().stop().await,
-                None => return Err(Over::Gone),
-            },
-        };
+            stop => stop.into(),
+        })
     }
 }

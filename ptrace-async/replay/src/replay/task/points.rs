@@ -2,8 +2,9 @@
 
 use ptrace_async::runtime::{Parked, Stop, Tracee};
 
+use super::super::player::Found;
 use super::super::{agent::Batch, check::Check};
-use super::{Here, Over, Replayed, describe, put_state, write};
+use super::{Over, Replayed, describe, put_state, write};
 use crate::own::{apply, instruction, is_trap_of};
 use crate::trace::event::{At, Instruction, Point, Registers};
 use crate::{maps, memory};
@@ -11,26 +12,25 @@ use crate::{maps, memory};
 impl Replayed {
     pub(super) async fn signal(
         &mut self,
-        here: Here,
+        tracee: Tracee<Parked>,
         signal: &crate::trace::event::Signal,
-    ) -> Result<Here, Over> {
+    ) -> Result<Tracee<Parked>, Over> {
         let what = || format!("signal {} at {:#x}", signal.signal, signal.ip);
         let tracee = match signal.at {
             At::Event => {
-                let tracee = here.park();
                 let ip = tracee.registers()?.rip;
                 if ip != signal.ip {
                     return Err(Over::Diverged(what(), format!("at {ip:#x}")));
                 }
                 tracee
             }
-            At::Call => match self.run(here).await? {
+            At::Call => match self.run(tracee).await? {
                 Stop::Prehook(tracee) if tracee.instruction_pointer() - 2 == signal.ip => {
                     tracee.park()
                 }
                 stop => return Err(Over::Diverged(what(), describe::stop(&stop))),
             },
-            At::Fault => match self.run(here).await? {
+            At::Fault => match self.run(tracee).await? {
                 Stop::Signal(tracee)
                     if tracee.signal() == signal.signal && tracee.registers()?.rip == signal.ip =>
                 {
@@ -42,13 +42,51 @@ impl Replayed {
         self.returned = None;
         write(&tracee, std::slice::from_ref(&signal.frame));
         put_state(&tracee, &signal.state)?;
-        Ok(Here::Parked(tracee))
+        Ok(tracee)
     }
 
-    /// Lets the program run to a point that no call marks.
-    pub(super) async fn point(&mut self, here: Here, point: &Point) -> Result<Here, Over> {
+    /// Lets the program run to a point that no call marks: to the first visit that is like it,
+    /// or to a later one, if the first has turned out not to be it.
+    pub(super) async fn point(
+        &mut self,
+        tracee: Tracee<Parked>,
+        number: u64,
+        point: Point,
+    ) -> Result<Tracee<Parked>, Over> {
+        let mut tracee = self.visit(tracee, &point).await?;
+        for _ in 0..self.player.mistaken(number) {
+            tracee = self.next_visit(tracee, &point).await?;
+        }
+        self.player.found(Found {
+            number,
+            task: self.task,
+            point: point.into(),
+        });
+        Ok(tracee)
+    }
+
+    /// Goes on from a visit to the next one that is like it.
+    pub(super) async fn next_visit(
+        &mut self,
+        tracee: Tracee<Parked>,
+        point: &Point,
+    ) -> Result<Tracee<Parked>, Over> {
+        let tracee = match tracee.step().stop().await {
+            Stop::Signal(tracee) if tracee.signal() == libc::SIGTRAP => tracee.park(),
+            stop => {
+                let what = format!("a point at {:#x}", point.registers.ip());
+                return Err(Over::Diverged(what, describe::stop(&stop)));
+            }
+        };
+        self.visit(tracee, point).await
+    }
+
+    async fn visit(
+        &mut self,
+        tracee: Tracee<Parked>,
+        point: &Point,
+    ) -> Result<Tracee<Parked>, Over> {
         let what = || format!("a point at {:#x}", point.registers.0[16]);
-        let tracee = here.park();
         let mut batch = Batch::default();
         let areas = maps::read(tracee.tgid())?;
         let Some(mut check) = Check::prepare(&tracee, point, &areas, &mut batch) else {
@@ -69,7 +107,7 @@ impl Replayed {
         };
         insert(&mut check, &tracee)?;
         loop {
-            let stopped = match self.run(Here::Parked(tracee)).await? {
+            let stopped = match self.run(tracee).await? {
                 Stop::Signal(tracee) => tracee,
                 stop => return Err(Over::Diverged(what(), describe::stop(&stop))),
             };
@@ -95,7 +133,7 @@ impl Replayed {
                 let mut batch = Batch::default();
                 check.remove(&tracee, &mut batch);
                 let tracee = self.aside(tracee, batch, &what()).await?;
-                return Ok(Here::Parked(tracee));
+                return Ok(tracee);
             }
             if check.is_trap() {
                 check.restore(&tracee);
@@ -134,10 +172,10 @@ impl Replayed {
 
     pub(super) async fn instruction(
         &mut self,
-        here: Here,
+        tracee: Tracee<Parked>,
         answer: Instruction,
-    ) -> Result<Here, Over> {
-        match self.run(here).await? {
+    ) -> Result<Tracee<Parked>, Over> {
+        match self.run(tracee).await? {
             Stop::Signal(tracee)
                 if is_trap_of(answer.kind, tracee.signal())
                     && tracee.registers()?.rip == answer.ip
@@ -146,7 +184,7 @@ impl Replayed {
                 let mut regs = tracee.registers()?;
                 apply(&answer, &mut regs);
                 tracee.set_registers(&regs)?;
-                Ok(Here::Parked(tracee.park()))
+                Ok(tracee.park())
             }
             stop => Err(Over::Diverged(
                 format!("{:?} at {:#x}", answer.kind, answer.ip),
@@ -155,8 +193,11 @@ impl Replayed {
         }
     }
 
-    pub(super) fn digest(&self, here: Here, recorded: u64) -> Result<Here, Over> {
-        let tracee = here.park();
+    pub(super) fn digest(
+        &self,
+        tracee: Tracee<Parked>,
+        recorded: u64,
+    ) -> Result<Tracee<Parked>, Over> {
         let areas = maps::read(tracee.tid())?;
         let sp = self.entry.map_or(0, |entry| entry.rsp);
         let now = memory::digest(&tracee, &areas, sp);
@@ -167,6 +208,6 @@ impl Replayed {
             ));
         }
         self.player.digested();
-        Ok(Here::Parked(tracee))
+        Ok(tracee)
     }
 }

@@ -1,0 +1,596 @@
+//! A replay that is made step by step, looked at, and brought back.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use std::rc::Rc;
+
+use ptrace_async::filter::{Filter, Rule};
+use ptrace_async::runtime::{Interception, Observer, Options as RuntimeOptions, Program, Runtime};
+
+use super::agent::{self, Executable};
+use super::checkpoint::{self, Checkpoint, Copy, Described, Kept, Memories, Revived, Shared, Wish};
+use super::feed::{Feed, Order, Place};
+use super::player::{Counts, Found, Player, Space};
+use super::printer::Printed;
+use super::{Divergence, Options, Outcome, task};
+use crate::maps::{self, Area};
+use crate::trace::event::Registers;
+use crate::trace::{self, Directory, Reader, Task};
+use crate::{buffer, memory};
+
+/// How many points are doubted when a replay has diverged, and how many visits are tried.
+const POINTS: usize = 3;
+const VISITS: usize = 1000;
+
+/// What has come of other visits like a point.
+enum Tried {
+    /// The replay is behind the record.
+    Passed,
+    /// It is there as well, and diverged later.
+    Further(Box<Divergence>),
+    InVain,
+}
+
+/// Why a replay could not go on, or not go back.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A program did something else than was recorded. The replay has ended there; it can be
+    /// brought back to a checkpoint.
+    #[error(transparent)]
+    Diverged(Box<Divergence>),
+    /// Something is wrong with the trace.
+    #[error(transparent)]
+    Trace(#[from] trace::Error),
+    /// A process could not be traced, made, or copied.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    /// The replay has ended before, by an error.
+    #[error("the replay has ended by an error; bring it back to a checkpoint")]
+    Over,
+    /// Several processes share memory, of which more than one has several threads.
+    #[error(
+        "no checkpoint can be taken here: several processes with threads share the memory of {0}"
+    )]
+    Crowded(Task),
+    /// A file that was mapped has been shorter since the checkpoint was taken, which has lost
+    /// private copies of its pages.
+    #[error(
+        "a file that was mapped has been truncated since this checkpoint, which has lost pages"
+    )]
+    Spoilt,
+    /// The checkpoint is of another replay.
+    #[error("this checkpoint is of another replay")]
+    Foreign,
+    /// Something has ended a process of the checkpoint.
+    #[error("a process of this checkpoint is gone: something outside has ended it")]
+    Gone,
+}
+
+/// Where a task of a replay is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Whereabouts {
+    /// The task, as the trace calls it.
+    pub task: Task,
+    /// The process or thread id that it had when it was recorded. Of a task that was made, it
+    /// is known when the call that made it has returned to its maker.
+    pub pid: Option<i32>,
+    /// How many of its records have been replayed; the next one has this number among its own.
+    pub events: u64,
+    /// Its registers: at a [`Call`](crate::trace::Event::Call) those of its entry, with the
+    /// call's number in `orig_rax`.
+    pub registers: Registers,
+}
+
+/// A replay that goes on as far as it is told.
+///
+/// It is at rest between two records of the trace: all before [`position`](Self::position)
+/// have been replayed by the tasks that they happened to, none of the others has, and each task
+/// stands still where its last record left it. What is not in order in the trace has no order
+/// here: tasks that share nothing run side by side up to where the replay is told to rest.
+///
+/// ```no_run
+/// use reprise::replay::{Options, Replayer};
+/// use reprise::trace::Directory;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let (directory, _) = Directory::open("trace")?;
+/// let mut replayer = Replayer::open(directory, Options::default())?;
+/// replayer.run_to(100)?;
+/// let checkpoint = replayer.checkpoint()?;
+/// replayer.run_to_end()?;
+/// replayer.restore(&checkpoint)?;
+/// for task in replayer.tasks() {
+///     println!("{} is at {:#x}", task.task, task.registers.ip());
+/// }
+/// # Ok(())
+/// # }
+/// ```
+///
+/// The processes that it replays in end with it. It belongs to the thread that has made it,
+/// which alone may make requests of ptrace(2).
+pub struct Replayer {
+    runtime: Runtime,
+    player: Rc<Player>,
+    directory: Directory,
+    program: Program,
+    /// Before the first record.
+    start: Option<(Place, Counts)>,
+    /// It has been brought to a checkpoint, since when more may have been learnt of the points
+    /// before that.
+    restored: bool,
+    over: bool,
+}
+
+impl std::fmt::Debug for Replayer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Replayer")
+            .field("directory", &self.directory)
+            .field("position", &self.position())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Replayer {
+    /// Starts the replay of a trace, at rest before its first record.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when nothing can be traced here, [`Error::Trace`] when the trace cannot be
+    /// opened.
+    pub fn open(directory: Directory, options: Options) -> Result<Self, Error> {
+        let filter = Filter::build(512, |_| {
+            let other = Rule::UnlessFrom(buffer::BASE, Box::new(Rule::Trace));
+            Rule::UnlessFrom(agent::CODE, Box::new(other))
+        });
+        let runtime = Runtime::new(RuntimeOptions {
+            interception: Interception::Seccomp(filter),
+            exit_kill: true,
+        });
+        let reader = Reader::open(&directory)?;
+        let agent = Executable::new()?;
+        let mut program = Program::new(&["reprise"])?;
+        program.candidates = vec![std::ffi::CString::new(agent.path()).map_err(io::Error::from)?];
+        program.envp = Vec::new();
+        let player = Rc::new(Player::new(
+            directory.clone(),
+            Feed::new(reader),
+            agent,
+            options.output,
+        ));
+        runtime.spawn(&program)?;
+        let mut replayer = Self {
+            runtime,
+            player,
+            directory,
+            program,
+            start: None,
+            restored: false,
+            over: false,
+        };
+        replayer.rest()?;
+        let place = replayer.player.feed.place()?;
+        replayer.start = Some((place, replayer.player.counts()));
+        Ok(replayer)
+    }
+
+    /// Where the trace is.
+    pub fn trace(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// The number of the record that comes next, counted from 0: how many have been replayed.
+    pub fn position(&self) -> u64 {
+        self.player.feed.read()
+    }
+
+    /// Whether all records have been replayed, and that is known.
+    pub fn is_at_end(&self) -> bool {
+        self.player.feed.is_empty()
+    }
+
+    /// Replays the next record; false if there is none.
+    ///
+    /// A record that says what a file is, or how the first process ended, is a step as well, in
+    /// which nothing moves.
+    ///
+    /// # Errors
+    /// As [`run_to`](Self::run_to).
+    pub fn step(&mut self) -> Result<bool, Error> {
+        self.run_to(self.position() + 1)
+    }
+
+    /// Replays up to before this record, which is the next one then; false if the trace ends
+    /// before that. Nothing moves if the replay is behind it: see
+    /// [`restore`](Self::restore).
+    ///
+    /// # Errors
+    /// [`Error::Diverged`] when a program did something else, [`Error::Trace`] when the trace
+    /// is damaged, or needs a file that has changed; [`Error::Over`] after one of these.
+    pub fn run_to(&mut self, record: u64) -> Result<bool, Error> {
+        loop {
+            match self.go_to(record) {
+                Err(Error::Diverged(divergence)) => self.reconsider(divergence)?,
+                other => return other,
+            }
+        }
+    }
+
+    fn go_to(&mut self, record: u64) -> Result<bool, Error> {
+        if self.over {
+            return Err(Error::Over);
+        }
+        let feed = &self.player.feed;
+        if record <= feed.read() && self.player.is_at_rest() {
+            return Ok(true);
+        }
+        feed.limit(record);
+        self.rest()?;
+        let feed = &self.player.feed;
+        if self.player.is_deserted() {
+            // What is left is about nobody.
+            feed.drain();
+            self.check().inspect_err(|_| self.over = true)?;
+        }
+        let feed = &self.player.feed;
+        if let Some((number, task)) = feed.left() {
+            self.over = true;
+            feed.end();
+            let reason = format!("record {number} is about {task}, which is not there");
+            let path = self.directory.path().to_owned();
+            return Err(trace::Error::NotATrace { path, reason }.into());
+        }
+        Ok(feed.read() >= record)
+    }
+
+    /// Replays up to and including the record of a task that has `skipped` others of the same
+    /// task before it; false if there is none, and nothing has moved.
+    ///
+    /// # Errors
+    /// As [`run_to`](Self::run_to).
+    pub fn run_to_event_of(&mut self, task: Task, skipped: u64) -> Result<bool, Error> {
+        match self.player.feed.find(task, skipped)? {
+            Some(record) => self.run_to(record + 1),
+            None => Ok(false),
+        }
+    }
+
+    /// Replays all that is left.
+    ///
+    /// # Errors
+    /// As [`run_to`](Self::run_to).
+    pub fn run_to_end(&mut self) -> Result<(), Error> {
+        self.run_to(u64::MAX).map(drop)
+    }
+
+    /// The tasks that are there, in the order of their numbers.
+    pub fn tasks(&self) -> Vec<Whereabouts> {
+        let tasks = self.player.tasks().into_iter();
+        tasks
+            .filter_map(|(task, events)| {
+                let registers = self.player.observer(task)?.registers().ok()?;
+                Some(Whereabouts {
+                    task,
+                    pid: self.player.pid(task),
+                    events,
+                    registers: (&registers).into(),
+                })
+            })
+            .collect()
+    }
+
+    /// The memory of a task, to be read by [`ptrace_async::memory::Memory`]; nothing if the
+    /// task is not there. It reads nothing any more once the replay has moved on and the task
+    /// has ended.
+    pub fn memory(&self, task: Task) -> Option<Rc<Observer>> {
+        self.player.observer(task)
+    }
+
+    /// What a task has mapped, without what the replay itself has there; a file that was stored
+    /// with the trace has its name there.
+    ///
+    /// # Errors
+    /// [`Error::Gone`] if the task is not there.
+    pub fn mappings(&self, task: Task) -> Result<Vec<Area>, Error> {
+        let observer = self.player.observer(task).ok_or(Error::Gone)?;
+        let mut areas = maps::read(observer.tgid())?;
+        areas.retain(|area| !memory::is_ours(area) && !area.is_kernels());
+        Ok(areas)
+    }
+
+    /// A digest of the memory of a task, from its stack pointer on upwards where that points;
+    /// nothing if the task is not there.
+    pub fn digest(&self, task: Task) -> Option<u64> {
+        let observer = self.player.observer(task)?;
+        let areas = maps::read(observer.tgid()).ok()?;
+        let registers = observer.registers().ok()?;
+        Some(memory::digest(observer.as_ref(), &areas, registers.rsp))
+    }
+
+    /// Takes what programs have printed since it was asked for, or since the replay was brought
+    /// to a checkpoint, if that is kept ([`Output::Keep`](super::Output::Keep)).
+    pub fn take_output(&mut self) -> Vec<Printed> {
+        self.player.printer.borrow_mut().take()
+    }
+
+    /// Keeps the present state, to come back to it.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when a process cannot be copied, [`Error::Crowded`] where that is not
+    /// enough, [`Error::Over`] when the replay has ended by an error. In the first two cases it
+    /// can go on.
+    pub fn checkpoint(&mut self) -> Result<Checkpoint, Error> {
+        if self.over {
+            return Err(Error::Over);
+        }
+        self.rest()?;
+        let tasks = self.player.feed.waiting();
+        let mut memories: BTreeMap<usize, (Rc<Space>, Vec<Kept>)> = BTreeMap::new();
+        for described in self.ask(&tasks, Order::Describe)? {
+            let memory = memories
+                .entry(Rc::as_ptr(&described.space).addr())
+                .or_insert_with(|| (described.space.clone(), Vec::new()));
+            memory.1.push(described.kept);
+        }
+        for (_, tasks) in memories.values_mut() {
+            checkpoint::arrange(tasks).map_err(|()| Error::Crowded(tasks[0].task))?;
+        }
+        let firsts: Vec<Task> = memories.values().map(|(_, tasks)| tasks[0].task).collect();
+        let mut copies: BTreeMap<Task, Copy> = BTreeMap::new();
+        for described in self.ask(&firsts, Order::Copy)? {
+            if let Some(copy) = described.copy {
+                copies.insert(described.kept.task, copy);
+            }
+        }
+        let mut spaces = Vec::new();
+        for (space, mut tasks) in memories.into_values() {
+            let first = tasks.remove(0);
+            let Some(copy) = copies.remove(&first.task) else {
+                return Err(Error::Gone);
+            };
+            spaces.push(Memories {
+                copy,
+                space: space.copy(),
+                first,
+                others: tasks,
+            });
+        }
+        let observers: Vec<(Task, Rc<Observer>)> = firsts
+            .iter()
+            .filter_map(|task| Some((*task, self.player.observer(*task)?)))
+            .collect();
+        Ok(Checkpoint {
+            player: self.player.clone(),
+            place: self.player.feed.place()?,
+            counts: self.player.counts(),
+            spaces,
+            files: self.player.files()?,
+            shared: checkpoint::shared(&observers)?,
+            position: self.position(),
+        })
+    }
+
+    /// Brings the replay to a checkpoint, which stays as it is. The processes of the present
+    /// end, also where the replay has ended by an error.
+    ///
+    /// # Errors
+    /// [`Error::Foreign`], and nothing has happened; [`Error::Spoilt`], likewise.
+    /// [`Error::Gone`] and [`Error::Io`] when processes could not be made; the replay is over
+    /// then, and may be brought to a checkpoint again.
+    pub fn restore(&mut self, checkpoint: &Checkpoint) -> Result<(), Error> {
+        if !Rc::ptr_eq(&self.player, &checkpoint.player) {
+            return Err(Error::Foreign);
+        }
+        self.restored = true;
+        self.bring(checkpoint, true)
+    }
+
+    fn bring(&mut self, checkpoint: &Checkpoint, prints: bool) -> Result<(), Error> {
+        if checkpoint.files.spoilt.get() {
+            return Err(Error::Spoilt);
+        }
+        self.end()?;
+        let is_there = |memory: &Memories| memory.copy.held().is_there.get();
+        if !checkpoint.spaces.iter().all(is_there) {
+            return Err(Error::Gone);
+        }
+        let next = checkpoint.position;
+        self.player.go_back(&checkpoint.counts, next, prints);
+        self.player.feed.go_to(&checkpoint.place)?;
+        for memory in &checkpoint.spaces {
+            self.player.expect(1 + memory.others.len());
+            let held = memory.copy.held();
+            let odd = held.odd.borrow().clone();
+            held.order(Wish::Revive(Box::new(Revived {
+                kept: memory.first.clone(),
+                space: Rc::new(memory.space.copy()),
+                others: memory.others.clone(),
+                odd,
+            })));
+        }
+        self.turn()?;
+        let put_back = || -> Result<(), Error> {
+            self.check()?;
+            self.player.put_files(&checkpoint.files)?;
+            self.put_shared(&checkpoint.shared)
+        };
+        if let Err(error) = put_back() {
+            self.player.feed.end();
+            return Err(error);
+        }
+        self.over = false;
+        Ok(())
+    }
+
+    /// What came of it, if it has not ended by an error. What is left of the replay ends.
+    pub fn finish(self) -> Outcome {
+        let player = &self.player;
+        player.printer.borrow_mut().finish();
+        let ended = player.feed.ended();
+        Outcome {
+            ending: player.ending().map(|ending| ended.unwrap_or(ending)),
+            divergence: None,
+            error: None,
+            tail: player.feed.tail(),
+            records: player.feed.read(),
+            digests: player.digests(),
+            mistaken: player.mistakes(),
+        }
+    }
+
+    /// Ends the present.
+    fn end(&mut self) -> Result<(), Error> {
+        self.player.feed.end();
+        self.over = true;
+        self.turn()?;
+        Ok(())
+    }
+
+    /// Begins again before the first record.
+    fn restart(&mut self) -> Result<(), Error> {
+        self.end()?;
+        self.restored = false;
+        let Some((place, counts)) = &self.start else {
+            return Err(Error::Over);
+        };
+        self.player.go_back(counts, 0, false);
+        self.player.feed.go_to(place)?;
+        self.player.forget_files();
+        self.player.expect(1);
+        self.runtime.spawn(&self.program)?;
+        self.over = false;
+        self.rest()
+    }
+
+    /// After a divergence: looks whether a point before it was found too early, at a visit that
+    /// was like the recorded one in all that is compared. If so, the replay has passed the
+    /// record that it diverged at, and keeps to what it has learnt.
+    ///
+    /// Nothing tells which visit is the right one but what comes after it. So one after the
+    /// other is tried, each from a checkpoint at the one before.
+    fn reconsider(&mut self, mut divergence: Box<Divergence>) -> Result<(), Error> {
+        if self.restored {
+            self.restart()?;
+            match self.go_to(divergence.record + 1) {
+                Ok(_) => return Ok(()),
+                Err(Error::Diverged(other)) => divergence = other,
+                Err(other) => return Err(other),
+            }
+        }
+        let mut points = self.player.points(divergence.record, divergence.task);
+        points.truncate(POINTS);
+        let mut points = points.into_iter();
+        while let Some(found) = points.next() {
+            let before = self.player.mistaken(found.number);
+            match self.try_visits(&found, divergence.record) {
+                Ok(Tried::Passed) => return Ok(()),
+                Ok(Tried::Further(other)) => {
+                    let mut later = self.player.points(other.record, other.task);
+                    later.truncate(POINTS);
+                    (divergence, points) = (other, later.into_iter());
+                    continue;
+                }
+                // The divergence says more than that.
+                Ok(Tried::InVain) | Err(Error::Crowded(_) | Error::Spoilt | Error::Gone) => {}
+                Err(other) => return Err(other),
+            }
+            self.player.mistake(found.number, before);
+        }
+        self.end()?;
+        Err(Error::Diverged(divergence))
+    }
+
+    /// Whether a later visit like a point leads beyond a record.
+    fn try_visits(&mut self, found: &Found, beyond: u64) -> Result<Tried, Error> {
+        self.restart()?;
+        match self.go_to(found.number + 1) {
+            Ok(true) => {}
+            Ok(false) | Err(Error::Diverged(_)) => return Ok(Tried::InVain),
+            Err(other) => return Err(other),
+        }
+        for _ in 0..VISITS {
+            *self.player.doubted.borrow_mut() = Some(found.clone());
+            self.player.feed.order(found.task, Order::GoOn);
+            match self.rest() {
+                Ok(()) => {}
+                // There is no other.
+                Err(Error::Diverged(_)) => return Ok(Tried::InVain),
+                Err(other) => return Err(other),
+            }
+            let mistaken = self.player.mistaken(found.number) + 1;
+            self.player.mistake(found.number, mistaken);
+            let checkpoint = self.checkpoint()?;
+            match self.go_to(beyond + 1) {
+                Ok(_) => return Ok(Tried::Passed),
+                Err(Error::Diverged(other)) if other.record > beyond => {
+                    return Ok(Tried::Further(other));
+                }
+                Err(Error::Diverged(_)) => self.bring(&checkpoint, false)?,
+                Err(other) => return Err(other),
+            }
+        }
+        Ok(Tried::InVain)
+    }
+
+    /// Has tasks at rest say how they are, and more.
+    fn ask(&self, tasks: &[Task], order: Order) -> Result<Vec<Described>, Error> {
+        for task in tasks {
+            self.player.feed.order(*task, order);
+        }
+        self.turn()?;
+        let described = std::mem::take(&mut *self.player.described.borrow_mut());
+        self.check()?;
+        if described.len() < tasks.len() {
+            return Err(Error::Gone);
+        }
+        Ok(described)
+    }
+
+    /// Makes shared memory what it was.
+    fn put_shared(&self, shared: &[Shared]) -> Result<(), Error> {
+        for part in shared {
+            let observer = self.player.observer(part.task).ok_or(Error::Gone)?;
+            let writes = part.differing(observer.as_ref());
+            if writes.is_empty() {
+                continue;
+            }
+            *self.player.put.borrow_mut() = Some(part.with(writes));
+            self.player.feed.order(part.task, Order::Put);
+            self.turn()?;
+            self.check()?;
+        }
+        Ok(())
+    }
+
+    /// Has the tasks do what they may, until they wait.
+    fn turn(&self) -> io::Result<()> {
+        let player = self.player.clone();
+        let follow = move |tracee| task::follow(tracee, player.clone());
+        let is_at_rest = || self.player.is_at_rest();
+        self.runtime.run_until(&follow, is_at_rest).map(drop)
+    }
+
+    /// The same; what has gone wrong is an error, and the end.
+    fn rest(&mut self) -> Result<(), Error> {
+        let rested = self.turn().map_err(Error::from);
+        rested
+            .and_then(|()| self.check())
+            .inspect_err(|_| self.over = true)
+    }
+
+    /// What has gone wrong.
+    fn check(&self) -> Result<(), Error> {
+        if let Some(error) = self.player.failure() {
+            return Err(error.into());
+        }
+        if let Some(error) = self.player.error().or_else(|| self.player.feed.error()) {
+            return Err(error.into());
+        }
+        match self.player.divergence() {
+            Some(mut divergence) => {
+                divergence.add_history(&self.directory);
+                Err(Error::Diverged(Box::new(divergence)))
+            }
+            None => Ok(()),
+        }
+    }
+}

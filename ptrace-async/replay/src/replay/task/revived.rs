@@ -1,0 +1,90 @@
+//! Tasks that go on from a checkpoint.
+
+use std::rc::Rc;
+
+use ptrace_async::runtime::{Parked, Tracee};
+
+use super::super::agent::Batch;
+use super::super::checkpoint::{Kept, Revived};
+use super::super::player::{Birth, Player, Space};
+use super::{Over, Replayed, held, kill};
+
+/// The flags of a thread, and of another process with the same memory.
+const THREAD: i32 = libc::CLONE_VM
+    | libc::CLONE_FS
+    | libc::CLONE_FILES
+    | libc::CLONE_SIGHAND
+    | libc::CLONE_THREAD
+    | libc::CLONE_SYSVSEM;
+const PROCESS: i32 = libc::CLONE_VM | libc::CLONE_PARENT;
+
+/// Makes those that share its memory, and goes on.
+pub(super) async fn follow(tracee: Tracee<Parked>, revived: Revived, player: Rc<Player>) {
+    let observer = Rc::new(tracee.observer());
+    let process = tracee.tgid();
+    let count = revived.others.len() + 1;
+    let Revived {
+        kept,
+        space,
+        others,
+        odd,
+    } = revived;
+    let tracee = match begin(tracee, &kept, &space, others, &odd, &player).await {
+        Ok(tracee) => tracee,
+        Err(over) => {
+            let reason = match over {
+                Over::Diverged(_, reason) => std::io::Error::other(reason),
+                Over::Gone | Over::Stopped => std::io::Error::from_raw_os_error(libc::ESRCH),
+            };
+            player.fail(reason);
+            player.appeared(count);
+            kill(process);
+            return;
+        }
+    };
+    let replayed = Replayed {
+        player,
+        task: kept.task,
+        observer,
+        events: kept.events,
+        entry: kept.entry,
+        call: kept.call,
+        returned: kept.returned,
+        child: kept.child,
+        space,
+    };
+    replayed.follow(tracee).await;
+}
+
+async fn begin(
+    mut tracee: Tracee<Parked>,
+    kept: &Kept,
+    space: &Rc<Space>,
+    others: Vec<Kept>,
+    odd: &[super::super::checkpoint::Odd],
+    player: &Rc<Player>,
+) -> Result<Tracee<Parked>, Over> {
+    tracee = held::advise(tracee, odd, true).await?;
+    for other in others {
+        let flags = if other.process == kept.process {
+            THREAD
+        } else {
+            PROCESS
+        };
+        let mut batch = Batch::default();
+        batch.call(libc::SYS_clone, [flags as u64, 0, 0, 0, 0, 0]);
+        let revived = Revived {
+            kept: other,
+            space: space.clone(),
+            others: Vec::new(),
+            odd: Rc::default(),
+        };
+        let made;
+        (tracee, made) =
+            held::made(tracee, batch, player, Birth::Revived(Box::new(revived))).await?;
+        made.map_err(|error| Over::Diverged(String::new(), error.to_string()))?;
+    }
+    tracee.set_extended_state(&kept.extended)?;
+    tracee.set_registers(&kept.registers)?;
+    Ok(tracee)
+}
