@@ -23,12 +23,11 @@ use crate::roots::judge::Moved;
 use crate::session::Session;
 use crate::store::{FileKey, Store, WeakKey};
 use crate::tracer::{OUTSIDE, TOO_SHORT};
-use crate::unit::{Change, Chunks, Inherited, Observed, Unit, UnitId};
+use crate::unit::{Change, Inherited, Observed, Unit, UnitId};
 use crate::world::World;
 use ptrace_async::event::Tid;
 use rustc_hash::FxHashMap;
 use std::os::unix::ffi::OsStrExt;
-use std::sync::Arc;
 
 use self::capture::capture;
 use self::outputs::forget_outputs;
@@ -49,7 +48,7 @@ pub struct Finished {
     /// What it changed.
     pub changes: Vec<(FilePath, Change)>,
     /// What it wrote into inherited descriptors.
-    pub stream: Chunks,
+    pub stream: Vec<Piece>,
     /// Positions of inherited files it read from.
     pub positions: Vec<(i32, u64)>,
     /// Status flags of inherited descriptions that changed.
@@ -68,6 +67,16 @@ pub struct Finished {
     pub moved: Moved,
     /// It is compared with what is stored.
     pub verified: bool,
+}
+
+/// Bytes of a stream.
+#[derive(Debug)]
+pub struct Piece {
+    /// The descriptor.
+    fd: i32,
+    bytes: Vec<u8>,
+    /// It is what make says of the place.
+    of_place: bool,
 }
 
 /// A unit that was stored.
@@ -176,27 +185,31 @@ impl Session {
     }
 
     /// What went into inherited descriptors, in order.
-    fn stream(&self, unit: &Unit) -> Result<Chunks, String> {
+    fn stream(&self, unit: &Unit) -> Result<Vec<Piece>, String> {
         let mut written: Vec<_> = unit.written.iter().collect();
         if planted(Defect::StreamOrder) {
             written.sort_by_key(|written| (written.file, written.seq));
         } else {
             written.sort_by_key(|written| written.seq);
         }
-        let mut stream: Vec<(i32, Vec<u8>)> = Vec::new();
+        let mut stream: Vec<Piece> = Vec::new();
         for written in written {
             let Some(inherited) = unit.inherited.iter().find(|i| i.file == written.file) else {
                 return Err("writes to a descriptor that it did not inherit".to_owned());
             };
+            let fd = inherited.fd;
             match stream.last_mut() {
-                Some((fd, bytes)) if *fd == inherited.fd => bytes.extend_from_slice(&written.bytes),
-                _ => stream.push((inherited.fd, written.bytes.to_vec())),
+                Some(last) if last.fd == fd && !last.of_place && !written.of_place => {
+                    last.bytes.extend_from_slice(&written.bytes);
+                }
+                _ => stream.push(Piece {
+                    fd,
+                    bytes: written.bytes.to_vec(),
+                    of_place: written.of_place,
+                }),
             }
         }
-        Ok(stream
-            .into_iter()
-            .map(|(fd, bytes)| (fd, bytes.into()))
-            .collect())
+        Ok(stream)
     }
 
     /// A process that still holds an inherited description, with its descriptor
@@ -460,7 +473,7 @@ fn check_names(store: &Store, finished: &Finished, effects: &[Effect]) -> Result
         let in_stream = finished
             .stream
             .iter()
-            .any(|(_, bytes)| finder.find(bytes).is_some());
+            .any(|piece| finder.find(&piece.bytes).is_some());
         let in_files = effects.iter().any(|effect| match effect {
             Effect::Write { content, .. } | Effect::Append { data: content, .. } => {
                 // What cannot be looked at might hold it.
@@ -528,18 +541,26 @@ fn is_own(path: &FilePath, changed: &std::collections::HashSet<&FilePath>) -> bo
     })
 }
 
-fn stream_chunks(store: &Store, stream: &[(i32, Arc<[u8]>)]) -> Result<Vec<StreamChunk>, String> {
+fn stream_chunks(store: &Store, stream: &[Piece]) -> Result<Vec<StreamChunk>, String> {
     stream
         .iter()
-        .map(|(fd, bytes)| {
-            let data = if bytes.len() <= INLINE {
-                StreamData::Inline(bytes.to_vec())
-            } else {
-                let digest = store.put_bytes(bytes).map_err(|error| error.to_string())?;
-                StreamData::Stored(digest, bytes.len() as u64)
-            };
-            Ok(StreamChunk { fd: *fd, data })
-        })
+        .map(
+            |Piece {
+                 fd,
+                 bytes,
+                 of_place,
+             }| {
+                let data = if *of_place {
+                    StreamData::Place(bytes.clone())
+                } else if bytes.len() <= INLINE {
+                    StreamData::Inline(bytes.to_vec())
+                } else {
+                    let digest = store.put_bytes(bytes).map_err(|error| error.to_string())?;
+                    StreamData::Stored(digest, bytes.len() as u64)
+                };
+                Ok(StreamChunk { fd: *fd, data })
+            },
+        )
         .collect()
 }
 

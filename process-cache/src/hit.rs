@@ -73,7 +73,7 @@ pub fn stream(store: &Store, outcome: &Outcome) -> Result<Chunks, String> {
         .iter()
         .map(|chunk| {
             let bytes = match &chunk.data {
-                StreamData::Inline(bytes) => bytes.clone(),
+                StreamData::Inline(bytes) | StreamData::Place(bytes) => bytes.clone(),
                 StreamData::Stored(digest, _) => {
                     store.get_bytes(digest).map_err(|error| error.to_string())?
                 }
@@ -261,7 +261,7 @@ impl Session {
             establish(change, seq, effect, initial_content);
         }
         self.locator.forget();
-        for (fd, bytes) in stream {
+        for ((fd, bytes), chunk) in stream.iter().zip(&outcome.stream) {
             let Some(description) = self.model.file(tid, *fd).cloned() else {
                 continue;
             };
@@ -277,6 +277,7 @@ impl Session {
                 seq,
                 file,
                 bytes: bytes.clone(),
+                of_place: matches!(chunk.data, StreamData::Place(_)),
             });
         }
         for (fd, _) in &outcome.positions {

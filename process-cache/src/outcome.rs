@@ -84,6 +84,9 @@ pub enum StreamData {
     Inline(Vec<u8>),
     /// In the content store (digest, length in bytes).
     Stored(Digest, u64),
+    /// In the outcome itself: what make says of the place in a known way, in one call. At
+    /// other places it says the same of that place ([`crate::roots`]).
+    Place(Vec<u8>),
 }
 
 /// What happens to a file's modification time on a hit.

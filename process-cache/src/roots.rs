@@ -21,6 +21,7 @@ pub mod judge;
 mod listing;
 pub mod manner;
 pub mod mention;
+pub(crate) mod said;
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -31,7 +32,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use self::mention::Mention;
 use crate::fact::{Answer, Digest, Fact, Query};
 use crate::key::Keyed;
-use crate::outcome::{Effect, Outcome};
+use crate::outcome::{Effect, Outcome, StreamData};
 use crate::path::FilePath;
 use crate::store::{Lookup, Miss, Store, StoreError, WeakKey};
 use crate::world::World;
@@ -512,6 +513,12 @@ impl Roots {
         for effect in &mut here.effects {
             effect_paths(effect, &mut |path| self.here(path))
                 .ok_or_else(|| "a root is missing".to_owned())?;
+        }
+        for chunk in &mut here.stream {
+            if let StreamData::Place(said) = &mut chunk.data {
+                let here = self.said_here(said);
+                *said = here.ok_or("what make said of its place cannot be said here")?;
+            }
         }
         Ok(here)
     }

@@ -287,6 +287,8 @@ pub struct Written {
     pub file: OfdId,
     /// What.
     pub bytes: Arc<[u8]>,
+    /// It is what make says of the place ([`crate::outcome::StreamData::Place`]).
+    pub of_place: bool,
 }
 
 /// One exec-unit.

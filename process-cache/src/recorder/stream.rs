@@ -7,6 +7,7 @@ use crate::fact::Query;
 use crate::locate::is_regular;
 use crate::path::FilePath;
 use crate::place::{Class, classify};
+use crate::roots::{Roots, said};
 use crate::session::{Before, Session};
 use crate::unit::{Observed, TimeState, UnitId, Written};
 use ptrace_async::event::{FileKind, OpenFile, Tid};
@@ -14,6 +15,7 @@ use ptrace_async::invocation::Invocation;
 use ptrace_async::memory::Memory;
 use ptrace_async::process::Pending;
 use smallvec::SmallVec;
+use std::os::unix::ffi::OsStrExt;
 
 /// What the kernel writes at most in one call (write(2), "NOTES").
 const MOST_AT_ONCE: u64 = 0x7fff_f000;
@@ -147,11 +149,24 @@ impl Session {
             self.unit(unit).written.clear();
             return;
         }
+        let of_place = self.is_of_place(tid, unit, &bytes);
         self.unit(unit).written.push(Written {
             seq,
             file: file.id,
             bytes: bytes.into(),
+            of_place,
         });
+    }
+
+    /// Whether these bytes, written in one call, are what make says of the place.
+    fn is_of_place(&self, tid: Tid, unit: UnitId, bytes: &[u8]) -> bool {
+        let unit = &self.units[unit.0 as usize];
+        if !said::is_make(unit.program.as_bytes()) {
+            return false;
+        }
+        let cwd = self.model.cwd(tid).map(|cwd| cwd.as_os_str().as_bytes());
+        cwd.is_some_and(|cwd| said::says_where(cwd, bytes))
+            || Roots::current().is_some_and(|roots| roots.says_given(&unit.moved.maps, bytes))
     }
 
     /// The last `length` bytes that an in-kernel copy put into a regular file.

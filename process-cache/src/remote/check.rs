@@ -166,7 +166,7 @@ pub(super) fn contents(outcome: &Outcome) -> impl Iterator<Item = (Digest, u64)>
     });
     let stream = outcome.stream.iter().filter_map(|chunk| match &chunk.data {
         StreamData::Stored(digest, length) => Some((*digest, *length)),
-        StreamData::Inline(_) => None,
+        StreamData::Inline(_) | StreamData::Place(_) => None,
     });
     files.chain(stream)
 }

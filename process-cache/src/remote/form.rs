@@ -21,11 +21,11 @@ use super::digest::Wire;
 use crate::fact::{Answer, Digest, Query};
 use crate::outcome::Outcome;
 use crate::path::FilePath;
-use crate::roots::{MARK, is_note};
+use crate::roots::{MARK, Roots, is_note};
 use crate::store::WeakKey;
 
 /// Part of every key: results of other versions are not seen.
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 const SETS: &[u8; 3] = b"pcq";
 const RESULT: &[u8; 3] = b"pcr";
 /// How many path sets there are under one weak key.
@@ -320,6 +320,9 @@ pub fn check_remote(bytes: &[u8]) {
     };
     if let Some(stored) = stored {
         let _ = super::check::Bounds::new(vec!["/tmp".into()]).check(&stored, &[]);
+        if let Ok(roots) = Roots::new(&["r=/tmp".to_owned()]) {
+            let _ = roots.effects_here(&stored.outcome);
+        }
         let _ = encode_result(&stored).map(|bytes| decode_result(&bytes));
     }
     if let Ok(bundle) = super::bundle::Bundle::decode(bytes.to_vec()) {

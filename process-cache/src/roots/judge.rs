@@ -7,7 +7,7 @@
 //! - Nothing that it read mentions a root: it could name files here, wherever the same
 //!   bytes are read.
 //! - Nothing that it left mentions a root, but for a compiler's list of what it read
-//!   (`listing.rs`).
+//!   (`listing.rs`), and what make itself says of the place (`said.rs`).
 //! - Where it looked at (or wrote) something outside of a root, but below a directory that
 //!   the root is in, nobody knows whether it came there by a path of its own or from the
 //!   root: this directory has to be the same one, as far above.
@@ -45,6 +45,8 @@ pub struct Moved {
     pub manner: Manner,
     /// What must hold for those below it that were skipped.
     pub conditions: Vec<Fact>,
+    /// The options that replace a root, as it was given them, if it is make.
+    pub maps: Vec<Vec<u8>>,
 }
 
 /// A result with the names of roots.
@@ -247,6 +249,13 @@ impl Roots {
         for effect in &mut outcome.effects {
             effect_paths(effect, &mut named).ok_or_else(lost)?;
         }
+        for chunk in &mut outcome.stream {
+            if let StreamData::Place(said) = &mut chunk.data
+                && let Some(named) = self.said_named(said)
+            {
+                *said = named;
+            }
+        }
         Ok(Named { facts, outcome })
     }
 
@@ -270,6 +279,10 @@ impl Roots {
         let mut texts: Vec<Vec<u8>> = Vec::new();
         for chunk in &outcome.stream {
             let bytes = match &chunk.data {
+                StreamData::Place(said) if self.said_named(said).is_some() => {
+                    self.said_besides(said)
+                }
+                StreamData::Place(said) => said.clone(),
                 StreamData::Inline(bytes) => bytes.clone(),
                 StreamData::Stored(digest, _) => {
                     store.get_bytes(digest).map_err(|error| error.to_string())?

@@ -366,7 +366,7 @@ impl Store {
         });
         let stream = outcome.stream.iter().filter_map(|chunk| match &chunk.data {
             StreamData::Stored(digest, length) => Some((digest, *length)),
-            StreamData::Inline(_) => None,
+            StreamData::Inline(_) | StreamData::Place(_) => None,
         });
         for (digest, length) in effects.chain(stream) {
             match self.blob_length(digest) {

@@ -23,6 +23,7 @@ use crate::remote;
 use crate::roots::Roots;
 use crate::roots::judge::Moved;
 use crate::roots::manner::manner;
+use crate::roots::said::is_make;
 use crate::store::Lookup;
 use crate::unit::{Unit, UnitId};
 
@@ -357,6 +358,13 @@ impl Tracer {
                                 images: read.map(|(path, digest)| (path.clone(), digest)).collect(),
                                 manner: manner(real.as_bytes(), &unit.argv, environment, roots),
                                 conditions: Vec::new(),
+                                maps: match is_make(real.as_bytes()) {
+                                    true => {
+                                        let given = unit.argv.iter().chain(environment);
+                                        roots.maps_given(given.map(Vec::as_slice))
+                                    }
+                                    false => Vec::new(),
+                                },
                             };
                         }
                         unit.program = keyed.program;

@@ -319,3 +319,135 @@ fn a_link_from_outside_into_a_root_stays_with_it() {
     let left = places.run("two/tree", &command);
     assert!(left.files.is_empty() && one.join("f").exists());
 }
+
+/// Two directories with makefiles, and one above them; all make their mark.
+const MAKES: &str = "mkdir lib app; printf 'all: ; @$(MAKE) -C lib; $(MAKE) -C app\\n' > Makefile; \
+                     for d in lib app; do printf 'all: ; @cat in; cat in > out\\n' > $d/Makefile; \
+                     echo 1 > $d/in; done; find . -exec touch -d @1000000000 {} +";
+
+#[test]
+fn what_make_says_of_where_it_is_is_said_elsewhere_of_that_place() {
+    check(MAKES, "make", "make", APART, true);
+    check(MAKES, "make -w; echo 1 > f", "sh", APART, true);
+    // Somewhere with a name of another length, and another depth.
+    check(MAKES, "make -w", "sh", ["some/deep/place", "another"], true);
+    // The one that says where it is, where something else does so as well.
+    check(MAKES, "pwd; make -w -C lib", "make", APART, true);
+    check(MAKES, "make -w -C lib > log", "make", APART, true);
+    let mut places = Places::new(MAKES);
+    places.is_remote = true;
+    fs::create_dir(places.dir.path().join("remote")).unwrap();
+    assert!(!places.run("one/tree", "make -w").is_hit("sh"));
+    let left = places.run("two/other", "make -w");
+    let here = places.dir.path().join("two/other");
+    let said = format!("make: Entering directory '{}'\n", here.display());
+    assert!(
+        left.is_hit("sh") && left.out.starts_with(&said),
+        "{}",
+        left.out
+    );
+}
+
+/// A makefile that compiles and says so.
+const COMPILES: &str = "printf 'f = $(CFLAGS) $(MAP)$(HERE) $(EXTRA)\\n\
+                        all: ; echo cc $(f); cc -g $(CFLAGS) -c a.c\\n' > Makefile; \
+                        echo 'int x;' > a.c; touch -d @1000000000 . a.c Makefile";
+
+#[test]
+fn commands_that_make_shows_name_the_place_where_it_was_told_to() {
+    for flags in [
+        "CFLAGS=-ffile-prefix-map=$PWD=.",
+        "CFLAGS='-O2 -fdebug-prefix-map='$PWD'=. -ffile-prefix-map='$PWD=.",
+    ] {
+        // Whoever echoes it shows it, too, and is no make.
+        check(
+            COMPILES,
+            &format!("make {flags}"),
+            "sh -c 'make",
+            APART,
+            false,
+        );
+        let quiet = COMPILES.replace("echo cc", ": cc");
+        check(&quiet, &format!("make {flags}"), "sh", APART, true);
+        check(&quiet, &format!("{flags} make"), "sh", APART, true);
+        check(
+            &quiet,
+            &format!("{flags} make -w"),
+            "sh",
+            ["some/deep/place", "another"],
+            true,
+        );
+        // Given to a make below.
+        let below = format!(
+            "mkdir s; cd s; {quiet}; cd ..; echo 'all: ; $(MAKE) -C s' > Makefile; \
+                             touch -d @1000000000 . s Makefile"
+        );
+        check(&below, &format!("make {flags}"), "sh", APART, true);
+    }
+}
+
+#[test]
+fn what_a_skipped_make_says_of_its_place_moves_with_the_build_around_it() {
+    let mut places = Places::new(MAKES);
+    places.run("a/one", "make");
+    // One of the two below is skipped, the other one runs, and so does all above.
+    places.setup = MAKES.replace("; find", "; echo 2 > app/in; find");
+    let left = places.run("b/second", "make");
+    let fates: Vec<(&str, &str)> = left
+        .units
+        .iter()
+        .filter(|unit| unit.command.starts_with("make -C"))
+        .map(|unit| (unit.command.as_str(), unit.result.as_str()))
+        .collect();
+    assert_eq!(fates, [("make -C lib", "hit"), ("make -C app", "stored")]);
+    assert!(places.run("c/third-one", "make").is_hit("sh"));
+}
+
+#[test]
+fn only_what_make_itself_says_of_where_it_is_moves() {
+    let info = "printf '$(info %s)\\nall: ;\\n'";
+    let flags = "CFLAGS=-ffile-prefix-map=$PWD=.";
+    for (setup, command) in [
+        ("", "echo \"make: Entering directory '$PWD'\""),
+        // Of another directory than it is in.
+        (
+            &format!("mkdir s; {info} \"make: Entering directory '\\$(CURDIR)/s'\" > Makefile"),
+            "make",
+        ),
+        (&format!("{info} \"in '\\$(CURDIR)'\" > Makefile"), "make"),
+        (
+            &format!("{info} \"make: entering directory '\\$(CURDIR)'\" > Makefile"),
+            "make",
+        ),
+        // Into a file of the tree.
+        (MAKES, "make -w > log"),
+        (MAKES, "make -w | tee log"),
+        // Through another program.
+        (MAKES, "make -w | cat"),
+        // An option, and more than that.
+        (COMPILES, &format!("make {flags} EXTRA=$PWD")),
+        (
+            COMPILES,
+            &format!("make {flags}x EXTRA=-ffile-prefix-map=$PWD"),
+        ),
+        // It was not given to make so.
+        (COMPILES, "make MAP=-ffile-prefix-map= HERE=$PWD"),
+        (COMPILES, "make 'CFLAGS=-ffile-prefix-map=$(CURDIR)=.'"),
+    ] {
+        check(setup, command, "sh", APART, false);
+    }
+    // What is made of it through a pipe is other output, and is the same as without pcache.
+    for filter in [
+        "wc -c",
+        "{ head -c 40; cat > /dev/null; }",
+        "cut -c 20-",
+        "sed 's,/.*/,,'",
+        "sort",
+        "fold -w 7",
+    ] {
+        let places = Places::new(MAKES);
+        for place in ["aa/bb", "cc/ddd", "cc/dd", "eeee/f", "g/hh", "i/j/k"] {
+            places.run(place, &format!("make -w | {filter}"));
+        }
+    }
+}
