@@ -245,7 +245,7 @@ fn rubbish_is_told_from_results() {
     for (bytes, why) in [
         (&b"rubbish"[..], "not one of pcache's"),
         (b"", "not one of pcache's"),
-        (b"pcq\x02rubbish", "damaged"),
+        (b"pcq\x03rubbish", "damaged"),
         (b"pcq\xff", "version 255"),
         (&bomb, "too large"),
         (&relative, "it asks"),
