@@ -555,7 +555,7 @@ impl Engine {
         until: Option<Instant>,
     ) -> Locked<'a> {
         let is_watched = self.watch.is_completed();
-        let mut short = (!is_watched).then(|| Instant::now() + progress::PERIOD);
+        let mut short = (!is_watched).then(|| Instant::now() + progress::FIRST);
         while !world.is_notified(id) {
             let first = [until, short].into_iter().flatten().min();
             let left = first.map(|first| first.saturating_duration_since(Instant::now()));

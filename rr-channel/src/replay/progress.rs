@@ -33,8 +33,10 @@ use crate::interpose::without_seats;
 use crate::session::complain;
 use crate::sys;
 
+/// A wait as long as this has the search begin.
+pub(super) const FIRST: Duration = Duration::from_millis(100);
 /// Time between two looks.
-pub(super) const PERIOD: Duration = Duration::from_millis(10);
+const PERIOD: Duration = Duration::from_millis(10);
 /// The most that counts of the time between two: the rest of it, nobody ran.
 const LONGEST: Duration = Duration::from_millis(100);
 /// Consecutive looks that must find nobody able to move.
@@ -356,8 +358,9 @@ fn is_awake(status: &str) -> bool {
 fn context_switches(status: &str) -> u64 {
     status
         .lines()
-        .filter_map(|line| line.split_once("voluntary_ctxt_switches:"))
-        .filter_map(|(_, count)| count.trim().parse::<u64>().ok())
+        .map(|line| line.strip_prefix("non").unwrap_or(line))
+        .filter_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))
+        .filter_map(|count| count.trim().parse::<u64>().ok())
         .fold(0, u64::wrapping_add)
 }
 
