@@ -31,6 +31,9 @@ pub(crate) const LOG: &str = "RR_CHANNEL_LOG";
 pub(crate) const NEW_LOG: &str = "RR_CHANNEL_NEW_LOG";
 pub(crate) const REPORT: &str = "RR_CHANNEL_REPORT";
 pub(crate) const PROCESS: &str = "RR_CHANNEL_PROCESS";
+/// What the processes of a replay owe each other: whoever started one has
+/// read that.
+const OWED: &str = "RR_CHANNEL_OWED";
 
 /// The directory of the log of a process, within that of the one that started it.
 pub(crate) fn dir_name(number: u32) -> String {
@@ -51,6 +54,8 @@ pub(crate) struct Home {
     pub(crate) report: Option<PathBuf>,
     /// The log's directory as the environment has it.
     pub(crate) given: Option<OsString>,
+    /// What the processes of a replay owe each other, if that is known.
+    pub(crate) owed: Option<String>,
 }
 
 impl Home {
@@ -61,6 +66,7 @@ impl Home {
             Ok(text) => Claim::parse(&text)?.check()?,
         };
         let given = env::var_os(LOG);
+        let is_told = !path.numbers().is_empty();
         let place = |name| env::var_os(name).filter(|path| !path.is_empty());
         Some(Home {
             path,
@@ -69,6 +75,7 @@ impl Home {
             again: place(NEW_LOG).map(|path| absolute(Path::new(&path))),
             report: place(REPORT).map(|path| absolute(Path::new(&path))),
             given,
+            owed: is_told.then(|| env::var(OWED).ok()).flatten(),
         })
     }
 
@@ -86,6 +93,7 @@ impl Home {
                 report.into()
             }),
             given: self.given.clone(),
+            owed: self.owed.clone(),
         }
     }
 
@@ -104,6 +112,8 @@ impl Home {
         let place = |name, path: &Option<PathBuf>| Some(variable(name, path.as_ref()?.as_os_str()));
         set.extend(place(NEW_LOG, &self.again));
         set.extend(place(REPORT, &self.report));
+        let owed = self.owed.as_deref();
+        set.extend(owed.map(|owed| variable(OWED, OsStr::new(owed))));
         Variables {
             number: self.path.numbers().last().copied().unwrap_or(0),
             set: set.into_iter().flatten().collect(),
@@ -223,6 +233,7 @@ mod tests {
             again: Some("/again".into()),
             report: Some("/report".into()),
             given: Some("logs".into()),
+            owed: Some("0.2.1 3 7".into()),
         }
     }
 
@@ -243,6 +254,7 @@ mod tests {
                 "RR_CHANNEL_LOG=/logs/process-2/process-1".to_owned(),
                 "RR_CHANNEL_NEW_LOG=/again/process-2/process-1".to_owned(),
                 "RR_CHANNEL_REPORT=/report.2.1".to_owned(),
+                "RR_CHANNEL_OWED=0.2.1 3 7".to_owned(),
             ]
         );
     }

@@ -265,7 +265,7 @@ impl Started {
 
     /// The session of a child made by fork(2); `None` if there is nothing to be done.
     fn in_child(&self, left: &Fork) -> Result<Option<Started>, StartError> {
-        let home = left.home.clone();
+        let mut home = left.home.clone();
         let (session, report) = match &self.session {
             Session::Off => return Ok(None),
             Session::Record(_) => {
@@ -276,7 +276,7 @@ impl Started {
             // One that did nothing when it was recorded has no log.
             Session::Replay(_) if !home.dir.join(SESSION_FILE).exists() => return Ok(None),
             Session::Replay(parent) => {
-                let mut engine = load(&home)?;
+                let mut engine = load(&mut home)?;
                 engine.take_over(parent);
                 (Session::Replay(Box::new(engine)), ReportFile::open(&home))
             }
@@ -378,7 +378,7 @@ impl Started {
         default: &str,
         seed: Option<&OsStr>,
     ) -> Result<Started, StartError> {
-        let Some(home) = Home::of_environment(default) else {
+        let Some(mut home) = Home::of_environment(default) else {
             return Ok(Started::off());
         };
         let seed = seed
@@ -402,7 +402,7 @@ impl Started {
                 Session::Record(recorder)
             }
             Some("replay") => {
-                let engine = load(&home)?;
+                let engine = load(&mut home)?;
                 ask_for_replays();
                 started.report = ReportFile::open(&home);
                 Session::Replay(Box::new(engine))
@@ -462,8 +462,9 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 /// An engine that replays a process's recording.
-fn load(home: &Home) -> Result<Engine, StartError> {
-    let dir = &home.dir;
+fn load(home: &mut Home) -> Result<Engine, StartError> {
+    let dir = home.dir.clone();
+    let dir = &dir;
     let recording = Recording::open(dir)?;
     let running = program();
     if recording.program() != running {
@@ -598,14 +599,14 @@ mod tests {
     #[test]
     fn what_is_no_recording_is_refused() {
         let dir = tempfile::tempdir().unwrap();
-        let missing = load(&home(dir.path())).unwrap_err();
+        let missing = load(&mut home(dir.path())).unwrap_err();
         assert!(matches!(
             missing,
             StartError::Recording(RecordingError::Io { .. })
         ));
 
         fs::write(dir.path().join(SESSION_FILE), "shopping list").unwrap();
-        let err = load(&home(dir.path())).unwrap_err();
+        let err = load(&mut home(dir.path())).unwrap_err();
         assert!(matches!(
             err,
             StartError::Recording(RecordingError::NotARecording(_))
@@ -616,7 +617,7 @@ mod tests {
             "rr-channel 3\nprogram other\n",
         )
         .unwrap();
-        let err = load(&home(dir.path())).unwrap_err();
+        let err = load(&mut home(dir.path())).unwrap_err();
         assert!(matches!(err, StartError::Program { recorded, .. } if recorded == "other"));
     }
 
@@ -626,7 +627,7 @@ mod tests {
         let recorder = Recorder::create(dir.path()).unwrap();
         recorder.register(Who::Known(Dti::main()));
         fs::write(dir.path().join("thread-0.rrlog"), [0; 200]).unwrap();
-        let err = load(&home(dir.path())).unwrap_err();
+        let err = load(&mut home(dir.path())).unwrap_err();
         assert!(matches!(
             err,
             StartError::Recording(RecordingError::Log {
