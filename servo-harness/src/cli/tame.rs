@@ -187,6 +187,9 @@ impl Taming<'_> {
             .filter(|test| recordings.contains_key(&test.name))
             .cloned()
             .collect();
+        if let Err(error) = self.engine.even(&plain) {
+            tell!("servo-harness: plain runs may take longer than they need to: {error:#}");
+        }
         let (ended, problems) = verify(
             &replayed,
             &plain,

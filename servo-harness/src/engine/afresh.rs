@@ -4,6 +4,7 @@
 //! these pages is mapped into each process that executes the file, a few at a time, which is a
 //! fifth of a short test's time where a program is as large as one that records. A copy that
 //! was written in large pieces lies there in large pieces, where the file system can do that.
+//! The plain executables that replays are compared with in time are written anew as well.
 
 use std::fs::{self, File, FileTimes, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -13,7 +14,7 @@ use std::path::{Path, PathBuf};
 /// So much is written in one piece.
 const PIECE: usize = 128 << 10;
 
-/// Has an executable in a directory of our own lie in memory in large pieces: puts a copy in
+/// Has an executable that cargo has built lie in memory in large pieces: puts a copy in
 /// its place, of the same age. Once for each that is built.
 ///
 /// # Errors

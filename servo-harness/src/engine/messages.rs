@@ -102,6 +102,11 @@ const LOSSES: [&str; 3] = [
     "cannot close the log ",
 ];
 
+/// What is executed by any of these tests.
+fn executables(tests: &[Test]) -> BTreeSet<&PathBuf> {
+    tests.iter().map(|test| &test.job.program).collect()
+}
+
 const LOG: &str = "log";
 const REPORT: &str = "report";
 
@@ -118,8 +123,7 @@ impl Engine for Messages {
         match &self.project {
             Some(project) => {
                 let tests = source.tests_by(&Patched(project), search)?;
-                let built: BTreeSet<_> = tests.iter().map(|test| &test.job.program).collect();
-                for executable in built {
+                for executable in executables(&tests) {
                     // If that fails, replays take longer.
                     let _ = write_afresh(executable);
                 }
@@ -127,6 +131,17 @@ impl Engine for Messages {
             }
             None => source.tests(search),
         }
+    }
+
+    fn even(&self, plain: &[Test]) -> anyhow::Result<()> {
+        // Otherwise there is one executable for both.
+        if self.project.is_some() {
+            for executable in executables(plain) {
+                write_afresh(executable)
+                    .with_context(|| format!("cannot write {} anew", executable.display()))?;
+            }
+        }
+        Ok(())
     }
 
     fn record(&self, test: &Test, into: &Path, how: How) -> Job {

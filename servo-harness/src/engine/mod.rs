@@ -57,6 +57,14 @@ pub trait Engine: Sync {
     /// If the project cannot be built so.
     fn tests(&self, source: &Source, search: Search<'_>) -> anyhow::Result<Vec<Test>>;
 
+    /// Has plain runs of these tests take no longer than they need to beside replays: what is
+    /// done to the executables that [`tests`](Engine::tests) built is done to theirs, if they
+    /// are others.
+    ///
+    /// # Errors
+    /// If that cannot be done.
+    fn even(&self, plain: &[Test]) -> anyhow::Result<()>;
+
     /// The command that records a run into the empty directory `into`.
     fn record(&self, test: &Test, into: &Path, how: How) -> Job;
 
