@@ -34,6 +34,8 @@ pub(crate) const PROCESS: &str = "RR_CHANNEL_PROCESS";
 /// What the processes of a replay owe each other: whoever started one has
 /// read that.
 const OWED: &str = "RR_CHANNEL_OWED";
+/// No execve(2) fails for a variable of this length; who is not told reads it himself.
+const MOST_OWED: usize = 8192;
 
 /// The directory of the log of a process, within that of the one that started it.
 pub(crate) fn dir_name(number: u32) -> String {
@@ -113,6 +115,7 @@ impl Home {
         set.extend(place(NEW_LOG, &self.again));
         set.extend(place(REPORT, &self.report));
         let owed = self.owed.as_deref();
+        let owed = owed.filter(|owed| owed.len() <= MOST_OWED);
         set.extend(owed.map(|owed| variable(OWED, OsStr::new(owed))));
         Variables {
             number: self.path.numbers().last().copied().unwrap_or(0),
@@ -257,6 +260,12 @@ mod tests {
                 "RR_CHANNEL_OWED=0.2.1 3 7".to_owned(),
             ]
         );
+        let home = Home {
+            owed: Some("x".repeat(MOST_OWED + 1)),
+            ..home()
+        };
+        let all = told(&home, Tie::Below).join(" ");
+        assert!(!all.contains("OWED"), "{all}");
     }
 
     #[test]
