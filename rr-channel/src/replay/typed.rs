@@ -108,8 +108,10 @@ impl<T> Chan<T> {
     /// Performs a plain receive; `None` if there was nothing in the time there was.
     pub(crate) fn recv(&self, op: Op, native: Native) -> Option<Result<T, Disconnected>> {
         let mut message = Words::new();
-        let found = self.any.recv(op, native, &mut message);
-        found.map(|found| self.open(found, message))
+        match self.any.recv(op, native, &mut message) {
+            Some(found) => Some(self.open(found, message)),
+            None => None,
+        }
     }
 
     /// Completes a selection that picked this channel for receiving.
