@@ -3,6 +3,7 @@
 use std::fmt;
 use std::hint;
 use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ::crossbeam_channel as raw;
@@ -21,7 +22,7 @@ pub struct Sender<T>(pub(super) SenderKind<T>);
 pub(super) enum SenderKind<T> {
     Raw(raw::Sender<T>),
     Recorded(record::Sender<T>),
-    Replayed(Chan<T>),
+    Replayed(Arc<Chan<T>>),
 }
 
 /// The receiving side of a channel.
@@ -32,7 +33,7 @@ pub(super) enum ReceiverKind<T> {
     Raw(raw::Receiver<T>),
     Recorded(record::Receiver<T>),
     Timer(record::Timer<T>),
-    Replayed(Chan<T>),
+    Replayed(Arc<Chan<T>>),
 }
 
 use ReceiverKind as R;
@@ -82,9 +83,9 @@ pub fn bounded<T>(cap: usize) -> (Sender<T>, Receiver<T>) {
 }
 
 fn replayed<T>(capacity: Option<usize>) -> (Sender<T>, Receiver<T>) {
-    let chan = Chan::queue(capacity);
+    let chan = Arc::new(Chan::queue(capacity));
     (
-        Sender(S::Replayed(chan.same())),
+        Sender(S::Replayed(Arc::clone(&chan))),
         Receiver(R::Replayed(chan)),
     )
 }
@@ -116,7 +117,7 @@ fn timer(
     Receiver(match session() {
         Session::Off => R::Raw(raw()),
         Session::Record(_) => R::Timer(record::timer(raw(), |when| when)),
-        Session::Replay(_) => R::Replayed(Chan::timer(due, period, |when| when)),
+        Session::Replay(_) => R::Replayed(Arc::new(Chan::timer(due, period, |when| when))),
     })
 }
 
@@ -279,7 +280,7 @@ impl<T> Sender<T> {
         match (&self.0, &other.0) {
             (S::Raw(a), S::Raw(b)) => a.same_channel(b),
             (S::Recorded(a), S::Recorded(b)) => a.raw.same_channel(&b.raw),
-            (S::Replayed(a), S::Replayed(b)) => a.is_same(b),
+            (S::Replayed(a), S::Replayed(b)) => Arc::ptr_eq(a, b),
             _ => false,
         }
     }
@@ -425,7 +426,7 @@ impl<T> Receiver<T> {
             (R::Raw(a), R::Raw(b)) => a.same_channel(b),
             (R::Recorded(a), R::Recorded(b)) => a.raw.same_channel(&b.raw),
             (R::Timer(a), R::Timer(b)) => a.raw.same_channel(&b.raw),
-            (R::Replayed(a), R::Replayed(b)) => a.is_same(b),
+            (R::Replayed(a), R::Replayed(b)) => Arc::ptr_eq(a, b),
             _ => false,
         }
     }
@@ -436,7 +437,10 @@ impl<T> Clone for Sender<T> {
         Sender(match &self.0 {
             S::Raw(raw) => S::Raw(raw.clone()),
             S::Recorded(sender) => S::Recorded(sender.clone()),
-            S::Replayed(chan) => S::Replayed(chan.handle(true)),
+            S::Replayed(chan) => {
+                chan.cloned(true);
+                S::Replayed(Arc::clone(chan))
+            }
         })
     }
 }
@@ -447,7 +451,10 @@ impl<T> Clone for Receiver<T> {
             R::Raw(raw) => R::Raw(raw.clone()),
             R::Recorded(receiver) => R::Recorded(receiver.clone()),
             R::Timer(timer) => R::Timer(timer.clone()),
-            R::Replayed(chan) => R::Replayed(chan.handle(false)),
+            R::Replayed(chan) => {
+                chan.cloned(false);
+                R::Replayed(Arc::clone(chan))
+            }
         })
     }
 }

@@ -1,17 +1,11 @@
-#![expect(unsafe_code, reason = "drops messages whose type is not known")]
 //! A replayed channel and its messages.
 //!
 //! A send whose turn it is puts its message into the channel, a receive takes the one
 //! that its log names, and neither looks further where nobody waits: what they have in
 //! common with other threads is the sender's [lane](super::lanes), and for receivers the lock
 //! of the [stash](super::stash).
-//!
-//! Messages are [words](super::words) here: as many as they take, or somewhat more.
-//!
-//! **Safety** rests on: each message that is sent is moved from one place to the next, and then
-//! handed out or discarded, as one of the type that the channel was made for.
 
-use std::fmt;
+use std::mem::ManuallyDrop;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -21,7 +15,6 @@ use super::flow::Flow;
 use super::lanes::Lanes;
 use super::operation::{Change, Messages};
 use super::stash::Stash;
-use super::words::{Discard, MOST, Piece, Words};
 use super::{Arm, ChanKey, Got, Native, Pick, engine, follow, soon};
 use crate::chaos;
 use crate::context;
@@ -30,50 +23,14 @@ use crate::latch::{Held, Latch};
 use crate::log::{Event, Op, Outcome};
 use crate::tag::Tag;
 
-/// A channel of a replay, whatever its messages are.
-pub(super) trait AnyChan: fmt::Debug + Send + Sync {
-    fn capacity(&self) -> Option<usize>;
-    fn cloned(&self, sends: bool);
-    /// A handle is dropped.
-    fn dropped(&self, sends: bool);
-    fn arm(&self, index: usize, send: Option<Tag>) -> Arm<'_>;
-    /// Takes the message over, unless this is an error.
-    fn send(&self, op: Op, message: &Words, native: Native) -> Result<(), NotSent>;
-    /// Whether it took the message over.
-    fn finish_send(&self, pick: Pick, tag: Tag, message: &Words) -> bool;
-    /// Puts what it found into `message`, if it is one.
-    fn recv(&self, op: Op, native: Native, message: &mut Words) -> Option<Found>;
-    fn finish_recv(&self, pick: Pick, message: &mut Words) -> Found;
-    fn len(&self) -> usize;
-    fn is_empty(&self) -> bool;
-    fn is_full(&self) -> bool;
-}
-
-/// A queue for `capacity` messages, or any number, of so many words, which are `discard`ed if
-/// nobody receives them.
-pub(super) fn queue(capacity: Option<usize>, words: usize, discard: Discard) -> Arc<dyn AnyChan> {
-    match words {
-        0..=1 => Arc::new(Chan::<1>::queue(capacity, discard)),
-        2..=4 => Arc::new(Chan::<4>::queue(capacity, discard)),
-        _ => Arc::new(Chan::<MOST>::queue(capacity, discard)),
-    }
-}
-
-/// A timer that fires at `due` (never, if `None`) and every `period` after that.
-pub(super) fn timer(due: Option<Instant>, period: Option<Duration>) -> Arc<dyn AnyChan> {
-    let flow = Arc::new(Flow::new(Some(1)));
-    let timer = Some((due, period));
-    Arc::new(Chan::<1>::open(flow, timer, Some(1), Content::Timer))
-}
-
-/// One channel, shared by its handles.
+/// One channel of a replay, shared by its handles.
 #[derive(Debug)]
-struct Chan<const N: usize> {
+pub(crate) struct Chan<T> {
     key: ChanKey,
     id: ChannelId,
     capacity: Option<usize>,
     flow: Arc<Flow>,
-    content: Content<N>,
+    content: Content<T>,
 }
 
 /// Where a channel's messages are.
@@ -82,20 +39,19 @@ struct Chan<const N: usize> {
     clippy::large_enum_variant,
     reason = "most channels are queues, and these are to be reached quickly"
 )]
-enum Content<const N: usize> {
-    Queue(Queue<N>),
-    Meeting(Meeting<N>),
+enum Content<T> {
+    Queue(Queue<T>),
+    Meeting(Meeting<T>),
     /// They are made of their time.
-    Timer,
+    Timer(fn(Instant) -> T),
 }
 
 /// In the channel.
 #[derive(Debug)]
-struct Queue<const N: usize> {
+struct Queue<T> {
     flow: Arc<Flow>,
-    lanes: Arc<Lanes<Piece<N>>>,
-    stash: Padded<Latch<Stash<Piece<N>>>>,
-    discard: Discard,
+    lanes: Arc<Lanes<T>>,
+    stash: Padded<Latch<Stash<T>>>,
 }
 
 /// On cache lines of its own: receivers write here, and senders read what is beside.
@@ -106,11 +62,10 @@ struct Padded<T>(T);
 /// Nowhere: senders and receivers meet. Here from just before the world hears of them
 /// until they are taken.
 #[derive(Debug)]
-struct Meeting<const N: usize> {
-    messages: Mutex<FxHashMap<Tag, Piece<N>>>,
+struct Meeting<T> {
+    messages: Mutex<FxHashMap<Tag, T>>,
     /// Signalled when a message arrives that was announced before it was made.
     made: Condvar,
-    discard: Discard,
 }
 
 /// Why a message was not sent.
@@ -121,32 +76,14 @@ pub(crate) enum NotSent {
     Refused,
 }
 
-/// What a receive found.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Found {
-    Message,
-    Tick(Instant),
-    /// There was no message, and no sender.
-    Disconnected,
-}
-
-/// Discards a message of a channel that was made with `discard`.
-fn discard<const N: usize>(discard: Discard, message: Piece<N>) {
-    let mut words = Words::new();
-    words.put(message);
-    // SAFETY: a message is of the type that its channel was made for, and whoever discards it
-    // had it.
-    unsafe { discard(words) };
-}
-
-impl<const N: usize> Queue<N> {
+impl<T> Queue<T> {
     #[inline(always)]
-    fn stash(&self) -> Held<'_, Stash<Piece<N>>> {
+    fn stash(&self) -> Held<'_, Stash<T>> {
         self.stash.0.take()
     }
 }
 
-impl<const N: usize> Messages for Queue<N> {
+impl<T> Messages for Queue<T> {
     fn set_aside(&self, tag: Option<Tag>) -> Option<Tag> {
         let mut stash = self.stash();
         let (tag, value) = match tag {
@@ -163,18 +100,16 @@ impl<const N: usize> Messages for Queue<N> {
     }
 }
 
-impl<const N: usize> Meeting<N> {
-    fn put(&self, tag: Tag, message: Piece<N>) {
+impl<T> Meeting<T> {
+    fn put(&self, tag: Tag, message: T) {
         // A thread beyond the numbering's limit may repeat a tag; the older message
         // goes, outside of the lock.
         let old = lock(&self.messages).insert(tag, message);
-        if let Some(old) = old {
-            discard(self.discard, old);
-        }
+        drop(old);
     }
 
     /// Takes a message that the world says is there, or is being made.
-    fn take(&self, tag: Tag) -> Piece<N> {
+    fn take(&self, tag: Tag) -> T {
         let mut messages = lock(&self.messages);
         loop {
             if let Some(message) = messages.remove(&tag) {
@@ -187,17 +122,8 @@ impl<const N: usize> Meeting<N> {
         }
     }
 
-    /// Forgets a message, which is its sender's again.
-    fn give_back(&self, tag: Tag) {
-        lock(&self.messages).remove(&tag);
-    }
-
-    /// Discards a message, if it is there still.
-    fn lose(&self, tag: Tag) {
-        let lost = lock(&self.messages).remove(&tag);
-        if let Some(lost) = lost {
-            discard(self.discard, lost);
-        }
+    fn take_back(&self, tag: Tag) -> Option<T> {
+        lock(&self.messages).remove(&tag)
     }
 }
 
@@ -213,14 +139,14 @@ struct Sending {
     native: Native,
 }
 
-impl<const N: usize> Chan<N> {
-    fn queue(capacity: Option<usize>, discard: Discard) -> Self {
+impl<T> Chan<T> {
+    /// A queue for `capacity` messages, or any number.
+    pub(crate) fn queue(capacity: Option<usize>) -> Self {
         let flow = Arc::new(Flow::new(capacity));
         let content = if capacity == Some(0) {
             Content::Meeting(Meeting {
                 messages: Mutex::default(),
                 made: Condvar::new(),
-                discard,
             })
         } else {
             let lanes = Arc::new(Lanes::new());
@@ -228,17 +154,26 @@ impl<const N: usize> Chan<N> {
                 flow: Arc::clone(&flow),
                 stash: Padded(Latch::new(Stash::new(Arc::clone(&lanes)))),
                 lanes,
-                discard,
             })
         };
         Chan::open(flow, None, capacity, content)
+    }
+
+    /// A timer that fires at `due` (never, if `None`) and every `period` after that.
+    pub(crate) fn timer(
+        due: Option<Instant>,
+        period: Option<Duration>,
+        make: fn(Instant) -> T,
+    ) -> Self {
+        let flow = Arc::new(Flow::new(Some(1)));
+        Chan::open(flow, Some((due, period)), Some(1), Content::Timer(make))
     }
 
     fn open(
         flow: Arc<Flow>,
         timer: Option<(Option<Instant>, Option<Duration>)>,
         capacity: Option<usize>,
-        content: Content<N>,
+        content: Content<T>,
     ) -> Self {
         let id = context::next_channel();
         let key = engine().open(Arc::clone(&flow), timer);
@@ -251,15 +186,74 @@ impl<const N: usize> Chan<N> {
         }
     }
 
+    pub(crate) const fn capacity(&self) -> Option<usize> {
+        self.capacity
+    }
+
+    pub(crate) fn cloned(&self, sends: bool) {
+        self.flow.cloned(sends);
+    }
+
+    /// A handle is dropped. The last receiver takes the messages in the channel with it
+    /// (not those that senders still wait with).
+    pub(crate) fn dropped(&self, sends: bool) {
+        if !self.flow.dropped(sends) {
+            return;
+        }
+        let discarded = match &self.content {
+            Content::Queue(queue) if !sends => queue.stash().close(),
+            _ => Vec::new(),
+        };
+        engine().changed(self.key, Change::Abandoned);
+        // Outside of every lock: a message's destructor may use channels. If one
+        // panics, the messages after it leak, as upstream's do: a second panic
+        // would end the process.
+        let mut messages = ManuallyDrop::new(discarded.into_iter());
+        messages.by_ref().for_each(drop);
+        drop(ManuallyDrop::into_inner(messages));
+    }
+
+    /// This channel as an arm of a selection.
+    pub(crate) fn arm(&self, index: usize, send: Option<Tag>) -> Arm<'_> {
+        let messages: Option<&dyn Messages> = match &self.content {
+            Content::Queue(queue) => Some(queue),
+            Content::Meeting(_) | Content::Timer(_) => None,
+        };
+        Arm {
+            index,
+            chan: self.key,
+            id: self.id,
+            flow: &self.flow,
+            messages,
+            send,
+        }
+    }
+
     // Sending.
+
+    /// Performs a plain send.
+    #[inline(never)]
+    pub(crate) fn send(&self, op: Op, message: T, native: Native) -> Result<(), (NotSent, T)> {
+        chaos::shake();
+        let sending = Sending {
+            op,
+            tag: context::next_tag(),
+            native,
+        };
+        match &self.content {
+            Content::Queue(queue) => self.send_into(queue, sending, message),
+            Content::Meeting(meeting) => self.send_to(meeting, sending, message),
+            Content::Timer(_) => Err((NotSent::Refused, message)),
+        }
+    }
 
     #[inline(always)]
     fn send_into(
         &self,
-        queue: &Queue<N>,
+        queue: &Queue<T>,
         sending: Sending,
-        message: Piece<N>,
-    ) -> Result<(), NotSent> {
+        message: T,
+    ) -> Result<(), (NotSent, T)> {
         let Sending { op, tag, .. } = sending;
         let enters = match self.capacity {
             // That such a send succeeds is not logged.
@@ -273,19 +267,16 @@ impl<const N: usize> Chan<N> {
             return match self.put(queue, tag, message) {
                 Ok(()) => Ok(()),
                 // It was not refused then, and is now.
-                Err(_) if follow::is_live() => {
+                Err(message) if follow::is_live() => {
                     let number = tag.number();
                     context::log(Event {
                         op,
                         channel: Some(self.id),
                         outcome: Outcome::Refused { number },
                     });
-                    Err(NotSent::Refused)
+                    Err((NotSent::Refused, message))
                 }
-                Err(message) => {
-                    discard(queue.discard, message);
-                    Ok(())
-                }
+                Err(_) => Ok(()),
             };
         }
         self.send_as_planned(queue, sending, message)
@@ -294,29 +285,30 @@ impl<const N: usize> Chan<N> {
     #[inline(never)]
     fn send_as_planned(
         &self,
-        queue: &Queue<N>,
+        queue: &Queue<T>,
         sending: Sending,
-        message: Piece<N>,
-    ) -> Result<(), NotSent> {
+        message: T,
+    ) -> Result<(), (NotSent, T)> {
         let Sending { op, tag, native } = sending;
         let pick = engine().perform(op, &[self.arm(0, Some(tag))], native, true);
         match pick.map(|pick| pick.got) {
             Some(Got::Sent(_)) => {
-                self.put_or_lose(queue, tag, message);
+                // If nobody is left to receive by now, it is lost.
+                drop(self.put(queue, tag, message));
                 Ok(())
             }
             Some(Got::Lost) => {
-                discard(queue.discard, message);
+                drop(message);
                 Ok(())
             }
-            None => Err(NotSent::NoRoom),
-            Some(_) => Err(NotSent::Refused),
+            None => Err((NotSent::NoRoom, message)),
+            Some(_) => Err((NotSent::Refused, message)),
         }
     }
 
     /// Puts a message where its place is; gives it back if nobody is left to receive it.
     #[inline]
-    fn put(&self, queue: &Queue<N>, tag: Tag, message: Piece<N>) -> Result<(), Piece<N>> {
+    fn put(&self, queue: &Queue<T>, tag: Tag, message: T) -> Result<(), T> {
         queue.lanes.put(tag, message)?;
         if self.flow.awaits_message(tag) {
             engine().changed(self.key, Change::Arrived(tag));
@@ -324,62 +316,83 @@ impl<const N: usize> Chan<N> {
         Ok(())
     }
 
-    /// Puts a message where its place is. If nobody is left to receive it by now, it is lost.
-    fn put_or_lose(&self, queue: &Queue<N>, tag: Tag, message: Piece<N>) {
-        if let Err(message) = self.put(queue, tag, message) {
-            discard(queue.discard, message);
-        }
-    }
-
     fn send_to(
         &self,
-        meeting: &Meeting<N>,
+        meeting: &Meeting<T>,
         sending: Sending,
-        message: Piece<N>,
-    ) -> Result<(), NotSent> {
+        message: T,
+    ) -> Result<(), (NotSent, T)> {
         let Sending { op, tag, native } = sending;
         meeting.put(tag, message);
         let pick = engine().perform(op, &[self.arm(0, Some(tag))], native, true);
         match pick.map(|pick| pick.got) {
             Some(Got::Sent(_)) => Ok(()),
             Some(Got::Lost) => {
-                meeting.lose(tag);
+                drop(meeting.take_back(tag));
                 Ok(())
             }
-            None => {
-                meeting.give_back(tag);
-                Err(NotSent::NoRoom)
+            None => Err((NotSent::NoRoom, meeting.take(tag))),
+            Some(_) => Err((NotSent::Refused, meeting.take(tag))),
+        }
+    }
+
+    /// Completes a selection that picked this channel for sending.
+    pub(crate) fn finish_send(&self, pick: Pick, tag: Tag, message: T) -> Result<(), T> {
+        engine().complete(Op::SelectedSend, self.id, pick.got, Some(tag));
+        match (pick.got, &self.content) {
+            (Got::Sent(_), Content::Queue(queue)) => {
+                // If the last receiver left between selection and completion, it is lost.
+                drop(self.put(queue, tag, message));
+                Ok(())
             }
-            Some(_) => {
-                meeting.give_back(tag);
-                Err(NotSent::Refused)
+            (Got::Sent(_), Content::Meeting(meeting)) => {
+                meeting.put(tag, message);
+                meeting.made.notify_all();
+                if self.flow.has_no_receivers() {
+                    drop(meeting.take_back(tag));
+                }
+                Ok(())
             }
+            (Got::Lost, _) => Ok(()),
+            _ => Err(message),
         }
     }
 
     // Receiving.
 
+    /// Performs a plain receive; `None` if there was nothing in the time there was.
     #[inline(never)]
-    fn recv_as_planned(&self, op: Op, native: Native, message: &mut Words) -> Option<Found> {
+    pub(crate) fn recv(&self, op: Op, native: Native) -> Option<Result<T, Disconnected>> {
+        if let Content::Queue(queue) = &self.content
+            && let Some(tag) = follow::message(op, self.id)
+            && let Some(message) = self.take(queue, tag)
+        {
+            follow::advance();
+            return Some(Ok(message));
+        }
+        self.recv_as_planned(op, native)
+    }
+
+    #[inline(never)]
+    fn recv_as_planned(&self, op: Op, native: Native) -> Option<Result<T, Disconnected>> {
         let arms = [self.arm(0, None)];
         if let Content::Queue(queue) = &self.content
             && let Some(tag) = follow::message(op, self.id)
         {
-            if let Some(found) = soon(|| self.take(queue, tag)) {
+            if let Some(message) = soon(|| self.take(queue, tag)) {
                 follow::advance();
-                message.put(found);
-                return Some(Found::Message);
+                return Some(Ok(message));
             }
             let pick = engine().perform_at_last(op, &arms, native)?;
-            return Some(self.receive(pick, message));
+            return Some(self.receive(pick));
         }
         let pick = engine().perform(op, &arms, native, true)?;
-        Some(self.receive(pick, message))
+        Some(self.receive(pick))
     }
 
     /// Takes the message `tag`, if it is there.
     #[inline(always)]
-    fn take(&self, queue: &Queue<N>, tag: Tag) -> Option<Piece<N>> {
+    fn take(&self, queue: &Queue<T>, tag: Tag) -> Option<T> {
         let mut stash = queue.stash();
         let message = stash.take(tag)?;
         self.flow.count_out();
@@ -390,169 +403,58 @@ impl<const N: usize> Chan<N> {
         Some(message)
     }
 
-    fn receive(&self, pick: Pick, message: &mut Words) -> Found {
-        let found = match (pick.got, &self.content) {
-            (Got::Message(tag), Content::Queue(queue)) => queue.stash().take_aside(tag),
-            (Got::Message(tag), Content::Meeting(meeting)) => Some(meeting.take(tag)),
-            (Got::Tick(when), Content::Timer) => return Found::Tick(when),
-            _ => None,
-        };
-        match found {
-            Some(found) => {
-                message.put(found);
-                Found::Message
-            }
-            None => Found::Disconnected,
-        }
-    }
-
-    /// The number of messages.
-    fn count(&self) -> usize {
-        match &self.content {
-            Content::Queue(queue) => queue.len(),
-            Content::Meeting(_) => 0,
-            Content::Timer => engine().due(self.key),
-        }
-    }
-}
-
-impl<const N: usize> AnyChan for Chan<N> {
-    fn capacity(&self) -> Option<usize> {
-        self.capacity
-    }
-
-    fn cloned(&self, sends: bool) {
-        self.flow.cloned(sends);
-    }
-
-    fn dropped(&self, sends: bool) {
-        if !self.flow.dropped(sends) {
-            return;
-        }
-        let discarded = match &self.content {
-            Content::Queue(queue) if !sends => Some((queue.stash().close(), queue.discard)),
-            _ => None,
-        };
-        engine().changed(self.key, Change::Abandoned);
-        // Outside of every lock: a message's destructor may use channels. If one
-        // panics, the messages after it leak, as upstream's do.
-        if let Some((messages, how)) = discarded {
-            messages
-                .into_iter()
-                .for_each(|message| discard(how, message));
-        }
-    }
-
-    fn arm(&self, index: usize, send: Option<Tag>) -> Arm<'_> {
-        let messages: Option<&dyn Messages> = match &self.content {
-            Content::Queue(queue) => Some(queue),
-            Content::Meeting(_) | Content::Timer => None,
-        };
-        Arm {
-            index,
-            chan: self.key,
-            id: self.id,
-            flow: &self.flow,
-            messages,
-            send,
-        }
-    }
-
-    fn send(&self, op: Op, message: &Words, native: Native) -> Result<(), NotSent> {
-        chaos::shake();
-        let sending = Sending {
-            op,
-            tag: context::next_tag(),
-            native,
-        };
-        match &self.content {
-            Content::Queue(queue) => self.send_into(queue, sending, message.piece()),
-            Content::Meeting(meeting) => self.send_to(meeting, sending, message.piece()),
-            Content::Timer => Err(NotSent::Refused),
-        }
-    }
-
-    fn finish_send(&self, pick: Pick, tag: Tag, message: &Words) -> bool {
-        engine().complete(Op::SelectedSend, self.id, pick.got, Some(tag));
+    fn receive(&self, pick: Pick) -> Result<T, Disconnected> {
         match (pick.got, &self.content) {
-            (Got::Sent(_), Content::Queue(queue)) => {
-                self.put_or_lose(queue, tag, message.piece());
-                true
+            (Got::Message(tag), Content::Queue(queue)) => {
+                queue.stash().take_aside(tag).ok_or(Disconnected)
             }
-            (Got::Sent(_), Content::Meeting(meeting)) => {
-                meeting.put(tag, message.piece());
-                meeting.made.notify_all();
-                if self.flow.has_no_receivers() {
-                    meeting.lose(tag);
-                }
-                true
-            }
-            (
-                Got::Lost,
-                Content::Queue(Queue { discard: how, .. })
-                | Content::Meeting(Meeting { discard: how, .. }),
-            ) => {
-                discard::<N>(*how, message.piece());
-                true
-            }
-            _ => false,
+            (Got::Message(tag), Content::Meeting(meeting)) => Ok(meeting.take(tag)),
+            (Got::Tick(when), Content::Timer(make)) => Ok(make(when)),
+            _ => Err(Disconnected),
         }
     }
 
-    fn recv(&self, op: Op, native: Native, message: &mut Words) -> Option<Found> {
-        if let Content::Queue(queue) = &self.content
-            && let Some(tag) = follow::message(op, self.id)
-            && let Some(found) = self.take(queue, tag)
-        {
-            follow::advance();
-            message.put(found);
-            return Some(Found::Message);
-        }
-        self.recv_as_planned(op, native, message)
-    }
-
-    fn finish_recv(&self, pick: Pick, message: &mut Words) -> Found {
+    /// Completes a selection that picked this channel for receiving.
+    pub(crate) fn finish_recv(&self, pick: Pick) -> Result<T, Disconnected> {
         engine().complete(Op::SelectedRecv, self.id, pick.got, None);
-        self.receive(pick, message)
+        self.receive(pick)
     }
 
     // Observing.
 
-    fn len(&self) -> usize {
+    /// The number of messages in the channel.
+    fn count(&self) -> usize {
+        match &self.content {
+            Content::Queue(queue) => queue.len(),
+            Content::Meeting(_) => 0,
+            Content::Timer(_) => engine().due(self.key),
+        }
+    }
+
+    /// The number of messages, as recorded or as it is.
+    pub(crate) fn len(&self) -> usize {
         engine().observe(Op::Len, self.id, || self.count() as u64) as usize
     }
 
-    fn is_empty(&self) -> bool {
+    /// Whether there are no messages, as recorded or as it is.
+    pub(crate) fn is_empty(&self) -> bool {
         engine().observe(Op::IsEmpty, self.id, || u64::from(self.count() == 0)) != 0
     }
 
-    fn is_full(&self) -> bool {
+    /// Whether there is no room, as recorded or as it is.
+    pub(crate) fn is_full(&self) -> bool {
         let is_full = || match &self.content {
             Content::Queue(_) => !self.flow.has_room(),
             Content::Meeting(_) => true,
-            Content::Timer => self.count() == 1,
+            Content::Timer(_) => self.count() == 1,
         };
         engine().observe(Op::IsFull, self.id, || u64::from(is_full())) != 0
     }
 }
 
-impl<const N: usize> Drop for Chan<N> {
+impl<T> Drop for Chan<T> {
     fn drop(&mut self) {
         engine().close(self.key);
-        // What is still there nobody can have any more.
-        match &mut self.content {
-            Content::Queue(queue) => {
-                let left = queue.stash().close();
-                let how = queue.discard;
-                left.into_iter().for_each(|message| discard(how, message));
-            }
-            Content::Meeting(meeting) => {
-                let left = std::mem::take(&mut *lock(&meeting.messages));
-                let how = meeting.discard;
-                left.into_values().for_each(|message| discard(how, message));
-            }
-            Content::Timer => {}
-        }
     }
 }
 

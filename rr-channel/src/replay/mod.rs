@@ -44,9 +44,7 @@ mod soon;
 mod stall;
 mod stash;
 mod turns;
-mod typed;
 mod watched;
-mod words;
 mod world;
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -55,7 +53,7 @@ use std::time::{Duration, Instant};
 
 #[cfg(feature = "ipc_channel")]
 pub(crate) use arrivals::Expected;
-pub(crate) use chan::{Disconnected, NotSent};
+pub(crate) use chan::{Chan, Disconnected, NotSent};
 pub(crate) use cursor::Cursor;
 pub(crate) use draws::Draws;
 use flow::Flow;
@@ -78,7 +76,6 @@ use rustc_hash::FxHashMap;
 use rustc_hash::FxHashSet;
 use soon::soon;
 pub(crate) use turns::{Once as OnceTurn, Turn, Woken};
-pub(crate) use typed::Chan;
 pub(crate) use world::ChanKey;
 use world::{Wait, Watched, World};
 #[cfg(feature = "ipc_channel")]

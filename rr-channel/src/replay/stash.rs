@@ -123,9 +123,6 @@ impl<T> Stash<T> {
     pub(super) fn close(&mut self) -> Vec<T> {
         self.lanes.close();
         self.take_all();
-        if self.len == 0 && self.aside.is_empty() && self.taken.iter().all(VecDeque::is_empty) {
-            return Vec::new();
-        }
         let early = std::mem::take(&mut self.early).into_values().flatten();
         let taken = self.taken.iter_mut().flat_map(std::mem::take);
         let mut all: Vec<_> = early.chain(taken).collect();
