@@ -25,8 +25,8 @@
 //! For the other seeds it is one in `n` for the `n`th operation: most bugs lie near the
 //! beginning of some thread.
 //!
-//! **In a replay** all is decided. There, chaos only [delays threads](shake) where they send
-//! and between what their logs tell, so that others are faster than they were: whoever looks
+//! **In a replay** all is decided. There, chaos only [delays threads](shake) where they begin
+//! and at each event of their logs (sends that are not logged have no time for that), so that others are faster than they were: whoever looks
 //! whether a recording holds does not have to wait for a machine that is busy in that way.
 
 use std::cell::Cell;

@@ -16,7 +16,6 @@ use super::lanes::Lanes;
 use super::operation::{Change, Messages};
 use super::stash::Stash;
 use super::{Arm, ChanKey, Got, Native, Pick, engine, follow, soon};
-use crate::chaos;
 use crate::context;
 use crate::identity::ChannelId;
 use crate::latch::{Held, Latch};
@@ -234,7 +233,6 @@ impl<T> Chan<T> {
     /// Performs a plain send.
     #[inline(never)]
     pub(crate) fn send(&self, op: Op, message: T, native: Native) -> Result<(), (NotSent, T)> {
-        chaos::shake();
         let sending = Sending {
             op,
             tag: context::next_tag(),

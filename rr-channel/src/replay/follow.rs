@@ -110,6 +110,7 @@ fn with<R>(f: impl FnOnce(&Follow) -> R) -> R {
 /// The calling thread, at `place`, begins to follow the log of `cursor`; if it is
 /// `recorded`, what comes about of it is logged again.
 pub(super) fn begin(place: &'static Place, cursor: Option<&mut Cursor>, recorded: bool) {
+    chaos::shake();
     with(|follow| {
         follow.place.set(Some(place));
         let shaken = if chaos::shakes() { SHAKEN } else { 0 };
