@@ -30,7 +30,7 @@ pub enum Phase {
     Beside,
     /// From a recording, on a machine that does nothing else.
     Replay,
-    /// From a recording, while all processors are busy.
+    /// From a recording, while all processors are busy and threads are delayed at random.
     Loaded,
     /// From a recording, while all processors are busy with what comes first.
     Squeezed,

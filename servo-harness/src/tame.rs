@@ -3,8 +3,8 @@
 //! A run is recorded until one ends as wanted, the later ones in chaos, where the engine
 //! knows it. A recording counts if a few replays go its way; of a test of which no recording
 //! does, that is said, with what was seen. What replays are worth is then measured as plain
-//! runs were: on a quiet machine, on one whose processors are all busy, and at a low
-//! priority there.
+//! runs were: on a quiet machine, on one whose processors are all busy and where chaos delays
+//! threads, and at a low priority on a busy one.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -237,6 +237,7 @@ impl Runs for Replays<'_> {
             .with_context(|| format!("{} has no recording", test.name))?;
         let job = self.engine.replay(test, recording, &cell.scratch);
         Ok(match self.phase {
+            Phase::Loaded => self.engine.disturbed(job),
             Phase::Squeezed => job.behind_others(),
             _ => job,
         })

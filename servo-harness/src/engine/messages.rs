@@ -4,6 +4,7 @@
 //! and projects that use `rr-channel` by themselves, are run as they are.
 
 use std::collections::BTreeSet;
+use std::hash::{BuildHasher as _, RandomState};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -175,6 +176,11 @@ impl Engine for Messages {
 
     fn replay(&self, test: &Test, recording: &Path, scratch: &Path) -> Job {
         self.replay_log(test, &log(recording), scratch)
+    }
+
+    fn disturbed(&self, replay: Job) -> Job {
+        let seed = RandomState::new().hash_one(0) >> 40;
+        replay.with("RR_CHANNEL_CHAOS", seed.to_string())
     }
 
     fn replayed(&self, _: &Ran, scratch: &Path) -> Replayed {

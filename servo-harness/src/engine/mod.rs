@@ -75,6 +75,12 @@ pub trait Engine: Sync {
     /// The command that replays it, and may report into the directory `scratch`.
     fn replay(&self, test: &Test, recording: &Path, scratch: &Path) -> Job;
 
+    /// The same replay, whose threads are delayed at random, if there is such a thing. It comes
+    /// to the same.
+    fn disturbed(&self, replay: Job) -> Job {
+        replay
+    }
+
     /// What a replay was worth that has ended.
     fn replayed(&self, ran: &Ran, scratch: &Path) -> Replayed;
 
