@@ -66,7 +66,8 @@ impl Places {
             let shell = |command: &mut Command, script: &str| {
                 command
                     .env_clear()
-                    .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+                    // Nothing that is near the places: a result depends on how far.
+                    .env("PATH", "/usr/local/bin:/usr/bin:/bin")
                     .env("LC_ALL", "C")
                     .env("PWD", &dir)
                     .env("PCACHE_DIR", self.dir.path().join(&store))
