@@ -234,7 +234,7 @@ fn rubbish_is_told_from_results() {
     let bomb = {
         let zeros = vec![0; 64 << 20];
         let packed = zstd::bulk::compress(&zeros, 1).expect("zstd");
-        [&b"pcq\x02"[..], &packed].concat()
+        [&b"pcq\x03"[..], &packed].concat()
     };
     let relative = PathSet::new(vec![process_cache::fact::Query::Content("f".into())]);
     let relative = Sets {
