@@ -117,7 +117,7 @@ fn timer(
     Receiver(match session() {
         Session::Off => R::Raw(raw()),
         Session::Record(_) => R::Timer(record::timer(raw(), |when| when)),
-        Session::Replay(_) => R::Replayed(Arc::new(Chan::timer(due, period, |when| when))),
+        Session::Replay(_) => R::Replayed(Arc::new(Chan::timer(due, period))),
     })
 }
 

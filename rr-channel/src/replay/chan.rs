@@ -159,13 +159,12 @@ impl<T> Chan<T> {
     }
 
     /// A timer that fires at `due` (never, if `None`) and every `period` after that.
-    pub(crate) fn timer(
-        due: Option<Instant>,
-        period: Option<Duration>,
-        make: fn(Instant) -> T,
-    ) -> Self {
+    pub(crate) fn timer(due: Option<Instant>, period: Option<Duration>) -> Self
+    where
+        T: From<Instant>,
+    {
         let flow = Arc::new(Flow::new(Some(1)));
-        Chan::open(flow, Some((due, period)), Some(1), Content::Timer(make))
+        Chan::open(flow, Some((due, period)), Some(1), Content::Timer(T::from))
     }
 
     fn open(

@@ -44,7 +44,11 @@ mod soon;
 mod stall;
 mod stash;
 mod turns;
+#[cfg(debug_assertions)]
+mod typed;
 mod watched;
+#[cfg(debug_assertions)]
+mod words;
 mod world;
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -53,7 +57,9 @@ use std::time::{Duration, Instant};
 
 #[cfg(feature = "ipc_channel")]
 pub(crate) use arrivals::Expected;
-pub(crate) use chan::{Chan, Disconnected, NotSent};
+#[cfg(not(debug_assertions))]
+pub(crate) use chan::Chan;
+pub(crate) use chan::{Disconnected, NotSent};
 pub(crate) use cursor::Cursor;
 pub(crate) use draws::Draws;
 use flow::Flow;
@@ -76,6 +82,8 @@ use rustc_hash::FxHashMap;
 use rustc_hash::FxHashSet;
 use soon::soon;
 pub(crate) use turns::{Once as OnceTurn, Turn, Woken};
+#[cfg(debug_assertions)]
+pub(crate) use typed::Chan;
 pub(crate) use world::ChanKey;
 use world::{Wait, Watched, World};
 #[cfg(feature = "ipc_channel")]
