@@ -4,8 +4,8 @@
 //! read, or allocate more than in proportion to the file's size.
 
 use std::fmt;
-use std::fs;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +18,13 @@ use super::{
     OLDEST_VERSION, SEALED, STATE_AT, checksum,
 };
 use crate::identity::{Dti, ThreadId};
+
+/// All of a file. A replay reads many short ones, so its size is not asked for first.
+pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(4096);
+    File::open(path)?.take(u64::MAX).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
 
 /// Why a file is no log that can be read.
 #[derive(Debug)]
@@ -109,7 +116,7 @@ impl ThreadLog {
     /// # Errors
     /// If the file cannot be read, or is no log of this version.
     pub fn open(path: &Path) -> Result<Self, LogError> {
-        let bytes = fs::read(path).map_err(|source| LogError::Io {
+        let bytes = read(path).map_err(|source| LogError::Io {
             path: path.to_owned(),
             source,
         })?;

@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::payload::{self, PAYLOADS_FILE, Payload};
-use super::{Event, LogError, Op, Outcome, ThreadLog};
+use super::{Event, LogError, Op, Outcome, ThreadLog, reader};
 use crate::identity::{ChannelId, Dti, ProcessPath, ThreadId};
 use crate::process::dir_name;
 
@@ -432,23 +432,24 @@ impl Recording {
     /// If the file is there and is no log, or not this thread's.
     pub fn log(&self, thread: &RecordedThread) -> Result<ThreadLog, RecordingError> {
         let path = self.dir.join(file_name(thread.id));
-        // A thread that was cut off while it created its log has logged nothing.
-        if fs::metadata(&path).map_or(0, |meta| meta.len()) == 0 {
+        let bytes = match reader::read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            Err(source) => return Err(RecordingError::Io { path, source }),
+        };
+        // A thread that was cut off before or while it created its log has logged nothing.
+        if bytes.is_empty() {
             let (id, dti) = (thread.id, thread.dti.clone());
             return Ok(ThreadLog::empty(id, dti, thread.ended_silent));
         }
-        ThreadLog::open(&path)
-            .and_then(|log| {
-                if log.thread() == thread.id && *log.dti() == thread.dti {
-                    Ok(log)
-                } else {
-                    Err(LogError::Header("the log of another thread"))
-                }
-            })
-            .map_err(|error| match error {
-                LogError::Io { path, source } => RecordingError::Io { path, source },
-                source => RecordingError::Log { path, source },
-            })
+        let log = ThreadLog::from_bytes(&bytes).and_then(|log| {
+            if log.thread() == thread.id && *log.dti() == thread.dti {
+                Ok(log)
+            } else {
+                Err(LogError::Header("the log of another thread"))
+            }
+        });
+        log.map_err(|source| RecordingError::Log { path, source })
     }
 }
 

@@ -3,11 +3,13 @@
 //! Each program runs in a process of its own: this executable again, asked for one
 //! test that is the program. Its outcome is what its threads saw, in their order.
 
+mod bad_input;
 #[path = "../common/mod.rs"]
 mod common;
 mod harness;
 mod inputs;
 mod ipc;
+mod leaving;
 mod lock_diverging;
 mod locks;
 mod parking_lots;
@@ -16,8 +18,8 @@ mod programs;
 mod random;
 mod random_locks;
 
-use harness::{Run, check, check_processes, events, off, record, record_again, replay};
-use rr_channel::log::{Outcome, Recording};
+use harness::{Run, check, check_processes, off, record, record_again, replay};
+use rr_channel::log::Recording;
 
 #[test]
 fn many_senders() {
@@ -380,18 +382,6 @@ fn random_bytes() {
 }
 
 #[test]
-fn a_value_of_another_type_is_made_anew() {
-    let (_, replayed) = diverge("input diverging_value");
-    assert_eq!(replayed.outcome, ["long [7, 7]"]);
-    for text in [
-        "what was recorded of a value is no [u64; 2]",
-        "desynchronised at event 0: recorded `value: bytes 07`, replayed `value`",
-    ] {
-        assert!(replayed.stderr.contains(text), "{}", replayed.stderr);
-    }
-}
-
-#[test]
 fn senders_of_an_ipc_channel() {
     check("ipc senders");
 }
@@ -567,112 +557,6 @@ fn processes_understand_each_other_in_whatever_mode() {
 }
 
 #[test]
-fn an_unknown_mode_runs_as_if_off() {
-    let run = Run::of("many_senders").env("RR_CHANNEL", "on").finish();
-    assert!(run.status.success());
-    assert!(
-        run.stderr.contains("unknown mode RR_CHANNEL=on"),
-        "{}",
-        run.stderr
-    );
-}
-
-#[test]
-fn a_missing_recording_runs_as_if_off() {
-    let dir = tempfile::tempdir().unwrap();
-    let run = replay("many_senders", &dir.path().join("none"));
-    assert!(run.status.success());
-    assert!(run.stderr.contains("cannot replay"), "{}", run.stderr);
-    assert_eq!(run.report, None);
-}
-
-#[test]
-fn an_unwritable_directory_runs_as_if_off() {
-    let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("file");
-    std::fs::write(&file, "").unwrap();
-    let run = record("many_senders", &file.join("below"));
-    assert!(run.status.success());
-    assert!(run.stderr.contains("cannot record to"), "{}", run.stderr);
-}
-
-/// The limit of a file's size stands for the size of a disk: to whoever writes it is an error
-/// as well, and everybody may set it.
-#[test]
-fn when_a_disk_is_full_the_program_goes_on_without_its_recording() {
-    for (blocks, says) in [
-        (0, "cannot record to"),
-        (4, "cannot record thread"),
-        (8, "its log cannot grow"),
-    ] {
-        let dir = tempfile::tempdir().unwrap();
-        let log = dir.path().join("log");
-        let run = Run::of("input many_values")
-            .env("RR_CHANNEL", "record")
-            .env("RR_CHANNEL_LOG", &log)
-            .limited(blocks)
-            .finish();
-        assert!(run.status.success(), "{blocks}: {}", run.stderr);
-        assert_eq!(run.outcome.len(), 1, "{blocks}: {}", run.stderr);
-        assert!(run.stderr.contains(says), "{blocks}: {}", run.stderr);
-        // What there is can be replayed as far as it goes.
-        let replayed = replay("input many_values", &log);
-        assert!(replayed.status.success(), "{blocks}: {}", replayed.stderr);
-        assert!(!replayed.stderr.contains("panicked"), "{}", replayed.stderr);
-    }
-}
-
-/// Whatever bytes there are: an error and a plain run, or a replay that may desynchronise.
-#[test]
-fn a_damaged_recording_does_a_program_no_harm() {
-    for program in ["many_senders", "mutex"] {
-        let dir = tempfile::tempdir().unwrap();
-        let whole = dir.path().join("whole");
-        assert!(record(program, &whole).status.success());
-        let files: Vec<_> = std::fs::read_dir(&whole)
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name())
-            .collect();
-        let mut x = 7_u64;
-        let mut dice = |below: usize| {
-            x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (x >> 33) as usize % below
-        };
-        for round in 0..24 {
-            let damaged = dir.path().join(format!("damaged-{round}"));
-            std::fs::create_dir(&damaged).unwrap();
-            let chosen = dice(files.len());
-            for (at, name) in files.iter().enumerate() {
-                let mut bytes = std::fs::read(whole.join(name)).unwrap();
-                if at == chosen {
-                    match round % 4 {
-                        0 => bytes.truncate(dice(bytes.len())),
-                        1 => bytes.clear(),
-                        2 => bytes = bytes.iter().rev().copied().collect(),
-                        _ => {
-                            let place = dice(bytes.len().min(160));
-                            bytes[place] ^= 1 << dice(8);
-                        }
-                    }
-                }
-                if at != chosen || round % 6 != 5 {
-                    std::fs::write(damaged.join(name), bytes).unwrap();
-                }
-            }
-            let run = Run::of(program)
-                .env("RR_CHANNEL", "replay")
-                .env("RR_CHANNEL_LOG", &damaged)
-                .env("RR_CHANNEL_PATIENCE", "0.1")
-                .finish();
-            let what = format!("{program}, round {round}, {:?}", files[chosen]);
-            assert!(run.status.success(), "{what}: {}", run.stderr);
-            assert!(!run.stderr.contains("panicked"), "{what}: {}", run.stderr);
-            assert!(!run.outcome.is_empty(), "{what}: {}", run.stderr);
-        }
-    }
-}
-
-#[test]
 fn a_process_that_is_not_meant_is_left_alone() {
     let dir = tempfile::tempdir().unwrap();
     let run = Run::of("many_senders")
@@ -769,253 +653,4 @@ fn a_replay_is_not_recorded_into_a_recording() {
     let replayed = replay("many_senders", dir.path());
     assert_eq!(replayed.outcome, recorded.outcome);
     assert_eq!(replayed.report.as_deref(), Some("faithful"));
-}
-
-/// A replay of `program` that does something else; what it does can be replayed in turn.
-fn diverge(program: &str) -> (Run, Run) {
-    let dir = tempfile::tempdir().unwrap();
-    let recorded = record(program, dir.path());
-    let again = dir.path().join("again");
-    let replayed = record_again(program, dir.path(), &again)
-        .env("DIVERGE", "1")
-        .finish();
-    assert!(replayed.status.success(), "{}", replayed.stderr);
-    let faithful = Run::of(program)
-        .env("RR_CHANNEL", "replay")
-        .env("RR_CHANNEL_LOG", again)
-        .env("DIVERGE", "1")
-        .finish();
-    assert!(faithful.status.success(), "{}", faithful.stderr);
-    assert_eq!(faithful.outcome, replayed.outcome, "{}", faithful.stderr);
-    assert_eq!(
-        faithful.report.as_deref(),
-        Some("faithful"),
-        "{}",
-        faithful.stderr
-    );
-    (recorded, replayed)
-}
-
-fn outcome_of(run: &Run, name: &str) -> String {
-    let line = run.outcome.iter().find(|line| line.starts_with(name));
-    line.cloned().unwrap()
-}
-
-#[test]
-fn a_thread_that_does_other_things_leaves_its_log_and_the_rest_stays() {
-    let (recorded, replayed) = diverge("diverging");
-    assert_eq!(
-        outcome_of(&replayed, "faithful"),
-        outcome_of(&recorded, "faithful")
-    );
-    for text in [
-        "thread programs::run/2 desynchronised at event 0: recorded `recv on t",
-        ".c2: message 0 of t",
-        "`, replayed `try_recv on t",
-    ] {
-        assert!(replayed.stderr.contains(text), "{}", replayed.stderr);
-    }
-}
-
-/// The recorded message never comes, and nobody else moves.
-#[test]
-fn a_replay_that_cannot_go_on_goes_live() {
-    let (_, replayed) = diverge("withheld");
-    assert!(
-        replayed
-            .stderr
-            .contains("which nobody is left to bring about"),
-        "{}",
-        replayed.stderr
-    );
-    assert_eq!(replayed.outcome, ["got the other message"]);
-}
-
-/// The recorded message never comes, and others go on without end: only time tells.
-#[test]
-fn a_replay_beside_threads_that_never_rest_goes_live() {
-    for program in ["withheld_ticking", "withheld_computing"] {
-        let dir = tempfile::tempdir().unwrap();
-        let recorded = record(program, dir.path());
-        assert_eq!(recorded.outcome, ["got the recorded message"]);
-        let replayed = replay(program, dir.path());
-        assert_eq!(replayed.outcome, recorded.outcome);
-        assert_eq!(replayed.report.as_deref(), Some("faithful"));
-
-        let diverged = Run::of(program)
-            .env("RR_CHANNEL", "replay")
-            .env("RR_CHANNEL_LOG", dir.path())
-            .env("RR_CHANNEL_PATIENCE", "0.01")
-            .env("DIVERGE", "1")
-            .finish();
-        assert!(diverged.status.success(), "{}", diverged.stderr);
-        assert_eq!(diverged.outcome, ["got the other message"]);
-        let late = "and nothing that was recorded came about for";
-        assert!(diverged.stderr.contains(late), "{}", diverged.stderr);
-    }
-}
-
-#[test]
-fn a_replay_that_is_to_stop_ends_where_a_thread_leaves_its_log() {
-    let dir = tempfile::tempdir().unwrap();
-    record("withheld", dir.path());
-    let replayed = |asked: &str, diverge: bool| {
-        let run = Run::of("withheld")
-            .env("RR_CHANNEL", "replay")
-            .env("RR_CHANNEL_LOG", dir.path())
-            .env("RR_CHANNEL_DESYNC", asked);
-        if diverge {
-            run.env("DIVERGE", "1").finish()
-        } else {
-            run.finish()
-        }
-    };
-    let report = dir.path().join("report");
-    let stopped = Run::of("withheld")
-        .env("RR_CHANNEL", "replay")
-        .env("RR_CHANNEL_LOG", dir.path())
-        .env("RR_CHANNEL_DESYNC", "stop")
-        .env("RR_CHANNEL_REPORT", &report)
-        .env("DIVERGE", "1")
-        .finish();
-    assert_eq!(stopped.status.code(), Some(86), "{}", stopped.stderr);
-    assert!(stopped.stderr.contains("desynchronised at event"));
-    assert!(stopped.outcome.is_empty(), "{:?}", stopped.outcome);
-    let report = std::fs::read_to_string(report).unwrap();
-    let last = report.lines().last().unwrap();
-    assert!(last.starts_with("end "), "{report}");
-
-    assert_eq!(replayed("stop", false).report.as_deref(), Some("faithful"));
-    assert_eq!(replayed("go-on", true).outcome, ["got the other message"]);
-    let odd = replayed("halt", true);
-    assert_eq!(odd.outcome, ["got the other message"]);
-    assert!(
-        odd.stderr.contains("neither stop nor go-on"),
-        "{}",
-        odd.stderr
-    );
-}
-
-/// What waits an hour in the replay timed out when it was recorded.
-#[test]
-fn recorded_timeouts_need_not_be_waited_for() {
-    let dir = tempfile::tempdir().unwrap();
-    let recorded = record("long_timeouts", dir.path());
-    assert!(recorded.status.success(), "{}", recorded.stderr);
-    let replayed = Run::of("long_timeouts")
-        .env("RR_CHANNEL", "replay")
-        .env("RR_CHANNEL_LOG", dir.path())
-        .env("RR_CHANNEL_FAST_TIMEOUTS", "1")
-        .env("DIVERGE", "1")
-        .finish();
-    assert_eq!(replayed.outcome, recorded.outcome, "{}", replayed.stderr);
-    assert_eq!(replayed.report.as_deref(), Some("faithful"));
-    assert!(
-        !recorded.outcome[0].contains("false"),
-        "{:?}",
-        recorded.outcome
-    );
-}
-
-#[test]
-fn a_patience_that_is_no_number_is_refused() {
-    let dir = tempfile::tempdir().unwrap();
-    record("withheld", dir.path());
-    let replayed = Run::of("withheld")
-        .env("RR_CHANNEL", "replay")
-        .env("RR_CHANNEL_LOG", dir.path())
-        .env("RR_CHANNEL_PATIENCE", "-1")
-        .finish();
-    assert!(
-        replayed
-            .stderr
-            .contains("RR_CHANNEL_PATIENCE=-1 is no positive number"),
-        "{}",
-        replayed.stderr
-    );
-    assert_eq!(replayed.report.as_deref(), Some("faithful"));
-}
-
-#[test]
-fn a_replay_whose_ipc_message_does_not_come_goes_live() {
-    for (program, outcome) in [
-        ("ipc withheld", "got (2, 2)"),
-        ("ipc withheld_from_set", "got [(1, Some((3, 3)))]"),
-    ] {
-        let (_, replayed) = diverge(program);
-        let stalled = "which nobody is left to bring about";
-        assert!(replayed.stderr.contains(stalled), "{}", replayed.stderr);
-        assert_eq!(replayed.outcome, [outcome]);
-    }
-}
-
-/// Threads that leave their logs take locks as they like, and those that still follow
-/// theirs find their turn missed, or never come.
-#[test]
-fn a_replay_with_other_lock_acquisitions_goes_on() {
-    let (recorded, replayed) = diverge("lock_diverging acquisitions");
-    assert_eq!(
-        outcome_of(&replayed, "faithful"),
-        outcome_of(&recorded, "faithful")
-    );
-    assert_eq!(outcome_of(&replayed, "shared"), "shared 110");
-    for text in [
-        "thread programs::run/5 desynchronised at event 0: recorded `lock",
-        "replayed `try_lock",
-    ] {
-        assert!(
-            replayed.stderr.contains(text),
-            "{text}: {}",
-            replayed.stderr
-        );
-    }
-}
-
-/// What a replay writes down of itself is when a lock was acquired, not when it should have
-/// been.
-#[test]
-fn a_turn_that_others_overtake_is_recorded_where_it_came() {
-    let dir = tempfile::tempdir().unwrap();
-    let recorded = record("lock_diverging overtaken", dir.path());
-    assert_eq!(recorded.outcome, ["order [1, 2]"]);
-    let again = dir.path().join("again");
-    let replayed = record_again("lock_diverging overtaken", dir.path(), &again)
-        .env("DIVERGE", "1")
-        .finish();
-    let order = outcome_of(&replayed, "order");
-    let others = order.split('2').next().unwrap().matches('1').count();
-    // The attempt, which wrote nothing, came before them all.
-    let ticket = others as u64 + 1;
-    let events = &events(&again)["programs::run/2"];
-    let last = events.last().map(|event| event.outcome);
-    assert_eq!(last, Some(Outcome::Turn { ticket }), "{order}");
-}
-
-#[test]
-fn a_wait_whose_notifier_left_its_log_ends() {
-    let (_, replayed) = diverge("lock_diverging unnotified");
-    assert_eq!(replayed.outcome, ["woken"]);
-    assert!(
-        replayed.stderr.contains(
-            "thread programs::run/1 desynchronised at event 1: recorded `wait: woken by \
-             notification 1 of t"
-        ),
-        "{}",
-        replayed.stderr
-    );
-    let stalled = "which nobody is left to bring about";
-    assert!(replayed.stderr.contains(stalled), "{}", replayed.stderr);
-}
-
-#[test]
-fn a_barrier_lets_live_and_replayed_threads_through() {
-    let (_, replayed) = diverge("lock_diverging barrier");
-    assert_eq!(replayed.outcome, ["through", "through"]);
-    assert!(
-        replayed
-            .stderr
-            .contains("thread programs::run/1 desynchronised at event 0: recorded `arrive"),
-        "{}",
-        replayed.stderr
-    );
 }
