@@ -165,6 +165,19 @@ fn threads() -> u64 {
     tasks.map_or(1, |tasks| tasks.nlink().saturating_sub(2))
 }
 
+/// Whether this process has one thread, or has it soon: one that was joined has let go of all
+/// memory, and is gone a moment later.
+fn has_one_thread() -> bool {
+    let patience = Instant::now() + Duration::from_secs(5);
+    while threads() > 1 {
+        if Instant::now() >= patience {
+            return false;
+        }
+        std::thread::yield_now();
+    }
+    true
+}
+
 /// Forks. Returns the child's id, or `None` in the child.
 ///
 /// # Errors
@@ -174,12 +187,7 @@ fn threads() -> u64 {
 /// When the process has more than one thread: the child could not use the
 /// allocator.
 pub fn fork() -> io::Result<Option<Tid>> {
-    // A thread that was joined has let go of all memory, and is gone a moment later.
-    let patience = Instant::now() + Duration::from_secs(5);
-    while threads() > 1 && Instant::now() < patience {
-        std::thread::yield_now();
-    }
-    assert_eq!(threads(), 1, "fork in a process with threads");
+    assert!(has_one_thread(), "fork in a process with threads");
     // SAFETY: with a single thread (checked above) the child is a full copy
     // that may do anything.
     match unsafe { libc::fork() } {
@@ -211,6 +219,31 @@ pub fn in_child(work: impl FnOnce() -> Vec<u8>, limit: Duration) -> io::Result<V
     }
     wait_for(child);
     result
+}
+
+/// Has a child of this process do something, and does not wait for it. It has none of our
+/// descriptors: whoever waits for the end of a pipe, or for a lock, waits for us only.
+///
+/// # Errors
+/// As fork(2), or `WouldBlock` where this process has other threads.
+pub fn leave_behind(work: impl FnOnce()) -> io::Result<()> {
+    if !has_one_thread() {
+        return Err(io::ErrorKind::WouldBlock.into());
+    }
+    let (mut has_let_go, held) = io::pipe()?;
+    if fork()?.is_none() {
+        let_go_of_streams();
+        // SAFETY: closes descriptors by number; what owns them is not used any more, nor
+        // dropped, as this process ends below. What follows opens its own.
+        unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) };
+        work();
+        // SAFETY: as in `in_child`.
+        unsafe { libc::_exit(0) }
+    }
+    drop(held);
+    // It ends when the child has let go, or has ended.
+    let _ = io::Read::read(&mut has_let_go, &mut [0]);
+    Ok(())
 }
 
 /// Reads to the end.

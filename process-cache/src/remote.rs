@@ -48,7 +48,7 @@ use self::breaker::{Breaker, Patience};
 use self::check::Bounds;
 use self::directory::Directory;
 use self::engine::Engine;
-use self::settings::{Place, Settings};
+use self::settings::{Keep, Place, Settings};
 use self::upload::Uploads;
 use crate::fact::{Answer, Fact, Query};
 use crate::key::Keyed;
@@ -257,6 +257,11 @@ impl Remote {
         lock(&self.found).is_some()
     }
 
+    /// Whether nobody waits until what was found is in the store.
+    pub fn keeps_behind(&self) -> bool {
+        self.settings.keep == Keep::Behind
+    }
+
     /// Puts into the store what was found.
     pub fn keep(&self) {
         let Some((key, batches, outcome)) = lock(&self.found).take() else {
@@ -273,20 +278,18 @@ impl Remote {
         }
     }
 
-    /// Helps whoever keeps what was found.
-    pub fn help_keeping(&self) {
-        // Who keeps it is told of what fails.
-        let _ = self.store.settle();
-    }
-
-    /// Ends all connections, and forgets what nobody kept: the process is about to fork.
-    pub fn suspend(&self) {
-        // What is being stored on its thread is not waited for.
-        self.store.let_go();
+    /// Ends all connections: the process is about to fork.
+    pub fn disconnect(&self) {
         *lock(&self.engine) = None;
         if let Prepared::Server(server) = &self.place {
             server.stop();
         }
+    }
+
+    /// Ends all connections, and forgets what nobody kept: the process is about to fork.
+    pub fn suspend(&self) {
+        self.disconnect();
+        self.store.let_go();
         *lock(&self.found) = None;
     }
 

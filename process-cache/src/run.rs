@@ -223,26 +223,11 @@ fn skip(
         ages: &outcome.ages,
     };
     let keeping = report.remote().filter(|remote| remote.holds());
-    let restored = std::thread::scope(|scope| {
-        let beside = keeping.map(|remote| {
-            let thread = std::thread::Builder::new();
-            thread.spawn_scoped(scope, || remote.keep())
-        });
-        let restored = restore::apply_with(store, &outcome.effects, options);
-        if let Some(remote) = keeping {
-            remote.help_keeping();
-        }
-        // The scope waits for what a thread does, and this for its end: we may fork.
-        // Where no thread was to be had, it comes afterwards.
-        if let Some(Ok(thread)) = beside {
-            let _ = thread.join();
-        }
-        restored
-    });
-    if let Some(remote) = keeping {
+    let restored = restore::apply_with(store, &outcome.effects, options);
+    restored.map_err(|error| error.to_string())?;
+    if let Some(remote) = keeping.filter(|remote| !remote.keeps_behind()) {
         remote.keep();
     }
-    restored.map_err(|error| error.to_string())?;
     bar.clear();
     // From here on it is done.
     let took_us = asked.elapsed().as_micros() as u64;
@@ -284,7 +269,32 @@ fn skip(
     }
     write_down(plan, store, report, outcome.ending, took_us);
     tell(plan, report, None);
+    if let Some(remote) = keeping {
+        keep_behind(plan, store, remote);
+    }
     end(outcome.ending)
+}
+
+/// Puts what was found into the store and makes room there, in a process that nobody waits
+/// for, if it may be so.
+fn keep_behind(plan: &Plan, store: &Store, remote: &Remote) {
+    if store.is_read_only() {
+        return;
+    }
+    let keep = || {
+        remote.keep();
+        if store.account(plan.limits).unwrap_or(false) {
+            // The next run can do it as well.
+            let _ = store.tidy(plan.limits);
+        }
+    };
+    if remote.keeps_behind() {
+        remote.disconnect();
+        if os::leave_behind(keep).is_ok() {
+            return;
+        }
+    }
+    keep();
 }
 
 fn effect_length(effect: &crate::outcome::Effect) -> u64 {

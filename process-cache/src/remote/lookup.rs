@@ -183,16 +183,10 @@ impl Remote {
             let wants = wants(&self.store, hint.contents.iter())?;
             // It is of the newest.
             let bundle = bundle.take_if(|_| sets.hints.first() == Some(hint));
-            let (hint, store) = (hint.clone(), self.store.clone());
+            let hint = hint.clone();
             let task = async move {
                 let wants = match bundled(&hint, bundle, wants).await {
-                    Ok((bundle, fetched)) => {
-                        // It is stored while the other questions are asked, on this
-                        // thread: whoever ends the engine waits for it. Who keeps it is
-                        // told of what fails.
-                        tokio::spawn(async move { drop(store.settle()) });
-                        return Some((bundle.result, fetched));
-                    }
+                    Ok((bundle, fetched)) => return Some((bundle.result, fetched)),
                     Err(wants) => wants,
                 };
                 let keys = [Some(key)];

@@ -81,6 +81,15 @@ pub struct RemoteArgs {
         env = "PCACHE_REMOTE_WAIT"
     )]
     remote_wait: f64,
+    /// When the local store gets the result of a whole command that was found there: before
+    /// pcache ends, or by a process that it leaves behind for some milliseconds.
+    #[arg(
+        long,
+        value_name = "WHEN",
+        default_value = "behind",
+        env = "PCACHE_REMOTE_KEEP"
+    )]
+    remote_keep: Keep,
     /// Compress what is sent, where the server can do that.
     #[arg(long, value_name = "YES", default_value_t = true, env = "PCACHE_REMOTE_COMPRESS",
           action = clap::ArgAction::Set, hide_possible_values = true)]
@@ -108,6 +117,15 @@ impl Mode {
     pub fn writes(self) -> bool {
         self != Self::Read
     }
+}
+
+/// When the result of a whole command gets into the local store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Keep {
+    /// Before the command is done.
+    Now,
+    /// By a process that is left behind.
+    Behind,
 }
 
 /// A server of the Remote Execution API.
@@ -197,6 +215,8 @@ pub struct Settings {
     pub timeout: Duration,
     /// How long to wait at the end.
     pub wait: Duration,
+    /// When the result of a whole command is put into the local store.
+    pub keep: Keep,
     /// Contents are compressed on their way.
     pub compress: bool,
     /// A file of headers.
@@ -241,6 +261,7 @@ impl RemoteArgs {
             patience: seconds(self.remote_patience)?,
             timeout: seconds(self.remote_timeout)?,
             wait: seconds(self.remote_wait)?,
+            keep: self.remote_keep,
             compress: self.remote_compress,
             headers: self.remote_headers.clone(),
             token: self.remote_token.clone(),

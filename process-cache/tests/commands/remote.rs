@@ -10,13 +10,14 @@ mod hostile;
 mod server;
 mod stock;
 
-use std::fs;
+use std::fs::{self, File};
+use std::process::Command;
 
 use process_cache::remote::digest::Function;
 use serde_json::Value;
 
 use self::server::{FakeServer, Kind, PLAIN};
-use crate::support::{Run, Sandbox};
+use crate::support::{PCACHE, Run, Sandbox};
 
 /// A sandbox whose runs use this remote cache, and wait for it on a busy machine too.
 fn sandbox(setup: &str, url: &str) -> Sandbox {
@@ -27,6 +28,9 @@ fn sandbox(setup: &str, url: &str) -> Sandbox {
         .iter()
         .flat_map(|option| [(*option).to_owned(), "300".to_owned()]);
     sandbox.options.extend(options);
+    sandbox
+        .options
+        .extend(["--remote-keep", "now"].map(str::to_owned));
     sandbox
 }
 
@@ -84,6 +88,34 @@ fn what_one_machine_ran_another_skips() {
                 check_shared(&sandbox, "sort -r f > g; echo out; echo err >&2; exit 3");
             }
         }
+    }
+}
+
+/// Nobody waits until the store has it, and nothing that pcache has been given is kept meanwhile.
+#[test]
+fn a_whole_command_is_stored_by_who_is_left_behind() {
+    let server = FakeServer::start(PLAIN);
+    let mut sandbox = sandbox("seq 3000 > f", &server.url());
+    *sandbox.options.last_mut().expect("options") = "behind".to_owned();
+    let path = sandbox.dir().with_file_name("lock");
+    // It has a lock as standard input and as another descriptor.
+    let run = || {
+        let lock = File::create(&path).expect("a file");
+        lock.try_lock().expect("nobody has it");
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "exec 9<&0; exec \"$@\"", "sh"]);
+        shell.arg(PCACHE).args(sandbox.pcache().get_args());
+        shell.args(["--", "sh", "-c", "sort -r f > g; echo out"]);
+        sandbox.run(sandbox.environment(&mut shell).stdin(lock))
+    };
+    run();
+    sandbox.elsewhere();
+    loop {
+        run().assert_hit();
+        if sandbox.told()["hits"] == 0 {
+            break;
+        }
+        sandbox.reset();
     }
 }
 
