@@ -89,6 +89,25 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             .is_ok())
     })?;
 
+    // The tests are unoptimized, and replayed channels are others in optimized programs.
+    step("replayed channels of optimized programs", &mut || {
+        let profile = "profile.dev.package.rr-channel.debug-assertions=false";
+        run_cargo(
+            &[
+                "test",
+                "--quiet",
+                "--package",
+                "rr-channel",
+                "--lib",
+                "--test",
+                "fidelity",
+                "--config",
+                profile,
+            ],
+            &[],
+        )
+    })?;
+
     step("differential", &mut || {
         Ok(differential::run_briefly()? == ExitCode::SUCCESS)
     })?;
