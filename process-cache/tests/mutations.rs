@@ -46,7 +46,7 @@ fn work(dir: &Path) {
         let pcache = Command::new(env!("CARGO_BIN_EXE_pcache"))
             .args(["--quiet", "--min-time", "0", "--cache-dir"])
             .arg(dir.join(store))
-            .args(["--remote-wait", "300", "--remote"])
+            .args(["--remote-keep", "now", "--remote-wait", "300", "--remote"])
             .arg(format!("dir:{}", dir.join("remote").display()))
             .args(["--", "sh", "-c", script, edit])
             .current_dir(&tree)

@@ -386,6 +386,7 @@ impl Bench<'_> {
             for option in ["--remote-patience", "--remote-wait", "--remote-timeout"] {
                 command.args([option, "300"]);
             }
+            command.args(["--remote-keep", "now"]);
         }
         command
     }
