@@ -221,8 +221,9 @@ pub fn in_child(work: impl FnOnce() -> Vec<u8>, limit: Duration) -> io::Result<V
     result
 }
 
-/// Has a child of this process do something, and does not wait for it. It has none of our
-/// descriptors: whoever waits for the end of a pipe, or for a lock, waits for us only.
+/// Has a child of this process do something, and does not wait for it. This process lets go of
+/// all descriptors first, and can only end after this; so the child has none that were given to
+/// us, and whoever waits for the end of a pipe, or for a lock, waits for us only.
 ///
 /// # Errors
 /// As fork(2), or `WouldBlock` where this process has other threads.
@@ -230,19 +231,15 @@ pub fn leave_behind(work: impl FnOnce()) -> io::Result<()> {
     if !has_one_thread() {
         return Err(io::ErrorKind::WouldBlock.into());
     }
-    let (mut has_let_go, held) = io::pipe()?;
+    let_go_of_streams();
+    // SAFETY: closes descriptors by number; what owns them is not used any more, nor dropped,
+    // as this process ends after this and the child below. What follows opens its own.
+    unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) };
     if fork()?.is_none() {
-        let_go_of_streams();
-        // SAFETY: closes descriptors by number; what owns them is not used any more, nor
-        // dropped, as this process ends below. What follows opens its own.
-        unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) };
         work();
         // SAFETY: as in `in_child`.
         unsafe { libc::_exit(0) }
     }
-    drop(held);
-    // It ends when the child has let go, or has ended.
-    let _ = io::Read::read(&mut has_let_go, &mut [0]);
     Ok(())
 }
 

@@ -350,22 +350,15 @@ impl Remote {
         }
         let started = Engine::start(lock(&self.background).clone());
         let started = Arc::new(started.map_err(|error| Failure::Local(error.to_string()))?);
-        let connect = |retries| async move {
-            match &self.place {
-                Prepared::Server(prepared) => {
-                    Some(Backend::Grpc(Box::new(grpc::connect(prepared, retries))))
-                }
-                Prepared::Directory(directory) => Some(Backend::Directory(directory.clone())),
-                Prepared::Nowhere => None,
+        let backend = |retries| match &self.place {
+            Prepared::Server(prepared) => {
+                Some(Backend::Grpc(Box::new(grpc::connect(prepared, retries))))
             }
+            Prepared::Directory(directory) => Some(Backend::Directory(directory.clone())),
+            Prepared::Nowhere => None,
         };
         let gone = || Failure::Unreachable("it has no address".to_owned());
-        let make = |retries| {
-            started
-                .block_on(connect(retries))
-                .flatten()
-                .ok_or_else(gone)
-        };
+        let make = |retries| started.make(|| backend(retries)).flatten().ok_or_else(gone);
         let running = Running {
             backends: [make(LOOKUPS)?, make(UPLOADS)?],
             engine: started,

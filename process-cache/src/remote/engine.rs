@@ -5,7 +5,8 @@
 //! the engine ends before.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ptrace_async::runtime::Background;
@@ -18,7 +19,13 @@ use tokio::task::JoinHandle;
 pub(super) struct Engine {
     runtime: Option<Arc<Runtime>>,
     thread: Option<(Arc<Notify>, std::thread::JoinHandle<()>)>,
+    /// Its thread drives it from here on: else whoever asks first would, and hand it over
+    /// while nobody does.
+    driven: Driven,
 }
+
+/// What tells that a thread has begun, until it was told.
+type Driven = Mutex<Option<Receiver<()>>>;
 
 impl Engine {
     /// Starts one, on a thread which is one of `background`, if there are such.
@@ -30,11 +37,12 @@ impl Engine {
         let mut engine = Self {
             runtime: Some(Arc::new(runtime)),
             thread: None,
+            driven: Mutex::default(),
         };
         let runtime = engine.runtime.clone();
         let end = Arc::new(Notify::new());
         let ending = end.clone();
-        let (started, is_started) = std::sync::mpsc::sync_channel(1);
+        let (started, is_started) = sync_channel(1);
         let thread = std::thread::Builder::new()
             .name("remote".to_owned())
             .spawn(move || {
@@ -47,14 +55,28 @@ impl Engine {
                     });
                 }
             })?;
-        // Else whoever asks first would drive it, and hand it over while nobody does.
-        let _ = is_started.recv();
+        engine.driven = Mutex::new(Some(is_started));
         engine.thread = Some((end, thread));
         Ok(engine)
     }
 
+    /// Makes what belongs to the runtime, which need not run for that.
+    pub(super) fn make<T>(&self, make: impl FnOnce() -> T) -> Option<T> {
+        let _inside = self.runtime.as_ref()?.enter();
+        Some(make())
+    }
+
     /// Waits for an answer.
     pub(super) fn block_on<F: Future>(&self, future: F) -> Option<F::Output> {
+        let driven = self
+            .driven
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if let Some(driven) = driven {
+            // It panicked, if it did not.
+            let _ = driven.recv();
+        }
         self.runtime
             .as_ref()
             .map(|runtime| runtime.block_on(future))
