@@ -27,9 +27,6 @@ const EARLY: u64 = 64 << 20;
 /// A batch of the decision tree that a result becomes part of, at first.
 const BATCH: usize = 32;
 
-/// The answers that a result depends on.
-type Answered = Vec<(PathSet, Vec<Answer>)>;
-
 impl Remote {
     /// A result whose facts all hold, if there is one; by then it is in the store,
     /// with its contents.
@@ -107,13 +104,13 @@ impl Remote {
         ask: &mut dyn FnMut(&Query) -> Answer,
     ) -> Result<Option<Box<Outcome>>, Stop> {
         let [backend, _] = &running.backends;
-        let (sets, bundle) = wait(running, end, sets(backend, key))?;
+        let (mut sets, bundle) = wait(running, end, sets(backend, key))?;
         let mut asking = Asking::new(end, ask);
         let bundle = opening(running, &sets, bundle);
         let early = self.early(running, key, (&sets, bundle), &mut asking)?;
-        let answered = asking.all(sets.sets)?;
-        let keys: Vec<Option<Key>> = answered
-            .iter()
+        let mut answered = asking.all(&sets.sets)?;
+        let keys = sets.sets.iter().zip(&answered);
+        let keys: Vec<Option<Key>> = keys
             .map(|(set, answers)| Key::of_result(key, set, answers))
             .collect();
         let Some((index, bytes)) = self.result(running, end, &keys, early)? else {
@@ -139,9 +136,8 @@ impl Remote {
         let wants = wants(&self.store, needed)?;
         let bytes = wait(running, end, fetch(backend, wants))?;
         self.counts.bytes.fetch_add(bytes, Ordering::Relaxed);
-        let Some((PathSet(queries), answers)) = answered.into_iter().nth(index) else {
-            return Ok(None);
-        };
+        let (PathSet(queries), answers) =
+            (sets.sets.swap_remove(index), answered.swap_remove(index));
         let facts = queries.into_iter().zip(answers);
         let facts = facts.map(|(query, answer)| Fact { query, answer });
         stored.outcome.facts = facts.collect();
@@ -157,12 +153,12 @@ impl Remote {
 
     /// Has the result that a hint names be fetched, if the near questions have its
     /// answers.
-    fn early(
+    fn early<'s>(
         &self,
         running: &Running,
         key: &WeakKey,
-        (sets, mut bundle): (&Sets, Option<Opening>),
-        asking: &mut Asking<'_>,
+        (sets, mut bundle): (&'s Sets, Option<Opening>),
+        asking: &mut Asking<'_, 's>,
     ) -> Result<Option<Early>, Stop> {
         if sets.hints.is_empty() {
             return Ok(None);
@@ -354,19 +350,19 @@ async fn bundled(
 }
 
 /// Asks each question once.
-struct Asking<'a> {
-    known: FxHashMap<Query, Answer>,
+struct Asking<'a, 's> {
+    known: FxHashMap<&'s Query, Answer>,
     end: Instant,
     ask: &'a mut dyn FnMut(&Query) -> Answer,
 }
 
-impl<'a> Asking<'a> {
+impl<'a, 's> Asking<'a, 's> {
     fn new(end: Instant, ask: &'a mut dyn FnMut(&Query) -> Answer) -> Self {
         let known = FxHashMap::default();
         Self { known, end, ask }
     }
 
-    fn one(&mut self, query: &Query) -> Result<Answer, Stop> {
+    fn one(&mut self, query: &'s Query) -> Result<Answer, Stop> {
         if let Some(answer) = self.known.get(query) {
             return Ok(answer.clone());
         }
@@ -374,16 +370,14 @@ impl<'a> Asking<'a> {
             return Err(Stop::Failure(Failure::Slow));
         }
         let answer = (self.ask)(query);
-        self.known.insert(query.clone(), answer.clone());
+        self.known.insert(query, answer.clone());
         Ok(answer)
     }
 
-    fn all(&mut self, sets: Vec<PathSet>) -> Result<Answered, Stop> {
-        let answered = |set: PathSet| {
-            let answers: Result<_, Stop> = set.0.iter().map(|query| self.one(query)).collect();
-            Ok((set, answers?))
-        };
-        sets.into_iter().map(answered).collect()
+    /// The answers that each of these sets asks for.
+    fn all(&mut self, sets: &'s [PathSet]) -> Result<Vec<Vec<Answer>>, Stop> {
+        let answers = |set: &'s PathSet| set.0.iter().map(|query| self.one(query)).collect();
+        sets.iter().map(answers).collect()
     }
 }
 
