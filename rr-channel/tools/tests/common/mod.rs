@@ -75,8 +75,9 @@ impl Project {
         command
     }
 
-    /// Records each program, every other time in chaos, and replays that. All replays must
-    /// come to what the recording came to, and use `every_event`, if so wanted.
+    /// Records each program, every other time in chaos, and replays that, half of the times in
+    /// chaos. All replays must come to what the recording came to, and use `every_event`, if so
+    /// wanted.
     ///
     /// How often is set by `RR_CHANNEL_TEST_RUNS` (recordings by replays of each).
     pub(crate) fn replay_each(&self, programs: &[&str], every_event: bool) {
@@ -84,7 +85,7 @@ impl Project {
         let (recordings, replays) = runs
             .split_once('x')
             .and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)))
-            .unwrap_or((2, 3));
+            .unwrap_or((2, 4));
         for program in programs {
             let mut outcomes = HashSet::new();
             for number in 0..recordings {
@@ -95,13 +96,23 @@ impl Project {
                 run(&mut self.reprise(&args));
                 let recorded = self.take_outcomes();
                 assert_eq!(recorded.len(), 1);
-                let said = run(&mut self.reprise(&["replay", "--times", &replays.to_string()]));
-                let mut faithful =
-                    format!("{replays} of {replays} replays ended as recorded, 0 desynchronised");
-                if every_event {
-                    faithful += &format!(", {replays} used every event");
+                let in_chaos: usize = replays / 2;
+                for (replays, option) in [(replays - in_chaos, None), (in_chaos, Some("--chaos"))] {
+                    if replays == 0 {
+                        continue;
+                    }
+                    let times = replays.to_string();
+                    let mut args = vec!["replay", "--times", &times];
+                    args.extend(option);
+                    let said = run(&mut self.reprise(&args));
+                    let mut faithful = format!(
+                        "{replays} of {replays} replays ended as recorded, 0 desynchronised"
+                    );
+                    if every_event {
+                        faithful += &format!(", {replays} used every event");
+                    }
+                    assert!(said.contains(&faithful), "{program}: {said}");
                 }
-                assert!(said.contains(&faithful), "{program}: {said}");
                 let outcome = recorded[0].clone();
                 assert_eq!(
                     self.take_outcomes(),
