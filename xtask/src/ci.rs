@@ -98,7 +98,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
                 "--quiet",
                 "--package",
                 "rr-channel",
-                "--lib",
                 "--test",
                 "fidelity",
                 "--config",
