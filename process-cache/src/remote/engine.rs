@@ -74,7 +74,7 @@ impl Engine {
             .unwrap_or_else(PoisonError::into_inner)
             .take();
         if let Some(driven) = driven {
-            // It panicked, if it did not.
+            // If it does not tell, it has panicked, and whoever asks drives the runtime.
             let _ = driven.recv();
         }
         self.runtime

@@ -1,12 +1,12 @@
 //! Contents that are used before they are stored.
 //!
-//! A result that arrives from elsewhere is put in place from memory, while its contents
-//! are written into the store beside that: nobody waits for them twice. What is held
+//! A result that arrives from elsewhere is put in place from memory, and its contents are
+//! written into the store afterwards: nobody waits for them twice. What is held
 //! has been verified, and counts as stored for whoever asks. Where a store is only read,
 //! contents are held until there is no room for more.
 
 use std::ops::{Deref, Range};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustc_hash::FxHashMap;
 
@@ -53,18 +53,14 @@ impl From<Vec<u8>> for Shared {
 #[derive(Debug, Default)]
 pub(super) struct Held {
     contents: Mutex<Option<Contents>>,
-    /// Somebody has stored one.
-    stored: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct Contents {
     bytes: FxHashMap<Digest, Shared>,
     size: usize,
-    /// Those that nobody has begun to store.
+    /// Those that are not stored.
     left: Vec<Digest>,
-    /// How many are being stored.
-    busy: usize,
 }
 
 impl Held {
@@ -98,32 +94,19 @@ impl Held {
         }
     }
 
-    /// One that nobody has begun to store; `None` once all are stored.
+    /// One that is not stored, and is taken for stored from here on.
     fn next(&self) -> Option<(Digest, Shared)> {
         let mut held = self.lock();
-        loop {
-            let contents = held.as_mut()?;
-            if let Some(digest) = contents.left.pop() {
-                contents.busy += 1;
-                return contents.bytes.get(&digest).map(|b| (digest, b.clone()));
-            }
-            if contents.busy == 0 {
-                return None;
-            }
-            let woken = self.stored.wait(held);
-            held = woken.unwrap_or_else(PoisonError::into_inner);
-        }
+        let contents = held.as_mut()?;
+        let digest = contents.left.pop()?;
+        contents.bytes.get(&digest).map(|b| (digest, b.clone()))
     }
 
-    /// One was stored, or was not.
-    fn done(&self, digest: Digest, stored: bool) {
+    /// One was not stored after all.
+    fn failed(&self, digest: Digest) {
         if let Some(contents) = &mut *self.lock() {
-            contents.busy = contents.busy.saturating_sub(1);
-            if !stored {
-                contents.left.push(digest);
-            }
+            contents.left.push(digest);
         }
-        self.stored.notify_all();
     }
 }
 
@@ -141,11 +124,9 @@ impl Store {
     /// Drops what is held, and holds nothing more, unless the store is only read.
     pub fn let_go(&self) {
         *self.held.lock() = self.read_only.then(Contents::default);
-        self.held.stored.notify_all();
     }
 
-    /// Stores what is held, which stays at hand. Several threads may do so; each returns
-    /// when all of it is stored, or when it could not store something.
+    /// Stores what is held, which stays at hand, until something cannot be stored.
     ///
     /// # Errors
     /// As [`Store::put_bytes`].
@@ -154,9 +135,8 @@ impl Store {
             return Ok(());
         }
         while let Some((digest, bytes)) = self.held.next() {
-            let written = self.write_blob(&digest, &bytes);
-            self.held.done(digest, written.is_ok());
-            written?;
+            self.write_blob(&digest, &bytes)
+                .inspect_err(|_| self.held.failed(digest))?;
         }
         Ok(())
     }
