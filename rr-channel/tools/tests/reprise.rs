@@ -3,7 +3,8 @@
 mod common;
 
 use std::collections::BTreeSet;
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
 use common::{Project, run, stderr};
@@ -64,6 +65,15 @@ mod tests {
             sender.join().unwrap();
         }
         say(&order);
+    }
+
+    /// A place that can be told in four bytes is what the linker chose.
+    #[test]
+    fn placed() {
+        let (s, _r) = unbounded();
+        s.send(()).unwrap();
+        let place = say as fn(&str) as usize;
+        say(if place < 1 << 32 { "fixed" } else { "anywhere" });
     }
 
     #[test]
@@ -179,7 +189,22 @@ fn a_project_is_recorded_and_replayed_as_it_is() {
     );
     assert_eq!(project.take_outcomes(), vec![recorded[0].clone(); 5]);
 
-    // So is the order in which locks were acquired, whoever is delayed.
+    // Executables lie at fixed addresses, unless the project has its own idea of a compiler.
+    let placed = |expected: &str| {
+        run(&mut project.reprise(&["test", "-q", "--", "--exact", "tests::placed"]));
+        assert_eq!(project.take_outcomes(), [expected]);
+    };
+    placed("fixed");
+    project.write("wrapper", "#!/bin/sh\nexec \"$@\"\n");
+    let wrapper = project.path().join("wrapper");
+    fs::set_permissions(&wrapper, Permissions::from_mode(0o755)).unwrap();
+    let of_its_own = "build.rustc-workspace-wrapper = \"./wrapper\"";
+    project.write(".cargo/config.toml", of_its_own);
+    placed("anywhere");
+    fs::remove_dir_all(project.path().join(".cargo")).unwrap();
+    fs::remove_file(wrapper).unwrap();
+
+    // The order in which locks were acquired is the recording's, whoever is delayed.
     run(&mut project.reprise(&["test", "--places", "--", "--exact", "tests::locking"]));
     let recorded = project.take_outcomes();
     let said = run(&mut project.reprise(&["replay", "--times", "5", "--chaos=3"]));
@@ -230,7 +255,7 @@ fn a_project_is_recorded_and_replayed_as_it_is() {
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let output = project.reprise(&["list"]).output().unwrap();
     let list = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert_eq!(list.lines().count(), 3, "{list}");
+    assert_eq!(list.lines().count(), 5, "{list}");
 
     // Chaos makes either message the first.
     let in_chaos = [&["test", "--chaos"][..], &flaky].concat();

@@ -9,6 +9,7 @@ use std::process::Command;
 use anyhow::{Context, bail, ensure};
 
 use super::coverage::Coverage;
+use super::fixed;
 use super::metadata::Metadata;
 use super::patch::{self, Crate, Replaced};
 
@@ -229,10 +230,33 @@ impl Project {
             options.push("--target-dir".to_owned());
             options.push(self.dir.join("build").to_string_lossy().into_owned());
         }
+        if fixed::is_for(&self.cargo.host)
+            && env::var_os(fixed::WRAPPER).is_none()
+            && !self.is_configured(fixed::KEY)
+        {
+            let script = fixed::script(&dir)?;
+            options.extend(config(fixed::KEY, &script.to_string_lossy())?);
+        }
         Ok(Patched {
             coverage: self.coverage(&plain),
             options,
         })
+    }
+
+    /// Whether cargo's configuration has a value of that name.
+    fn is_configured(&self, key: &str) -> bool {
+        let mut command = cargo();
+        command
+            .args(["-Zunstable-options", "config", "get", key])
+            .env(CHANNEL, "nightly");
+        let mut pass = self.shared.pass.iter();
+        while let Some(option) = pass.next() {
+            if option == "--config" {
+                command.arg(option).args(pass.next());
+            }
+        }
+        // What says nothing is as good as no.
+        command.output().is_ok_and(|said| said.status.success())
     }
 
     /// A cargo command on the patched project, whose executables are run by `runner`.

@@ -32,6 +32,7 @@ mod cause;
 mod chaos;
 mod cli;
 mod coverage;
+mod fixed;
 mod library;
 mod metadata;
 mod minimize;

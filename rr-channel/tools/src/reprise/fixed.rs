@@ -1,0 +1,117 @@
+//! Executables at fixed addresses.
+//!
+//! An unoptimized program has a pointer for nearly each function that it calls, and each is
+//! changed at every start where the program may lie anywhere: in a small test that takes more
+//! time than its replay adds. So what cargo builds for us lies where the linker puts it, which
+//! nothing asks for but the guesswork of attackers.
+//!
+//! Cargo has flags for all crates or for none, procedural macros included, which cannot be
+//! linked so. What tells them apart is a script that cargo calls in place of rustc for the
+//! packages of the project: tests and programs get the flag. Where the project has something in
+//! that place itself, or chooses how it is linked, nothing is changed.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+
+use super::patch;
+
+/// The key of cargo's configuration that names what is called in place of rustc for the packages
+/// of the project.
+pub(super) const KEY: &str = "build.rustc-workspace-wrapper";
+/// The environment's variable that counts before it.
+pub(super) const WRAPPER: &str = "RUSTC_WORKSPACE_WRAPPER";
+
+const SCRIPT: &str = include_str!("fixed.sh");
+
+/// The script, made below `dir`.
+///
+/// # Errors
+/// If it cannot be written.
+pub(super) fn script(dir: &Path) -> anyhow::Result<PathBuf> {
+    // Cargo builds anew what was built by a script of another name, not of other content.
+    let hash = blake3::hash(SCRIPT.as_bytes()).to_hex();
+    let path = dir.join(format!("rustc-fixed-{}", &hash[..8]));
+    if fs::read(&path).is_ok_and(|present| present == SCRIPT.as_bytes()) {
+        return Ok(path);
+    }
+    let new = path.with_extension("new");
+    patch::write(&new, SCRIPT.as_bytes())?;
+    fs::set_permissions(&new, Permissions::from_mode(0o755))
+        .and_then(|()| fs::rename(&new, &path))
+        .with_context(|| format!("cannot make {}", path.display()))?;
+    Ok(path)
+}
+
+/// Whether this is a host whose executables are linked so.
+pub(super) fn is_for(host: &str) -> bool {
+    host == "x86_64-unknown-linux-gnu"
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    /// What the script makes of a call of rustc.
+    fn called(args: &str) -> String {
+        let dir = tempfile::tempdir().unwrap();
+        let output = Command::new(script(dir.path()).unwrap())
+            .arg("echo")
+            .args(args.split(' '))
+            .output()
+            .unwrap();
+        assert!(output.status.success());
+        String::from_utf8(output.stdout)
+            .unwrap()
+            .trim_end()
+            .to_owned()
+    }
+
+    const FIXED: &str = " -C relocation-model=static";
+
+    #[test]
+    fn tests_and_programs_are_linked_to_fixed_addresses() {
+        for args in [
+            "--crate-name a a.rs --emit=dep-info,link --test -C debuginfo=2",
+            "--crate-name a a.rs --emit=dep-info,link --cfg test",
+            "--crate-name bin --crate-type bin --emit=link a.rs",
+            "--crate-name a --crate-type bin --emit=link --target x86_64-unknown-linux-gnu",
+        ] {
+            assert_eq!(called(args), format!("{args}{FIXED}"));
+        }
+    }
+
+    #[test]
+    fn all_else_is_as_cargo_asks_for_it() {
+        for args in [
+            "-vV",
+            "--crate-name a --crate-type lib --emit=dep-info,metadata,link a.rs",
+            "--crate-name a --emit=link --crate-type cdylib a.rs",
+            "--crate-name a --emit=dep-info,metadata --test a.rs",
+            "--crate-name ___ --print=file-names --crate-type bin --crate-type rlib",
+            "--crate-name a --emit=link --extern proc_macro --test a.rs",
+            "--crate-name a --emit=link --test --target x86_64-unknown-linux-musl a.rs",
+            "--crate-name build_script_build --emit=link --crate-type bin build.rs",
+            "--crate-name a --emit=link --test a.rs -C relocation-model=pic",
+            "--crate-name a --emit=link --test a.rs -C link-arg=-static-pie",
+            "--crate-name a --emit=link --test a.rs -Zsanitizer=thread",
+        ] {
+            assert_eq!(called(args), args);
+        }
+    }
+
+    #[test]
+    fn arguments_stay_as_they_are() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = script(dir.path()).unwrap();
+        let output = Command::new(path)
+            .args(["printf", "%s|", "a b", "", "*"])
+            .output()
+            .unwrap();
+        assert_eq!(output.stdout, b"a b||*|");
+    }
+}
