@@ -29,7 +29,7 @@ pub(crate) const FIRST: u64 = 5;
 /// Said of tests whose replays keep to the recording and end otherwise.
 pub(crate) const SOMETHING_ELSE: &str = "something else than its messages decides";
 /// How often plain runs and replays take turns.
-const TURNS: u64 = 5;
+const TURNS: u64 = 25;
 
 /// A run that was recorded.
 #[derive(Debug)]
