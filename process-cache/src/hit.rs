@@ -10,7 +10,7 @@ use rustix::fs::Stat;
 use crate::fact::{Answer, Fact, Query, TimeUse};
 use crate::journal::{Begun, Missed};
 use crate::key::Keyed;
-use crate::locate::is_regular;
+use crate::locate::{is_directory, is_regular};
 use crate::outcome::{Effect, Outcome, StreamData, Time};
 use crate::path::FilePath;
 use crate::report::{Fate, Line};
@@ -240,25 +240,7 @@ impl Session {
         stream: &[(i32, Arc<[u8]>)],
     ) {
         for ((path, initial), effect) in before.iter().zip(&outcome.effects) {
-            let seq = self.tick();
-            self.touch(unit, seq, path, true);
-            if matches!(effect, Effect::Symlink { .. } | Effect::RemoveDir { .. }) {
-                self.locator.forget();
-            }
-            let initial_content = match (effect, initial.as_deref()) {
-                (Effect::Append { .. }, Some(stat)) if is_regular(stat) => {
-                    Some(self.content(path, stat))
-                }
-                _ => None,
-            };
-            if let Some(stat) = initial.as_deref() {
-                self.contents.forget(stat);
-            }
-            if let Effect::HardLink { to, .. } = effect {
-                self.relink(to);
-            }
-            let change = self.change(unit, seq, path, initial.clone());
-            establish(change, seq, effect, initial_content);
+            self.take_over(unit, path, initial.as_deref(), effect);
         }
         self.locator.forget();
         for ((fd, bytes), chunk) in stream.iter().zip(&outcome.stream) {
@@ -299,6 +281,41 @@ impl Session {
             let (manner, conditions) = roots.taken_in(outcome);
             self.unit(unit).depend(manner, &conditions);
         }
+    }
+
+    /// A unit has done this, by a child that was skipped, where `initial` was.
+    pub(crate) fn take_over(
+        &mut self,
+        unit: UnitId,
+        path: &FilePath,
+        initial: Option<&Stat>,
+        effect: &Effect,
+    ) {
+        let seq = self.tick();
+        let present = matches!(effect, Effect::SetTimes { time, .. } if *time == Time::Present);
+        if present && initial.is_some_and(is_directory) {
+            // What came and went there, as a temporary file.
+            self.touch_names(unit, seq, path.as_path());
+        } else {
+            self.touch(unit, seq, path, true);
+        }
+        if matches!(effect, Effect::Symlink { .. } | Effect::RemoveDir { .. }) {
+            self.locator.forget();
+        }
+        let initial_content = match (effect, initial) {
+            (Effect::Append { .. }, Some(stat)) if is_regular(stat) => {
+                Some(self.content(path, stat))
+            }
+            _ => None,
+        };
+        if let Some(stat) = initial {
+            self.contents.forget(stat);
+        }
+        if let Effect::HardLink { to, .. } = effect {
+            self.relink(to);
+        }
+        let change = self.change(unit, seq, path, initial.map(|stat| Box::new(*stat)));
+        establish(change, seq, effect, initial_content);
     }
 
     /// A fact of a skipped child, seen now.

@@ -401,22 +401,31 @@ impl Session {
 
     /// Notes who changed a name.
     pub fn touch(&mut self, unit: UnitId, seq: u64, path: &FilePath, shape: bool) {
-        let mut note = |path: FilePath| {
-            let list = self.touched.entry(path).or_default();
-            match list.iter_mut().find(|(_, who)| *who == unit) {
-                Some(entry) => entry.0 = seq,
-                None => list.push((seq, unit)),
-            }
-        };
-        note(path.clone());
+        self.note_toucher(unit, seq, path.clone());
         if shape && let Some(parent) = path.parent() {
-            // A key of its own, so that a listing conflicts with changes of
-            // names and a file with changes of content.
-            let mut key = parent.as_os_str().as_bytes().to_vec();
-            key.extend_from_slice(b"/.");
-            note(FilePath::from(Path::new(std::ffi::OsStr::from_bytes(&key))));
+            self.touch_names(unit, seq, parent);
         }
     }
+
+    /// Notes who changed the names in a directory.
+    pub fn touch_names(&mut self, unit: UnitId, seq: u64, directory: &Path) {
+        self.note_toucher(unit, seq, names_in(directory));
+    }
+
+    fn note_toucher(&mut self, unit: UnitId, seq: u64, path: FilePath) {
+        let list = self.touched.entry(path).or_default();
+        match list.iter_mut().find(|(_, who)| *who == unit) {
+            Some(entry) => entry.0 = seq,
+            None => list.push((seq, unit)),
+        }
+    }
+}
+
+/// What stands for the names in a directory among what is touched: a key of its own, so that a
+/// listing conflicts with changes of names and a file with changes of content.
+pub fn names_in(directory: &Path) -> FilePath {
+    let key = [directory.as_os_str().as_bytes(), b"/."].concat();
+    FilePath::from(key.as_slice())
 }
 
 /// The path of an open file, if it can be a regular one.

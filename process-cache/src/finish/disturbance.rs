@@ -6,7 +6,7 @@
 //! sequence numbers. Of all others the kernel's times tell: what was changed before a
 //! unit began has an earlier change time.
 
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::OsStrExt as _;
 use std::rc::Rc;
 
 use ptrace_async::event::{OpenFile, Tid};
@@ -17,7 +17,7 @@ use super::preconditions::Shape;
 use crate::fact::{Answer, Query};
 use crate::locate::is_directory;
 use crate::path::FilePath;
-use crate::session::{Session, named_file};
+use crate::session::{Session, named_file, names_in};
 use crate::store::FileKey;
 use crate::unit::{Observation, Observed, Unit, UnitId};
 
@@ -63,14 +63,10 @@ impl Session {
                 let path = observation.resource.display();
                 return Err(format!("{path} was changed by another unit while it ran"));
             }
-            if matches!(query, Query::List(_)) {
-                let mut key = observation.resource.as_bytes().to_vec();
-                key.extend_from_slice(b"/.");
-                let key = FilePath::from(std::path::Path::new(std::ffi::OsStr::from_bytes(&key)));
-                if outsider(&key) {
-                    let path = observation.resource.display();
-                    return Err(format!("names in {path} changed while it ran"));
-                }
+            if matches!(query, Query::List(_)) && outsider(&names_in(observation.resource.as_path()))
+            {
+                let path = observation.resource.display();
+                return Err(format!("names in {path} changed while it ran"));
             }
         }
         for path in unit.changes.keys() {
@@ -231,6 +227,7 @@ mod tests {
     use ptrace_async::event::{FileKind, OfdId};
 
     use super::*;
+    use crate::outcome::{Effect, Time};
     use crate::session::Settings;
     use crate::store::{DigestTable, Store};
     use crate::unit::UnitId;
@@ -296,6 +293,39 @@ mod tests {
         assert!(!changed(&session, 99));
         assert!(changed(&session, 100));
         assert!(changed(&session, 200));
+    }
+
+    /// A file that came and went in it, in a unit that is skipped this time.
+    #[test]
+    fn who_looked_at_a_directory_is_not_disturbed_by_what_came_and_went_there() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut session = session(directory.path());
+        let path = FilePath::from(directory.path());
+        let stat = rustix::fs::stat(directory.path()).unwrap();
+        session.note(
+            READER,
+            Query::Kind {
+                path: path.clone(),
+                follow: true,
+            },
+            Observed::Metadata {
+                stat: Box::new(stat),
+                content: None,
+            },
+            path.clone(),
+        );
+        let passing = Effect::SetTimes {
+            path: path.clone(),
+            time: Time::Present,
+        };
+        session.take_over(WRITER, &path, Some(&stat), &passing);
+        assert_eq!(session.check_conflicts(&session.units[3]), Ok(()));
+        let mode = Effect::Chmod {
+            path: path.clone(),
+            mode: 0o700,
+        };
+        session.take_over(WRITER, &path, Some(&stat), &mode);
+        assert!(session.check_conflicts(&session.units[3]).is_err());
     }
 
     #[test]

@@ -38,13 +38,15 @@ pub fn manner(program: &[u8], argv: &[Vec<u8>], environment: &[Vec<u8>], roots: 
 /// Whether a program is told to count letters, or to take some by their number, as far as
 /// that is seen in its arguments. (A script in a file may do so unseen.)
 fn counts(argv: &[Vec<u8>]) -> bool {
-    const WORDS: [&[u8]; 4] = [b"${#", b"length", b"substr", b"printf"];
+    const WORDS: [&[u8]; 3] = [b"${#", b"length", b"substr"];
     let is_meant = |arg: &Vec<u8>| {
         arg.starts_with(b"-c")
             || arg.starts_with(b"--c")
             || WORDS
                 .iter()
                 .any(|word| memchr::memmem::find(arg, word).is_some())
+            || memchr::memmem::find_iter(arg, b"printf")
+                .any(|at| !formats_whole(&arg[at + b"printf".len()..]))
     };
     let is_shell = argv.first().is_some_and(|name| name.ends_with(b"sh"));
     argv.iter()
@@ -52,6 +54,35 @@ fn counts(argv: &[Vec<u8>]) -> bool {
         // Its commands follow.
         .filter(|arg| !(is_shell && *arg == b"-c"))
         .any(is_meant)
+}
+
+/// Whether what follows `printf` is a format that is written there, and of which each text is
+/// put in as a whole: without widths, which show how long it is, and precisions, which cut it.
+fn formats_whole(rest: &[u8]) -> bool {
+    let rest = rest.trim_ascii_start();
+    let (Some(&quote @ (b'\'' | b'"')), Some(rest)) = (rest.first(), rest.get(1..)) else {
+        return false;
+    };
+    let mut bytes = rest.iter();
+    while let Some(&byte) = bytes.next() {
+        match byte {
+            b'%' => match bytes.next() {
+                Some(b's' | b'b' | b'd' | b'i' | b'u' | b'x' | b'%') => {}
+                _ => return false,
+            },
+            // Nothing else is part of it.
+            byte if byte == quote => {
+                let next = bytes.next();
+                return next.is_none_or(|next| b" \t\n,;)".contains(next));
+            }
+            b'\\' if quote == b'"' => {
+                bytes.next();
+            }
+            b'$' | b'`' if quote == b'"' => return false,
+            _ => {}
+        }
+    }
+    false
 }
 
 /// A compiler's. Names of files that it is given with a root can end up in a hash that the
@@ -141,6 +172,36 @@ mod tests {
             Manner::Any,
         );
         check("gcc -flto -c a.c", &[], Manner::Any);
+    }
+
+    #[test]
+    fn a_format_takes_texts_as_wholes_or_measures_them() {
+        for (script, expected) in [
+            (r#"printf '    %b %b\n' "\033[34m"CC"\033[0m" a.o; cc -c a.c"#, true),
+            (r#"printf "%s: 100%%\n" "$PWD""#, true),
+            (r#"{ printf("%s\n", $1) }"#, false),
+            (r#"{ printf "%s %d\n", $1, 5 }"#, true),
+            ("printf '%s'", true),
+            ("printf '%5s'", false),
+            ("printf '%.3s'", false),
+            ("printf '%*s'", false),
+            ("printf '%-s'", false),
+            ("printf '%c'", false),
+            ("printf '%s", false),
+            ("printf '%s'$more", false),
+            ("printf '%s'\"$more\"", false),
+            ("printf \"%s$more\"", false),
+            ("printf \"\\$%s\"", true),
+            ("printf \"`f`\"", false),
+            ("printf \"$format\" a", false),
+            ("printf $format a", false),
+            ("printf %s a", false),
+            ("printf '%s'; printf '%9s'", false),
+            ("printf", false),
+        ] {
+            let argv = [b"sh".to_vec(), b"-c".to_vec(), script.into()];
+            assert_eq!(!counts(&argv), expected, "{script}");
+        }
     }
 
     #[test]
