@@ -41,7 +41,7 @@ fn counts(argv: &[Vec<u8>]) -> bool {
     const WORDS: [&[u8]; 3] = [b"${#", b"length", b"substr"];
     let is_meant = |arg: &Vec<u8>| {
         arg.starts_with(b"-c")
-            || arg.starts_with(b"--c")
+            || (arg.starts_with(b"--c") && !arg.starts_with(b"--colo"))
             || WORDS
                 .iter()
                 .any(|word| memchr::memmem::find(arg, word).is_some())
@@ -226,5 +226,6 @@ mod tests {
         check("sh -c echo", &[], Manner::Parts);
         check("/bin/bash -c make", &[], Manner::Parts);
         check("make -C src", &[], Manner::Parts);
+        check("grep --color=never a", &[], Manner::Parts);
     }
 }
