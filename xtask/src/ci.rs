@@ -20,9 +20,6 @@ use crate::subject;
 use crate::syscall_table;
 use crate::totals::Totals;
 
-/// The README's command that runs the tests.
-const TEST_COMMAND: &[&str] = &["test", "--workspace"];
-
 /// Options of `cargo xtask ci`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -55,7 +52,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
 
     if !args.skip_tests {
-        step("tests", &mut || cargo_counting(TEST_COMMAND, &mut totals))?;
+        step("tests", &mut || cargo_counting(cargo::TESTS, &mut totals))?;
     }
     step("formatting", &mut || {
         run_cargo(&["fmt", "--all", "--check"], &[])
@@ -96,8 +93,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             &[
                 "test",
                 "--quiet",
-                "--package",
-                "rr-channel",
+                // As the tests were built, so that all else is there.
+                "--workspace",
                 "--test",
                 "fidelity",
                 "--config",

@@ -1,10 +1,10 @@
 //! The workspace's own `pcache`: building it, reading its report.
 
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 
-use anyhow::{Context, ensure};
 use serde::Deserialize;
+
+use crate::cargo;
 
 /// The part of pcache's report that is counted.
 #[derive(Debug, Default, Deserialize)]
@@ -72,12 +72,11 @@ pub(crate) enum Build {
 ///
 /// When it does not build.
 pub(crate) fn build(how: Build) -> anyhow::Result<PathBuf> {
-    let mut command = crate::cargo::command();
-    command.args(["rustc", "--package", "process-cache", "--bin", "pcache"]);
-    command.args(["--message-format", "json-render-diagnostics"]);
-    if how != Build::Test {
-        command.arg("--release");
+    if how == Build::Test {
+        return cargo::program_of_tests("pcache");
     }
+    let mut command = cargo::building("rustc");
+    command.args(["--package", "process-cache", "--bin", "pcache", "--release"]);
     if how == Build::Planted {
         command.args(["--features", "planted-defects"]);
     }
@@ -86,16 +85,7 @@ pub(crate) fn build(how: Build) -> anyhow::Result<PathBuf> {
         command.args(["--", "-C", "target-feature=+crt-static"]);
         command.args(["-C", "relocation-model=static"]);
     }
-    let output = command
-        .stderr(Stdio::inherit())
-        .output()
-        .context("starting `cargo rustc`")?;
-    ensure!(output.status.success(), "pcache does not build");
-    String::from_utf8_lossy(&output.stdout)
-        .lines()
-        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
-        .find_map(|message| message["executable"].as_str().map(PathBuf::from))
-        .context("`cargo rustc` named no executable")
+    cargo::built(&mut command, "pcache")
 }
 
 /// Whether the C compiler finds a static C library: it says the bare name if

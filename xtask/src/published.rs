@@ -37,20 +37,9 @@ pub(crate) fn work(asked: Option<&PathBuf>, name: &str) -> anyhow::Result<PathBu
 /// If they do not build, or there is no such program.
 pub(crate) fn build(packages: &[&str], program: &str) -> anyhow::Result<PathBuf> {
     let packages = packages.iter().flat_map(|package| ["--package", package]);
-    let output = cargo::command()
-        .arg("build")
-        .args(packages)
-        .args(["--bins", "--message-format", "json-render-diagnostics"])
-        .stderr(Stdio::inherit())
-        .output()
-        .context("starting `cargo build`")?;
-    ensure!(output.status.success(), "{program} does not build");
-    String::from_utf8_lossy(&output.stdout)
-        .lines()
-        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
-        .filter_map(|message| message["executable"].as_str().map(PathBuf::from))
-        .find(|path| path.ends_with(program))
-        .with_context(|| format!("`cargo build` named no {program}"))
+    let mut command = cargo::building("build");
+    command.args(packages).arg("--bins");
+    cargo::built(&mut command, program)
 }
 
 /// A copy of a published source below `work`, fetched by cargo if it is not there yet.

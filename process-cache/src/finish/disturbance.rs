@@ -63,7 +63,8 @@ impl Session {
                 let path = observation.resource.display();
                 return Err(format!("{path} was changed by another unit while it ran"));
             }
-            if matches!(query, Query::List(_)) && outsider(&names_in(observation.resource.as_path()))
+            if matches!(query, Query::List(_))
+                && outsider(&names_in(observation.resource.as_path()))
             {
                 let path = observation.resource.display();
                 return Err(format!("names in {path} changed while it ran"));

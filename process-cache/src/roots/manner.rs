@@ -177,7 +177,10 @@ mod tests {
     #[test]
     fn a_format_takes_texts_as_wholes_or_measures_them() {
         for (script, expected) in [
-            (r#"printf '    %b %b\n' "\033[34m"CC"\033[0m" a.o; cc -c a.c"#, true),
+            (
+                r#"printf '    %b %b\n' "\033[34m"CC"\033[0m" a.o; cc -c a.c"#,
+                true,
+            ),
             (r#"printf "%s: 100%%\n" "$PWD""#, true),
             (r#"{ printf("%s\n", $1) }"#, false),
             (r#"{ printf "%s %d\n", $1, 5 }"#, true),

@@ -18,7 +18,7 @@ mod play;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{ExitCode, Stdio};
+use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -30,6 +30,7 @@ use self::build::Tools;
 use self::case::Case;
 use self::gaps::Gap;
 use self::play::{Outcome, Stage};
+use crate::cargo;
 
 /// Where the cases are.
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../ptrace-async/replay/corpus");
@@ -204,19 +205,12 @@ fn open(directory: &Path) -> anyhow::Result<()> {
 /// Builds `reprise`, optimised or as the tests build it, which is quick, and returns the
 /// program's path.
 pub(crate) fn build_reprise(is_optimised: bool) -> anyhow::Result<PathBuf> {
-    let output = crate::cargo::command()
-        .args(["build", "--package", "reprise"])
-        .args(is_optimised.then_some("--release"))
-        .args(["--message-format", "json-render-diagnostics"])
-        .stderr(Stdio::inherit())
-        .output()
-        .context("starting `cargo build`")?;
-    ensure!(output.status.success(), "reprise does not build");
-    String::from_utf8_lossy(&output.stdout)
-        .lines()
-        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
-        .find_map(|message| message["executable"].as_str().map(PathBuf::from))
-        .context("`cargo build` named no executable")
+    if !is_optimised {
+        return cargo::program_of_tests("reprise");
+    }
+    let mut command = cargo::building("build");
+    command.args(["--package", "reprise", "--release"]);
+    cargo::built(&mut command, "reprise")
 }
 
 /// Does something for each of many, some at a time; the results are in the same order.
