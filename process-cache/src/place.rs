@@ -42,6 +42,17 @@ pub fn classify(path: &Path) -> Class {
     Class::Ordinary
 }
 
+/// Whether a link of /proc leads to one of a process's standard streams.
+pub fn is_standard_stream(path: &Path) -> bool {
+    let of = path
+        .parent()
+        .is_some_and(|of| of.ends_with("fd") && of.starts_with("/proc"));
+    of && matches!(
+        path.file_name().map(OsStrExt::as_bytes),
+        Some(b"0" | b"1" | b"2")
+    )
+}
+
 fn process_file(rest: &[u8]) -> Class {
     let mut parts = rest.splitn(2, |&b| b == b'/');
     let (first, rest) = (

@@ -47,6 +47,9 @@ pub struct Policy {
     /// What it makes is a random name (mktemp): the name may be used, but not
     /// be left anywhere.
     pub names: bool,
+    /// It asks for the name of its terminal, to tell programs that it starts, whose keys
+    /// leave that out (`MAKE_TERMOUT`).
+    pub terminal: bool,
 }
 
 impl Policy {
@@ -65,6 +68,7 @@ impl Policy {
         outputs: Outputs::Observed,
         permissions: false,
         names: false,
+        terminal: false,
     };
 
     const fn time(time: TimeUse) -> Self {
@@ -161,6 +165,7 @@ fn by_name(name: &[u8], argv: &[Vec<u8>]) -> Policy {
         // Builders and shells compare times with each other.
         b"make" | b"gmake" => Policy {
             meters: true,
+            terminal: true,
             ..Policy::tool(TimeUse::Order)
         },
         b"sh" | b"dash" | b"test" | b"[" => Policy {

@@ -578,13 +578,21 @@ pub fn display_argv(argv: &[Vec<u8>], limit: usize) -> String {
         } else {
             out.push_str(&arg);
         }
-        if out.chars().count() > limit {
-            out = out.chars().take(limit).collect();
-            out.push('…');
-            break;
-        }
     }
-    out
+    without_middle(out, limit)
+}
+
+/// At most so many characters: what is told apart by is at the ends, the program first and
+/// the files last.
+fn without_middle(text: String, limit: usize) -> String {
+    let count = text.chars().count();
+    if count <= limit {
+        return text;
+    }
+    let end = limit / 2;
+    let start: String = text.chars().take(limit - end).collect();
+    let end: String = text.chars().skip(count - end).collect();
+    format!("{}…{}", start.trim_end(), end.trim_start())
 }
 
 /// The parent directory and the last component.

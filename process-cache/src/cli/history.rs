@@ -81,9 +81,10 @@ pub(super) struct ReportArgs {
     /// before the last.
     #[arg(long, value_name = "RUN", allow_hyphen_values = true)]
     run: Option<String>,
-    /// Where to; `-` is standard output.
-    #[arg(short, long, value_name = "FILE", default_value = "pcache-report.html")]
-    output: std::path::PathBuf,
+    /// Where to; `-` is standard output. Without it, a new file where temporary files are: one
+    /// more in the project would be something that changed there.
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<std::path::PathBuf>,
 }
 
 /// Prints; whoever reads may have left.
@@ -501,13 +502,28 @@ pub(super) fn report(args: &ReportArgs) -> anyhow::Result<()> {
         .find(args.run.as_deref())
         .map_err(anyhow::Error::msg)?;
     let page = crate::page::page(&Explainer::new(&store, &history), at);
-    if args.output.as_os_str() == "-" {
-        print(&page);
-        return Ok(());
-    }
-    std::fs::write(&args.output, page)
-        .with_context(|| format!("cannot write {}", args.output.display()))?;
-    println!("{}", args.output.display());
+    let path = match &args.output {
+        Some(path) if path.as_os_str() == "-" => {
+            print(&page);
+            return Ok(());
+        }
+        Some(path) => {
+            std::fs::write(path, page)
+                .with_context(|| format!("cannot write {}", path.display()))?;
+            path.clone()
+        }
+        None => {
+            let mut file = tempfile::Builder::new()
+                .prefix("pcache-report-")
+                .suffix(".html")
+                .tempfile()
+                .context("cannot make a file")?;
+            file.write_all(page.as_bytes())
+                .context("cannot write the page")?;
+            file.keep()?.1
+        }
+    };
+    println!("{}", path.display());
     Ok(())
 }
 

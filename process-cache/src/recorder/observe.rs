@@ -7,7 +7,7 @@ use crate::fact::{Answer, Query, TimeUse};
 use crate::locate::{Located, MAX_LINKS, is_directory, is_regular};
 use crate::lookups::Kind;
 use crate::path::FilePath;
-use crate::place::{Class, classify};
+use crate::place::{Class, classify, is_standard_stream};
 use crate::session::Session;
 use crate::unit::{Change, Observed, UnitId};
 use crate::world::World;
@@ -316,7 +316,10 @@ impl Session {
             Class::Ordinary => {}
             Class::Determined => return,
             Class::Random | Class::Usage | Class::Volatile => {
-                self.doubt(unit, format!("reads the link {}", path.display()), true);
+                let names_terminal = self.unit(unit).policy.terminal && is_standard_stream(path);
+                if !names_terminal {
+                    self.doubt(unit, format!("reads the link {}", path.display()), true);
+                }
                 return;
             }
         }

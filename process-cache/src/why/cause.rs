@@ -74,7 +74,8 @@ impl Explainer<'_> {
                 .is_some_and(|(_, unit)| unit.began_us < began);
             (run == place.0 && earlier) || (run < place.0 && run > since)
         });
-        reason.cause = Some(match writer.and_then(|&at| Some((at, self.at(at)?))) {
+        let writer = writer.map(|&at| self.whole(at, place, depth));
+        reason.cause = Some(match writer.and_then(|at| Some((at, self.at(at)?))) {
             Some((at, (run, unit))) => {
                 let restored = matches!(unit.fate, Some(Fate::Hit { .. }));
                 // What runs above ran because of what is below, this unit included.
@@ -100,6 +101,21 @@ impl Explainer<'_> {
                 modified: modified(&path),
             },
         });
+    }
+
+    /// The unit that one is part of, if it is not looked up by itself, as an assembler in a
+    /// compiler.
+    fn whole(&self, part: Place, place: Place, depth: u32) -> Place {
+        let mut at = part;
+        while let Some((_, unit)) = self.at(at)
+            && unit.above != 0
+            && !(at.0 == place.0 && self.is_above((at.0, unit.above), place.1))
+            && let Some(first) = self.explain_within(at, depth + 1).reasons.first()
+            && first.kind == Kind::Internal
+        {
+            at = (at.0, unit.above);
+        }
+        at
     }
 
     /// Whether a unit is above the one with the number `below` in its run.

@@ -12,8 +12,8 @@ const RUNS: usize = 64;
 const ALIKE: usize = 50;
 
 /// The earlier unit that is most like this one: the same program with most words of
-/// its arguments in common, and of these the one whose key differs least. Units that
-/// ran again in the same run with the same arguments are somebody else.
+/// its arguments in common, of these one of the last run, and there the one whose key differs
+/// least. Units that ran again in the same run with the same arguments are somebody else.
 pub fn nearest(all: &Explainer<'_>, place: Place, run: &Run, unit: &Entry) -> Option<Place> {
     let program = run.text(unit.program);
     let argv = run.argv(unit);
@@ -25,7 +25,7 @@ pub fn nearest(all: &Explainer<'_>, place: Place, run: &Run, unit: &Entry) -> Op
         .filter(|other| other.1 != argv)
         .collect();
     let first = place.0.saturating_sub(RUNS);
-    let mut best: Option<((usize, bool, usize, Place), Place)> = None;
+    let mut best: Option<((usize, bool, usize, usize, u32), Place)> = None;
     for (at, earlier) in all
         .history
         .runs
@@ -39,8 +39,8 @@ pub fn nearest(all: &Explainer<'_>, place: Place, run: &Run, unit: &Entry) -> Op
                 continue;
             }
             let their_argv = earlier.argv(other);
-            let alike = likeness(&words, &their_argv);
-            if alike < ALIKE || best.as_ref().is_some_and(|(score, _)| alike < score.0) {
+            let (common, alike) = likeness(&words, &their_argv);
+            if alike < ALIKE || best.as_ref().is_some_and(|(score, _)| common < score.0) {
                 continue;
             }
             let key = (program, their_argv);
@@ -50,7 +50,7 @@ pub fn nearest(all: &Explainer<'_>, place: Place, run: &Run, unit: &Entry) -> Op
             let there = (at, number);
             let same_place = earlier.text(other.cwd) == run.text(unit.cwd);
             let count = differences((earlier, other), (run, unit)).len();
-            let score = (alike, same_place, usize::MAX - count, there);
+            let score = (common, same_place, at, usize::MAX - count, number);
             if best.as_ref().is_none_or(|(known, _)| score > *known) {
                 best = Some((score, there));
             }
@@ -71,15 +71,15 @@ fn words(argv: &[Vec<u8>]) -> FxHashMap<Vec<u8>, usize> {
     words
 }
 
-/// How many words are common, in percent of all.
-fn likeness(ours: &FxHashMap<Vec<u8>, usize>, theirs: &[Vec<u8>]) -> usize {
+/// How many words are common, and how many that is in percent of all.
+fn likeness(ours: &FxHashMap<Vec<u8>, usize>, theirs: &[Vec<u8>]) -> (usize, usize) {
     let theirs = words(theirs);
     let common: usize = ours
         .iter()
         .map(|(word, count)| (*count).min(theirs.get(word).copied().unwrap_or(0)))
         .sum();
     let all: usize = ours.values().sum::<usize>() + theirs.values().sum::<usize>();
-    (200 * common).checked_div(all).unwrap_or(0)
+    (common, (200 * common).checked_div(all).unwrap_or(0))
 }
 
 /// What differs between what two keys were made of.
@@ -175,7 +175,7 @@ fn environments(
     let value = |text: &Vec<u8>| {
         let shown = secrets::show(text);
         let value = shown.split_once('=').map_or("", |(_, value)| value);
-        short(&format!("{value:?}"))
+        format!("{value:?}")
     };
     let mut names: Vec<&Vec<u8>> = old.keys().chain(new.keys()).collect();
     names.sort_unstable();
@@ -183,7 +183,13 @@ fn environments(
     for name in names {
         let (before, now) = (old.get(name), new.get(name));
         if before != now {
-            let mut values = (before.map(value), now.map(value));
+            let mut values = match (before.map(value), now.map(value)) {
+                (Some(before), Some(now)) => {
+                    let (before, now) = short_pair(&before, &now);
+                    (Some(before), Some(now))
+                }
+                (before, now) => (before.as_deref().map(short), now.as_deref().map(short)),
+            };
             if [before, now]
                 .into_iter()
                 .flatten()
@@ -345,4 +351,23 @@ fn short(text: &str) -> String {
     }
     let start: String = text.chars().take(MOST).collect();
     format!("{start}…")
+}
+
+/// Two values of a variable that fit into a line, from where they differ.
+fn short_pair(old: &str, new: &str) -> (String, String) {
+    /// So much that is the same stays before that.
+    const BEFORE: usize = 20;
+    let same = old
+        .chars()
+        .zip(new.chars())
+        .take_while(|(old, new)| old == new)
+        .count();
+    if same <= BEFORE {
+        return (short(old), short(new));
+    }
+    let from = |text: &str| {
+        let rest: String = text.chars().skip(same - BEFORE).collect();
+        short(&format!("…{rest}"))
+    };
+    (from(old), from(new))
 }

@@ -23,7 +23,7 @@ use std::rc::Rc;
 
 use rustc_hash::FxHashMap;
 
-use crate::fact::Digest;
+use crate::fact::{Answer, Digest, Query};
 use crate::journal::{Entry, Fate, History, Missed, Run};
 use crate::store::{Recorded, Store, WeakKey};
 
@@ -141,18 +141,14 @@ impl<'a> Explainer<'a> {
                 recorded,
                 found,
             } => {
-                let results = unit.key.map(|key| self.results(key));
-                let results = results.as_deref().map_or(&[][..], |list| list);
-                let mut changed = facts::against_nearest(results, unit.serial);
-                if let Some((earlier, _)) = &changed {
-                    explanation.against = self.stored_as(unit.key, *earlier, place);
+                if let Some((at, reason)) = self.not_stored_before(unit, place) {
+                    explanation.against = Some(at);
+                    let reason = Reason::new(Kind::Uncacheable, reason);
+                    explanation.reasons.push(reason);
+                } else {
+                    let changed = self.changed(unit, (query, recorded, found), explanation);
+                    explanation.reasons.extend(changed);
                 }
-                if changed.as_ref().is_none_or(|(_, list)| list.is_empty()) {
-                    let only = facts::reason(query, recorded, found);
-                    changed = Some((0, vec![only]));
-                }
-                let list = changed.map(|(_, list)| list).unwrap_or_default();
-                explanation.reasons.extend(list);
             }
         }
         if let Some(Fate::NotStored { reason }) = &unit.fate {
@@ -165,6 +161,37 @@ impl<'a> Explainer<'a> {
             }
         }
         explanation.reasons.sort_by_key(Reason::rank);
+    }
+
+    /// The facts that differ from those of the nearest earlier result.
+    fn changed(
+        &self,
+        unit: &Entry,
+        (query, recorded, found): (&Query, &Answer, &Answer),
+        explanation: &mut Explanation,
+    ) -> Vec<Reason> {
+        let results = unit.key.map(|key| self.results(key));
+        let results = results.as_deref().map_or(&[][..], |list| list);
+        match facts::against_nearest(results, unit.serial) {
+            Some((earlier, list)) if !list.is_empty() => {
+                explanation.against = self.stored_as(unit.key, earlier, explanation.place);
+                list
+            }
+            _ => vec![facts::reason(query, recorded, found)],
+        }
+    }
+
+    /// Why the same unit was not stored when it ran last, and where that was: whatever is
+    /// stored of it is older, and what changed since is no news.
+    fn not_stored_before(&self, unit: &Entry, place: Place) -> Option<(Place, &'a str)> {
+        let places = self.by_key.get(&unit.key?)?;
+        let last = places.iter().rev().find(|other| **other < place).copied()?;
+        match &self.at(last)?.1.fate {
+            Some(Fate::NotStored { reason }) if Kind::of_doubt(reason) == Kind::Uncacheable => {
+                Some((last, reason))
+            }
+            _ => None,
+        }
     }
 
     fn reasons_of_new(&self, run: &Run, unit: &Entry, explanation: &mut Explanation) {
@@ -197,7 +224,11 @@ impl<'a> Explainer<'a> {
         explanation
             .reasons
             .extend(keys::differences((former_run, former), (run, unit)));
-        // Facts may differ as well, which the new key hides.
+        // Facts may differ as well, which the new key hides; but of a run before the last one
+        // what changed since is no news.
+        if !explanation.reasons.is_empty() && self.ran_since(nearest.0, place.0) {
+            return;
+        }
         let mine = unit.key.map(|key| self.results(key));
         let theirs = former.key.map(|key| self.results(key));
         if let (Some(mine), Some(theirs)) = (mine, theirs)
@@ -210,6 +241,17 @@ impl<'a> Explainer<'a> {
             let what = "something in its key that is not written down";
             explanation.reasons.push(Reason::new(Kind::Process, what));
         }
+    }
+
+    /// Whether the command of the run `now` ran between the run `then` and that one.
+    fn ran_since(&self, then: usize, now: usize) -> bool {
+        let command = |at: usize| {
+            let run = self.history.runs.get(at)?;
+            let (_, unit) = run.numbered().next()?;
+            Some((run.argv(unit), run.text(unit.cwd)))
+        };
+        let ours = command(now);
+        (then + 1..now).any(|at| command(at) == ours)
     }
 
     fn results(&self, key: Digest) -> Rc<Vec<Recorded>> {

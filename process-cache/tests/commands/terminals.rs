@@ -147,6 +147,26 @@ fn check_conversation_in(sandbox: &Sandbox, script: &str, answers: &[Answer<'_>]
     }
 }
 
+/// It asks what its terminal is called, to tell other programs.
+#[test]
+fn make_is_skipped_on_a_terminal() {
+    let sandbox =
+        Sandbox::new(r"printf 'out: in\n\tsleep 0.01; cp in out\n' > Makefile; echo 1 > in");
+    for skipped in [false, true] {
+        sandbox.edit("rm -f out");
+        let shown = converse(&sandbox, &under_pcache(&sandbox), "$RUN make; cat out", &[]);
+        assert!(shown.ends_with("1\r\n"), "{shown}");
+        let report = std::fs::read_to_string(sandbox.report()).expect("a report");
+        let report: serde_json::Value = serde_json::from_str(&report).expect("JSON");
+        assert_eq!(
+            report["units"].as_array().map(Vec::len) == Some(1),
+            skipped,
+            "{report:#}"
+        );
+        assert_eq!(report["summary"]["hits"] == 1, skipped, "{report:#}");
+    }
+}
+
 #[test]
 fn control_c_ends_a_command_and_its_shell_sees_why() {
     check_conversation(

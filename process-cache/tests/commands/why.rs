@@ -110,6 +110,69 @@ fn each_of_six_planted_reasons_is_on_the_first_screen() {
     assert!(graph.contains("(inc/second/header.h changed)"), "{graph}");
 }
 
+/// The last run tells what changed, not one that happens to be more like this one.
+#[test]
+fn an_option_is_compared_with_the_last_run() {
+    let sandbox = Sandbox::new("echo 'int a = 1;' > a.c");
+    let build = |option: &str| {
+        sandbox.edit("rm -f a.o");
+        let run = sandbox.cached(&format!("cc -c {option} -o a.o a.c"));
+        assert!(run.status.success(), "{run:#?}");
+    };
+    for option in ["", "-DLEVEL=1", "-DLEVEL=2"] {
+        build(option);
+    }
+    let screen = told(&sandbox, &["why"]);
+    let reason = "argument -DLEVEL=2 instead of -DLEVEL=1";
+    assert!(screen.contains(reason), "{screen}");
+    assert!(!screen.contains("new argument"), "{screen}");
+}
+
+/// What is linked changed because a compiler ran, whose reason counts; not because the
+/// assembler in it did.
+#[test]
+fn who_depends_on_part_of_a_unit_depends_on_the_unit() {
+    let sandbox = Sandbox::new("echo 'int main(void) { return 0; }' > a.c; touch a.h");
+    let build = || {
+        let run = sandbox.cached("cc -c -include a.h -o a.o a.c; cc -o a a.o");
+        assert!(run.status.success(), "{run:#?}");
+    };
+    build();
+    sandbox.edit("rm -f a.o a; echo 'int b = 1;' > a.h");
+    build();
+    let screen = told(&sandbox, &["why"]);
+    assert!(screen.contains("1. a.h changed"), "{screen}");
+    assert!(!screen.contains("part of the unit above"), "{screen}");
+    let linked = told(&sandbox, &["why", "a"]);
+    assert!(linked.contains("which ran because a.h changed"), "{linked}");
+}
+
+/// What was stored before that is older than the last run, and no news.
+#[test]
+fn what_was_not_stored_last_time_ran_for_that_reason() {
+    let sandbox = Sandbox::new("echo 1 > in; echo 'cat in; sleep 0.01' > script");
+    let run = || sandbox.cached("sh ./script > out");
+    run();
+    sandbox.edit("echo 'cat in; date +%N' > script");
+    run();
+    run();
+    let why = told(&sandbox, &["why"]);
+    assert!(why.contains("never stored: reads the time of day"), "{why}");
+    assert!(!why.contains("script changed"), "{why}");
+}
+
+#[test]
+fn a_page_is_not_made_in_the_project() {
+    let sandbox = Sandbox::new("echo 1 > in");
+    sandbox.cached("cat in > out");
+    let path = told(&sandbox, &["report"]);
+    let path = std::path::Path::new(path.trim_end());
+    assert!(!path.starts_with(sandbox.dir()), "{}", path.display());
+    let page = std::fs::read_to_string(path).expect("a page");
+    assert!(page.contains("<svg"), "{page}");
+    std::fs::remove_file(path).expect("it is ours");
+}
+
 #[test]
 fn secrets_are_named_and_not_shown() {
     let mut sandbox = Sandbox::new("");
