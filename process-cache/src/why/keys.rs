@@ -11,6 +11,10 @@ const RUNS: usize = 64;
 /// Of the words of two commands so many must be common, in percent.
 const ALIKE: usize = 50;
 
+/// Words in common, whether in the same directory, the run, how many differences fewer than
+/// any, and the unit's number: the more, the better.
+type Score = (usize, bool, usize, usize, u32);
+
 /// The earlier unit that is most like this one: the same program with most words of
 /// its arguments in common, of these one of the last run, and there the one whose key differs
 /// least. Units that ran again in the same run with the same arguments are somebody else.
@@ -25,7 +29,7 @@ pub fn nearest(all: &Explainer<'_>, place: Place, run: &Run, unit: &Entry) -> Op
         .filter(|other| other.1 != argv)
         .collect();
     let first = place.0.saturating_sub(RUNS);
-    let mut best: Option<((usize, bool, usize, usize, u32), Place)> = None;
+    let mut best: Option<(Score, Place)> = None;
     for (at, earlier) in all
         .history
         .runs
