@@ -7,6 +7,7 @@ use ptrace_async::event::{PathRef, Tid};
 use ptrace_async::runtime::{Prehook, Stop, Tracee};
 use rustix::fs::Stat;
 
+use crate::brief;
 use crate::fact::{Answer, Fact, Query, TimeUse};
 use crate::journal::{Begun, Missed};
 use crate::key::Keyed;
@@ -20,7 +21,7 @@ use crate::session::Session;
 use crate::standin::Script;
 use crate::store::Store;
 use crate::tracer::{Tracer, redirect};
-use crate::unit::{Change, Chunks, Observed, TimeState, UnitId, Written, display_argv};
+use crate::unit::{Change, Chunks, Observed, TimeState, UnitId, Written};
 
 /// What became of an attempt to skip.
 pub enum Applied {
@@ -198,7 +199,7 @@ impl Tracer {
             session.report.add(Line {
                 unit: id,
                 depth,
-                command: display_argv(argv, 100),
+                command: brief::command(argv, 100),
                 miss: String::new(),
                 fate: Fate::Hit {
                     recorded_us: outcome.wall_us,

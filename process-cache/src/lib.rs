@@ -16,7 +16,7 @@
 //! | the end of a unit: preconditions, effects | [`finish`], [`outcome`] |
 //! | what is assumed about programs and places | [`policy`], [`place`], [`config`] |
 //! | what past runs did, and explanations | [`journal`], [`why`], [`page`] |
-//! | the command line, and what is told | [`cli`], [`run`], [`report`] |
+//! | the command line, and what is told | [`cli`], [`run`], [`report`], [`brief`] |
 //!
 //! **Invariant:** what is not understood is a [`unit::Doubt`], and a unit in
 //! doubt is run and not stored. Doubt never changes what a command does.
@@ -36,6 +36,7 @@
 //! ```
 
 mod bounded;
+pub mod brief;
 pub mod cli;
 pub mod clock;
 pub mod config;

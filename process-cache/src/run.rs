@@ -31,9 +31,8 @@ use crate::roots::Roots;
 use crate::session::{Session, Settings};
 use crate::store::{Lookup, Store};
 use crate::tracer::{Notice, Tracer};
-use crate::unit::display_argv;
 use crate::world::World;
-use crate::{machine, os, restore};
+use crate::{brief, machine, os, restore};
 
 /// How a command is run.
 #[derive(Debug, Clone, Default)]
@@ -170,7 +169,7 @@ fn whole(plan: &Plan, fate: Fate, miss: String) -> Line {
     Line {
         unit: 1,
         depth: 0,
-        command: display_argv(&argv, 100),
+        command: brief::command(&argv, 100),
         miss,
         fate,
         wall_us: 0,

@@ -23,6 +23,7 @@ use rustc_hash::FxHashMap;
 use rustix::fs::Stat;
 use smallvec::SmallVec;
 
+use crate::brief;
 use crate::content::Content;
 use crate::fact::{Answer, Fact, Query, TimeUse};
 use crate::journal::Missed;
@@ -533,7 +534,7 @@ impl Unit {
 
     /// A short name for people.
     pub fn name(&self) -> String {
-        display_argv(&self.argv, 60)
+        brief::command(&self.argv, 60)
     }
 }
 
@@ -556,43 +557,6 @@ impl Observation {
             self.later = Some(Box::new((seq, observed)));
         }
     }
-}
-
-/// Arguments as a person would type them, cut to about `limit` characters.
-pub fn display_argv(argv: &[Vec<u8>], limit: usize) -> String {
-    let mut out = String::new();
-    for (index, arg) in argv.iter().enumerate() {
-        let arg = String::from_utf8_lossy(arg);
-        let arg = if index == 0 {
-            arg.rsplit('/').next().unwrap_or(&arg).into()
-        } else {
-            arg
-        };
-        if index > 0 {
-            out.push(' ');
-        }
-        if arg.is_empty() || arg.contains([' ', '\n', '\t', '\'', '"', ';', '|', '&', '$']) {
-            out.push('\'');
-            out.extend(arg.chars().map(|c| if c.is_control() { ' ' } else { c }));
-            out.push('\'');
-        } else {
-            out.push_str(&arg);
-        }
-    }
-    without_middle(out, limit)
-}
-
-/// At most so many characters: what is told apart by is at the ends, the program first and
-/// the files last.
-fn without_middle(text: String, limit: usize) -> String {
-    let count = text.chars().count();
-    if count <= limit {
-        return text;
-    }
-    let end = limit / 2;
-    let start: String = text.chars().take(limit - end).collect();
-    let end: String = text.chars().skip(count - end).collect();
-    format!("{}…{}", start.trim_end(), end.trim_start())
 }
 
 /// The parent directory and the last component.

@@ -17,6 +17,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 pub use self::collect::{Begun, Collector};
+use crate::brief;
 use crate::fact::{Answer, Digest, Query};
 use crate::outcome::Ending;
 use crate::report;
@@ -227,7 +228,7 @@ impl Run {
 
     /// A unit's command in at most about `limit` characters.
     pub fn command(&self, unit: &Entry, limit: usize) -> String {
-        crate::unit::display_argv(&secrets::shown(self.argv(unit)), limit)
+        brief::command(&secrets::shown(self.argv(unit)), limit)
     }
 
     /// How deep a unit is below the command.

@@ -6,10 +6,11 @@ use ptrace_async::event::Tid;
 use ptrace_async::runtime::{PreExit, Running, Tracee};
 
 use super::{Notice, Tracer};
+use crate::brief;
 use crate::finish::{Recorded, store};
 use crate::outcome::Ending;
 use crate::report::{Fate, Line};
-use crate::unit::{UnitId, display_argv};
+use crate::unit::UnitId;
 
 impl Tracer {
     /// A task is about to go; with the last of its process, units end.
@@ -87,7 +88,7 @@ impl Tracer {
             let line = Line {
                 unit: id.0,
                 depth,
-                command: display_argv(&unit.argv, 100),
+                command: brief::command(&unit.argv, 100),
                 miss: unit.miss.to_string(),
                 fate: Fate::Stored,
                 wall_us,

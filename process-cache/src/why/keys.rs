@@ -4,6 +4,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::reason::{Kind, Reason};
 use super::{Explainer, Place};
+use crate::brief;
 use crate::journal::{Entry, Run, secrets};
 
 /// How many runs back is searched.
@@ -143,7 +144,7 @@ fn arguments(old: &[Vec<u8>], new: &[Vec<u8>], reasons: &mut Vec<Reason>) {
         for arg in all {
             match others.iter().position(|other| other == arg) {
                 Some(at) => drop(others.swap_remove(at)),
-                None => rest.push(short(&secrets::show(arg))),
+                None => rest.push(brief::value(&secrets::show(arg))),
             }
         }
         rest
@@ -151,7 +152,7 @@ fn arguments(old: &[Vec<u8>], new: &[Vec<u8>], reasons: &mut Vec<Reason>) {
     let (gone, come) = (without(old, new), without(new, old));
     if gone.is_empty() && come.is_empty() {
         let all: Vec<String> = new.iter().map(|arg| secrets::show(arg)).collect();
-        reasons.push(Reason::new(Kind::Argument, short(&all.join(" "))));
+        reasons.push(Reason::new(Kind::Argument, brief::value(&all.join(" "))));
     }
     for at in 0..gone.len().max(come.len()) {
         let (old, new) = (gone.get(at).cloned(), come.get(at).cloned());
@@ -189,10 +190,13 @@ fn environments(
         if before != now {
             let mut values = match (before.map(value), now.map(value)) {
                 (Some(before), Some(now)) => {
-                    let (before, now) = short_pair(&before, &now);
+                    let (before, now) = brief::values(&before, &now);
                     (Some(before), Some(now))
                 }
-                (before, now) => (before.as_deref().map(short), now.as_deref().map(short)),
+                (before, now) => (
+                    before.as_deref().map(brief::value),
+                    now.as_deref().map(brief::value),
+                ),
             };
             if [before, now]
                 .into_iter()
@@ -345,33 +349,4 @@ fn within(words: &Option<String>) -> Option<String> {
         "1" => "further on".to_owned(),
         position => format!("byte {position}"),
     })
-}
-
-/// A value that fits into a line.
-fn short(text: &str) -> String {
-    const MOST: usize = 80;
-    if text.chars().count() <= MOST {
-        return text.to_owned();
-    }
-    let start: String = text.chars().take(MOST).collect();
-    format!("{start}…")
-}
-
-/// Two values of a variable that fit into a line, from where they differ.
-fn short_pair(old: &str, new: &str) -> (String, String) {
-    /// So much that is the same stays before that.
-    const BEFORE: usize = 20;
-    let same = old
-        .chars()
-        .zip(new.chars())
-        .take_while(|(old, new)| old == new)
-        .count();
-    if same <= BEFORE {
-        return (short(old), short(new));
-    }
-    let from = |text: &str| {
-        let rest: String = text.chars().skip(same - BEFORE).collect();
-        short(&format!("…{rest}"))
-    };
-    (from(old), from(new))
 }
