@@ -223,13 +223,16 @@ pub(crate) fn dice() -> u64 {
 
 /// In a replay, how long threads are delayed at most, in microseconds.
 const DELAY: u64 = 500;
-/// How many delays are thrown for before they become rare, so that a long replay ends.
-const OFTEN: u64 = 200_000;
+/// How long all threads together are delayed before delays become rare, so that a long replay
+/// ends, and one on a busy machine, where whoever yields gets the processor back after
+/// milliseconds.
+const OFTEN: Duration = Duration::from_secs(2);
 
 static SHAKES: AtomicBool = AtomicBool::new(false);
-/// What the next delay is made of, and how many were thrown for.
+/// What the next delay is made of.
 static THROWS: AtomicU64 = AtomicU64::new(0);
-static THROWN: AtomicU64 = AtomicU64::new(0);
+/// How long threads were delayed, in nanoseconds.
+static DELAYED: AtomicU64 = AtomicU64::new(0);
 
 /// From now on the threads of a replay are delayed.
 pub(crate) fn start_shaking(choice: Choice) {
@@ -256,20 +259,24 @@ pub(crate) fn shake() {
 #[inline(never)]
 fn delay() {
     let throw = mix(THROWS.fetch_add(1, Ordering::Relaxed));
-    let rare = if THROWN.fetch_add(1, Ordering::Relaxed) < OFTEN {
-        1
-    } else {
-        256
+    let delayed = Duration::from_nanos(DELAYED.load(Ordering::Relaxed));
+    let rare = if delayed < OFTEN { 1 } else { 256 };
+    let yields = throw.is_multiple_of(4 * rare);
+    let delay = match (throw / 4).is_multiple_of(16 * rare) {
+        true => Duration::from_micros((throw >> 32) % DELAY),
+        false => Duration::ZERO,
     };
-    if throw.is_multiple_of(4 * rare) {
-        thread::yield_now();
+    if !yields && delay.is_zero() {
+        return;
     }
-    if (throw / 4).is_multiple_of(16 * rare) {
-        let (since, delay) = (Instant::now(), Duration::from_micros((throw >> 32) % DELAY));
-        while since.elapsed() < delay {
-            thread::yield_now();
+    let since = Instant::now();
+    loop {
+        thread::yield_now();
+        if since.elapsed() >= delay {
+            break;
         }
     }
+    DELAYED.fetch_add(since.elapsed().as_nanos() as u64, Ordering::Relaxed);
 }
 
 fn table() -> Option<(&'static Chaos, MutexGuard<'static, Table>)> {
