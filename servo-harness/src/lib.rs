@@ -34,6 +34,7 @@ pub mod engine;
 mod fisher;
 mod interrupt;
 pub mod journal;
+mod load;
 mod outcome;
 mod progress;
 mod report;

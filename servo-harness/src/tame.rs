@@ -9,9 +9,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
-use std::thread::{self, JoinHandle};
+use std::sync::Mutex;
 
 use anyhow::Context;
 
@@ -20,6 +18,7 @@ use crate::campaign::{self, AsTheyAre, Ended, Runs, Settings, Site};
 use crate::cell::{Cell, Ending, Job, Ran};
 use crate::engine::{Engine, How, NotWritten, Replayed};
 use crate::journal::Phase;
+use crate::load::{Load, processors};
 use crate::source::Test;
 
 /// Recordings that are tried before a test counts as one that cannot be replayed.
@@ -291,45 +290,11 @@ pub(crate) fn verify(
             _ => (tests, &replays),
         };
         let is_busy = matches!(phase, Phase::Loaded | Phase::Squeezed);
-        let _load = is_busy.then(Load::start);
+        let _load = is_busy.then(|| Load::of(processors()));
         if campaign::run(tests, phase, how, &settings, site)? == Ended::Interrupted {
             return Ok((Ended::Interrupted, BTreeMap::new()));
         }
     }
     let problems = problems.into_inner().unwrap_or_default();
     Ok((Ended::Whole, problems))
-}
-
-/// Keeps all processors busy until it is dropped.
-pub(crate) struct Load {
-    stop: Arc<AtomicBool>,
-    threads: Vec<JoinHandle<()>>,
-}
-
-impl Load {
-    pub(crate) fn start() -> Load {
-        let stop = Arc::new(AtomicBool::new(false));
-        let count = thread::available_parallelism().map_or(1, usize::from);
-        let threads = (0..count).map(|_| {
-            let stop = Arc::clone(&stop);
-            thread::spawn(move || {
-                while !stop.load(Ordering::Relaxed) {
-                    std::hint::spin_loop();
-                }
-            })
-        });
-        Load {
-            threads: threads.collect(),
-            stop,
-        }
-    }
-}
-
-impl Drop for Load {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        for thread in self.threads.drain(..) {
-            let _ = thread.join();
-        }
-    }
 }

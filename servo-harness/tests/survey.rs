@@ -26,6 +26,13 @@ daemon) setsid sh -c 'sh "$0" "$1" wait & sh "$0" "$1" wait' "$0" "$dir" >/dev/n
 holds) setsid sh "$0" "$dir" wait & exit 0 ;;
 flood) while :; do echo "$0 floods floods floods floods floods floods floods floods floods floods"; done ;;
 stubborn) trap '' TERM INT HUP; while :; do sleep 1000 & wait; done ;;
+loaded)
+    pid=$$ threads=0
+    while [ "$pid" -gt 1 ]; do
+        threads=$((threads + $(cat /proc/$pid/task/*/comm | grep -c '^load$')))
+        pid=$(sed -n 's/^PPid:[^0-9]*//p' /proc/$pid/status)
+    done
+    [ "$threads" = 3 ] ;;
 wait) trap '' TERM INT HUP; while :; do sleep 1000 & wait; done ;;
 esac
 "#;
@@ -134,6 +141,26 @@ fn isolations() -> Vec<&'static str> {
         Some(0) => vec!["namespace", "group"],
         _ => vec!["group"],
     }
+}
+
+#[test]
+fn under_load_other_runs_are_made_than_without() {
+    let site = Site::new(&["loaded"]);
+    // A namespace hides the harness from the test, which looks for its threads.
+    for (load, outcome) in [
+        ("0", [0, 2, 0, 0]),
+        ("3", [2, 0, 0, 0]),
+        ("2", [0, 2, 0, 0]),
+    ] {
+        let output = site.survey(&["-n2", "--isolation", "group", "--load", load]);
+        assert_eq!(
+            outcomes(&json(&output), "loaded"),
+            outcome,
+            "{}",
+            said(&output)
+        );
+    }
+    assert_eq!(site.journal().matches(r#""is":"run""#).count(), 6);
 }
 
 #[test]

@@ -48,6 +48,9 @@ pub(crate) struct Args {
     /// Plain runs of the test, and replays.
     #[arg(short = 'n', long, default_value_t = 100)]
     runs: u32,
+    /// Threads that compute beside the plain runs and the replays.
+    #[arg(long, default_value_t = 2)]
+    load: usize,
     /// What records: `rr-channel` or `reprise`.
     #[arg(long, default_value = "rr-channel")]
     engine: String,
@@ -69,11 +72,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     for known in KNOWN.iter().filter(is_wanted) {
         let source = fetch(&work, known.name, known.version)?;
         println!("{} {}, {}", known.name, known.version, known.issue);
+        let load = args.load.to_string();
         let call = |command: &str, options: &[&str]| {
             Command::new(&harness)
                 .arg(command)
                 .args(options)
-                .args(["--timeout", "120", "--state"])
+                .args(["--timeout", "120", "--load", &load, "--state"])
                 .arg(source.join(format!("target/{}", args.engine)))
                 .args(["--", "cargo", "test"])
                 .args(known.cargo)

@@ -102,6 +102,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             engines.insert(artefact.engine.clone(), (engine, tests));
         }
     }
+    let _load = work.load();
     let mut all = Vec::new();
     let mut ended = Ended::Whole;
     for (path, artefact) in &kept {

@@ -67,6 +67,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         engine: &engine,
         test,
     };
+    let _load = work.load();
     let Some(explained) = explaining.run()? else {
         return Ok(work.status(Ended::Interrupted, false));
     };

@@ -21,7 +21,8 @@ use crate::campaign::{Book, Ended, Settings, Site};
 use crate::cell::{self, Isolation, Scratch};
 use crate::engine::NotWritten;
 use crate::journal::{Journal, JournalError};
-use crate::source::Search;
+use crate::load::{Load, processors};
+use crate::source::{Search, Source, Test};
 use crate::{Interrupt, Interrupted, source};
 
 /// Finds the intermittent tests of a suite, and says how often they fail.
@@ -122,6 +123,9 @@ struct RunOptions {
     /// Runs at the same time [default: the number of processors]
     #[arg(short, long, value_name = "N")]
     jobs: Option<usize>,
+    /// Threads that compute meanwhile, for tests that fail on busy machines
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = threads)]
+    load: usize,
     /// How long a run may take, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 60.0, value_parser = duration)]
     timeout: f64,
@@ -176,6 +180,14 @@ fn duration(text: &str) -> Result<f64, String> {
     }
 }
 
+fn threads(text: &str) -> Result<usize, String> {
+    match text.parse::<usize>() {
+        Ok(count) if count <= 1024 => Ok(count),
+        Ok(_) => Err("1024 are enough".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
 /// What a command works with: the journal, and how runs are made.
 struct Work {
     book: Mutex<Book>,
@@ -183,6 +195,8 @@ struct Work {
     scratch: Scratch,
     interrupt: Interrupt,
     state: PathBuf,
+    /// Threads that compute while tests run.
+    load: usize,
 }
 
 impl Work {
@@ -223,20 +237,31 @@ impl Work {
                  what looks after it may leave processes behind"
             );
         }
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
         Ok(Work {
             book: Mutex::new(Book::new(journal, found.records)),
             settings: Settings {
                 runs: options.runs,
                 precision: options.precision,
-                jobs: options.jobs.unwrap_or(processors),
+                jobs: options.jobs.unwrap_or_else(processors),
                 limit: Duration::from_secs_f64(options.timeout),
                 isolation: best,
             },
             scratch,
             interrupt,
             state,
+            load: options.load,
         })
+    }
+
+    /// The tests as they are to be run plain: under another load, other runs count.
+    fn plain_tests(&self, source: &Source) -> anyhow::Result<Vec<Test>> {
+        let mut tests = source.tests(self.search())?;
+        if self.load > 0 {
+            for test in &mut tests {
+                test.subject += &format!("-load{}", self.load);
+            }
+        }
+        Ok(tests)
     }
 
     /// How tests are looked for.
@@ -245,6 +270,11 @@ impl Work {
             scratch: &self.state,
             interrupt: &self.interrupt,
         }
+    }
+
+    /// What keeps processors busy while tests run, until it is dropped.
+    fn load(&self) -> Load {
+        Load::of(self.load)
     }
 
     const fn site(&self) -> Site<'_> {

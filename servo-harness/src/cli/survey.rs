@@ -23,7 +23,8 @@ pub(super) struct Args {
 /// If there are no tests, or they cannot be run, or what was found out cannot be written.
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let work = Work::open(&args.options)?;
-    let tests = args.source.tests(work.search())?;
+    let tests = work.plain_tests(&args.source)?;
+    let _load = work.load();
     let ended = campaign::run(
         &tests,
         Phase::Plain,

@@ -61,7 +61,8 @@ enum Keep {
 /// If tests or recordings cannot be made, run or written.
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let work = Work::open(&args.options)?;
-    let tests = args.source.tests(work.search())?;
+    let tests = work.plain_tests(&args.source)?;
+    let load = work.load();
     let ended = campaign::run(
         &tests,
         Phase::Plain,
@@ -69,6 +70,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         &work.settings,
         &work.site(),
     )?;
+    drop(load);
     if ended == Ended::Interrupted {
         return Ok(work.status(ended, false));
     }
@@ -96,7 +98,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         engine: &*engine,
         plain: &tests,
     };
+    let load = work.load();
     let ended = taming.all(&recordable)?;
+    drop(load);
     let summary = summary(&work, &tests, ended == Ended::Whole);
     let status = show(args, &work, &summary)?;
     if ended == Ended::Interrupted {
