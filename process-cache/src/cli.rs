@@ -5,6 +5,7 @@ mod doctor;
 mod history;
 
 use std::ffi::OsString;
+use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -294,6 +295,7 @@ fn command(args: RunArgs, verify: bool) -> anyhow::Result<()> {
         no_seccomp: args.no_seccomp,
         fallback: args.fallback,
         quiet: args.quiet,
+        at_terminal: std::io::stderr().is_terminal(),
         explain: args.explain,
         json: args.json,
         limits,

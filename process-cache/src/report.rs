@@ -181,6 +181,12 @@ impl Report {
         out
     }
 
+    /// Where to look for more, where some units ran and others did not.
+    pub fn hint(&self) -> Option<&'static str> {
+        let sum = self.summary();
+        (sum.hits > 0 && sum.stored > 0).then_some("; `pcache why` says why the others ran")
+    }
+
     /// Why the command as a whole was not stored. (That single units below a
     /// stored one were not is nobody's concern.)
     fn why_not_the_whole(&self) -> Option<String> {

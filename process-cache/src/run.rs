@@ -6,7 +6,7 @@
 //! orphan of the command has ended, while the front leaves with the command.
 
 use std::cell::RefCell;
-use std::io::{self, Read, Write};
+use std::io::{self, IsTerminal, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -49,6 +49,8 @@ pub struct Plan {
     pub fallback: bool,
     /// Say nothing at the end.
     pub quiet: bool,
+    /// Whether people read on standard error what is told.
+    pub at_terminal: bool,
     /// Say what became of each unit.
     pub explain: bool,
     /// Write a report to this file.
@@ -311,7 +313,6 @@ struct Progress {
 
 impl Progress {
     fn new(total: u64, quiet: bool) -> Self {
-        use std::io::IsTerminal;
         let shown = !quiet && total > 64 << 20 && io::stderr().is_terminal();
         let bar = shown.then(|| {
             let bar = indicatif::ProgressBar::new(total);
@@ -377,6 +378,9 @@ fn told(plan: &Plan, report: &Report) -> String {
         out.push_str(&report.verified());
     } else if !plan.quiet {
         out.push_str(&report.one_line());
+        if plan.at_terminal {
+            out.push_str(report.hint().unwrap_or_default());
+        }
         out.push('\n');
         let complaints = report.remote().map(|remote| remote.complaints());
         out.push_str(&complaints.unwrap_or_default());

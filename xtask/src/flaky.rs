@@ -49,7 +49,7 @@ pub(crate) struct Args {
     #[arg(short = 'n', long, default_value_t = 100)]
     runs: u32,
     /// Threads that compute beside the plain runs and the replays.
-    #[arg(long, default_value_t = 2)]
+    #[arg(long, default_value_t = 3)]
     load: usize,
     /// What records: `rr-channel` or `reprise`.
     #[arg(long, default_value = "rr-channel")]

@@ -26,7 +26,8 @@ struct RunChoice {
     #[command(flatten)]
     store: StoreArgs,
     /// Which run: the beginning of its id (see `pcache log`), or -N for the Nth
-    /// before the last.
+    /// before the last one here. Without it, the last one of this directory, those above and
+    /// below it.
     #[arg(long, value_name = "RUN", allow_hyphen_values = true)]
     run: Option<String>,
     /// Print JSON.
@@ -38,7 +39,8 @@ struct RunChoice {
 pub(super) struct WhyArgs {
     #[command(flatten)]
     choice: RunChoice,
-    /// One unit: its number, a file that it wrote, or a part of its command.
+    /// One unit: its number, a file that it wrote, or a part of its command. Or a file or a
+    /// variable that changed.
     #[arg(value_name = "UNIT")]
     unit: Option<String>,
 }
@@ -78,7 +80,8 @@ pub(super) struct ReportArgs {
     #[command(flatten)]
     store: StoreArgs,
     /// Which run: the beginning of its id (see `pcache log`), or -N for the Nth
-    /// before the last.
+    /// before the last one here. Without it, the last one of this directory, those above and
+    /// below it.
     #[arg(long, value_name = "RUN", allow_hyphen_values = true)]
     run: Option<String>,
     /// Where to; `-` is standard output. Without it, a new file where temporary files are: one
@@ -103,10 +106,11 @@ pub(super) fn remembered(args: &StoreArgs) -> anyhow::Result<(Store, History)> {
     Ok((store, history))
 }
 
-fn chosen(history: &History, choice: &RunChoice) -> anyhow::Result<usize> {
-    history
-        .find(choice.run.as_deref())
-        .map_err(anyhow::Error::msg)
+/// The place of the run with this name, or of the last one of the working directory.
+fn chosen(history: &History, run: Option<&str>) -> anyhow::Result<usize> {
+    // Whoever is nowhere means the last run of all.
+    let here = std::env::current_dir().unwrap_or_else(|_| "/".into());
+    history.find(run, &here).map_err(anyhow::Error::msg)
 }
 
 /// The unit that a user means.
@@ -133,11 +137,23 @@ fn find_unit(run: &Run, name: &str) -> anyhow::Result<u32> {
         }
         return Ok(number);
     }
-    let commands: Vec<(u32, String)> = run
-        .numbered()
-        .map(|(number, unit)| (number, run.command(unit, usize::MAX)))
-        .filter(|(_, command)| command.contains(name))
-        .collect();
+    let argv = |unit: &Entry| run.argv(unit);
+    let is_program = |unit: &Entry| argv(unit).first().is_some_and(|arg| arg == name.as_bytes());
+    let is_called = |unit: &Entry| {
+        let plain = String::from_utf8_lossy(&argv(unit).join(&b' ')).into_owned();
+        plain.contains(name) || run.command(unit, usize::MAX).contains(name)
+    };
+    let found = |is_it: &dyn Fn(&Entry) -> bool| -> Vec<(u32, String)> {
+        let units = run.numbered().filter(|(_, unit)| is_it(unit));
+        units
+            .map(|(number, unit)| (number, run.command(unit, usize::MAX)))
+            .collect()
+    };
+    // A shell above it may have the same in its script.
+    let mut commands = found(&is_program);
+    if commands.is_empty() {
+        commands = found(&is_called);
+    }
     match commands.as_slice() {
         [(number, _)] => Ok(*number),
         [] => bail!(
@@ -164,8 +180,7 @@ fn cut(text: &str, most: usize) -> String {
 
 /// The directory of the command.
 fn base(run: &Run) -> String {
-    let cwd = run.unit(1).map_or(0, |unit| unit.cwd);
-    String::from_utf8_lossy(run.text(cwd)).into_owned()
+    run.directory().to_string_lossy().into_owned()
 }
 
 fn ended(ending: Ending) -> String {
@@ -290,13 +305,16 @@ pub(super) fn log(args: &LogArgs) -> anyhow::Result<()> {
 
 pub(super) fn why(args: &WhyArgs) -> anyhow::Result<()> {
     let (store, history) = remembered(&args.choice.store)?;
-    let at = chosen(&history, &args.choice)?;
+    let at = chosen(&history, args.choice.run.as_deref())?;
     let run = &history.runs[at];
     let explainer = Explainer::new(&store, &history);
-    if let Some(name) = &args.unit {
-        return why_unit(&explainer, at, find_unit(run, name)?, args.choice.json);
-    }
-    let found = overview(&explainer, at);
+    let found = match &args.unit {
+        None => overview(&explainer, at),
+        Some(name) => match find_unit(run, name) {
+            Ok(number) => return why_unit(&explainer, at, number, args.choice.json),
+            Err(error) => overview(&explainer, at).about(name).ok_or(error)?,
+        },
+    };
     if args.choice.json {
         print_json(&json!({
             "version": VERSION,
@@ -381,6 +399,14 @@ fn overview_text(run: &Run, found: &Overview) -> String {
     if !rest.is_empty() {
         text.push_str(&format!("\nthe others: {}\n", rest.join(", ")));
     }
+    let variables = found.reasons.iter().map(|group| &group.reason);
+    let variables: Vec<&str> = variables
+        .filter(|reason| reason.kind == Kind::Variable)
+        .map(|reason| reason.subject.as_str())
+        .collect();
+    if !variables.is_empty() {
+        text.push_str(&format!("{}\n", advice::of_variables(&variables)));
+    }
     text.push_str("`pcache why N` explains unit N, `pcache graph` shows all\n");
     text
 }
@@ -426,7 +452,7 @@ fn why_unit(all: &Explainer<'_>, at: usize, number: u32, as_json: bool) -> anyho
         }
     }
     if let Some(Fate::NotStored { reason }) = &unit.fate
-        && let Some(advice) = advice(reason)
+        && let Some(advice) = advice::of(reason)
     {
         text.push_str(&format!("what would help: {advice}\n"));
     }
@@ -498,9 +524,7 @@ fn fate_words(unit: &Entry) -> String {
 
 pub(super) fn report(args: &ReportArgs) -> anyhow::Result<()> {
     let (store, history) = remembered(&args.store)?;
-    let at = history
-        .find(args.run.as_deref())
-        .map_err(anyhow::Error::msg)?;
+    let at = chosen(&history, args.run.as_deref())?;
     let page = crate::page::page(&Explainer::new(&store, &history), at);
     let path = match &args.output {
         Some(path) if path.as_os_str() == "-" => {
@@ -529,7 +553,7 @@ pub(super) fn report(args: &ReportArgs) -> anyhow::Result<()> {
 
 pub(super) fn graph(args: &GraphArgs) -> anyhow::Result<()> {
     let (store, history) = remembered(&args.choice.store)?;
-    let at = chosen(&history, &args.choice)?;
+    let at = chosen(&history, args.choice.run.as_deref())?;
     let run = &history.runs[at];
     let explainer = Explainer::new(&store, &history);
     if args.choice.json {
@@ -609,7 +633,7 @@ pub(super) fn graph(args: &GraphArgs) -> anyhow::Result<()> {
 
 pub(super) fn show(args: &ShowArgs) -> anyhow::Result<()> {
     let (store, history) = remembered(&args.choice.store)?;
-    let at = chosen(&history, &args.choice)?;
+    let at = chosen(&history, args.choice.run.as_deref())?;
     let run = &history.runs[at];
     let Some(name) = &args.unit else {
         let graph_args = GraphArgs {

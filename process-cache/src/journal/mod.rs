@@ -12,7 +12,10 @@
 mod collect;
 pub mod secrets;
 
+use std::ffi::OsStr;
 use std::fmt;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
@@ -231,6 +234,12 @@ impl Run {
         brief::command(&secrets::shown(self.argv(unit)), limit)
     }
 
+    /// The directory of the command.
+    pub fn directory(&self) -> &Path {
+        let cwd = self.unit(1).map_or(&[][..], |unit| self.text(unit.cwd));
+        Path::new(OsStr::from_bytes(cwd))
+    }
+
     /// How deep a unit is below the command.
     pub fn depth(&self, number: u32) -> u32 {
         let above = |number| self.unit(number).map_or(0, |unit| unit.above);
@@ -286,23 +295,37 @@ impl History {
         Ok(Self { runs, damaged })
     }
 
-    /// The place of the run that a user means: the beginning of an id, `-N` for the
-    /// Nth before the last, or nothing for the last.
+    /// The place of the run that a user means who is in the directory `here`: the beginning
+    /// of an id, `-N` for the Nth before the last there, or nothing for the last there. Where
+    /// nothing ran, those of everywhere count.
     ///
     /// # Errors
     /// Why there is no such run, in words.
-    pub fn find(&self, name: Option<&str>) -> std::result::Result<usize, String> {
+    pub fn find(&self, name: Option<&str>, here: &Path) -> std::result::Result<usize, String> {
         let last = self.runs.len().checked_sub(1).ok_or(
             "no run is remembered: pcache writes down what it does as soon as it runs something",
         )?;
-        let Some(name) = name else {
-            return Ok(last);
+        let back = match name {
+            None => Some(0),
+            Some(name) => name.strip_prefix('-').and_then(|n| n.parse().ok()),
         };
-        if let Some(back) = name.strip_prefix('-').and_then(|n| n.parse::<usize>().ok()) {
-            return last
-                .checked_sub(back)
-                .ok_or(format!("only {} runs are remembered", self.runs.len()));
+        if let Some(back) = back {
+            let is_here = |at: &usize| {
+                let there = self.runs[*at].directory();
+                there.starts_with(here) || here.starts_with(there)
+            };
+            let mut places: Vec<usize> = (0..=last).filter(is_here).collect();
+            if places.is_empty() {
+                places = (0..=last).collect();
+            }
+            return places
+                .iter()
+                .rev()
+                .nth(back)
+                .copied()
+                .ok_or(format!("only {} runs are remembered", places.len()));
         }
+        let name = name.unwrap_or_default();
         let mut found = (0..=last).rev().filter(|&at| {
             let id = self.runs[at].id();
             !name.is_empty() && id.starts_with(name)
@@ -337,12 +360,38 @@ mod tests {
             runs: vec![run(1), run(2), run(3)],
             damaged: 0,
         };
-        assert_eq!(history.find(None), Ok(2));
-        assert_eq!(history.find(Some("-1")), Ok(1));
-        assert!(history.find(Some("-3")).is_err());
-        assert_eq!(history.find(Some(&history.runs[0].id())), Ok(0));
-        assert!(history.find(Some("")).is_err());
-        assert!(History::default().find(None).is_err());
+        let first = history.runs[0].id();
+        let find = |name| history.find(name, Path::new("/work"));
+        assert_eq!(find(None), Ok(2));
+        assert_eq!(find(Some("-1")), Ok(1));
+        assert!(find(Some("-3")).is_err());
+        assert_eq!(find(Some(&first)), Ok(0));
+        assert!(find(Some("")).is_err());
+        assert!(History::default().find(None, Path::new("/")).is_err());
+    }
+
+    #[test]
+    fn the_last_run_is_that_of_the_directory_one_is_in() {
+        let run = |dir: &str| {
+            let mut collector = Collector::new();
+            collector.begin(0, &[], Begun::default(), Missed::New);
+            let mut run = collector.finish(Mode::default(), Ending::Exited(0));
+            run.texts.push(dir.into());
+            run.units[0].cwd = run.texts.len() as u32 - 1;
+            run
+        };
+        let history = History {
+            runs: ["/a", "/a/sub", "/b", "/ab"].map(run).into(),
+            damaged: 0,
+        };
+        let find = |name, here: &str| history.find(name, Path::new(here));
+        assert_eq!(find(None, "/a"), Ok(1));
+        assert_eq!(find(Some("-1"), "/a"), Ok(0));
+        assert!(find(Some("-2"), "/a").is_err());
+        assert_eq!(find(None, "/a/other"), Ok(0), "of a subdirectory as well");
+        assert_eq!(find(None, "/b/sub"), Ok(2));
+        assert_eq!(find(None, "/elsewhere"), Ok(3), "nothing ran there");
+        assert_eq!(find(Some("-3"), "/elsewhere"), Ok(0));
     }
 
     #[test]

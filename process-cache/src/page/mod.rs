@@ -311,7 +311,7 @@ fn losses(run: &Run, out: &mut String) {
             escape(&run.command(unit, 120)),
             escape(reason)
         );
-        if let Some(advice) = advice(reason)
+        if let Some(advice) = advice::of(reason)
             && !advised.contains(&advice)
         {
             advised.push(advice);

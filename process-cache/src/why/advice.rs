@@ -1,7 +1,7 @@
 //! What would make a unit cacheable, as far as something general can be said.
 
 /// Advice for a reason not to store a unit.
-pub fn advice(reason: &str) -> Option<&'static str> {
+pub fn of(reason: &str) -> Option<&'static str> {
     let reason = reason.to_ascii_lowercase();
     let has = |word: &str| reason.contains(word);
     Some(if has("time of day") || has("clock") || has("date") {
@@ -31,4 +31,12 @@ pub fn advice(reason: &str) -> Option<&'static str> {
     } else {
         return None;
     })
+}
+
+/// Advice where variables of the environment made the difference.
+pub fn of_variables(names: &[&str]) -> String {
+    format!(
+        "variables that nothing depends on: ignore_variables = {names:?} in the configuration \
+         (`pcache doctor` names the file)"
+    )
 }

@@ -311,7 +311,6 @@ fn descriptors_differ(old: &[String], new: &[String], reasons: &mut Vec<Reason>)
                         // Four access modes come first.
                         _ => parts.by_ref().skip(4).collect::<Vec<_>>().join(" "),
                     }
-                    .replace("device 259", "/dev/null")
                 })
             };
             let name = match fd.as_str() {
@@ -334,9 +333,38 @@ fn descriptors_differ(old: &[String], new: &[String], reasons: &mut Vec<Reason>)
                 (one, other) if one == other => "is open in another mode",
                 _ => "is something else",
             };
+            let [before, now] = [before, now].map(|words| words.as_deref().map(thing));
             let reason = Reason::new(Kind::Descriptor, format!("{name} {how}"));
             reasons.push(reason.values(before, now));
         }
+    }
+}
+
+/// What a descriptor is, of the words that a key was made of.
+fn thing(words: &str) -> String {
+    let (kind, rest) = words.split_once(' ').unwrap_or((words, ""));
+    match (kind, rest.parse::<u64>().ok()) {
+        ("terminal", Some(size)) => {
+            let (rows, columns) = (size >> 16, size & 0xffff);
+            format!("a terminal of {columns} columns and {rows} rows")
+        }
+        ("terminal", None) => "a terminal".to_owned(),
+        ("device", Some(number)) if number == rustix::fs::makedev(1, 3) => "/dev/null".to_owned(),
+        ("device", Some(number)) => {
+            let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
+            format!("device {major}:{minor}")
+        }
+        ("file", Some(0)) => "a file, at its beginning".to_owned(),
+        ("file", Some(u64::MAX)) => "a file".to_owned(),
+        ("file", Some(_)) => "a file, further on".to_owned(),
+        ("pipe", _) => "a pipe".to_owned(),
+        ("socket", _) => "a socket".to_owned(),
+        ("memory", _) => "memory".to_owned(),
+        ("place", _) => rest.to_owned(),
+        ("nothing", _) => "nothing to read".to_owned(),
+        ("jobserver", _) => "make's jobserver".to_owned(),
+        ("same", Some(fd)) => format!("the same as descriptor {fd}"),
+        _ => words.to_owned(),
     }
 }
 
@@ -349,4 +377,45 @@ fn within(words: &Option<String>) -> Option<String> {
         "1" => "further on".to_owned(),
         position => format!("byte {position}"),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is said of a descriptor that was one thing and is another.
+    fn said(old: &str, new: &str) -> Vec<String> {
+        let mut reasons = Vec::new();
+        let list = |text: &str| vec![text.to_owned()];
+        descriptors_differ(&list(old), &list(new), &mut reasons);
+        let text = |reason: &Reason| {
+            let detail = reason.detail().unwrap_or_default();
+            format!("{} ({detail})", reason.headline(""))
+        };
+        reasons.iter().map(text).collect()
+    }
+
+    #[test]
+    fn descriptors_are_named_as_people_do() {
+        let terminal = format!("1 0 1 0 0 terminal {}", 24 << 16 | 80);
+        assert_eq!(
+            said(&terminal, "1 0 1 0 0 pipe"),
+            ["standard output is something else (a terminal of 80 columns and 24 rows → a pipe)"]
+        );
+        assert_eq!(
+            said("0 nothing", "0 1 0 0 0 device 259"),
+            ["standard input is something else (nothing to read → /dev/null)"]
+        );
+        assert_eq!(
+            said("2 same 1", "2 0 1 0 0 file 0"),
+            [
+                "standard error is something else (the same as descriptor 1 → a file, at its \
+                 beginning)"
+            ]
+        );
+        assert_eq!(
+            said("1 0 1 0 0 file 0", "1 0 1 0 0 file 1"),
+            ["standard output is at another place of its file (its beginning → further on)"]
+        );
+    }
 }

@@ -27,7 +27,6 @@ use crate::fact::{Answer, Digest, Query};
 use crate::journal::{Entry, Fate, History, Missed, Run};
 use crate::store::{Recorded, Store, WeakKey};
 
-pub use self::advice::advice;
 pub use self::cause::Cause;
 pub use self::overview::{Overview, overview};
 pub use self::reason::{Kind, Reason};

@@ -35,6 +35,27 @@ pub struct Overview {
     pub internal: u32,
 }
 
+impl Overview {
+    /// What of it is about one thing: a file, a program or a variable.
+    pub fn about(self, name: &str) -> Option<Self> {
+        let end = format!("/{}", name.trim_start_matches("./"));
+        let is_it = |group: &Group| {
+            let subject = &group.reason.subject;
+            subject == name || subject.ends_with(&end)
+        };
+        let reasons: Vec<Group> = self.reasons.into_iter().filter(is_it).collect();
+        let units: FxHashSet<u32> = reasons
+            .iter()
+            .flat_map(|group| group.units.iter().copied())
+            .collect();
+        (!reasons.is_empty()).then(|| Self {
+            reasons,
+            ran: units.len() as u32,
+            ..Self::default()
+        })
+    }
+}
+
 /// Puts the reasons of a run together.
 pub fn overview(all: &Explainer<'_>, at: usize) -> Overview {
     let mut found = Overview::default();

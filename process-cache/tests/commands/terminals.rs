@@ -342,3 +342,21 @@ fn a_command_sees_the_terminal_that_it_is_on() {
         terminal.finish();
     }
 }
+
+/// At a terminal whoever wonders why something ran is told where to look.
+#[test]
+fn people_are_told_where_reasons_are() {
+    let sandbox = Sandbox::new("echo 1 > a; echo 1 > b");
+    let run = format!("{PCACHE} --min-time 0 --");
+    let script = "$RUN sh -c 'sort a > a.out; sort b > b.out'";
+    let hint = "`pcache why` says why the others ran";
+    let screens: Vec<String> = ["", "echo 2 > a", ""]
+        .into_iter()
+        .map(|change| {
+            sandbox.edit(change);
+            converse(&sandbox, &run, script, &[])
+        })
+        .collect();
+    let told: Vec<bool> = screens.iter().map(|text| text.contains(hint)).collect();
+    assert_eq!(told, [false, true, false], "{screens:?}");
+}

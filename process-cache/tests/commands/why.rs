@@ -78,6 +78,20 @@ fn each_of_six_planted_reasons_is_on_the_first_screen() {
         assert!(screen.contains(reason), "{reason:?} is not in\n{screen}");
     }
     assert!(!screen.contains("calm"), "{screen}");
+    let hint = "ignore_variables = [\"LEVEL\"] in the configuration";
+    assert!(screen.contains(hint), "{screen}");
+
+    // By a part of its command.
+    let one = told(&sandbox, &["why", "./stamp.sh"]);
+    assert!(one.contains("never stored: reads the time of day"), "{one}");
+
+    // What changed, by its own name: who ran for it.
+    let input = told(&sandbox, &["why", "header.h"]);
+    assert!(
+        input.contains("inc/second/header.h changed") && input.contains("header.c"),
+        "{input}"
+    );
+    assert!(!input.contains("variable LEVEL"), "{input}");
 
     // One unit, by what it makes; the reason is followed to where it comes from.
     let one = told(&sandbox, &["why", "header.o"]);
