@@ -21,7 +21,7 @@ pub mod reason;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::fact::{Answer, Digest, Query};
 use crate::journal::{Entry, Fate, History, Missed, Run};
@@ -160,6 +160,11 @@ impl<'a> Explainer<'a> {
             }
         }
         explanation.reasons.sort_by_key(Reason::rank);
+        // A tool that is a script is a program and a file that is read.
+        let mut places = FxHashSet::default();
+        explanation
+            .reasons
+            .retain(|reason| !reason.is_about_a_file() || places.insert(reason.subject.clone()));
     }
 
     /// The facts that differ from those of the nearest earlier result.

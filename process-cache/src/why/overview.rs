@@ -99,7 +99,12 @@ pub fn overview(all: &Explainer<'_>, at: usize) -> Overview {
         let mut mine: FxHashSet<usize> = FxHashSet::default();
         for (place, reason) in reasons.iter().enumerate() {
             let root = reason.root();
-            let key = (root.kind, root.subject.clone());
+            // The same file may be a program to one and an input to another.
+            let kind = match root.kind {
+                Kind::Program => Kind::Content,
+                kind => kind,
+            };
+            let key = (kind, root.subject.clone());
             let known = places.get(&key).copied();
             let follows = root.own_product || root.kind == Kind::Order || root.kind == Kind::New;
             // What a unit finds of its own products, or of times, follows from

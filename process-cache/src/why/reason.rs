@@ -133,6 +133,7 @@ impl Reason {
         matches!(
             self.kind,
             Kind::Content
+                | Kind::Program
                 | Kind::Appeared
                 | Kind::Gone
                 | Kind::Link

@@ -250,3 +250,17 @@ fn output_that_goes_elsewhere_in_its_file_is_told_as_that() {
     let reason = "standard output is at another place of its file  (its beginning → further on)";
     assert!(screen.contains(reason), "{screen}");
 }
+
+/// A script is a program and is read by its interpreter: that is one change.
+#[test]
+fn a_tool_that_changed_is_one_reason() {
+    let sandbox =
+        Sandbox::new("printf '#!/bin/sh\nsleep 0.01; echo 1 > out\n' > tool; chmod +x tool");
+    sandbox.cached("./tool");
+    sandbox.edit("sed -i 's/echo 1/echo 2/' tool");
+    sandbox.cached("./tool");
+    for arguments in [&["why"][..], &["why", "out"]] {
+        let screen = told(&sandbox, arguments);
+        assert_eq!(screen.matches("tool changed").count(), 1, "{screen}");
+    }
+}
