@@ -7,7 +7,7 @@ use crate::store::Miss;
 /// A miss in words.
 pub fn describe(miss: &Miss) -> String {
     match miss {
-        Miss::NoEntry => "never seen before".to_owned(),
+        Miss::NoEntry => "not seen like this before".to_owned(),
         Miss::Incomplete(what) => format!("its result is incomplete: {what}"),
         Miss::Changed {
             query,

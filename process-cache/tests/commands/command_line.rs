@@ -149,7 +149,7 @@ fn explain_names_the_difference() {
     assert!(
         pcache(&sandbox, &arguments)
             .err
-            .contains("never seen before")
+            .contains("not seen like this before")
     );
     assert!(pcache(&sandbox, &arguments).err.contains("hit"));
     sandbox.edit("echo 2 > f");
