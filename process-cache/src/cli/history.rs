@@ -206,8 +206,13 @@ fn run_line(run: &Run) -> String {
     } else {
         String::new()
     };
+    let is_here = std::env::current_dir().is_ok_and(|here| here == run.directory());
+    let place = match is_here {
+        true => String::new(),
+        false => format!(" in {}", run.directory().display()),
+    };
     format!(
-        "{}  {command}  ({}, {}; {} units, {hits} skipped{saved}{})",
+        "{}  {command}{place}  ({}, {}; {} units, {hits} skipped{saved}{})",
         run.id(),
         ago(run.began),
         seconds(run.wall_us as i64),
@@ -404,8 +409,8 @@ fn overview_text(run: &Run, found: &Overview) -> String {
         .filter(|reason| reason.kind == Kind::Variable)
         .map(|reason| reason.subject.as_str())
         .collect();
-    if !variables.is_empty() {
-        text.push_str(&format!("{}\n", advice::of_variables(&variables)));
+    if let Some(advice) = advice::of_variables(&variables) {
+        text.push_str(&format!("{advice}\n"));
     }
     text.push_str("`pcache why N` explains unit N, `pcache graph` shows all\n");
     text

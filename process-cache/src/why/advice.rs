@@ -33,10 +33,35 @@ pub fn of(reason: &str) -> Option<&'static str> {
     })
 }
 
-/// Advice where variables of the environment made the difference.
-pub fn of_variables(names: &[&str]) -> String {
-    format!(
-        "variables that nothing depends on: ignore_variables = {names:?} in the configuration \
-         (`pcache doctor` names the file)"
-    )
+/// Variables that say where a person sits, and seldom decide what is built.
+const OF_SESSIONS: [&str; 14] = [
+    "COLORTERM",
+    "COLUMNS",
+    "DBUS_SESSION_BUS_ADDRESS",
+    "DISPLAY",
+    "LINES",
+    "LS_COLORS",
+    "SHLVL",
+    "SSH_AUTH_SOCK",
+    "SSH_CLIENT",
+    "SSH_CONNECTION",
+    "SSH_TTY",
+    "TERM",
+    "WINDOWID",
+    "XDG_SESSION_ID",
+];
+
+/// Advice where these variables of the environment made the difference, if it is safe to give
+/// any: for whatever a build is told by, there is none.
+pub fn of_variables(names: &[&str]) -> Option<String> {
+    let names: Vec<&&str> = names
+        .iter()
+        .filter(|name| OF_SESSIONS.contains(*name))
+        .collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "if you are sure that no program reads them: ignore_variables = {names:?} in the \
+             configuration (`pcache doctor` names the file)"
+        )
+    })
 }

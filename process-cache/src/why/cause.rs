@@ -72,7 +72,9 @@ impl Explainer<'_> {
             let earlier = self
                 .at((run, number))
                 .is_some_and(|(_, unit)| unit.began_us < began);
-            (run == place.0 && earlier) || (run < place.0 && run > since)
+            // Who made it has no part in its being gone.
+            let is_since = run < place.0 && run > since && reason.kind != Kind::Gone;
+            (run == place.0 && earlier) || is_since
         });
         let writer = writer.map(|&at| self.whole(at, place, depth));
         reason.cause = Some(match writer.and_then(|at| Some((at, self.at(at)?))) {
@@ -80,7 +82,8 @@ impl Explainer<'_> {
                 let restored = matches!(unit.fate, Some(Fate::Hit { .. }));
                 // What runs above ran because of what is below, this unit included.
                 let above = at.0 == place.0 && self.is_above(at, place.1);
-                let because = if restored || above {
+                // Why an earlier run did something is no reason of this one.
+                let because = if restored || above || at.0 != place.0 {
                     None
                 } else {
                     let explanation = self.explain_within(at, depth + 1);
@@ -97,9 +100,14 @@ impl Explainer<'_> {
                     because: because.map(Box::new),
                 }
             }
-            None => Cause::Outside {
-                modified: modified(&path),
-            },
+            None => {
+                // Whoever changed it after the run is no cause.
+                let run = self.at(place).map(|(run, _)| run.began + run.wall_us);
+                let is_before = |at: &u64| run.is_some_and(|end| *at <= end);
+                Cause::Outside {
+                    modified: modified(&path).filter(is_before),
+                }
+            }
         });
     }
 

@@ -8,22 +8,29 @@ use crate::hit::effect_path;
 use crate::path::FilePath;
 use crate::store::Recorded;
 
-/// The differences of the result `serial` from the nearest earlier one among
-/// `results`, with that one's number.
-pub fn against_nearest(results: &[Recorded], serial: u64) -> Option<(u64, Vec<Reason>)> {
+/// The differences of the result `serial` from the one with the number `last` among
+/// `results`, or else from the nearest earlier one, with that one's number.
+pub fn against(results: &[Recorded], serial: u64, last: Option<u64>) -> Option<(u64, Vec<Reason>)> {
     let new = results.iter().find(|result| result.serial == serial)?;
     let earlier = results.iter().filter(|result| result.serial < serial);
-    earlier
-        .map(|old| (old.serial, differences(old, new)))
-        .min_by_key(|(serial, list)| {
-            let real = list.iter().filter(|reason| !reason.own_product).count();
-            (
-                list.is_empty(),
-                real,
-                list.len(),
-                std::cmp::Reverse(*serial),
-            )
-        })
+    let compared = earlier.map(|old| (old.serial, differences(old, new)));
+    let mut compared: Vec<(u64, Vec<Reason>)> = compared.collect();
+    if let Some(at) = compared
+        .iter()
+        .position(|(serial, _)| Some(*serial) == last)
+        && !compared[at].1.is_empty()
+    {
+        return Some(compared.swap_remove(at));
+    }
+    compared.into_iter().min_by_key(|(serial, list)| {
+        let real = list.iter().filter(|reason| !reason.own_product).count();
+        (
+            list.is_empty(),
+            real,
+            list.len(),
+            std::cmp::Reverse(*serial),
+        )
+    })
 }
 
 /// What differs between the facts of two results, one reason for each path.

@@ -12,13 +12,13 @@ const RUNS: usize = 64;
 /// Of the words of two commands so many must be common, in percent.
 const ALIKE: usize = 50;
 
-/// Words in common, whether in the same directory, the run, how many differences fewer than
-/// any, and the unit's number: the more, the better.
-type Score = (usize, bool, usize, usize, u32);
+/// Words in common, whether in the same directory, whether it is what was there before the run,
+/// the run, how many differences fewer than any, and the unit's number: the more, the better.
+type Score = (usize, bool, bool, usize, usize, u32);
 
 /// The earlier unit that is most like this one: the same program with most words of
-/// its arguments in common, of these one of the last run, and there the one whose key differs
-/// least. Units that ran again in the same run with the same arguments are somebody else.
+/// its arguments in common, of these one of what was there before the run, and there the one whose
+/// key differs least. Units that ran again in the same run with the same arguments are somebody else.
 pub fn nearest(all: &Explainer<'_>, place: Place, run: &Run, unit: &Entry) -> Option<Place> {
     let program = run.text(unit.program);
     let argv = run.argv(unit);
@@ -29,6 +29,7 @@ pub fn nearest(all: &Explainer<'_>, place: Place, run: &Run, unit: &Entry) -> Op
         .map(|other| (run.text(other.program), run.argv(other)))
         .filter(|other| other.1 != argv)
         .collect();
+    let before = all.before(place.0);
     let first = place.0.saturating_sub(RUNS);
     let mut best: Option<(Score, Place)> = None;
     for (at, earlier) in all
@@ -55,7 +56,15 @@ pub fn nearest(all: &Explainer<'_>, place: Place, run: &Run, unit: &Entry) -> Op
             let there = (at, number);
             let same_place = earlier.text(other.cwd) == run.text(unit.cwd);
             let count = differences((earlier, other), (run, unit)).len();
-            let score = (common, same_place, at, usize::MAX - count, number);
+            let was_there = before.contains(&there);
+            let score = (
+                common,
+                same_place,
+                was_there,
+                at,
+                usize::MAX - count,
+                number,
+            );
             if best.as_ref().is_none_or(|(known, _)| score > *known) {
                 best = Some((score, there));
             }
@@ -333,11 +342,29 @@ fn descriptors_differ(old: &[String], new: &[String], reasons: &mut Vec<Reason>)
                 (one, other) if one == other => "is open in another mode",
                 _ => "is something else",
             };
-            let [before, now] = [before, now].map(|words| words.as_deref().map(thing));
+            let is_same = before == now;
+            let [before, now] = [(before, find(old)), (now, find(new))].map(|(words, whole)| {
+                let thing = thing(words.as_deref()?);
+                Some(match whole.filter(|_| is_same) {
+                    Some(whole) => format!("{thing}, {}", manner(&whole)),
+                    None => thing,
+                })
+            });
             let reason = Reason::new(Kind::Descriptor, format!("{name} {how}"));
             reasons.push(reason.values(before, now));
         }
     }
+}
+
+/// How a descriptor is open, of all words that a key was made of.
+fn manner(words: &str) -> String {
+    let modes = ["for reading", "for writing", "to append", "without waiting"];
+    let set = words.split(' ').skip(1).zip(modes);
+    let set: Vec<&str> = set
+        .filter(|(word, _)| *word == "1")
+        .map(|(_, mode)| mode)
+        .collect();
+    set.join(" and ")
 }
 
 /// What a descriptor is, of the words that a key was made of.
@@ -411,6 +438,13 @@ mod tests {
             [
                 "standard error is something else (the same as descriptor 1 → a file, at its \
                  beginning)"
+            ]
+        );
+        assert_eq!(
+            said("1 0 1 0 0 file 0", "1 0 1 1 0 file 0"),
+            [
+                "standard output is open in another mode (a file, at its beginning, for writing → \
+                 a file, at its beginning, for writing and to append)"
             ]
         );
         assert_eq!(

@@ -12,6 +12,7 @@
 //! is not known it says so instead of guessing.
 
 pub mod advice;
+mod before;
 pub mod cause;
 pub mod facts;
 pub mod keys;
@@ -58,6 +59,7 @@ pub struct Explainer<'a> {
     known: RefCell<FxHashMap<Place, Rc<Explanation>>>,
     written: cause::Index,
     by_key: FxHashMap<Digest, Vec<Place>>,
+    before: RefCell<FxHashMap<usize, Rc<FxHashSet<Place>>>>,
 }
 
 impl<'a> Explainer<'a> {
@@ -78,6 +80,7 @@ impl<'a> Explainer<'a> {
             known: RefCell::default(),
             written: cause::Index::new(history),
             by_key,
+            before: RefCell::default(),
         }
     }
 
@@ -142,8 +145,7 @@ impl<'a> Explainer<'a> {
             } => {
                 if let Some((at, reason)) = self.not_stored_before(unit, place) {
                     explanation.against = Some(at);
-                    let reason = Reason::new(Kind::Uncacheable, reason);
-                    explanation.reasons.push(reason);
+                    explanation.reasons.push(unstored(unit, reason));
                 } else {
                     let changed = self.changed(unit, (query, recorded, found), explanation);
                     explanation.reasons.extend(changed);
@@ -151,12 +153,10 @@ impl<'a> Explainer<'a> {
             }
         }
         if let Some(Fate::NotStored { reason }) = &unit.fate {
-            let known =
-                |other: &Reason| other.kind == Kind::Uncacheable && other.subject == *reason;
+            let kind = Kind::of_doubt(reason);
+            let known = |other: &Reason| other.kind == kind && other.subject == *reason;
             if !explanation.reasons.iter().any(known) {
-                explanation
-                    .reasons
-                    .push(Reason::new(Kind::of_doubt(reason), reason));
+                explanation.reasons.push(Reason::new(kind, reason));
             }
         }
         explanation.reasons.sort_by_key(Reason::rank);
@@ -176,7 +176,8 @@ impl<'a> Explainer<'a> {
     ) -> Vec<Reason> {
         let results = unit.key.map(|key| self.results(key));
         let results = results.as_deref().map_or(&[][..], |list| list);
-        match facts::against_nearest(results, unit.serial) {
+        let last = self.stored_before(unit, explanation.place);
+        match facts::against(results, unit.serial, last) {
             Some((earlier, list)) if !list.is_empty() => {
                 explanation.against = self.stored_as(unit.key, earlier, explanation.place);
                 list
@@ -210,7 +211,7 @@ impl<'a> Explainer<'a> {
         {
             explanation.against = Some(earlier);
             explanation.reasons.push(match &former.fate {
-                Some(Fate::NotStored { reason }) => Reason::new(Kind::of_doubt(reason), reason),
+                Some(Fate::NotStored { reason }) => unstored(unit, reason),
                 _ => Reason::new(Kind::Lost, "its result is no longer in the store"),
             });
             return;
@@ -230,7 +231,8 @@ impl<'a> Explainer<'a> {
             .extend(keys::differences((former_run, former), (run, unit)));
         // Facts may differ as well, which the new key hides; but of a run before the last one
         // what changed since is no news.
-        if !explanation.reasons.is_empty() && self.ran_since(nearest.0, place.0) {
+        let is_past = !self.before(place.0).contains(&nearest);
+        if !explanation.reasons.is_empty() && is_past && self.ran_since(nearest.0, place.0) {
             return;
         }
         let mine = unit.key.map(|key| self.results(key));
@@ -280,4 +282,14 @@ impl<'a> Explainer<'a> {
         };
         places.iter().rev().find(is_it).copied()
     }
+}
+
+/// That a unit was not stored when it ran last.
+fn unstored(unit: &Entry, reason: &str) -> Reason {
+    let kind = Kind::of_doubt(reason);
+    if kind == Kind::Uncacheable && matches!(unit.fate, Some(Fate::Stored)) {
+        let what = format!("it was not stored when it ran last: {reason}");
+        return Reason::new(Kind::Lost, what);
+    }
+    Reason::new(kind, reason)
 }

@@ -128,7 +128,9 @@ fn clear_forgets_everything() {
     let sandbox = Sandbox::new("");
     sandbox.cached("echo text");
     assert!(pcache(&sandbox, &["clear"]).status.success());
-    sandbox.cached("echo text").assert_miss("never seen");
+    sandbox
+        .cached("echo text")
+        .assert_miss("not seen like this");
 }
 
 #[test]

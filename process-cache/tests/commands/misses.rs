@@ -254,7 +254,7 @@ fn a_changed_variable_is_a_difference() {
     sandbox.cached("echo $COLOUR");
     sandbox.variables = vec![("COLOUR".into(), "blue".into())];
     let run = sandbox.cached("echo $COLOUR");
-    run.assert_miss("never seen");
+    run.assert_miss("not seen like this");
     assert_eq!(run.out, "blue\n");
 }
 
@@ -264,7 +264,7 @@ fn an_ignored_variable_counts_under_strict() {
     sandbox.options = vec!["--strict".into()];
     sandbox.cached("cat f");
     sandbox.variables = vec![("SSH_TTY".into(), "else".into())];
-    sandbox.cached("cat f").assert_miss("never seen");
+    sandbox.cached("cat f").assert_miss("not seen like this");
 }
 
 #[test]
@@ -281,7 +281,7 @@ fn another_argument_is_a_difference() {
     let sandbox = Sandbox::new("");
     sandbox.cached("echo 1");
     let run = sandbox.cached("echo 2");
-    run.assert_miss("never seen");
+    run.assert_miss("not seen like this");
     assert_eq!(run.out, "2\n");
 }
 
@@ -298,7 +298,7 @@ fn another_directory_is_a_difference() {
     };
     assert_eq!(inside("d").out, "1\n");
     let run = inside("e");
-    run.assert_miss("never seen");
+    run.assert_miss("not seen like this");
     assert_eq!(run.out, "2\n");
 }
 

@@ -78,8 +78,8 @@ fn each_of_six_planted_reasons_is_on_the_first_screen() {
         assert!(screen.contains(reason), "{reason:?} is not in\n{screen}");
     }
     assert!(!screen.contains("calm"), "{screen}");
-    let hint = "ignore_variables = [\"LEVEL\"] in the configuration";
-    assert!(screen.contains(hint), "{screen}");
+    // What decides what is built is no variable to ignore.
+    assert!(!screen.contains("ignore_variables"), "{screen}");
 
     // By a part of its command.
     let one = told(&sandbox, &["why", "./stamp.sh"]);
@@ -263,4 +263,59 @@ fn a_tool_that_changed_is_one_reason() {
         let screen = told(&sandbox, arguments);
         assert_eq!(screen.matches("tool changed").count(), 1, "{screen}");
     }
+}
+
+/// A run in between that did something else is no part of what changed since the last one.
+#[test]
+fn what_changed_before_the_last_run_is_no_news() {
+    let sandbox = Sandbox::new(
+        r##"
+printf '#!/bin/sh\necho "int v = 1;"\n' > tool; chmod +x tool
+printf '#include "v.h"\n' > a.c
+"##,
+    );
+    let build = |before: &str, setting: &str| {
+        sandbox.edit(&format!("rm -f a.o v.h; {before}"));
+        let run = sandbox.cached(&format!("{setting}; ./tool > v.h; cc -c a.c"));
+        assert!(run.status.success(), "{run:#?}");
+    };
+    build("", "export OTHER=");
+    build("", "export OTHER=set");
+    build("", "export OTHER=");
+    build("sed -i 's/v = 1/v = 2/' tool", "export OTHER=");
+    let screen = told(&sandbox, &["why"]);
+    assert!(screen.contains("tool changed"), "{screen}");
+    assert!(!screen.contains("variable OTHER"), "{screen}");
+    let object = told(&sandbox, &["why", "a.o"]);
+    assert!(
+        object.contains("v.h changed") && object.contains("which ran because tool changed"),
+        "{object}"
+    );
+}
+
+/// What is gone is not explained by who made it, and why.
+#[test]
+fn who_made_what_is_gone_is_no_cause() {
+    let sandbox = Sandbox::new(
+        r##"
+printf 'p: a.o\n\tgcc -o p a.o\na.o: a.c a.h\n\tgcc -Ii1 -Ii2 -c a.c\n' > Makefile
+mkdir i1 i2; touch i2/z.h; echo 'static int v;' > a.h
+printf '#include "a.h"\n#include <z.h>\nint main(void) { return v; }\n' > a.c
+touch -d '1 hour ago' *
+"##,
+    );
+    for change in [
+        "",
+        "",
+        "rm -f a.o p",
+        "touch a.c",
+        "touch i1/z.h; rm -f a.o p",
+        "rm -f i1/z.h a.o p; touch a.h",
+    ] {
+        sandbox.edit(change);
+        let run = sandbox.cached("make");
+        assert!(run.status.success(), "{run:#?}");
+    }
+    let screen = told(&sandbox, &["why"]);
+    assert!(!screen.contains("appeared"), "{screen}");
 }

@@ -1,0 +1,76 @@
+//! What was there before a run: the units of the last one in its directory, and for those
+//! that it skipped the ones whose results they are.
+//!
+//! A unit is compared with what it was then, and not with runs in between that did
+//! something else: what changed before the last run is no news.
+
+use std::rc::Rc;
+
+use rustc_hash::FxHashSet;
+
+use super::{Explainer, Place};
+use crate::journal::{Entry, Fate};
+
+impl Explainer<'_> {
+    /// The units that had made what was there when the run `at` began.
+    pub(super) fn before(&self, at: usize) -> Rc<FxHashSet<Place>> {
+        if let Some(known) = self.before.borrow().get(&at) {
+            return known.clone();
+        }
+        let units = Rc::new(self.made_before(at));
+        self.before.borrow_mut().insert(at, units.clone());
+        units
+    }
+
+    fn made_before(&self, at: usize) -> FxHashSet<Place> {
+        let mut found = FxHashSet::default();
+        let runs = &self.history.runs;
+        let Some(run) = runs.get(at) else {
+            return found;
+        };
+        let is_last = |other: &usize| runs[*other].directory() == run.directory();
+        let Some(last) = (0..at).rev().find(is_last) else {
+            return found;
+        };
+        let mut open: Vec<Place> = runs[last]
+            .numbered()
+            .map(|(number, _)| (last, number))
+            .collect();
+        while let Some(place) = open.pop() {
+            if !found.insert(place) {
+                continue;
+            }
+            if let Some((_, unit)) = self.at(place)
+                && let Some(Fate::Hit { .. }) = unit.fate
+                && let Some((at, number)) = self.recorded(unit, place)
+            {
+                let numbers = runs[at].numbered().skip(number as usize - 1);
+                let below = numbers.filter(|(below, _)| self.is_above((at, number), *below));
+                open.extend(below.map(|(below, _)| (at, below)));
+            }
+        }
+        found
+    }
+
+    /// The unit whose result was taken for a skipped one, as far as that is known: the last
+    /// one with the same key that was stored.
+    fn recorded(&self, unit: &Entry, place: Place) -> Option<Place> {
+        let is_stored = |at: &Place| {
+            self.at(*at)
+                .is_some_and(|(_, unit)| unit.fate == Some(Fate::Stored))
+        };
+        let places = self.by_key.get(&unit.key?)?.iter().rev();
+        places.filter(|at| **at < place).copied().find(is_stored)
+    }
+
+    /// The number of the result that a unit had before its run.
+    pub(super) fn stored_before(&self, unit: &Entry, place: Place) -> Option<u64> {
+        let before = self.before(place.0);
+        let places = self.by_key.get(&unit.key?)?.iter().rev();
+        let there = places.filter(|at| before.contains(at));
+        there
+            .filter_map(|at| self.at(*at))
+            .find(|(_, unit)| unit.fate == Some(Fate::Stored))
+            .map(|(_, unit)| unit.serial)
+    }
+}
