@@ -57,7 +57,7 @@ pub struct Finished {
     pub ending: Ending,
     /// Random names made in the tree.
     pub names: Vec<FilePath>,
-    /// CPU and wall time in µs.
+    /// How long it took, and how long it would have taken with nothing skipped in it, in µs.
     pub spent: (u64, u64),
     /// Units in the tree.
     pub units: u32,
@@ -131,7 +131,7 @@ impl Session {
         let spent = {
             let unit = self.unit(id);
             let wall = unit.clock.elapsed().as_micros() as u64;
-            (wall, wall)
+            (wall, wall.saturating_add(unit.skipped_us))
         };
         let unit = self.unit(id);
         if unit.policy.names {

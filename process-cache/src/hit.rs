@@ -180,6 +180,10 @@ impl Tracer {
             let id = session.skipped_id();
             let above = session.unit(unit).record;
             let wall_us = asked.elapsed().as_micros() as u64;
+            let above_unit = session.unit(unit);
+            above_unit.skipped_us = above_unit
+                .skipped_us
+                .saturating_add(outcome.wall_us.saturating_sub(wall_us));
             let record = {
                 let mut journal = session.report.journal();
                 let begun = Begun { path: None, keyed };

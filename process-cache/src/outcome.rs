@@ -40,9 +40,9 @@ pub struct Outcome {
     /// one that was recorded here.
     #[serde(skip)]
     pub conditions: Option<Vec<Fact>>,
-    /// CPU time the run took, user and system, in µs.
+    /// Wall time of this very run, whatever was skipped in it, in µs.
     pub cpu_us: u64,
-    /// Wall time the run took, in µs.
+    /// Wall time the run took, in µs; with what skipped units in it took when they ran.
     pub wall_us: u64,
     /// The number of exec-units in the subtree, this one included.
     pub units: u32,

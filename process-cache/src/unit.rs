@@ -350,6 +350,9 @@ pub struct Unit {
     pub alive: u32,
     /// Units in the subtree, itself included.
     pub units: u32,
+    /// How much longer it would have taken without units of the subtree that were skipped, one
+    /// after the other, in µs.
+    pub skipped_us: u64,
     /// Why the lookup at its beginning failed.
     pub miss: Missed,
     /// Its number in the journal.
@@ -392,6 +395,7 @@ impl Unit {
             names: Vec::new(),
             alive: 1,
             units: 1,
+            skipped_us: 0,
             miss: Missed::NotLookedUp,
             record: 0,
             moved: Moved::default(),
@@ -512,6 +516,7 @@ impl Unit {
             self.doubt(doubt.reason.clone(), true);
         }
         self.units += child.units;
+        self.skipped_us = self.skipped_us.saturating_add(child.skipped_us);
         self.depend(child.moved.manner, &child.moved.conditions);
     }
 

@@ -23,6 +23,24 @@ fn a_leaf_is_skipped_inside_a_tree_that_runs() {
     assert_eq!(run.unit("sort b").result, "stored");
 }
 
+/// Whoever is skipped with all below it saves what that took when it ran last, not what the
+/// run took in which most of it was skipped.
+#[test]
+fn what_a_hit_saves_is_what_its_parts_took() {
+    let sandbox =
+        Sandbox::new(r"printf '#!/bin/sh\nsleep 0.5\n' > slow; chmod +x slow; echo 1 > a");
+    for change in ["", "echo 2 > a", ""] {
+        sandbox.edit(change);
+        sandbox.cached("./slow; sort a");
+    }
+    let report = std::fs::read(sandbox.report()).expect("a report");
+    let report: serde_json::Value = serde_json::from_slice(&report).expect("JSON");
+    let whole = &report["units"][0];
+    assert_eq!(whole["result"], "hit", "{report:#}");
+    let recorded_us = whole["recorded_us"].as_u64().expect("a time");
+    assert!(recorded_us >= 500_000, "{report:#}");
+}
+
 #[test]
 fn a_subtree_is_skipped_as_one_inside_a_tree_that_runs() {
     let command = "sh -c 'sort a; sort a | tr 1 2; :'; sort b";
