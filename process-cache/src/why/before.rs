@@ -4,6 +4,7 @@
 //! A unit is compared with what it was then, and not with runs in between that did
 //! something else: what changed before the last run is no news.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use rustc_hash::FxHashSet;
@@ -32,21 +33,25 @@ impl Explainer<'_> {
         let Some(last) = (0..at).rev().find(is_last) else {
             return found;
         };
-        let mut open: Vec<Place> = runs[last]
-            .numbered()
-            .map(|(number, _)| (last, number))
-            .collect();
-        while let Some(place) = open.pop() {
-            if !found.insert(place) {
-                continue;
-            }
-            if let Some((_, unit)) = self.at(place)
-                && let Some(Fate::Hit { .. }) = unit.fate
-                && let Some((at, number)) = self.recorded(unit, place)
-            {
-                let numbers = runs[at].numbered().skip(number as usize - 1);
-                let below = numbers.filter(|(below, _)| self.is_above((at, number), *below));
-                open.extend(below.map(|(below, _)| (at, below)));
+        // The units of each run that count with all below them; the last run's do anyway.
+        let mut open: BTreeMap<usize, FxHashSet<u32>> = BTreeMap::new();
+        open.insert(last, std::iter::once(1).collect());
+        while let Some((at, tops)) = open.pop_last() {
+            let run = &runs[at];
+            let mut counts = vec![false; run.units.len() + 1];
+            for (number, unit) in run.numbered() {
+                let is_below = unit.above < number && counts[unit.above as usize];
+                if !is_below && !tops.contains(&number) {
+                    continue;
+                }
+                counts[number as usize] = true;
+                if found.insert((at, number))
+                    && let Some(Fate::Hit { .. }) = unit.fate
+                    && let Some(recorded) = self.recorded(unit, (at, number))
+                    && !found.contains(&recorded)
+                {
+                    open.entry(recorded.0).or_default().insert(recorded.1);
+                }
             }
         }
         found

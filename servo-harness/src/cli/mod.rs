@@ -124,8 +124,8 @@ struct RunOptions {
     #[arg(short, long, value_name = "N")]
     jobs: Option<usize>,
     /// Threads that compute meanwhile, for tests that fail on busy machines
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = threads)]
-    load: usize,
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(..=1024))]
+    load: u16,
     /// How long a run may take, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 60.0, value_parser = duration)]
     timeout: f64,
@@ -176,14 +176,6 @@ fn duration(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(seconds) if seconds > 0.0 && seconds <= 1e9 => Ok(seconds),
         Ok(_) => Err("it has to be more than 0, and at most a billion".to_owned()),
-        Err(error) => Err(error.to_string()),
-    }
-}
-
-fn threads(text: &str) -> Result<usize, String> {
-    match text.parse::<usize>() {
-        Ok(count) if count <= 1024 => Ok(count),
-        Ok(_) => Err("1024 are enough".to_owned()),
         Err(error) => Err(error.to_string()),
     }
 }
@@ -249,7 +241,7 @@ impl Work {
             scratch,
             interrupt,
             state,
-            load: options.load,
+            load: usize::from(options.load),
         })
     }
 

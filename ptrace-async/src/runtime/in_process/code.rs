@@ -29,6 +29,10 @@ use super::calls::{
 };
 use super::log::Header;
 
+mod reached;
+
+pub(super) use self::reached::{Progress, progress};
+
 /// Where the code is mapped: below all that the kernel maps by itself, by some
 /// hundred GiB, and where sanitizers take mappings for the program's own
 /// (ThreadSanitizer refuses to run with any in other places).
@@ -840,72 +844,6 @@ pub(super) fn starts(address: u64) -> bool {
     (from..BASE + offset(&raw const ptrace_async_in_process_started) as u64).contains(&address)
 }
 
-/// How far a task has come in the code.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Progress {
-    /// It holds no lock, and `rcx` says where it goes on.
-    Outside,
-    /// It has just tried the lock: the carry flag says whether it had been
-    /// taken.
-    Tried,
-    /// It holds the lock; `rcx` and `rax` still have the origin and the number.
-    Locked,
-    /// The header has them; the call was not made, or is to be made again.
-    Saved,
-    /// The call was made, and `rax` has its result.
-    Performed,
-    /// The result is in the header, the call not in the log.
-    Noted,
-    /// All is done but going back.
-    Published,
-}
-
-/// How far somebody at this address has come; `None` outside of the code, and
-/// where a fresh program has no handlers yet.
-pub(super) fn progress(address: u64) -> Option<Progress> {
-    use Progress::*;
-    let at = usize::try_from(address.checked_sub(BASE)?).ok()?;
-    let tried = [
-        &raw const ptrace_async_in_process_taken,
-        &raw const ptrace_async_in_process_loader_taken,
-    ];
-    if tried.iter().any(|symbol| at == offset(*symbol)) {
-        return Some(Tried);
-    }
-    // From there they jump to where the same is done for all.
-    let published = [
-        &raw const ptrace_async_in_process_logged,
-        &raw const ptrace_async_in_process_logged_nonsense,
-    ];
-    if published.iter().any(|symbol| at == offset(*symbol)) {
-        return Some(Published);
-    }
-    let borders = [
-        (&raw const ptrace_async_in_process_taken, Some(Outside)),
-        (&raw const ptrace_async_in_process_saved, Some(Locked)),
-        (&raw const ptrace_async_in_process_loader, Some(Saved)),
-        (
-            &raw const ptrace_async_in_process_loader_taken,
-            Some(Outside),
-        ),
-        (
-            &raw const ptrace_async_in_process_loader_saved,
-            Some(Locked),
-        ),
-        (&raw const ptrace_async_in_process_performed, Some(Saved)),
-        (&raw const ptrace_async_in_process_noted, Some(Performed)),
-        (&raw const ptrace_async_in_process_published, Some(Noted)),
-        (&raw const ptrace_async_in_process_released, Some(Published)),
-        (&raw const ptrace_async_in_process_again, Some(Outside)),
-        (&raw const ptrace_async_in_process_left, Some(Saved)),
-        (&raw const ptrace_async_in_process_start, Some(Outside)),
-        (&raw const ptrace_async_in_process_stopping, None),
-        (&raw const ptrace_async_in_process_end, Some(Noted)),
-    ];
-    let before = borders.iter().find(|(end, _)| at < offset(*end));
-    before.and_then(|(_, progress)| *progress)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -922,53 +860,5 @@ mod tests {
             .collect();
         let stopping = calls.iter().filter(|end| **end > PASSING as usize);
         assert_eq!(stopping.count(), 1);
-    }
-
-    #[test]
-    fn what_is_in_the_log_is_not_logged_again() {
-        // add %rdi, head(%r11) and addq $64, head(%r11)
-        let head = std::mem::offset_of!(Header, head) as u8;
-        let code = bytes();
-        let mut seen = 0;
-        for advance in [&[0x49, 0x01, 0x7b, head][..], &[0x49, 0x83, 0x43, head, 64]] {
-            for at in 0..code.len() - advance.len() {
-                if code[at..].starts_with(advance) {
-                    seen += 1;
-                    let after = BASE + (at + advance.len()) as u64;
-                    assert!(matches!(progress(after - 1), Some(Progress::Noted)));
-                    assert!(matches!(progress(after), Some(Progress::Published)));
-                }
-            }
-        }
-        assert_eq!(seen, 2);
-    }
-
-    /// Between what passes the filter and what does not.
-    fn is_filling(address: u64) -> bool {
-        let from = offset(&raw const ptrace_async_in_process_started) as u64;
-        (BASE + from..BASE + PASSING).contains(&address)
-    }
-
-    #[test]
-    fn every_address_of_the_code_has_its_progress() {
-        let mut seen = Vec::new();
-        for at in BASE..BASE + bytes().len() as u64 {
-            let progress = progress(at);
-            assert_eq!(progress.is_none(), starts(at) || is_filling(at));
-            if let Some(progress) = progress
-                && seen.last() != Some(&progress)
-            {
-                seen.push(progress);
-            }
-        }
-        use Progress::*;
-        let all = [
-            Outside, Tried, Locked, Saved, Outside, Tried, Locked, Saved, Performed, Noted,
-            Published, Noted, Published, Noted, Published, Outside, Saved, Outside, Noted,
-        ];
-        assert_eq!(seen, all);
-        assert_eq!(progress(performed_at()), Some(Progress::Performed));
-        assert_eq!(progress(BASE - 1), None);
-        assert_eq!(progress(BASE + bytes().len() as u64), None);
     }
 }
