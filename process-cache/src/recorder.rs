@@ -131,6 +131,9 @@ impl Session {
                 // only the kind matters to C libraries, and that is in the key.
                 self.stat_inherited(unit, &file);
             }
+            IoEvent::Find { path } => {
+                self.stat_as(unit, &path.path, path.follow, TimeUse::None);
+            }
             IoEvent::Access {
                 path,
                 mode,

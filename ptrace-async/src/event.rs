@@ -167,6 +167,12 @@ pub enum IoEvent {
         /// The path that was named.
         path: PathRef,
     },
+    /// Something was found by path, and nothing of its metadata shown but that it is what
+    /// it has to be: a directory for `chdir`, a socket for `connect`.
+    Find {
+        /// The path that was named.
+        path: PathRef,
+    },
     /// Metadata was asked for through a descriptor.
     StatFile {
         /// The description.

@@ -65,6 +65,27 @@ fn a_recursive_parallel_make_is_skipped() {
     );
 }
 
+/// Where make goes is no time that it compares.
+#[test]
+fn a_recursive_make_is_skipped_when_what_it_made_was_removed() {
+    let sandbox = Sandbox::new(
+        "mkdir s; printf 'all:\\n\\tmkdir -p gen\\n\\t$(MAKE) -C s\\n' > Makefile; \
+         printf 'all: x\\nx: ../gen\\n\\techo hi > x\\n' > s/Makefile",
+    );
+    let make = || sandbox.run(sandbox.pcache().args(["--", "make"]));
+    let first = make();
+    for removed in ["rm -r gen; rm s/x", "rm s/x; rm -r gen"] {
+        sandbox.edit(removed);
+        let again = make();
+        again.assert_hit();
+        assert_eq!(
+            (again.out, &again.err),
+            (first.out.clone(), &first.err),
+            "{removed}"
+        );
+    }
+}
+
 #[test]
 fn two_hundred_processes_are_skipped_as_one() {
     let sandbox = Sandbox::new("");

@@ -132,7 +132,7 @@ mod tests {
             &["network bind <Socket(1)>", made],
         );
         assert_eq!(case.about, ["/base/sock@"]);
-        let looked = ["stat /base/sock", "network connect <Socket(1)>"];
+        let looked = ["find /base/sock", "network connect <Socket(1)>"];
         case.check(nr::connect, &[3, at, length], 0, &looked);
         case.check(
             nr::connect,

@@ -279,7 +279,7 @@ impl Context<'_> {
     /// after it.
     fn chdir(&mut self) -> Option<Step> {
         let path = self.path(AT_FDCWD, self.args[0], true)?;
-        self.push(IoEvent::Stat { path: path.clone() });
+        self.push(IoEvent::Find { path: path.clone() });
         Some(Step::ChangeDir { path: Some(path) })
     }
 
@@ -292,7 +292,7 @@ impl Context<'_> {
 
     fn chroot(&mut self) -> Option<Step> {
         let path = self.path(AT_FDCWD, self.args[0], true)?;
-        self.push(IoEvent::Stat { path: path.clone() });
+        self.push(IoEvent::Find { path: path.clone() });
         Some(Step::ChangeRoot { path })
     }
 
@@ -339,11 +339,11 @@ mod tests {
             nr::chdir,
             "sub/",
             &[],
-            &["stat /base/sub", "chdir /base/sub"],
+            &["find /base/sub", "chdir /base/sub"],
         );
         case.check_path(nr::stat, "x", &[], &["stat /base/sub/x"]);
         let path = case.text("no");
-        let expected = ["stat /base/sub/no", "chdir /base/sub/no fails 2"];
+        let expected = ["find /base/sub/no", "chdir /base/sub/no fails 2"];
         case.check(nr::chdir, &[path], -2, &expected);
         assert_eq!(case.model.cwd(TID), Some("/base/sub".as_ref()));
         case.open("/etc", libc::O_PATH, 3);

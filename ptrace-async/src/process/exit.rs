@@ -146,7 +146,7 @@ impl Context<'_> {
             } => self.out.extend(set_status(&file, append, nonblocking)),
             Step::Messages { address, many } => self.received(address, many),
             Step::Connect { path, file } => {
-                self.out.push(IoEvent::Stat { path });
+                self.out.push(IoEvent::Find { path });
                 self.out.push(IoEvent::Network {
                     what: "connect",
                     file,

@@ -228,6 +228,7 @@ pub(super) fn show(event: &IoEvent) -> String {
             shown
         }
         E::Stat { path } => format!("stat {}", show_path(path)),
+        E::Find { path } => format!("find {}", show_path(path)),
         E::StatFile { file } => format!("stat {}", show_file(file)),
         E::Access {
             path,
