@@ -23,14 +23,17 @@ impl Explainer<'_> {
         units
     }
 
+    /// The last run before the run `at` in the directory of that one.
+    pub(super) fn last_there(&self, at: usize) -> Option<usize> {
+        let (earlier, rest) = self.history.runs.split_at_checked(at)?;
+        let directory = rest.first()?.directory();
+        earlier.iter().rposition(|run| run.directory() == directory)
+    }
+
     fn made_before(&self, at: usize) -> FxHashSet<Place> {
         let mut found = FxHashSet::default();
         let runs = &self.history.runs;
-        let Some(run) = runs.get(at) else {
-            return found;
-        };
-        let is_last = |other: &usize| runs[*other].directory() == run.directory();
-        let Some(last) = (0..at).rev().find(is_last) else {
+        let Some(last) = self.last_there(at) else {
             return found;
         };
         // The units of each run that count with all below them; the last run's do anyway.

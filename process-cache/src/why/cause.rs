@@ -146,7 +146,7 @@ impl Explainer<'_> {
 }
 
 /// When a file was modified, if it is there.
-fn modified(path: &Path) -> Option<u64> {
+pub(super) fn modified(path: &Path) -> Option<u64> {
     let time = std::fs::symlink_metadata(path).ok()?.modified().ok()?;
     let since = time.duration_since(std::time::UNIX_EPOCH).ok()?;
     Some(since.as_micros() as u64)
@@ -154,7 +154,7 @@ fn modified(path: &Path) -> Option<u64> {
 
 /// The path with its directory resolved where it still exists, so that it can be
 /// compared with the names that units wrote.
-fn plain(path: &Path) -> PathBuf {
+pub(super) fn plain(path: &Path) -> PathBuf {
     if let (Some(parent), Some(name)) = (path.parent(), path.file_name())
         && let Ok(parent) = parent.canonicalize()
     {

@@ -18,6 +18,7 @@ pub mod facts;
 pub mod keys;
 pub mod overview;
 pub mod reason;
+mod touched;
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -159,12 +160,12 @@ impl<'a> Explainer<'a> {
                 explanation.reasons.push(Reason::new(kind, reason));
             }
         }
-        explanation.reasons.sort_by_key(Reason::rank);
+        self.name_touched(run, unit, explanation);
+        let reasons = &mut explanation.reasons;
+        reasons.sort_by_key(Reason::rank);
         // A tool that is a script is a program and a file that is read.
         let mut places = FxHashSet::default();
-        explanation
-            .reasons
-            .retain(|reason| !reason.is_about_a_file() || places.insert(reason.subject.clone()));
+        reasons.retain(|reason| !reason.is_about_a_file() || places.insert(reason.subject.clone()));
     }
 
     /// The facts that differ from those of the nearest earlier result.

@@ -38,6 +38,8 @@ pub enum Kind {
     Process,
     /// The machine: processor, personality, user ids.
     Machine,
+    /// The time of a file, which is compared with others.
+    Touched,
     /// The order of the times of files.
     Order,
     /// It is never stored, for this reason.
@@ -140,6 +142,7 @@ impl Reason {
                 | Kind::Listing
                 | Kind::Permission
                 | Kind::Metadata
+                | Kind::Touched
                 | Kind::Other
         )
     }
@@ -179,6 +182,7 @@ impl Reason {
             Kind::Listing => format!("names in {subject} changed{product}"),
             Kind::Permission => format!("permissions of {subject} changed{product}"),
             Kind::Metadata => format!("metadata of {subject} changed{product}"),
+            Kind::Touched => format!("{subject} is newer, with the same content"),
             Kind::Uncacheable => format!("never stored: {subject}"),
             Kind::Internal => "part of the unit above".to_owned(),
             Kind::Short => "shorter than a lookup".to_owned(),

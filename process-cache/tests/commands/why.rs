@@ -319,3 +319,30 @@ touch -d '1 hour ago' *
     let screen = told(&sandbox, &["why"]);
     assert!(!screen.contains("appeared"), "{screen}");
 }
+
+/// A result knows how times were ordered, and `why` which of them is another one.
+#[test]
+fn what_was_touched_is_named() {
+    let sandbox = Sandbox::new(
+        r##"
+printf 'p: a.o\n\tgcc -o p a.o\na.o: a.c a.h\n\tgcc -c a.c\n' > Makefile
+echo 'int main(void) { return 0; }' > a.c; echo 'static int v;' > a.h
+"##,
+    );
+    // What make makes was not there at first, then it was; then times differ.
+    for (change, told_as) in [
+        ("", None),
+        ("touch a.h", Some("a.h is newer, with the same content")),
+        ("", None),
+        ("touch a.c", Some("a.c is newer, with the same content")),
+    ] {
+        sandbox.edit(change);
+        let run = sandbox.cached("make");
+        assert!(run.status.success(), "{run:#?}");
+        let screen = told(&sandbox, &["why"]);
+        if let Some(told_as) = told_as {
+            assert!(screen.contains(told_as), "{screen}");
+            assert!(!screen.contains("2. "), "{screen}");
+        }
+    }
+}
