@@ -18,8 +18,8 @@ use crate::outcome::{Effect, Ending, Outcome, StreamChunk, StreamData};
 use crate::path::FilePath;
 use crate::recorder::{open_flags, position};
 use crate::remote::Remote;
-use crate::roots::Roots;
 use crate::roots::judge::Moved;
+use crate::roots::{Roots, Turn};
 use crate::session::Session;
 use crate::store::{FileKey, Store, WeakKey};
 use crate::tracer::{OUTSIDE, TOO_SHORT};
@@ -370,8 +370,8 @@ fn placeholder(id: UnitId, parent: UnitId) -> Unit {
 
 /// Establishes whether the world still says what was observed (apart from what
 /// the tree itself changed), captures what the tree made, and stores the unit.
-/// Runs on a worker. `secured` is called as soon as the contents are safe; `remote` gets
-/// the result as well.
+/// Runs on a worker, where there are roots in its `turn`. `secured` is called as soon as the
+/// contents are safe; `remote` gets the result as well.
 ///
 /// # Errors
 /// Why it was not stored.
@@ -380,6 +380,7 @@ pub fn store(
     world: &World,
     finished: &Finished,
     remote: Option<&Remote>,
+    turn: Option<&Turn>,
     secured: impl FnOnce(),
 ) -> Result<Recorded, String> {
     let result = capture(store, world, &finished.changes).and_then(|captured| {
@@ -436,10 +437,12 @@ pub fn store(
         .flatten();
     let remote = remote.filter(|remote| remote.writes());
     let copy = remote.map(|remote| (remote, batches.clone()));
-    let moved = Roots::current().map(|roots| match assumes {
-        true => Err("it takes what it reads for constant".to_owned()),
-        false => roots.record(store, &finished.moved, &batches, &outcome),
-    });
+    let moved = Roots::current()
+        .zip(turn)
+        .map(|(roots, turn)| match assumes {
+            true => Err("it takes what it reads for constant".to_owned()),
+            false => roots.record(store, &finished.moved, &batches, &outcome, turn),
+        });
     let serial = store
         .record(&finished.key, batches, &outcome)
         .map_err(|error| error.to_string())?;

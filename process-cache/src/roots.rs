@@ -22,6 +22,7 @@ mod listing;
 pub mod manner;
 pub mod mention;
 pub(crate) mod said;
+mod turn;
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -30,6 +31,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use self::mention::Mention;
+pub use self::turn::Turn;
 use crate::fact::{Answer, Digest, Fact, Query};
 use crate::key::Keyed;
 use crate::outcome::{Effect, Outcome, StreamData};
@@ -84,6 +86,7 @@ pub struct Roots {
     kept: Mutex<FxHashSet<Digest>>,
     /// What programs made of which it is known that they do not depend on the place.
     settled: Mutex<FxHashSet<Digest>>,
+    turns: turn::Turns,
 }
 
 /// Why directories are no roots.
@@ -188,6 +191,11 @@ impl Roots {
     /// The roots of this process, if there are any.
     pub fn current() -> Option<&'static Self> {
         ROOTS.get().filter(|roots| !roots.roots.is_empty())
+    }
+
+    /// The turn of a unit that has ended: see [`Turn`].
+    pub fn turn(&'static self) -> Turn {
+        self.turns.take()
     }
 
     /// What they are called.

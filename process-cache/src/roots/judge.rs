@@ -22,7 +22,9 @@ use std::path::Path;
 
 use super::manner::Manner;
 use super::mention::{is_packed, is_part_in};
-use super::{Condition, Root, Roots, effect_paths, is_note, leads_out, note, waiting, with_paths};
+use super::{
+    Condition, Root, Roots, Turn, effect_paths, is_note, leads_out, note, waiting, with_paths,
+};
 use crate::fact::{Answer, Digest, Fact, Query};
 use crate::hit::effect_path;
 use crate::outcome::{Effect, Outcome, StreamData};
@@ -70,6 +72,7 @@ impl Roots {
         moved: &Moved,
         batches: &[Vec<Fact>],
         outcome: &Outcome,
+        turn: &Turn,
     ) -> Result<Named, String> {
         let key = moved.key.ok_or("it has no key for other places")?;
         let batches = &self.without_walks(batches);
@@ -80,7 +83,7 @@ impl Roots {
         self.outside(facts(), outcome, &mut conditions)?;
         let mut named = self.name(batches, outcome)?;
         let mut parts = BTreeSet::new();
-        let lists = self.left(store, facts(), outcome, moved.manner, &mut parts)?;
+        let lists = self.left(store, facts(), outcome, (moved.manner, turn), &mut parts)?;
         for (index, template) in lists {
             Self::keep_template(store, &mut named.outcome.effects[index], &template)?;
         }
@@ -108,7 +111,16 @@ impl Roots {
         }
     }
 
-    fn lock_settled(&self) -> std::sync::MutexGuard<'_, rustc_hash::FxHashSet<Digest>> {
+    /// Whether it is known of what made this, a part of the unit whose turn it is, that it
+    /// does not depend on the place.
+    pub(super) fn is_settled(&self, digest: &Digest, turn: &Turn) -> bool {
+        self.lock_settled().contains(digest) || {
+            turn.wait();
+            self.lock_settled().contains(digest)
+        }
+    }
+
+    pub(super) fn lock_settled(&self) -> std::sync::MutexGuard<'_, rustc_hash::FxHashSet<Digest>> {
         self.settled
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner)
@@ -266,7 +278,7 @@ impl Roots {
         store: &Store,
         facts: impl Iterator<Item = &'f Fact>,
         outcome: &Outcome,
-        manner: Manner,
+        (manner, turn): (Manner, &Turn),
         conditions: &mut BTreeSet<(usize, Condition)>,
     ) -> Result<Vec<(usize, Vec<u8>)>, String> {
         let mut lists = Vec::new();
@@ -322,7 +334,7 @@ impl Roots {
                 .get_bytes(&digest)
                 .map_err(|error| error.to_string())?;
             if self.mentions(&digest, &bytes) {
-                let is_compilers = manner == Manner::Whole || self.lock_settled().contains(&digest);
+                let is_compilers = manner == Manner::Whole || self.is_settled(&digest, turn);
                 let is_list = effect_path(effect).as_bytes().ends_with(b".d");
                 if is_compilers
                     && is_list
@@ -333,7 +345,7 @@ impl Roots {
                 }
                 return Err(format!("{shown} mentions a root"));
             }
-            if self.lock_settled().contains(&digest) {
+            if self.is_settled(&digest, turn) {
                 continue;
             }
             if manner != Manner::Any && is_packed(&bytes) {

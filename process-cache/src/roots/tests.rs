@@ -135,3 +135,25 @@ fn names_of_roots_are_told_apart() {
         assert!(Roots::new(&wrong).is_err(), "{wrong:?}");
     }
 }
+
+/// What a part of a unit made is settled by whoever records the part, before or while the
+/// unit is recorded.
+#[test]
+fn what_the_parts_of_a_unit_made_is_waited_for() {
+    let roots: &'static Roots = Box::leak(Box::new(roots(&[("work", "/w")])));
+    let (part, whole) = (roots.turn(), roots.turn());
+    let digest = Digest([1; 32]);
+    let (asks, is_asked) = std::sync::mpsc::channel();
+    let recorder = std::thread::spawn(move || {
+        is_asked.recv().unwrap();
+        for _ in 0..1000 {
+            std::thread::yield_now();
+        }
+        roots.lock_settled().insert(digest);
+        drop(part);
+    });
+    asks.send(()).unwrap();
+    assert!(roots.is_settled(&digest, &whole));
+    assert!(!roots.is_settled(&Digest([2; 32]), &whole));
+    recorder.join().unwrap();
+}

@@ -10,6 +10,7 @@ use crate::brief;
 use crate::finish::{Recorded, store};
 use crate::outcome::Ending;
 use crate::report::{Fate, Line};
+use crate::roots::Roots;
 use crate::unit::UnitId;
 
 impl Tracer {
@@ -125,8 +126,10 @@ impl Tracer {
             let mut session = self.session.borrow_mut();
             let (results, world) = (session.store.clone(), session.world.clone());
             let remote = session.remote.clone();
+            let turn = Roots::current().map(Roots::turn);
             session.jobs.submit(move || {
-                let told = store(&results, &world, &finished, remote.as_deref(), || {
+                let (remote, turn) = (remote.as_deref(), turn.as_ref());
+                let told = store(&results, &world, &finished, remote, turn, || {
                     // Nobody may be waiting.
                     let _ = sender.send(());
                 });

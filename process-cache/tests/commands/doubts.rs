@@ -59,7 +59,10 @@ fn a_signal_to_a_process_outside_is_a_doubt() {
 #[test]
 fn a_signal_inside_the_command_is_none() {
     // dash says "Terminated" if it was dead before the shell waits.
-    check_hit("", "exec 2> /dev/null; sleep 100 & kill $!; wait $!; echo $?");
+    check_hit(
+        "",
+        "exec 2> /dev/null; sleep 100 & kill $!; wait $!; echo $?",
+    );
 }
 
 #[test]

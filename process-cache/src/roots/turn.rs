@@ -1,0 +1,90 @@
+//! Who records before whom.
+//!
+//! What is known of a unit tells something about the one that it is part of, and several
+//! threads record. So each has its turn from the moment when its unit ended, and whoever
+//! misses something waits for those before it.
+//!
+//! **Invariant:** turns are taken in the order in which the work on them begins, so that
+//! nobody waits for work that waits for a thread.
+
+use std::collections::BTreeSet;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+/// The turns that are not over.
+#[derive(Debug, Default)]
+pub(super) struct Turns {
+    open: Mutex<Open>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Open {
+    next: u64,
+    turns: BTreeSet<u64>,
+}
+
+/// A turn; it is over when this is dropped.
+#[derive(Debug)]
+pub struct Turn {
+    turns: &'static Turns,
+    number: u64,
+}
+
+impl Turns {
+    /// The next turn.
+    pub(super) fn take(&'static self) -> Turn {
+        let mut open = self.lock();
+        let number = open.next;
+        open.next += 1;
+        open.turns.insert(number);
+        Turn {
+            turns: self,
+            number,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Turn {
+    /// Waits until all turns before this one are over.
+    pub(super) fn wait(&self) {
+        let mut open = self.turns.lock();
+        while open.turns.first().is_some_and(|first| *first < self.number) {
+            let changed = &self.turns.changed;
+            open = changed.wait(open).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.turns.lock().turns.remove(&self.number);
+        self.turns.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+
+    #[test]
+    fn a_turn_waits_for_those_before_it_and_for_no_other() {
+        let turns: &'static Turns = Box::leak(Box::default());
+        let [first, second, third] = [(); 3].map(|()| turns.take());
+        first.wait();
+        let (told, is_told) = channel();
+        let waiting = std::thread::spawn(move || {
+            second.wait();
+            told.send(()).unwrap();
+        });
+        assert!(is_told.try_recv().is_err());
+        drop(first);
+        is_told.recv().unwrap();
+        waiting.join().unwrap();
+        third.wait();
+    }
+}
