@@ -412,6 +412,13 @@ fn overview_text(run: &Run, found: &Overview) -> String {
     if let Some(advice) = advice::of_variables(&variables) {
         text.push_str(&format!("{advice}\n"));
     }
+    if found
+        .reasons
+        .iter()
+        .any(|it| it.reason.kind == Kind::Directory)
+    {
+        text.push_str(&format!("{}\n", advice::OF_DIRECTORIES));
+    }
     text.push_str("`pcache why N` explains unit N, `pcache graph` shows all\n");
     text
 }

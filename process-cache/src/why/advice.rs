@@ -65,3 +65,7 @@ pub fn of_variables(names: &[&str]) -> Option<String> {
         )
     })
 }
+
+/// Advice where results belong to other directories.
+pub const OF_DIRECTORIES: &str = "to take results of other directories, run with `--root worktree=DIR` in each; where that \
+     was given, `--explain` says of each unit what binds it to its place";

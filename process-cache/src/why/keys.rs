@@ -100,7 +100,17 @@ fn likeness(ours: &FxHashMap<Vec<u8>, usize>, theirs: &[Vec<u8>]) -> (usize, usi
 pub fn differences(old: (&Run, &Entry), new: (&Run, &Entry)) -> Vec<Reason> {
     let mut reasons = Vec::new();
     arguments(&old.0.argv(old.1), &new.0.argv(new.1), &mut reasons);
-    environments(&environment(old), &environment(new), &mut reasons);
+    let (mut was, mut is) = (environment(old), environment(new));
+    let below = |variables: &FxHashMap<Vec<u8>, Vec<u8>>, (run, unit): (&Run, &Entry)| {
+        let above = variables.get(&b"PWD"[..])?.strip_prefix(b"PWD=")?;
+        run.text(unit.cwd).strip_prefix(above).map(<[u8]>::to_vec)
+    };
+    // It says what the directory says.
+    if below(&was, old).is_some_and(|rest| below(&is, new) == Some(rest)) {
+        was.remove(&b"PWD"[..]);
+        is.remove(&b"PWD"[..]);
+    }
+    environments(&was, &is, &mut reasons);
     let text = |(run, _): (&Run, &Entry), number| secrets::show(run.text(number));
     let (before, now) = (text(old, old.1.cwd), text(new, new.1.cwd));
     if before != now {
