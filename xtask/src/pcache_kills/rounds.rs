@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
@@ -163,7 +164,10 @@ impl Rounds {
                     tally.lost += 1;
                     println!("round {round}: version {version} was stored and is not skipped");
                 }
-                stored[version] = true;
+                if let Some(reason) = &report.not_stored {
+                    println!("round {round}: version {version} was not stored: {reason}");
+                }
+                stored[version] = report.not_stored.is_none();
             }
             if round % 50 == 49 || round + 1 == count {
                 self.fsck(&site, &mut tally)?;
@@ -345,7 +349,7 @@ impl Rounds {
         let report = site.notes.join("report.json");
         let _ = fs::remove_file(&report);
         // What was written in the moment before a build makes it uncacheable.
-        wait_for_a_tick();
+        wait_for_a_tick(&site.notes)?;
         let mut child = Command::new(&self.pcache)
             .args(["--quiet", "--min-time", "0", "--json"])
             .arg(&report)
@@ -406,16 +410,22 @@ impl Whom {
     }
 }
 
-/// Waits until files that are written get another time.
-fn wait_for_a_tick() {
+/// Waits until files that are written get another time than all that were written so far. A
+/// file's own time may run ahead of the clock that stands still for a tick (multigrain
+/// timestamps, Linux 6.13), so it is that clock which must pass it.
+fn wait_for_a_tick(scratch: &Path) -> anyhow::Result<()> {
+    let path = scratch.join("clock");
+    fs::write(&path, "")?;
+    let last = fs::metadata(&path)?;
+    let last = (last.ctime(), last.ctime_nsec());
     let now = || {
         let time = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
         (time.tv_sec, time.tv_nsec)
     };
-    let before = now();
-    while now() == before {
+    while now() <= last {
         std::thread::sleep(Duration::from_millis(1));
     }
+    Ok(())
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
