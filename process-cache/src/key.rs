@@ -541,7 +541,17 @@ fn hash_process(hasher: &mut Hasher, tid: Tid) -> Ids {
             b"Cpus_allowed:",
         ];
         if line.starts_with(b"SigIgn:") {
-            hasher.number(ignored_signals(line));
+            let mut ignored = ignored_signals(line);
+            if tid == 0 {
+                // Our runtime ignores it; the command is started with what we were given.
+                let bit = 1 << (libc::SIGPIPE - 1);
+                ignored = if os::pipe_was_ignored() {
+                    ignored | bit
+                } else {
+                    ignored & !bit
+                };
+            }
+            hasher.number(ignored);
         } else if wanted.iter().any(|name| line.starts_with(name)) {
             hasher.bytes(line);
         }

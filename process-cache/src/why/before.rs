@@ -49,8 +49,8 @@ impl Explainer<'_> {
                 }
                 counts[number as usize] = true;
                 if found.insert((at, number))
-                    && let Some(Fate::Hit { .. }) = unit.fate
-                    && let Some(recorded) = self.recorded(unit, (at, number))
+                    && let Some(Fate::Hit { recorded_us, .. }) = unit.fate
+                    && let Some(recorded) = self.recorded(unit, recorded_us, (at, number))
                     && !found.contains(&recorded)
                 {
                     open.entry(recorded.0).or_default().insert(recorded.1);
@@ -60,15 +60,26 @@ impl Explainer<'_> {
         found
     }
 
-    /// The unit whose result was taken for a skipped one, as far as that is known: the last
-    /// one with the same key that was stored.
-    fn recorded(&self, unit: &Entry, place: Place) -> Option<Place> {
+    /// The unit whose result was taken for a skipped one, as far as that is known: the one
+    /// that took so long, or else the last one with the same key that was stored.
+    fn recorded(&self, unit: &Entry, recorded_us: u64, place: Place) -> Option<Place> {
         let is_stored = |at: &Place| {
             self.at(*at)
                 .is_some_and(|(_, unit)| unit.fate == Some(Fate::Stored))
         };
         let places = self.by_key.get(&unit.key?)?.iter().rev();
-        places.filter(|at| **at < place).copied().find(is_stored)
+        let mut stored = places.filter(|at| **at < place).copied().filter(is_stored);
+        let last = stored.next()?;
+        if stored.next().is_none() {
+            return Some(last);
+        }
+        let results = self.results(unit.key?);
+        let taken = results.iter().find(|result| {
+            let outcome = result.outcome.as_ref();
+            outcome.is_some_and(|outcome| outcome.wall_us == recorded_us)
+        });
+        let known = taken.and_then(|taken| self.stored_as(unit.key, taken.serial, place));
+        Some(known.unwrap_or(last))
     }
 
     /// The number of the result that a unit had before its run.

@@ -62,7 +62,9 @@ impl Explainer<'_> {
     /// Who changed what a reason of the unit at `place` is about, since the run
     /// with the number `since`.
     pub(super) fn find_cause(&self, reason: &mut Reason, place: Place, since: usize, depth: u32) {
-        if !reason.is_about_a_file() || reason.kind == Kind::Other {
+        // What the unit made itself, and found there, is from an earlier run.
+        let is_product = reason.own_product && reason.kind == Kind::Appeared;
+        if !reason.is_about_a_file() || reason.kind == Kind::Other || is_product {
             return;
         }
         let path = plain(Path::new(&reason.subject));

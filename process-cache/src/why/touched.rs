@@ -4,7 +4,9 @@
 //! the files: what was modified between the run that is compared with and the end of this
 //! one, and was not made here.
 
+use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 
 use rustc_hash::FxHashSet;
 
@@ -45,7 +47,10 @@ impl Explainer<'_> {
         };
         let paths = self.compared(unit);
         let touched = paths.iter().filter(|path| is_touched(path));
-        let touched = touched.map(|path| Reason::new(Kind::Touched, path.to_string_lossy()));
+        // One file may have been looked at by several names.
+        let touched: BTreeSet<PathBuf> = touched.map(|path| plain(path)).collect();
+        let touched = touched.iter().map(|path| path.to_string_lossy());
+        let touched = touched.map(|path| Reason::new(Kind::Touched, path));
         let touched: Vec<Reason> = touched.collect();
         if !touched.is_empty() {
             reasons.retain(|it| !is_order(it) && !it.own_product);

@@ -65,6 +65,16 @@ fn a_recursive_parallel_make_is_skipped() {
     );
 }
 
+/// What pcache itself ignores is nothing that the command is started with.
+#[test]
+fn a_command_is_skipped_where_another_one_starts_it() {
+    let sandbox = Sandbox::new("");
+    let run = |words: &[&str]| sandbox.run(sandbox.pcache().arg("--").args(words));
+    assert!(run(&["cksum", "/etc/passwd"]).status.success());
+    let within = run(&["nice", "-n", "0", "cksum", "/etc/passwd"]);
+    assert_eq!(within.unit("cksum").result, "hit", "{within:#?}");
+}
+
 /// Where make goes is no time that it compares.
 #[test]
 fn a_recursive_make_is_skipped_when_what_it_made_was_removed() {

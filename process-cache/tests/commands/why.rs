@@ -370,3 +370,29 @@ fn another_checkout_is_told_as_that() {
     assert!(screen.contains("--root"), "{screen}");
     assert!(!screen.contains("PWD"), "{screen}");
 }
+
+/// What was taken for a skipped unit is what the next one is compared with, and not whatever
+/// ran last.
+#[test]
+fn the_result_that_was_taken_is_compared_with() {
+    let sandbox = Sandbox::new(
+        r##"
+mkdir i o; echo '#define M 1' > i/m1.h; echo '#define M 2' > i/m2.h; ln -s m1.h i/m.h
+printf '#include <m.h>\nint x = M;\n' > a.c
+"##,
+    );
+    for change in [
+        ":",
+        "echo '#define M 9' > o/m.h",
+        "rm o/m.h",
+        "ln -sfn m2.h i/m.h",
+    ] {
+        sandbox.edit(&format!("rm -f a.o; {change}"));
+        let run = sandbox.cached("cc -Io -Ii -c a.c");
+        assert!(run.status.success(), "{run:#?}");
+        assert_eq!(run.is_hit(), change == "rm o/m.h", "{change}");
+    }
+    let screen = told(&sandbox, &["why"]);
+    assert!(screen.contains("1. i/m.h changed"), "{screen}");
+    assert!(!screen.contains("o/m.h"), "{screen}");
+}
