@@ -1,5 +1,6 @@
 //! Who changed something.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
 use rustc_hash::FxHashMap;
@@ -29,7 +30,8 @@ pub enum Cause {
     },
     /// No unit of a remembered run.
     Outside {
-        /// The file's modification time, in µs since the epoch, if it is there.
+        /// When the file, or its metadata if that is what differs, was modified: µs since
+        /// the epoch, if it is there.
         #[serde(skip_serializing_if = "Option::is_none")]
         modified: Option<u64>,
     },
@@ -106,8 +108,12 @@ impl Explainer<'_> {
                 // Whoever changed it after the run is no cause.
                 let run = self.at(place).map(|(run, _)| run.began + run.wall_us);
                 let is_before = |at: &u64| run.is_some_and(|end| *at <= end);
+                let time = match reason.kind {
+                    Kind::Permission | Kind::Metadata => changed(&path),
+                    _ => modified(&path),
+                };
                 Cause::Outside {
-                    modified: modified(&path).filter(is_before),
+                    modified: time.filter(is_before),
                 }
             }
         });
@@ -152,6 +158,13 @@ pub(super) fn modified(path: &Path) -> Option<u64> {
     let time = std::fs::symlink_metadata(path).ok()?.modified().ok()?;
     let since = time.duration_since(std::time::UNIX_EPOCH).ok()?;
     Some(since.as_micros() as u64)
+}
+
+/// When a file's metadata was changed, if it is there.
+fn changed(path: &Path) -> Option<u64> {
+    let file = std::fs::symlink_metadata(path).ok()?;
+    let [seconds, ns] = [file.ctime(), file.ctime_nsec()].map(u64::try_from);
+    Some(seconds.ok()? * 1_000_000 + ns.ok()? / 1000)
 }
 
 /// The path with its directory resolved where it still exists, so that it can be

@@ -18,9 +18,16 @@ pub fn against(results: &[Recorded], serial: u64, last: Option<u64>) -> Option<(
     if let Some(at) = compared
         .iter()
         .position(|(serial, _)| Some(*serial) == last)
-        && !compared[at].1.is_empty()
     {
-        return Some(compared.swap_remove(at));
+        let (serial, mut list) = compared.swap_remove(at);
+        // With nothing else it is the order of times, which those of other files are compared
+        // in now.
+        if list.is_empty() && is_ordered(new) {
+            list.push(ordered());
+        }
+        if !list.is_empty() {
+            return Some((serial, list));
+        }
     }
     compared.into_iter().min_by_key(|(serial, list)| {
         let real = list.iter().filter(|reason| !reason.own_product).count();
@@ -78,10 +85,20 @@ pub fn differences(old: &Recorded, new: &Recorded) -> Vec<Reason> {
     reasons
 }
 
+/// Whether a unit compared the times of files.
+fn is_ordered(result: &Recorded) -> bool {
+    let mut facts = result.facts.iter();
+    facts.any(|fact| matches!(fact.query, Query::Order(_)))
+}
+
+fn ordered() -> Reason {
+    Reason::new(Kind::Order, "the order of file times differs")
+}
+
 /// A fact that differs, as a reason.
 pub fn reason(query: &Query, old: &Answer, new: &Answer) -> Reason {
     if let Query::Order(_) = query {
-        return Reason::new(Kind::Order, "the order of file times differs");
+        return ordered();
     }
     let path = query.paths().first();
     let path = path.map_or_else(String::new, |path| path.display().to_string());

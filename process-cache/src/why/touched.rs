@@ -17,6 +17,9 @@ use crate::fact::Query;
 use crate::journal::{Entry, Missed, Run};
 use crate::path::FilePath;
 
+/// The kernel takes times of files from a clock that stands still so long at most, in µs.
+const TICK_US: u64 = 10_000;
+
 impl Explainer<'_> {
     /// Names the files that are newer where all that is known is that the order of times
     /// differs, or that what the unit makes was there already.
@@ -24,7 +27,9 @@ impl Explainer<'_> {
         let reasons = &mut explanation.reasons;
         let is_order = |it: &Reason| it.kind == Kind::Order;
         let since = if reasons.iter().any(is_order) {
-            explanation.against.map(|(run, _)| run)
+            // What was touched before the last run is no news.
+            let against = explanation.against.map(|(run, _)| run);
+            against.max(self.last_there(explanation.place.0))
         } else if !reasons.is_empty() && reasons.iter().all(|it| it.own_product) {
             self.last_there(explanation.place.0)
         } else {
@@ -33,17 +38,26 @@ impl Explainer<'_> {
         let Some(former) = since.and_then(|run| self.history.runs.get(run)) else {
             return;
         };
-        let window = former.began + former.wall_us..=run.began + run.wall_us;
+        let (ended, end) = (former.began + former.wall_us, run.began + run.wall_us);
         let known: FxHashSet<&str> = reasons.iter().map(|it| it.subject.as_str()).collect();
         let below = run.numbered();
         let below = below.filter(|(number, _)| self.is_above(explanation.place, *number));
-        let own = below.flat_map(|(_, unit)| unit.outputs.iter().map(|name| run.text(*name)));
-        let own: FxHashSet<&[u8]> = own.collect();
+        let own: FxHashSet<&[u8]> = below.flat_map(|(_, unit)| outputs(run, unit)).collect();
+        let earlier = former.numbered();
+        let earlier: FxHashSet<&[u8]> = earlier
+            .flat_map(|(_, unit)| outputs(former, unit))
+            .collect();
         let is_touched = |path: &FilePath| {
+            let plain = plain(path);
+            let name = plain.as_os_str().as_bytes();
+            let since = match earlier.contains(name) {
+                true => ended,
+                false => ended.saturating_sub(TICK_US),
+            };
             path.is_file()
-                && modified(path).is_some_and(|time| window.contains(&time))
+                && modified(path).is_some_and(|time| (since..=end).contains(&time))
                 && !known.contains(&*path.to_string_lossy())
-                && !own.contains(plain(path).as_os_str().as_bytes())
+                && !own.contains(name)
         };
         let paths = self.compared(unit);
         let touched = paths.iter().filter(|path| is_touched(path));
@@ -75,4 +89,8 @@ impl Explainer<'_> {
         });
         paths.unwrap_or_default()
     }
+}
+
+fn outputs<'r>(run: &'r Run, unit: &'r Entry) -> impl Iterator<Item = &'r [u8]> {
+    unit.outputs.iter().map(|name| run.text(*name))
 }

@@ -124,8 +124,10 @@ impl Sandbox {
         age(&dir, begun, LONG_AGO);
     }
 
-    /// Runs a shell script in the directory, not under `pcache`.
+    /// Runs a shell script in the directory, not under `pcache`, some time after what ran
+    /// before.
     pub(crate) fn edit(&self, script: &str) {
+        self.next_tick();
         let output = self
             .environment(Command::new("sh").arg("-c").arg(script))
             .output();

@@ -335,6 +335,9 @@ echo 'int main(void) { return 0; }' > a.c; echo 'static int v;' > a.h
         ("touch a.h", Some("a.h is newer, with the same content")),
         ("", None),
         ("touch a.c", Some("a.c is newer, with the same content")),
+        ("chmod 600 a.c", Some("permissions of a.c changed")),
+        ("", None),
+        ("touch a.h", Some("a.h is newer, with the same content")),
     ] {
         sandbox.edit(change);
         let run = sandbox.cached("make");
