@@ -131,8 +131,9 @@ pub fn overview(all: &Explainer<'_>, at: usize) -> Overview {
         }
     }
     groups.sort_by_key(|group| {
-        let about_new = group.reason.kind == Kind::New;
-        (about_new, std::cmp::Reverse(group.wall_us))
+        // What tells less comes last.
+        let is_vague = group.reason.kind == Kind::New || group.reason.own_product;
+        (is_vague, std::cmp::Reverse(group.wall_us))
     });
     found.reasons = groups;
     found

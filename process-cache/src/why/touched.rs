@@ -17,9 +17,6 @@ use crate::fact::Query;
 use crate::journal::{Entry, Missed, Run};
 use crate::path::FilePath;
 
-/// The kernel takes times of files from a clock that stands still so long at most, in µs.
-const TICK_US: u64 = 10_000;
-
 impl Explainer<'_> {
     /// Names the files that are newer where all that is known is that the order of times
     /// differs, or that what the unit makes was there already.
@@ -38,26 +35,17 @@ impl Explainer<'_> {
         let Some(former) = since.and_then(|run| self.history.runs.get(run)) else {
             return;
         };
-        let (ended, end) = (former.began + former.wall_us, run.began + run.wall_us);
+        let between = former.began + former.wall_us..=run.began + run.wall_us;
         let known: FxHashSet<&str> = reasons.iter().map(|it| it.subject.as_str()).collect();
         let below = run.numbered();
         let below = below.filter(|(number, _)| self.is_above(explanation.place, *number));
-        let own: FxHashSet<&[u8]> = below.flat_map(|(_, unit)| outputs(run, unit)).collect();
-        let earlier = former.numbered();
-        let earlier: FxHashSet<&[u8]> = earlier
-            .flat_map(|(_, unit)| outputs(former, unit))
-            .collect();
+        let own = below.flat_map(|(_, unit)| unit.outputs.iter().map(|name| run.text(*name)));
+        let own: FxHashSet<&[u8]> = own.collect();
         let is_touched = |path: &FilePath| {
-            let plain = plain(path);
-            let name = plain.as_os_str().as_bytes();
-            let since = match earlier.contains(name) {
-                true => ended,
-                false => ended.saturating_sub(TICK_US),
-            };
             path.is_file()
-                && modified(path).is_some_and(|time| (since..=end).contains(&time))
+                && modified(path).is_some_and(|time| between.contains(&time))
                 && !known.contains(&*path.to_string_lossy())
-                && !own.contains(name)
+                && !own.contains(plain(path).as_os_str().as_bytes())
         };
         let paths = self.compared(unit);
         let touched = paths.iter().filter(|path| is_touched(path));
@@ -89,8 +77,4 @@ impl Explainer<'_> {
         });
         paths.unwrap_or_default()
     }
-}
-
-fn outputs<'r>(run: &'r Run, unit: &'r Entry) -> impl Iterator<Item = &'r [u8]> {
-    unit.outputs.iter().map(|name| run.text(*name))
 }

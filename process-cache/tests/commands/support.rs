@@ -186,14 +186,14 @@ impl Sandbox {
     }
 
     /// The first time that files made from now on can have: what was made
-    /// before has an earlier one. A file's own time may run ahead of the clock
+    /// before has an earlier one, and what ran before has ended earlier. A file's own time may run ahead of the clock
     /// that stands still for a tick (multigrain timestamps, Linux 6.13), so the
     /// clock must pass it.
     fn next_tick(&self) -> SystemTime {
         let path = self.root.path().join("clock");
         fs::write(&path, "").expect("a file");
         let last = fs::metadata(&path).and_then(|file| file.modified());
-        let last = last.expect("a time");
+        let last = last.expect("a time").max(SystemTime::now());
         loop {
             let tick = clock_gettime(ClockId::RealtimeCoarse);
             let since = Duration::new(tick.tv_sec as u64, tick.tv_nsec as u32);
