@@ -186,9 +186,9 @@ impl Sandbox {
     }
 
     /// The first time that files made from now on can have: what was made
-    /// before has an earlier one, and what ran before has ended earlier. A file's own time may run ahead of the clock
-    /// that stands still for a tick (multigrain timestamps, Linux 6.13), so the
-    /// clock must pass it.
+    /// before has an earlier one, and what ran before has ended earlier. A file's
+    /// own time may run ahead of the clock that stands still for a tick (multigrain
+    /// timestamps, Linux 6.13), so the clock must pass it.
     fn next_tick(&self) -> SystemTime {
         let path = self.root.path().join("clock");
         fs::write(&path, "").expect("a file");
