@@ -1,8 +1,8 @@
 //! What can be said of a program's instructions where they stand.
 
 use iced_x86::{
-    Code, Decoder, DecoderOptions, FlowControl, InstructionInfoFactory, Mnemonic, OpAccess,
-    Register,
+    Code, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic,
+    OpAccess, Register,
 };
 
 use crate::trace::event::Registers;
@@ -35,21 +35,25 @@ pub(crate) fn room(code: &[u8], ip: u64, targets: &dyn Fn(u64) -> bool) -> Optio
             // What a call leaves on the stack tells where it stood.
             _ => return None,
         };
-        let special = matches!(
-            instruction.mnemonic(),
-            Mnemonic::Syscall
-                | Mnemonic::Rdtsc
-                | Mnemonic::Rdtscp
-                | Mnemonic::Cpuid
-                | Mnemonic::Hlt
-                | Mnemonic::Int3
-                | Mnemonic::Xbegin
-        );
-        if special || (!goes_on && length < JUMP) {
+        if is_special(&instruction) || (!goes_on && length < JUMP) {
             return None;
         }
     }
     Some(length)
+}
+
+/// Whether an instruction stops, or tells where it stands.
+pub(crate) fn is_special(instruction: &Instruction) -> bool {
+    matches!(
+        instruction.mnemonic(),
+        Mnemonic::Syscall
+            | Mnemonic::Rdtsc
+            | Mnemonic::Rdtscp
+            | Mnemonic::Cpuid
+            | Mnemonic::Hlt
+            | Mnemonic::Int3
+            | Mnemonic::Xbegin
+    )
 }
 
 /// Where instructions among `code`, which stands at `start`, may jump to: whatever reads as

@@ -10,16 +10,18 @@
 //! each byte of the jump behind the first is one that traps when it is executed (the distance
 //! is chosen so), and who traps there goes on where those instructions are now.
 //!
-//! Where there is no room for a jump, the point is a trap, and each visit costs two stops.
+//! Where there is no room for a jump, the point is a trap, and a loop around it goes on
+//! elsewhere, with the check in it. Where that cannot be, each visit costs two stops.
 
 use iced_x86::code_asm::{
     CodeAssembler, CodeLabel, al, ax, ecx, qword_ptr, rax, rcx, registers::gpr64,
 };
-use iced_x86::{Decoder, DecoderOptions, IcedError};
+use iced_x86::{Decoder, DecoderOptions, IcedError, Instruction};
 use ptrace_async::memory::Memory;
 use ptrace_async::runtime::{Parked, Tracee};
 
 use super::agent::Batch;
+use super::relocated::{Around, relocate};
 use crate::code::{GENERAL, JUMP, LONGEST};
 use crate::maps::Area;
 use crate::trace::event::{Point, Registers};
@@ -27,6 +29,8 @@ use crate::trace::event::{Point, Registers};
 const PAGE: u64 = 4096;
 /// The code begins anywhere on the first page.
 const ROOM: u64 = 3 * PAGE;
+/// Behind it there is room for a loop.
+const LOOP_ROOM: u64 = 4 * PAGE;
 /// Instructions of one byte that programs may not execute, or that are none: the debugger's
 /// trap, the input and output of strings, stopping the processor and its interrupts; what
 /// 64-bit mode has removed.
@@ -45,10 +49,15 @@ const AT_A_TIME: usize = 4;
 pub(super) struct Check {
     ip: u64,
     original: Vec<u8>,
-    /// Where the code begins; nothing for a trap.
+    /// Where the code begins, if there is any.
     code: Option<u64>,
-    /// The address of the trap's end.
+    /// Whether the point is a trap, and not a jump to the code.
+    is_trap: bool,
+    /// What a loop that runs elsewhere was made from.
+    around: Around,
+    /// The addresses behind traps: in the code, and at the point.
     hit: u64,
+    trapped: u64,
     /// What was displaced: where each instruction was, from the point on, and where it is.
     displaced: Vec<(u64, u64)>,
     /// Words that tell the point from visits that were taken for it, and what they are.
@@ -62,11 +71,13 @@ struct Assembled {
     displaced: Vec<(u64, u64)>,
 }
 
-/// The code of a check that stands at `start`.
+/// The code of a check that stands at `start`, and goes on with what was displaced and at
+/// `next`.
 fn assemble(
     point: &Point,
     learnt: &[(u64, u64)],
-    displaced: &[u8],
+    displaced: &[Instruction],
+    next: u64,
     start: u64,
 ) -> Result<Assembled, IcedError> {
     let ip = point.registers.0[IP];
@@ -145,13 +156,13 @@ fn assemble(
     a.mov(rax, saved_rax)?;
     // Who has trapped has its registers, and what was saved may be elsewhere by now.
     let mut labels = Vec::new();
-    for instruction in &mut Decoder::with_ip(64, displaced, ip, DecoderOptions::NONE) {
+    for instruction in displaced {
         let mut label = a.create_label();
         a.set_label(&mut label)?;
         labels.push((instruction.ip() - ip, label));
-        a.add_instruction(instruction)?;
+        a.add_instruction(*instruction)?;
     }
-    a.jmp(ip + displaced.len() as u64)?;
+    a.jmp(next)?;
     a.dq(&[0; PAGE as usize / 8])?;
     a.set_label(&mut rcx_at)?;
     a.dq(&[0])?;
@@ -170,13 +181,14 @@ fn assemble(
     })
 }
 
-/// Where code may begin that a jump at `ip` leads to whose bytes all trap but the first.
-fn reachable(areas: &[Area], ip: u64) -> Option<u64> {
+/// Where code may begin that takes so much room, and that a jump at `ip` leads to whose bytes
+/// all trap but the first.
+fn reachable(areas: &[Area], ip: u64, room: u64) -> Option<u64> {
     let is_free = |page: u64| {
         (1 << 16..0x7fff_0000_0000).contains(&page)
             && !areas
                 .iter()
-                .any(|area| area.start < page + ROOM && page < area.end)
+                .any(|area| area.start < page + room && page < area.end)
     };
     let target = |high: u8, middle: u8, low: u8| {
         let distance = i32::from_le_bytes([TRAPS[0], low, middle, high]);
@@ -204,6 +216,11 @@ fn put(tracee: &Tracee<Parked>, address: u64, code: &[u8]) -> Result<(), String>
         .map_err(|error| error.to_string())
 }
 
+/// How much memory of a task a check takes.
+fn size(is_trap: bool) -> u64 {
+    ROOM + if is_trap { LOOP_ROOM } else { 0 }
+}
+
 impl Check {
     /// Prepares a check; the calls that make room for it are to be made before
     /// [`Check::insert`].
@@ -215,36 +232,32 @@ impl Check {
     ) -> Option<Self> {
         let ip = point.registers.0[IP];
         let room = usize::from(point.room);
-        let mut original = vec![0; room.clamp(1, 2 * LONGEST)];
+        let is_trap = room < JUMP;
+        let mut original = vec![0; if is_trap { 1 } else { room.min(2 * LONGEST) }];
         tracee.read_exact(ip, &mut original).ok()?;
-        let mut check = Self {
+        let code = reachable(areas, ip, size(is_trap));
+        if code.is_none() && !is_trap {
+            return None;
+        }
+        if let Some(start) = code {
+            let prot = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+            let nothing = u64::MAX;
+            let page = start & !(PAGE - 1);
+            let arguments = [page, size(is_trap), prot as u64, flags as u64, nothing, 0];
+            batch.call(libc::SYS_mmap, arguments);
+        }
+        Some(Self {
             ip,
             original,
-            code: None,
-            hit: ip + 1,
+            code,
+            is_trap,
+            around: Around::default(),
+            hit: 0,
+            trapped: 0,
             displaced: Vec::new(),
             learnt: Vec::new(),
-        };
-        if room < JUMP {
-            return Some(check);
-        }
-        let start = reachable(areas, ip)?;
-        let prot = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
-        let nothing = u64::MAX;
-        batch.call(
-            libc::SYS_mmap,
-            [
-                start & !(PAGE - 1),
-                ROOM,
-                prot as u64,
-                flags as u64,
-                nothing,
-                0,
-            ],
-        );
-        check.code = Some(start);
-        Some(check)
+        })
     }
 
     /// Puts it in place.
@@ -252,13 +265,15 @@ impl Check {
     /// # Errors
     /// What is wrong, in words.
     pub(super) fn insert(&mut self, tracee: &Tracee<Parked>, point: &Point) -> Result<(), String> {
-        let Some(start) = self.code else {
+        if self.is_trap {
+            self.trapped = self.ip + 1;
             return put(tracee, self.ip, &[0xcc]);
-        };
-        let assembled = assemble(point, &self.learnt, &self.original, start)
-            .map_err(|error| error.to_string())?;
-        put(tracee, start, &assembled.code)?;
-        (self.hit, self.displaced) = (assembled.hit, assembled.displaced);
+        }
+        let start = self.code.ok_or("no room for a check")?;
+        let decoder = Decoder::with_ip(64, &self.original, self.ip, DecoderOptions::NONE);
+        let displaced: Vec<Instruction> = decoder.into_iter().collect();
+        let next = self.ip + self.original.len() as u64;
+        self.write(tracee, point, &displaced, next)?;
         let distance = start.wrapping_sub(self.ip + JUMP as u64) as i64 as i32;
         let mut jump = vec![0xe9];
         jump.extend_from_slice(&distance.to_le_bytes());
@@ -267,21 +282,63 @@ impl Check {
         put(tracee, self.ip, &jump)
     }
 
-    /// Makes the check tell the point from where the task is, if it can be told by words of
-    /// the stack.
+    /// Writes the code of the check.
+    fn write(
+        &mut self,
+        tracee: &Tracee<Parked>,
+        point: &Point,
+        displaced: &[Instruction],
+        next: u64,
+    ) -> Result<(), String> {
+        let start = self.code.ok_or("no room for a check")?;
+        let assembled = assemble(point, &self.learnt, displaced, next, start)
+            .map_err(|error| error.to_string())?;
+        put(tracee, start, &assembled.code)?;
+        (self.hit, self.displaced) = (assembled.hit, assembled.displaced);
+        Ok(())
+    }
+
+    /// From where a task goes on that has come to the point's place and is not at the point;
+    /// nothing if it has to make one step without the trap.
     ///
     /// # Errors
     /// What is wrong, in words.
-    pub(super) fn learn(&mut self, tracee: &Tracee<Parked>, point: &Point) -> Result<(), String> {
-        if self.is_trap() || self.learnt.len() >= WORDS {
-            return Ok(());
+    pub(super) fn pass(
+        &mut self,
+        tracee: &Tracee<Parked>,
+        point: &Point,
+        ip: u64,
+    ) -> Result<Option<u64>, String> {
+        let learns = ip != self.trapped && self.learn(tracee, point);
+        if !self.is_trap {
+            if learns {
+                self.insert(tracee, point)?;
+            }
+        } else if let Some(start) = self.code {
+            // Whoever was outside of the loop may have changed it.
+            let around = Around::read(tracee, self.ip, self.original[0]);
+            if learns || around != self.around {
+                self.displaced.clear();
+                let copy = (start & !(PAGE - 1)) + ROOM;
+                if let Some(relocated) = relocate(&around, self.ip, start, copy) {
+                    put(tracee, copy, &relocated.code)?;
+                    self.write(tracee, point, &[relocated.first], relocated.next)?;
+                }
+                self.around = around;
+            }
+        }
+        Ok(self.displaced.first().map(|(_, is)| *is))
+    }
+
+    /// Makes the check tell the point from where the task is, if it can be told by words of
+    /// the stack.
+    fn learn(&mut self, tracee: &Tracee<Parked>, point: &Point) -> bool {
+        if self.learnt.len() >= WORDS {
+            return false;
         }
         let words = point.telling_words(tracee, AT_A_TIME);
-        if words.is_empty() {
-            return Ok(());
-        }
-        self.learnt.extend(words);
-        self.insert(tracee, point)
+        self.learnt.extend_from_slice(&words);
+        !words.is_empty()
     }
 
     /// Takes it out of the code; the calls give its room back.
@@ -289,7 +346,7 @@ impl Check {
         self.restore(tracee);
         if let Some(start) = self.code {
             let page = start & !(PAGE - 1);
-            batch.call(libc::SYS_munmap, [page, ROOM, 0, 0, 0, 0]);
+            batch.call(libc::SYS_munmap, [page, size(self.is_trap), 0, 0, 0, 0]);
         }
     }
 
@@ -304,19 +361,9 @@ impl Check {
         ip > self.ip && ip < self.ip + self.original.len() as u64
     }
 
-    /// Whether it is a trap on which each visit stops.
-    pub(super) fn is_trap(&self) -> bool {
-        self.code.is_none()
-    }
-
     /// Whether a task has just trapped in it.
     pub(super) fn has_hit(&self, ip: u64) -> bool {
-        ip == self.hit
-    }
-
-    /// From where a task goes on that is not at the point.
-    pub(super) fn on(&self) -> Option<u64> {
-        self.displaced.first().map(|(_, is)| *is)
+        ip == self.hit || ip == self.trapped
     }
 
     /// From where a task goes on that has come to an instruction that is elsewhere, and was
@@ -353,7 +400,7 @@ mod tests {
             end: 0x5555_7000_0000,
             ..Area::default()
         };
-        let start = reachable(std::slice::from_ref(&taken), ip).unwrap();
+        let start = reachable(std::slice::from_ref(&taken), ip, ROOM).unwrap();
         assert!(!(taken.start..taken.end).contains(&start));
         let distance = (start as i64 - (ip + JUMP as u64) as i64) as i32;
         for byte in distance.to_le_bytes() {

@@ -18,6 +18,7 @@ mod feed;
 mod mappings;
 mod player;
 mod printer;
+mod relocated;
 mod replayer;
 mod task;
 

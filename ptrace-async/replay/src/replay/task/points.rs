@@ -125,6 +125,7 @@ impl Replayed {
                 return Err(Over::Diverged(what(), describe::stop(&stop)));
             }
             tracee = stopped.park();
+            let trapped = regs.rip;
             let registers = check.outside(&Registers::from(&regs));
             registers.store(&mut regs);
             regs.orig_rax = u64::MAX;
@@ -135,7 +136,13 @@ impl Replayed {
                 let tracee = self.aside(tracee, batch, &what()).await?;
                 return Ok(tracee);
             }
-            if check.is_trap() {
+            let on = check
+                .pass(&tracee, point, trapped)
+                .map_err(|error| Over::Diverged(what(), error))?;
+            if let Some(on) = on {
+                regs.rip = on;
+                tracee.set_registers(&regs)?;
+            } else {
                 check.restore(&tracee);
                 tracee.set_registers(&regs)?;
                 tracee = match tracee.step().stop().await {
@@ -143,12 +150,6 @@ impl Replayed {
                     stop => return Err(Over::Diverged(what(), describe::stop(&stop))),
                 };
                 insert(&mut check, &tracee)?;
-            } else {
-                check
-                    .learn(&tracee, point)
-                    .map_err(|error| Over::Diverged(what(), error))?;
-                regs.rip = check.on().unwrap_or(regs.rip);
-                tracee.set_registers(&regs)?;
             }
         }
     }
