@@ -216,7 +216,9 @@ const MADE: &[(&str, &str)] = &[
 /// When something could not be started; a replay that is another run is counted.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let reprise = match &args.reprise {
-        Some(reprise) => reprise.clone(),
+        Some(reprise) => {
+            fs::canonicalize(reprise).with_context(|| reprise.display().to_string())?
+        }
         None => corpus::build_reprise(true)?,
     };
     let directory = tempfile::tempdir()?;

@@ -171,6 +171,8 @@ impl Replayed {
         for &page in &patched.pages {
             map(page, 4096, code);
         }
+        // Else it may be behind the call, with a result.
+        let in_a_call = !batch.is_empty() || patched.end.is_some();
         if !batch.is_empty() {
             tracee = self.make(tracee, batch, what).await?;
         }
@@ -185,7 +187,9 @@ impl Replayed {
         if let (Some(entry), Some(end)) = (&mut self.entry, patched.end) {
             entry.rip = end;
         }
-        self.stand(&tracee)?;
+        if in_a_call {
+            self.stand(&tracee)?;
+        }
         Ok(tracee)
     }
 }
