@@ -12,6 +12,10 @@ use super::{BASE, DESCRIPTORS, HIDDEN, LIMIT, PAGE, QUICK, TABLE, TRUNCATES, WAI
 
 /// What one call may write, in bytes.
 const LARGEST: u32 = 32 << 10;
+/// So many events are taken at once; of more that are ready, the next call tells.
+const EVENTS: i32 = LARGEST as i32 / EVENT;
+/// Who has room for more is not believed.
+const MOST_EVENTS: i32 = 1 << 20;
 /// A call writes as many bytes as it returns.
 const BY_RESULT: i32 = -1;
 /// So many events as it returns.
@@ -74,7 +78,7 @@ pub(crate) fn recording() -> Result<Stub, IcedError> {
 type Code = fn(&mut CodeAssembler, &Words) -> Result<(CodeLabel, CodeLabel), IcedError>;
 
 /// How long the stubs are: to know it saves half of the time that it takes to make them.
-const RECORDING: usize = 3772;
+const RECORDING: usize = 3849;
 const REPLAYING: usize = 326;
 
 /// Code whose data begins a page behind it; it is probably of this length.
@@ -116,6 +120,8 @@ fn recording_code(
     let mut perform = a.create_label();
     let mut after = a.create_label();
     a.mov(words.at(Word::Return), rcx)?;
+    // It may become less for the call.
+    a.mov(words.at(Word::Rdx), rdx)?;
     // Calls of one kind share what is done about them.
     let mut kinds: Vec<(Shape, If, CodeLabel)> = Vec::new();
     for &(number, shape, condition) in CALLS {
@@ -139,6 +145,11 @@ fn recording_code(
         guard(a, words, *condition, stop)?;
         room(a, words, *shape, stop)?;
         if matches!(condition, If::Polls | If::PollsUnmasked) {
+            let mut few = a.create_label();
+            a.cmp(edx, EVENTS)?;
+            a.jbe(few)?;
+            a.mov(edx, EVENTS)?;
+            a.set_label(&mut few)?;
             a.mov(rcx, words.at(Word::Closed))?;
             a.test(ecx, WAITS as i32)?;
             a.je(perform)?;
@@ -161,6 +172,7 @@ fn recording_code(
     a.mov(words.at(Word::Number), rax)?;
     a.syscall()?;
     a.set_label(&mut after)?;
+    a.mov(rdx, words.at(Word::Rdx))?;
     a.mov(words.at(Word::Result), rax)?;
     show_opened(a, words)?;
     a.mov(r11, words.at(Word::Cursor))?;
@@ -220,6 +232,7 @@ fn recording_code(
     a.mov(rcx, words.at(Word::Return))?;
     leave(a)?;
     a.set_label(&mut stop)?;
+    a.mov(rdx, words.at(Word::Rdx))?;
     a.mov(r11, words.at(Word::Cursor))?;
     a.mov(dword_ptr(r11), ENTRY as i32)?;
     a.mov(dword_ptr(r11 + 4), STOPPED)?;
@@ -422,12 +435,18 @@ fn room(
             a.mov(rcx, full(length))?;
         }
         Shape::Events(target, count) => {
-            a.cmp(full(count), LARGEST as i32 / EVENT)?;
+            a.cmp(full(count), MOST_EVENTS)?;
             a.ja(stop)?;
             a.mov(words.at(Word::Target), full(target))?;
             a.mov(rcx, i64::from(BY_EVENTS))?;
             a.mov(words.at(Word::Size), rcx)?;
-            a.imul_3(rcx, full(count), EVENT)?;
+            let mut few = a.create_label();
+            a.mov(rcx, full(count))?;
+            a.cmp(ecx, EVENTS)?;
+            a.jbe(few)?;
+            a.mov(ecx, EVENTS)?;
+            a.set_label(&mut few)?;
+            a.imul_3(ecx, ecx, EVENT)?;
         }
         Shape::Fixed(target, size) => {
             a.mov(words.at(Word::Target), full(target))?;
