@@ -50,4 +50,5 @@ mod point;
 mod printed;
 pub mod record;
 pub mod replay;
+mod step;
 pub mod trace;

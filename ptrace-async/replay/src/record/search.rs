@@ -11,6 +11,7 @@ use rustc_hash::FxHashMap;
 
 use crate::maps::{self, Area};
 use crate::point::{extended, plain, stack};
+use crate::step::step;
 use crate::trace::event::{Point, Registers};
 use crate::{buffer, code};
 
@@ -46,13 +47,13 @@ pub(super) async fn search(mut tracee: Tracee<Parked>) -> Found {
     let mut jumped: Vec<u64> = Vec::new();
     let mut expected = 0;
     let areas = maps::read(tracee.tgid()).unwrap_or_default();
-    for step in 0.. {
+    for steps in 0.. {
         let Ok(regs) = tracee.registers() else {
             return Found::Soon(tracee);
         };
         if buffer::contains(regs.rip) {
             // In the middle of a call that is going to be logged.
-            match tracee.step().stop().await {
+            match step(tracee).await {
                 Stop::Signal(next) if is_step(&next) => tracee = next.park(),
                 stop => return Found::Mark(stop),
             }
@@ -72,7 +73,7 @@ pub(super) async fn search(mut tracee: Tracee<Parked>) -> Found {
             }
             continue;
         }
-        if regs.rip != expected && step > 0 {
+        if regs.rip != expected && steps > 0 {
             jumped.push(regs.rip);
         }
         let words = read(&tracee, &written);
@@ -83,7 +84,7 @@ pub(super) async fn search(mut tracee: Tracee<Parked>) -> Found {
             visit.room.is_some() || visit.times > 2
         });
         let before = visits.get(&regs.rip);
-        if is_again || step >= STEPS {
+        if is_again || steps >= STEPS {
             let point = point(&tracee, registers, before, words);
             return Found::Point(tracee, Box::new(point));
         }
@@ -110,7 +111,7 @@ pub(super) async fn search(mut tracee: Tracee<Parked>) -> Found {
             }
         }
         expected = regs.rip + code::length(bytes) as u64;
-        match tracee.step().stop().await {
+        match step(tracee).await {
             Stop::Signal(next) if is_step(&next) => tracee = next.park(),
             stop => return Found::Mark(stop),
         }
@@ -129,12 +130,12 @@ async fn past(tracee: Tracee<Parked>, end: u64) -> Result<Tracee<Parked>, Stop> 
     let mut original = [0];
     let is_set =
         tracee.read_exact(end, &mut original).is_ok() && tracee.write(end, &[0xcc]).is_ok();
-    let running = if is_set {
-        tracee.resume()
+    let stop = if is_set {
+        tracee.resume().stop().await
     } else {
-        tracee.step()
+        step(tracee).await
     };
-    match running.stop().await {
+    match stop {
         Stop::Signal(next) if !is_set && is_step(&next) => Ok(next.park()),
         stop if !is_set => Err(stop),
         Stop::Signal(next) => {

@@ -6,6 +6,7 @@ use super::super::player::Found;
 use super::super::{agent::Batch, check::Check};
 use super::{Over, Replayed, describe, put_state, write};
 use crate::own::{apply, instruction, is_trap_of};
+use crate::step::step;
 use crate::trace::event::{At, Instruction, Point, Registers};
 use crate::{maps, memory};
 
@@ -71,7 +72,7 @@ impl Replayed {
         tracee: Tracee<Parked>,
         point: &Point,
     ) -> Result<Tracee<Parked>, Over> {
-        let tracee = match tracee.step().stop().await {
+        let tracee = match step(tracee).await {
             Stop::Signal(tracee) if tracee.signal() == libc::SIGTRAP => tracee.park(),
             stop => {
                 let what = format!("a point at {:#x}", point.registers.ip());
@@ -95,7 +96,7 @@ impl Replayed {
         let mut tracee = self.aside(tracee, batch, &what()).await?;
         // What is about to be moved elsewhere is not to be executed here from its middle.
         while check.displaces(tracee.registers()?.rip) {
-            tracee = match tracee.step().stop().await {
+            tracee = match step(tracee).await {
                 Stop::Signal(tracee) if tracee.signal() == libc::SIGTRAP => tracee.park(),
                 stop => return Err(Over::Diverged(what(), describe::stop(&stop))),
             };
@@ -145,7 +146,7 @@ impl Replayed {
             } else {
                 check.restore(&tracee);
                 tracee.set_registers(&regs)?;
-                tracee = match tracee.step().stop().await {
+                tracee = match step(tracee).await {
                     Stop::Signal(tracee) if tracee.signal() == libc::SIGTRAP => tracee.park(),
                     stop => return Err(Over::Diverged(what(), describe::stop(&stop))),
                 };
