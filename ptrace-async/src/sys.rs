@@ -92,6 +92,13 @@ pub(crate) fn set_registers(tid: Tid, regs: &libc::user_regs_struct) -> io::Resu
     check(unsafe { libc::ptrace(libc::PTRACE_SETREGS, tid, 0, std::ptr::from_ref(regs)) }).map(drop)
 }
 
+/// Sets a debug register of a stopped task (`PTRACE_POKEUSER`).
+pub(crate) fn set_debug_register(tid: Tid, register: usize, value: u64) -> io::Result<()> {
+    let offset = std::mem::offset_of!(libc::user, u_debugreg) + register * size_of::<u64>();
+    // SAFETY: address and value are numbers here, and the kernel checks both.
+    check(unsafe { libc::ptrace(libc::PTRACE_POKEUSER, tid, offset, value) }).map(drop)
+}
+
 /// A register set of a stopped task (`PTRACE_GETREGSET`), at most `len` bytes.
 pub(crate) fn register_set(tid: Tid, set: u32, len: usize) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0_u8; len];

@@ -100,8 +100,8 @@ pub(crate) fn length(code: &[u8]) -> usize {
     Decoder::new(64, code, DecoderOptions::NONE).decode().len()
 }
 
-/// The address of the memory that the instruction at `ip` writes, if it writes any.
-pub(crate) fn written(code: &[u8], ip: u64, registers: &Registers) -> Vec<u64> {
+/// The memory that the instruction at `ip` writes, if it writes any: addresses and lengths.
+pub(crate) fn written(code: &[u8], ip: u64, registers: &Registers) -> Vec<(u64, u64)> {
     let mut decoder = Decoder::with_ip(64, code, ip, DecoderOptions::NONE);
     let instruction = decoder.decode();
     if instruction.is_invalid() {
@@ -121,7 +121,10 @@ pub(crate) fn written(code: &[u8], ip: u64, registers: &Registers) -> Vec<u64> {
                     | OpAccess::ReadCondWrite
             )
         })
-        .filter_map(|memory| memory.virtual_address(0, |register, _, _| value(registers, register)))
+        .filter_map(|memory| {
+            let address = memory.virtual_address(0, |register, _, _| value(registers, register))?;
+            Some((address, memory.memory_size().size() as u64))
+        })
         .collect()
 }
 

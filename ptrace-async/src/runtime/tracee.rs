@@ -392,6 +392,25 @@ impl<S: Stopped> Tracee<S> {
         sys::set_registers(self.living()?, regs)
     }
 
+    /// Has the processor stop this task, and no other one, right before it executes the
+    /// instruction at an address, whatever stands there by then; or no more. The stop is a
+    /// `SIGTRAP` of the kind `TRAP_HWBKPT` (sigaction(2)). One address at a time.
+    ///
+    /// # Errors
+    /// What the kernel says of addresses that are none of a program, and where there are no
+    /// debug registers.
+    pub fn set_hardware_breakpoint(&self, address: Option<u64>) -> io::Result<()> {
+        /// `DR7`: the first breakpoint, for this task, of an instruction.
+        const CONTROL: usize = 7;
+        const FIRST: u64 = 1;
+        let tid = self.living()?;
+        let Some(address) = address else {
+            return sys::set_debug_register(tid, CONTROL, 0);
+        };
+        sys::set_debug_register(tid, 0, address)?;
+        sys::set_debug_register(tid, CONTROL, FIRST)
+    }
+
     /// Reads a plain value of the tracee's memory.
     ///
     /// # Errors

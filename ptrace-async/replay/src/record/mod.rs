@@ -17,6 +17,7 @@ mod sites;
 mod stdio;
 pub(crate) mod task;
 mod ticker;
+mod visits;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;

@@ -1,14 +1,19 @@
 //! From wherever a task was stopped to a place that a replay can find again.
 //!
 //! The task goes on by single steps, until it comes a second time to an instruction that can
-//! carry a check: what differs between the two visits tells visits apart. In a loop that
-//! does nothing but wait, nothing differs, and one visit is as good as another. A task that
-//! comes nowhere twice within [`STEPS`] is in no small loop, and its registers will do.
+//! carry a check, and then by some more, for a visit that has the registers of an earlier one:
+//! what differs in memory between the two tells visits apart, where registers do not. In a
+//! loop that does nothing but wait nothing differs, and one visit is as good as another.
+//! Where registers do not come again so soon, they tell visits apart. A task that comes
+//! nowhere twice within [`STEPS`] is in no small loop, and its registers will do.
+
+use std::time::{Duration, Instant};
 
 use ptrace_async::memory::Memory;
 use ptrace_async::runtime::{Parked, Stop, Tracee};
 use rustc_hash::FxHashMap;
 
+use super::visits::{Chosen, Places, Visit, Writes};
 use crate::maps::{self, Area};
 use crate::point::{extended, plain, stack};
 use crate::step::step;
@@ -17,17 +22,47 @@ use crate::{buffer, code};
 
 /// At most so many steps (17 to 50 µs each).
 const STEPS: usize = 2000;
+/// A loop that took some steps until a place came again is followed for so many times as
+/// many, and [`A_LITTLE`], for registers that come again.
+const TIMES: usize = 32;
+const A_LITTLE: usize = 200;
+/// To look closely takes at most such a part of the time.
+const PART: u32 = 8;
 /// Where the stack pointer is in [`Registers`].
 const SP: usize = 19;
-/// How many words a point is told by, at most.
-const WORDS: usize = 8;
 
-struct Visit {
-    registers: Registers,
-    /// The words that had been written by then.
-    words: Vec<(u64, u64)>,
-    room: Option<usize>,
-    times: u32,
+/// What a task has learnt of places in files: what told their visits apart.
+#[derive(Default)]
+pub(super) struct Lessons {
+    places: FxHashMap<u64, Lesson>,
+    /// When a close look ended, and how long it took.
+    last: Option<(Instant, Duration)>,
+}
+
+struct Lesson {
+    room: usize,
+    telling: Vec<u8>,
+    addresses: Vec<u64>,
+}
+
+impl Lessons {
+    /// Whether there is time to look closely.
+    fn allow(&self) -> bool {
+        self.last
+            .is_none_or(|(ended, took)| ended.elapsed() >= took * PART)
+    }
+
+    fn learn(&mut self, begun: Instant, point: &Point) {
+        self.last = Some((Instant::now(), begun.elapsed()));
+        if point.code.is_empty() {
+            let lesson = Lesson {
+                room: point.room.into(),
+                telling: point.telling.clone(),
+                addresses: point.words.iter().map(|word| word.0).collect(),
+            };
+            self.places.insert(point.registers.ip(), lesson);
+        }
+    }
 }
 
 /// What was found.
@@ -40,13 +75,23 @@ pub(super) enum Found {
     Soon(Tracee<Parked>),
 }
 
-/// Looks for a place from here on.
-pub(super) async fn search(mut tracee: Tracee<Parked>) -> Found {
-    let mut visits: FxHashMap<u64, Visit> = FxHashMap::default();
-    let mut written: Vec<u64> = Vec::new();
+/// Looks for a place from here on. A task that waits for others in a loop is stopped often,
+/// and does not look `closely`, nor does one that has just done so: it takes what it has
+/// learnt, or the next place that comes again.
+pub(super) async fn search(
+    mut tracee: Tracee<Parked>,
+    closely: bool,
+    lessons: &mut Lessons,
+) -> Found {
+    let closely = closely && lessons.allow();
+    let begun = Instant::now();
+    let mut places = Places::default();
+    let mut writes = Writes::default();
+    let mut chosen: Option<(Chosen, usize)> = None;
     let mut jumped: Vec<u64> = Vec::new();
     let mut expected = 0;
     let areas = maps::read(tracee.tgid()).unwrap_or_default();
+    let is_made = |ip: u64| !is_of_a_file(&areas, ip);
     for steps in 0.. {
         let Ok(regs) = tracee.registers() else {
             return Found::Soon(tracee);
@@ -76,39 +121,47 @@ pub(super) async fn search(mut tracee: Tracee<Parked>) -> Found {
         if regs.rip != expected && steps > 0 {
             jumped.push(regs.rip);
         }
-        let words = read(&tracee, &written);
-        let before = visits.get_mut(&regs.rip);
-        let is_again = before.is_some_and(|visit| {
-            visit.times += 1;
-            // Another instruction of the loop may have room.
-            visit.room.is_some() || visit.times > 2
-        });
-        let before = visits.get(&regs.rip);
-        if is_again || steps >= STEPS {
-            let point = point(&tracee, registers, before, words);
+        if !closely && let Some(lesson) = lessons.places.get(&regs.rip) {
+            let point = lesson.point(&tracee, registers);
             return Found::Point(tracee, Box::new(point));
         }
-        if before.is_none() {
-            let mut targets = around(&tracee, regs.rip);
-            targets.extend_from_slice(&jumped);
+        let visit = writes.visit(registers);
+        if chosen.is_none() {
             // Code that a program has made may be entered anywhere, by tables that it has
             // made as well.
-            let is_made = !is_of_a_file(&areas, regs.rip);
-            let room = code::room(bytes, regs.rip, &|address| {
-                is_made || targets.contains(&address)
-            });
-            let visit = Visit {
-                registers,
-                words,
-                room,
-                times: 1,
+            let is_made = is_made(regs.rip);
+            let room = || {
+                let mut targets = around(&tracee, regs.rip);
+                targets.extend_from_slice(&jumped);
+                code::room(bytes, regs.rip, &|address| {
+                    is_made || targets.contains(&address)
+                })
             };
-            visits.insert(regs.rip, visit);
+            chosen = places.visit(regs.rip, visit.clone(), room).map(|place| {
+                let more = TIMES * steps + A_LITTLE;
+                (place, if closely { steps + more } else { steps })
+            });
         }
-        for address in code::written(bytes, regs.rip, &registers) {
-            if !written.contains(&address) && written.len() < 64 {
-                written.push(address);
+        if let Some((place, limit)) = chosen.as_mut().filter(|(place, _)| place.ip == regs.rip) {
+            let twin = place.twin(&registers);
+            if twin.is_some() || steps >= *limit {
+                let mut point = point(&tracee, registers, twin, Some(place), &writes);
+                if is_made(regs.rip) {
+                    point.code = bytes[..place.room.max(code::length(bytes))].to_vec();
+                }
+                if closely {
+                    lessons.learn(begun, &point);
+                }
+                return Found::Point(tracee, Box::new(point));
             }
+            place.push(visit);
+        }
+        if steps >= STEPS {
+            let point = point(&tracee, registers, None, None, &writes);
+            return Found::Point(tracee, Box::new(point));
+        }
+        for (address, length) in code::written(bytes, regs.rip, &registers) {
+            writes.note(address, length, &|address| tracee.read_u64(address).ok());
         }
         expected = regs.rip + code::length(bytes) as u64;
         match step(tracee).await {
@@ -174,38 +227,45 @@ fn around(tracee: &Tracee<Parked>, ip: u64) -> Vec<u64> {
     code::targets(&bytes[..got], start).collect()
 }
 
-fn read(tracee: &Tracee<Parked>, addresses: &[u64]) -> Vec<(u64, u64)> {
-    addresses
-        .iter()
-        .filter_map(|&address| Some((address, tracee.read_u64(address).ok()?)))
-        .collect()
-}
-
+/// The point where the task is, at a place or nowhere in particular. A `twin` is a visit of it
+/// with the same registers.
 fn point(
     tracee: &Tracee<Parked>,
     registers: Registers,
-    before: Option<&Visit>,
-    words: Vec<(u64, u64)>,
+    twin: Option<&Visit>,
+    place: Option<&Chosen>,
+    writes: &Writes,
 ) -> Point {
-    let telling = (0..registers.0.len() as u8)
-        .filter(|&index| {
-            let index = usize::from(index);
-            before.is_some_and(|visit| visit.registers.0[index] != registers.0[index])
-        })
-        .collect();
-    // Those that have changed, or of which it is not known.
-    let mut words: Vec<(u64, u64)> = words
+    let differs = |visit: &Visit, index: u8| {
+        let index = usize::from(index);
+        visit.registers.0[index] != registers.0[index]
+    };
+    let telling = place
+        .filter(|_| twin.is_none())
         .into_iter()
-        .filter(|word| before.is_none_or(|visit| !visit.words.contains(word)))
-        .collect();
-    words.truncate(WORDS);
+        .flat_map(|place| (0..registers.0.len() as u8).filter(|i| differs(place.last(), *i)));
+    let since = twin.or_else(|| place.map(Chosen::first));
+    let sp = registers.0[SP];
     Point {
         registers,
         extended: tracee.extended_state().map_or(0, |state| extended(&state)),
-        stack: stack(tracee, registers.0[SP]),
-        words,
-        telling,
-        room: before.and_then(|visit| visit.room).unwrap_or(0) as u8,
+        stack: stack(tracee, sp),
+        words: writes.since(since, sp, &|address| tracee.read_u64(address).ok()),
+        telling: telling.collect(),
+        room: place.map_or(0, |place| place.room as u8),
+        code: Vec::new(),
+    }
+}
+
+impl Lesson {
+    fn point(&self, tracee: &Tracee<Parked>, registers: Registers) -> Point {
+        let word = |&address: &u64| Some((address, tracee.read_u64(address).ok()?));
+        Point {
+            words: self.addresses.iter().filter_map(word).collect(),
+            telling: self.telling.clone(),
+            room: self.room as u8,
+            ..point(tracee, registers, None, None, &Writes::default())
+        }
     }
 }
 

@@ -26,9 +26,10 @@ use super::group::{self, Group};
 use super::known::Code;
 use super::mapped::Space;
 use super::scratch::Redirected;
+use super::search::{self, Lessons};
 use super::session::{Birth, Session};
 use super::sites::{Sites, UnknownFile};
-use super::{search, ticker};
+use super::ticker;
 use crate::trace::event::{At, Ending, Event, Registers, Write};
 use crate::trace::{self, Task};
 use crate::{buffer, maps, memory};
@@ -54,6 +55,7 @@ struct Recorded {
     /// How often it had to be stopped since its last syscall: it waits for another task,
     /// in a loop that a replay has to run through as well, and it is given less time.
     spins: u32,
+    lessons: Lessons,
     clear_tid: u64,
     /// Where the program is while others of its group may run.
     aside: Option<u64>,
@@ -133,6 +135,7 @@ pub(super) async fn follow(tracee: Tracee<Started>, session: Rc<Session>) {
         sent_again: Vec::new(),
         at_event: None,
         spins: 0,
+        lessons: Lessons::default(),
         clear_tid,
         aside: None,
         new_code: None,
@@ -323,7 +326,8 @@ impl Recorded {
             .is_some_and(|(_, at)| is_same_place(&at, &registers));
         let mut tracee = tracee.park();
         if !is_marked {
-            match search::search(tracee).await {
+            let closely = !self.deferred.is_empty() || self.spins == 0;
+            match search::search(tracee, closely, &mut self.lessons).await {
                 search::Found::Point(found, point) => {
                     self.drain(&found);
                     self.log(Event::Point(point));

@@ -58,16 +58,21 @@ pub(super) struct Check {
     /// The addresses behind traps: in the code, and at the point.
     hit: u64,
     trapped: u64,
+    /// Where RCX and RAX are saved.
+    saved: [u64; 2],
     /// What was displaced: where each instruction was, from the point on, and where it is.
     displaced: Vec<(u64, u64)>,
     /// Words that tell the point from visits that were taken for it, and what they are.
     learnt: Vec<(u64, u64)>,
+    /// Whether words may be compared before registers: not where one is not in memory yet.
+    words_first: bool,
 }
 
 /// The code of a check.
 struct Assembled {
     code: Vec<u8>,
     hit: u64,
+    saved: [u64; 2],
     displaced: Vec<(u64, u64)>,
 }
 
@@ -75,7 +80,7 @@ struct Assembled {
 /// `next`.
 fn assemble(
     point: &Point,
-    learnt: &[(u64, u64)],
+    (learnt, words_first): (&[(u64, u64)], bool),
     displaced: &[Instruction],
     next: u64,
     start: u64,
@@ -112,7 +117,7 @@ fn assemble(
     let mut order = GENERAL;
     let tells = |index: usize| point.telling.contains(&(index as u8));
     order.sort_by_key(|(_, index)| !tells(*index));
-    let by_words = !tells(order[0].1);
+    let by_words = words_first && !tells(order[0].1);
     if by_words {
         words(&mut a, &point.words)?;
         a.mov(rax, saved_rax)?;
@@ -176,6 +181,7 @@ fn assemble(
         .collect::<Result<_, IcedError>>()?;
     Ok(Assembled {
         hit: done.label_ip(&hit)?,
+        saved: [done.label_ip(&rcx_at)?, done.label_ip(&rax_at)?],
         displaced,
         code: done.inner.code_buffer,
     })
@@ -255,8 +261,10 @@ impl Check {
             around: Around::default(),
             hit: 0,
             trapped: 0,
+            saved: [0; 2],
             displaced: Vec::new(),
             learnt: Vec::new(),
+            words_first: true,
         })
     }
 
@@ -291,10 +299,17 @@ impl Check {
         next: u64,
     ) -> Result<(), String> {
         let start = self.code.ok_or("no room for a check")?;
-        let assembled = assemble(point, &self.learnt, displaced, next, start)
-            .map_err(|error| error.to_string())?;
+        let assembled = assemble(
+            point,
+            (&self.learnt, self.words_first),
+            displaced,
+            next,
+            start,
+        )
+        .map_err(|error| error.to_string())?;
         put(tracee, start, &assembled.code)?;
-        (self.hit, self.displaced) = (assembled.hit, assembled.displaced);
+        (self.hit, self.saved) = (assembled.hit, assembled.saved);
+        self.displaced = assembled.displaced;
         Ok(())
     }
 
@@ -310,24 +325,39 @@ impl Check {
         ip: u64,
     ) -> Result<Option<u64>, String> {
         let learns = ip != self.trapped && self.learn(tracee, point);
-        if !self.is_trap {
-            if learns {
-                self.insert(tracee, point)?;
-            }
-        } else if let Some(start) = self.code {
-            // Whoever was outside of the loop may have changed it.
-            let around = Around::read(tracee, self.ip, self.original[0]);
-            if learns || around != self.around {
-                self.displaced.clear();
-                let copy = (start & !(PAGE - 1)) + ROOM;
-                if let Some(relocated) = relocate(&around, self.ip, start, copy) {
-                    put(tracee, copy, &relocated.code)?;
-                    self.write(tracee, point, &[relocated.first], relocated.next)?;
-                }
-                self.around = around;
-            }
-        }
+        self.renew(tracee, point, learns)?;
         Ok(self.displaced.first().map(|(_, is)| *is))
+    }
+
+    /// Writes what has to be written anew before a task goes on in the check's code.
+    fn renew(
+        &mut self,
+        tracee: &Tracee<Parked>,
+        point: &Point,
+        has_changed: bool,
+    ) -> Result<(), String> {
+        if !self.is_trap {
+            return if has_changed {
+                self.insert(tracee, point)
+            } else {
+                Ok(())
+            };
+        }
+        let Some(start) = self.code else {
+            return Ok(());
+        };
+        // Whoever was outside of the loop may have changed it.
+        let around = Around::read(tracee, self.ip, self.original[0]);
+        if has_changed || around != self.around {
+            self.displaced.clear();
+            let copy = (start & !(PAGE - 1)) + ROOM;
+            if let Some(relocated) = relocate(&around, self.ip, start, copy) {
+                put(tracee, copy, &relocated.code)?;
+                self.write(tracee, point, &[relocated.first], relocated.next)?;
+            }
+            self.around = around;
+        }
+        Ok(())
     }
 
     /// Makes the check tell the point from where the task is, if it can be told by words of
@@ -364,6 +394,39 @@ impl Check {
     /// Whether a task has just trapped in it.
     pub(super) fn has_hit(&self, ip: u64) -> bool {
         ip == self.hit || ip == self.trapped
+    }
+
+    /// Has a task go on that was stopped by a signal in the check, because a word that is
+    /// compared is not in memory: it is not at the point. Whether that is what happened.
+    ///
+    /// # Errors
+    /// What is wrong, in words.
+    pub(super) fn lacks(
+        &mut self,
+        tracee: &Tracee<Parked>,
+        point: &Point,
+        signal: i32,
+    ) -> Result<bool, String> {
+        let Ok(mut regs) = tracee.registers() else {
+            return Ok(false);
+        };
+        let is_comparing = self
+            .code
+            .is_some_and(|start| (start..self.hit).contains(&regs.rip));
+        if !is_comparing || !matches!(signal, libc::SIGSEGV | libc::SIGBUS) {
+            return Ok(false);
+        }
+        let word = |address| tracee.read_u64(address).map_err(|fault| fault.to_string());
+        (regs.rcx, regs.rax) = (word(self.saved[0])?, word(self.saved[1])?);
+        // Each visit would stop.
+        self.words_first = false;
+        self.renew(tracee, point, true)?;
+        regs.rip = self.displaced.first().ok_or("a check without a way on")?.1;
+        regs.orig_rax = u64::MAX;
+        tracee
+            .set_registers(&regs)
+            .map_err(|error| error.to_string())?;
+        Ok(true)
     }
 
     /// From where a task goes on that has come to an instruction that is elsewhere, and was

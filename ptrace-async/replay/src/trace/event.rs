@@ -289,6 +289,9 @@ pub struct Point {
     pub telling: Vec<u8>,
     /// How many bytes of code can be moved elsewhere to make room for a jump; 0 when none.
     pub room: u8,
+    /// The code there, where the program has made it itself and may do so only on its way
+    /// here.
+    pub code: Vec<u8>,
 }
 
 /// An instruction whose result differs from run to run.

@@ -1,14 +1,33 @@
 //! What happens to a replayed task between calls.
 
+use ptrace_async::memory::Memory;
 use ptrace_async::runtime::{Parked, Stop, Tracee};
 
 use super::super::player::Found;
 use super::super::{agent::Batch, check::Check};
-use super::{Over, Replayed, describe, put_state, write};
+use super::{Over, Replayed, describe, of_its_own, put_state, write};
 use crate::own::{apply, instruction, is_trap_of};
 use crate::step::step;
 use crate::trace::event::{At, Instruction, Point, Registers};
 use crate::{maps, memory};
+
+/// A point in words.
+fn at(point: &Point) -> String {
+    format!("a point at {:#x}", point.registers.ip())
+}
+
+/// Lets a task execute one instruction on its way to a point, whatever signals others send it.
+async fn one_step(mut tracee: Tracee<Parked>, point: &Point) -> Result<Tracee<Parked>, Over> {
+    loop {
+        tracee = match step(tracee).await {
+            Stop::Signal(tracee) if tracee.signal() == libc::SIGTRAP => return Ok(tracee.park()),
+            Stop::Signal(tracee) if !of_its_own(&tracee) => tracee.park(),
+            Stop::GroupStop(tracee) => tracee.park(),
+            Stop::Interrupted(tracee) => tracee.park(),
+            stop => return Err(Over::Diverged(at(point), describe::stop(&stop))),
+        };
+    }
+}
 
 impl Replayed {
     pub(super) async fn signal(
@@ -72,13 +91,7 @@ impl Replayed {
         tracee: Tracee<Parked>,
         point: &Point,
     ) -> Result<Tracee<Parked>, Over> {
-        let tracee = match step(tracee).await {
-            Stop::Signal(tracee) if tracee.signal() == libc::SIGTRAP => tracee.park(),
-            stop => {
-                let what = format!("a point at {:#x}", point.registers.ip());
-                return Err(Over::Diverged(what, describe::stop(&stop)));
-            }
-        };
+        let tracee = one_step(tracee, point).await?;
         self.visit(tracee, point).await
     }
 
@@ -87,7 +100,8 @@ impl Replayed {
         tracee: Tracee<Parked>,
         point: &Point,
     ) -> Result<Tracee<Parked>, Over> {
-        let what = || format!("a point at {:#x}", point.registers.0[16]);
+        let what = || at(point);
+        let tracee = self.come_to_code(tracee, point).await?;
         let mut batch = Batch::default();
         let areas = maps::read(tracee.tgid())?;
         let Some(mut check) = Check::prepare(&tracee, point, &areas, &mut batch) else {
@@ -96,10 +110,7 @@ impl Replayed {
         let mut tracee = self.aside(tracee, batch, &what()).await?;
         // What is about to be moved elsewhere is not to be executed here from its middle.
         while check.displaces(tracee.registers()?.rip) {
-            tracee = match step(tracee).await {
-                Stop::Signal(tracee) if tracee.signal() == libc::SIGTRAP => tracee.park(),
-                stop => return Err(Over::Diverged(what(), describe::stop(&stop))),
-            };
+            tracee = one_step(tracee, point).await?;
         }
         let insert = |check: &mut Check, tracee: &Tracee<Parked>| {
             check
@@ -123,7 +134,13 @@ impl Replayed {
             }
             if signal != libc::SIGTRAP || !check.has_hit(regs.rip) {
                 let stop = Stop::Signal(stopped);
-                return Err(Over::Diverged(what(), describe::stop(&stop)));
+                let seen = describe::stop(&stop);
+                tracee = stop.park().ok_or(Over::Gone)?;
+                let goes_on = check.lacks(&tracee, point, signal);
+                if goes_on.map_err(|error| Over::Diverged(what(), error))? {
+                    continue;
+                }
+                return Err(Over::Diverged(what(), seen));
             }
             tracee = stopped.park();
             let trapped = regs.rip;
@@ -146,13 +163,43 @@ impl Replayed {
             } else {
                 check.restore(&tracee);
                 tracee.set_registers(&regs)?;
-                tracee = match step(tracee).await {
-                    Stop::Signal(tracee) if tracee.signal() == libc::SIGTRAP => tracee.park(),
-                    stop => return Err(Over::Diverged(what(), describe::stop(&stop))),
-                };
+                tracee = one_step(tracee, point).await?;
                 insert(&mut check, &tracee)?;
             }
         }
+    }
+
+    /// Lets the program run until it has made the code that the point is in, and executes it;
+    /// what is put into code before that is lost.
+    async fn come_to_code(
+        &mut self,
+        tracee: Tracee<Parked>,
+        point: &Point,
+    ) -> Result<Tracee<Parked>, Over> {
+        let ip = point.registers.ip();
+        let is_there = |tracee: &Tracee<Parked>| {
+            let mut code = vec![0; point.code.len()];
+            tracee.read_exact(ip, &mut code).is_ok() && code == point.code
+        };
+        let mut tracee = tracee;
+        while !is_there(&tracee) {
+            if tracee.registers()?.rip == ip {
+                tracee = one_step(tracee, point).await?;
+            }
+            let cannot = |error| Over::Diverged(at(point), format!("no breakpoint: {error}"));
+            tracee.set_hardware_breakpoint(Some(ip)).map_err(cannot)?;
+            let stop = self.run(tracee).await?;
+            let Stop::Signal(stopped) = stop else {
+                return Err(Over::Diverged(at(point), describe::stop(&stop)));
+            };
+            stopped.set_hardware_breakpoint(None).map_err(cannot)?;
+            if stopped.signal() != libc::SIGTRAP || stopped.registers()?.rip != ip {
+                let stop = Stop::Signal(stopped);
+                return Err(Over::Diverged(at(point), describe::stop(&stop)));
+            }
+            tracee = stopped.park();
+        }
+        Ok(tracee)
     }
 
     /// Has the agent make calls, and leaves the registers as they are.
