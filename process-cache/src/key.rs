@@ -636,11 +636,9 @@ fn hash_descriptor(
         execution.tid.to_string()
     };
     let place = format!("/proc/{own}/fd/{}", descriptor.fd);
-    let is_named = matches!(
-        descriptor.kind,
-        FileKind::Opened | FileKind::Regular | FileKind::Directory | FileKind::CharDevice(_)
-    );
-    let found = is_named
+    // What else there is, its kind says.
+    let is_any = matches!(descriptor.kind, FileKind::Opened | FileKind::Regular);
+    let found = is_any
         .then(|| process.look(descriptor.fd, &place))
         .flatten();
     let stat = found.map(|(stat, _)| stat);
@@ -659,8 +657,14 @@ fn hash_descriptor(
         path: None,
         output: None,
         inode: None,
+        device: None,
         flags: status_flags(descriptor.modes[2], descriptor.modes[3]),
     };
+    if let Some(stat) = &stat
+        && FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice
+    {
+        entry.device = Some(stat.st_rdev);
+    }
     match &descriptor.kind {
         _ if nothing => {}
         FileKind::Opened | FileKind::Regular | FileKind::Directory => {
@@ -742,10 +746,11 @@ fn is_empty_input(place: &str, descriptor: &Descriptor, stat: Option<&Stat>) -> 
             rustix::event::poll(&mut polled, Some(&now)).is_ok()
                 && polled[0].revents() == PollFlags::HUP
         }
-        FileKind::Opened | FileKind::CharDevice(_) => stat.is_some_and(|stat| {
+        FileKind::Opened => stat.is_some_and(|stat| {
             FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice
                 && stat.st_rdev == rustix::fs::makedev(1, 3)
         }),
+        FileKind::CharDevice(device) => *device == rustix::fs::makedev(1, 3),
         _ => false,
     }
 }

@@ -92,10 +92,11 @@ impl Tracer {
                     if let (true, FileKind::Pipe { pipe }) = (is_token, &file.kind) {
                         found.push((file.id, *pipe));
                     }
+                    let device = session.devices.get(&file.id).copied();
                     Descriptor {
                         fd,
                         file: file.id,
-                        kind: file.kind.clone(),
+                        kind: device.map_or_else(|| file.kind.clone(), FileKind::CharDevice),
                         path: file.path.clone(),
                         modes: [
                             file.readable,
@@ -187,6 +188,11 @@ impl Tracer {
                 self.handle.blocking(rest).await
             }
         };
+        if let Ok(keyed) = &keyed {
+            let inherited = keyed.inherited.iter();
+            let devices = inherited.filter_map(|entry| Some((entry.file, entry.device?)));
+            self.session.borrow_mut().devices.extend(devices);
+        }
         self.note_images(unit, &keyed, &path);
         let miss = match found {
             Some(Ok(Lookup::Hit(outcome))) => {
