@@ -5,11 +5,14 @@
 //! inherits as descriptors: their kinds, access modes, flags, positions, and
 //! which of them share one open file description.
 
+mod environment;
+
 use std::ffi::OsStr;
 use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use ptrace_async::event::{FileKind, OfdId, Tid};
 use ptrace_async::invocation::Invocation;
@@ -19,17 +22,17 @@ use rustix::fs::{FileType, Mode, OFlags, Stat};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 use rustix::time::Timespec;
 
-use crate::config::Config;
 use crate::defect::{Defect, planted};
 use crate::fact::Digest;
 use crate::os;
 use crate::path::FilePath;
-use crate::policy::ignores_variable;
 use crate::recorder::position;
 use crate::roots::Roots;
 use crate::store::{FileKey, WeakKey};
 use crate::unit::Inherited;
 use crate::world::World;
+
+pub use self::environment::{LastVariables, Texts};
 
 /// One inherited descriptor.
 #[derive(Debug, Clone)]
@@ -58,7 +61,7 @@ pub struct Execution {
     /// Arguments.
     pub argv: Vec<Vec<u8>>,
     /// Environment.
-    pub envp: Vec<Vec<u8>>,
+    pub envp: Texts,
     /// Working directory.
     pub cwd: PathBuf,
     /// Descriptors that stay open.
@@ -117,7 +120,7 @@ pub struct MadeOf {
     /// Digests of the images.
     pub digests: Vec<Digest>,
     /// The variables that count, sorted.
-    pub environment: Vec<Vec<u8>>,
+    pub environment: Arc<[Vec<u8>]>,
     /// The working directory.
     pub cwd: FilePath,
     /// Lines of `/proc/PID/status`.
@@ -271,6 +274,15 @@ impl Hasher {
         self.either(text, |roots| roots.text(text));
     }
 
+    /// Texts, which `hashed` are with their lengths.
+    fn texts(&mut self, texts: &[Vec<u8>], hashed: &[u8]) {
+        if self.moved.is_none() && self.heard.is_none() {
+            self.digest.update(hashed);
+        } else {
+            texts.iter().for_each(|text| self.text(text));
+        }
+    }
+
     /// A path.
     fn path(&mut self, path: &[u8]) {
         self.either(path, |roots| roots.place(path));
@@ -406,22 +418,9 @@ fn key_with(
     for argument in &execution.argv {
         hasher.text(argument);
     }
-    let mut environment: Vec<Vec<u8>> = execution
-        .envp
-        .iter()
-        .filter(|entry| {
-            let name = entry.split(|&b| b == b'=').next().unwrap_or_default();
-            let ignored =
-                ignores_variable(name, program.as_bytes()) || Config::current().ignores(name);
-            execution.strict || !ignored
-        })
-        .map(|entry| without_tokens(entry))
-        .collect();
-    environment.sort_unstable();
+    let variables = world.variables().of(execution, &program);
     if !planted(Defect::EnvironmentKey) {
-        for entry in &environment {
-            hasher.text(entry);
-        }
+        hasher.texts(&variables.sorted, &variables.hashed);
     }
     hasher.number(0);
     if !planted(Defect::DirectoryKey) {
@@ -444,7 +443,7 @@ fn key_with(
         made_of: MadeOf {
             machine: execution.machine,
             digests,
-            environment,
+            environment: variables.sorted.clone(),
             cwd: execution.cwd.as_path().into(),
             process,
             limits,
@@ -460,26 +459,11 @@ fn allowed(image: &FilePath) -> Result<(), Unkeyed> {
         .map_err(|_| Unkeyed::Forbidden(image.display().to_string()))
 }
 
-/// A make variable with its jobserver's descriptors (or FIFO) left out.
-fn without_tokens(entry: &[u8]) -> Vec<u8> {
-    if ![&b"MAKEFLAGS="[..], b"MFLAGS=", b"CARGO_MAKEFLAGS="]
-        .iter()
-        .any(|name| entry.starts_with(name))
-    {
-        return entry.to_vec();
-    }
-    let words: Vec<&[u8]> = entry
-        .split(|&b| b == b' ')
-        .filter(|word| !word.starts_with(b"--jobserver-"))
-        .collect();
-    words.join(&b' ')
-}
-
 /// The descriptors of the jobserver that an environment announces. They are both
 /// ends of one pipe; `pipe_of` tells which pipe a descriptor is. Where they are
 /// not, somebody has put another pipe in the place of one (`a | b` without a
 /// standard input, whose number make may have given to its tokens).
-pub fn jobserver(envp: &[Vec<u8>], pipe_of: impl Fn(i32) -> Option<u64>) -> Vec<i32> {
+pub fn jobserver(envp: &Texts, pipe_of: impl Fn(i32) -> Option<u64>) -> Vec<i32> {
     envp.iter()
         .filter_map(|entry| {
             entry
@@ -652,11 +636,9 @@ fn hash_descriptor(
         execution.tid.to_string()
     };
     let place = format!("/proc/{own}/fd/{}", descriptor.fd);
-    let is_named = matches!(
-        descriptor.kind,
-        FileKind::Opened | FileKind::Regular | FileKind::Directory | FileKind::CharDevice(_)
-    );
-    let found = is_named
+    // What else there is, its kind says.
+    let is_any = matches!(descriptor.kind, FileKind::Opened | FileKind::Regular);
+    let found = is_any
         .then(|| process.look(descriptor.fd, &place))
         .flatten();
     let stat = found.map(|(stat, _)| stat);
@@ -675,8 +657,14 @@ fn hash_descriptor(
         path: None,
         output: None,
         inode: None,
+        device: None,
         flags: status_flags(descriptor.modes[2], descriptor.modes[3]),
     };
+    if let Some(stat) = &stat
+        && FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice
+    {
+        entry.device = Some(stat.st_rdev);
+    }
     match &descriptor.kind {
         _ if nothing => {}
         FileKind::Opened | FileKind::Regular | FileKind::Directory => {
@@ -758,10 +746,11 @@ fn is_empty_input(place: &str, descriptor: &Descriptor, stat: Option<&Stat>) -> 
             rustix::event::poll(&mut polled, Some(&now)).is_ok()
                 && polled[0].revents() == PollFlags::HUP
         }
-        FileKind::Opened | FileKind::CharDevice(_) => stat.is_some_and(|stat| {
+        FileKind::Opened => stat.is_some_and(|stat| {
             FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice
                 && stat.st_rdev == rustix::fs::makedev(1, 3)
         }),
+        FileKind::CharDevice(device) => *device == rustix::fs::makedev(1, 3),
         _ => false,
     }
 }

@@ -3,11 +3,14 @@
 //! Facts are asked by the path as given; but whether a unit looks at something
 //! that it made itself is decided by the *resource*: the canonical path. The
 //! canonical form of a directory is remembered until a traced process makes
-//! or removes a link, or moves something.
+//! or removes a link, or moves something. So is where a link leads, for as long
+//! as it is that link and leads to that file: of links in between that somebody else
+//! changes, the former targets are noted as facts, which the next lookup refutes.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::fs::{FileType, Stat};
@@ -24,13 +27,47 @@ pub struct Located {
     pub stat: Result<Stat, Errno>,
     /// The directory part as given, where it is not canonical, and what it is.
     pub indirect: Option<(FilePath, FilePath)>,
+    /// The way that was followed, if the last component is a link.
+    pub steps: Option<Rc<[Step]>>,
 }
 
-/// Remembers canonical directories, and which do not exist.
+/// One step of the way from a link to what it means.
+#[derive(Debug)]
+pub struct Step {
+    /// The directory part as in [`Located::indirect`].
+    pub indirect: Option<(FilePath, FilePath)>,
+    /// None where the way ends.
+    pub link: Option<Link>,
+}
+
+/// A link.
+#[derive(Debug)]
+pub struct Link {
+    /// Its path.
+    pub path: FilePath,
+    /// The same with a canonical directory.
+    pub resource: FilePath,
+    /// What it holds.
+    pub target: FilePath,
+}
+
+/// Where a link leads that led there before.
+#[derive(Debug)]
+struct Way {
+    /// Device, inode and change time of the link.
+    from: (u64, u64, i64, i64),
+    /// Device and inode of what it means.
+    to: (u64, u64),
+    resource: FilePath,
+    steps: Rc<[Step]>,
+}
+
+/// Remembers canonical directories, which do not exist, and where links lead.
 #[derive(Debug, Default)]
 pub struct Locator {
     directories: FxHashMap<Vec<u8>, FilePath>,
     missing: FxHashSet<Vec<u8>>,
+    ways: FxHashMap<Vec<u8>, Way>,
 }
 
 /// Links on the way that are followed (path_resolution(7)).
@@ -56,6 +93,7 @@ impl Locator {
     pub fn forget(&mut self) {
         self.directories.clear();
         self.missing.clear();
+        self.ways.clear();
     }
 
     /// Something has come into being.
@@ -145,24 +183,98 @@ impl Locator {
     /// Looks at a path.
     pub fn look(&mut self, path: &Path, follow: bool) -> Located {
         let follow = follow || path.as_os_str().as_bytes().ends_with(b"/");
-        let mut stat = rustix::fs::lstat(path);
-        let indirect = parts(path).and_then(|(directory, _)| {
+        let stat = rustix::fs::lstat(path);
+        let place = parts(path).and_then(|(directory, name)| {
             let canonical = self.directory(directory)?;
-            (canonical.as_os_str() != directory.as_os_str())
-                .then(|| (FilePath::from(directory), canonical))
+            Some((directory, name, canonical))
         });
-        let resource = match &stat {
-            Ok(found) if follow && is_link(found) => {
-                stat = rustix::fs::stat(path);
-                self.target(path)
+        if let Ok(link) = &stat
+            && follow
+            && is_link(link)
+        {
+            let indirect =
+                place.and_then(|(directory, _, canonical)| elsewhere(directory, canonical));
+            return self.follow(path, link, indirect);
+        }
+        let (resource, indirect) = match place {
+            Some((directory, name, canonical)) => {
+                let resource = below(&canonical, name, path);
+                (resource, elsewhere(directory, canonical))
             }
-            _ => self.name(path),
+            None => (self.name(path), None),
         };
         Located {
             resource,
             stat,
             indirect,
+            steps: None,
         }
+    }
+
+    /// Looks at what a path means that leads to this link.
+    fn follow(
+        &mut self,
+        path: &Path,
+        link: &Stat,
+        indirect: Option<(FilePath, FilePath)>,
+    ) -> Located {
+        let stat = rustix::fs::stat(path);
+        let from = (
+            link.st_dev,
+            link.st_ino,
+            link.st_ctime,
+            link.st_ctime_nsec as i64,
+        );
+        let to = stat.as_ref().ok().map(|stat| (stat.st_dev, stat.st_ino));
+        let bytes = path.as_os_str().as_bytes();
+        let known = self.ways.get(bytes);
+        let known = known.filter(|way| way.from == from && Some(way.to) == to);
+        let (resource, steps) = match known {
+            Some(way) => (way.resource.clone(), way.steps.clone()),
+            None => {
+                let (resource, steps) = (self.target(path), self.steps(path));
+                if let Some(to) = to {
+                    let way = Way {
+                        from,
+                        to,
+                        resource: resource.clone(),
+                        steps: steps.clone(),
+                    };
+                    self.ways.insert(bytes.to_vec(), way);
+                }
+                (resource, steps)
+            }
+        };
+        Located {
+            resource,
+            stat,
+            indirect,
+            steps: Some(steps),
+        }
+    }
+
+    /// The way from a link to where it leads: where that is matters to what is
+    /// written through it.
+    fn steps(&mut self, path: &Path) -> Rc<[Step]> {
+        let mut steps = Vec::new();
+        let mut at = FilePath::from(path);
+        for _ in 0..MAX_LINKS {
+            let (resource, indirect) = self.place(&at);
+            let target = std::fs::read_link(&at).ok();
+            let next = target.as_ref().zip(at.parent());
+            let next = next.map(|(target, parent)| FilePath::from(parent.join(target)));
+            let link = target.map(|target| Link {
+                path: at.clone(),
+                resource,
+                target: target.into(),
+            });
+            steps.push(Step { indirect, link });
+            match next {
+                Some(next) => at = next,
+                None => break,
+            }
+        }
+        steps.into()
     }
 
     /// Where a path leads in the end, also when nothing is there.
@@ -182,6 +294,22 @@ impl Locator {
             }
         }
         self.name(&at)
+    }
+}
+
+/// A directory as given, and what it is, if that is not the same.
+fn elsewhere(directory: &Path, canonical: FilePath) -> Option<(FilePath, FilePath)> {
+    (canonical.as_os_str() != directory.as_os_str()).then(|| (FilePath::from(directory), canonical))
+}
+
+/// A name in a canonical directory; it is likely to be `path`.
+fn below(canonical: &FilePath, name: &[u8], path: &Path) -> FilePath {
+    let (bytes, above) = (path.as_os_str().as_bytes(), canonical.as_bytes());
+    let is_same =
+        above != b"/" && bytes.len() == above.len() + 1 + name.len() && bytes.starts_with(above);
+    match is_same {
+        true => FilePath::from(path),
+        false => FilePath::from(canonical.join(OsStr::from_bytes(name))),
     }
 }
 
@@ -287,6 +415,53 @@ mod tests {
         let found = locator.look(&base.join("link"), false);
         assert_eq!(found.resource, FilePath::from(base.join("link")));
         assert!(found.stat.is_ok_and(|stat| is_link(&stat)));
+    }
+
+    #[test]
+    fn a_link_leads_where_it_leads_now() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let base = dir.path().canonicalize().expect("its path");
+        let link = |target: &str| {
+            let _ = std::fs::remove_file(base.join("link"));
+            std::os::unix::fs::symlink(target, base.join("link")).expect("symlink");
+        };
+        for name in ["a", "b"] {
+            std::fs::write(base.join(name), "").expect("a file");
+        }
+        let mut locator = Locator::default();
+        let mut check = |target: &str| {
+            // The second time it is known.
+            for _ in 0..2 {
+                let found = locator.look(&base.join("link"), true);
+                assert_eq!(found.resource, FilePath::from(base.join(target)));
+                let steps = found.steps.expect("the way");
+                let links: Vec<_> = steps.iter().filter_map(|step| step.link.as_ref()).collect();
+                assert_eq!(links.len(), 1);
+                assert_eq!(links[0].path, FilePath::from(base.join("link")));
+                assert_eq!(links[0].target, FilePath::from(target));
+            }
+        };
+        link("a");
+        check("a");
+        link("b");
+        check("b");
+        std::fs::remove_file(base.join("b")).expect("unlink");
+        check("b");
+        std::fs::write(base.join("b"), "").expect("a file");
+        check("b");
+    }
+
+    #[test]
+    fn slashes_are_not_part_of_the_resource() {
+        let mut locator = Locator::default();
+        for (given, resource) in [
+            ("//usr", "/usr"),
+            ("/usr//x", "/usr/x"),
+            ("/usr/x", "/usr/x"),
+        ] {
+            let found = locator.look(Path::new(given), true);
+            assert_eq!(found.resource, FilePath::from(resource), "{given}");
+        }
     }
 
     #[test]

@@ -10,14 +10,29 @@
 //! when it is applied; if nothing is there then, or if it was changed in between
 //! so that nobody can tell what the lookup has seen, the unit is in doubt.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
 use ptrace_async::event::{IoEvent, Tid};
+use ptrace_async::invocation::Invocation;
 use ptrace_async::memory::Memory;
 use ptrace_async::runtime::{Calls, Logged, Prehook, Stop, Tracee};
 use smallvec::SmallVec;
 
+use crate::lookups::Kind;
 use crate::session::{Before, Session};
 use crate::tracer::{Tracer, UNHEARD};
+use crate::unit::UnitId;
 
+/// Flags of an open that is more than an attempt to read what a path leads to.
+const NOT_READING: u64 = (libc::O_ACCMODE
+    | libc::O_CREAT
+    | libc::O_TRUNC
+    | libc::O_NOFOLLOW
+    | libc::O_PATH
+    | libc::O_DIRECTORY
+    | libc::O_TMPFILE) as u64;
 /// More than the bytes of any call that are logged.
 const MOST_LOGGED: usize = 1 << 16;
 
@@ -116,8 +131,37 @@ impl Session {
         }
     }
 
+    /// Whether a call asks, by an absolute path, what its unit knows: then there is
+    /// nothing to apply. Most that compilers ask is such a question.
+    fn asks_again(&self, tid: Tid, unit: UnitId, call: &Logged) -> bool {
+        let Invocation { nr, args } = call.invocation();
+        let kind = match nr.cast_signed() {
+            libc::SYS_readlink => Some(Kind::LINK),
+            libc::SYS_access => Kind::access(args[1] as i32, false, true),
+            libc::SYS_newfstatat => {
+                let follow = args[3] & libc::AT_SYMLINK_NOFOLLOW as u64 == 0;
+                Some(Kind::no_metadata(follow))
+            }
+            // After metadata of the same directory it would say what that was for.
+            libc::SYS_openat if args[2] & NOT_READING == 0 && self.looked_at.is_none() => {
+                Some(Kind::no_content(true))
+            }
+            _ => None,
+        };
+        let Some((kind, path)) = kind.zip(call.path()) else {
+            return false;
+        };
+        let path = Path::new(OsStr::from_bytes(path));
+        self.lookups.knows(unit, path, kind, Some(call.value()))
+            && self.model.root(tid).is_some_and(|root| *root == *"/")
+    }
+
     fn apply_logged(&mut self, tid: Tid, call: &Logged) {
-        if self.tasks.get(&tid).is_none_or(|task| task.skipped) {
+        let unit = match self.tasks.get(&tid) {
+            Some(task) if !task.skipped => task.unit,
+            _ => return,
+        };
+        if self.asks_again(tid, unit, call) {
             return;
         }
         let mut events: SmallVec<[IoEvent; 2]> = SmallVec::new();

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::hit::stream;
 use crate::journal::{Begun, Missed, Mode};
-use crate::key::{Descriptor, Execution, Keyed, Unkeyed, jobserver, weak_key};
+use crate::key::{Descriptor, Execution, Keyed, Texts, Unkeyed, jobserver, weak_key};
 use crate::outcome::{Ending, Outcome};
 use crate::outputs::Outputs;
 use crate::path::FilePath;
@@ -450,9 +450,9 @@ fn execution(
             other => path.push(other),
         }
     }
-    let bytes = |list: &[std::ffi::CString]| list.iter().map(|s| s.as_bytes().to_vec()).collect();
-    let argv: Vec<Vec<u8>> = bytes(&program.argv);
-    let envp: Vec<Vec<u8>> = bytes(&program.envp);
+    let argv = program.argv.iter().map(|arg| arg.as_bytes().to_vec());
+    let argv: Vec<Vec<u8>> = argv.collect();
+    let envp: Texts = program.envp.iter().map(|entry| entry.as_bytes()).collect();
     let own = std::process::id() as Tid;
     let mut descriptors = Vec::new();
     let mut same = |one, other| os::same_description(own, one, other);

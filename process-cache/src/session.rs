@@ -113,6 +113,8 @@ pub struct Session {
     pub jobserver_pipes: HashSet<u64>,
     /// The resource behind a description opened for writing.
     pub resources: FxHashMap<OfdId, FilePath>,
+    /// Descriptions that are of character devices, as keys have found, with their numbers.
+    pub devices: FxHashMap<OfdId, u64>,
     /// Directories already listed through a description.
     pub listed: HashSet<OfdId>,
     /// Temporary files with random names, as the program that made them
@@ -185,6 +187,7 @@ impl Session {
             jobserver: HashSet::new(),
             jobserver_pipes: HashSet::new(),
             resources: FxHashMap::default(),
+            devices: FxHashMap::default(),
             listed: HashSet::new(),
             temporary: HashSet::new(),
             touched: FxHashMap::default(),

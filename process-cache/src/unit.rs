@@ -273,6 +273,8 @@ pub struct Inherited {
     pub path: Option<FilePath>,
     /// Device and inode number of a regular file.
     pub inode: Option<(u64, u64)>,
+    /// The number of a character device that was opened by a path.
+    pub device: Option<u64>,
     /// The path, for regular files that can be written.
     pub output: Option<FilePath>,
     /// `O_APPEND` and `O_NONBLOCK` as they were.

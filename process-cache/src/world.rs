@@ -26,7 +26,7 @@ use rustix::fs::{Access, AtFlags, CWD, FileType, Stat};
 use rustix::io::Errno;
 
 use crate::fact::{Answer, Digest, Metadata, Query, TimeUse};
-use crate::key::Format;
+use crate::key::{Format, LastVariables};
 use crate::machine::GROUP;
 use crate::path::FilePath;
 use crate::store::{DigestTable, FileKey, Trust};
@@ -44,6 +44,7 @@ pub struct World {
     devices: Devices,
     /// What kind of executable contents are.
     formats: Mutex<FxHashMap<Digest, Format>>,
+    variables: LastVariables,
 }
 
 impl World {
@@ -54,6 +55,7 @@ impl World {
             scanner: None,
             devices: Devices::default(),
             formats: Mutex::default(),
+            variables: LastVariables::default(),
         }
     }
 
@@ -69,6 +71,11 @@ impl World {
     /// The table of known digests; flush it at the end of a run.
     pub fn table(&self) -> &DigestTable {
         &self.table
+    }
+
+    /// The variables that a key was made of last.
+    pub fn variables(&self) -> &LastVariables {
+        &self.variables
     }
 
     /// What kind of executable a content is, if [`World::learn_format`] was told.

@@ -285,6 +285,28 @@ pub(crate) fn read_ranges(tid: Tid, ranges: &[(u64, u64)], buffer: &mut [u8]) ->
     total
 }
 
+/// As [`read_ranges`], through `/proc/TID/mem`. Opening that takes as long as reading
+/// some pages, but `process_vm_readv` pins what it reads, and for that the kernel copies
+/// each page that a fork has left to parent and child.
+pub(crate) fn read_shared_ranges(tid: Tid, ranges: &[(u64, u64)], buffer: &mut [u8]) -> usize {
+    use std::os::unix::fs::FileExt;
+    let Ok(memory) = std::fs::File::open(format!("/proc/{tid}/mem")) else {
+        return 0;
+    };
+    let mut total = 0;
+    for (address, length) in ranges {
+        let Some(to) = buffer.get_mut(total..total + *length as usize) else {
+            break;
+        };
+        let got = memory.read_at(to, *address).unwrap_or(0);
+        total += got;
+        if got < to.len() {
+            break;
+        }
+    }
+    total
+}
+
 /// Writes tracee memory, read-only pages included (through `/proc/TID/mem`
 /// when `process_vm_writev` refuses).
 pub(crate) fn write_memory(tid: Tid, address: u64, bytes: &[u8]) -> io::Result<()> {
@@ -319,6 +341,16 @@ pub(crate) fn write_protected<'a>(
         .write(true)
         .open(format!("/proc/{tid}/mem"))?;
     writes.try_for_each(|(address, bytes)| memory.write_all_at(bytes, address))
+}
+
+/// Reads an aligned word of the memory of a stopped task, whatever the protection of
+/// that memory. For a single word it takes half of what [`read_memory`] does.
+pub(crate) fn peek(tid: Tid, address: u64) -> io::Result<u64> {
+    let mut word = 0_u64;
+    let to = std::ptr::from_mut(&mut word);
+    // SAFETY: the system call, unlike the C library's function, puts one word at `to`.
+    check(unsafe { libc::syscall(libc::SYS_ptrace, libc::PTRACE_PEEKDATA, tid, address, to) })?;
+    Ok(word)
 }
 
 /// Writes an aligned word into the memory of a stopped task, whatever the

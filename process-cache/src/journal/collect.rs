@@ -1,5 +1,6 @@
 //! A run being written down.
 
+use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use rustc_hash::FxHashMap;
@@ -19,7 +20,9 @@ pub struct Collector {
     numbers: FxHashMap<Vec<u8>, u32>,
     environments: Vec<Vec<u32>>,
     /// Environments as they came, for those that come again.
-    known: FxHashMap<Vec<Vec<u8>>, u32>,
+    known: FxHashMap<Arc<[Vec<u8>]>, u32>,
+    /// The last of them.
+    last: Option<(Arc<[Vec<u8>]>, u32)>,
     units: Vec<Entry>,
 }
 
@@ -49,6 +52,7 @@ impl Collector {
             numbers: FxHashMap::default(),
             environments: Vec::new(),
             known: FxHashMap::default(),
+            last: None,
             units: Vec::new(),
         }
     }
@@ -152,17 +156,26 @@ impl Collector {
         }
     }
 
-    fn environment(&mut self, environment: &[Vec<u8>]) -> u32 {
-        if let Some(number) = self.known.get(environment) {
+    fn environment(&mut self, environment: &Arc<[Vec<u8>]>) -> u32 {
+        if let Some((last, number)) = &self.last
+            && Arc::ptr_eq(last, environment)
+        {
             return *number;
         }
-        let masked: Vec<u32> = environment
-            .iter()
-            .map(|text| self.number(secrets::masked(text)))
-            .collect();
-        let number = self.environments.len() as u32;
-        self.environments.push(masked);
-        self.known.insert(environment.to_vec(), number);
+        let number = match self.known.get(environment) {
+            Some(number) => *number,
+            None => {
+                let masked: Vec<u32> = environment
+                    .iter()
+                    .map(|text| self.number(secrets::masked(text)))
+                    .collect();
+                let number = self.environments.len() as u32;
+                self.environments.push(masked);
+                self.known.insert(environment.clone(), number);
+                number
+            }
+        };
+        self.last = Some((environment.clone(), number));
         number
     }
 

@@ -4,7 +4,7 @@
 use super::errno;
 use crate::defect::{Defect, planted};
 use crate::fact::{Answer, Query, TimeUse};
-use crate::locate::{Located, MAX_LINKS, is_directory, is_regular};
+use crate::locate::{Located, is_directory, is_regular};
 use crate::lookups::Kind;
 use crate::path::FilePath;
 use crate::place::{Class, classify, is_standard_stream};
@@ -116,36 +116,16 @@ impl Session {
     pub fn look(&mut self, unit: UnitId, path: &Path, follow: bool) -> Located {
         let located = self.locator.look(path, follow);
         self.note_indirect(unit, located.indirect.clone());
-        let led = match (&located.indirect, path.file_name()) {
-            (Some((_, canonical)), Some(name)) => {
-                located.resource.as_os_str() != canonical.join(name).as_os_str()
+        for step in located.steps.iter().flat_map(|steps| steps.iter()) {
+            self.note_indirect(unit, step.indirect.clone());
+            let Some(link) = &step.link else { continue };
+            let query = Query::Link(link.path.clone());
+            if !self.unit(unit).observations.contains_key(&query) {
+                let answer = Observed::Answer(Answer::Path(link.target.clone()));
+                self.note(unit, query, answer, link.resource.clone());
             }
-            _ => located.resource.as_os_str() != path.as_os_str(),
-        };
-        if follow && led {
-            self.note_links(unit, path);
         }
         located
-    }
-
-    /// The last component is a link itself, perhaps to another: where they lead
-    /// matters to what is written through them.
-    fn note_links(&mut self, unit: UnitId, path: &Path) {
-        let mut at = FilePath::from(path);
-        for _ in 0..MAX_LINKS {
-            let query = Query::Link(at.clone());
-            let (resource, indirect) = self.locator.place(&at);
-            self.note_indirect(unit, indirect);
-            let Ok(target) = std::fs::read_link(&at) else {
-                return;
-            };
-            if !self.unit(unit).observations.contains_key(&query) {
-                let answer = Observed::Answer(Answer::Path(FilePath::from(target.as_path())));
-                self.note(unit, query, answer, resource);
-            }
-            let Some(parent) = at.parent() else { return };
-            at = FilePath::from(parent.join(target));
-        }
     }
 
     /// Notes links on the way to a directory.

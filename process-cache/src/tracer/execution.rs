@@ -13,7 +13,7 @@ use super::{INTERNAL, Notice, OUTSIDE, Tracer};
 use crate::config::Config;
 use crate::hit::{Applied, Skipped};
 use crate::journal::{Begun, Missed};
-use crate::key::{Descriptor, Execution, Keyed, Unkeyed, jobserver, key_at_once, weak_key};
+use crate::key::{Descriptor, Execution, Keyed, Texts, Unkeyed, jobserver, key_at_once, weak_key};
 use crate::locate::is_regular;
 use crate::outputs::Outputs;
 use crate::path::FilePath;
@@ -66,7 +66,8 @@ impl Tracer {
             }
             Err(_) => return Attempt::Run(tracee, None),
         }
-        let (argv, envp) = (strings(&tracee, argv), strings(&tracee, envp));
+        let [argv, envp] = strings(&tracee, [argv, envp]);
+        let argv = argv.to_vecs();
         let (execution, unit, lookup, temporary) = {
             let mut session = self.session.borrow_mut();
             let Some(unit) = session.unit_of(tid) else {
@@ -91,10 +92,11 @@ impl Tracer {
                     if let (true, FileKind::Pipe { pipe }) = (is_token, &file.kind) {
                         found.push((file.id, *pipe));
                     }
+                    let device = session.devices.get(&file.id).copied();
                     Descriptor {
                         fd,
                         file: file.id,
-                        kind: file.kind.clone(),
+                        kind: device.map_or_else(|| file.kind.clone(), FileKind::CharDevice),
                         path: file.path.clone(),
                         modes: [
                             file.readable,
@@ -186,6 +188,11 @@ impl Tracer {
                 self.handle.blocking(rest).await
             }
         };
+        if let Ok(keyed) = &keyed {
+            let inherited = keyed.inherited.iter();
+            let devices = inherited.filter_map(|entry| Some((entry.file, entry.device?)));
+            self.session.borrow_mut().devices.extend(devices);
+        }
         self.note_images(unit, &keyed, &path);
         let miss = match found {
             Some(Ok(Lookup::Hit(outcome))) => {
@@ -360,7 +367,7 @@ impl Tracer {
                                 conditions: Vec::new(),
                                 maps: match is_make(real.as_bytes()) {
                                     true => {
-                                        let given = unit.argv.iter().chain(environment);
+                                        let given = unit.argv.iter().chain(environment.iter());
                                         roots.maps_given(given.map(Vec::as_slice))
                                     }
                                     false => Vec::new(),
@@ -433,40 +440,23 @@ impl Tracer {
     }
 }
 
-/// Reads a NULL-terminated array of strings.
-fn strings(tracee: &Tracee<Prehook>, address: u64) -> Vec<Vec<u8>> {
-    const PAGE: u64 = 4096;
-    /// How much of each is read at first: most are shorter.
+/// The size of a page.
+const PAGE: u64 = 4096;
+
+/// Reads NULL-terminated arrays of strings.
+fn strings(tracee: &Tracee<Prehook>, arrays: [u64; 2]) -> [Texts; 2] {
+    /// How much of each string is read at first: most are shorter.
     const START: u64 = 128;
-    let mut pointers = Vec::new();
-    let mut at = address;
-    let mut words = [0_u8; 1024];
-    if address == 0 {
-        return Vec::new();
-    }
-    'all: loop {
-        let got = tracee.read(at, &mut words) / 8 * 8;
-        if got == 0 {
-            break;
-        }
-        for word in words[..got].chunks_exact(8) {
-            let pointer = u64::from_le_bytes(word.try_into().unwrap_or_default());
-            if pointer == 0 {
-                break 'all;
-            }
-            pointers.push(pointer);
-        }
-        at += got as u64;
-    }
-    // All at once, none of them beyond its page; those of a page as one range, since
-    // the kernel pins the page for each.
+    let pointers = pointers(tracee, arrays);
+    // All at once, none of them beyond its page; those of a page and of the pages after
+    // it as one range, since the kernel pins the pages of each.
     let mut ranges: Vec<(u64, u64)> = Vec::new();
-    let mut sorted = pointers.clone();
+    let mut sorted = pointers.concat();
     sorted.sort_unstable();
     for pointer in sorted {
         let end = pointer.saturating_add(START.min(PAGE - pointer % PAGE));
         match ranges.last_mut() {
-            Some((from, len)) if *from / PAGE == pointer / PAGE => {
+            Some((from, len)) if pointer / PAGE - (*from + *len - 1) / PAGE <= 1 => {
                 *len = end.max(*from + *len) - *from
             }
             _ => ranges.push((pointer, end - pointer)),
@@ -480,18 +470,64 @@ fn strings(tracee: &Tracee<Prehook>, address: u64) -> Vec<Vec<u8>> {
         places.push((from, before));
         before += len as usize;
     }
-    let one = |pointer: u64| {
+    let add = |texts: &mut Texts, pointer: u64| {
         let place = places.partition_point(|(from, _)| *from <= pointer);
         let (from, before) = places[..place].last().copied().unwrap_or_default();
         let start = before + (pointer - from) as usize;
         let end = places.get(place).map_or(bytes.len(), |(_, before)| *before);
         let rest = bytes.get(start..end.min(bytes.len())).unwrap_or_default();
         match memchr::memchr(0, rest) {
-            Some(end) => rest[..end].to_vec(),
-            None => tracee.read_c_string(pointer, 1 << 20).unwrap_or_default(),
+            Some(end) => texts.push(&rest[..end]),
+            None => texts.push(&tracee.read_c_string(pointer, 1 << 20).unwrap_or_default()),
         }
     };
-    pointers.into_iter().map(one).collect()
+    pointers.map(|pointers| {
+        let mut texts = Texts::default();
+        pointers
+            .into_iter()
+            .for_each(|pointer| add(&mut texts, pointer));
+        texts
+    })
+}
+
+/// Reads NULL-terminated arrays of pointers; none at address 0 is an empty one.
+fn pointers(tracee: &Tracee<Prehook>, arrays: [u64; 2]) -> [Vec<u64>; 2] {
+    /// How much is read at once.
+    const CHUNK: u64 = 1024;
+    // The beginnings of both at once.
+    let starts = arrays.map(|at| (at, CHUNK.min(PAGE - at % PAGE)));
+    let both = match arrays {
+        [0, _] | [_, 0] => Vec::new(),
+        _ => tracee.read_ranges(&starts),
+    };
+    let whole = both.len() as u64 == starts[0].1 + starts[1].1;
+    let (first, second) = both.split_at(if whole { starts[0].1 as usize } else { 0 });
+    let known = [first, if whole { second } else { &[] }];
+    let read = |index: usize| {
+        let (mut found, mut at) = (Vec::new(), arrays[index]);
+        let mut words = known[index].to_vec();
+        while at != 0 {
+            if words.len() < 8 {
+                words.resize(CHUNK as usize, 0);
+                let got = tracee.read(at, &mut words);
+                words.truncate(got);
+            }
+            let (all, _) = words.as_chunks::<8>();
+            for word in all {
+                match u64::from_le_bytes(*word) {
+                    0 => return found,
+                    pointer => found.push(pointer),
+                }
+            }
+            if all.is_empty() {
+                break;
+            }
+            at += 8 * all.len() as u64;
+            words.clear();
+        }
+        found
+    };
+    [read(0), read(1)]
 }
 
 /// Redirects an execve: the call's path becomes `/proc/PID/fd/N`, written below

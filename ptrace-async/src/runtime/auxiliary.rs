@@ -2,6 +2,7 @@
 
 use super::tracee::{Exec, Tracee};
 use crate::memory::Memory;
+use crate::sys;
 
 impl Tracee<Exec> {
     /// Takes the vdso out of the auxiliary vector of a fresh program, so that its
@@ -16,23 +17,24 @@ impl Tracee<Exec> {
         if regs.cs != CODE {
             return;
         }
-        let Ok(argc) = self.read_u64(regs.rsp) else {
-            return;
-        };
-        // After the count and the arguments with their end.
-        let after = argc.checked_mul(8).and_then(|size| size.checked_add(16));
-        let Some(mut at) = after.and_then(|size| regs.rsp.checked_add(size)) else {
-            return;
-        };
         let mut words = [0_u8; 2048];
+        let mut at = regs.rsp;
+        let mut got = self.read(at, &mut words) / 8 * 8;
+        // The count, and the arguments with their end.
+        let argc = words
+            .first_chunk()
+            .map_or(0, |argc| u64::from_le_bytes(*argc));
+        let Some(mut skipped) = argc.checked_add(2) else {
+            return;
+        };
         let mut in_environment = true;
         let mut is_key = true;
-        loop {
-            let got = self.read(at, &mut words) / 8 * 8;
-            if got == 0 {
-                return;
-            }
+        while got > 0 {
             for (index, word) in words[..got].chunks_exact(8).enumerate() {
+                if skipped > 0 {
+                    skipped -= 1;
+                    continue;
+                }
                 let word = u64::from_le_bytes(word.try_into().unwrap_or_default());
                 if in_environment {
                     in_environment = word != 0;
@@ -43,7 +45,7 @@ impl Tracee<Exec> {
                         AT_NULL => return,
                         AT_SYSINFO_EHDR => {
                             // An error means that the tracee is gone.
-                            let _ = self.write(at + 8 * index as u64, &AT_IGNORE.to_le_bytes());
+                            let _ = sys::poke(self.tid(), at + 8 * index as u64, AT_IGNORE);
                             return;
                         }
                         _ => {}
@@ -52,6 +54,7 @@ impl Tracee<Exec> {
                 is_key = !is_key;
             }
             at += got as u64;
+            got = self.read(at, &mut words) / 8 * 8;
         }
     }
 }

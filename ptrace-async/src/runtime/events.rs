@@ -352,6 +352,7 @@ impl Shared {
             registers: Cell::new(None),
             leftover: RefCell::default(),
             stranger: heritage.is_some_and(|heritage| heritage.stranger).into(),
+            copied: (birth.parent.is_some() && !shares).into(),
             confined: heritage.is_some_and(|heritage| heritage.confined).into(),
             starting: RefCell::default(),
             unattended: false.into(),
@@ -389,6 +390,7 @@ impl Slot {
     /// It runs another program now.
     fn executed(&self) {
         self.wants_exit.set(false);
+        self.copied.set(false);
         self.starting.take();
         let calls = self.logged();
         self.leave_space();

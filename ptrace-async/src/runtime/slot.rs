@@ -98,6 +98,8 @@ pub(super) struct Slot {
     pub(super) leftover: RefCell<Option<Calls>>,
     /// It shares its memory with tasks that it does not share all else with.
     pub(super) stranger: Cell<bool>,
+    /// Its memory is a copy of its parent's.
+    pub(super) copied: Cell<bool>,
     /// It has restricted its own system calls, or those it comes from have; or
     /// another process has the same directory or descriptors.
     pub(super) confined: Cell<bool>,

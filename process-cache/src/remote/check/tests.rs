@@ -66,6 +66,7 @@ fn inherited() -> Vec<Inherited> {
         position,
         path: None,
         inode: None,
+        device: None,
         output: None,
         flags: 0,
     };

@@ -146,6 +146,12 @@ impl Logged {
         self.value
     }
 
+    /// Its path, as it was given, without its NUL; none of a call that has none.
+    pub fn path(&self) -> Option<&[u8]> {
+        path_address(&self.call)?;
+        Some(self.path.strip_suffix(b"\0").unwrap_or(&self.path))
+    }
+
     /// The mark of the [`Handle::logged_everywhere`](super::super::Handle) before
     /// which the call may have had its answer, if not all of them: it is the
     /// first of its task since then.
@@ -160,8 +166,8 @@ impl Logged {
     /// The path of what the loader has opened.
     pub(super) fn loaded(&self) -> Option<&[u8]> {
         let opens = [libc::SYS_open, libc::SYS_openat].contains(&self.call.nr.cast_signed());
-        (self.by_loader && opens && self.value >= 0)
-            .then(|| self.path.strip_suffix(b"\0").unwrap_or(&self.path))
+        self.path()
+            .filter(|_| self.by_loader && opens && self.value >= 0)
     }
 }
 
@@ -339,11 +345,20 @@ impl Log {
 
     /// Copies bytes of the entries.
     fn copy(&self, from: u64, to: &mut [u8]) {
-        let words = self.address.cast::<u8>();
-        for (index, byte) in to.iter_mut().enumerate() {
-            // SAFETY: callers stay within the log; the tracee may write
-            // there, hence volatile: any value will do.
-            *byte = unsafe { words.add(DATA + from as usize + index).read_volatile() };
+        // SAFETY: callers stay within the log.
+        let at = unsafe { self.address.add(DATA + from as usize) };
+        // Entries have whole words, unless the tracee has written over them.
+        let whole = if at.addr() % 8 == 0 { to.len() / 8 } else { 0 };
+        let (words, rest) = to.split_at_mut(8 * whole);
+        for (index, word) in words.as_chunks_mut::<8>().0.iter_mut().enumerate() {
+            // SAFETY: as above, and aligned; the tracee may write there, hence
+            // volatile: any value will do.
+            let value = unsafe { at.cast::<u64>().add(index).read_volatile() };
+            *word = value.to_le_bytes();
+        }
+        for (index, byte) in rest.iter_mut().enumerate() {
+            // SAFETY: as above.
+            *byte = unsafe { at.add(8 * whole + index).read_volatile() };
         }
     }
 

@@ -145,9 +145,7 @@ impl Mapped {
 
     /// Whether a forked child has a copy of this.
     fn is_copied_to(&self, child: Tid) -> bool {
-        let mut place = [0; 8];
-        let read = sys::read_memory(child, code::LOG, &mut place);
-        read == place.len() && u64::from_le_bytes(place) == self.log.place()
+        sys::peek(child, code::LOG).is_ok_and(|place| place == self.log.place())
     }
 
     fn take(&mut self) -> Calls {

@@ -87,6 +87,8 @@ pub(in super::super) struct Images {
 struct Loader {
     text: Text,
     at: u64,
+    /// What stands where it is entered, in whole words.
+    entered: Vec<u8>,
 }
 
 impl Loader {
@@ -146,8 +148,13 @@ impl Images {
     /// Puts a patched copy of a loader into the arena, and makes one of the library
     /// that lies beside it.
     fn copy_loader(&mut self, arena: &Arena, path: &Path) -> Option<Loader> {
-        let mut patched = read_file(&open_plain(path.as_os_str()).ok()?)?;
+        let file = open_plain(path.as_os_str()).ok()?;
+        let mut patched = read_file(&file)?;
         let text = patch(&mut patched, true).filter(|text| text.sites > 0)?;
+        let mut entered = vec![0; code::entry().len().next_multiple_of(8)];
+        let entry = text.entry.checked_sub(text.address)?;
+        file.read_exact_at(&mut entered, text.offset.checked_add(entry)?)
+            .ok()?;
         let range = text.offset as usize..(text.offset + text.len) as usize;
         let at = self
             .loaders
@@ -157,7 +164,7 @@ impl Images {
         arena.file().write_all_at(&patched[range], at).ok()?;
         let library = path.with_file_name("libc.so.6");
         self.consider(arena, library.as_os_str().as_bytes());
-        Some(Loader { text, at })
+        Some(Loader { text, at, entered })
     }
 
     /// Makes a copy of the loader that the first program is going to need.
@@ -390,11 +397,7 @@ impl Tracee<Exec> {
         let block_at = original.rsp.checked_sub(2 * START_WORDS * 8)? & !15;
         sys::write_memory(tid, block_at, &block).ok()?;
 
-        let code = code::entry();
-        let mut replaced = vec![0; code.len().next_multiple_of(8)];
-        if sys::read_memory(tid, original.rip, &mut replaced) != replaced.len() {
-            return None;
-        }
+        let (code, replaced) = (code::entry(), loader.entered);
         let mut registers = original;
         registers.rdi = i64::from(libc::AT_FDCWD).cast_unsigned();
         registers.rsi = block_at + path_at;

@@ -1,0 +1,177 @@
+//! The variables that a key has, and the strings of an execve.
+//!
+//! Programs that are executed one after the other have mostly the same variables, so
+//! the last ones are kept as they are hashed.
+
+use std::borrow::Cow;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::Execution;
+use crate::config::Config;
+use crate::path::FilePath;
+use crate::policy::ignores_variable;
+
+/// Strings in one piece of memory.
+#[derive(Debug, Clone, Default)]
+pub struct Texts {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Texts {
+    /// Appends a string.
+    pub fn push(&mut self, text: &[u8]) {
+        self.bytes.extend_from_slice(text);
+        self.ends.push(self.bytes.len());
+    }
+
+    /// The strings in their order.
+    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        let mut from = 0;
+        self.ends.iter().map(move |end| {
+            let text = &self.bytes[from..*end];
+            from = *end;
+            text
+        })
+    }
+
+    /// The strings as they are kept one by one.
+    pub fn to_vecs(&self) -> Vec<Vec<u8>> {
+        self.iter().map(<[u8]>::to_vec).collect()
+    }
+}
+
+impl<'t> FromIterator<&'t [u8]> for Texts {
+    fn from_iter<I: IntoIterator<Item = &'t [u8]>>(texts: I) -> Self {
+        let mut all = Self::default();
+        texts.into_iter().for_each(|text| all.push(text));
+        all
+    }
+}
+
+/// The variables that count.
+#[derive(Debug)]
+pub(super) struct Variables {
+    /// In the order in which they were given.
+    given: Vec<Vec<u8>>,
+    pub(super) sorted: Arc<[Vec<u8>]>,
+    /// As [`super::add`] hashes the sorted ones.
+    pub(super) hashed: Vec<u8>,
+}
+
+impl Variables {
+    fn new(given: Vec<Vec<u8>>) -> Self {
+        let mut sorted = given.clone();
+        sorted.sort_unstable();
+        let mut hashed = Vec::new();
+        for entry in &sorted {
+            hashed.extend_from_slice(&(entry.len() as u64).to_le_bytes());
+            hashed.extend_from_slice(entry);
+        }
+        Self {
+            given,
+            sorted: sorted.into(),
+            hashed,
+        }
+    }
+}
+
+/// The variables that counted last.
+#[derive(Debug, Default)]
+pub struct LastVariables(Mutex<Option<Arc<Variables>>>);
+
+impl LastVariables {
+    /// The variables that count for `program`.
+    pub(super) fn of(&self, execution: &Execution, program: &FilePath) -> Arc<Variables> {
+        let given = || {
+            let counts = |entry: &&[u8]| {
+                let name = entry.split(|&b| b == b'=').next().unwrap_or_default();
+                execution.strict
+                    || !(ignores_variable(name, program.as_bytes())
+                        || Config::current().ignores(name))
+            };
+            execution.envp.iter().filter(counts).map(without_tokens)
+        };
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(last) = &*last {
+            let mut known = last.given.iter();
+            let is_next = |entry: Cow<'_, [u8]>| known.next().is_some_and(|known| *known == *entry);
+            if given().all(is_next) && known.next().is_none() {
+                return last.clone();
+            }
+        }
+        let new = Variables::new(given().map(Cow::into_owned).collect());
+        last.insert(Arc::new(new)).clone()
+    }
+}
+
+/// A make variable with its jobserver's descriptors (or FIFO) left out.
+fn without_tokens(entry: &[u8]) -> Cow<'_, [u8]> {
+    if ![&b"MAKEFLAGS="[..], b"MFLAGS=", b"CARGO_MAKEFLAGS="]
+        .iter()
+        .any(|name| entry.starts_with(name))
+    {
+        return entry.into();
+    }
+    let words: Vec<&[u8]> = entry
+        .split(|&b| b == b' ')
+        .filter(|word| !word.starts_with(b"--jobserver-"))
+        .collect();
+    words.join(&b' ').into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fact::Digest;
+
+    fn execution(envp: &[&str], strict: bool) -> Execution {
+        Execution {
+            tid: 0,
+            path: FilePath::from("/bin/true"),
+            argv: Vec::new(),
+            envp: envp.iter().map(|entry| entry.as_bytes()).collect(),
+            cwd: "/".into(),
+            descriptors: Vec::new(),
+            machine: Digest::default(),
+            strict,
+        }
+    }
+
+    #[test]
+    fn the_variables_are_those_that_were_given_whatever_was_given_before() {
+        let last = LastVariables::default();
+        let check = |program: &str, envp: &[&str], strict: bool, expected: &[&str]| {
+            let execution = execution(envp, strict);
+            for last in [&last, &LastVariables::default()] {
+                let found = last.of(&execution, &FilePath::from(program));
+                let expected: Vec<Vec<u8>> = expected.iter().map(|entry| (*entry).into()).collect();
+                assert_eq!(*found.sorted, expected);
+                let mut hashed = Vec::new();
+                for entry in &expected {
+                    hashed.extend_from_slice(&(entry.len() as u64).to_le_bytes());
+                    hashed.extend_from_slice(entry);
+                }
+                assert_eq!(found.hashed, hashed);
+            }
+        };
+        check("/bin/true", &["b=1", "_=x", "a=2"], false, &["a=2", "b=1"]);
+        check("/bin/true", &["b=1", "_=y", "a=2"], false, &["a=2", "b=1"]);
+        check("/bin/true", &["b=1"], false, &["b=1"]);
+        check("/bin/true", &["b=1", "a=2"], false, &["a=2", "b=1"]);
+        check("/bin/true", &["b=1", "a=3"], false, &["a=3", "b=1"]);
+        check("/bin/true", &["b=1", "_=y"], true, &["_=y", "b=1"]);
+        check("/usr/bin/env", &["_=y"], false, &["_=y"]);
+        check("/bin/true", &["_=y"], false, &[]);
+        let tokens = ["MAKEFLAGS=k --jobserver-auth=3,4 -- x", "a=1"];
+        check("/bin/true", &tokens, false, &["MAKEFLAGS=k -- x", "a=1"]);
+    }
+
+    #[test]
+    fn texts_are_what_was_pushed() {
+        let all: [&[u8]; 3] = [b"a", b"", b"bc"];
+        let texts: Texts = all.into_iter().collect();
+        assert_eq!(texts.iter().collect::<Vec<_>>(), all);
+        assert_eq!(texts.to_vecs(), all);
+    }
+}
