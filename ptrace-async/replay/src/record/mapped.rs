@@ -24,6 +24,7 @@ use ptrace_async::process::read_proc;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::group::{self, Group};
+use super::search::Lessons;
 use super::sites::Sites;
 use crate::buffer;
 use crate::trace::Task;
@@ -39,7 +40,7 @@ pub(super) fn key(metadata: &fs::Metadata) -> Option<Key> {
     metadata.is_file().then(|| (metadata.dev(), metadata.ino()))
 }
 
-/// The memory of a process, as far as it is of files.
+/// The memory of a process: which files it is of, and what is known of its code.
 #[derive(Debug)]
 pub(super) struct Space {
     group: Rc<Group>,
@@ -50,6 +51,8 @@ pub(super) struct Space {
     /// Files that it may write through mappings. They stay live as long as it is there: who
     /// maps a file piece by piece does not have it stored again for each.
     written: RefCell<FxHashSet<Key>>,
+    /// What its tasks have learnt of places in its code.
+    lessons: RefCell<Lessons>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,6 +71,7 @@ impl Space {
             tasks: RefCell::default(),
             areas: RefCell::default(),
             written: RefCell::default(),
+            lessons: RefCell::default(),
         }
     }
 
@@ -79,7 +83,13 @@ impl Space {
             tasks: RefCell::default(),
             areas: self.areas.clone(),
             written: self.written.clone(),
+            lessons: self.lessons.clone(),
         }
+    }
+
+    /// What is known of places in its code.
+    pub(super) fn lessons(&self) -> &RefCell<Lessons> {
+        &self.lessons
     }
 
     /// A task is there.

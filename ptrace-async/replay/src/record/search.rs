@@ -6,7 +6,11 @@
 //! loop that does nothing but wait nothing differs, and one visit is as good as another.
 //! Where registers do not come again so soon, they tell visits apart. A task that comes
 //! nowhere twice within [`STEPS`] is in no small loop, and its registers will do.
+//!
+//! A replay stops at each visit of a place that has no room for a check, so the task goes on
+//! for a while to one that has.
 
+use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
 use ptrace_async::memory::Memory;
@@ -20,8 +24,11 @@ use crate::step::step;
 use crate::trace::event::{Point, Registers};
 use crate::{buffer, code};
 
-/// At most so many steps (17 to 50 µs each).
+/// After so many steps (17 to 50 µs each) the next visit of a place that was found will do,
+/// or any place with room for a check.
 const STEPS: usize = 2000;
+/// After so many any instruction will do.
+const MOST: usize = STEPS + STEPS / 2;
 /// A loop that took some steps until a place came again is followed for so many times as
 /// many, and [`A_LITTLE`], for registers that come again.
 const TIMES: usize = 32;
@@ -31,14 +38,16 @@ const PART: u32 = 8;
 /// Where the stack pointer is in [`Registers`].
 const SP: usize = 19;
 
-/// What a task has learnt of places in files: what told their visits apart.
-#[derive(Default)]
+/// What tasks have learnt of places in files: what told their visits apart.
+#[derive(Debug, Clone, Default)]
 pub(super) struct Lessons {
     places: FxHashMap<u64, Lesson>,
     /// When a close look ended, and how long it took.
     last: Option<(Instant, Duration)>,
+    took: Duration,
 }
 
+#[derive(Debug, Clone)]
 struct Lesson {
     room: usize,
     telling: Vec<u8>,
@@ -52,8 +61,12 @@ impl Lessons {
             .is_none_or(|(ended, took)| ended.elapsed() >= took * PART)
     }
 
-    fn learn(&mut self, begun: Instant, point: &Point) {
-        self.last = Some((Instant::now(), begun.elapsed()));
+    /// How long the last search took.
+    pub(super) fn took(&self) -> Duration {
+        self.took
+    }
+
+    fn learn(&mut self, point: &Point) {
         if point.code.is_empty() {
             let lesson = Lesson {
                 room: point.room.into(),
@@ -79,12 +92,23 @@ pub(super) enum Found {
 /// and does not look `closely`, nor does one that has just done so: it takes what it has
 /// learnt, or the next place that comes again.
 pub(super) async fn search(
-    mut tracee: Tracee<Parked>,
+    tracee: Tracee<Parked>,
     closely: bool,
-    lessons: &mut Lessons,
+    lessons: &RefCell<Lessons>,
 ) -> Found {
-    let closely = closely && lessons.allow();
+    let closely = closely && lessons.borrow().allow();
     let begun = Instant::now();
+    let found = look(tracee, closely, lessons).await;
+    let took = begun.elapsed();
+    let mut lessons = lessons.borrow_mut();
+    lessons.took = took;
+    if closely {
+        lessons.last = Some((Instant::now(), took));
+    }
+    found
+}
+
+async fn look(mut tracee: Tracee<Parked>, closely: bool, lessons: &RefCell<Lessons>) -> Found {
     let mut places = Places::default();
     let mut writes = Writes::default();
     let mut chosen: Option<(Chosen, usize)> = None;
@@ -121,44 +145,53 @@ pub(super) async fn search(
         if regs.rip != expected && steps > 0 {
             jumped.push(regs.rip);
         }
-        if !closely && let Some(lesson) = lessons.places.get(&regs.rip) {
+        if !closely && let Some(lesson) = lessons.borrow().places.get(&regs.rip) {
             let point = lesson.point(&tracee, registers);
             return Found::Point(tracee, Box::new(point));
         }
         let visit = writes.visit(registers);
-        if chosen.is_none() {
-            // Code that a program has made may be entered anywhere, by tables that it has
-            // made as well.
-            let is_made = is_made(regs.rip);
-            let room = || {
-                let mut targets = around(&tracee, regs.rip);
-                targets.extend_from_slice(&jumped);
-                code::room(bytes, regs.rip, &|address| {
-                    is_made || targets.contains(&address)
-                })
-            };
-            chosen = places.visit(regs.rip, visit.clone(), room).map(|place| {
-                let more = TIMES * steps + A_LITTLE;
-                (place, if closely { steps + more } else { steps })
-            });
+        // Code that a program has made may be entered anywhere, by tables that it has made as
+        // well.
+        let is_made = is_made(regs.rip);
+        let room = || {
+            let mut targets = around(&tracee, regs.rip);
+            targets.extend_from_slice(&jumped);
+            code::room(bytes, regs.rip, &|address| {
+                is_made || targets.contains(&address)
+            })
+        };
+        if chosen.as_ref().is_none_or(|(place, _)| place.room == 0)
+            && let Some(place) = places.visit(regs.rip, visit.clone(), room)
+            && (place.room > 0 || chosen.is_none())
+        {
+            let more = TIMES * steps + A_LITTLE;
+            let limit = if closely { steps + more } else { steps };
+            chosen = Some((place, limit.min(STEPS)));
         }
         if let Some((place, limit)) = chosen.as_mut().filter(|(place, _)| place.ip == regs.rip) {
             let twin = place.twin(&registers);
             if twin.is_some() || steps >= *limit {
                 let mut point = point(&tracee, registers, twin, Some(place), &writes);
-                if is_made(regs.rip) {
+                if is_made {
                     point.code = bytes[..place.room.max(code::length(bytes))].to_vec();
                 }
                 if closely {
-                    lessons.learn(begun, &point);
+                    lessons.borrow_mut().learn(&point);
                 }
                 return Found::Point(tracee, Box::new(point));
             }
             place.push(visit);
         }
-        if steps >= STEPS {
-            let point = point(&tracee, registers, None, None, &writes);
-            return Found::Point(tracee, Box::new(point));
+        if steps >= MOST || (steps >= STEPS && chosen.is_none()) {
+            let room = room().unwrap_or(0);
+            if room > 0 || steps >= MOST {
+                let mut point = point(&tracee, registers, None, None, &writes);
+                point.room = room as u8;
+                if is_made {
+                    point.code = bytes[..room.max(code::length(bytes))].to_vec();
+                }
+                return Found::Point(tracee, Box::new(point));
+            }
         }
         for (address, length) in code::written(bytes, regs.rip, &registers) {
             writes.note(address, length, &|address| tracee.read_u64(address).ok());

@@ -26,7 +26,7 @@ use super::group::{self, Group};
 use super::known::Code;
 use super::mapped::Space;
 use super::scratch::Redirected;
-use super::search::{self, Lessons};
+use super::search;
 use super::session::{Birth, Session};
 use super::sites::{Sites, UnknownFile};
 use super::ticker;
@@ -55,7 +55,6 @@ struct Recorded {
     /// How often it had to be stopped since its last syscall: it waits for another task,
     /// in a loop that a replay has to run through as well, and it is given less time.
     spins: u32,
-    lessons: Lessons,
     clear_tid: u64,
     /// Where the program is while others of its group may run.
     aside: Option<u64>,
@@ -135,7 +134,6 @@ pub(super) async fn follow(tracee: Tracee<Started>, session: Rc<Session>) {
         sent_again: Vec::new(),
         at_event: None,
         spins: 0,
-        lessons: Lessons::default(),
         clear_tid,
         aside: None,
         new_code: None,
@@ -272,7 +270,9 @@ impl Recorded {
         let interrupter = running.interrupter();
         let mut stop = pin!(running.stop());
         let begun = Instant::now();
+        // To run takes no less than to look where the task was.
         let patience = ticker::LONG / (1 << self.spins.min(MOST_SPINS));
+        let patience = patience.max(self.space.lessons().borrow().took());
         let mut asked = false;
         let stop = poll_fn(|context| {
             if let Poll::Ready(stop) = stop.as_mut().poll(context) {
@@ -327,7 +327,7 @@ impl Recorded {
         let mut tracee = tracee.park();
         if !is_marked {
             let closely = !self.deferred.is_empty() || self.spins == 0;
-            match search::search(tracee, closely, &mut self.lessons).await {
+            match search::search(tracee, closely, self.space.lessons()).await {
                 search::Found::Point(found, point) => {
                     self.drain(&found);
                     self.log(Event::Point(point));
