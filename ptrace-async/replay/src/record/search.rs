@@ -14,7 +14,7 @@ use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
 use ptrace_async::memory::Memory;
-use ptrace_async::runtime::{Parked, Stop, Tracee};
+use ptrace_async::runtime::{Parked, Signal, Stop, Tracee};
 use rustc_hash::FxHashMap;
 
 use super::visits::{Chosen, Places, Visit, Writes};
@@ -90,15 +90,17 @@ pub(super) enum Found {
 
 /// Looks for a place from here on. A task that waits for others in a loop is stopped often,
 /// and does not look `closely`, nor does one that has just done so: it takes what it has
-/// learnt, or the next place that comes again.
+/// learnt, or the next place that comes again. Signals that come meanwhile are no reason to
+/// end the search if `defers` keeps them: a timer may be faster than it.
 pub(super) async fn search(
     tracee: Tracee<Parked>,
     closely: bool,
     lessons: &RefCell<Lessons>,
+    defers: impl FnMut(&Tracee<Signal>) -> bool,
 ) -> Found {
     let closely = closely && lessons.borrow().allow();
     let begun = Instant::now();
-    let found = look(tracee, closely, lessons).await;
+    let found = look(tracee, closely, lessons, defers).await;
     let took = begun.elapsed();
     let mut lessons = lessons.borrow_mut();
     lessons.took = took;
@@ -108,7 +110,12 @@ pub(super) async fn search(
     found
 }
 
-async fn look(mut tracee: Tracee<Parked>, closely: bool, lessons: &RefCell<Lessons>) -> Found {
+async fn look(
+    mut tracee: Tracee<Parked>,
+    closely: bool,
+    lessons: &RefCell<Lessons>,
+    mut defers: impl FnMut(&Tracee<Signal>) -> bool,
+) -> Found {
     let mut places = Places::default();
     let mut writes = Writes::default();
     let mut chosen: Option<(Chosen, usize)> = None;
@@ -197,10 +204,14 @@ async fn look(mut tracee: Tracee<Parked>, closely: bool, lessons: &RefCell<Lesso
             writes.note(address, length, &|address| tracee.read_u64(address).ok());
         }
         expected = regs.rip + code::length(bytes) as u64;
-        match step(tracee).await {
-            Stop::Signal(next) if is_step(&next) => tracee = next.park(),
-            stop => return Found::Mark(stop),
-        }
+        tracee = loop {
+            match step(tracee).await {
+                Stop::Signal(next) if is_step(&next) => break next.park(),
+                // It has come before the instruction.
+                Stop::Signal(next) if defers(&next) => tracee = next.park(),
+                stop => return Found::Mark(stop),
+            }
+        };
     }
     unreachable!("the number of steps is bounded")
 }
@@ -303,7 +314,7 @@ impl Lesson {
 }
 
 /// Whether a signal reports a step.
-fn is_step(tracee: &Tracee<ptrace_async::runtime::Signal>) -> bool {
+fn is_step(tracee: &Tracee<Signal>) -> bool {
     /// `TRAP_BRKPT` (behind a syscall) and `TRAP_TRACE` of sigaction(2).
     const STEPS: std::ops::RangeInclusive<i32> = 1..=2;
     tracee.signal() == libc::SIGTRAP

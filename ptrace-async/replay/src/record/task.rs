@@ -52,6 +52,8 @@ struct Recorded {
     sent_again: Vec<libc::siginfo_t>,
     /// The registers at the last event, if nothing has run since.
     at_event: Option<(At, Registers)>,
+    /// Since when it has only been stopped by signals, if by any.
+    since: Option<Instant>,
     /// How often it had to be stopped since its last syscall: it waits for another task,
     /// in a loop that a replay has to run through as well, and it is given less time.
     spins: u32,
@@ -133,6 +135,7 @@ pub(super) async fn follow(tracee: Tracee<Started>, session: Rc<Session>) {
         interrupting: Vec::new(),
         sent_again: Vec::new(),
         at_event: None,
+        since: None,
         spins: 0,
         clear_tid,
         aside: None,
@@ -232,6 +235,9 @@ impl Recorded {
     }
 
     async fn at(&mut self, stop: Stop) -> ControlFlow<(), Next> {
+        if !matches!(stop, Stop::Signal(_)) {
+            self.since = None;
+        }
         let next = match stop {
             Stop::Prehook(tracee) => self.entry(tracee).await,
             Stop::Posthook(tracee) => self.exit(tracee).await.into(),
@@ -269,7 +275,7 @@ impl Recorded {
         }
         let interrupter = running.interrupter();
         let mut stop = pin!(running.stop());
-        let begun = Instant::now();
+        let begun = *self.since.get_or_insert_with(Instant::now);
         // To run takes no less than to look where the task was.
         let patience = ticker::LONG / (1 << self.spins.min(MOST_SPINS));
         let patience = patience.max(self.space.lessons().borrow().took());
@@ -327,7 +333,10 @@ impl Recorded {
         let mut tracee = tracee.park();
         if !is_marked {
             let closely = !self.deferred.is_empty() || self.spins == 0;
-            match search::search(tracee, closely, self.space.lessons()).await {
+            let found = search::search(tracee, closely, self.space.lessons(), |tracee| {
+                signals::keep(&mut self.deferred, tracee)
+            });
+            match found.await {
                 search::Found::Point(found, point) => {
                     self.drain(&found);
                     self.log(Event::Point(point));

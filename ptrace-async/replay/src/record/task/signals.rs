@@ -1,5 +1,7 @@
 //! Signals, and instructions that are trapped by one.
 
+use std::collections::VecDeque;
+
 use ptrace_async::event::Tid;
 use ptrace_async::memory::Memory;
 use ptrace_async::process::read_proc;
@@ -11,6 +13,9 @@ use crate::own::{apply, instruction, is_fault, is_trap_of};
 use crate::record::calls;
 use crate::trace::event::{self, At, Event, Instruction, InstructionKind, Registers, State, Write};
 use crate::{buffer, os};
+
+/// `SIGRTMIN` of the kernel.
+const FIRST_REAL_TIME: i32 = 32;
 
 impl Recorded {
     pub(super) async fn signal(&mut self, tracee: Tracee<Signal>) -> Next {
@@ -64,7 +69,7 @@ impl Recorded {
                 // It is to interrupt the call once more.
                 self.interrupting.push(info);
             } else {
-                self.deferred.push_back(info);
+                defer(&mut self.deferred, info);
             }
             return tracee.resume().into();
         };
@@ -144,6 +149,29 @@ impl Recorded {
         apply(&instruction, &mut regs);
         let _ = tracee.set_registers(&regs);
         self.go(tracee, At::Event)
+    }
+}
+
+/// Keeps a signal that has come where no replay finds the place again, if it is one that can
+/// come later.
+pub(super) fn keep(deferred: &mut VecDeque<libc::siginfo_t>, tracee: &Tracee<Signal>) -> bool {
+    let Ok(info) = tracee.info() else {
+        return false;
+    };
+    let is_kept =
+        !is_fault(&info) && !is_from_us(&info) && is_handled(tracee.tid(), tracee.signal());
+    if is_kept {
+        defer(deferred, info);
+    }
+    is_kept
+}
+
+/// As the kernel does while a signal is blocked: one that is not of the real-time signals is
+/// pending or not, however often it has come (signal(7)).
+fn defer(deferred: &mut VecDeque<libc::siginfo_t>, info: libc::siginfo_t) {
+    let is_pending = |other: &libc::siginfo_t| other.si_signo == info.si_signo;
+    if info.si_signo >= FIRST_REAL_TIME || !deferred.iter().any(is_pending) {
+        deferred.push_back(info);
     }
 }
 
