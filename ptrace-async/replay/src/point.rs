@@ -60,8 +60,9 @@ impl Point {
                 .is_ok_and(|state| extended(&state) == self.extended)
     }
 
-    /// Words of the stack that tell the point from where a task is, at most `most`: their
-    /// addresses, and what they are at the point. The stack pointer is the point's.
+    /// Words that tell the point from where a task is, of those that are known and of the stack,
+    /// at most `most`: their addresses, and what they are at the point. The stack pointer is
+    /// the point's.
     pub(crate) fn telling_words<S: Stopped>(
         &self,
         tracee: &Tracee<S>,
@@ -77,13 +78,17 @@ impl Point {
                 .map(|word| u64::from_le_bytes(*word))
                 .collect::<Vec<_>>()
         };
+        let known = self
+            .words
+            .iter()
+            .copied()
+            .filter(|&(address, value)| tracee.read_u64(address) != Ok(value));
         let pairs = words(&self.stack).into_iter().zip(words(&other));
-        (top(sp)..)
+        let of_stack = (top(sp)..)
             .step_by(8)
             .zip(pairs)
             .filter(|(_, (here, there))| here != there)
-            .map(|(address, (here, _))| (address, here))
-            .take(most)
-            .collect()
+            .map(|(address, (here, _))| (address, here));
+        known.chain(of_stack).take(most).collect()
     }
 }

@@ -49,7 +49,6 @@ pub(super) struct Lessons {
 
 #[derive(Debug, Clone)]
 struct Lesson {
-    room: usize,
     telling: Vec<u8>,
     addresses: Vec<u64>,
 }
@@ -69,7 +68,6 @@ impl Lessons {
     fn learn(&mut self, point: &Point) {
         if point.code.is_empty() {
             let lesson = Lesson {
-                room: point.room.into(),
                 telling: point.telling.clone(),
                 addresses: point.words.iter().map(|word| word.0).collect(),
             };
@@ -89,8 +87,8 @@ pub(super) enum Found {
 }
 
 /// Looks for a place from here on. A task that waits for others in a loop is stopped often,
-/// and does not look `closely`, nor does one that has just done so: it takes what it has
-/// learnt, or the next place that comes again. Signals that come meanwhile are no reason to
+/// and does not look `closely`, nor does one that has just done so: it takes the next place that
+/// comes again, and what it has learnt of it. Signals that come meanwhile are no reason to
 /// end the search if `defers` keeps them: a timer may be faster than it.
 pub(super) async fn search(
     tracee: Tracee<Parked>,
@@ -152,10 +150,6 @@ async fn look(
         if regs.rip != expected && steps > 0 {
             jumped.push(regs.rip);
         }
-        if !closely && let Some(lesson) = lessons.borrow().places.get(&regs.rip) {
-            let point = lesson.point(&tracee, registers);
-            return Found::Point(tracee, Box::new(point));
-        }
         let visit = writes.visit(registers);
         // Code that a program has made may be entered anywhere, by tables that it has made as
         // well.
@@ -184,6 +178,8 @@ async fn look(
                 }
                 if closely {
                     lessons.borrow_mut().learn(&point);
+                } else if let Some(lesson) = lessons.borrow().places.get(&regs.rip) {
+                    lesson.add_to(&mut point, &|address| tracee.read_u64(address).ok());
                 }
                 return Found::Point(tracee, Box::new(point));
             }
@@ -302,13 +298,20 @@ fn point(
 }
 
 impl Lesson {
-    fn point(&self, tracee: &Tracee<Parked>, registers: Registers) -> Point {
-        let word = |&address: &u64| Some((address, tracee.read_u64(address).ok()?));
-        Point {
-            words: self.addresses.iter().filter_map(word).collect(),
-            telling: self.telling.clone(),
-            room: self.room as u8,
-            ..point(tracee, registers, None, None, &Writes::default())
+    /// A point is told by what told its place's visits as well.
+    fn add_to(&self, point: &mut Point, read: &dyn Fn(u64) -> Option<u64>) {
+        let is_new = |address: u64| point.words.iter().all(|word| word.0 != address);
+        let added: Vec<(u64, u64)> = self
+            .addresses
+            .iter()
+            .filter(|address| is_new(**address))
+            .filter_map(|&address| Some((address, read(address)?)))
+            .collect();
+        point.words.extend(added);
+        for index in &self.telling {
+            if !point.telling.contains(index) {
+                point.telling.push(*index);
+            }
         }
     }
 }

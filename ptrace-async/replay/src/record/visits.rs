@@ -11,7 +11,7 @@ const WRITES: usize = 4096;
 /// So many visits of a place are compared with each new one.
 const VISITS: usize = 64;
 /// How many words a point is told by, at most.
-const WORDS: usize = 16;
+const WORDS: usize = 128;
 /// How far from the stack pointer words are taken for the stack's.
 const STACK: u64 = 64 << 10;
 

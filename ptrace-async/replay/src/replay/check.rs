@@ -41,6 +41,8 @@ const TRAPS: [u8; 26] = [
 /// Where the instruction pointer is in [`Registers`], and the flags.
 const IP: usize = 16;
 const FLAGS: usize = 18;
+/// How many of a point's words the code compares; the others are compared from here.
+const COMPARED: usize = 16;
 /// How many words are learnt, and how many at a time.
 const WORDS: usize = 24;
 const AT_A_TIME: usize = 4;
@@ -113,13 +115,14 @@ fn assemble(
         }
         Ok(())
     };
+    let compared = &point.words[..point.words.len().min(COMPARED)];
     // What tells visits apart comes first.
     let mut order = GENERAL;
     let tells = |index: usize| point.telling.contains(&(index as u8));
     order.sort_by_key(|(_, index)| !tells(*index));
     let by_words = words_first && !tells(order[0].1);
     if by_words {
-        words(&mut a, &point.words)?;
+        words(&mut a, compared)?;
         a.mov(rax, saved_rax)?;
     }
     for (register, index) in order {
@@ -147,7 +150,7 @@ fn assemble(
     a.lea(rcx, qword_ptr(rax + rcx))?;
     equal(&mut a, miss)?;
     if !by_words {
-        words(&mut a, &point.words)?;
+        words(&mut a, compared)?;
     }
     // The stack pointer is the point's by now.
     words(&mut a, learnt)?;
@@ -360,8 +363,7 @@ impl Check {
         Ok(())
     }
 
-    /// Makes the check tell the point from where the task is, if it can be told by words of
-    /// the stack.
+    /// Makes the check tell the point from where the task is, if it can be told by words.
     fn learn(&mut self, tracee: &Tracee<Parked>, point: &Point) -> bool {
         if self.learnt.len() >= WORDS {
             return false;
