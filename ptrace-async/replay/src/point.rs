@@ -82,7 +82,7 @@ impl Point {
             .words
             .iter()
             .copied()
-            .filter(|&(address, value)| tracee.read_u64(address) != Ok(value));
+            .filter(|&(address, value)| tracee.read_u64(address).is_ok_and(|now| now != value));
         let pairs = words(&self.stack).into_iter().zip(words(&other));
         let of_stack = (top(sp)..)
             .step_by(8)

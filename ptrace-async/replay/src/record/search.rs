@@ -151,15 +151,20 @@ async fn look(
             jumped.push(regs.rip);
         }
         let visit = writes.visit(registers);
-        // Code that a program has made may be entered anywhere, by tables that it has made as
-        // well.
-        let is_made = is_made(regs.rip);
         let room = || {
+            // Code that a program has made may be entered anywhere, by tables that it has made
+            // as well.
+            let is_made = is_made(regs.rip);
             let mut targets = around(&tracee, regs.rip);
             targets.extend_from_slice(&jumped);
             code::room(bytes, regs.rip, &|address| {
                 is_made || targets.contains(&address)
             })
+        };
+        let code = |room: usize| {
+            let length = room.max(code::length(bytes));
+            let code = is_made(regs.rip).then(|| bytes[..length].to_vec());
+            code.unwrap_or_default()
         };
         if chosen.as_ref().is_none_or(|(place, _)| place.room == 0)
             && let Some(place) = places.visit(regs.rip, visit.clone(), room)
@@ -173,9 +178,7 @@ async fn look(
             let twin = place.twin(&registers);
             if twin.is_some() || steps >= *limit {
                 let mut point = point(&tracee, registers, twin, Some(place), &writes);
-                if is_made {
-                    point.code = bytes[..place.room.max(code::length(bytes))].to_vec();
-                }
+                point.code = code(place.room);
                 if closely {
                     lessons.borrow_mut().learn(&point);
                 } else if let Some(lesson) = lessons.borrow().places.get(&regs.rip) {
@@ -190,9 +193,7 @@ async fn look(
             if room > 0 || steps >= MOST {
                 let mut point = point(&tracee, registers, None, None, &writes);
                 point.room = room as u8;
-                if is_made {
-                    point.code = bytes[..room.max(code::length(bytes))].to_vec();
-                }
+                point.code = code(room);
                 return Found::Point(tracee, Box::new(point));
             }
         }

@@ -10,7 +10,7 @@ use crate::trace::event::Registers;
 const WRITES: usize = 4096;
 /// So many visits of a place are compared with each new one.
 const VISITS: usize = 64;
-/// How many words a point is told by, at most.
+/// How many words a point is told by, at most, of those that a round has changed.
 const WORDS: usize = 128;
 /// How far from the stack pointer words are taken for the stack's.
 const STACK: u64 = 64 << 10;
