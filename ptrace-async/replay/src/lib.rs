@@ -46,6 +46,7 @@ pub mod maps;
 mod memory;
 mod os;
 mod own;
+mod pages;
 mod point;
 mod printed;
 pub mod record;

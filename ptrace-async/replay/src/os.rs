@@ -4,6 +4,8 @@
     reason = "raw system calls; each block argues its own case"
 )]
 
+use std::ops::Range;
+
 use ptrace_async::event::Tid;
 
 /// Whether two descriptors of two tasks are the same open file (kcmp(2)).
@@ -113,6 +115,68 @@ pub(crate) fn executable_memory(name: &std::ffi::CStr) -> std::io::Result<std::f
     }
     // SAFETY: the descriptor is new, and nobody else's.
     Ok(unsafe { std::fs::File::from_raw_fd(fd) })
+}
+
+/// A range of pages, as PAGEMAP_SCAN tells it (`struct page_region` of `linux/fs.h`).
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct PageRange {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    categories: u64,
+}
+
+/// Looks through memory for pages that are there, of no file, and not the page of zeros: how
+/// many ranges were found, and up to where was looked. `pagemap` is that of a process.
+///
+/// # Errors
+/// `ENOTTY` before Linux 6.7, `EINVAL` where it does not know these categories.
+pub(crate) fn scan_pages(
+    pagemap: &std::fs::File,
+    range: Range<u64>,
+    found: &mut [PageRange],
+) -> std::io::Result<(usize, u64)> {
+    use std::os::fd::AsRawFd;
+    const SCAN: u64 = 0xc060_6610;
+    const FILE: u64 = 1 << 2;
+    const PRESENT: u64 = 1 << 3;
+    const SWAPPED: u64 = 1 << 4;
+    const ZEROS: u64 = 1 << 5;
+    /// `struct pm_scan_arg`.
+    #[repr(C)]
+    struct Scan {
+        size: u64,
+        flags: u64,
+        start: u64,
+        end: u64,
+        walk_end: u64,
+        found: u64,
+        room: u64,
+        most_pages: u64,
+        inverted: u64,
+        all_of: u64,
+        any_of: u64,
+        told: u64,
+    }
+    let mut scan = Scan {
+        size: size_of::<Scan>() as u64,
+        flags: 0,
+        start: range.start,
+        end: range.end,
+        walk_end: 0,
+        found: found.as_mut_ptr() as u64,
+        room: found.len() as u64,
+        most_pages: 0,
+        inverted: FILE | ZEROS,
+        all_of: FILE | ZEROS,
+        any_of: PRESENT | SWAPPED,
+        told: 0,
+    };
+    // SAFETY: both structures are those of the kernel, and outlive the call; it writes at most
+    // as many ranges as there is room for.
+    let got = unsafe { libc::ioctl(pagemap.as_raw_fd(), SCAN, &raw mut scan) };
+    let count = usize::try_from(got).map_err(|_| std::io::Error::last_os_error())?;
+    Ok((count.min(found.len()), scan.walk_end))
 }
 
 /// The processors that this process may use, as the kernel tells a program

@@ -4,6 +4,8 @@ use ptrace_async::memory::Memory;
 use ptrace_async::runtime::{Stopped, Tracee};
 use xxhash_rust::xxh3::Xxh3;
 
+use crate::maps::{self, Area};
+use crate::memory;
 use crate::trace::event::{Point, Registers};
 
 /// Bits of the flags that stepping and trapping leave behind (trap, resume).
@@ -58,6 +60,19 @@ impl Point {
             && tracee
                 .extended_state()
                 .is_ok_and(|state| extended(&state) == self.extended)
+    }
+
+    /// Whether memory is what it was, as far as that is known.
+    pub(crate) fn has_contents<S: Stopped>(&self, tracee: &Tracee<S>) -> bool {
+        let Some(contents) = &self.contents else {
+            return true;
+        };
+        let digest = |areas: Vec<Area>| {
+            memory::contents(tracee, tracee.tgid(), &areas, &contents.stacks)
+        };
+        let areas = maps::read(tracee.tgid()).ok();
+        // Where it cannot be looked at nothing is known.
+        areas.and_then(digest).is_none_or(|now| now == contents.digest)
     }
 
     /// Words that tell the point from where a task is, of those that are known and of the stack,

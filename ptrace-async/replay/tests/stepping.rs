@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use ptrace_async::memory::Memory as _;
 use reprise::replay::{Error, Options, Output, Printed, Replayer};
-use reprise::trace::event::{Event, More, Registers};
+use reprise::trace::event::{Event, More, Point, Registers};
 use reprise::trace::{Directory, Reader, Record, Task, Writer};
 
 #[path = "../examples/step.rs"]
@@ -31,6 +31,28 @@ fn record(home: &Path, command: &[&str]) -> PathBuf {
         .unwrap();
     assert!(output.status.success(), "{output:?}");
     trace
+}
+
+/// Changes the records of a trace.
+fn change(trace: &Path, change: impl Fn(usize, &mut Record)) {
+    let mut records = records(trace);
+    let (directory, _) = Directory::open(trace).unwrap();
+    std::fs::write(directory.events(), b"").unwrap();
+    let mut writer = Writer::create(&directory, || ()).unwrap();
+    for (at, record) in records.iter_mut().enumerate() {
+        change(at, record);
+        writer.append(record);
+    }
+    writer.finish().unwrap();
+}
+
+/// Changes its points.
+fn change_points(trace: &Path, to: impl Fn(&mut Point)) {
+    change(trace, |_, record| {
+        if let Event::Point(point) = &mut record.event {
+            to(point);
+        }
+    });
 }
 
 /// Records a program in C.
@@ -492,19 +514,13 @@ fn a_replay_that_has_diverged_comes_back() {
     let records = records(&trace);
     let is_call = |record: &Record| matches!(record.event, Event::Call(_));
     let wrong = records.iter().rposition(is_call).unwrap();
-    let (directory, _) = Directory::open(&trace).unwrap();
-    std::fs::write(directory.events(), b"").unwrap();
-    let mut writer = Writer::create(&directory, || ()).unwrap();
-    for (at, record) in records.iter().enumerate() {
-        let mut record = record.clone();
+    change(&trace, |at, record| {
         if let Event::Call(call) = &mut record.event
             && at == wrong
         {
             call.args[0] ^= 1;
         }
-        writer.append(&record);
-    }
-    writer.finish().unwrap();
+    });
     let wrong = wrong as u64;
     let mut replayer = open(&trace);
     replayer.run_to(wrong - 5).unwrap();
@@ -531,6 +547,7 @@ const ROUNDS: &str = include_str!("../corpus/signals/loop_in_a_loop.c");
 fn a_visit_that_only_looks_like_the_recorded_one_is_put_right() {
     let home = tempfile::tempdir().unwrap();
     let trace = record_c(home.path(), ROUNDS);
+    change_points(&trace, |point| point.contents = None);
     let records = records(&trace);
     let is_point = |record: &Record| matches!(record.event, Event::Point(_));
     let point = records.iter().position(is_point).unwrap() as u64;
@@ -560,6 +577,41 @@ fn a_visit_that_only_looks_like_the_recorded_one_is_put_right() {
 }
 
 #[test]
+fn what_is_in_memory_tells_visits_apart() {
+    let home = tempfile::tempdir().unwrap();
+    let trace = record_c(home.path(), ROUNDS);
+    let replayed = || {
+        let mut replayer = open(&trace);
+        replayer.run_to_end().unwrap();
+        let printed = text(replayer.take_output());
+        assert!(printed[&1].contains(" at the signal\n"), "{printed:?}");
+        replayer.finish()
+    };
+    assert_eq!(replayed().mistaken, 0);
+    // Where it differs from run to run, what comes later does.
+    change_points(&trace, |point| {
+        if let Some(contents) = &mut point.contents {
+            contents.digest ^= 1;
+        }
+    });
+    assert!(replayed().mistaken > 0);
+}
+
+#[test]
+fn a_replay_that_never_comes_to_a_point_ends() {
+    let home = tempfile::tempdir().unwrap();
+    let trace = record_c(home.path(), ROUNDS);
+    // RDX is not used there.
+    change_points(&trace, |point| point.registers.0[12] ^= 1 << 40);
+    match open(&trace).run_to_end().unwrap_err() {
+        Error::Diverged(divergence) => {
+            assert!(divergence.replayed.contains("runs on"), "{divergence}");
+        }
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
 fn a_checkpoint_of_another_replay_is_refused() {
     let home = tempfile::tempdir().unwrap();
     let trace = record(home.path(), SHELL);
@@ -576,19 +628,13 @@ fn a_record_about_nobody_is_an_error_and_no_wait() {
     let home = tempfile::tempdir().unwrap();
     let trace = record(home.path(), SHELL);
     let records = records(&trace);
-    let (directory, _) = Directory::open(&trace).unwrap();
-    std::fs::write(directory.events(), b"").unwrap();
-    let mut writer = Writer::create(&directory, || ()).unwrap();
-    for (at, record) in records.iter().enumerate() {
-        writer.append(record);
-        if at == 20 {
-            writer.append(&Record {
-                task: Task(7),
-                event: Event::Written(Vec::new()),
-            });
+    let nobody = records.len() - 1;
+    change(&trace, |at, record| {
+        if at == nobody {
+            record.task = Task(7);
+            record.event = Event::Written(Vec::new());
         }
-    }
-    writer.finish().unwrap();
+    });
     let refused = open(&trace).run_to_end().unwrap_err();
     assert!(refused.to_string().contains("task 7"), "{refused}");
 }

@@ -21,6 +21,7 @@ fn some(count: u64) -> Vec<Record> {
     (0..count)
         .map(|n| Record {
             task: Task((n % 3) as u32),
+            time: n / 7,
             event: if n % 2 == 0 {
                 Event::Call(Call {
                     nr: n,

@@ -49,7 +49,8 @@ pub(super) fn dump(args: &Args) -> anyhow::Result<ExitCode> {
         } else if shown {
             writeln!(
                 out,
-                "{number:>8} {:>4} {}",
+                "{number:>8} {:>10.3} {:>4} {}",
+                record.time as f64 / 1000.0,
                 record.task.0,
                 line::of(&record)
             )?;

@@ -21,8 +21,8 @@ use super::visits::{Chosen, Places, Visit, Writes};
 use crate::maps::{self, Area};
 use crate::point::{extended, plain, stack};
 use crate::step::step;
-use crate::trace::event::{Point, Registers};
-use crate::{buffer, code};
+use crate::trace::event::{Contents, Point, Registers};
+use crate::{buffer, code, memory};
 
 /// After so many steps (17 to 50 µs each) the next visit of a place that was found will do,
 /// or any place with room for a check.
@@ -35,6 +35,8 @@ const TIMES: usize = 32;
 const A_LITTLE: usize = 200;
 /// To look closely takes at most such a part of the time.
 const PART: u32 = 8;
+/// To look at memory takes at most such a part, where the search has taken less.
+const SMALL_PART: u32 = 32;
 /// Where the stack pointer is in [`Registers`].
 const SP: usize = 19;
 
@@ -45,6 +47,8 @@ pub(super) struct Lessons {
     /// When a close look ended, and how long it took.
     last: Option<(Instant, Duration)>,
     took: Duration,
+    /// When memory was last looked at, and how long that took.
+    digested: Option<(Instant, Duration)>,
 }
 
 #[derive(Debug, Clone)]
@@ -58,6 +62,27 @@ impl Lessons {
     fn allow(&self) -> bool {
         self.last
             .is_none_or(|(ended, took)| ended.elapsed() >= took * PART)
+    }
+
+    /// What is in memory where a task is, if there is time to look: about as much as the search
+    /// took, or a small part of the time.
+    pub(super) fn contents(&mut self, tracee: &Tracee<Parked>) -> Option<Contents> {
+        let has_time = |(ended, took): (Instant, Duration)| {
+            took <= self.took || ended.elapsed() >= took * SMALL_PART
+        };
+        if !self.digested.is_none_or(has_time) {
+            return None;
+        }
+        let begun = Instant::now();
+        let mut stacks = memory::stacks(tracee.tgid());
+        let own = tracee.registers().ok()?.rsp;
+        if !stacks.contains(&own) {
+            stacks.push(own);
+        }
+        let areas = maps::read(tracee.tgid()).ok()?;
+        let digest = memory::contents(tracee, tracee.tgid(), &areas, &stacks)?;
+        self.digested = Some((Instant::now(), begun.elapsed()));
+        Some(Contents { digest, stacks })
     }
 
     /// How long the last search took.
@@ -295,6 +320,7 @@ fn point(
         telling: telling.collect(),
         room: place.map_or(0, |place| place.room as u8),
         code: Vec::new(),
+        contents: None,
     }
 }
 

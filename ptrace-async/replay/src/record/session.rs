@@ -6,6 +6,7 @@ use std::fs;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::rc::{Rc, Weak};
+use std::time::Instant;
 
 use ptrace_async::event::Tid;
 use rustc_hash::FxHashMap;
@@ -47,6 +48,7 @@ pub(super) struct Birth {
 /// The state of a recording.
 pub(super) struct Session {
     pub(super) directory: Directory,
+    begun: Instant,
     pub(super) digests: bool,
     pub(super) stdio: Stdio,
     pub(super) ticker: Ticker,
@@ -89,6 +91,7 @@ impl Session {
         let allowed = os::allowed_processors();
         Self {
             directory,
+            begun: Instant::now(),
             digests: options.digests,
             // An error is a defect of this crate, which its tests find; stops do as well.
             stub: buffer::recording().ok().filter(|_| !options.stops),
@@ -158,7 +161,8 @@ impl Session {
 
     pub(super) fn log(&self, task: Task, event: Event) {
         if let Some(writer) = self.writer.borrow_mut().as_mut() {
-            writer.append(&Record { task, event });
+            let time = self.begun.elapsed().as_millis() as u64;
+            writer.append(&Record { task, time, event });
             if let Some(failure) = writer.failure() {
                 self.loss.note(failure);
             }

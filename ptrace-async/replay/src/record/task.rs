@@ -337,8 +337,9 @@ impl Recorded {
                 signals::keep(&mut self.deferred, tracee)
             });
             match found.await {
-                search::Found::Point(found, point) => {
+                search::Found::Point(found, mut point) => {
                     self.drain(&found);
+                    point.contents = self.space.lessons().borrow_mut().contents(&found);
                     self.log(Event::Point(point));
                     self.spins += 1;
                     self.at_event = found

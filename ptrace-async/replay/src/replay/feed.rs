@@ -7,6 +7,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::task::{Poll, Waker};
+use std::time::Duration;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -15,8 +16,9 @@ use crate::trace::{Error, Event, Reader, Record, Task};
 
 /// What a task is to do next.
 pub(super) enum Next {
-    /// To come to this record, which is this one of the trace.
-    Record(u64, Event),
+    /// To come to this record, which is this one of the trace, and which came so long after
+    /// the one of the same task before it.
+    Record(u64, Event, Duration),
     /// Something that no record says.
     Order(Order),
 }
@@ -39,6 +41,7 @@ pub(super) struct Place {
     reader: Reader,
     reading: FxHashMap<Task, Group>,
     playing: FxHashMap<Task, Group>,
+    times: FxHashMap<Task, u64>,
     moved: Vec<(Group, Group)>,
     read: u64,
     ended: Option<Ending>,
@@ -57,6 +60,8 @@ struct Inner {
     reading: FxHashMap<Task, Group>,
     playing: FxHashMap<Task, Group>,
     waiting: FxHashMap<Task, Waker>,
+    /// When the last record of each task came, in milliseconds.
+    times: FxHashMap<Task, u64>,
     /// What has been asked for, and who is about it.
     orders: FxHashMap<Task, Order>,
     ordered: FxHashSet<Task>,
@@ -92,6 +97,7 @@ impl Feed {
                 playing: reading.clone(),
                 reading,
                 waiting: FxHashMap::default(),
+                times: FxHashMap::default(),
                 orders: FxHashMap::default(),
                 ordered: FxHashSet::default(),
                 files: FxHashMap::default(),
@@ -202,6 +208,7 @@ impl Feed {
             reader: inner.reader.reopen()?,
             reading: inner.reading.clone(),
             playing: inner.playing.clone(),
+            times: inner.times.clone(),
             moved: inner.queues.iter().filter_map(moved).collect(),
             read: inner.read,
             ended: inner.ended,
@@ -225,6 +232,7 @@ impl Feed {
         inner.playing.clone_from(&place.playing);
         inner.orders.clear();
         inner.ordered.clear();
+        inner.times.clone_from(&place.times);
         (inner.read, inner.limit) = (place.read, place.read);
         (inner.ended, inner.empty) = (place.ended, place.empty);
         inner.over = false;
@@ -344,7 +352,9 @@ impl Inner {
                     };
                     queue.busy = Some(task);
                     self.play(task, &record.event);
-                    return Poll::Ready(Some(Next::Record(number, record.event)));
+                    let before = self.times.insert(task, record.time).unwrap_or_default();
+                    let took = Duration::from_millis(record.time.saturating_sub(before) + 1);
+                    return Poll::Ready(Some(Next::Record(number, record.event, took)));
                 }
                 Some((_, record)) => {
                     let other = record.task;

@@ -21,6 +21,7 @@ mod printer;
 mod relocated;
 mod replayer;
 mod task;
+mod watch;
 
 use std::io;
 

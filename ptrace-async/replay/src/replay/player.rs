@@ -19,6 +19,7 @@ use super::agent::Executable;
 use super::checkpoint::{Described, Files, Held, Put, Revived};
 use super::feed::Feed;
 use super::printer::{Output, Position, Printer};
+use super::watch::Watch;
 use crate::os;
 use crate::trace::event::{Ending, FileChanged, FileNumber, Point};
 use crate::trace::{Directory, Error, Task};
@@ -110,6 +111,13 @@ pub(super) struct Player {
     points: RefCell<VecDeque<Found>>,
     /// How many visits were like a point and are not it, of the points where there are any.
     mistaken: RefCell<FxHashMap<u64, u64>>,
+    /// The last point that was come to but for what was in memory.
+    pub(super) strange: Cell<Option<u64>>,
+    /// From which record on memory is not compared at points.
+    pub(super) distrusted: Cell<Option<u64>>,
+    pub(super) watch: Watch,
+    /// How many tasks have run for too long.
+    pub(super) ran_on: Cell<u32>,
     /// The point that a task at rest was asked to go on from.
     pub(super) doubted: RefCell<Option<Found>>,
     /// The process ids that tasks had.
@@ -134,6 +142,8 @@ pub(super) struct Found {
     pub(super) number: u64,
     pub(super) task: Task,
     pub(super) point: Rc<Point>,
+    /// Whether memory was compared.
+    pub(super) is_verified: bool,
 }
 
 /// What a checkpoint knows of a player.
@@ -145,7 +155,13 @@ pub(super) struct Counts {
 }
 
 impl Player {
-    pub(super) fn new(directory: Directory, feed: Feed, agent: Executable, output: Output) -> Self {
+    pub(super) fn new(
+        directory: Directory,
+        feed: Feed,
+        agent: Executable,
+        watch: Watch,
+        output: Output,
+    ) -> Self {
         Self {
             feed,
             agent,
@@ -160,6 +176,10 @@ impl Player {
             put: RefCell::default(),
             points: RefCell::default(),
             mistaken: RefCell::default(),
+            strange: Cell::new(None),
+            distrusted: Cell::new(None),
+            watch,
+            ran_on: Cell::new(0),
             doubted: RefCell::default(),
             pids: RefCell::default(),
             // The first one.
@@ -264,6 +284,11 @@ impl Player {
         self.live.borrow().is_empty()
     }
 
+    /// Whether what is in memory tells a point, too.
+    pub(super) fn is_trusted(&self, number: u64) -> bool {
+        self.distrusted.get().is_none_or(|from| number < from)
+    }
+
     pub(super) fn found(&self, found: Found) {
         let mut points = self.points.borrow_mut();
         points.truncate(POINTS - 1);
@@ -271,7 +296,7 @@ impl Player {
     }
 
     /// The points before a record that a task, or one that takes turns with it, has come to,
-    /// the latest first.
+    /// those first at which memory was not compared, and of these the latest.
     pub(super) fn points(&self, before: u64, task: Task) -> Vec<Found> {
         let points = self.points.borrow();
         let mut points: Vec<Found> = points
@@ -279,7 +304,7 @@ impl Player {
             .filter(|found| found.number < before && self.feed.are_together(found.task, task))
             .cloned()
             .collect();
-        points.sort_by_key(|found| std::cmp::Reverse(found.number));
+        points.sort_by_key(|found| (found.is_verified, std::cmp::Reverse(found.number)));
         points
     }
 

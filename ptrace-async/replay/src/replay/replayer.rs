@@ -13,6 +13,7 @@ use super::checkpoint::{self, Checkpoint, Copy, Described, Kept, Memories, Reviv
 use super::feed::{Feed, Order, Place};
 use super::player::{Counts, Found, Player, Space};
 use super::printer::Printed;
+use super::watch::Watch;
 use super::{Divergence, Options, Outcome, task};
 use crate::maps::{self, Area};
 use crate::trace::event::Registers;
@@ -22,6 +23,8 @@ use crate::{buffer, memory};
 /// How many points are doubted when a replay has diverged, and how many visits are tried.
 const POINTS: usize = 3;
 const VISITS: usize = 1000;
+/// How many of those visits may be ones from which a task runs on and on.
+const RUNS_ON: u32 = 10;
 
 /// What has come of other visits like a point.
 enum Tried {
@@ -155,6 +158,7 @@ impl Replayer {
             directory.clone(),
             Feed::new(reader),
             agent,
+            Watch::start()?,
             options.output,
         ));
         runtime.spawn(&program)?;
@@ -476,6 +480,18 @@ impl Replayer {
                 Err(other) => return Err(other),
             }
         }
+        if self.player.strange.get() == Some(divergence.record)
+            && self.player.is_trusted(divergence.record)
+        {
+            // What is in memory there differs from run to run.
+            self.player.distrusted.set(Some(divergence.record));
+            self.restart()?;
+            match self.go_to(divergence.record + 1) {
+                Ok(_) => return Ok(()),
+                Err(Error::Diverged(_)) => self.player.distrusted.set(None),
+                Err(other) => return Err(other),
+            }
+        }
         let mut points = self.player.points(divergence.record, divergence.task);
         points.truncate(POINTS);
         let mut points = points.into_iter();
@@ -507,7 +523,11 @@ impl Replayer {
             Ok(false) | Err(Error::Diverged(_)) => return Ok(Tried::InVain),
             Err(other) => return Err(other),
         }
+        let most = self.player.ran_on.get() + RUNS_ON;
         for _ in 0..VISITS {
+            if self.player.ran_on.get() >= most {
+                break;
+            }
             *self.player.doubted.borrow_mut() = Some(found.clone());
             self.player.feed.order(found.task, Order::GoOn);
             match self.rest() {

@@ -1,7 +1,10 @@
 //! A replayed task: it runs to where its next record was made, and is given what the
 //! record says.
 
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::rc::Rc;
+use std::time::Duration;
 
 use ptrace_async::event::Tid;
 use ptrace_async::runtime::{Observer, Parked, Prehook, Signal, Started, Stop, Stopped, Tracee};
@@ -9,6 +12,7 @@ use ptrace_async::runtime::{Observer, Parked, Prehook, Signal, Started, Stop, St
 use super::agent::Batch;
 use super::feed::Next;
 use super::player::{Birth, Newborn, Player, Space};
+use super::watch::Run;
 use super::{Divergence, backtrace};
 use crate::own::{check, is_fault};
 use crate::trace::Task;
@@ -31,6 +35,8 @@ enum Over {
     Stopped,
     /// It did something else than was recorded.
     Diverged(String, String),
+    /// It has run for so long, and was recorded to come to its next record within this time.
+    RunsOn(Duration, Duration),
 }
 
 impl Over {
@@ -38,6 +44,10 @@ impl Over {
     fn differs(self) -> (String, String) {
         match self {
             Self::Diverged(recorded, replayed) => (recorded, replayed),
+            Self::RunsOn(took, recorded) => (
+                format!("that it gets here within {:.3} s", recorded.as_secs_f64()),
+                format!("it has run for {:.1} s, and runs on", took.as_secs_f64()),
+            ),
             Self::Gone | Self::Stopped => {
                 let gone = "it is gone: something outside has ended it";
                 ("that it goes on".to_owned(), gone.to_owned())
@@ -79,6 +89,8 @@ struct Replayed {
     /// The task that the current call has made.
     child: Option<Task>,
     space: Rc<Space>,
+    /// How long it has run for the present record.
+    run: Run,
 }
 
 /// Follows a task to its end.
@@ -140,6 +152,7 @@ impl Replayed {
             returned: None,
             child: None,
             space: newborn.space,
+            run: Run::default(),
         }
     }
 
@@ -160,8 +173,12 @@ impl Replayed {
             self.player.counted(self.task, self.events);
             let (number, event) = match self.player.feed.next(self.task).await {
                 None => return true,
-                Some(Next::Record(number, event)) => (number, event),
+                Some(Next::Record(number, event, took)) => {
+                    self.run.begin(took);
+                    (number, event)
+                }
                 Some(Next::Order(order)) => {
+                    self.run.again();
                     tracee = match self.obey(tracee, order).await {
                         Some(tracee) => tracee,
                         None => return true,
@@ -189,6 +206,9 @@ impl Replayed {
         // What comes of a replay that has ended says nothing.
         if matches!(over, Over::Stopped) || self.player.feed.is_over() {
             return;
+        }
+        if matches!(over, Over::RunsOn(..)) {
+            self.player.ran_on.update(|count| count + 1);
         }
         let (recorded, replayed) = over.differs();
         self.player.diverge(Divergence::new(
@@ -260,17 +280,46 @@ impl Replayed {
                 tracee.set_registers(&regs)?;
             }
         }
-        let mut stop = tracee.resume().stop().await;
+        let mut tracee = tracee;
         loop {
-            stop = match stop {
-                Stop::Signal(tracee) if !of_its_own(&tracee) => tracee.resume().stop().await,
-                Stop::GroupStop(tracee) => tracee.resume().stop().await,
-                Stop::Interrupted(tracee) => tracee.resume().stop().await,
-                Stop::PreExit(tracee) => tracee.resume().stop().await,
+            let (stop, too_long) = self.stop(tracee).await;
+            tracee = match stop {
+                Stop::Signal(tracee) if !of_its_own(&tracee) => tracee.park(),
+                Stop::Interrupted(_) if let Some(took) = too_long => {
+                    return Err(Over::RunsOn(took, self.run.recorded()));
+                }
+                Stop::GroupStop(tracee) => tracee.park(),
+                Stop::Interrupted(tracee) => tracee.park(),
+                Stop::PreExit(tracee) => tracee.park(),
                 Stop::Exited(_) | Stop::Killed { .. } | Stop::Superseded => return Err(Over::Gone),
                 other => return Ok(other),
             };
         }
+    }
+
+    /// Lets it run to its next stop of any kind, and stops it when that takes too long: how long
+    /// it has run then.
+    async fn stop(&mut self, tracee: Tracee<Parked>) -> (Stop, Option<Duration>) {
+        let tid = tracee.tid();
+        let running = tracee.resume();
+        let interrupter = running.interrupter();
+        let mut stop = pin!(running.stop());
+        let mut too_long = None;
+        let stop = poll_fn(|context| {
+            let stop = stop.as_mut().poll(context);
+            if stop.is_pending() && too_long.is_none() {
+                let watch = &self.player.watch;
+                too_long = self.run.too_long(watch, tid);
+                match too_long {
+                    Some(_) => interrupter.interrupt(),
+                    None => watch.add(self.task, context.waker()),
+                }
+            }
+            stop
+        })
+        .await;
+        self.player.watch.remove(self.task);
+        (stop, too_long)
     }
 
     /// Has a task that the agent has used in the middle of a call look as if it were there.

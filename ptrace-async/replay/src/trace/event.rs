@@ -35,6 +35,8 @@ pub struct Group(pub u32);
 pub struct Record {
     /// To whom.
     pub task: Task,
+    /// When, in milliseconds since the recording began.
+    pub time: u64,
     /// What.
     pub event: Event,
 }
@@ -292,6 +294,17 @@ pub struct Point {
     /// The code there, where the program has made it itself and may do so only on its way
     /// here.
     pub code: Vec<u8>,
+    /// What is in memory, where there was time to look.
+    pub contents: Option<Contents>,
+}
+
+/// What a process has in the memory that is its own, in one number.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Contents {
+    /// The number.
+    pub digest: u64,
+    /// The stack pointers of its threads: what lies below them does not count.
+    pub stacks: Vec<u64>,
 }
 
 /// An instruction whose result differs from run to run.

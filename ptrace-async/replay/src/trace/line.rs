@@ -61,10 +61,15 @@ pub(crate) fn of(record: &Record) -> String {
             ip(&signal.state.registers)
         ),
         Event::Point(point) => format!(
-            "at {:#x}, told by {} registers and {} words",
+            "at {:#x}, told by {} registers and {} words{}",
             ip(&point.registers),
             point.telling.len(),
-            point.words.len()
+            point.words.len(),
+            if point.contents.is_some() {
+                ", and by memory"
+            } else {
+                ""
+            }
         ),
         Event::Instruction(answer) => {
             format!("{:?} at {:#x} = {}", answer.kind, answer.ip, answer.value)

@@ -39,7 +39,7 @@ pub use self::reader::{Reader, Tail};
 pub use self::writer::Writer;
 
 /// The format of what is written now.
-pub const FORMAT: u32 = 6;
+pub const FORMAT: u32 = 7;
 
 /// A trace cannot be read, or not written.
 #[derive(Debug, thiserror::Error)]

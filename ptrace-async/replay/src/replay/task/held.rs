@@ -73,7 +73,7 @@ impl Replayed {
     /// Goes on from the point that it is at to the next visit like it.
     async fn go_on(&mut self, tracee: Tracee<Parked>) -> Option<Tracee<Parked>> {
         let found = self.player.doubted.borrow_mut().take()?;
-        match self.next_visit(tracee, &found.point).await {
+        match self.next_visit(tracee, &found.point, found.number).await {
             Ok(tracee) => Some(tracee),
             Err(over) => {
                 self.differs(found.number, over);

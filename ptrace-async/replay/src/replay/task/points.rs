@@ -11,6 +11,9 @@ use crate::step::step;
 use crate::trace::event::{At, Instruction, Point, Registers};
 use crate::{maps, memory};
 
+/// How many visits may be like a point but for what is in memory.
+const STRANGERS: u32 = 1000;
+
 /// A point in words.
 fn at(point: &Point) -> String {
     format!("a point at {:#x}", point.registers.ip())
@@ -73,13 +76,14 @@ impl Replayed {
         number: u64,
         point: Point,
     ) -> Result<Tracee<Parked>, Over> {
-        let mut tracee = self.visit(tracee, &point).await?;
+        let mut tracee = self.visit(tracee, &point, number).await?;
         for _ in 0..self.player.mistaken(number) {
-            tracee = self.next_visit(tracee, &point).await?;
+            tracee = self.next_visit(tracee, &point, number).await?;
         }
         self.player.found(Found {
             number,
             task: self.task,
+            is_verified: point.contents.is_some() && self.player.is_trusted(number),
             point: point.into(),
         });
         Ok(tracee)
@@ -90,17 +94,20 @@ impl Replayed {
         &mut self,
         tracee: Tracee<Parked>,
         point: &Point,
+        number: u64,
     ) -> Result<Tracee<Parked>, Over> {
         let tracee = one_step(tracee, point).await?;
-        self.visit(tracee, point).await
+        self.visit(tracee, point, number).await
     }
 
     async fn visit(
         &mut self,
         tracee: Tracee<Parked>,
         point: &Point,
+        number: u64,
     ) -> Result<Tracee<Parked>, Over> {
         let what = || at(point);
+        let mut strangers = 0;
         let tracee = self.come_to_code(tracee, point).await?;
         let mut batch = Batch::default();
         let areas = maps::read(tracee.tgid())?;
@@ -147,7 +154,17 @@ impl Replayed {
             let registers = check.outside(&Registers::from(&regs));
             registers.store(&mut regs);
             regs.orig_rax = u64::MAX;
-            if point.is_at(&tracee, &registers) {
+            let mut is_at = point.is_at(&tracee, &registers);
+            if is_at && self.player.is_trusted(number) && !point.has_contents(&tracee) {
+                is_at = false;
+                self.player.strange.set(Some(number));
+                strangers += 1;
+                if strangers > STRANGERS {
+                    let seen = format!("{STRANGERS} visits with something else in memory");
+                    return Err(Over::Diverged(what(), seen));
+                }
+            }
+            if is_at {
                 tracee.set_registers(&regs)?;
                 let mut batch = Batch::default();
                 check.remove(&tracee, &mut batch);

@@ -7,6 +7,7 @@ use ptrace_async::runtime::{Parked, Tracee};
 use super::super::agent::Batch;
 use super::super::checkpoint::{Kept, Revived};
 use super::super::player::{Birth, Player, Space};
+use super::super::watch::Run;
 use super::{Over, Replayed, held, kill};
 
 /// The flags of a thread, and of another process with the same memory.
@@ -33,8 +34,8 @@ pub(super) async fn follow(tracee: Tracee<Parked>, revived: Revived, player: Rc<
         Ok(tracee) => tracee,
         Err(over) => {
             let reason = match over {
-                Over::Diverged(_, reason) => std::io::Error::other(reason),
                 Over::Gone | Over::Stopped => std::io::Error::from_raw_os_error(libc::ESRCH),
+                over => std::io::Error::other(over.differs().1),
             };
             player.fail(reason);
             player.appeared(count);
@@ -52,6 +53,7 @@ pub(super) async fn follow(tracee: Tracee<Parked>, revived: Revived, player: Rc<
         returned: kept.returned,
         child: kept.child,
         space,
+        run: Run::default(),
     };
     replayed.follow(tracee).await;
 }
