@@ -67,12 +67,13 @@ impl Point {
         let Some(contents) = &self.contents else {
             return true;
         };
-        let digest = |areas: Vec<Area>| {
-            memory::contents(tracee, tracee.tgid(), &areas, &contents.stacks)
-        };
+        let digest =
+            |areas: Vec<Area>| memory::contents(tracee, tracee.tgid(), &areas, &contents.stacks);
         let areas = maps::read(tracee.tgid()).ok();
         // Where it cannot be looked at nothing is known.
-        areas.and_then(digest).is_none_or(|now| now == contents.digest)
+        areas
+            .and_then(digest)
+            .is_none_or(|now| now == contents.digest)
     }
 
     /// Words that tell the point from where a task is, of those that are known and of the stack,

@@ -21,7 +21,6 @@ use ptrace_async::runtime::{Running, Started, Stop, Stopped, Tracee};
 use ptrace_async::syscall::{Invocation, effects};
 
 use self::files::{Change, Mapping};
-use self::signals::is_same_place;
 use super::group::{self, Group};
 use super::known::Code;
 use super::mapped::Space;
@@ -230,7 +229,7 @@ impl Recorded {
             closed |= buffer::TRUNCATES;
         }
         self.sites.close(&tracee, closed);
-        self.at_event = tracee.registers().ok().map(|regs| (at, (&regs).into()));
+        self.at_event = signals::mark(&tracee).map(|registers| (at, registers));
         tracee.park().resume()
     }
 
@@ -327,9 +326,7 @@ impl Recorded {
             return tracee.resume().into();
         }
         let registers = Registers::from(&regs);
-        let is_marked = self
-            .at_event
-            .is_some_and(|(_, at)| is_same_place(&at, &registers));
+        let is_marked = self.at_event.is_some_and(|(_, at)| at == registers);
         let mut tracee = tracee.park();
         if !is_marked {
             let closely = !self.deferred.is_empty() || self.spins == 0;
@@ -342,10 +339,7 @@ impl Recorded {
                     point.contents = self.space.lessons().borrow_mut().contents(&found);
                     self.log(Event::Point(point));
                     self.spins += 1;
-                    self.at_event = found
-                        .registers()
-                        .ok()
-                        .map(|regs| (At::Event, (&regs).into()));
+                    self.at_event = signals::mark(&found).map(|registers| (At::Event, registers));
                     tracee = found;
                 }
                 search::Found::Mark(stop) => return Next::Stop(stop),

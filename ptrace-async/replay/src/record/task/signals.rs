@@ -53,7 +53,7 @@ impl Recorded {
                 let _ = tracee.set_info(&info);
             }
             if let Some((event, registers)) = &self.at_event
-                && is_same_place(registers, &Registers::from(&regs))
+                && *registers == Registers::from(&regs)
             {
                 at = Some(*event);
             }
@@ -185,14 +185,20 @@ fn gives_up(regs: &libc::user_regs_struct) -> bool {
     regs.rax.cast_signed() == -i64::from(libc::EINTR) && calls::gives_up(&call)
 }
 
-/// Whether the registers say that nothing has run. A handler or a restart may have
-/// changed the result of a call.
-pub(super) fn is_same_place(one: &Registers, other: &Registers) -> bool {
-    one.0
-        .iter()
-        .zip(&other.0)
-        .enumerate()
-        .all(|(index, (a, b))| a == b || Registers::NAMES[index] == "orig_rax")
+/// What `orig_rax` is where a task goes on that is in no call: to the kernel the same as none
+/// (`syscall_get_nr` takes 32 bits of it).
+const NOT_RUN: u64 = 0x5245_5052_ffff_ffff;
+
+/// Has the registers tell whether the task has run since: whoever comes from a program into
+/// the kernel, but for a call, has -1 in `orig_rax` (arch/x86/entry/entry_64.S). General
+/// registers alone do not: a loop may have gone round.
+pub(super) fn mark<S: Stopped>(tracee: &Tracee<S>) -> Option<Registers> {
+    let mut regs = tracee.registers().ok()?;
+    if regs.orig_rax as u32 == u32::MAX {
+        regs.orig_rax = NOT_RUN;
+        tracee.set_registers(&regs).ok()?;
+    }
+    Some((&regs).into())
 }
 
 fn is_from_us(info: &libc::siginfo_t) -> bool {
