@@ -209,17 +209,23 @@ fn processor() -> Vec<Finding> {
 }
 
 fn memory() -> Vec<Finding> {
-    const UNUSED: &str = "not used: where a program is between two calls is told by its registers, its \
-                          stack and the words that it writes there";
-    let thing = |name| Thing {
-        name,
-        fine: UNUSED,
-        otherwise: UNUSED,
-        is_needed: false,
-    };
+    const UNUSED: &str = "not used: memory is looked at as it is";
     vec![
-        thing("userfaultfd, asynchronous").judge(probe::write_protection()),
-        thing("PAGEMAP_SCAN").judge(probe::page_scan()),
+        Thing {
+            name: "userfaultfd, asynchronous",
+            fine: UNUSED,
+            otherwise: UNUSED,
+            is_needed: false,
+        }
+        .judge(probe::write_protection()),
+        Thing {
+            name: "PAGEMAP_SCAN",
+            fine: "where a program is between two calls is told by what is in its memory as well",
+            otherwise: "what a program has in memory is looked for page by page, where it is stopped \
+                        between two calls",
+            is_needed: false,
+        }
+        .judge(probe::page_scan()),
     ]
 }
 

@@ -48,6 +48,8 @@ pub(super) struct Space {
     /// Its tasks, and of what process each is.
     tasks: RefCell<Vec<(Task, Tid, Tid)>>,
     areas: RefCell<Vec<Area>>,
+    /// Files that calls are about to map.
+    coming: RefCell<Vec<Key>>,
     /// Files that it may write through mappings. They stay live as long as it is there: who
     /// maps a file piece by piece does not have it stored again for each.
     written: RefCell<FxHashSet<Key>>,
@@ -70,6 +72,7 @@ impl Space {
             sites,
             tasks: RefCell::default(),
             areas: RefCell::default(),
+            coming: RefCell::default(),
             written: RefCell::default(),
             lessons: RefCell::default(),
         }
@@ -82,6 +85,7 @@ impl Space {
             sites,
             tasks: RefCell::default(),
             areas: self.areas.clone(),
+            coming: RefCell::default(),
             written: self.written.clone(),
             lessons: self.lessons.clone(),
         }
@@ -102,6 +106,20 @@ impl Space {
     /// It is not.
     pub(super) fn leave(&self, task: Task) {
         self.tasks.borrow_mut().retain(|(other, ..)| *other != task);
+    }
+
+    /// A call is about to map a file, which counts from here on: others must not take it for
+    /// nobody's meanwhile.
+    pub(super) fn expect(&self, key: Key) {
+        self.coming.borrow_mut().push(key);
+    }
+
+    /// It has, or has failed.
+    pub(super) fn expected(&self, key: Key) {
+        let mut coming = self.coming.borrow_mut();
+        if let Some(at) = coming.iter().position(|other| *other == key) {
+            coming.swap_remove(at);
+        }
     }
 
     /// A file is mapped there.
@@ -181,6 +199,7 @@ impl Space {
 
     fn has(&self, key: Key) -> bool {
         self.written.borrow().contains(&key)
+            || self.coming.borrow().contains(&key)
             || self.areas.borrow().iter().any(|area| area.key == key)
     }
 
@@ -189,6 +208,7 @@ impl Space {
         let areas = self.areas.take();
         let mut keys: Vec<Key> = areas.iter().map(|area| area.key).collect();
         keys.extend(self.written.take());
+        keys.extend(self.coming.take());
         keys.sort_unstable();
         keys.dedup();
         keys
@@ -519,6 +539,17 @@ mod tests {
         assert!(space.forget(0x13 * PAGE, 9 * PAGE).is_empty());
         assert_eq!(space.forget(0, 0x100 * PAGE), [ONE]);
         assert!(!space.has(ONE));
+    }
+
+    #[test]
+    fn a_file_that_is_about_to_be_mapped_is_somebodys() {
+        let space = space(&[]);
+        space.expect((1, 1));
+        space.expect((1, 1));
+        space.expected((1, 1));
+        assert!(space.has((1, 1)));
+        space.expected((1, 1));
+        assert!(!space.has((1, 1)));
     }
 
     #[test]

@@ -251,6 +251,7 @@ impl Recorded {
     fn mapped(&self, invocation: &Invocation, value: i64, mapping: Option<Mapping>) -> More {
         if error_of(value).is_some() {
             if let Some(key) = mapping.and_then(|mapping| mapping.key) {
+                self.space.expected(key);
                 self.session.settle(self.task, vec![key]);
             }
             return More::Nothing;
@@ -267,6 +268,7 @@ impl Recorded {
         };
         if let Some(key) = mapping.key {
             self.space.add(start, length, key);
+            self.space.expected(key);
             if mapping.writes {
                 self.group().note_shared_memory();
                 self.session.mapped.note_written(key, &self.space);

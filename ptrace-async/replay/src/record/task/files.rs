@@ -145,6 +145,7 @@ impl Recorded {
         if writes {
             self.session.note_changes(tid, key);
         }
+        self.space.expect(key);
         Some(Mapping {
             file,
             key: Some(key),
