@@ -51,5 +51,6 @@ mod point;
 mod printed;
 pub mod record;
 pub mod replay;
+mod standing;
 mod step;
 pub mod trace;

@@ -8,6 +8,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::maps::Area;
 use crate::pages::Pages;
+use crate::standing;
 
 /// The mappings that tracers make for themselves lie in this range.
 const OURS: std::ops::Range<u64> = 0x7ea0_0000_0000..0x7eb0_0000_0000;
@@ -150,11 +151,6 @@ pub(crate) fn stacks(process: Tid) -> Vec<u64> {
     };
     threads
         .flatten()
-        .filter_map(|thread| {
-            // proc(5): ..., the stack pointer, the instruction pointer; or "running".
-            let text = std::fs::read_to_string(thread.path().join("syscall")).ok()?;
-            let sp = text.split_whitespace().rev().nth(1)?;
-            u64::from_str_radix(sp.trim_start_matches("0x"), 16).ok()
-        })
+        .filter_map(|thread| Some(standing::of(&thread.path())?.sp))
         .collect()
 }

@@ -175,6 +175,10 @@ pub(super) const CALLS: &[(i64, Shape, If)] = {
         plain(libc::SYS_utimensat),
         plain(libc::SYS_chdir),
         plain(libc::SYS_fchdir),
+        plain(libc::SYS_socket),
+        plain(libc::SYS_setsockopt),
+        plain(libc::SYS_shutdown),
+        (libc::SYS_connect, Shape::Nothing, If::Quick),
         (libc::SYS_ftruncate, Shape::Nothing, If::Resizes),
     ]
 };

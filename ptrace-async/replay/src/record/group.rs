@@ -7,7 +7,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::poll_fn;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
@@ -21,6 +21,8 @@ use crate::trace::event::Group as Number;
 /// How long a task keeps the turn, at most, while others wait for it (it gives it away
 /// at a syscall only).
 pub(super) const SLICE: Duration = Duration::from_millis(5);
+/// Who has taken the turn so many times in a row may keep it while it waits.
+const CALM: u32 = 16;
 
 /// Tasks that take turns.
 #[derive(Debug, Default)]
@@ -31,6 +33,8 @@ pub(super) struct Group {
     inner: RefCell<Inner>,
     /// This group has become part of that one.
     merged: RefCell<Option<Rc<Self>>>,
+    /// The one whose task has made the first task of this one.
+    parent: Weak<Self>,
     /// Children made by fork are going to share memory with their parents.
     shares: Cell<bool>,
     /// Who decides who is next, if it is not who has waited for longest.
@@ -44,9 +48,12 @@ struct Inner {
     /// How long the holder's turn may last, if it is not [`SLICE`].
     slice: Option<Duration>,
     waiting: VecDeque<(Task, Waker)>,
-    /// Who runs alone, and is told when that is over.
-    alone: Option<Waker>,
+    /// Who has the turn, and is told when somebody else wants it.
+    watching: Option<Waker>,
     members: usize,
+    /// Who had the turn last, and how often it has taken it since another had it.
+    last: Option<Task>,
+    calm: u32,
 }
 
 /// The group that stands for this one.
@@ -63,7 +70,13 @@ pub(super) fn root(group: &Rc<Group>) -> Rc<Group> {
 
 impl Group {
     /// A group of one task, which has the turn.
-    pub(super) fn of(task: Task, number: Number, cpu: u32, chaos: Option<Rc<Chaos>>) -> Rc<Self> {
+    pub(super) fn of(
+        task: Task,
+        number: Number,
+        cpu: u32,
+        parent: Weak<Self>,
+        chaos: Option<Rc<Chaos>>,
+    ) -> Rc<Self> {
         let inner = Inner {
             members: 1,
             ..Inner::default()
@@ -71,6 +84,7 @@ impl Group {
         let group = Self {
             number,
             cpu: cpu.into(),
+            parent,
             inner: inner.into(),
             chaos,
             ..Self::default()
@@ -81,6 +95,10 @@ impl Group {
 
     /// The turn of a task begins.
     fn begin(&self, inner: &mut Inner, task: Task) {
+        inner.calm = match inner.last.replace(task) {
+            Some(last) if last == task => inner.calm.saturating_add(1),
+            _ => 0,
+        };
         inner.holder = Some(task);
         inner.since = Some(Instant::now());
         inner.slice = self.chaos.as_ref().map(|chaos| chaos.slice());
@@ -96,6 +114,11 @@ impl Group {
     /// Whether one of its tasks runs, as far as is known.
     pub(super) fn is_busy(&self) -> bool {
         self.inner.borrow().holder.is_some()
+    }
+
+    /// It, and those that it comes from.
+    pub(super) fn line(self: &Rc<Self>) -> impl Iterator<Item = Rc<Self>> {
+        std::iter::successors(Some(self.clone()), |group| group.parent.upgrade())
     }
 
     /// What traces call it.
@@ -123,12 +146,24 @@ impl Group {
         self.inner.borrow().members > 1
     }
 
-    /// Whoever runs alone wants to be told when that is over.
+    /// Whoever has the turn wants to be told when somebody else wants it, or might from now on.
     pub(super) fn watch(&self, waker: &Waker) {
         let mut inner = self.inner.borrow_mut();
-        if !inner.alone.as_ref().is_some_and(|old| old.will_wake(waker)) {
-            inner.alone = Some(waker.clone());
+        let old = inner.watching.as_ref();
+        if !old.is_some_and(|old| old.will_wake(waker)) {
+            inner.watching = Some(waker.clone());
         }
+    }
+
+    /// Whether nobody but the one who has the turn has wanted it for a while.
+    pub(super) fn is_calm(&self) -> bool {
+        let inner = self.inner.borrow();
+        self.chaos.is_none() && inner.calm >= CALM && inner.waiting.is_empty()
+    }
+
+    /// Whether somebody waits for the turn.
+    pub(super) fn is_wanted(&self) -> bool {
+        !self.inner.borrow().waiting.is_empty()
     }
 
     pub(super) fn note_shared_memory(&self) {
@@ -204,6 +239,9 @@ impl Group {
             }
             if !inner.waiting.iter().any(|(other, _)| *other == task) {
                 inner.waiting.push_back((task, context.waker().clone()));
+                if let Some(watching) = inner.watching.take() {
+                    watching.wake();
+                }
             }
             Poll::Pending
         })
@@ -221,7 +259,7 @@ impl Group {
             theirs.holder = Some(task);
         }
         mine.holder = None;
-        if let Some(waker) = theirs.alone.take() {
+        if let Some(waker) = theirs.watching.take() {
             waker.wake();
         }
         other.shares.set(other.shares.get() || self.shares.get());

@@ -127,26 +127,35 @@ impl Session {
     }
 
     /// A group of this task alone, which has the turn. It gets the processor where least
-    /// is going on, if possible that of the group it comes from.
-    pub(super) fn new_group(&self, task: Task, from: Option<&Group>) -> Rc<Group> {
+    /// is going on, or where the fewest are that may go on, if possible that of the group it
+    /// comes from. Those in that line wait for it, as a rule, and do not count.
+    pub(super) fn new_group(&self, task: Task, from: Option<&Rc<Group>>) -> Rc<Group> {
         let number = crate::trace::event::Group(self.next_group.get());
         self.next_group.set(number.0 + 1);
         let mut groups = self.groups.borrow_mut();
         groups.retain(|group| group.strong_count() > 0);
+        let line: Vec<Rc<Group>> = from.into_iter().flat_map(Group::line).collect();
+        let others: Vec<Rc<Group>> = groups
+            .iter()
+            .filter_map(Weak::upgrade)
+            .filter(|group| !line.iter().any(|other| Rc::ptr_eq(group, other)))
+            .collect();
         let load = |cpu: u32| {
-            let here = groups.iter().filter_map(Weak::upgrade);
-            here.filter(|group| group.cpu() == cpu && group.is_busy())
-                .filter(|group| from.is_none_or(|from| !std::ptr::eq(from, &raw const **group)))
-                .count()
+            let here = || others.iter().filter(|group| group.cpu() == cpu);
+            (
+                here().filter(|group| group.is_busy()).count(),
+                here().count(),
+            )
         };
-        let preferred = from.map(Group::cpu);
+        let preferred = from.map(|from| from.cpu());
         let cpu = self
             .processors
             .iter()
             .copied()
             .min_by_key(|&cpu| (load(cpu), Some(cpu) != preferred))
             .unwrap_or(0);
-        let group = Group::of(task, number, cpu, self.chaos.clone());
+        let parent = from.map(Rc::downgrade).unwrap_or_default();
+        let group = Group::of(task, number, cpu, parent, self.chaos.clone());
         groups.push(Rc::downgrade(&group));
         group
     }

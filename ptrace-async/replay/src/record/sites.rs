@@ -2,8 +2,12 @@
 //! ([`crate::buffer`]).
 
 use std::cell::{Cell, RefCell};
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::rc::Rc;
 
+use ptrace_async::event::Tid;
 use ptrace_async::memory::Memory;
 use ptrace_async::runtime::{Prehook, Stop, Stopped, Tracee};
 use ptrace_async::syscall::{Invocation, error_of};
@@ -15,8 +19,8 @@ use super::random::{self, Unseen};
 use super::scratch::Scratch;
 use super::session::Session;
 use crate::buffer::{self, Site};
-use crate::maps;
 use crate::trace::event::{Buffered, FileNumber, Patched, Write};
+use crate::{maps, standing};
 
 /// A site is patched when a process has come by so often: less, and it is not worth it.
 const OFTEN: u32 = 3;
@@ -515,6 +519,32 @@ impl Sites {
             let _ = tracee.write(buffer::closed(), &closed.to_le_bytes());
             self.closed.set(closed);
         }
+    }
+
+    /// The same for calls that may wait, of a task that runs; whether it is in one.
+    pub(super) fn close_waits(&self, tid: Tid) -> bool {
+        let is_waiting = || {
+            let standing = standing::of(Path::new(&format!("/proc/{tid}")));
+            standing.is_some_and(|standing| buffer::contains(standing.ip))
+        };
+        if !self.mapped.get() {
+            return false;
+        }
+        let closed = self.closed.get() | buffer::WAITS;
+        if closed == self.closed.get() {
+            return is_waiting();
+        }
+        let memory = fs::File::options()
+            .write(true)
+            .open(format!("/proc/{tid}/mem"));
+        // An error means that it is gone.
+        let is_written = memory
+            .and_then(|memory| memory.write_all_at(&closed.to_le_bytes(), buffer::closed()))
+            .is_ok();
+        if is_written {
+            self.closed.set(closed);
+        }
+        is_waiting()
     }
 
     /// A descriptor is another file from now on, or behaves in another way (or any of them,

@@ -57,6 +57,10 @@ struct Recorded {
     /// in a loop that a replay has to run through as well, and it is given less time.
     spins: u32,
     clear_tid: u64,
+    /// It may wait in the stub, and keeps the turn until somebody wants it.
+    keeps_turn: bool,
+    /// It was stopped because somebody does, and it waits.
+    gives_turn: bool,
     /// Where the program is while others of its group may run.
     aside: Option<u64>,
     sites: Rc<Sites>,
@@ -137,6 +141,8 @@ pub(super) async fn follow(tracee: Tracee<Started>, session: Rc<Session>) {
         since: None,
         spins: 0,
         clear_tid,
+        keeps_turn: false,
+        gives_turn: false,
         aside: None,
         new_code: None,
         sites,
@@ -221,8 +227,13 @@ impl Recorded {
     /// Lets the program go on from its last event.
     fn go<S: Stopped>(&mut self, tracee: Tracee<S>, at: At) -> Tracee<Running> {
         let mut closed = 0;
-        if self.group().is_shared() {
-            closed |= buffer::WAITS | buffer::TRUNCATES;
+        let group = self.group();
+        self.keeps_turn = group.is_shared() && group.is_calm();
+        if group.is_shared() {
+            closed |= buffer::TRUNCATES;
+            if !self.keeps_turn {
+                closed |= buffer::WAITS;
+            }
         }
         // Nobody but this task makes another process, or maps a file, before it stops again.
         if !self.session.mapped.is_nothing() {
@@ -272,6 +283,7 @@ impl Recorded {
         if self.call.is_some() {
             return running.stop().await;
         }
+        let tid = running.tid();
         let interrupter = running.interrupter();
         let mut stop = pin!(running.stop());
         let begun = *self.since.get_or_insert_with(Instant::now);
@@ -287,6 +299,14 @@ impl Recorded {
             if self.deferred.is_empty() && !group.is_shared() {
                 group.watch(context.waker());
                 return Poll::Pending;
+            }
+            if self.keeps_turn {
+                group.watch(context.waker());
+                if group.is_wanted() && self.sites.close_waits(tid) && !asked {
+                    interrupter.interrupt();
+                    asked = true;
+                    self.gives_turn = true;
+                }
             }
             let is_late = begun.elapsed() >= patience;
             if is_late && !asked && self.is_wanted() {
@@ -315,7 +335,9 @@ impl Recorded {
         if self.call.is_none() {
             self.come_back();
         }
-        if !self.is_wanted() || self.call.is_some() || !self.logs {
+        let gives_turn = std::mem::take(&mut self.gives_turn);
+        let is_wanted = self.is_wanted();
+        if !(is_wanted || gives_turn) || self.call.is_some() || !self.logs {
             return tracee.resume().into();
         }
         let Ok(regs) = tracee.registers() else {
@@ -323,6 +345,10 @@ impl Recorded {
         };
         if buffer::contains(regs.rip) {
             self.leave_stub(&tracee, regs);
+            return tracee.resume().into();
+        }
+        if !is_wanted {
+            // What it waited for has come.
             return tracee.resume().into();
         }
         let registers = Registers::from(&regs);
