@@ -53,4 +53,5 @@ pub mod record;
 pub mod replay;
 mod standing;
 mod step;
+mod ticker;
 pub mod trace;

@@ -11,7 +11,7 @@ use crate::pages::Pages;
 use crate::standing;
 
 /// The mappings that tracers make for themselves lie in this range.
-const OURS: std::ops::Range<u64> = 0x7ea0_0000_0000..0x7eb0_0000_0000;
+const OURS: Range<u64> = 0x7ea0_0000_0000..0x7eb0_0000_0000;
 const PAGE: usize = 4096;
 /// So many pages are looked at where a task is stopped (64 MiB).
 const MOST: usize = 1 << 14;

@@ -7,7 +7,10 @@ use std::process::{Command, Stdio};
 use ptrace_async::memory::Memory as _;
 use reprise::replay::{Error, Options, Output, Printed, Replayer};
 use reprise::trace::event::{Event, More, Point, Registers};
-use reprise::trace::{Directory, Reader, Record, Task, Writer};
+use reprise::trace::{Directory, Record, Task};
+
+mod common;
+use common::{records, rewrite};
 
 #[path = "../examples/step.rs"]
 #[expect(dead_code, reason = "the example's main")]
@@ -33,25 +36,13 @@ fn record(home: &Path, command: &[&str]) -> PathBuf {
     trace
 }
 
-/// Changes the records of a trace.
-fn change(trace: &Path, change: impl Fn(usize, &mut Record)) {
-    let mut records = records(trace);
-    let (directory, _) = Directory::open(trace).unwrap();
-    std::fs::write(directory.events(), b"").unwrap();
-    let mut writer = Writer::create(&directory, || ()).unwrap();
-    for (at, record) in records.iter_mut().enumerate() {
-        change(at, record);
-        writer.append(record);
-    }
-    writer.finish().unwrap();
-}
-
-/// Changes its points.
+/// Changes the points of a trace.
 fn change_points(trace: &Path, to: impl Fn(&mut Point)) {
-    change(trace, |_, record| {
+    rewrite(trace, |_, mut record| {
         if let Event::Point(point) = &mut record.event {
             to(point);
         }
+        vec![record]
     });
 }
 
@@ -75,14 +66,6 @@ fn open(trace: &Path) -> Replayer {
     let (directory, _) = Directory::open(trace).unwrap();
     let output = Output::Keep;
     Replayer::open(directory, Options { output }).unwrap()
-}
-
-fn records(trace: &Path) -> Vec<Record> {
-    let (directory, _) = Directory::open(trace).unwrap();
-    Reader::open(&directory)
-        .unwrap()
-        .map(Result::unwrap)
-        .collect()
 }
 
 /// What has been printed, one stream after the other.
@@ -513,15 +496,15 @@ fn a_replay_that_has_diverged_comes_back() {
     // Another recording, of which a call late in it is another one.
     let records = records(&trace);
     let is_call = |record: &Record| matches!(record.event, Event::Call(_));
-    let wrong = records.iter().rposition(is_call).unwrap();
-    change(&trace, |at, record| {
+    let wrong = records.iter().rposition(is_call).unwrap() as u64;
+    rewrite(&trace, |at, mut record| {
         if let Event::Call(call) = &mut record.event
             && at == wrong
         {
             call.args[0] ^= 1;
         }
+        vec![record]
     });
-    let wrong = wrong as u64;
     let mut replayer = open(&trace);
     replayer.run_to(wrong - 5).unwrap();
     let checkpoint = replayer.checkpoint().unwrap();
@@ -627,13 +610,14 @@ fn a_checkpoint_of_another_replay_is_refused() {
 fn a_record_about_nobody_is_an_error_and_no_wait() {
     let home = tempfile::tempdir().unwrap();
     let trace = record(home.path(), SHELL);
-    let records = records(&trace);
-    let nobody = records.len() - 1;
-    change(&trace, |at, record| {
-        if at == nobody {
-            record.task = Task(7);
-            record.event = Event::Written(Vec::new());
-        }
+    rewrite(&trace, |at, record| {
+        let nobodys = Record {
+            task: Task(7),
+            time: record.time,
+            event: Event::Written(Vec::new()),
+        };
+        let follows = (at == 20).then_some(nobodys);
+        [record].into_iter().chain(follows).collect()
     });
     let refused = open(&trace).run_to_end().unwrap_err();
     assert!(refused.to_string().contains("task 7"), "{refused}");

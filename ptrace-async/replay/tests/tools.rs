@@ -5,7 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use reprise::trace::event::{FileChanged, FileNumber};
-use reprise::trace::{Directory, Event, Reader, Record, Writer, fsck};
+use reprise::trace::{Directory, Event, Record, fsck};
+
+mod common;
+use common::rewrite;
 
 fn reprise(home: &Path, words: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_reprise"))
@@ -129,23 +132,6 @@ fn a_note_of_changes_that_the_records_do_not_go_with_is_found() {
     assert!(text(&checked.stdout).contains("sound"), "{checked:?}");
     std::fs::remove_file(trace.join("changing")).unwrap();
     check_unsound(home.path(), "file 0 changes, and is not noted");
-}
-
-/// Writes the records of a trace anew.
-fn rewrite(trace: &Path, change: impl Fn(u64, Record) -> Vec<Record>) {
-    let (directory, _) = Directory::open(trace).unwrap();
-    let records: Vec<Record> = Reader::open(&directory)
-        .unwrap()
-        .map(Result::unwrap)
-        .collect();
-    std::fs::write(directory.events(), b"").unwrap();
-    let mut writer = Writer::create(&directory, || ()).unwrap();
-    for (number, record) in (0..).zip(records) {
-        for record in change(number, record) {
-            writer.append(&record);
-        }
-    }
-    writer.finish().unwrap();
 }
 
 #[test]

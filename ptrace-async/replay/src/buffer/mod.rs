@@ -15,7 +15,8 @@
 //! it at every stop, so that it is always the stopping task's. While several share it,
 //! calls that may wait stop as ever, since who waits must not keep the turn; but not those
 //! on descriptors that are known to be *quick* (files, and whatever does not block), and to
-//! wait for events is tried without waiting first.
+//! wait for events is tried without waiting first. Whoever has taken the turn often and alone
+//! may wait in the stub all the same: the recorder stops it when somebody else wants the turn.
 //!
 //! Calls that shape memory are performed as well, and logged with their arguments. A replay
 //! makes them again: its stub does, by entries that say how; those of files stop for it.

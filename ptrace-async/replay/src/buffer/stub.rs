@@ -244,8 +244,7 @@ fn recording_code(
 }
 
 /// Nothing is known of a file or a socket that was opened; but a file that is new is nobody's
-/// output. R11
-/// and RCX are free.
+/// output. R11 and RCX are free.
 fn show_opened(a: &mut CodeAssembler, words: &Words) -> Result<(), IcedError> {
     let mut done = a.create_label();
     let mut old = a.create_label();

@@ -9,6 +9,8 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::process::{Command, Stdio};
 
+use crate::os;
+
 /// What a raw call returned.
 fn result(value: i64) -> io::Result<i64> {
     if value < 0 {
@@ -65,17 +67,8 @@ pub(super) fn write_protection() -> io::Result<()> {
 
 /// Whether the kernel lists such pages (PAGEMAP_SCAN, Linux 6.7).
 pub(super) fn page_scan() -> io::Result<()> {
-    const SCAN: u64 = 0xc060_6610;
     let file = File::open("/proc/self/pagemap")?;
-    // struct pm_scan_arg: its size, and a range of no pages.
-    let mut arg = [0_u64; 12];
-    arg[0] = 96;
-    // SAFETY: the structure has twelve words, which outlive the call; no other memory is
-    // named in it.
-    result(i64::from(unsafe {
-        libc::ioctl(file.as_raw_fd(), SCAN, arg.as_mut_ptr())
-    }))?;
-    Ok(())
+    os::scan_pages(&file, 0..0, &mut []).map(drop)
 }
 
 /// Whether the memory of another process can be read in one call.

@@ -14,13 +14,14 @@ use std::time::{Duration, Instant};
 use ptrace_async::runtime::{Stopped, Tracee};
 
 use super::chaos::Chaos;
-use super::ticker;
 use crate::trace::Task;
 use crate::trace::event::Group as Number;
 
 /// How long a task keeps the turn, at most, while others wait for it (it gives it away
 /// at a syscall only).
 pub(super) const SLICE: Duration = Duration::from_millis(5);
+/// How long a task may run before it is looked after.
+pub(super) const LONG: Duration = Duration::from_millis(3);
 /// Who has taken the turn so many times in a row may keep it while it waits.
 const CALM: u32 = 16;
 
@@ -205,7 +206,7 @@ impl Group {
     /// as long as a turn lasts, or for a part of that: the fraction of 2 to the power of
     /// `less`. To find a place to stop takes its time, so that is no short one.
     pub(super) fn is_overdue(&self, task: Task, less: u32) -> bool {
-        self.is_over(task, self.slice().max(ticker::LONG) / (1 << less))
+        self.is_over(task, self.slice().max(LONG) / (1 << less))
     }
 
     fn is_over(&self, task: Task, slice: Duration) -> bool {

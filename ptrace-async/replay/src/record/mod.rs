@@ -16,7 +16,6 @@ mod session;
 mod sites;
 mod stdio;
 pub(crate) mod task;
-mod ticker;
 mod visits;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,7 +28,7 @@ use ptrace_async::runtime::{Interception, Options as RuntimeOptions, Program, Ru
 
 pub use self::loss::OnLoss;
 use self::session::Session;
-use self::ticker::Ticker;
+use crate::ticker::Ticker;
 use crate::trace::event::Ending;
 use crate::trace::{self, Directory, Writer};
 use crate::{buffer, os};

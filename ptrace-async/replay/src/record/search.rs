@@ -80,9 +80,9 @@ impl Lessons {
             stacks.push(own);
         }
         let areas = maps::read(tracee.tgid()).ok()?;
-        let digest = memory::contents(tracee, tracee.tgid(), &areas, &stacks)?;
+        let digest = memory::contents(tracee, tracee.tgid(), &areas, &stacks);
         self.digested = Some((Instant::now(), begun.elapsed()));
-        Some(Contents { digest, stacks })
+        digest.map(|digest| Contents { digest, stacks })
     }
 
     /// How long the last search took.

@@ -523,28 +523,23 @@ impl Sites {
 
     /// The same for calls that may wait, of a task that runs; whether it is in one.
     pub(super) fn close_waits(&self, tid: Tid) -> bool {
-        let is_waiting = || {
-            let standing = standing::of(Path::new(&format!("/proc/{tid}")));
-            standing.is_some_and(|standing| buffer::contains(standing.ip))
-        };
         if !self.mapped.get() {
             return false;
         }
         let closed = self.closed.get() | buffer::WAITS;
-        if closed == self.closed.get() {
-            return is_waiting();
+        if closed != self.closed.get() {
+            let memory = fs::File::options()
+                .write(true)
+                .open(format!("/proc/{tid}/mem"));
+            let written = memory
+                .and_then(|memory| memory.write_all_at(&closed.to_le_bytes(), buffer::closed()));
+            // An error means that it is gone.
+            if written.is_ok() {
+                self.closed.set(closed);
+            }
         }
-        let memory = fs::File::options()
-            .write(true)
-            .open(format!("/proc/{tid}/mem"));
-        // An error means that it is gone.
-        let is_written = memory
-            .and_then(|memory| memory.write_all_at(&closed.to_le_bytes(), buffer::closed()))
-            .is_ok();
-        if is_written {
-            self.closed.set(closed);
-        }
-        is_waiting()
+        let standing = standing::of(Path::new(&format!("/proc/{tid}")));
+        standing.is_some_and(|standing| buffer::contains(standing.ip))
     }
 
     /// A descriptor is another file from now on, or behaves in another way (or any of them,

@@ -28,7 +28,6 @@ use super::scratch::Redirected;
 use super::search;
 use super::session::{Birth, Session};
 use super::sites::{Sites, UnknownFile};
-use super::ticker;
 use crate::trace::event::{At, Ending, Event, Registers, Write};
 use crate::trace::{self, Task};
 use crate::{buffer, maps, memory};
@@ -288,7 +287,7 @@ impl Recorded {
         let mut stop = pin!(running.stop());
         let begun = *self.since.get_or_insert_with(Instant::now);
         // To run takes no less than to look where the task was.
-        let patience = ticker::LONG / (1 << self.spins.min(MOST_SPINS));
+        let patience = group::LONG / (1 << self.spins.min(MOST_SPINS));
         let patience = patience.max(self.space.lessons().borrow().took());
         let mut asked = false;
         let stop = poll_fn(|context| {

@@ -353,7 +353,8 @@ impl Inner {
                     queue.busy = Some(task);
                     self.play(task, &record.event);
                     let before = self.times.insert(task, record.time).unwrap_or_default();
-                    let took = Duration::from_millis(record.time.saturating_sub(before) + 1);
+                    let took = record.time.saturating_sub(before).saturating_add(1);
+                    let took = Duration::from_millis(took);
                     return Poll::Ready(Some(Next::Record(number, record.event, took)));
                 }
                 Some((_, record)) => {

@@ -19,8 +19,8 @@ use super::agent::Executable;
 use super::checkpoint::{Described, Files, Held, Put, Revived};
 use super::feed::Feed;
 use super::printer::{Output, Position, Printer};
-use super::watch::Watch;
 use crate::os;
+use crate::ticker::Ticker;
 use crate::trace::event::{Ending, FileChanged, FileNumber, Point};
 use crate::trace::{Directory, Error, Task};
 
@@ -115,7 +115,7 @@ pub(super) struct Player {
     pub(super) strange: Cell<Option<u64>>,
     /// From which record on memory is not compared at points.
     pub(super) distrusted: Cell<Option<u64>>,
-    pub(super) watch: Watch,
+    pub(super) ticker: Ticker,
     /// How many tasks have run for too long.
     pub(super) ran_on: Cell<u32>,
     /// The point that a task at rest was asked to go on from.
@@ -159,7 +159,7 @@ impl Player {
         directory: Directory,
         feed: Feed,
         agent: Executable,
-        watch: Watch,
+        ticker: Ticker,
         output: Output,
     ) -> Self {
         Self {
@@ -178,7 +178,7 @@ impl Player {
             mistaken: RefCell::default(),
             strange: Cell::new(None),
             distrusted: Cell::new(None),
-            watch,
+            ticker,
             ran_on: Cell::new(0),
             doubted: RefCell::default(),
             pids: RefCell::default(),

@@ -13,9 +13,9 @@ use super::checkpoint::{self, Checkpoint, Copy, Described, Kept, Memories, Reviv
 use super::feed::{Feed, Order, Place};
 use super::player::{Counts, Found, Player, Space};
 use super::printer::Printed;
-use super::watch::Watch;
 use super::{Divergence, Options, Outcome, task};
 use crate::maps::{self, Area};
+use crate::ticker::Ticker;
 use crate::trace::event::Registers;
 use crate::trace::{self, Directory, Reader, Task};
 use crate::{buffer, memory};
@@ -158,7 +158,7 @@ impl Replayer {
             directory.clone(),
             Feed::new(reader),
             agent,
-            Watch::start()?,
+            Ticker::start(|| ())?,
             options.output,
         ));
         runtime.spawn(&program)?;

@@ -12,7 +12,7 @@ use ptrace_async::runtime::{Observer, Parked, Prehook, Signal, Started, Stop, St
 use super::agent::Batch;
 use super::feed::Next;
 use super::player::{Birth, Newborn, Player, Space};
-use super::watch::Run;
+use super::watch::{OFTEN, Run};
 use super::{Divergence, backtrace};
 use crate::own::{check, is_fault};
 use crate::trace::Task;
@@ -152,7 +152,7 @@ impl Replayed {
             returned: None,
             child: None,
             space: newborn.space,
-            run: Run::default(),
+            run: Run::new(Duration::ZERO),
         }
     }
 
@@ -174,11 +174,11 @@ impl Replayed {
             let (number, event) = match self.player.feed.next(self.task).await {
                 None => return true,
                 Some(Next::Record(number, event, took)) => {
-                    self.run.begin(took);
+                    self.run = Run::new(took);
                     (number, event)
                 }
                 Some(Next::Order(order)) => {
-                    self.run.again();
+                    self.run = Run::new(self.run.recorded);
                     tracee = match self.obey(tracee, order).await {
                         Some(tracee) => tracee,
                         None => return true,
@@ -286,7 +286,7 @@ impl Replayed {
             tracee = match stop {
                 Stop::Signal(tracee) if !of_its_own(&tracee) => tracee.park(),
                 Stop::Interrupted(_) if let Some(took) = too_long => {
-                    return Err(Over::RunsOn(took, self.run.recorded()));
+                    return Err(Over::RunsOn(took, self.run.recorded));
                 }
                 Stop::GroupStop(tracee) => tracee.park(),
                 Stop::Interrupted(tracee) => tracee.park(),
@@ -308,17 +308,16 @@ impl Replayed {
         let stop = poll_fn(|context| {
             let stop = stop.as_mut().poll(context);
             if stop.is_pending() && too_long.is_none() {
-                let watch = &self.player.watch;
-                too_long = self.run.too_long(watch, tid);
+                too_long = self.run.too_long(tid);
                 match too_long {
                     Some(_) => interrupter.interrupt(),
-                    None => watch.add(self.task, context.waker()),
+                    None => self.player.ticker.watch(self.task, context.waker(), OFTEN),
                 }
             }
             stop
         })
         .await;
-        self.player.watch.remove(self.task);
+        self.player.ticker.forget(self.task);
         (stop, too_long)
     }
 

@@ -1,81 +1,49 @@
 //! Tasks that run on: after a place was taken for another a replay may never come to what is
 //! recorded, and a loop that waits has no end.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::task::Waker;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ptrace_async::event::Tid;
 use ptrace_async::process::read_proc;
 
-use crate::trace::Task;
-
-/// How often tasks that run are looked at.
-const OFTEN: Duration = Duration::from_secs(1);
+/// How often a task that runs is looked at.
+pub(super) const OFTEN: Duration = Duration::from_secs(1);
 /// A task that was to come to its next record has run for too long after so much of the
 /// processor's time, and so many times what was recorded: checks in a loop of few
 /// instructions, and stops at each visit of a place, cost a multiple.
 const ENOUGH: Duration = Duration::from_secs(3);
 const TIMES: u32 = 100;
 
-#[derive(Default)]
-struct Shared {
-    /// Who runs, and what wakes its function.
-    running: Mutex<(Vec<(Task, Waker)>, bool)>,
-    over: Condvar,
-    ticks: AtomicU64,
+/// How long a task has run for a record.
+pub(super) struct Run {
+    /// How long that took when it was recorded, at most.
+    pub(super) recorded: Duration,
+    /// When it was last looked at, or began.
+    last: Instant,
+    /// What it had used of the processor when it was first looked at.
+    before: Option<Duration>,
 }
 
-/// A thread that has tasks looked at which run for long.
-pub(super) struct Watch(Arc<Shared>);
-
-impl Watch {
-    /// # Errors
-    /// When no thread can be made.
-    pub(super) fn start() -> std::io::Result<Self> {
-        let shared = Arc::new(Shared::default());
-        let theirs = shared.clone();
-        std::thread::Builder::new()
-            .name("watch".to_owned())
-            .spawn(move || {
-                let mut state = theirs.lock();
-                while !state.1 {
-                    let waited = theirs.over.wait_timeout(state, OFTEN);
-                    state = waited.unwrap_or_else(PoisonError::into_inner).0;
-                    theirs.ticks.fetch_add(1, Ordering::Relaxed);
-                    for (_, waker) in state.0.drain(..) {
-                        waker.wake();
-                    }
-                }
-            })?;
-        Ok(Self(shared))
-    }
-
-    /// A task is about to run.
-    pub(super) fn add(&self, task: Task, waker: &Waker) {
-        let running = &mut self.0.lock().0;
-        if !running.iter().any(|(other, _)| *other == task) {
-            running.push((task, waker.clone()));
+impl Run {
+    /// For a record that took so long.
+    pub(super) fn new(recorded: Duration) -> Self {
+        Self {
+            recorded,
+            last: Instant::now(),
+            before: None,
         }
     }
 
-    /// It has stopped.
-    pub(super) fn remove(&self, task: Task) {
-        self.0.lock().0.retain(|(other, _)| *other != task);
-    }
-}
-
-impl Shared {
-    fn lock(&self) -> std::sync::MutexGuard<'_, (Vec<(Task, Waker)>, bool)> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Drop for Watch {
-    fn drop(&mut self) {
-        self.0.lock().1 = true;
-        self.0.over.notify_one();
+    /// How long it has run, if that is too long.
+    pub(super) fn too_long(&mut self, tid: Tid) -> Option<Duration> {
+        if self.last.elapsed() < OFTEN {
+            return None;
+        }
+        self.last = Instant::now();
+        let now = processor_time(tid)?;
+        let took = now.saturating_sub(*self.before.get_or_insert(now));
+        let most = ENOUGH.saturating_add(self.recorded.saturating_mul(TIMES));
+        (took > most).then_some(took)
     }
 }
 
@@ -86,45 +54,8 @@ fn processor_time(tid: Tid) -> Option<Duration> {
     let text = read_proc(format!("/proc/{tid}/stat")).ok()?;
     // The name before may have anything in it.
     let name = text.iter().rposition(|&byte| byte == b')')?;
-    let fields = String::from_utf8_lossy(&text[name + 1..]).into_owned();
+    let fields = std::str::from_utf8(&text[name + 1..]).ok()?;
     let mut ticks = fields.split_whitespace().skip(11).map(str::parse::<u32>);
     let (user, system) = (ticks.next()?.ok()?, ticks.next()?.ok()?);
     Some(TICK * user.saturating_add(system))
-}
-
-/// How long a task has run since its last record.
-#[derive(Default)]
-pub(super) struct Run {
-    /// How long that took when it was recorded, at most.
-    recorded: Duration,
-    /// When it was last looked at, and what it had used of the processor when that first was.
-    ticks: u64,
-    before: Option<Duration>,
-}
-
-impl Run {
-    pub(super) fn begin(&mut self, recorded: Duration) {
-        self.recorded = recorded;
-        self.before = None;
-    }
-
-    pub(super) fn again(&mut self) {
-        self.before = None;
-    }
-
-    pub(super) fn recorded(&self) -> Duration {
-        self.recorded
-    }
-
-    /// How long it has run, if that is too long.
-    pub(super) fn too_long(&mut self, watch: &Watch, tid: Tid) -> Option<Duration> {
-        let ticks = watch.0.ticks.load(Ordering::Relaxed);
-        if ticks == self.ticks {
-            return None;
-        }
-        self.ticks = ticks;
-        let now = processor_time(tid)?;
-        let took = now.saturating_sub(*self.before.get_or_insert(now));
-        (took > ENOUGH + self.recorded * TIMES).then_some(took)
-    }
 }

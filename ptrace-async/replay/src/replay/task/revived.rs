@@ -1,6 +1,7 @@
 //! Tasks that go on from a checkpoint.
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use ptrace_async::runtime::{Parked, Tracee};
 
@@ -53,7 +54,7 @@ pub(super) async fn follow(tracee: Tracee<Parked>, revived: Revived, player: Rc<
         returned: kept.returned,
         child: kept.child,
         space,
-        run: Run::default(),
+        run: Run::new(Duration::ZERO),
     };
     replayed.follow(tracee).await;
 }

@@ -1,14 +1,10 @@
-//! Looking after tasks that run for long: they are woken up, every now and then, to see
-//! whether somebody waits for them.
+//! Looking after tasks that run for long: their functions are woken up, every now and then.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
 use crate::trace::Task;
-
-/// How long a task may run before it is looked after.
-pub(super) const LONG: Duration = Duration::from_millis(3);
 
 #[derive(Default)]
 struct State {
@@ -17,12 +13,12 @@ struct State {
 }
 
 /// A thread that wakes the functions of tasks.
-pub(super) struct Ticker {
+pub(crate) struct Ticker {
     shared: Arc<(Mutex<State>, Condvar)>,
 }
 
 impl Ticker {
-    pub(super) fn start(in_thread: impl FnOnce() + Send + 'static) -> std::io::Result<Self> {
+    pub(crate) fn start(in_thread: impl FnOnce() + Send + 'static) -> std::io::Result<Self> {
         let shared = Arc::new((Mutex::new(State::default()), Condvar::new()));
         let theirs = shared.clone();
         std::thread::Builder::new()
@@ -38,7 +34,7 @@ impl Ticker {
                     }
                     let shortest = state.watched.iter().map(|(_, _, after)| *after).min();
                     drop(state);
-                    std::thread::sleep(shortest.unwrap_or(LONG));
+                    std::thread::sleep(shortest.unwrap_or_default());
                     state = theirs.0.lock().unwrap_or_else(PoisonError::into_inner);
                     for (_, waker, _) in &state.watched {
                         waker.wake_by_ref();
@@ -49,7 +45,7 @@ impl Ticker {
     }
 
     /// Wakes the function of a task after a time, and again and again.
-    pub(super) fn watch(&self, task: Task, waker: &Waker, after: Duration) {
+    pub(crate) fn watch(&self, task: Task, waker: &Waker, after: Duration) {
         let mut state = self.state();
         if !state.watched.iter().any(|(watched, ..)| *watched == task) {
             state.watched.push((task, waker.clone(), after));
@@ -59,7 +55,7 @@ impl Ticker {
         }
     }
 
-    pub(super) fn forget(&self, task: Task) {
+    pub(crate) fn forget(&self, task: Task) {
         self.state()
             .watched
             .retain(|(watched, ..)| *watched != task);
