@@ -11,7 +11,7 @@ static void note(int signal)
 {
     seen++;
     sum = sum * 31 + rounds;
-    over = seen == SIGNALS;
+    over = seen >= SIGNALS;
 }
 
 int main(void)
