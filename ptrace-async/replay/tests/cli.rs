@@ -83,6 +83,36 @@ fn calls_that_do_not_stop_are_replayed_as_well() {
 }
 
 #[test]
+fn what_recordings_have_learnt_saves_stops_and_damage_to_it_does_not_matter() {
+    let home = tempfile::tempdir().unwrap();
+    let cache = home.path().join("cache");
+    let script = "for i in 1 2 3; do ls -l /proc/self/fd | wc -l; done";
+    let run = || {
+        let recorded = reprise(home.path())
+            .args(["record", "--quiet", "--digests", "--", "sh", "-c", script])
+            .env("XDG_CACHE_HOME", &cache)
+            .output()
+            .unwrap();
+        assert!(recorded.status.success(), "{recorded:?}");
+        check_same(&recorded, &replay(home.path()));
+        let stats = reprise(home.path()).args(["stats", "--json"]).output();
+        let stats: serde_json::Value = serde_json::from_slice(&stats.unwrap().stdout).unwrap();
+        stats["without_stops"].as_u64().unwrap()
+    };
+    let first = run();
+    let second = run();
+    assert!(second > first, "{first}, {second}");
+    for entry in std::fs::read_dir(cache.join("reprise")).unwrap() {
+        let path = entry.unwrap().path();
+        let mut bytes = std::fs::read(&path).unwrap();
+        *bytes.last_mut().unwrap() ^= 0x55;
+        std::fs::write(&path, bytes).unwrap();
+    }
+    let damaged = run();
+    assert!(damaged < second, "{damaged}, {second}");
+}
+
+#[test]
 fn a_recorder_that_is_killed_leaves_what_it_had_written() {
     let home = tempfile::tempdir().unwrap();
     let script = "i=0; while :; do i=$((i+1)); echo $i; done";

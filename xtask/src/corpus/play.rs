@@ -200,6 +200,8 @@ impl Stage {
             fs::remove_dir_all(&directory)?;
         }
         self.directory(&directory)?;
+        let cache = self.scratch.join("cache");
+        self.directory(&cache)?;
         let prefix = if self.unprivileged { AS_NOBODY } else { &[] };
         let mut words = prefix.iter().map(PathBuf::from).chain(words);
         let mut command = Command::new(words.next().context("no command")?);
@@ -215,6 +217,8 @@ impl Stage {
             .env("TMPDIR", &directory)
             .env("CORPUS", &self.programs)
             .env("REPRISE_DIR", own.join("home"))
+            // As a user has it: what one case teaches of the system's files, others know.
+            .env("XDG_CACHE_HOME", &cache)
             .stdin(Stdio::null())
             .stdout(File::create(&stdout)?)
             .stderr(File::create(&stderr)?)

@@ -1,6 +1,6 @@
 //! Where traces are kept.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -9,9 +9,12 @@ use anyhow::{Context, bail};
 
 use crate::trace::Directory;
 
+fn set(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
+}
+
 /// The directory of traces that are not put elsewhere.
 pub(super) fn home() -> anyhow::Result<PathBuf> {
-    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     if let Some(dir) = set("REPRISE_DIR") {
         return Ok(dir.into());
     }
@@ -23,6 +26,15 @@ pub(super) fn home() -> anyhow::Result<PathBuf> {
         }
     };
     Ok(data.join("reprise"))
+}
+
+/// The directory of what recordings learn for each other, if there is a place for it.
+pub(super) fn cache() -> Option<PathBuf> {
+    let cache = match (set("XDG_CACHE_HOME"), set("HOME")) {
+        (Some(cache), _) => PathBuf::from(cache),
+        (None, home) => PathBuf::from(home?).join(".cache"),
+    };
+    Some(cache.join("reprise"))
 }
 
 /// A directory for a new trace of a program.

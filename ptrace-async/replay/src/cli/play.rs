@@ -46,6 +46,7 @@ pub(super) fn record(args: &RecordArgs) -> anyhow::Result<ExitCode> {
         digests: args.digests,
         stops: args.interception == Interception::Stops,
         chaos: args.chaos.map(|seed| seed.0),
+        learnt: places::cache(),
         on_loss: match args.disk_full {
             DiskFull::GoOn => record::OnLoss::GoOn,
             DiskFull::Stop => record::OnLoss::Stop,

@@ -45,6 +45,25 @@ impl Known {
         visits.is_some_and(|visits| (OFTEN..NEVER).contains(visits))
     }
 
+    /// These sites of a file are worth it.
+    pub(super) fn add(&self, file: FileNumber, sites: &[u64]) {
+        if !sites.is_empty() {
+            let mut known = self.0.borrow_mut();
+            let known = known.entry(file).or_default();
+            known.extend(sites.iter().map(|&offset| (offset, OFTEN)));
+        }
+    }
+
+    /// The sites of a file that are worth it.
+    pub(super) fn of(&self, file: FileNumber) -> Vec<u64> {
+        let known = self.0.borrow();
+        let known = known.get(&file).into_iter().flatten();
+        known
+            .filter(|(_, visits)| (OFTEN..NEVER).contains(*visits))
+            .map(|(&offset, _)| offset)
+            .collect()
+    }
+
     /// Looks through the code of a loader, whose calls every program makes.
     pub(super) fn look_through(&self, code: &Code, memory: &dyn Memory) {
         let length = code.end - code.start;

@@ -6,6 +6,7 @@ pub mod decisions;
 mod group;
 mod image;
 mod known;
+mod learnt;
 mod loss;
 mod mapped;
 mod random;
@@ -34,7 +35,7 @@ use crate::trace::{self, Directory, Writer};
 use crate::{buffer, os};
 
 /// How to record.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Options {
     /// Whether to digest the memory of each process at its end, for a replay to compare.
     pub digests: bool,
@@ -44,6 +45,9 @@ pub struct Options {
     pub on_loss: OnLoss,
     /// A seed for turns that are given by chance, one at a time among all tasks.
     pub chaos: Option<u64>,
+    /// A directory of this user's for what is learnt of the system's files, so that the next
+    /// recordings know it. It is made, and not used where others may write to it.
+    pub learnt: Option<PathBuf>,
 }
 
 /// What came of a recording.

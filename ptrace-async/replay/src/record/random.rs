@@ -15,6 +15,7 @@ use object::Endianness;
 use object::elf::{FileHeader64, PF_X, PT_LOAD};
 use object::read::elf::{FileHeader, ProgramHeader};
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 
 use crate::trace::event::{FileNumber, InstructionKind};
 
@@ -27,10 +28,10 @@ const PIECE: usize = 1 << 18;
 const AROUND: usize = BEFORE + 16;
 
 /// An instruction: where it begins in its file, and where its opcode is from there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Found {
-    offset: u64,
-    opcode: u64,
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Found {
+    pub(super) offset: u64,
+    pub(super) opcode: u64,
 }
 
 /// What was found in the files of a recording.
@@ -38,13 +39,27 @@ struct Found {
 pub(super) struct Unseen(RefCell<FxHashMap<FileNumber, Rc<[Found]>>>);
 
 impl Unseen {
-    /// Looks through the code of a file that is open at `open`, if it has any.
-    pub(super) fn look_through(&self, file: FileNumber, open: &Path) {
+    /// Looks through the code of a file that is open at `open`; whether it has any.
+    pub(super) fn look_through(&self, file: FileNumber, open: &Path) -> bool {
         // What cannot be read cannot be replayed, either, and is refused for that.
         let found = File::open(open).ok().and_then(|file| find(&file));
-        if let Some(found) = found.filter(|found| !found.is_empty()) {
+        if let Some(found) = &found {
+            self.add(file, found);
+        }
+        found.is_some()
+    }
+
+    /// This is in a file.
+    pub(super) fn add(&self, file: FileNumber, found: &[Found]) {
+        if !found.is_empty() {
             self.0.borrow_mut().insert(file, found.into());
         }
+    }
+
+    /// What is in a file.
+    pub(super) fn of(&self, file: FileNumber) -> Vec<Found> {
+        let found = self.0.borrow().get(&file).cloned();
+        found.map_or_else(Vec::new, |found| found.to_vec())
     }
 
     /// Whether a file has any.

@@ -15,6 +15,7 @@ use super::Options;
 use super::chaos::Chaos;
 use super::group::Group;
 use super::known::Known;
+use super::learnt::Learnt;
 use super::loss::{self, Loss};
 use super::mapped::{self, Key, Mapped, Outside, Space};
 use super::random::Unseen;
@@ -56,6 +57,7 @@ pub(super) struct Session {
     stub: Option<Stub>,
     pub(super) known: Known,
     pub(super) unseen: Unseen,
+    learnt: Learnt,
     pub(super) outputs: Cell<u64>,
     /// Who writes to the recorder's streams: one at a time, so that the order is known.
     pub(super) output: Rc<Group>,
@@ -97,6 +99,7 @@ impl Session {
             stub: buffer::recording().ok().filter(|_| !options.stops),
             known: Known::default(),
             unseen: Unseen::default(),
+            learnt: Learnt::new(options.learnt),
             stdio: Stdio::new(),
             ticker,
             outputs: Cell::new(0),
@@ -191,7 +194,7 @@ impl Session {
         match numbered {
             Ok(numbered) => {
                 if let Some(file) = numbered.new {
-                    self.unseen.look_through(numbered.number, open);
+                    self.learnt.meet(&file, open, &self.known, &self.unseen);
                     self.log(task, Event::File(Box::new(file)));
                 }
                 Some(numbered.number)
@@ -385,6 +388,7 @@ impl Session {
 
     /// Writes the rest: how many bytes there are.
     pub(super) fn finish(&self) -> Result<u64, Error> {
+        self.learnt.keep(&self.known);
         match self.writer.borrow_mut().take() {
             Some(writer) => writer.finish(),
             None => Ok(0),

@@ -134,7 +134,7 @@ impl Files {
 }
 
 /// Whether a file that changes from now on has another identity.
-fn is_settled(identity: &Identity) -> bool {
+pub(crate) fn is_settled(identity: &Identity) -> bool {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     let now = now.map_or(0, |now| now.as_nanos() as i64);
     (TICK..).contains(&now.saturating_sub(identity.changed))
