@@ -100,8 +100,17 @@ pub(crate) fn length(code: &[u8]) -> usize {
     Decoder::new(64, code, DecoderOptions::NONE).decode().len()
 }
 
-/// The memory that the instruction at `ip` writes, if it writes any: addresses and lengths.
-pub(crate) fn written(code: &[u8], ip: u64, registers: &Registers) -> Vec<(u64, u64)> {
+/// Memory that an instruction uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Access {
+    pub(crate) address: u64,
+    pub(crate) length: u64,
+    /// Whether it may be written.
+    pub(crate) writes: bool,
+}
+
+/// The memory that the instruction at `ip` uses.
+pub(crate) fn accesses(code: &[u8], ip: u64, registers: &Registers) -> Vec<Access> {
     let mut decoder = Decoder::with_ip(64, code, ip, DecoderOptions::NONE);
     let instruction = decoder.decode();
     if instruction.is_invalid() {
@@ -112,18 +121,14 @@ pub(crate) fn written(code: &[u8], ip: u64, registers: &Registers) -> Vec<(u64, 
         .info(&instruction)
         .used_memory()
         .iter()
-        .filter(|memory| {
-            matches!(
-                memory.access(),
-                OpAccess::Write
-                    | OpAccess::ReadWrite
-                    | OpAccess::CondWrite
-                    | OpAccess::ReadCondWrite
-            )
-        })
+        .filter(|memory| memory.access() != OpAccess::NoMemAccess)
         .filter_map(|memory| {
             let address = memory.virtual_address(0, |register, _, _| value(registers, register))?;
-            Some((address, memory.memory_size().size() as u64))
+            Some(Access {
+                address,
+                length: memory.memory_size().size() as u64,
+                writes: !matches!(memory.access(), OpAccess::Read | OpAccess::CondRead),
+            })
         })
         .collect()
 }

@@ -2,13 +2,11 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
 
-fn reprise(home: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_reprise"));
-    command.env("REPRISE_DIR", home).stdin(Stdio::null());
-    command
-}
+#[path = "common/command.rs"]
+mod command;
+use command::reprise;
 
 fn record(home: &Path, command: &[&str]) -> Output {
     let mut all = vec!["record", "--quiet", "--digests", "--"];

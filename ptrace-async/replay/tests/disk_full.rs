@@ -4,7 +4,10 @@
 //! error as well, and everybody may set it.
 
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
+
+#[path = "common/command.rs"]
+mod command;
 
 /// Prints and ends as it likes, having read more than the limit allows to write and what
 /// may wait to be written.
@@ -14,24 +17,18 @@ const SCRIPT: &str = "echo begin
 
 /// Records a command while no file may be larger than so many KiB.
 fn record(home: &Path, limit: u32, policy: &str, command: &[&str]) -> Output {
-    Command::new("sh")
+    command::with(&mut Command::new("sh"), home)
         .args(["-c", "ulimit -f $1; shift; exec \"$@\"", "sh"])
         .arg((limit * 2).to_string())
         .arg(env!("CARGO_BIN_EXE_reprise"))
         .args(["record", "--disk-full", policy, "--"])
         .args(command)
-        .env("REPRISE_DIR", home)
-        .stdin(Stdio::null())
         .output()
         .unwrap()
 }
 
 fn reprise(home: &Path, words: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_reprise"))
-        .args(words)
-        .env("REPRISE_DIR", home)
-        .output()
-        .unwrap()
+    command::reprise(home).args(words).output().unwrap()
 }
 
 fn text(bytes: &[u8]) -> String {

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use ptrace_async::memory::Memory as _;
 use reprise::replay::{Error, Options, Output, Printed, Replayer};
 use reprise::trace::event::{Event, More, Point, Registers};
 use reprise::trace::{Directory, Record, Task};
 
+#[path = "common/command.rs"]
+mod command;
 mod common;
 use common::{records, rewrite};
 
@@ -23,13 +25,11 @@ const RSP: usize = 19;
 /// Records a command, with digests.
 fn record(home: &Path, command: &[&str]) -> PathBuf {
     let trace = home.join("trace");
-    let output = Command::new(env!("CARGO_BIN_EXE_reprise"))
+    let output = command::reprise(home)
         .args(["record", "--quiet", "--digests", "-o"])
         .arg(&trace)
         .arg("--")
         .args(command)
-        .env("REPRISE_DIR", home)
-        .stdin(Stdio::null())
         .output()
         .unwrap();
     assert!(output.status.success(), "{output:?}");

@@ -7,16 +7,13 @@ use std::process::{Command, Output, Stdio};
 use reprise::trace::event::{FileChanged, FileNumber};
 use reprise::trace::{Directory, Event, Record, fsck};
 
+#[path = "common/command.rs"]
+mod command;
 mod common;
 use common::rewrite;
 
 fn reprise(home: &Path, words: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_reprise"))
-        .args(words)
-        .env("REPRISE_DIR", home)
-        .stdin(Stdio::null())
-        .output()
-        .unwrap()
+    command::reprise(home).args(words).output().unwrap()
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -453,9 +450,8 @@ fn recorded_while(meanwhile: impl FnOnce(&Path)) -> (String, String) {
     std::fs::copy(libc, &own).unwrap();
     let path = format!("LD_LIBRARY_PATH={}", home.path().display());
     let script = "echo ready; read line; echo $line";
-    let mut child = Command::new(env!("CARGO_BIN_EXE_reprise"))
+    let mut child = command::reprise(home.path())
         .args(["record", "--", "env", &path, "sh", "-c", script])
-        .env("REPRISE_DIR", home.path())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

@@ -11,13 +11,14 @@
 //! for a while to one that has.
 
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use ptrace_async::memory::Memory;
 use ptrace_async::runtime::{Parked, Signal, Stop, Tracee};
 use rustc_hash::FxHashMap;
 
-use super::visits::{Chosen, Places, Visit, Writes};
+use super::visits::{Chosen, Places, Reads, Visit, Writes};
 use crate::maps::{self, Area};
 use crate::point::{extended, plain, stack};
 use crate::step::step;
@@ -37,6 +38,10 @@ const A_LITTLE: usize = 200;
 const PART: u32 = 8;
 /// To look at memory takes at most such a part, where the search has taken less.
 const SMALL_PART: u32 = 32;
+/// How many of the words that told the visits of a place are tried at others, and of how many
+/// places.
+const FIRST: usize = 2;
+const RECENT: usize = 4 * FIRST;
 /// Where the stack pointer is in [`Registers`].
 const SP: usize = 19;
 
@@ -44,6 +49,8 @@ const SP: usize = 19;
 #[derive(Debug, Clone, Default)]
 pub(super) struct Lessons {
     places: FxHashMap<u64, Lesson>,
+    /// The words that told most, of whatever place, the last ones first.
+    recent: VecDeque<u64>,
     /// When a close look ended, and how long it took.
     last: Option<(Instant, Duration)>,
     took: Duration,
@@ -91,6 +98,12 @@ impl Lessons {
     }
 
     fn learn(&mut self, point: &Point) {
+        let first = point.words.iter().take(FIRST).map(|word| word.0);
+        for address in first {
+            self.recent.retain(|recent| *recent != address);
+            self.recent.push_front(address);
+        }
+        self.recent.truncate(RECENT);
         if point.code.is_empty() {
             let lesson = Lesson {
                 telling: point.telling.clone(),
@@ -99,6 +112,13 @@ impl Lessons {
             self.places.insert(point.registers.ip(), lesson);
         }
     }
+}
+
+/// What a task has done to memory since a search began.
+#[derive(Default)]
+struct Log {
+    writes: Writes,
+    reads: Reads,
 }
 
 /// What was found.
@@ -140,7 +160,7 @@ async fn look(
     mut defers: impl FnMut(&Tracee<Signal>) -> bool,
 ) -> Found {
     let mut places = Places::default();
-    let mut writes = Writes::default();
+    let mut log = Log::default();
     let mut chosen: Option<(Chosen, usize)> = None;
     let mut jumped: Vec<u64> = Vec::new();
     let mut expected = 0;
@@ -175,7 +195,7 @@ async fn look(
         if regs.rip != expected && steps > 0 {
             jumped.push(regs.rip);
         }
-        let visit = writes.visit(registers);
+        let visit = log.writes.visit(registers);
         let room = || {
             // Code that a program has made may be entered anywhere, by tables that it has made
             // as well.
@@ -200,14 +220,15 @@ async fn look(
             chosen = Some((place, limit.min(STEPS)));
         }
         if let Some((place, limit)) = chosen.as_mut().filter(|(place, _)| place.ip == regs.rip) {
-            let twin = place.twin(&registers);
-            if twin.is_some() || steps >= *limit {
-                let mut point = point(&tracee, registers, twin, Some(place), &writes);
+            let twins = place.twins(&registers);
+            if repeats(&twins, &tracee, &registers, &log.writes) || steps >= *limit {
+                let mut point = point(&tracee, registers, &twins, Some(place), (&log, &areas));
                 point.code = code(place.room);
                 if closely {
                     lessons.borrow_mut().learn(&point);
-                } else if let Some(lesson) = lessons.borrow().places.get(&regs.rip) {
-                    lesson.add_to(&mut point, &|address| tracee.read_u64(address).ok());
+                } else {
+                    let read = |address| tracee.read_u64(address).ok();
+                    lessons.borrow().add_to(&mut point, &read);
                 }
                 return Found::Point(tracee, Box::new(point));
             }
@@ -216,14 +237,19 @@ async fn look(
         if steps >= MOST || (steps >= STEPS && chosen.is_none()) {
             let room = room().unwrap_or(0);
             if room > 0 || steps >= MOST {
-                let mut point = point(&tracee, registers, None, None, &writes);
+                let mut point = point(&tracee, registers, &[], None, (&log, &areas));
                 point.room = room as u8;
                 point.code = code(room);
                 return Found::Point(tracee, Box::new(point));
             }
         }
-        for (address, length) in code::written(bytes, regs.rip, &registers) {
-            writes.note(address, length, &|address| tracee.read_u64(address).ok());
+        for access in code::accesses(bytes, regs.rip, &registers) {
+            if access.writes {
+                let read = |address| tracee.read_u64(address).ok();
+                log.writes.note(access.address, access.length, &read);
+            } else {
+                log.reads.note(access.address);
+            }
         }
         expected = regs.rip + code::length(bytes) as u64;
         tracee = loop {
@@ -293,30 +319,56 @@ fn around(tracee: &Tracee<Parked>, ip: u64) -> Vec<u64> {
     code::targets(&bytes[..got], start).collect()
 }
 
-/// The point where the task is, at a place or nowhere in particular. A `twin` is a visit of it
-/// with the same registers.
+/// Whether everything is as it was at a visit with the same registers: what follows is as well.
+fn repeats(
+    twins: &[&Visit],
+    tracee: &Tracee<Parked>,
+    registers: &Registers,
+    writes: &Writes,
+) -> bool {
+    let read = |address| tracee.read_u64(address).ok();
+    let is_same = |twin: &&Visit| writes.since(Some(twin), registers.0[SP], &read).is_empty();
+    writes.is_whole() && twins.last().is_some_and(is_same)
+}
+
+/// The point where the task is, at a place or nowhere in particular. Its `twins` are visits of
+/// it with the same registers.
 fn point(
     tracee: &Tracee<Parked>,
     registers: Registers,
-    twin: Option<&Visit>,
+    twins: &[&Visit],
     place: Option<&Chosen>,
-    writes: &Writes,
+    (log, areas): (&Log, &[Area]),
 ) -> Point {
     let differs = |visit: &Visit, index: u8| {
         let index = usize::from(index);
         visit.registers.0[index] != registers.0[index]
     };
     let telling = place
-        .filter(|_| twin.is_none())
+        .filter(|_| twins.is_empty())
         .into_iter()
         .flat_map(|place| (0..registers.0.len() as u8).filter(|i| differs(place.last(), *i)));
-    let since = twin.or_else(|| place.map(Chosen::first));
     let sp = registers.0[SP];
+    let read = |address| tracee.read_u64(address).ok();
+    let mut words = if twins.is_empty() {
+        log.writes.since(place.map(Chosen::first), sp, &read)
+    } else {
+        log.writes.telling(twins, sp, &read)
+    };
+    let may_change = |address: u64| {
+        let area = areas
+            .iter()
+            .find(|area| (area.start..area.end).contains(&address));
+        area.is_some_and(|area| i32::from(area.prot) & libc::PROT_WRITE != 0 && !area.shared)
+            && !words.iter().any(|word| word.0 == address)
+    };
+    let read_words = log.reads.words(&may_change, &read);
+    words.extend(read_words);
     Point {
         registers,
         extended: tracee.extended_state().map_or(0, |state| extended(&state)),
         stack: stack(tracee, sp),
-        words: writes.since(since, sp, &|address| tracee.read_u64(address).ok()),
+        words,
         telling: telling.collect(),
         room: place.map_or(0, |place| place.room as u8),
         code: Vec::new(),
@@ -324,20 +376,28 @@ fn point(
     }
 }
 
-impl Lesson {
-    /// A point is told by what told its place's visits as well.
+impl Lessons {
+    /// A point is told by what told its place's visits as well, and what told those of other
+    /// places in the rounds of what may be the same loop.
     fn add_to(&self, point: &mut Point, read: &dyn Fn(u64) -> Option<u64>) {
-        let is_new = |address: u64| point.words.iter().all(|word| word.0 != address);
-        let added: Vec<(u64, u64)> = self
-            .addresses
-            .iter()
-            .filter(|address| is_new(**address))
-            .filter_map(|&address| Some((address, read(address)?)))
-            .collect();
-        point.words.extend(added);
-        for index in &self.telling {
-            if !point.telling.contains(index) {
-                point.telling.push(*index);
+        let lesson = self.places.get(&point.registers.ip());
+        let of_place = lesson.map_or(&[][..], |lesson| &lesson.addresses);
+        let mut added: Vec<(u64, u64)> = Vec::new();
+        for &address in self.recent.iter().chain(of_place) {
+            let is_new = point
+                .words
+                .iter()
+                .chain(&added)
+                .all(|word| word.0 != address);
+            if is_new && let Some(value) = read(address) {
+                added.push((address, value));
+            }
+        }
+        // What was learnt in many steps tells more than what was written in a few.
+        point.words.splice(0..0, added);
+        for &index in lesson.map_or(&[][..], |lesson| &lesson.telling) {
+            if !point.telling.contains(&index) {
+                point.telling.push(index);
             }
         }
     }

@@ -1,5 +1,6 @@
 //! What tells one visit of a place from another: registers, and words of memory.
 
+use std::cell::RefCell;
 use std::collections::VecDeque;
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -14,6 +15,44 @@ const VISITS: usize = 64;
 const WORDS: usize = 128;
 /// How far from the stack pointer words are taken for the stack's.
 const STACK: u64 = 64 << 10;
+
+/// So many addresses that are read are remembered, and so many tell a point.
+const READS: usize = 1024;
+const READ_WORDS: usize = 48;
+
+/// The addresses of words that a task has read, and how often.
+///
+/// What tells the rounds of a large loop from each other may be written once in each, too seldom
+/// to be seen, but somebody reads it to know when the loop is over.
+#[derive(Default)]
+pub(super) struct Reads(FxHashMap<u64, u32>);
+
+impl Reads {
+    pub(super) fn note(&mut self, address: u64) {
+        if self.0.len() < READS || self.0.contains_key(&address) {
+            *self.0.entry(address).or_default() += 1;
+        }
+    }
+
+    /// Those that may tell a point, with what they are now; first what was read seldom.
+    pub(super) fn words(
+        &self,
+        may: &dyn Fn(u64) -> bool,
+        read: &dyn Fn(u64) -> Option<u64>,
+    ) -> Vec<(u64, u64)> {
+        let mut all: Vec<(u32, u64)> = self
+            .0
+            .iter()
+            .filter(|(address, _)| may(**address))
+            .map(|(&address, &times)| (times, address))
+            .collect();
+        all.sort_unstable();
+        all.iter()
+            .filter_map(|&(_, address)| Some((address, read(address)?)))
+            .take(READ_WORDS)
+            .collect()
+    }
+}
 
 /// A task at a place.
 #[derive(Clone)]
@@ -39,11 +78,55 @@ impl Writes {
         }
     }
 
+    /// Whether all of them are known.
+    pub(super) fn is_whole(&self) -> bool {
+        self.0.len() < WRITES
+    }
+
     pub(super) fn visit(&self, registers: Registers) -> Visit {
         Visit {
             registers,
             at: self.0.len(),
         }
+    }
+
+    /// Words that tell this moment from all of these visits, one after the other, and what they
+    /// are now: first the one that tells most of them, then the one that tells most of the
+    /// others. Then come those that are not what they were at the first one.
+    pub(super) fn telling(
+        &self,
+        visits: &[&Visit],
+        sp: u64,
+        read: &dyn Fn(u64) -> Option<u64>,
+    ) -> Vec<(u64, u64)> {
+        let now = RefCell::new(FxHashMap::default());
+        let read = |address: u64| {
+            let mut now = now.borrow_mut();
+            *now.entry(address).or_insert_with(|| read(address))
+        };
+        let mut changes: Vec<Vec<(u64, u64)>> = visits
+            .iter()
+            .map(|visit| self.since(Some(visit), sp, &read))
+            .collect();
+        let first = changes.first().cloned().unwrap_or_default();
+        let mut words = Vec::new();
+        loop {
+            let mut counts: FxHashMap<(u64, u64), usize> = FxHashMap::default();
+            for word in changes.iter().flatten() {
+                *counts.entry(*word).or_default() += 1;
+            }
+            // Of those that are as good as each other, the first of a list.
+            let all = changes.iter().flatten().rev();
+            let Some(best) = all.max_by_key(|word| counts[*word]).copied() else {
+                break;
+            };
+            words.push(best);
+            changes.retain(|change| !change.contains(&best));
+        }
+        let others = first.into_iter().filter(|word| !words.contains(word));
+        let others: Vec<_> = others.take(WORDS.saturating_sub(words.len())).collect();
+        words.extend(others);
+        words
     }
 
     /// Words that are not what they were at a visit, and what they are now; those of the stack
@@ -116,10 +199,12 @@ pub(super) struct Chosen {
 }
 
 impl Chosen {
-    /// An earlier visit with the same registers: only memory can tell that from this one.
-    pub(super) fn twin(&self, registers: &Registers) -> Option<&Visit> {
-        let mut visits = self.visits.iter().rev().chain([&self.first]);
-        visits.find(|visit| visit.registers == *registers)
+    /// The earlier visits with the same registers: only memory can tell those from this one.
+    pub(super) fn twins(&self, registers: &Registers) -> Vec<&Visit> {
+        let visits = [&self.first].into_iter().chain(&self.visits);
+        visits
+            .filter(|visit| visit.registers == *registers)
+            .collect()
     }
 
     pub(super) fn first(&self) -> &Visit {
@@ -174,17 +259,48 @@ mod tests {
     }
 
     #[test]
-    fn the_last_visit_with_the_same_registers_is_the_twin() {
+    fn the_word_that_tells_most_visits_comes_first() {
+        // A loop in a loop: one word changes in each round, the other one comes again.
+        let mut writes = Writes::default();
+        let mut visits = Vec::new();
+        for round in 0..4 {
+            visits.push(writes.visit(at(1)));
+            writes.note(0x1000, 8, &|_| Some(round));
+            writes.note(0x2000, 8, &|_| Some(round % 2));
+        }
+        let read = |address| Some(if address == 0x1000 { 4 } else { 0 });
+        let visits: Vec<&Visit> = visits.iter().collect();
+        let words = writes.telling(&visits, 0, &read);
+        assert_eq!(words, [(0x1000, 4)]);
+        let words = writes.telling(&visits[1..], 0, &read);
+        assert_eq!(words, [(0x1000, 4), (0x2000, 0)]);
+        assert_eq!(writes.telling(&[], 0, &read), []);
+    }
+
+    #[test]
+    fn what_is_read_seldom_comes_first() {
+        let mut reads = Reads::default();
+        for address in [1, 2, 1, 3, 3, 3, 4] {
+            reads.note(address);
+        }
+        let words = reads.words(&|address| address != 2, &|address| Some(10 * address));
+        assert_eq!(words, [(4, 40), (1, 10), (3, 30)]);
+    }
+
+    #[test]
+    fn visits_with_the_same_registers_are_twins() {
         let mut places = Places::default();
         let mut writes = Writes::default();
         assert!(places.visit(1, writes.visit(at(1)), || None).is_none());
         let second = places.visit(1, writes.visit(at(2)), || Some(5));
         let mut chosen = second.unwrap();
-        assert!(chosen.twin(&at(2)).is_none());
+        assert!(chosen.twins(&at(2)).is_empty());
         writes.note(0x1000, 8, &|_| Some(0));
         chosen.push(writes.visit(at(2)));
         writes.note(0x1000, 8, &|_| Some(1));
         chosen.push(writes.visit(at(2)));
-        assert_eq!(chosen.twin(&at(2)).unwrap().at, 2);
+        let twins = chosen.twins(&at(2));
+        assert_eq!(twins.iter().map(|twin| twin.at).collect::<Vec<_>>(), [1, 2]);
+        assert_eq!(chosen.twins(&at(1)).len(), 1);
     }
 }

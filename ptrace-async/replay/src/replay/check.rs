@@ -28,7 +28,7 @@ use crate::trace::event::{Point, Registers};
 
 const PAGE: u64 = 4096;
 /// The code begins anywhere on the first page.
-const ROOM: u64 = 3 * PAGE;
+const ROOM: u64 = 4 * PAGE;
 /// Behind it there is room for a loop.
 const LOOP_ROOM: u64 = 4 * PAGE;
 /// Instructions of one byte that programs may not execute, or that are none: the debugger's
@@ -42,7 +42,7 @@ const TRAPS: [u8; 26] = [
 const IP: usize = 16;
 const FLAGS: usize = 18;
 /// How many of a point's words the code compares; the others are compared from here.
-const COMPARED: usize = 16;
+const COMPARED: usize = 64;
 /// How many words are learnt, and how many at a time.
 const WORDS: usize = 24;
 const AT_A_TIME: usize = 4;
@@ -310,6 +310,9 @@ impl Check {
             start,
         )
         .map_err(|error| error.to_string())?;
+        if start % PAGE + assembled.code.len() as u64 > ROOM {
+            return Err("a check that is too large".to_owned());
+        }
         put(tracee, start, &assembled.code)?;
         (self.hit, self.saved) = (assembled.hit, assembled.saved);
         self.displaced = assembled.displaced;
