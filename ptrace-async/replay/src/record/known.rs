@@ -1,7 +1,7 @@
 //! Sites that a recording knows by their files: what was worth patching in one process is
 //! patched in the next before that has come by.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use ptrace_async::memory::Memory;
@@ -110,14 +110,11 @@ pub(super) struct Code {
 pub(super) struct Codes {
     /// Each, and whether its known sites have been asked for.
     all: RefCell<Vec<(Code, bool)>>,
-    /// There is one whose sites have not.
-    is_new: Cell<bool>,
 }
 
 impl Codes {
     pub(super) fn add(&self, code: Code) {
         self.all.borrow_mut().push((code, false));
-        self.is_new.set(true);
     }
 
     /// Nothing of it is left in this range.
@@ -126,18 +123,17 @@ impl Codes {
         all.retain(|(code, _)| code.end <= start || end <= code.start);
     }
 
-    /// What is known of the sites in code that has not been asked for.
-    pub(super) fn new_sites(&self, known: &Known) -> Vec<u64> {
-        if !self.is_new.replace(false) {
-            return Vec::new();
-        }
-        let mut sites = Vec::new();
-        for (code, is_asked) in self.all.borrow_mut().iter_mut() {
-            if !std::mem::replace(is_asked, true) {
-                sites.append(&mut known.within(code));
-            }
-        }
-        sites
+    /// What is known of the sites in the code where a call was made, the first time. What nobody
+    /// has executed may be there to be read, by an emulator.
+    pub(super) fn new_sites(&self, known: &Known, ip: u64) -> Vec<u64> {
+        let mut all = self.all.borrow_mut();
+        let code = all
+            .iter_mut()
+            .find(|(code, is_asked)| !is_asked && (code.start..code.end).contains(&ip));
+        code.map_or_else(Vec::new, |(code, is_asked)| {
+            *is_asked = true;
+            known.within(code)
+        })
     }
 
     /// The file and the offset of an address.

@@ -141,7 +141,7 @@ impl Sites {
         session: &Session,
     ) -> Result<(Tracee<Prehook>, Option<Patched>), Stop> {
         let end = tracee.instruction_pointer();
-        let mut wanted = self.codes.new_sites(&session.known);
+        let mut wanted = self.codes.new_sites(&session.known, end);
         if self.is_due(&tracee, &session.known) {
             wanted.push(end);
         }
