@@ -145,6 +145,24 @@ fn a_recorder_that_is_killed_leaves_what_it_had_written() {
 }
 
 #[test]
+fn a_replay_that_cannot_print_says_so() {
+    let home = tempfile::tempdir().unwrap();
+    assert!(record(home.path(), &["echo", "text"]).status.success());
+    let full = std::fs::File::options().write(true).open("/dev/full");
+    let replayed = reprise(home.path())
+        .args(["replay", "--quiet"])
+        .stdout(full.unwrap())
+        .output()
+        .unwrap();
+    assert_eq!(replayed.status.code(), Some(125), "{replayed:?}");
+    let message = text(&replayed.stderr);
+    assert!(
+        message.contains("printing what the command printed"),
+        "{message}"
+    );
+}
+
+#[test]
 fn what_is_not_there_is_said() {
     let home = tempfile::tempdir().unwrap();
     let output = record(home.path(), &["no-such-program-at-all"]);

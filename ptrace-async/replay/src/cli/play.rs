@@ -136,10 +136,13 @@ pub(super) fn replay(args: &ReplayArgs) -> anyhow::Result<ExitCode> {
     let Some(tail) = outcome.tail else {
         bail!("the replay could not be started");
     };
+    if let Some(error) = outcome.unprinted {
+        return Err(error).context("printing what the command printed");
+    }
     if tail != Tail::Whole {
         eprintln!(
-            "reprise: the recording ends here, after {} records: its recorder could not go on \
-             until all that the command started had ended",
+            "reprise: the recording ends here, after {} records: before all that the command \
+             started had ended, its recorder was killed, or could write no more",
             outcome.records
         );
         return Ok(ExitCode::from(CUT_SHORT));

@@ -203,7 +203,8 @@ fn processor() -> Vec<Finding> {
             name: "rdrand, rdseed",
             state: if random { State::Note } else { State::Fine },
             found: if random { "yes" } else { "no" }.to_owned(),
-            meaning: "they cannot be trapped: a program that uses what they say diverges in a replay",
+            meaning: "replaced and recorded in the code of files; in code that a program makes they \
+                      cannot be trapped, and a replay goes another way if it matters what they say",
         },
     ]
 }

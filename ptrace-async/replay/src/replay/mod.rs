@@ -59,6 +59,9 @@ pub struct Outcome {
     /// How many visits were taken for a place between two calls that were not it, which came out
     /// later, and was put right.
     pub mistaken: u64,
+    /// Why not all that was printed could be printed again, but because nobody reads it any
+    /// more.
+    pub unprinted: Option<io::Error>,
 }
 
 /// Replays a trace from its beginning to its end; [`Replayer`] does so step by step.

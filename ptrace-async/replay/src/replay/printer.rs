@@ -1,7 +1,7 @@
 //! What the recorded programs printed, printed again in the order in which they did.
 
 use std::collections::BTreeMap;
-use std::io::Write as _;
+use std::io::{self, Write as _};
 
 /// What becomes of what the programs printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -33,6 +33,8 @@ pub(super) struct Printer {
     printed: u64,
     output: Output,
     kept: Vec<Printed>,
+    /// The first error.
+    failed: Option<io::Error>,
 }
 
 /// How far printing has come.
@@ -59,11 +61,12 @@ impl Printer {
         }
     }
 
-    /// Prints what was left, where earlier outputs are missing.
-    pub(super) fn finish(&mut self) {
+    /// Prints what was left, where earlier outputs are missing. The first error of all.
+    pub(super) fn finish(&mut self) -> Option<io::Error> {
         for (number, printed) in std::mem::take(&mut self.at.early) {
             self.put(number, printed);
         }
+        self.failed.take()
     }
 
     pub(super) fn position(&self) -> Position {
@@ -91,13 +94,18 @@ impl Printer {
             _ if !is_new => {}
             Output::Keep => self.kept.push(printed),
             Output::Print => {
-                // Whoever reads it may have gone; the replay goes on for what it shows.
-                let _ = if printed.stream == 2 {
-                    std::io::stderr().write_all(&printed.bytes)
+                let written = if printed.stream == 2 {
+                    io::stderr().write_all(&printed.bytes)
                 } else {
-                    let mut out = std::io::stdout().lock();
+                    let mut out = io::stdout().lock();
                     out.write_all(&printed.bytes).and_then(|()| out.flush())
                 };
+                // Whoever reads it may have gone; the replay goes on for what it shows.
+                if let Err(error) = written
+                    && error.kind() != io::ErrorKind::BrokenPipe
+                {
+                    self.failed.get_or_insert(error);
+                }
             }
         }
     }

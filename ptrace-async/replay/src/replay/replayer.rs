@@ -428,7 +428,7 @@ impl Replayer {
     /// What came of it, if it has not ended by an error. What is left of the replay ends.
     pub fn finish(self) -> Outcome {
         let player = &self.player;
-        player.printer.borrow_mut().finish();
+        let unprinted = player.printer.borrow_mut().finish();
         let ended = player.feed.ended();
         Outcome {
             ending: player.ending().map(|ending| ended.unwrap_or(ending)),
@@ -438,6 +438,7 @@ impl Replayer {
             records: player.feed.read(),
             digests: player.digests(),
             mistaken: player.mistakes(),
+            unprinted,
         }
     }
 

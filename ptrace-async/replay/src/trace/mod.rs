@@ -182,7 +182,12 @@ impl Directory {
         let text = match std::fs::read(&json) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(not("it has no trace.json".to_owned()));
+                let reason = if path.is_dir() {
+                    "it has no trace.json"
+                } else {
+                    "there is no such directory"
+                };
+                return Err(not(reason.to_owned()));
             }
             Err(error) => return Err(Error::Io { path: json, error }),
         };
