@@ -83,6 +83,29 @@ fn of_a_trace_that_is_cut_all_whole_blocks_are_read() {
 }
 
 #[test]
+fn who_reads_ahead_reads_the_same() {
+    let (_home, directory) = written(&some(500), 100);
+    let bytes = std::fs::read(directory.events()).unwrap();
+    for length in (0..=bytes.len()).step_by(89).chain([bytes.len()]) {
+        let mut bytes = bytes[..length].to_vec();
+        if length % 2 == 1 {
+            bytes[length / 2] ^= 1;
+        }
+        std::fs::write(directory.events(), &bytes).unwrap();
+        let read = |mut reader: Reader| {
+            let records: Vec<_> = reader
+                .by_ref()
+                .map(|record| record.map_err(|error| error.to_string()))
+                .collect();
+            (records, reader.tail(), reader.offset(), reader.blocks())
+        };
+        let here = Reader::open(&directory).unwrap();
+        let ahead = Reader::open(&directory).unwrap().ahead(|| ()).unwrap();
+        assert!(read(here) == read(ahead), "{length} bytes");
+    }
+}
+
+#[test]
 fn a_trace_without_its_end_is_told_from_a_whole_one() {
     let records = some(100);
     let (_home, directory) = written(&records, 10);

@@ -149,7 +149,10 @@ impl Replayer {
             interception: Interception::Seccomp(filter),
             exit_kill: true,
         });
-        let reader = Reader::open(&directory)?;
+        let background = runtime.handle().background();
+        let reader = Reader::open(&directory)?.ahead(move || {
+            std::mem::forget(background.enter());
+        })?;
         let agent = Executable::new()?;
         let mut program = Program::new(&["reprise"])?;
         program.candidates = vec![std::ffi::CString::new(agent.path()).map_err(io::Error::from)?];

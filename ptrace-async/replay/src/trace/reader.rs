@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, sync_channel};
 
 use super::block::{HEAD, Head};
 use super::{Directory, Error, Record};
@@ -21,7 +22,7 @@ pub enum Tail {
 /// The records of a trace, in order. An error, after which there is nothing more, says
 /// that a block is damaged; a last block that was cut short is none.
 pub struct Reader {
-    input: Box<dyn io::Read>,
+    source: Source,
     path: PathBuf,
     offset: u64,
     number: u64,
@@ -30,6 +31,109 @@ pub struct Reader {
     left: u32,
     ended: bool,
     tail: Option<Tail>,
+}
+
+/// Who reads the blocks.
+enum Source {
+    Here(Blocks),
+    /// A thread, which ends when nobody wants them any more.
+    Ahead(Receiver<Result<Step, Error>>),
+}
+
+/// The blocks of a trace, in order.
+struct Blocks {
+    input: Box<dyn io::Read + Send>,
+    path: PathBuf,
+    offset: u64,
+    number: u64,
+    ended: bool,
+}
+
+/// What comes next.
+enum Step {
+    Block {
+        bytes: Vec<u8>,
+        records: u32,
+        /// Where the next one begins.
+        offset: u64,
+    },
+    End(Tail),
+}
+
+/// How many blocks a thread reads ahead.
+const AHEAD: usize = 2;
+
+impl Blocks {
+    fn damaged(&self, reason: String) -> Error {
+        damaged(&self.path, self.offset, reason)
+    }
+
+    /// Reads as much as there is; how much that was.
+    fn fill(&mut self, buffer: &mut [u8]) -> Result<usize, Error> {
+        let mut filled = 0;
+        while filled < buffer.len() {
+            match self.input.read(&mut buffer[filled..]) {
+                Ok(0) => break,
+                Ok(more) => filled += more,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(Error::io(&self.path)(error)),
+            }
+        }
+        Ok(filled)
+    }
+
+    fn next(&mut self) -> Result<Step, Error> {
+        let mut bytes = [0; HEAD];
+        let got = self.fill(&mut bytes)?;
+        if got < HEAD {
+            return Ok(Step::End(match got {
+                0 if self.ended => Tail::Whole,
+                0 => Tail::Open,
+                _ => Tail::Cut(got as u64),
+            }));
+        }
+        if self.ended {
+            return Err(self.damaged("it comes after the end".to_owned()));
+        }
+        let Some(head) = Head::parse(&bytes) else {
+            return Err(self.damaged("it is no block".to_owned()));
+        };
+        // A length that somebody made up is not believed before it is there.
+        let mut packed = Vec::new();
+        let wanted = u64::from(head.packed);
+        (&mut self.input)
+            .take(wanted)
+            .read_to_end(&mut packed)
+            .map_err(Error::io(&self.path))?;
+        if (packed.len() as u64) < wanted {
+            return Ok(Step::End(Tail::Cut((HEAD + packed.len()) as u64)));
+        }
+        if head.number != self.number {
+            return Err(self.damaged(format!(
+                "it is block {} and not {}",
+                head.number, self.number
+            )));
+        }
+        let unpacked = head
+            .unpack(&bytes, &packed)
+            .map_err(|reason| self.damaged(reason))?;
+        self.ended = head.records == 0;
+        self.number += 1;
+        self.offset += HEAD as u64 + wanted;
+        Ok(Step::Block {
+            bytes: unpacked,
+            records: head.records,
+            offset: self.offset,
+        })
+    }
+}
+
+fn damaged(path: &Path, offset: u64, reason: String) -> Error {
+    Error::Damaged {
+        path: path.to_owned(),
+        offset,
+        reason,
+    }
 }
 
 impl Reader {
@@ -44,9 +148,15 @@ impl Reader {
     }
 
     /// Reads records from anywhere; errors name `path`.
-    pub fn of(input: impl io::Read + 'static, path: &Path) -> Self {
+    pub fn of(input: impl io::Read + Send + 'static, path: &Path) -> Self {
         Self {
-            input: Box::new(input),
+            source: Source::Here(Blocks {
+                input: Box::new(input),
+                path: path.to_owned(),
+                offset: 0,
+                number: 0,
+                ended: false,
+            }),
             path: path.to_owned(),
             offset: 0,
             number: 0,
@@ -58,6 +168,35 @@ impl Reader {
         }
     }
 
+    /// Has a thread read ahead from here on, which calls `in_thread` first.
+    ///
+    /// # Errors
+    /// When no thread can be made.
+    pub fn ahead(self, in_thread: impl FnOnce() + Send + 'static) -> Result<Self, Error> {
+        let Source::Here(mut blocks) = self.source else {
+            return Ok(self);
+        };
+        let (steps, source) = sync_channel(AHEAD);
+        let work = move || {
+            in_thread();
+            loop {
+                let step = blocks.next();
+                let is_last = !matches!(step, Ok(Step::Block { .. }));
+                if steps.send(step).is_err() || is_last {
+                    break;
+                }
+            }
+        };
+        std::thread::Builder::new()
+            .name("trace".to_owned())
+            .spawn(work)
+            .map_err(Error::io(&self.path))?;
+        Ok(Self {
+            source: Source::Ahead(source),
+            ..self
+        })
+    }
+
     /// Another reader at the same place: its next record is this one's.
     ///
     /// # Errors
@@ -67,7 +206,13 @@ impl Reader {
         file.seek(io::SeekFrom::Start(self.offset))
             .map_err(Error::io(&self.path))?;
         Ok(Self {
-            input: Box::new(file),
+            source: Source::Here(Blocks {
+                input: Box::new(file),
+                path: self.path.clone(),
+                offset: self.offset,
+                number: self.number,
+                ended: self.ended,
+            }),
             path: self.path.clone(),
             offset: self.offset,
             number: self.number,
@@ -114,71 +259,35 @@ impl Reader {
     }
 
     fn damaged(&self, reason: String) -> Error {
-        Error::Damaged {
-            path: self.path.clone(),
-            offset: self.offset,
-            reason,
-        }
+        damaged(&self.path, self.offset, reason)
     }
 
-    /// Reads as much as there is; how much that was.
-    fn fill(&mut self, buffer: &mut [u8]) -> Result<usize, Error> {
-        let mut filled = 0;
-        while filled < buffer.len() {
-            match self.input.read(&mut buffer[filled..]) {
-                Ok(0) => break,
-                Ok(more) => filled += more,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(Error::io(&self.path)(error)),
+    /// Takes the next block; false at the end.
+    fn block(&mut self) -> Result<bool, Error> {
+        let step = match &mut self.source {
+            Source::Here(blocks) => blocks.next(),
+            // After an end or an error nobody asks.
+            Source::Ahead(steps) => steps.recv().unwrap_or(Ok(Step::End(Tail::Open))),
+        };
+        match step? {
+            Step::Block {
+                bytes,
+                records,
+                offset,
+            } => {
+                self.bytes = bytes;
+                self.at = 0;
+                self.left = records;
+                self.ended = records == 0;
+                self.number += 1;
+                self.offset = offset;
+                Ok(true)
+            }
+            Step::End(tail) => {
+                self.tail = Some(tail);
+                Ok(false)
             }
         }
-        Ok(filled)
-    }
-
-    /// Reads the next block; false at the end.
-    fn block(&mut self) -> Result<bool, Error> {
-        let mut bytes = [0; HEAD];
-        let got = self.fill(&mut bytes)?;
-        if got < HEAD {
-            self.tail = Some(match got {
-                0 if self.ended => Tail::Whole,
-                0 => Tail::Open,
-                _ => Tail::Cut(got as u64),
-            });
-            return Ok(false);
-        }
-        if self.ended {
-            return Err(self.damaged("it comes after the end".to_owned()));
-        }
-        let Some(head) = Head::parse(&bytes) else {
-            return Err(self.damaged("it is no block".to_owned()));
-        };
-        // A length that somebody made up is not believed before it is there.
-        let mut packed = Vec::new();
-        let wanted = u64::from(head.packed);
-        (&mut self.input)
-            .take(wanted)
-            .read_to_end(&mut packed)
-            .map_err(Error::io(&self.path))?;
-        if (packed.len() as u64) < wanted {
-            self.tail = Some(Tail::Cut((HEAD + packed.len()) as u64));
-            return Ok(false);
-        }
-        if head.number != self.number {
-            return Err(self.damaged(format!(
-                "it is block {} and not {}",
-                head.number, self.number
-            )));
-        }
-        self.bytes = head
-            .unpack(&bytes, &packed)
-            .map_err(|reason| self.damaged(reason))?;
-        self.at = 0;
-        self.left = head.records;
-        self.ended = head.records == 0;
-        self.number += 1;
-        self.offset += HEAD as u64 + wanted;
-        Ok(true)
     }
 }
 
