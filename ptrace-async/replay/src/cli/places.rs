@@ -1,4 +1,4 @@
-//! Where traces are kept.
+//! Where traces are kept, and what recordings learn for each other.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Write as _;

@@ -1,5 +1,5 @@
 //! Sites that a recording knows by their files: what was worth patching in one process is
-//! patched in the next before that has come by.
+//! patched in the next with the first call that comes from the same piece of code.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -18,7 +18,7 @@ use super::random::{Found, Unseen};
 use crate::trace::event::{File, FileNumber, Identity};
 use crate::trace::files::is_settled;
 
-/// Whenever another code would be found by the same recorder, this is another one.
+/// Another one whenever a recorder finds something else in the same code.
 const VERSION: u32 = 1;
 const MAGIC: &[u8; 4] = b"rpsl";
 const HEAD: usize = MAGIC.len() + size_of::<u64>();

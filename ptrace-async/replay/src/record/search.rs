@@ -1,8 +1,9 @@
 //! From wherever a task was stopped to a place that a replay can find again.
 //!
 //! The task goes on by single steps, until it comes a second time to an instruction that can
-//! carry a check, and then by some more, for a visit that has the registers of an earlier one:
-//! what differs in memory between the two tells visits apart, where registers do not. In a
+//! carry a check, and then by some rounds more. Where the registers of earlier visits come again,
+//! memory tells those apart: words that differ from all of them, and words that are read, as
+//! what differs between two visits of one round may be the same in all rounds. In a
 //! loop that does nothing but wait nothing differs, and one visit is as good as another.
 //! Where registers do not come again so soon, they tell visits apart. A task that comes
 //! nowhere twice within [`STEPS`] is in no small loop, and its registers will do.
@@ -38,8 +39,8 @@ const A_LITTLE: usize = 200;
 const PART: u32 = 8;
 /// To look at memory takes at most such a part, where the search has taken less.
 const SMALL_PART: u32 = 32;
-/// How many of the words that told the visits of a place are tried at others, and of how many
-/// places.
+/// So many of the words that told the visits of a place are tried at others, those of the last
+/// four places.
 const FIRST: usize = 2;
 const RECENT: usize = 4 * FIRST;
 /// Where the stack pointer is in [`Registers`].
@@ -221,13 +222,17 @@ async fn look(
         }
         if let Some((place, limit)) = chosen.as_mut().filter(|(place, _)| place.ip == regs.rip) {
             let twins = place.twins(&registers);
-            if repeats(&twins, &tracee, &registers, &log.writes) || steps >= *limit {
+            let read = |address| tracee.read_u64(address).ok();
+            // All is as it was: what follows is as well.
+            let repeats = twins
+                .last()
+                .is_some_and(|twin| log.writes.is_as_at(twin, &read));
+            if repeats || steps >= *limit {
                 let mut point = point(&tracee, registers, &twins, Some(place), (&log, &areas));
                 point.code = code(place.room);
                 if closely {
                     lessons.borrow_mut().learn(&point);
                 } else {
-                    let read = |address| tracee.read_u64(address).ok();
                     lessons.borrow().add_to(&mut point, &read);
                 }
                 return Found::Point(tracee, Box::new(point));
@@ -317,18 +322,6 @@ fn around(tracee: &Tracee<Parked>, ip: u64) -> Vec<u64> {
         got = tracee.read(start, &mut bytes);
     }
     code::targets(&bytes[..got], start).collect()
-}
-
-/// Whether everything is as it was at a visit with the same registers: what follows is as well.
-fn repeats(
-    twins: &[&Visit],
-    tracee: &Tracee<Parked>,
-    registers: &Registers,
-    writes: &Writes,
-) -> bool {
-    let read = |address| tracee.read_u64(address).ok();
-    let is_same = |twin: &&Visit| writes.since(Some(twin), registers.0[SP], &read).is_empty();
-    writes.is_whole() && twins.last().is_some_and(is_same)
 }
 
 /// The point where the task is, at a place or nowhere in particular. Its `twins` are visits of

@@ -78,9 +78,16 @@ impl Writes {
         }
     }
 
-    /// Whether all of them are known.
-    pub(super) fn is_whole(&self) -> bool {
+    /// Whether all is what it was at a visit, as far as the task has written. The first word that
+    /// is not ends the search.
+    pub(super) fn is_as_at(&self, visit: &Visit, read: &dyn Fn(u64) -> Option<u64>) -> bool {
+        // What was written since these were full is not known.
+        let mut seen = FxHashSet::default();
         self.0.len() < WRITES
+            && self.0[visit.at..]
+                .iter()
+                .filter(|(address, _)| seen.insert(*address))
+                .all(|&(address, before)| read(address).is_none_or(|now| now == before))
     }
 
     pub(super) fn visit(&self, registers: Registers) -> Visit {
@@ -244,6 +251,15 @@ mod tests {
         writes.note(0x2000, 8, &|_| Some(1));
         writes.note(0x1000, 8, &|_| Some(8));
         assert_eq!(writes.since(Some(&visit), 0, &read), [(0x2000, 2)]);
+        assert!(!writes.is_as_at(&visit, &read));
+        let again = |address| {
+            if address == 0x2000 {
+                Some(1)
+            } else {
+                read(address)
+            }
+        };
+        assert!(writes.is_as_at(&visit, &again));
         assert_eq!(writes.since(None, 0, &read).len(), 3);
     }
 
@@ -256,6 +272,16 @@ mod tests {
         let words = writes.since(Some(&visit), 0x7000_0100, &|_| Some(1));
         let addresses: Vec<u64> = words.iter().map(|word| word.0).collect();
         assert_eq!(addresses, [0x1008, 0x1000, 0x7000_0000]);
+    }
+
+    #[test]
+    fn who_has_written_more_than_is_known_is_nowhere_again() {
+        let mut writes = Writes::default();
+        let visit = writes.visit(at(1));
+        writes.note(0x1000, 8 * (WRITES as u64 - 1), &|_| Some(0));
+        assert!(writes.is_as_at(&visit, &|_| Some(0)));
+        writes.note(0x1000, 8, &|_| Some(0));
+        assert!(!writes.is_as_at(&visit, &|_| Some(0)));
     }
 
     #[test]

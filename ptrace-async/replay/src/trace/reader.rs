@@ -24,13 +24,21 @@ pub enum Tail {
 pub struct Reader {
     source: Source,
     path: PathBuf,
-    offset: u64,
-    number: u64,
+    /// Behind the block that `bytes` is.
+    position: Position,
     bytes: Vec<u8>,
     at: usize,
     left: u32,
-    ended: bool,
     tail: Option<Tail>,
+}
+
+/// Where the next block begins.
+#[derive(Debug, Clone, Copy, Default)]
+struct Position {
+    offset: u64,
+    number: u64,
+    /// The last one was the mark of the end.
+    ended: bool,
 }
 
 /// Who reads the blocks.
@@ -44,9 +52,7 @@ enum Source {
 struct Blocks {
     input: Box<dyn io::Read + Send>,
     path: PathBuf,
-    offset: u64,
-    number: u64,
-    ended: bool,
+    position: Position,
 }
 
 /// What comes next.
@@ -54,10 +60,20 @@ enum Step {
     Block {
         bytes: Vec<u8>,
         records: u32,
-        /// Where the next one begins.
-        offset: u64,
+        /// Behind it.
+        position: Position,
     },
     End(Tail),
+}
+
+impl Source {
+    fn here(input: impl io::Read + Send + 'static, path: &Path, position: Position) -> Self {
+        Source::Here(Blocks {
+            input: Box::new(input),
+            path: path.to_owned(),
+            position,
+        })
+    }
 }
 
 /// How many blocks a thread reads ahead.
@@ -65,7 +81,7 @@ const AHEAD: usize = 2;
 
 impl Blocks {
     fn damaged(&self, reason: String) -> Error {
-        damaged(&self.path, self.offset, reason)
+        damaged(&self.path, self.position, reason)
     }
 
     /// Reads as much as there is; how much that was.
@@ -87,12 +103,12 @@ impl Blocks {
         let got = self.fill(&mut bytes)?;
         if got < HEAD {
             return Ok(Step::End(match got {
-                0 if self.ended => Tail::Whole,
+                0 if self.position.ended => Tail::Whole,
                 0 => Tail::Open,
                 _ => Tail::Cut(got as u64),
             }));
         }
-        if self.ended {
+        if self.position.ended {
             return Err(self.damaged("it comes after the end".to_owned()));
         }
         let Some(head) = Head::parse(&bytes) else {
@@ -108,30 +124,32 @@ impl Blocks {
         if (packed.len() as u64) < wanted {
             return Ok(Step::End(Tail::Cut((HEAD + packed.len()) as u64)));
         }
-        if head.number != self.number {
+        if head.number != self.position.number {
             return Err(self.damaged(format!(
                 "it is block {} and not {}",
-                head.number, self.number
+                head.number, self.position.number
             )));
         }
         let unpacked = head
             .unpack(&bytes, &packed)
             .map_err(|reason| self.damaged(reason))?;
-        self.ended = head.records == 0;
-        self.number += 1;
-        self.offset += HEAD as u64 + wanted;
+        self.position = Position {
+            offset: self.position.offset + HEAD as u64 + wanted,
+            number: self.position.number + 1,
+            ended: head.records == 0,
+        };
         Ok(Step::Block {
             bytes: unpacked,
             records: head.records,
-            offset: self.offset,
+            position: self.position,
         })
     }
 }
 
-fn damaged(path: &Path, offset: u64, reason: String) -> Error {
+fn damaged(path: &Path, position: Position, reason: String) -> Error {
     Error::Damaged {
         path: path.to_owned(),
-        offset,
+        offset: position.offset,
         reason,
     }
 }
@@ -150,20 +168,12 @@ impl Reader {
     /// Reads records from anywhere; errors name `path`.
     pub fn of(input: impl io::Read + Send + 'static, path: &Path) -> Self {
         Self {
-            source: Source::Here(Blocks {
-                input: Box::new(input),
-                path: path.to_owned(),
-                offset: 0,
-                number: 0,
-                ended: false,
-            }),
+            source: Source::here(input, path, Position::default()),
             path: path.to_owned(),
-            offset: 0,
-            number: 0,
+            position: Position::default(),
             bytes: Vec::new(),
             at: 0,
             left: 0,
-            ended: false,
             tail: None,
         }
     }
@@ -203,24 +213,13 @@ impl Reader {
     /// When the file cannot be opened, or this is a reader of something else.
     pub fn reopen(&self) -> Result<Self, Error> {
         let mut file = File::open(&self.path).map_err(Error::io(&self.path))?;
-        file.seek(io::SeekFrom::Start(self.offset))
+        file.seek(io::SeekFrom::Start(self.position.offset))
             .map_err(Error::io(&self.path))?;
         Ok(Self {
-            source: Source::Here(Blocks {
-                input: Box::new(file),
-                path: self.path.clone(),
-                offset: self.offset,
-                number: self.number,
-                ended: self.ended,
-            }),
+            source: Source::here(file, &self.path, self.position),
             path: self.path.clone(),
-            offset: self.offset,
-            number: self.number,
             bytes: self.bytes.clone(),
-            at: self.at,
-            left: self.left,
-            ended: self.ended,
-            tail: self.tail,
+            ..*self
         })
     }
 
@@ -231,12 +230,12 @@ impl Reader {
 
     /// Where in the file the next block begins, in bytes.
     pub fn offset(&self) -> u64 {
-        self.offset
+        self.position.offset
     }
 
     /// How many blocks have been read.
     pub fn blocks(&self) -> u64 {
-        self.number
+        self.position.number
     }
 
     fn record(&mut self) -> Result<Option<Record>, Error> {
@@ -259,7 +258,7 @@ impl Reader {
     }
 
     fn damaged(&self, reason: String) -> Error {
-        damaged(&self.path, self.offset, reason)
+        damaged(&self.path, self.position, reason)
     }
 
     /// Takes the next block; false at the end.
@@ -267,20 +266,21 @@ impl Reader {
         let step = match &mut self.source {
             Source::Here(blocks) => blocks.next(),
             // After an end or an error nobody asks.
-            Source::Ahead(steps) => steps.recv().unwrap_or(Ok(Step::End(Tail::Open))),
+            Source::Ahead(steps) => steps.recv().unwrap_or_else(|_| {
+                let error = io::Error::other("the thread that reads it is gone");
+                Err(Error::io(&self.path)(error))
+            }),
         };
         match step? {
             Step::Block {
                 bytes,
                 records,
-                offset,
+                position,
             } => {
                 self.bytes = bytes;
                 self.at = 0;
                 self.left = records;
-                self.ended = records == 0;
-                self.number += 1;
-                self.offset = offset;
+                self.position = position;
                 Ok(true)
             }
             Step::End(tail) => {
