@@ -22,9 +22,12 @@ int main(void)
         moved += OK(syscall(SYS_futex, &first, FUTEX_CMP_REQUEUE, 0, 10L, &second, 0));
         sched_yield();
     }
+    // A kernel that wakes one for no reason has it wait where it began.
     long woken = 0;
-    while (woken < 3)
+    while (woken < 3) {
         woken += OK(syscall(SYS_futex, &second, FUTEX_WAKE, 1, NULL, NULL, 0));
+        woken += OK(syscall(SYS_futex, &first, FUTEX_WAKE, 1, NULL, NULL, 0));
+    }
     for (int i = 0; i < 3; i++)
         pthread_join(threads[i], NULL);
     printf("%ld moved, %ld woken\n", moved, woken);
