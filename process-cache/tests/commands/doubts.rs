@@ -46,6 +46,20 @@ fn a_process_left_behind_is_a_doubt() {
 }
 
 #[test]
+fn memory_that_is_hidden_is_a_doubt() {
+    let Some(perl) = program(&["perl"]) else {
+        return;
+    };
+    let hides = format!("syscall({}, {}, 0)", libc::SYS_prctl, libc::PR_SET_DUMPABLE);
+    let writes = "open F, \">\", \"out\"; print F \"written\"; close F; print -s \"out\"";
+    check_uncacheable(
+        "",
+        &format!("{perl} -e '{hides}; {writes}'"),
+        "hides its memory",
+    );
+}
+
+#[test]
 fn a_signal_to_a_process_outside_is_a_doubt() {
     let sandbox = Sandbox::new("");
     let command = format!("kill -0 {}", std::process::id());

@@ -30,6 +30,8 @@
 //! |---|---|
 //! | `io_uring`, Linux AIO, `userfaultfd`, `ptrace`, `bpf`, `perf_event_open`, System V shared memory, seccomp filters of the program's own, 32-bit calls, ioctls that the syscall table does not know | refused with the error of a kernel that has no such thing, and told at the end |
 //! | `rseq` | refused silently: the C library does without |
+//! | programs that may be executed and not read, and scripts that they interpret | not executed (EACCES), where the recorder has no rights beyond a user's; told at the end |
+//! | a process that hides its memory (`PR_SET_DUMPABLE`) | is told that it has, which keeps its memory from nobody |
 //! | memory shared with processes that are not recorded | not noticed but by what the program does with it |
 //! | files that processes which are not recorded change while they are mapped | told at the end, by size, time and content; not when, nor what |
 //! | `splice` from a pipe to a file that is mapped | refused with EINVAL, and told at the end |

@@ -48,6 +48,9 @@ impl Context<'_> {
         match self.int(0) {
             libc::PR_SET_NAME | libc::PR_GET_NAME => None,
             option if option as u32 == PR_SET_VMA => None,
+            libc::PR_SET_DUMPABLE if self.int(1) == 0 => {
+                self.unsupported("the program hides its memory, also from the tracer")
+            }
             // Who may trace or dump the process, and how it dies: its own affair.
             libc::PR_SET_DUMPABLE
             | libc::PR_SET_PDEATHSIG

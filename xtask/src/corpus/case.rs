@@ -8,6 +8,7 @@
 //! | `flags: -pthread` | flags of the compiler |
 //! | `status: 3`, `status: signal 11` | how it ends; by default with status 0 |
 //! | `refused: io_uring_setup` | the recorder refuses this call, and says so |
+//! | `refused to users: execve` | it does where it has no rights beyond those of a user |
 //! | `needs: avx` | it is left out where the processor lacks this |
 
 use std::path::{Path, PathBuf};
@@ -50,6 +51,7 @@ pub(super) struct Case {
     pub(super) ending: Ending,
     /// Calls that the recorder refuses.
     pub(super) refused: Vec<String>,
+    pub(super) refused_to_users: Vec<String>,
     /// What the processor must have.
     pub(super) needs: Vec<String>,
 }
@@ -97,6 +99,7 @@ fn read(root: &Path, source: PathBuf) -> anyhow::Result<Case> {
         flags: Vec::new(),
         ending: Ending::Status(0),
         refused: Vec::new(),
+        refused_to_users: Vec::new(),
         needs: Vec::new(),
     };
     head(&text, &mut case).with_context(|| format!("the head of {}", source.display()))?;
@@ -116,6 +119,7 @@ fn head(text: &str, case: &mut Case) -> anyhow::Result<()> {
         match key {
             "flags" => case.flags.extend(words()),
             "refused" => case.refused.extend(words()),
+            "refused to users" => case.refused_to_users.extend(words()),
             "needs" => case.needs.extend(words()),
             "status" => case.ending = ending(value)?,
             other => bail!("`{other}` is no known key"),
@@ -143,6 +147,7 @@ mod tests {
             flags: Vec::new(),
             ending: Ending::Status(0),
             refused: Vec::new(),
+            refused_to_users: Vec::new(),
             needs: Vec::new(),
         };
         head(text, &mut case).map(|()| case)

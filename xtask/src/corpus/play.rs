@@ -141,7 +141,8 @@ impl Stage {
                     .unwrap_or_else(|| last_line(&recorded))
             ));
         }
-        if let Some(objection) = refusals(case, &lines) {
+        let is_user = self.unprivileged || !rustix::process::geteuid().is_root();
+        if let Some(objection) = refusals(case, is_user, &lines) {
             return failed(format!("recording: {objection}"));
         }
         if let Some(line) = lines.iter().find(|line| line.starts_with("the recording")) {
@@ -270,22 +271,23 @@ fn last_line(run: &Run) -> String {
         .to_owned()
 }
 
-/// What is wrong with the recorder's refusals.
-fn refusals(case: &Case, lines: &[String]) -> Option<String> {
+/// What is wrong with the refusals of a recorder that has no rights beyond a user's, or has.
+fn refusals(case: &Case, is_user: bool, lines: &[String]) -> Option<String> {
+    let to_users = case.refused_to_users.iter().filter(|_| is_user);
+    let expected: Vec<&String> = case.refused.iter().chain(to_users).collect();
     let refused: Vec<(&str, &str)> = lines
         .iter()
         .filter_map(|line| line.strip_prefix("refused ")?.split_once(' '))
         .collect();
     let surplus = refused
         .iter()
-        .find(|(name, _)| !case.refused.iter().any(|expected| expected == name));
+        .find(|(name, _)| !expected.iter().any(|expected| expected == name));
     if let Some((name, why)) = surplus {
         return Some(format!("{name} is refused {why}"));
     }
-    let silent = case
-        .refused
+    let silent = expected
         .iter()
-        .find(|expected| !refused.iter().any(|(name, _)| name == expected));
+        .find(|expected| !refused.iter().any(|(name, _)| name == *expected));
     silent.map(|name| format!("{name} is not said to be refused"))
 }
 

@@ -16,6 +16,12 @@ pub(super) enum Plan {
     ChooseProcessors,
     /// The task is told where it thinks that it runs.
     TellProcessors,
+    /// The task is told that its memory can be dumped, or cannot, as it wants. Of memory that
+    /// cannot, the kernel shows nothing to a tracer without rights (`ptrace_access_vm` in
+    /// kernel/ptrace.c).
+    ChooseDumpable,
+    /// The task is told what it has chosen.
+    TellDumpable,
     /// It is not performed and returns this, because it cannot be recorded.
     Refuse(i64, &'static str),
 }
@@ -89,6 +95,8 @@ fn prctl(call: &Invocation) -> Plan {
     match call.args[0] as i32 {
         // The recorder traps the time stamp counter, and must go on to.
         libc::PR_SET_TSC => Plan::Answer(0),
+        libc::PR_SET_DUMPABLE => Plan::ChooseDumpable,
+        libc::PR_GET_DUMPABLE => Plan::TellDumpable,
         libc::PR_SET_SECCOMP => Plan::Refuse(
             -i64::from(libc::EINVAL),
             "a filter of the program's own would hide calls from the recorder",

@@ -108,6 +108,9 @@ fn plan(plan: Plan) -> Recorded {
         Plan::ChooseProcessors | Plan::TellProcessors => {
             Recorded::Answered("as if the task ran where it likes".to_owned())
         }
+        Plan::ChooseDumpable | Plan::TellDumpable => {
+            Recorded::Answered("as if its memory were as it likes".to_owned())
+        }
         Plan::Refuse(value, reason) => Recorded::Refused(error(value), reason),
     }
 }

@@ -73,7 +73,15 @@ pub(super) fn capture(
         let file = known.map(|(number, _)| (number, area.offset));
         let writable = i32::from(area.prot) & libc::PROT_WRITE != 0;
         if stack {
-            keep(&mut image, tracee, registers.rsp & !15, area.end);
+            let start = registers.rsp & !15;
+            keep(&mut image, tracee, start, area.end);
+            let is_kept = |write: &Write| write.bytes.len() as u64 == area.end - start;
+            if !image.writes.last().is_some_and(is_kept) {
+                let reason = "the memory of a program that cannot be read";
+                let error = std::io::Error::new(std::io::ErrorKind::PermissionDenied, reason);
+                session.fail(pid, Error::io(&proc("mem"))(error));
+                return None;
+            }
         } else if writable && file.is_some() {
             // The kernel clears what lies behind the data in its last page.
             keep(&mut image, tracee, area.end - PAGE, area.end);

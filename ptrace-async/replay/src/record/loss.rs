@@ -96,6 +96,7 @@ fn kill(process: Tid) {
 
 /// Whether a task has been killed meanwhile, so that nothing can be learnt of it.
 pub(super) fn is_gone(task: Tid) -> bool {
-    // It leads nowhere when its memory is gone.
-    std::fs::metadata(format!("/proc/{task}/exe")).is_err()
+    // It leads nowhere when its memory is gone; and is not shown where that is hidden.
+    std::fs::metadata(format!("/proc/{task}/exe"))
+        .is_err_and(|error| error.kind() != std::io::ErrorKind::PermissionDenied)
 }

@@ -13,7 +13,7 @@
 //!
 //! Files of the system are none of these: nobody changes them in place.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
@@ -55,6 +55,8 @@ pub(super) struct Space {
     written: RefCell<FxHashSet<Key>>,
     /// What its tasks have learnt of places in its code.
     lessons: RefCell<Lessons>,
+    /// Its tasks think that it can be dumped.
+    is_dumpable: Cell<bool>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,6 +77,7 @@ impl Space {
             coming: RefCell::default(),
             written: RefCell::default(),
             lessons: RefCell::default(),
+            is_dumpable: Cell::new(true),
         }
     }
 
@@ -88,12 +91,23 @@ impl Space {
             coming: RefCell::default(),
             written: self.written.clone(),
             lessons: self.lessons.clone(),
+            is_dumpable: self.is_dumpable.clone(),
         }
     }
 
     /// What is known of places in its code.
     pub(super) fn lessons(&self) -> &RefCell<Lessons> {
         &self.lessons
+    }
+
+    /// Whether its tasks think that it can be dumped.
+    pub(super) fn is_dumpable(&self) -> bool {
+        self.is_dumpable.get()
+    }
+
+    /// One of them chooses so.
+    pub(super) fn choose_dumpable(&self, chosen: bool) {
+        self.is_dumpable.set(chosen);
     }
 
     /// A task is there.

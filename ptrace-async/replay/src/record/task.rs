@@ -4,6 +4,7 @@ mod births;
 mod entry;
 mod exit;
 mod files;
+mod readable;
 mod signals;
 
 use std::collections::VecDeque;

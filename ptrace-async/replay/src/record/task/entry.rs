@@ -9,7 +9,7 @@ use ptrace_async::runtime::{Prehook, Running, Tracee};
 use ptrace_async::syscall::{Invocation, effects};
 
 use super::exit::{descriptor, is_zeros};
-use super::{Begun, Next, Recorded, files};
+use super::{Begun, Next, Recorded, files, readable};
 use crate::buffer;
 use crate::own::check;
 use crate::record::calls::{self, Plan};
@@ -33,8 +33,16 @@ impl Recorded {
                         0,
                     ],
                 };
-                return match tracee.inject(trap).await {
-                    Ok((tracee, _)) => tracee.resume().into(),
+                let trapped = match tracee.inject(trap).await {
+                    Ok((tracee, _)) => readable::is_readable(tracee, &invocation).await,
+                    Err(stop) => Err(stop),
+                };
+                return match trapped {
+                    Ok((tracee, true)) => tracee.resume().into(),
+                    Ok((tracee, false)) => {
+                        put_result(&tracee, -i64::from(libc::EACCES));
+                        tracee.resume().into()
+                    }
                     Err(stop) => Next::Stop(stop),
                 };
             }
@@ -84,6 +92,20 @@ impl Recorded {
             Plan::Answer(value) => return self.answer(tracee, value, Vec::new()).into(),
             Plan::ChooseProcessors => return self.choose(tracee).into(),
             Plan::TellProcessors => return self.tell(tracee).into(),
+            Plan::ChooseDumpable => {
+                let value = match invocation.args[1] {
+                    chosen @ 0..=1 => {
+                        self.space.choose_dumpable(chosen == 1);
+                        0
+                    }
+                    _ => -i64::from(libc::EINVAL),
+                };
+                return self.answer(tracee, value, Vec::new()).into();
+            }
+            Plan::TellDumpable => {
+                let value = i64::from(self.space.is_dumpable());
+                return self.answer(tracee, value, Vec::new()).into();
+            }
             Plan::Refuse(value, reason) => {
                 self.session.refuse(invocation.syscall().name(), reason);
                 return self.answer(tracee, value, Vec::new()).into();
@@ -103,6 +125,18 @@ impl Recorded {
                         self.log(Event::Patched(patched));
                     }
                     tracee
+                }
+                Err(stop) => return Next::Stop(stop),
+            };
+        }
+        if readable::executes(&invocation) {
+            tracee = match readable::is_readable(tracee, &invocation).await {
+                Ok((tracee, true)) => tracee,
+                Ok((tracee, false)) => {
+                    let reason = "a program that may be executed and not read";
+                    self.session.refuse(invocation.syscall().name(), reason);
+                    let value = -i64::from(libc::EACCES);
+                    return self.answer(tracee, value, Vec::new()).into();
                 }
                 Err(stop) => return Next::Stop(stop),
             };
@@ -295,11 +329,7 @@ impl Recorded {
             writes,
             more: More::Nothing,
         }));
-        if let Ok(mut regs) = tracee.registers() {
-            regs.orig_rax = u64::MAX;
-            regs.rax = value.cast_unsigned();
-            let _ = tracee.set_registers(&regs);
-        }
+        put_result(&tracee, value);
         self.go(tracee, At::Event)
     }
 
@@ -376,6 +406,16 @@ impl Recorded {
             bytes: mask,
         };
         self.answer(tracee, length.cast_signed(), vec![write])
+    }
+}
+
+/// Has a call not be performed, and return this.
+fn put_result(tracee: &Tracee<Prehook>, value: i64) {
+    // An error means that the task is gone.
+    if let Ok(mut regs) = tracee.registers() {
+        regs.orig_rax = u64::MAX;
+        regs.rax = value.cast_unsigned();
+        let _ = tracee.set_registers(&regs);
     }
 }
 
