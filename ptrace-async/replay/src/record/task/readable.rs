@@ -4,6 +4,8 @@
 //! a tracer without rights as well: nothing of it could be recorded.
 
 use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -11,7 +13,8 @@ use ptrace_async::event::Tid;
 use ptrace_async::memory::Memory;
 use ptrace_async::runtime::{Prehook, Stop, Tracee};
 use ptrace_async::syscall::Invocation;
-use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags};
+use rustix::fs::{Access, AtFlags, CWD};
+use rustix::io::Errno;
 
 use super::exit::descriptor;
 
@@ -32,15 +35,22 @@ pub(super) async fn is_readable(
         (call.args[0], call.args[1], call.args[4])
     };
     // As a rule it can be seen from here: nothing that follows is needed then.
-    let name = tracee.read_c_string(path, libc::PATH_MAX as usize);
-    if let Ok(name) = name {
+    if let Ok(name) = tracee.read_c_string(path, libc::PATH_MAX as usize) {
         let tid = tracee.tid();
         let program = seen_from_here(tid, directory, &name);
-        if may_read(&program) {
-            let interpreter =
-                interpreter(&program).map(|name| seen_from_here(tid, libc::AT_FDCWD as u64, &name));
-            let is_readable = interpreter.is_none_or(|path| may_read(&path) || !may_execute(&path));
-            return Ok((tracee, is_readable));
+        match may(&program, Access::READ_OK) {
+            Err(Errno::ACCESS) => {}
+            // What is not there is not executed.
+            Err(_) => return Ok((tracee, true)),
+            Ok(()) => {
+                let Some(name) = interpreter(&program) else {
+                    return Ok((tracee, true));
+                };
+                let program = seen_from_here(tid, libc::AT_FDCWD as u64, &name);
+                let is_hidden = may(&program, Access::READ_OK) == Err(Errno::ACCESS)
+                    && may(&program, Access::EXEC_OK).is_ok();
+                return Ok((tracee, !is_hidden));
+            }
         }
     }
     let access = |mode: i32| Invocation {
@@ -78,25 +88,17 @@ fn seen_from_here(tid: Tid, directory: u64, name: &[u8]) -> PathBuf {
 
 /// The program that the kernel executes for a script (execve(2), "Interpreter scripts").
 fn interpreter(program: &Path) -> Option<Vec<u8>> {
-    // A pipe would keep whoever opens it.
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = rustix::fs::open(program, flags, Mode::empty()).ok()?;
+    // To open something else may do something, or wait.
+    let is_file = fs::metadata(program).is_ok_and(|metadata| metadata.is_file());
+    let mut file = is_file.then(|| File::open(program).ok()).flatten()?;
     let mut head = [0; 256];
-    let length = rustix::io::read(&file, &mut head).ok()?;
+    let length = file.read(&mut head).ok()?;
     let line = head[..length].strip_prefix(b"#!")?;
     let line = line.split(|&byte| byte == b'\n').next()?.trim_ascii();
     let name = line.split(|byte| b" \t".contains(byte)).next()?;
     Some(name.to_vec())
 }
 
-fn may_read(path: &Path) -> bool {
-    may(path, Access::READ_OK)
-}
-
-fn may_execute(path: &Path) -> bool {
-    may(path, Access::EXEC_OK)
-}
-
-fn may(path: &Path, mode: Access) -> bool {
-    rustix::fs::accessat(CWD, path, mode, AtFlags::EACCESS).is_ok()
+fn may(path: &Path, mode: Access) -> rustix::io::Result<()> {
+    rustix::fs::accessat(CWD, path, mode, AtFlags::EACCESS)
 }
