@@ -453,7 +453,7 @@ impl Session {
                 self.doubt(unit, format!("uses shared memory ({what})"), true);
             }
             IoEvent::Unsupported { name, reason, .. } => {
-                self.doubt(unit, format!("calls {name}: {reason}"), true);
+                self.doubt_all(unit, &format!("calls {name}: {reason}"));
             }
             IoEvent::Failed { call, paths, error } => self.failed(unit, call, &paths, error),
         }

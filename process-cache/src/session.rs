@@ -319,6 +319,16 @@ impl Session {
         self.unit(unit).doubt(reason, leaks);
     }
 
+    /// A doubt about a unit and all above it, which have it at once: what it brings about
+    /// later is a reason as well, and not the first one.
+    pub fn doubt_all(&mut self, unit: UnitId, reason: &str) {
+        let mut at = Some(unit);
+        while let Some(id) = at {
+            self.unit(id).doubt(reason, true);
+            at = self.unit(id).parent;
+        }
+    }
+
     /// A doubt about a unit and those above it up to the one that made
     /// `file`, for which the matter is internal.
     pub fn doubt_outside(&mut self, unit: UnitId, file: &OpenFile, reason: &str) {
