@@ -322,23 +322,21 @@ impl Session {
     /// A doubt about a unit and all above it, which have it at once: what it brings about
     /// later is a reason as well, and not the first one.
     pub fn doubt_all(&mut self, unit: UnitId, reason: &str) {
-        let mut at = Some(unit);
-        while let Some(id) = at {
-            self.unit(id).doubt(reason, true);
-            at = self.unit(id).parent;
-        }
+        self.doubt_below(unit, None, reason, true);
     }
 
     /// A doubt about a unit and those above it up to the one that made
     /// `file`, for which the matter is internal.
     pub fn doubt_outside(&mut self, unit: UnitId, file: &OpenFile, reason: &str) {
         let owner = self.owners.get(&file.id).copied();
+        self.doubt_below(unit, owner, reason, false);
+    }
+
+    /// A doubt about a unit and those above it, below `end`.
+    fn doubt_below(&mut self, unit: UnitId, end: Option<UnitId>, reason: &str, leaks: bool) {
         let mut at = Some(unit);
-        while let Some(id) = at {
-            if Some(id) == owner {
-                break;
-            }
-            self.unit(id).doubt(reason, false);
+        while let Some(id) = at.filter(|_| at != end) {
+            self.unit(id).doubt(reason, leaks);
             at = self.unit(id).parent;
         }
     }

@@ -584,8 +584,12 @@ impl Tracee<Prehook> {
         Ok(self.resume())
     }
 
-    /// Has the call not run, and return `value`.
-    pub(super) fn put_result(&self, value: i64) -> io::Result<()> {
+    /// Has the call not run, and return `value` (a result or a negative errno), once the tracee
+    /// goes on.
+    ///
+    /// # Errors
+    /// `ESRCH` when the task was killed in its stop.
+    pub fn put_result(&self, value: i64) -> io::Result<()> {
         let mut regs = self.registers()?;
         regs.orig_rax = u64::MAX;
         regs.rax = value.cast_unsigned();

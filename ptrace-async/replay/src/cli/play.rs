@@ -60,19 +60,14 @@ pub(super) fn record(args: &RecordArgs) -> anyhow::Result<ExitCode> {
             return end(ending);
         }
         let name = args.command[0].to_string_lossy();
-        let found = program.candidates.iter().map(|candidate| {
+        let is_there = program.candidates.iter().any(|candidate| {
             let path = std::ffi::OsStr::from_bytes(candidate.as_bytes());
-            std::path::Path::new(path)
+            std::path::Path::new(path).exists()
         });
-        if let Some(path) = found.into_iter().find(|path| path.exists()) {
-            let may_execute = rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok();
-            let is_unreadable = path.is_file() && std::fs::File::open(path).is_err();
-            let reason = if may_execute && is_unreadable {
-                ": it may not be read, so nothing of it can be recorded"
-            } else {
-                ""
-            };
-            eprintln!("reprise: {name} cannot be executed{reason}");
+        if is_there {
+            let why = recording.refused.keys().next();
+            let why = why.map_or_else(String::new, |(_, reason)| format!(": {reason}"));
+            eprintln!("reprise: {name} cannot be executed{why}");
             return Ok(ExitCode::from(126));
         }
         eprintln!("reprise: {name} is not found");

@@ -40,7 +40,8 @@ impl Recorded {
                 return match trapped {
                     Ok((tracee, true)) => tracee.resume().into(),
                     Ok((tracee, false)) => {
-                        put_result(&tracee, -i64::from(libc::EACCES));
+                        self.session.refuse("execve", readable::HIDDEN);
+                        let _ = tracee.put_result(-i64::from(libc::EACCES));
                         tracee.resume().into()
                     }
                     Err(stop) => Next::Stop(stop),
@@ -133,8 +134,8 @@ impl Recorded {
             tracee = match readable::is_readable(tracee, &invocation).await {
                 Ok((tracee, true)) => tracee,
                 Ok((tracee, false)) => {
-                    let reason = "a program that may be executed and not read";
-                    self.session.refuse(invocation.syscall().name(), reason);
+                    let name = invocation.syscall().name();
+                    self.session.refuse(name, readable::HIDDEN);
                     let value = -i64::from(libc::EACCES);
                     return self.answer(tracee, value, Vec::new()).into();
                 }
@@ -329,7 +330,8 @@ impl Recorded {
             writes,
             more: More::Nothing,
         }));
-        put_result(&tracee, value);
+        // An error means that the task is gone.
+        let _ = tracee.put_result(value);
         self.go(tracee, At::Event)
     }
 
@@ -406,16 +408,6 @@ impl Recorded {
             bytes: mask,
         };
         self.answer(tracee, length.cast_signed(), vec![write])
-    }
-}
-
-/// Has a call not be performed, and return this.
-fn put_result(tracee: &Tracee<Prehook>, value: i64) {
-    // An error means that the task is gone.
-    if let Ok(mut regs) = tracee.registers() {
-        regs.orig_rax = u64::MAX;
-        regs.rax = value.cast_unsigned();
-        let _ = tracee.set_registers(&regs);
     }
 }
 

@@ -18,6 +18,9 @@ use rustix::io::Errno;
 
 use super::exit::descriptor;
 
+/// Why such a program is not executed.
+pub(super) const HIDDEN: &str = "a program that may be executed and not read";
+
 /// Whether a call executes a program.
 pub(super) fn executes(call: &Invocation) -> bool {
     matches!(call.nr.cast_signed(), libc::SYS_execve | libc::SYS_execveat)
