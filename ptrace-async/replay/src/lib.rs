@@ -37,6 +37,7 @@
 //! | `splice` from a pipe to a file that is mapped | refused with EINVAL, and told at the end |
 //! | `rdrand`, `rdseed` | replaced where files have them in their code; in code that is made at run time, in shared mappings, and in what is made executable later, not noticed until a replay prints or does something else |
 //! | `cpuid` | not trapped; the processor is compared before a replay, and each task runs on the processor of the same number |
+//! | what a thread did since its last stop when it is killed, as a child of vfork sees it that goes on in the same memory | not noticed but by what that child does with it |
 //! | memory that a call of one thread fills while others run | is there, in a replay, when the call's return is |
 
 pub mod buffer;

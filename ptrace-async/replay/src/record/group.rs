@@ -117,6 +117,11 @@ impl Group {
         self.inner.borrow().holder.is_some()
     }
 
+    /// Whether it is this task's turn.
+    pub(super) fn is_turn_of(&self, task: Task) -> bool {
+        self.inner.borrow().holder == Some(task)
+    }
+
     /// It, and those that it comes from.
     pub(super) fn line(self: &Rc<Self>) -> impl Iterator<Item = Rc<Self>> {
         std::iter::successors(Some(self.clone()), |group| group.parent.upgrade())

@@ -186,8 +186,12 @@ impl Recorded {
     }
 
     /// Takes the calls that the task has performed by itself since its last stop. It is
-    /// not in the stub.
+    /// not in the stub, or never goes on there. Who is killed while it waits has performed none:
+    /// what is logged then is of the task that has the turn, and may be in the stub.
     fn drain<S: Stopped>(&self, tracee: &Tracee<S>) {
+        if !self.group().is_turn_of(self.task) {
+            return;
+        }
         match self.sites.drain(tracee, &self.space) {
             Ok(None) => {}
             Ok(Some((buffered, gone))) => {

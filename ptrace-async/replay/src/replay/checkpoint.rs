@@ -82,6 +82,7 @@ pub(super) struct Kept {
     pub(super) entry: Option<libc::user_regs_struct>,
     pub(super) call: Option<Call>,
     pub(super) returned: Option<i64>,
+    pub(super) given: Option<u64>,
     pub(super) child: Option<Task>,
 }
 

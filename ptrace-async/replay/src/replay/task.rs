@@ -86,6 +86,8 @@ struct Replayed {
     call: Option<Call>,
     /// What the last call returned, if nothing has happened since.
     returned: Option<i64>,
+    /// Where the entries begin that it was given, if nothing has happened since.
+    given: Option<u64>,
     /// The task that the current call has made.
     child: Option<Task>,
     space: Rc<Space>,
@@ -150,6 +152,7 @@ impl Replayed {
             entry: None,
             call: None,
             returned: None,
+            given: None,
             child: None,
             space: newborn.space,
             run: Run::new(Duration::ZERO),
@@ -228,6 +231,9 @@ impl Replayed {
         number: u64,
         event: Event,
     ) -> Result<Tracee<Parked>, Over> {
+        if !matches!(event, Event::Buffered(_)) {
+            self.given = None;
+        }
         match event {
             Event::Image(image) => self.image(tracee, &image).await,
             Event::Call(call) => self.call(tracee, call).await,
@@ -332,6 +338,7 @@ impl Replayed {
     /// Ends the task. Its turn lasts until it cannot be seen any more.
     async fn exit(&self, tracee: Tracee<Parked>, exit: Exit) {
         self.player.exits(self.task);
+        self.take_back(&tracee);
         write(&tracee, &exit.writes);
         if self.task == Task(0) {
             self.player.end(exit.ending);

@@ -8,7 +8,6 @@ use ptrace_async::memory::Memory;
 use ptrace_async::runtime::{Exec, PreExit, Running, Spawned, Started, Stopped, Tracee};
 
 use super::{Next, Recorded, keep};
-use crate::buffer;
 use crate::record::known::Code;
 use crate::record::mapped::Space;
 use crate::record::session::Birth;
@@ -211,12 +210,8 @@ impl Recorded {
         let leads = tracee.tid() == tracee.tgid();
         self.bore_last(&tracee);
         self.printed_last(&tracee);
-        if tracee
-            .registers()
-            .is_ok_and(|regs| !buffer::contains(regs.rip))
-        {
-            self.drain(&tracee);
-        }
+        // Who goes on in the same memory has the same log.
+        self.drain(&tracee);
         let mut writes = Vec::new();
         let group = self.group();
         if self.clear_tid != 0 && group.is_shared() {

@@ -53,6 +53,8 @@ impl Replayed {
                     shared: false,
                 };
             }
+            // It runs up to there.
+            self.given = None;
             tracee = self.again(tracee, nr, args, done).await?;
         }
         ready.extend_from_slice(&buffered.log[given..]);
@@ -126,7 +128,11 @@ impl Replayed {
     }
 
     /// Puts entries behind those that the stub has.
-    pub(super) fn give(&self, tracee: &Tracee<Parked>, mut entries: Vec<u8>) -> Result<(), Over> {
+    pub(super) fn give(
+        &mut self,
+        tracee: &Tracee<Parked>,
+        mut entries: Vec<u8>,
+    ) -> Result<(), Over> {
         // Those that were given before, and are not used, come first: the recorder may take
         // a log at a stop that leaves no record.
         let cursor = tracee.read_u64(buffer::cursor()).unwrap_or(0);
@@ -136,6 +142,7 @@ impl Replayed {
             end = buffer::LOG;
             tracee.write(buffer::cursor(), &buffer::LOG.to_le_bytes())?;
         }
+        self.given.get_or_insert(end);
         self.space.loaded.set(end + entries.len() as u64);
         if self.space.loaded.get() + 16 > buffer::BASE + buffer::REPLAYED_LENGTH {
             return Err(Over::Diverged(
@@ -147,6 +154,17 @@ impl Replayed {
         entries.extend_from_slice(&[0; 16]);
         tracee.write(end, &entries)?;
         Ok(())
+    }
+
+    /// The task was killed before it could use what it was given last. Who goes on in the same
+    /// memory must not take that for its own.
+    pub(super) fn take_back(&self, tracee: &Tracee<Parked>) {
+        let Some(given) = self.given else { return };
+        let cursor = tracee.read_u64(buffer::cursor()).unwrap_or(0);
+        let end = given.max(cursor);
+        self.space.loaded.set(end);
+        // An error means that nobody goes on.
+        let _ = tracee.write(end, &[0; 16]);
     }
 
     /// Changes code as it was changed; the stub is that of a replay.

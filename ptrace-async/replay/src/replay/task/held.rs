@@ -48,6 +48,7 @@ impl Replayed {
             entry: self.entry,
             call: self.call,
             returned: self.returned,
+            given: self.given,
             child: self.child,
         };
         let mut described = Described {

@@ -52,6 +52,7 @@ pub(super) async fn follow(tracee: Tracee<Parked>, revived: Revived, player: Rc<
         entry: kept.entry,
         call: kept.call,
         returned: kept.returned,
+        given: kept.given,
         child: kept.child,
         space,
         run: Run::new(Duration::ZERO),
