@@ -12,7 +12,7 @@
 //! Nothing of the program's is used: no stack, and of the registers those that a syscall
 //! destroys. Flags, RCX and R11 are left the same by both stubs. All tasks that share
 //! memory share the log, since one of them runs at a time; the recorder takes what is in
-//! it at every stop, so that it is always the stopping task's. While several share it,
+//! it at every stop of the one that has the turn, whose it is (others may be killed meanwhile). While several share it,
 //! calls that may wait stop as ever, since who waits must not keep the turn; but not those
 //! on descriptors that are known to be *quick* (files, and whatever does not block), and to
 //! wait for events is tried without waiting first. Whoever has taken the turn often and alone
@@ -21,7 +21,8 @@
 //! Calls that shape memory are performed as well, and logged with their arguments. A replay
 //! makes them again: its stub does, by entries that say how; those of files stop for it.
 //!
-//! **Invariant:** the log is not touched from outside while a task is in the stub.
+//! **Invariant:** the log is not touched from outside while a task is in the stub, if the task
+//! may go on there.
 
 mod calls;
 mod entry;
