@@ -45,6 +45,14 @@ impl Identity {
             changed: time(metadata.ctime(), metadata.ctime_nsec()),
         }
     }
+
+    /// Whether a file that nobody changes in place holds what it held when it was `self`.
+    /// That it got another name does not matter: `perf record` gives one to each program and
+    /// library that it has met.
+    pub fn holds_the_same(&self, now: &Self) -> bool {
+        let changed = self.changed;
+        Self { changed, ..*now } == *self
+    }
 }
 
 /// Whether a file with this name belongs to the system: nobody changes it in place.
@@ -199,10 +207,40 @@ impl File {
         }
         let path = PathBuf::from(std::ffi::OsStr::from_bytes(&self.path));
         let metadata = fs::metadata(&path).map_err(Error::io(&path))?;
-        if Identity::of(&metadata) == self.identity {
+        if self.identity.holds_the_same(&Identity::of(&metadata)) {
             Ok(path)
         } else {
             Err(Error::Changed { path })
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_name_is_no_other_content() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("library");
+        let identity = || Identity::of(&fs::metadata(&path).unwrap());
+        fs::write(&path, "code").unwrap();
+        let then = identity();
+        // Until the clock of files has gone on.
+        while identity().changed == then.changed {
+            let link = directory.path().join("link");
+            fs::hard_link(&path, &link).unwrap();
+            fs::remove_file(&link).unwrap();
+        }
+        assert!(then.holds_the_same(&identity()));
+        while identity().modified == then.modified {
+            fs::write(&path, "Code").unwrap();
+        }
+        assert!(!then.holds_the_same(&identity()));
+        let now = identity();
+        let other = directory.path().join("other");
+        fs::write(&other, "Code").unwrap();
+        fs::rename(&other, &path).unwrap();
+        assert!(!now.holds_the_same(&identity()));
     }
 }

@@ -112,7 +112,7 @@ pub fn pack(directory: &mut Directory) -> Result<Outcome, Error> {
 fn take(file: &File, directory: &Directory) -> Result<Result<[u8; 32], Error>, Error> {
     let path = PathBuf::from(std::ffi::OsStr::from_bytes(&file.path));
     let is_it = || match fs::metadata(&path) {
-        Ok(metadata) if Identity::of(&metadata) == file.identity => None,
+        Ok(metadata) if file.identity.holds_the_same(&Identity::of(&metadata)) => None,
         Ok(_) => Some(Error::Changed { path: path.clone() }),
         Err(error) => Some(Error::io(&path)(error)),
     };
