@@ -31,6 +31,13 @@ pub struct Located {
     pub steps: Option<Rc<[Step]>>,
 }
 
+impl Located {
+    /// The path that was looked at, shared with the resource if that is the same.
+    pub fn given(&self, path: &Path) -> FilePath {
+        self.resource.or_same(path)
+    }
+}
+
 /// One step of the way from a link to what it means.
 #[derive(Debug)]
 pub struct Step {
@@ -68,7 +75,19 @@ pub struct Locator {
     directories: FxHashMap<Vec<u8>, FilePath>,
     missing: FxHashSet<Vec<u8>>,
     ways: FxHashMap<Vec<u8>, Way>,
+    /// Names at which nothing was, not even a link.
+    vacant: FxHashMap<FilePath, Vacant>,
 }
+
+/// What is known of a name at which nothing was; see [`Located`].
+#[derive(Debug)]
+struct Vacant {
+    resource: FilePath,
+    indirect: Option<(FilePath, FilePath)>,
+}
+
+/// How many vacant names are remembered.
+const MOST_VACANT: usize = 1 << 16;
 
 /// Links on the way that are followed (path_resolution(7)).
 pub const MAX_LINKS: u32 = 40;
@@ -94,9 +113,16 @@ impl Locator {
         self.directories.clear();
         self.missing.clear();
         self.ways.clear();
+        self.vacant.clear();
     }
 
-    /// Something has come into being.
+    /// A directory has come into being.
+    pub fn forget_absent(&mut self) {
+        self.forget_missing();
+        self.vacant.clear();
+    }
+
+    /// A file has come into being, which leads nowhere.
     pub fn forget_missing(&mut self) {
         self.missing.clear();
     }
@@ -203,12 +229,34 @@ impl Locator {
             }
             None => (self.name(path), None),
         };
+        if let Err(Errno::NOENT) = stat {
+            if self.vacant.len() == MOST_VACANT {
+                self.vacant.clear();
+            }
+            let vacant = Vacant {
+                resource: resource.clone(),
+                indirect: indirect.clone(),
+            };
+            self.vacant.insert(resource.or_same(path), vacant);
+        }
         Located {
             resource,
             stat,
             indirect,
             steps: None,
         }
+    }
+
+    /// What is to be seen at a path at which somebody has found nothing, where nothing
+    /// has been before: no traced process has made a link since.
+    pub fn vacant(&self, path: &Path) -> Option<Located> {
+        let vacant = self.vacant.get(path.as_os_str().as_bytes())?;
+        Some(Located {
+            resource: vacant.resource.clone(),
+            stat: Err(Errno::NOENT),
+            indirect: vacant.indirect.clone(),
+            steps: None,
+        })
     }
 
     /// Looks at what a path means that leads to this link.
@@ -396,7 +444,7 @@ mod tests {
         }
         std::fs::create_dir(base.join("none")).expect("mkdir");
         assert_eq!(locator.directory(&base.join("none")), None);
-        locator.forget_missing();
+        locator.forget_absent();
         assert_eq!(
             locator.directory(&base.join("none")),
             Some(base.join("none").into())

@@ -99,15 +99,12 @@ impl Lookups {
     }
 
     /// The unit has noted this answer.
-    pub fn learn(&mut self, unit: UnitId, path: &Path, kind: Kind, told: Option<i64>) {
+    pub fn learn(&mut self, unit: UnitId, path: &FilePath, kind: Kind, told: Option<i64>) {
         let Some(told) = told.filter(|_| self.changing.is_empty()) else {
             return;
         };
         let paths = self.known.entry(unit).or_default();
-        let entry = match paths.get_mut(path.as_os_str().as_bytes()) {
-            Some(entry) => entry,
-            None => paths.entry(path.into()).or_default(),
-        };
+        let entry = paths.entry(path.clone()).or_default();
         if entry.epoch != self.epoch {
             entry.epoch = self.epoch;
             entry.told.clear();
@@ -131,7 +128,7 @@ mod tests {
     fn an_answer_holds_until_a_name_changes() {
         let mut lookups = Lookups::default();
         let (unit, other) = (UnitId(1), UnitId(2));
-        let path = Path::new("/a");
+        let path = &FilePath::from("/a");
         let told = Some(-2);
         lookups.learn(unit, path, Kind::LINK, told);
         assert!(lookups.knows(unit, path, Kind::LINK, told));
@@ -153,7 +150,7 @@ mod tests {
     #[test]
     fn another_answer_is_not_known() {
         let mut lookups = Lookups::default();
-        let (unit, path) = (UnitId(1), Path::new("/a"));
+        let (unit, path) = (UnitId(1), &FilePath::from("/a"));
         lookups.learn(unit, path, Kind::LINK, Some(-2));
         assert!(!lookups.knows(unit, path, Kind::LINK, Some(5)));
         assert!(!lookups.knows(unit, path, Kind::LINK, None));

@@ -39,6 +39,14 @@ impl FilePath {
         &self.0
     }
 
+    /// A path, shared with this one if both are the same.
+    pub fn or_same(&self, path: &Path) -> Self {
+        match path.as_os_str().as_bytes() == self.as_bytes() {
+            true => self.clone(),
+            false => Self::from(path),
+        }
+    }
+
     /// The path as a [`Path`].
     pub fn as_path(&self) -> &Path {
         self

@@ -145,15 +145,16 @@ impl Session {
                 }
                 if classify(&path.path) == Class::Ordinary {
                     let located = self.look(unit, &path.path, path.follow);
+                    let given = located.given(&path.path);
                     if let Some(kind) = kind
                         && (self.told_missing().is_none() || located.stat.is_err())
                     {
-                        self.lookups.learn(unit, &path.path, kind, self.told);
+                        self.lookups.learn(unit, &given, kind, self.told);
                     }
                     self.ask_name(
                         unit,
                         Query::Access {
-                            path: path.path.into(),
+                            path: given,
                             mode,
                             effective,
                             follow: path.follow,
@@ -207,7 +208,7 @@ impl Session {
                 if matches!(event, IoEvent::Symlink { .. }) {
                     self.locator.forget();
                 } else {
-                    self.locator.forget_missing();
+                    self.locator.forget_absent();
                 }
                 if let Some((path, initial)) = before.first() {
                     self.expect_kind(unit, path, initial.as_deref());

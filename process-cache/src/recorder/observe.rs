@@ -114,7 +114,9 @@ impl Session {
 
     /// Looks at a path; links on the way are noted.
     pub fn look(&mut self, unit: UnitId, path: &Path, follow: bool) -> Located {
-        let located = self.locator.look(path, follow);
+        let nothing = self.told_missing() == Some(libc::ENOENT);
+        let vacant = self.locator.vacant(path).filter(|_| nothing);
+        let located = vacant.unwrap_or_else(|| self.locator.look(path, follow));
         self.note_indirect(unit, located.indirect.clone());
         for step in located.steps.iter().flat_map(|steps| steps.iter()) {
             self.note_indirect(unit, step.indirect.clone());
@@ -158,8 +160,9 @@ impl Session {
         let found = located.stat.as_ref().map(|_| ());
         self.compare(unit, path, found.map_err(|error| error.raw_os_error()));
         if located.stat.is_err() && time == self.unit(unit).policy.time {
+            let given = located.given(path);
             self.lookups
-                .learn(unit, path, Kind::no_metadata(follow), self.told);
+                .learn(unit, &given, Kind::no_metadata(follow), self.told);
         }
         self.metadata_as(unit, path, follow, &located, time);
     }
@@ -195,7 +198,7 @@ impl Session {
             time = TimeUse::None;
         }
         let query = Query::Stat {
-            path: path.into(),
+            path: located.given(path),
             follow,
             time,
         };
@@ -213,7 +216,7 @@ impl Session {
         self.note(unit, query, observed, located.resource.clone());
         if let (true, Ok(stat)) = (self.unit(unit).policy.inodes, &located.stat) {
             let query = Query::Inode {
-                path: path.into(),
+                path: located.given(path),
                 follow,
             };
             let answer = Observed::Answer(World::inode_of(stat));
@@ -303,13 +306,21 @@ impl Session {
                 return;
             }
         }
-        if self.told_missing().is_none() {
-            self.lookups.learn(unit, path, Kind::LINK, self.told);
-        }
         // The commonest call of compilers: one question and no more.
         let (resource, indirect) = self.locator.place(path);
         self.note_indirect(unit, indirect);
-        self.ask_name(unit, Query::Link(FilePath::from(path)), resource);
+        let given = resource.or_same(path);
+        if self.told_missing().is_none() {
+            self.lookups.learn(unit, &given, Kind::LINK, self.told);
+        }
+        let query = Query::Link(given);
+        if self.told == Some(-i64::from(libc::EINVAL)) {
+            // It is there, and no link.
+            let observed = Observed::Answer(Answer::Error(libc::EINVAL));
+            self.note(unit, query, observed, resource);
+        } else {
+            self.ask_name(unit, query, resource);
+        }
     }
 
     pub(super) fn list(&mut self, unit: UnitId, file: &OpenFile) {

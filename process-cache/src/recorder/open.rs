@@ -131,7 +131,7 @@ impl Session {
         mode: &OpenMode,
         before: &Before,
     ) {
-        let given = FilePath::from(path.path.as_path());
+        let given = located.given(&path.path);
         let Ok(stat) = located.stat else {
             // It was there a moment ago.
             self.doubt(
@@ -358,12 +358,12 @@ impl Session {
         if missing && self.lookups.knows(unit, &path.path, kind, self.told) {
             return;
         }
-        let given = FilePath::from(path.path.as_path());
         let located = self.look(unit, &path.path, path.follow);
+        let given = located.given(&path.path);
         if missing {
             // Or it has come since.
             if located.stat.is_err() {
-                self.lookups.learn(unit, &path.path, kind, self.told);
+                self.lookups.learn(unit, &given, kind, self.told);
             }
             let observed = Observed::Answer(Answer::Error(error));
             self.note(unit, Query::Content(given), observed, located.resource);

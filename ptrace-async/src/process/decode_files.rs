@@ -58,7 +58,11 @@ impl<'a> Context<'a> {
     }
 
     /// The empty path asks a descriptor that was opened on the link itself.
-    pub(super) fn readlink(&mut self, dirfd: i32, address: u64) -> Option<Step> {
+    pub(super) fn readlink(&mut self, dirfd: i32, address: u64, room: i32) -> Option<Step> {
+        if room <= 0 {
+            // It fails before anybody looks.
+            return None;
+        }
         let flags = libc::AT_EMPTY_PATH | libc::AT_SYMLINK_NOFOLLOW;
         let path = match self.place(dirfd, address, flags)? {
             Place::Path(path) => path,
