@@ -255,7 +255,7 @@ impl Session {
             let file = description.id;
             let seq = self.tick();
             self.touch_inherited(unit, seq, &description);
-            if self.owners.get(&file) == Some(&unit) {
+            if self.owners.get(file) == Some(unit) {
                 continue;
             }
             let above = self.unit(unit);
@@ -271,7 +271,7 @@ impl Session {
             let Some(file) = self.model.file(tid, *fd).map(|file| file.id) else {
                 continue;
             };
-            if self.owners.get(&file) != Some(&unit) && !self.unit(unit).consumed.contains(&file) {
+            if self.owners.get(file) != Some(unit) && !self.unit(unit).consumed.contains(&file) {
                 self.unit(unit).consumed.push(file);
             }
         }

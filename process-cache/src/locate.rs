@@ -21,6 +21,8 @@ use crate::path::FilePath;
 /// What a path means at present.
 #[derive(Debug)]
 pub struct Located {
+    /// The path that was looked at.
+    pub given: FilePath,
     /// The canonical path; of what is missing, as far as it can be told.
     pub resource: FilePath,
     /// What stat (or lstat) says of it.
@@ -29,13 +31,6 @@ pub struct Located {
     pub indirect: Option<(FilePath, FilePath)>,
     /// The way that was followed, if the last component is a link.
     pub steps: Option<Rc<[Step]>>,
-}
-
-impl Located {
-    /// The path that was looked at, shared with the resource if that is the same.
-    pub fn given(&self, path: &Path) -> FilePath {
-        self.resource.or_same(path)
-    }
 }
 
 /// One step of the way from a link to what it means.
@@ -75,19 +70,33 @@ pub struct Locator {
     directories: FxHashMap<Vec<u8>, FilePath>,
     missing: FxHashSet<Vec<u8>>,
     ways: FxHashMap<Vec<u8>, Way>,
-    /// Names at which nothing was, not even a link.
-    vacant: FxHashMap<FilePath, Vacant>,
+    places: FxHashMap<FilePath, Place>,
 }
 
-/// What is known of a name at which nothing was; see [`Located`].
+/// Where a path leads whose last component is no link, or is not followed; see [`Located`].
 #[derive(Debug)]
-struct Vacant {
+struct Place {
+    given: FilePath,
     resource: FilePath,
     indirect: Option<(FilePath, FilePath)>,
+    /// Nothing was there, not even a link.
+    vacant: bool,
 }
 
-/// How many vacant names are remembered.
-const MOST_VACANT: usize = 1 << 16;
+impl Place {
+    fn located(&self, stat: Result<Stat, Errno>) -> Located {
+        Located {
+            given: self.given.clone(),
+            resource: self.resource.clone(),
+            stat,
+            indirect: self.indirect.clone(),
+            steps: None,
+        }
+    }
+}
+
+/// How many places are remembered.
+const MOST_PLACES: usize = 1 << 16;
 
 /// Links on the way that are followed (path_resolution(7)).
 pub const MAX_LINKS: u32 = 40;
@@ -113,13 +122,13 @@ impl Locator {
         self.directories.clear();
         self.missing.clear();
         self.ways.clear();
-        self.vacant.clear();
+        self.places.clear();
     }
 
     /// A directory has come into being.
     pub fn forget_absent(&mut self) {
         self.forget_missing();
-        self.vacant.clear();
+        self.places.clear();
     }
 
     /// A file has come into being, which leads nowhere.
@@ -210,14 +219,17 @@ impl Locator {
     pub fn look(&mut self, path: &Path, follow: bool) -> Located {
         let follow = follow || path.as_os_str().as_bytes().ends_with(b"/");
         let stat = rustix::fs::lstat(path);
-        let place = parts(path).and_then(|(directory, name)| {
+        let leads_on = follow && stat.as_ref().is_ok_and(is_link);
+        if !leads_on && let Some(place) = self.places.get_mut(path.as_os_str().as_bytes()) {
+            place.vacant = matches!(stat, Err(Errno::NOENT));
+            return place.located(stat);
+        }
+        let parts = parts(path);
+        let place = parts.and_then(|(directory, name)| {
             let canonical = self.directory(directory)?;
             Some((directory, name, canonical))
         });
-        if let Ok(link) = &stat
-            && follow
-            && is_link(link)
-        {
+        if let (Ok(link), true) = (&stat, leads_on) {
             let indirect =
                 place.and_then(|(directory, _, canonical)| elsewhere(directory, canonical));
             return self.follow(path, link, indirect);
@@ -229,34 +241,27 @@ impl Locator {
             }
             None => (self.name(path), None),
         };
-        if let Err(Errno::NOENT) = stat {
-            if self.vacant.len() == MOST_VACANT {
-                self.vacant.clear();
-            }
-            let vacant = Vacant {
-                resource: resource.clone(),
-                indirect: indirect.clone(),
-            };
-            self.vacant.insert(resource.or_same(path), vacant);
-        }
-        Located {
+        let place = Place {
+            given: resource.or_same(path),
             resource,
-            stat,
             indirect,
-            steps: None,
+            vacant: matches!(stat, Err(Errno::NOENT)),
+        };
+        let located = place.located(stat);
+        if parts.is_some() {
+            if self.places.len() == MOST_PLACES {
+                self.places.clear();
+            }
+            self.places.insert(place.given.clone(), place);
         }
+        located
     }
 
     /// What is to be seen at a path at which somebody has found nothing, where nothing
     /// has been before: no traced process has made a link since.
     pub fn vacant(&self, path: &Path) -> Option<Located> {
-        let vacant = self.vacant.get(path.as_os_str().as_bytes())?;
-        Some(Located {
-            resource: vacant.resource.clone(),
-            stat: Err(Errno::NOENT),
-            indirect: vacant.indirect.clone(),
-            steps: None,
-        })
+        let place = self.places.get(path.as_os_str().as_bytes())?;
+        place.vacant.then(|| place.located(Err(Errno::NOENT)))
     }
 
     /// Looks at what a path means that leads to this link.
@@ -294,6 +299,7 @@ impl Locator {
             }
         };
         Located {
+            given: resource.or_same(path),
             resource,
             stat,
             indirect,
@@ -497,6 +503,34 @@ mod tests {
         check("b");
         std::fs::write(base.join("b"), "").expect("a file");
         check("b");
+    }
+
+    #[test]
+    fn nothing_is_where_nothing_was_until_it_is_seen_or_may_be() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let base = dir.path().canonicalize().expect("its path");
+        let path = base.join("file");
+        let mut locator = Locator::default();
+        assert!(locator.vacant(&path).is_none());
+        let found = locator.look(&path, true);
+        assert_eq!(found.stat.err(), Some(Errno::NOENT));
+        let vacant = locator.vacant(&path).expect("nothing was there");
+        assert_eq!(
+            (vacant.given, vacant.resource),
+            (found.given, found.resource)
+        );
+        std::fs::write(&path, "").expect("a file");
+        assert!(locator.look(&path, true).stat.is_ok());
+        assert!(locator.vacant(&path).is_none());
+        std::fs::remove_file(&path).expect("unlink");
+        assert!(locator.look(&path, true).stat.is_err());
+        assert!(locator.vacant(&path).is_some());
+        // A link leads elsewhere, and so does one that somebody else made.
+        std::os::unix::fs::symlink("there", &path).expect("symlink");
+        let found = locator.look(&path, true);
+        assert_eq!(found.resource, FilePath::from(base.join("there")));
+        locator.forget();
+        assert!(locator.vacant(&path).is_none());
     }
 
     #[test]

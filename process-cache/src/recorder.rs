@@ -145,7 +145,7 @@ impl Session {
                 }
                 if classify(&path.path) == Class::Ordinary {
                     let located = self.look(unit, &path.path, path.follow);
-                    let given = located.given(&path.path);
+                    let given = located.given.clone();
                     if let Some(kind) = kind
                         && (self.told_missing().is_none() || located.stat.is_err())
                     {

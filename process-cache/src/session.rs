@@ -106,7 +106,7 @@ pub struct Session {
     pub processes: FxHashMap<Tid, Process>,
     /// Which unit made an open file description; those that are older than
     /// the session are absent.
-    pub owners: FxHashMap<OfdId, UnitId>,
+    pub owners: Owners,
     /// Descriptions of a jobserver.
     pub jobserver: HashSet<OfdId>,
     /// The pipes of a jobserver.
@@ -183,7 +183,7 @@ impl Session {
             units: Vec::new(),
             tasks: FxHashMap::default(),
             processes: FxHashMap::default(),
-            owners: FxHashMap::default(),
+            owners: Owners::default(),
             jobserver: HashSet::new(),
             jobserver_pipes: HashSet::new(),
             resources: FxHashMap::default(),
@@ -328,7 +328,7 @@ impl Session {
     /// A doubt about a unit and those above it up to the one that made
     /// `file`, for which the matter is internal.
     pub fn doubt_outside(&mut self, unit: UnitId, file: &OpenFile, reason: &str) {
-        let owner = self.owners.get(&file.id).copied();
+        let owner = self.owners.get(file.id);
         self.doubt_below(unit, owner, reason, false);
     }
 
@@ -343,7 +343,7 @@ impl Session {
 
     /// Whether a description was made by the unit itself.
     pub fn is_own(&self, unit: UnitId, file: &OpenFile) -> bool {
-        self.owners.get(&file.id) == Some(&unit)
+        self.owners.get(file.id) == Some(unit)
     }
 
     /// The content of a regular file, being digested from now on if need be.
@@ -429,6 +429,30 @@ impl Session {
             Some(entry) => entry.0 = seq,
             None => list.push((seq, unit)),
         }
+    }
+}
+
+/// Which unit made which open file description. The model counts descriptions, so it is a
+/// list: a build opens hundreds of thousands.
+#[derive(Debug, Default)]
+pub struct Owners(Vec<Option<UnitId>>);
+
+impl Owners {
+    /// A unit made it.
+    pub fn insert(&mut self, OfdId(file): OfdId, unit: UnitId) {
+        let Ok(at) = usize::try_from(file) else {
+            return;
+        };
+        if self.0.len() <= at {
+            self.0.resize(at + 1, None);
+        }
+        self.0[at] = Some(unit);
+    }
+
+    /// Who made it, if that is known.
+    pub fn get(&self, OfdId(file): OfdId) -> Option<UnitId> {
+        let at = usize::try_from(file).ok()?;
+        self.0.get(at).copied().flatten()
     }
 }
 

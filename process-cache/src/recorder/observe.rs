@@ -160,7 +160,7 @@ impl Session {
         let found = located.stat.as_ref().map(|_| ());
         self.compare(unit, path, found.map_err(|error| error.raw_os_error()));
         if located.stat.is_err() && time == self.unit(unit).policy.time {
-            let given = located.given(path);
+            let given = located.given.clone();
             self.lookups
                 .learn(unit, &given, Kind::no_metadata(follow), self.told);
         }
@@ -198,7 +198,7 @@ impl Session {
             time = TimeUse::None;
         }
         let query = Query::Stat {
-            path: located.given(path),
+            path: located.given.clone(),
             follow,
             time,
         };
@@ -216,7 +216,7 @@ impl Session {
         self.note(unit, query, observed, located.resource.clone());
         if let (true, Ok(stat)) = (self.unit(unit).policy.inodes, &located.stat) {
             let query = Query::Inode {
-                path: located.given(path),
+                path: located.given.clone(),
                 follow,
             };
             let answer = Observed::Answer(World::inode_of(stat));

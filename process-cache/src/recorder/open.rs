@@ -131,7 +131,7 @@ impl Session {
         mode: &OpenMode,
         before: &Before,
     ) {
-        let given = located.given(&path.path);
+        let given = located.given.clone();
         let Ok(stat) = located.stat else {
             // It was there a moment ago.
             self.doubt(
@@ -359,7 +359,7 @@ impl Session {
             return;
         }
         let located = self.look(unit, &path.path, path.follow);
-        let given = located.given(&path.path);
+        let given = located.given.clone();
         if missing {
             // Or it has come since.
             if located.stat.is_err() {

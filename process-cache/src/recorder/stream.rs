@@ -85,7 +85,7 @@ impl Session {
         self.touch_inherited(unit, seq, file);
         if let Some(resource) = self.resources.get(&file.id).cloned() {
             // An ancestor opened it: its own change goes on.
-            if let Some(owner) = self.owners.get(&file.id).copied()
+            if let Some(owner) = self.owners.get(file.id)
                 && let Some(change) = self.unit(owner).changes.get_mut(&resource)
             {
                 change.last = seq;

@@ -75,7 +75,9 @@ impl Bench<'_> {
             std::fs::create_dir(arena.parked(Side::Plain))?;
             self.take(arena, Scenario::Cold, 0, Side::Plain, Runner::Plain, None)?;
             let snapshot = snapshot(arena, Side::Plain)?;
-            crate::tree::remove(&arena.parked(Side::Plain))?;
+            let parked = arena.parked(Side::Plain);
+            crate::tree::set_aside(&parked, &self.yard.aside(), &[])?;
+            std::fs::remove_dir(parked)?;
             std::fs::rename(&aside, arena.parked(Side::Plain))?;
             match &first {
                 None => first = Some(snapshot),

@@ -21,6 +21,11 @@ impl Yard {
         self.work.join("tools")
     }
 
+    /// Where what is not needed any more lies until all is measured.
+    pub(super) fn aside(&self) -> PathBuf {
+        self.work.join("aside")
+    }
+
     /// The unpacked source of a workload, fetched when it is not there yet.
     ///
     /// # Errors

@@ -6,7 +6,7 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 
 use super::fetch::run;
+use crate::tree;
 
 /// Two namespaces, each with a link to ours.
 #[derive(Debug)]
@@ -261,15 +262,13 @@ fn give(mut to: TcpStream, receiver: &Receiver<(Instant, Vec<u8>)>) {
     let _ = to.shutdown(Shutdown::Write);
 }
 
-/// Forgets what a store holds, or all of that but the digests of files. What it held is
-/// put aside and not removed: file systems avoid inodes that were given back a moment
-/// ago, at a price for each new file, and another host would not pay that.
+/// Forgets what a store holds, or all of that but the digests of files: it is set `aside`.
 ///
 /// # Errors
 ///
 /// When something cannot be moved.
-pub(super) fn empty_store(store: &Path, digests: bool) -> anyhow::Result<()> {
-    let names: &[&str] = match digests {
+pub(super) fn empty_store(store: &Path, digests: bool, aside: &Path) -> anyhow::Result<()> {
+    let kept: &[&str] = match digests {
         true => &[
             "digests",
             "digests.lock",
@@ -280,20 +279,5 @@ pub(super) fn empty_store(store: &Path, digests: bool) -> anyhow::Result<()> {
         ],
         false => &[],
     };
-    let entries = std::fs::read_dir(store).into_iter().flatten();
-    let paths: Vec<PathBuf> = entries
-        .map(|e| Ok(e?.path()))
-        .collect::<std::io::Result<_>>()?;
-    let aside = store.with_extension("aside");
-    std::fs::create_dir_all(&aside)?;
-    for path in paths {
-        let kept = path
-            .file_name()
-            .is_some_and(|name| names.iter().any(|n| name == *n));
-        if !kept {
-            let to = tempfile::tempdir_in(&aside)?.keep().join("held");
-            std::fs::rename(&path, to).with_context(|| format!("moving {}", path.display()))?;
-        }
-    }
-    Ok(())
+    tree::set_aside(store, aside, kept).with_context(|| format!("emptying {}", store.display()))
 }

@@ -26,6 +26,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 
+use crate::tree;
 use crate::tree::arena::{Arena, Side};
 use crate::tree::unstable::Unstable;
 use catalog::{CATALOG, Workload};
@@ -148,6 +149,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             ExitCode::FAILURE
         });
     }
+    tree::remove(&yard.aside())?;
     print!("{}", report.markdown());
     if let Some(path) = &args.json {
         let json = serde_json::to_string_pretty(&report)?;
@@ -240,7 +242,10 @@ struct Bench<'a> {
 impl Bench<'_> {
     /// Takes all scenarios on all sides once.
     fn round(&self, round: usize, report: &mut Report) -> anyhow::Result<()> {
-        let arena = Arena::new(self.yard.work.join("trees").join(self.workload.name))?;
+        let aside = self.yard.aside();
+        let base = self.yard.work.join("trees").join(self.workload.name);
+        tree::set_aside(&base, &aside, &[])?;
+        let arena = Arena::new(base)?;
         let mut sides = vec![(Side::Plain, Runner::Plain), (Side::Cached, Runner::Pcache)];
         if self.workload.compiles && !self.args.no_ccache && Path::new(CCACHE_LINKS).is_dir() {
             sides.push((Side::Other, Runner::Ccache));
@@ -317,9 +322,11 @@ impl Bench<'_> {
         let json = reports.path().join("report.json");
         let (cost, succeeded) = arena.live(side, |tree| {
             let shell = |script: &str| self.shell(arena, tree, runner, script);
-            scenario.apply(self.workload, &self.pristine, tree, &shell)?;
+            let aside = self.yard.aside();
+            scenario.apply(self.workload, &self.pristine, tree, &aside, &shell)?;
             if scenario.needs_remote() && runner == Runner::Pcache {
-                hosts::empty_store(&arena.store(), scenario == Scenario::OtherStore)?;
+                let keeps_digests = scenario == Scenario::OtherStore;
+                hosts::empty_store(&arena.store(), keeps_digests, &aside)?;
             }
             measure::settle(match runner {
                 Runner::Plain => vec![tree.into()],

@@ -69,7 +69,7 @@ impl Scenario {
         matches!(self, Self::OtherHost | Self::OtherStore)
     }
 
-    /// Makes the change in `tree`; `shell` prepares a shell for the
+    /// Makes the change in `tree`, what is in the way is set `aside`; `shell` prepares a shell for the
     /// workload's own commands.
     ///
     /// # Errors
@@ -80,15 +80,16 @@ impl Scenario {
         workload: &Workload,
         pristine: &Path,
         tree: &Path,
+        aside: &Path,
         shell: &dyn Fn(&str) -> Command,
     ) -> anyhow::Result<()> {
         match self {
             Self::Cold | Self::OtherHost => {
-                tree::clear(tree)?;
+                tree::set_aside(tree, aside, &[])?;
                 copy(pristine, tree, "-a")
             }
             Self::Elsewhere => {
-                tree::clear(tree)?;
+                tree::set_aside(tree, aside, &[])?;
                 copy(pristine, tree, "-dRp")?;
                 shift_times(tree).context("giving a tree other times")
             }
