@@ -5,6 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use super::case::{Case, Edit, Run, Step};
@@ -22,6 +23,8 @@ use crate::tree::snapshot::{Aspect, Snapshot, Story, excerpt, excerpts};
 pub(crate) struct Pcache {
     /// The program.
     pub(crate) program: PathBuf,
+    /// Its `--interception`.
+    pub(crate) interception: String,
     /// The planted defect to switch on, by name.
     pub(crate) defect: Option<String>,
     /// Longest time for one run.
@@ -115,7 +118,19 @@ pub(crate) fn check(
 }
 
 /// Where commands find programs.
-pub(crate) const SEARCH_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+pub(crate) fn search_path() -> &'static str {
+    SEARCHED.get().map_or(SYSTEM, String::as_str)
+}
+
+/// Has commands look into this directory first, all of them from now on.
+pub(crate) fn search_before(directory: &Path) {
+    SEARCHED.get_or_init(|| format!("{}:{SYSTEM}", directory.display()));
+}
+
+/// Where the system has its programs.
+const SYSTEM: &str = "/usr/local/bin:/usr/bin:/bin";
+/// The search path, if it is another one.
+static SEARCHED: OnceLock<String> = OnceLock::new();
 
 /// The full path of a program given by name.
 fn look_up(program: &OsStr) -> PathBuf {
@@ -123,7 +138,7 @@ fn look_up(program: &OsStr) -> PathBuf {
     if name.components().count() > 1 {
         return name.to_owned();
     }
-    SEARCH_PATH
+    search_path()
         .split(':')
         .map(|dir| Path::new(dir).join(name))
         .find(|path| path.exists())
@@ -294,6 +309,7 @@ impl Play<'_> {
             // However short a program is, its result is to be tested.
             words.extend(["--quiet", "--min-time", "0", "--json"].map(OsString::from));
             words.push(report.into());
+            words.extend(["--interception", &pcache.interception].map(OsString::from));
             if self.arena.moves() {
                 words.push("--root".into());
                 words.push(format!("tree={}", tree.display()).into());
@@ -312,7 +328,7 @@ impl Play<'_> {
         let cwd = tree.join(&run.cwd);
         command.current_dir(if cwd.is_dir() { cwd } else { tree.to_owned() });
         command.env_clear();
-        command.env("PATH", SEARCH_PATH);
+        command.env("PATH", search_path());
         command.env("HOME", self.arena.home());
         command.env("LC_ALL", "C.UTF-8");
         // Both sides see pcache's own variables, so that a program which

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use anyhow::Context;
 
-use super::check::SEARCH_PATH;
+use super::check::search_path;
 use crate::tree::snapshot::{Aspect, excerpts};
 
 /// What each asked tool answered.
@@ -26,7 +26,7 @@ pub(crate) fn conclude(tree: &Path, kind: &str, home: &Path) -> anyhow::Result<C
             .args(&argv[1..])
             .current_dir(tree)
             .env_clear()
-            .env("PATH", SEARCH_PATH)
+            .env("PATH", search_path())
             .env("HOME", home)
             .env("LC_ALL", "C.UTF-8")
             .output()

@@ -82,6 +82,13 @@ pub(crate) struct Args {
     /// Longest time for one run of a command, in seconds.
     #[arg(long, default_value_t = 30)]
     deadline: u64,
+    /// How pcache sees lookups (its `--interception`): `auto` or `stops`.
+    #[arg(long, value_name = "HOW", default_value = "auto")]
+    interception: String,
+    /// Programs in this directory are found before those of the system: ones that are
+    /// linked statically, say.
+    #[arg(long, value_name = "DIR")]
+    programs: Option<PathBuf>,
     /// Move the trees to another place before each step, and make their place a root.
     #[arg(long)]
     moving: bool,
@@ -115,6 +122,8 @@ pub(crate) fn run_briefly() -> anyhow::Result<ExitCode> {
         shrink_time: 0,
         deadline: 60,
         failures: 10,
+        interception: "auto".to_owned(),
+        programs: None,
         moving: false,
         plant: None,
     })
@@ -134,8 +143,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         None if args.plant.is_some() => pcache::build(Build::Planted)?,
         None => pcache::build(Build::Release)?,
     };
+    if let Some(programs) = &args.programs {
+        let programs = programs
+            .canonicalize()
+            .with_context(|| format!("looking for {}", programs.display()))?;
+        check::search_before(&programs);
+    }
     let pcache = Pcache {
         program,
+        interception: args.interception.clone(),
         defect: None,
         deadline: Duration::from_secs(args.deadline),
     };

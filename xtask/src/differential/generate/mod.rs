@@ -11,7 +11,7 @@ mod snippet;
 use std::path::Path;
 
 use super::case::{Case, Entry, Input, Node, Output, Run, Step};
-use super::check::SEARCH_PATH;
+use super::check::search_path;
 use super::dice::Dice;
 
 /// Which programs the generated projects may use.
@@ -26,7 +26,7 @@ impl Tools {
     /// Looks for the optional programs where the commands will find them.
     pub(crate) fn find() -> Self {
         let there = |name: &str| {
-            SEARCH_PATH
+            search_path()
                 .split(':')
                 .any(|dir| Path::new(dir).join(name).exists())
         };
