@@ -326,7 +326,7 @@ mod tests {
             (nr::readlink, "readlink /base/a@"),
             (nr::statfs, "statfs /base/a"),
         ] {
-            case.check_path(nr, "a", &[4], &[expected]);
+            case.check_path(nr, "a", &[4, 64], &[expected]);
             assert!(!case.exited);
             assert!(case.about.is_empty());
         }
@@ -356,7 +356,14 @@ mod tests {
             &["access /d/a 1 effective"],
         );
         case.check(nr::faccessat2, &[3, empty, 1, EMPTY], 0, &["access /d 1"]);
-        case.check(nr::readlinkat, &[3, empty], 0, &["readlink /d@"]);
+        case.check(
+            nr::readlinkat,
+            &[3, empty, 0x1000, 64],
+            0,
+            &["readlink /d@"],
+        );
+        // It fails before it looks.
+        case.check(nr::readlinkat, &[3, empty, 0x1000, 0], -22, &[]);
         case.check(nr::fstatfs, &[3], 0, &["statfs </d>"]);
         case.check(nr::getdents64, &[3], 0, &["list </d>"]);
         assert!(!case.exited);
