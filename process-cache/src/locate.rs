@@ -3,7 +3,8 @@
 //! Facts are asked by the path as given; but whether a unit looks at something
 //! that it made itself is decided by the *resource*: the canonical path. The
 //! canonical form of a directory is remembered until a traced process makes
-//! or removes a link, or moves something. So is where a link leads, for as long
+//! or removes a link, or moves something; so is where a path leads by it, and whether nothing
+//! was there. So is where a link leads, for as long
 //! as it is that link and leads to that file: of links in between that somebody else
 //! changes, the former targets are noted as facts, which the next lookup refutes.
 

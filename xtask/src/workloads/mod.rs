@@ -149,12 +149,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             ExitCode::FAILURE
         });
     }
-    tree::remove(&yard.aside())?;
     print!("{}", report.markdown());
     if let Some(path) = &args.json {
         let json = serde_json::to_string_pretty(&report)?;
         std::fs::write(path, json).with_context(|| format!("writing {}", path.display()))?;
     }
+    tree::remove(&yard.aside())?;
     Ok(if report.all_equal() {
         ExitCode::SUCCESS
     } else {

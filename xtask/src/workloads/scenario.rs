@@ -69,8 +69,8 @@ impl Scenario {
         matches!(self, Self::OtherHost | Self::OtherStore)
     }
 
-    /// Makes the change in `tree`, what is in the way is set `aside`; `shell` prepares a shell for the
-    /// workload's own commands.
+    /// Makes the change in `tree`, what is in the way is set `aside`; `shell` prepares a
+    /// shell for the workload's own commands.
     ///
     /// # Errors
     ///

@@ -12,8 +12,8 @@
 //! Nothing of the program's is used: no stack, and of the registers those that a syscall
 //! destroys. Flags, RCX and R11 are left the same by both stubs. All tasks that share
 //! memory share the log, since one of them runs at a time; the recorder takes what is in
-//! it at every stop of the one that has the turn, whose it is (others may be killed meanwhile). While several share it,
-//! calls that may wait stop as ever, since who waits must not keep the turn; but not those
+//! it at every stop of the one that has the turn, whose it is (others may be killed
+//! meanwhile). While several share it, calls that may wait stop as ever, since who waits must not keep the turn; but not those
 //! on descriptors that are known to be *quick* (files, and whatever does not block), and to
 //! wait for events is tried without waiting first. Whoever has taken the turn often and alone
 //! may wait in the stub all the same: the recorder stops it when somebody else wants the turn.
