@@ -8,6 +8,7 @@
 //! as it is that link and leads to that file: of links in between that somebody else
 //! changes, the former targets are noted as facts, which the next lookup refutes.
 
+use std::cell::Cell;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -71,23 +72,23 @@ pub struct Locator {
     directories: FxHashMap<Vec<u8>, FilePath>,
     missing: FxHashSet<Vec<u8>>,
     ways: FxHashMap<Vec<u8>, Way>,
+    /// By the path as given.
     places: FxHashMap<FilePath, Place>,
 }
 
 /// Where a path leads whose last component is no link, or is not followed; see [`Located`].
 #[derive(Debug)]
 struct Place {
-    given: FilePath,
     resource: FilePath,
     indirect: Option<(FilePath, FilePath)>,
     /// Nothing was there, not even a link.
-    vacant: bool,
+    vacant: Cell<bool>,
 }
 
 impl Place {
-    fn located(&self, stat: Result<Stat, Errno>) -> Located {
+    fn located(&self, given: &FilePath, stat: Result<Stat, Errno>) -> Located {
         Located {
-            given: self.given.clone(),
+            given: given.clone(),
             resource: self.resource.clone(),
             stat,
             indirect: self.indirect.clone(),
@@ -221,9 +222,11 @@ impl Locator {
         let follow = follow || path.as_os_str().as_bytes().ends_with(b"/");
         let stat = rustix::fs::lstat(path);
         let leads_on = follow && stat.as_ref().is_ok_and(is_link);
-        if !leads_on && let Some(place) = self.places.get_mut(path.as_os_str().as_bytes()) {
-            place.vacant = matches!(stat, Err(Errno::NOENT));
-            return place.located(stat);
+        let nothing = matches!(stat, Err(Errno::NOENT));
+        let known = self.places.get_key_value(path.as_os_str().as_bytes());
+        if let Some((given, place)) = known.filter(|_| !leads_on) {
+            place.vacant.set(nothing);
+            return place.located(given, stat);
         }
         let parts = parts(path);
         let place = parts.and_then(|(directory, name)| {
@@ -242,18 +245,18 @@ impl Locator {
             }
             None => (self.name(path), None),
         };
+        let given = resource.or_same(path);
         let place = Place {
-            given: resource.or_same(path),
             resource,
             indirect,
-            vacant: matches!(stat, Err(Errno::NOENT)),
+            vacant: Cell::new(nothing),
         };
-        let located = place.located(stat);
+        let located = place.located(&given, stat);
         if parts.is_some() {
             if self.places.len() == MOST_PLACES {
                 self.places.clear();
             }
-            self.places.insert(place.given.clone(), place);
+            self.places.insert(given, place);
         }
         located
     }
@@ -261,8 +264,9 @@ impl Locator {
     /// What is to be seen at a path at which somebody has found nothing, where nothing
     /// has been before: no traced process has made a link since.
     pub fn vacant(&self, path: &Path) -> Option<Located> {
-        let place = self.places.get(path.as_os_str().as_bytes())?;
-        place.vacant.then(|| place.located(Err(Errno::NOENT)))
+        let (given, place) = self.places.get_key_value(path.as_os_str().as_bytes())?;
+        let vacant = place.vacant.get();
+        vacant.then(|| place.located(given, Err(Errno::NOENT)))
     }
 
     /// Looks at what a path means that leads to this link.
