@@ -53,7 +53,4 @@ run pcache -- make
 printf '\n== after an edit: what does not depend on it is skipped\n'
 sed 's/Good day/Good morning/' greetings.txt >greetings.new
 mv greetings.new greetings.txt
-# Whether a file that is changed in the very moment in which a build begins was read
-# before or after that, nobody can tell.
-sleep 0.1
 run pcache --explain -- make

@@ -1,19 +1,39 @@
 //! Points in time, for people and for comparing with those of files.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::time::{ClockId, clock_gettime};
+
+/// How long one tick of the kernel's clock may take, and the pauses in which we wait for
+/// it.
+const TICK: Duration = Duration::from_millis(20);
+const PAUSE: Duration = Duration::from_micros(200);
 
 /// Between which change times of files the present lies (ns since the epoch): the kernel
 /// takes them from a clock that stands still for a tick, or a finer one.
 pub fn window() -> (i64, i64) {
-    let now = |clock| {
-        let time = clock_gettime(clock);
-        time.tv_sec
-            .saturating_mul(1_000_000_000)
-            .saturating_add(time.tv_nsec)
-    };
     (now(ClockId::RealtimeCoarse), now(ClockId::Realtime))
+}
+
+/// Waits until what is changed from now on has change times above `time`, and returns the
+/// first of them; at most for a tick, if the clock was set back.
+pub fn tick_after(time: i64) -> i64 {
+    let mut waited = Duration::ZERO;
+    loop {
+        let tick = now(ClockId::RealtimeCoarse);
+        if tick > time || waited > TICK {
+            return tick;
+        }
+        std::thread::sleep(PAUSE);
+        waited += PAUSE;
+    }
+}
+
+fn now(clock: ClockId) -> i64 {
+    let time = clock_gettime(clock);
+    time.tv_sec
+        .saturating_mul(1_000_000_000)
+        .saturating_add(time.tv_nsec)
 }
 
 /// Date and time of day of µs since the epoch, by the local clock:

@@ -32,7 +32,7 @@ use crate::session::{Session, Settings};
 use crate::store::{Lookup, Store};
 use crate::tracer::{Notice, Tracer};
 use crate::world::World;
-use crate::{brief, machine, os, restore};
+use crate::{brief, clock, machine, os, restore};
 
 /// How a command is run.
 #[derive(Debug, Clone, Default)]
@@ -75,6 +75,7 @@ enum Message {
 /// Runs the command. Returns only when it cannot be run at all; otherwise the
 /// process ends as the command does.
 pub fn run(plan: &Plan, mut store: Store) -> anyhow::Error {
+    let begun = clock::window().1;
     store.explains = plan.explain;
     let store = Arc::new(store);
     let world = Arc::new(World::new(store.digest_table()));
@@ -138,6 +139,8 @@ pub fn run(plan: &Plan, mut store: Store) -> anyhow::Error {
         tell(plan, &report, None);
         return Untraced.into();
     }
+    // What was changed before us was changed before the command, for its change time as well.
+    clock::tick_after(begun);
     let found = Found {
         keyed,
         miss,

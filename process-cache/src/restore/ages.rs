@@ -1,21 +1,15 @@
 //! Times that differ where they differed when the files were made.
 
-use std::time::Duration;
-
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
-use rustix::time::{ClockId, clock_gettime};
 
 use super::commit::timespec;
+use crate::clock;
 use crate::outcome::Effect;
 use crate::path::FilePath;
 
 /// How often a file is touched for a time of its own. The kernel gives a finer
 /// time at the second touch at the latest.
 const TOUCHES: usize = 3;
-/// How long one tick of the kernel's clock may take, and the pauses in which we
-/// wait for it.
-const TICK: Duration = Duration::from_millis(20);
-const PAUSE: Duration = Duration::from_micros(200);
 
 /// Gives the files of `effects` new times in the order of their `ages` (see
 /// [`crate::outcome::Outcome::ages`]). They lie above all that was written
@@ -66,22 +60,14 @@ fn touched_after(path: &FilePath, last: Option<i128>) -> Option<i128> {
 /// A nanosecond each, just below the kernel's next tick.
 fn by_the_tick(groups: &[&[(u32, &FilePath)]]) {
     // Files may have times as fine as those of this clock.
-    let begun = now(ClockId::Realtime);
-    let mut waited = Duration::ZERO;
-    let tick = loop {
-        let tick = now(ClockId::RealtimeCoarse);
-        if tick - begun > groups.len() as i128 || waited > TICK {
-            break tick;
-        }
-        std::thread::sleep(PAUSE);
-        waited += PAUSE;
-    };
+    let begun = clock::window().1;
+    let tick = clock::tick_after(begun.saturating_add(groups.len() as i64));
     // As many as fit.
     let room = usize::try_from(tick - begun - 1).unwrap_or(0);
     for (index, group) in groups.iter().enumerate() {
         let before = (groups.len() - 1 - index).min(room);
         for (_, path) in *group {
-            set(path, tick - before as i128);
+            set(path, i128::from(tick) - before as i128);
         }
     }
 }
@@ -129,11 +115,6 @@ fn modify(
         last_modification,
     };
     rustix::fs::utimensat(CWD, path.as_path(), &times, AtFlags::SYMLINK_NOFOLLOW)
-}
-
-fn now(clock: ClockId) -> i128 {
-    let now = clock_gettime(clock);
-    i128::from(now.tv_sec) * 1_000_000_000 + i128::from(now.tv_nsec)
 }
 
 #[cfg(test)]
