@@ -78,6 +78,11 @@ impl Shared {
         slot.peeked.set(Peeked::NOTHING);
         slot.registers.set(None);
         let tid = slot.tid.get();
+        if slot.killed.get() && how != Resume::Detach {
+            // It has gone on. Its next stop is its last one (PTRACE_EVENT_EXIT), and if that has
+            // come meanwhile, it has not been reported: from there it would go on unseen.
+            return;
+        }
         let how = match how {
             // Its waits are answered here, whatever the filter names.
             Resume::Continue if slot.nested.attaches() => Resume::ToSyscall,
@@ -91,7 +96,7 @@ impl Shared {
         } else if executes && !self.is_somebody_exposed() {
             self.placement.wake_until_stop(tid, resume)
         } else {
-            self.placement.wake(tid, resume)
+            self.placement.wake(tid, how == Resume::ToSyscall, resume)
         };
     }
 
@@ -105,6 +110,7 @@ impl Shared {
         let tid = waited.tid;
         let (signal, event) = (waited.status & 0xff, waited.status >> 8);
         slot.stopped.set(true);
+        slot.killed.set(false);
         slot.at.set(At::Elsewhere);
         self.placement.stopped(tid);
         let raw = match event {
@@ -349,6 +355,7 @@ impl Shared {
             executing: false.into(),
             exposed: false.into(),
             peeked: Peeked::NOTHING.into(),
+            killed: Cell::new(false),
             registers: Cell::new(None),
             leftover: RefCell::default(),
             stranger: heritage.is_some_and(|heritage| heritage.stranger).into(),

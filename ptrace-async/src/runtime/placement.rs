@@ -12,7 +12,11 @@
 //! shell and its children take turns, and stay on that CPU: who they are does
 //! not matter, but how often the next stop is another task's. When that is
 //! often (a parallel build), the tracer is free again and the scheduler
-//! decides.
+//! decides. Nobody is moved to that CPU while another task is thought to use it: one
+//! that was woken to run code of its own, has not stopped since, and has no children that
+//! it may be waiting for. After a while of that its state is looked up. (Two compilers
+//! that stop now and then look like one task that takes turns; with the one that stopped
+//! moved to the CPU of the other, the second CPU was idle for up to a tick.)
 //!
 //! The woken task may run before it is widened again, the call that it was
 //! stopped at included. A task that asks for its affinity or opens a file of
@@ -41,6 +45,9 @@
 
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustc_hash::FxHashMap;
 
 use super::slot::Peeked;
 use crate::event::Tid;
@@ -57,6 +64,9 @@ const FREE_ABOVE: u32 = ALWAYS * 3 / 8;
 /// Where the count begins: a single task is alone from its second stop on. Until
 /// then it sets itself up, and so does the tracer.
 const FIRST: u32 = PIN_BELOW - ALWAYS / 48;
+
+/// For how long a task that was woken is thought to run.
+const AWAKE: Duration = Duration::from_millis(20);
 
 /// A set of CPUs as the kernel passes it.
 #[derive(Clone, Copy)]
@@ -209,6 +219,12 @@ struct Inner {
     held: Vec<(Tid, Cpus)>,
     /// Children that have not stopped yet, and what their parents were allowed.
     born: Vec<(Tid, Cpus)>,
+    /// Tasks that were woken to run code of their own and have not stopped since, and
+    /// when they were known to run.
+    awake: Vec<(Tid, Instant)>,
+    /// Of each task that lives, its parent, and how many children it has.
+    parents: FxHashMap<Tid, Tid>,
+    children: FxHashMap<Tid, u32>,
     background: Background,
 }
 
@@ -219,6 +235,32 @@ impl Inner {
             let (_, wide) = self.held.swap_remove(at);
             wide.apply(tid);
         }
+    }
+
+    /// Whether a task other than this one seems to run.
+    fn is_another_awake(&mut self, tid: Tid) -> bool {
+        if self.awake.is_empty() {
+            return false;
+        }
+        let now = Instant::now();
+        let Self {
+            awake, children, ..
+        } = self;
+        let mut found = false;
+        awake.retain_mut(|(other, since)| {
+            if *other == tid || children.contains_key(other) {
+                return true;
+            }
+            if now.duration_since(*since) > AWAKE {
+                if !is_running(*other) {
+                    return false;
+                }
+                *since = now;
+            }
+            found = true;
+            true
+        });
+        found
     }
 
     fn free(&mut self) {
@@ -263,6 +305,9 @@ impl Placement {
                 pin: None,
                 held: Vec::new(),
                 born: Vec::new(),
+                awake: Vec::new(),
+                parents: FxHashMap::default(),
+                children: FxHashMap::default(),
                 background: Background::default(),
             }),
         }
@@ -278,6 +323,7 @@ impl Placement {
         let mut inner = self.inner.borrow_mut();
         let Some(own) = inner.own else { return };
         inner.release(tid);
+        inner.awake.retain(|(awake, _)| *awake != tid);
         inner.turns -= inner.turns / MEMORY;
         if inner.last != tid {
             inner.last = tid;
@@ -315,11 +361,18 @@ impl Placement {
         }
     }
 
-    /// Runs `resume`, which wakes `tid`, so that it wakes on our CPU if alone.
-    pub(super) fn wake<T>(&self, tid: Tid, resume: impl FnOnce() -> T) -> T {
-        let inner = self.inner.borrow();
-        match (&inner.pin, &inner.wide) {
-            (Some(pin), Some(wide)) if inner.last == tid && wide.count() > 1 => {
+    /// Runs `resume`, which wakes `tid`, so that it wakes on our CPU if alone. `in_call`:
+    /// it stops again at the end of the call that it is in.
+    pub(super) fn wake<T>(&self, tid: Tid, in_call: bool, resume: impl FnOnce() -> T) -> T {
+        let mut inner = self.inner.borrow_mut();
+        if !in_call && inner.own.is_some() {
+            inner.awake.push((tid, Instant::now()));
+        }
+        match (inner.pin, inner.wide) {
+            (Some(pin), Some(wide))
+                if inner.last == tid && wide.count() > 1 && !inner.is_another_awake(tid) =>
+            {
+                drop(inner);
                 let narrowed = pin.only.apply(tid);
                 let result = resume();
                 if narrowed {
@@ -356,6 +409,16 @@ impl Placement {
     /// A task has ended.
     pub(super) fn ended(&self, tid: Tid) {
         let mut inner = self.inner.borrow_mut();
+        inner.awake.retain(|(awake, _)| *awake != tid);
+        inner.children.remove(&tid);
+        if let Some(parent) = inner.parents.remove(&tid)
+            && let Some(children) = inner.children.get_mut(&parent)
+        {
+            *children -= 1;
+            if *children == 0 {
+                inner.children.remove(&parent);
+            }
+        }
         inner.held.retain(|(held, _)| *held != tid);
         inner.born.retain(|(child, _)| *child != tid);
     }
@@ -386,9 +449,12 @@ impl Placement {
     /// A task is stopped that has just made this child.
     pub(super) fn bore(&self, parent: Tid, child: Tid) {
         let mut inner = self.inner.borrow_mut();
-        if inner.own.is_some()
-            && let Some(wide) = inner.wide.or_else(|| Cpus::of(parent))
-        {
+        if inner.own.is_none() {
+            return;
+        }
+        inner.parents.insert(child, parent);
+        *inner.children.entry(parent).or_default() += 1;
+        if let Some(wide) = inner.wide.or_else(|| Cpus::of(parent)) {
             inner.born.push((child, wide));
         }
     }
@@ -455,14 +521,20 @@ fn own_cpu() -> Option<usize> {
 
 /// The CPU a task last ran on (field 39 of `/proc/TID/stat`).
 fn cpu_of(tid: Tid) -> Option<usize> {
+    field(tid, 39)?.parse().ok()
+}
+
+/// Whether a task runs or could (field 3 of `/proc/TID/stat`).
+fn is_running(tid: Tid) -> bool {
+    field(tid, 3).is_some_and(|state| state == "R")
+}
+
+/// A field of `/proc/TID/stat`, of those behind the name: 3 is the first.
+fn field(tid: Tid, number: usize) -> Option<String> {
     let stat = std::fs::read(format!("/proc/{tid}/stat")).ok()?;
     let end = stat.iter().rposition(|&b| b == b')')?;
-    std::str::from_utf8(&stat[end..])
-        .ok()?
-        .split(' ')
-        .nth(37)?
-        .parse()
-        .ok()
+    let fields = std::str::from_utf8(&stat[end..]).ok()?;
+    fields.split(' ').nth(number - 2).map(str::to_owned)
 }
 
 #[cfg(test)]
@@ -489,5 +561,26 @@ mod tests {
         ] {
             assert!(!may_show(shows_not), "{shows_not:?}");
         }
+    }
+
+    #[test]
+    fn who_runs_is_told_from_who_waits() {
+        let (hold, held) = std::sync::mpsc::channel::<()>();
+        let (tell, told) = std::sync::mpsc::channel();
+        let waiter = std::thread::spawn(move || {
+            // SAFETY: gettid has no arguments and cannot fail.
+            tell.send(unsafe { libc::gettid() }).unwrap();
+            held.recv()
+        });
+        let waits = told.recv().unwrap();
+        // SAFETY: as above.
+        assert!(is_running(unsafe { libc::gettid() }));
+        assert!(cpu_of(waits).is_some());
+        while is_running(waits) {
+            std::thread::yield_now();
+        }
+        drop(hold);
+        assert!(waiter.join().unwrap().is_err());
+        assert!(!is_running(0));
     }
 }

@@ -92,6 +92,8 @@ pub(super) struct Slot {
     pub(super) exposed: Cell<bool>,
     /// Memory that was read in the current stop already.
     pub(super) peeked: Cell<Peeked>,
+    /// It was found killed in its stop.
+    pub(super) killed: Cell<bool>,
     /// Its registers, if they were read in the current stop.
     pub(super) registers: Cell<Option<libc::user_regs_struct>>,
     /// What its address space had logged when an execve ended it.

@@ -377,9 +377,16 @@ impl<S: Stopped> Tracee<S> {
         if let Some(registers) = self.slot.registers.get() {
             return Ok(registers);
         }
-        let registers = sys::registers(tid)?;
+        let registers = sys::registers(tid).inspect_err(|error| self.failed(error))?;
         self.slot.registers.set(Some(registers));
         Ok(registers)
+    }
+
+    /// Nothing can be done in this stop any more if the task was killed in it.
+    fn failed(&self, error: &io::Error) {
+        if error.raw_os_error() == Some(libc::ESRCH) {
+            self.slot.killed.set(true);
+        }
     }
 
     /// Sets the general registers.
@@ -389,7 +396,7 @@ impl<S: Stopped> Tracee<S> {
     pub fn set_registers(&self, regs: &libc::user_regs_struct) -> io::Result<()> {
         // The kernel may not take all of them as they are.
         self.slot.registers.set(None);
-        sys::set_registers(self.living()?, regs)
+        sys::set_registers(self.living()?, regs).inspect_err(|error| self.failed(error))
     }
 
     /// Has the processor stop this task, and no other one, right before it executes the

@@ -15,11 +15,13 @@
 
 use std::cell::{Cell, RefCell};
 use std::fs;
+use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::rc::{Rc, Weak};
 
 use ptrace_async::event::Tid;
+use ptrace_async::memory::Memory;
 use ptrace_async::process::read_proc;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -120,6 +122,15 @@ impl Space {
     /// It is not.
     pub(super) fn leave(&self, task: Task) {
         self.tasks.borrow_mut().retain(|(other, ..)| *other != task);
+    }
+
+    /// Its memory, if tasks other than this one are left, by each of them.
+    pub(super) fn memory_for_others_than(&self, task: Task) -> Vec<(Tid, MemoryOf)> {
+        let tasks = self.tasks.borrow();
+        let others = tasks.iter().filter(|(other, ..)| *other != task);
+        others
+            .filter_map(|&(.., tid)| Some((tid, MemoryOf::open(tid).ok()?)))
+            .collect()
     }
 
     /// A call is about to map a file, which counts from here on: others must not take it for
@@ -262,14 +273,12 @@ impl Space {
             return;
         }
         for task in self.processes() {
-            let memory = fs::File::options()
-                .read(true)
-                .write(true)
-                .open(format!("/proc/{task}/mem"));
-            let Ok(memory) = memory else { continue };
+            let Ok(memory) = MemoryOf::open(task) else {
+                continue;
+            };
             let mut table = [0; buffer::DESCRIPTORS as usize];
             if memory
-                .read_exact_at(&mut table, buffer::descriptors())
+                .read_exact(buffer::descriptors(), &mut table)
                 .is_err()
             {
                 continue;
@@ -277,13 +286,32 @@ impl Space {
             for (fd, known) in table.iter().enumerate() {
                 let path = format!("/proc/{task}/fd/{fd}");
                 if known & buffer::HIDDEN != 0 && is_of(Path::new(&path), key) {
-                    let _ = memory.write_all_at(
-                        &[known & !buffer::HIDDEN],
-                        buffer::descriptors() + fd as u64,
-                    );
+                    let at = buffer::descriptors() + fd as u64;
+                    let _ = memory.write(at, &[known & !buffer::HIDDEN]);
                 }
             }
         }
+    }
+}
+
+/// The memory of a task that may run.
+pub(super) struct MemoryOf(fs::File);
+
+impl MemoryOf {
+    fn open(tid: Tid) -> io::Result<Self> {
+        let mut options = fs::File::options();
+        let file = options.read(true).write(true);
+        Ok(Self(file.open(format!("/proc/{tid}/mem"))?))
+    }
+
+    pub(super) fn write(&self, address: u64, bytes: &[u8]) -> io::Result<()> {
+        self.0.write_all_at(bytes, address)
+    }
+}
+
+impl Memory for MemoryOf {
+    fn read(&self, address: u64, buffer: &mut [u8]) -> usize {
+        self.0.read_at(buffer, address).unwrap_or(0)
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::fs;
+use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::rc::Rc;
@@ -346,16 +347,17 @@ impl Sites {
     }
 
     /// Takes what has been logged since the last stop; also the files of which there is
-    /// nothing left in `space`. The task is not in the stub.
+    /// nothing left in `space`. The task is not in the stub. `write` writes to its `memory`.
     ///
     /// # Errors
     /// When a file was mapped that is not known.
-    pub(super) fn drain<S: Stopped>(
+    pub(super) fn drain(
         &self,
-        tracee: &Tracee<S>,
+        memory: &impl Memory,
+        write: impl FnOnce(u64, &[u8]) -> io::Result<()>,
         space: &Space,
     ) -> Result<Option<(Buffered, Vec<Key>)>, UnknownFile> {
-        let Some(log) = self.log(tracee) else {
+        let Some(log) = self.log(memory, write) else {
             return Ok(None);
         };
         let mut files = Vec::new();
@@ -386,21 +388,23 @@ impl Sites {
         Ok(Some((Buffered { log, files }, gone)))
     }
 
-    /// What has been logged.
-    fn log<S: Stopped>(&self, tracee: &Tracee<S>) -> Option<Vec<u8>> {
+    /// What has been logged, which is taken.
+    fn log(
+        &self,
+        memory: &impl Memory,
+        write: impl FnOnce(u64, &[u8]) -> io::Result<()>,
+    ) -> Option<Vec<u8>> {
         if !self.mapped.get() {
             return None;
         }
-        let cursor = tracee.read_u64(buffer::cursor()).ok()?;
+        let cursor = memory.read_u64(buffer::cursor()).ok()?;
         let length = cursor.checked_sub(buffer::LOG)?;
         if length == 0 || length > buffer::LENGTH {
             return None;
         }
         let mut log = vec![0; length as usize];
-        tracee.read_exact(buffer::LOG, &mut log).ok()?;
-        tracee
-            .write(buffer::cursor(), &buffer::LOG.to_le_bytes())
-            .ok()?;
+        memory.read_exact(buffer::LOG, &mut log).ok()?;
+        write(buffer::cursor(), &buffer::LOG.to_le_bytes()).ok()?;
         Some(log)
     }
 

@@ -17,6 +17,7 @@ use std::rc::Rc;
 use std::task::Poll;
 use std::time::Instant;
 
+use ptrace_async::event::Tid;
 use ptrace_async::memory::Memory;
 use ptrace_async::runtime::{Running, Started, Stop, Stopped, Tracee};
 use ptrace_async::syscall::{Invocation, effects};
@@ -192,14 +193,35 @@ impl Recorded {
         if !self.group().is_turn_of(self.task) {
             return;
         }
-        match self.sites.drain(tracee, &self.space) {
+        self.take_log(tracee.tid(), tracee, |at, bytes| tracee.write(at, bytes));
+    }
+
+    /// As [`Recorded::drain`], of a task that has ended, and only if its memory is that of
+    /// others. The last stop of a task that is killed is missed when it comes while the task
+    /// is let go on from the stop before.
+    fn drain_of_dead(&self) {
+        if !self.group().is_turn_of(self.task) {
+            return;
+        }
+        for (tid, memory) in self.space.memory_for_others_than(self.task) {
+            self.take_log(tid, &memory, |at, bytes| memory.write(at, bytes));
+        }
+    }
+
+    fn take_log(
+        &self,
+        tid: Tid,
+        memory: &impl Memory,
+        write: impl FnOnce(u64, &[u8]) -> io::Result<()>,
+    ) {
+        match self.sites.drain(memory, write, &self.space) {
             Ok(None) => {}
             Ok(Some((buffered, gone))) => {
                 self.log(Event::Buffered(buffered));
                 self.session.settle(self.task, gone);
             }
             Err(UnknownFile) => self.session.fail(
-                tracee.tid(),
+                tid,
                 trace::Error::io(Path::new("a library"))(io::Error::other(
                     "it was mapped, and nobody knows from which file",
                 )),

@@ -266,6 +266,7 @@ impl Recorded {
 
     pub(super) fn end(&mut self, ending: Ending) -> ControlFlow<(), Next> {
         if self.ended.is_none() {
+            self.drain_of_dead();
             self.log(Event::Exit(event::Exit {
                 ending,
                 writes: Vec::new(),
