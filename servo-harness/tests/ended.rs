@@ -7,10 +7,11 @@
 //! When it is ended is a matter of chance (a part of the time that it takes), and so is what
 //! it was doing. What must hold afterwards is the same whatever that was.
 
-use std::fs::{self, File, Permissions};
+mod common;
+
+use std::fs::{self, File};
 use std::io::Read as _;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
@@ -299,8 +300,7 @@ fn is_closed(pipe: &mut File) -> bool {
 fn ended_while_it_builds(signal: Signal) -> ExitStatus {
     let site = Site::new();
     let cargo = site.path("cargo");
-    fs::write(&cargo, CARGO).unwrap();
-    fs::set_permissions(&cargo, Permissions::from_mode(0o755)).unwrap();
+    common::write_program(&cargo, CARGO);
     let pipe = site.path("pipe");
     let made = Command::new("mkfifo").arg(&pipe).status().unwrap();
     assert!(made.success());

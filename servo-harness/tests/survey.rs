@@ -3,6 +3,8 @@
 //! The tests are shell scripts. Each has a directory of its own, whose path is in the
 //! arguments of every process that it starts, so that those that are left can be found.
 
+mod common;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -336,9 +338,7 @@ fn runs_of_a_program_that_has_changed_do_not_count() {
     let site = Site::new(&["one"]);
     let program = site.path("program");
     let survey = |status: &str| {
-        fs::write(&program, format!("#!/bin/sh\nexit {status}\n")).unwrap();
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        fs::set_permissions(&program, mode).unwrap();
+        common::write_program(&program, &format!("#!/bin/sh\nexit {status}\n"));
         let state = site.path("state");
         let output = Command::new(HARNESS)
             .args(["survey", "--json", "-n3", "--state"])

@@ -1,7 +1,6 @@
 //! The differential test itself, tried on programs that pose as pcache.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -30,8 +29,15 @@ exit $status
 
 fn fake(dir: &Path, name: &str, script: &str) -> PathBuf {
     let path = dir.join(name);
-    fs::write(&path, script).unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    let written = path.with_extension("written");
+    fs::write(&written, script).unwrap();
+    // By another process: a descriptor that is open for writing in a child of another test
+    // would make it busy.
+    let installed = Command::new("install")
+        .args(["-m", "755"])
+        .args([&written, &path])
+        .status();
+    assert!(installed.unwrap().success());
     path
 }
 

@@ -8,6 +8,8 @@ use std::process::{Command, Output};
 
 #[path = "common/command.rs"]
 mod command;
+#[path = "common/install.rs"]
+mod install;
 
 /// Prints and ends as it likes, having read more than the limit allows to write and what
 /// may wait to be written.
@@ -75,12 +77,12 @@ fn a_command_is_stopped_with_its_recording() {
 fn a_program_that_cannot_be_stored_ends_the_recording() {
     let home = tempfile::tempdir().unwrap();
     let own = home.path().join("own");
+    let written = home.path().join("written");
     let mut program = std::fs::read("/bin/sh").unwrap();
     // What lies behind a program is no part of it.
     program.resize(program.len().max(400 << 10), 0);
-    std::fs::write(&own, program).unwrap();
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    std::fs::set_permissions(&own, mode).unwrap();
+    std::fs::write(&written, program).unwrap();
+    install::install(&written, &own);
     let script = format!("echo begin; {} -c 'exit 5'; echo $?", own.display());
     let recorded = record(home.path(), 300, "go-on", &["sh", "-c", &script]);
     let message = text(&recorded.stderr);

@@ -10,6 +10,8 @@ use reprise::trace::{Directory, Event, Record, fsck};
 #[path = "common/command.rs"]
 mod command;
 mod common;
+#[path = "common/install.rs"]
+mod install;
 use common::rewrite;
 
 fn reprise(home: &Path, words: &[&str]) -> Output {
@@ -23,7 +25,7 @@ fn text(bytes: &[u8]) -> String {
 /// Records a program of the user's own and one of the system.
 fn recorded(home: &Path) -> (Output, PathBuf) {
     let own = home.join("own");
-    std::fs::copy("/bin/sh", &own).unwrap();
+    install::install(Path::new("/bin/sh"), &own);
     let script = "od -An -N8 -tx1 /dev/urandom; exit 4";
     let own = own.to_string_lossy().into_owned();
     let words = ["record", "--quiet", "--", &own, "-c", script];

@@ -3,9 +3,9 @@
 mod common;
 
 use std::collections::BTreeSet;
-use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt as _;
+use std::fs;
 use std::path::PathBuf;
+use std::process::Command;
 
 use common::{Project, run, stderr};
 
@@ -195,14 +195,18 @@ fn a_project_is_recorded_and_replayed_as_it_is() {
         assert_eq!(project.take_outcomes(), [expected]);
     };
     placed("fixed");
-    project.write("wrapper", "#!/bin/sh\nexec \"$@\"\n");
+    project.write("wrapper.sh", "#!/bin/sh\nexec \"$@\"\n");
+    // By another process: a child of another test would have it open for writing for a moment.
     let wrapper = project.path().join("wrapper");
-    fs::set_permissions(&wrapper, Permissions::from_mode(0o755)).unwrap();
+    let mut install = Command::new("install");
+    install.args(["-m", "755", "wrapper.sh", "wrapper"]);
+    run(install.current_dir(project.path()));
     let of_its_own = "build.rustc-workspace-wrapper = \"./wrapper\"";
     project.write(".cargo/config.toml", of_its_own);
     placed("anywhere");
     fs::remove_dir_all(project.path().join(".cargo")).unwrap();
     fs::remove_file(wrapper).unwrap();
+    fs::remove_file(project.path().join("wrapper.sh")).unwrap();
 
     // The order in which locks were acquired is the recording's, whoever is delayed.
     run(&mut project.reprise(&["test", "--places", "--", "--exact", "tests::locking"]));

@@ -4,11 +4,12 @@
 //! the conclusions that make and ninja draw from them are not.
 
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 
 use anyhow::Context;
 
 use super::check::search_path;
+use super::execute::start;
 use crate::tree::snapshot::{Aspect, excerpts};
 
 /// What each asked tool answered.
@@ -22,14 +23,19 @@ pub(crate) type Conclusions = Vec<(&'static str, Vec<u8>)>;
 pub(crate) fn conclude(tree: &Path, kind: &str, home: &Path) -> anyhow::Result<Conclusions> {
     let mut conclusions = Vec::new();
     let mut ask = |name: &'static str, argv: &[&str]| {
-        let output = Command::new(argv[0])
+        let mut command = Command::new(argv[0]);
+        command
             .args(&argv[1..])
             .current_dir(tree)
             .env_clear()
             .env("PATH", search_path())
             .env("HOME", home)
             .env("LC_ALL", "C.UTF-8")
-            .output()
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let output = start(&mut command)
+            .and_then(Child::wait_with_output)
             .with_context(|| format!("starting {}", argv[0]))?;
         let mut answer = output.stdout;
         answer.extend(output.stderr);

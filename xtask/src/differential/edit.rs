@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 
 use super::case::{Case, Edit, Entry, Node};
+use super::execute::apart;
 use crate::tree::clock::{self, Nanos};
 use crate::tree::{clear, remove};
 
@@ -31,6 +32,7 @@ impl Target<'_> {
     ///
     /// When the tree cannot be made, or an entry points out of it.
     pub(crate) fn build(&self, older: Option<u64>) -> anyhow::Result<()> {
+        let _apart = apart();
         for entry in &self.case.files {
             self.make(entry)
                 .with_context(|| format!("making {}", entry.path))?;
@@ -93,6 +95,7 @@ impl Target<'_> {
     }
 
     fn try_apply(&self, edit: &Edit, path: &Path) -> anyhow::Result<std::io::Result<()>> {
+        let _apart = apart();
         Ok(match edit {
             Edit::Write(_, blocks) => fs::write(path, blocks.concat()).map(|()| self.pin(path)),
             Edit::Replace(_, blocks) => replace(path, &blocks.concat()).map(|()| self.pin(path)),

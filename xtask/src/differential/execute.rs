@@ -6,6 +6,7 @@ use std::os::fd::AsFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -53,6 +54,21 @@ pub(crate) enum Patience {
     Deadline(Duration),
     /// Kill the run after this time, and that is fine.
     Kill(Duration),
+}
+
+static APART: Mutex<()> = Mutex::new(());
+
+/// Held while files that may be executed are written, and while a process is started. One
+/// that another thread starts has all our files open until it executes its program, and what
+/// is open for writing cannot be executed (`ETXTBSY`, execve(2)).
+pub(super) fn apart() -> MutexGuard<'static, ()> {
+    APART.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Starts a process while nobody writes a file; it executes its program when this returns.
+pub(super) fn start(command: &mut Command) -> std::io::Result<Child> {
+    let _apart = apart();
+    command.spawn()
 }
 
 /// Runs `command` with the streams that `input` and `output` describe.
@@ -123,7 +139,7 @@ pub(crate) fn execute(
         }
     }
     command.process_group(0);
-    let child = command.spawn();
+    let child = start(&mut command);
     drop(command); // closes our ends of the writers
     let end = match child {
         Ok(mut child) => wait(&mut child, &mut pipes, patience)?,

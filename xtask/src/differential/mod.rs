@@ -454,12 +454,10 @@ fn keep_case(
 }
 
 fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
-    let status = std::process::Command::new("cp")
-        .arg("-a")
-        .arg("-T")
-        .arg(from)
-        .arg(to)
-        .status()
+    let mut command = std::process::Command::new("cp");
+    command.arg("-a").arg("-T").arg(from).arg(to);
+    let status = execute::start(&mut command)
+        .and_then(|mut cp| cp.wait())
         .context("starting cp")?;
     if !status.success() {
         bail!("copying {} to {} failed", from.display(), to.display());

@@ -56,10 +56,20 @@ mod tests {
 
     use super::*;
 
+    /// Calls the script as the kernel would. It was written in this process: a child that
+    /// another test starts meanwhile would have it open for writing for a moment, and it could
+    /// not be executed (`ETXTBSY`).
+    fn by_its_interpreter(script: &Path) -> Command {
+        let (first, _) = SCRIPT.split_once('\n').unwrap();
+        let mut command = Command::new(first.strip_prefix("#!").unwrap());
+        command.arg(script);
+        command
+    }
+
     /// What the script makes of a call of rustc.
     fn called(args: &str) -> String {
         let dir = tempfile::tempdir().unwrap();
-        let output = Command::new(script(dir.path()).unwrap())
+        let output = by_its_interpreter(&script(dir.path()).unwrap())
             .arg("echo")
             .args(args.split(' '))
             .output()
@@ -108,7 +118,7 @@ mod tests {
     fn arguments_stay_as_they_are() {
         let dir = tempfile::tempdir().unwrap();
         let path = script(dir.path()).unwrap();
-        let output = Command::new(path)
+        let output = by_its_interpreter(&path)
             .args(["printf", "%s|", "a b", "", "*"])
             .output()
             .unwrap();
