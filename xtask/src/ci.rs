@@ -112,8 +112,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Ok(pcache_kills::run_briefly()? == ExitCode::SUCCESS)
     })?;
 
+    let mut cases = Vec::new();
     step("corpus", &mut || {
-        Ok(corpus::run_briefly()? == ExitCode::SUCCESS)
+        cases = corpus::run_briefly()?;
+        Ok(cases.is_empty())
     })?;
 
     step("kills", &mut || {
@@ -126,6 +128,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
     if !failed.is_empty() {
         println!("failed checks: {}", failed.join(", "));
+        // Once more: what is kept of a long output is mostly its end.
+        for case in cases {
+            println!("corpus: {case}");
+        }
     }
     if !args.skip_tests {
         println!("{totals}");

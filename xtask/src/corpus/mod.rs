@@ -93,12 +93,13 @@ pub(crate) fn names() -> anyhow::Result<Vec<String>> {
     Ok(cases.into_iter().map(|case| case.name).collect())
 }
 
-/// Plays all cases once, each replayed twice.
+/// Plays all cases once, each replayed twice. Returns those that are not as they are known
+/// to be, and what is wrong with each.
 ///
 /// # Errors
 /// As [`run`].
-pub(crate) fn run_briefly() -> anyhow::Result<ExitCode> {
-    run(&Args {
+pub(crate) fn run_briefly() -> anyhow::Result<Vec<String>> {
+    let rows = play_all(&Args {
         replays: 2,
         only: Vec::new(),
         json: None,
@@ -108,7 +109,10 @@ pub(crate) fn run_briefly() -> anyhow::Result<ExitCode> {
         unprivileged: false,
         keep: None,
         reprise: None,
-    })
+    })?;
+    let unexpected = rows.into_iter().filter(|row| !row.expected);
+    let told = |row: Row| format!("{}: {}", row.name, row.detail.unwrap_or_default());
+    Ok(unexpected.map(told).collect())
 }
 
 /// Plays the cases.
@@ -117,6 +121,14 @@ pub(crate) fn run_briefly() -> anyhow::Result<ExitCode> {
 /// When the corpus cannot be read, `reprise` does not build, or something cannot be
 /// started; a case that fails is in the table.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    Ok(if play_all(args)?.iter().all(|row| row.expected) {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+fn play_all(args: &Args) -> anyhow::Result<Vec<Row>> {
     let root = fs::canonicalize(ROOT).context("finding the corpus")?;
     let gaps = gaps::read(&root.join("known-gaps.txt"))?;
     let cases = case::all(&root)?;
@@ -173,7 +185,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         play(&stage, case, already.clone(), gaps.get(&case.name))
     })?;
 
-    let ok = report(&rows, &gaps);
+    report(&rows, &gaps);
     println!(
         "compiled in {:.1} s, recorded once and replayed {} times in {:.1} s",
         compiling.as_secs_f64(),
@@ -188,11 +200,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let cases = rows.iter().map(|row| (row.name.as_str(), &row.calls[..]));
         coverage::Coverage::of(cases).write(path)?;
     }
-    Ok(if ok {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(rows)
 }
 
 /// Lets everybody in.
@@ -292,7 +300,7 @@ fn play(
 }
 
 /// Prints what is not a matter of course, and a table; whether all is as is known.
-fn report(rows: &[Row], gaps: &BTreeMap<String, Gap>) -> bool {
+fn report(rows: &[Row], gaps: &BTreeMap<String, Gap>) {
     for row in rows {
         let detail = row.detail.as_deref().unwrap_or_default();
         let name = &row.name;
@@ -324,5 +332,4 @@ fn report(rows: &[Row], gaps: &BTreeMap<String, Gap>) -> bool {
         let family = if family == "~" { "all" } else { family };
         println!("{family:<12} {passed:>6} {differ:>7} {gaps:>5} {failures:>8}");
     }
-    rows.iter().all(|row| row.expected)
 }
