@@ -42,6 +42,12 @@ pub fn classify(path: &Path) -> Class {
     Class::Ordinary
 }
 
+/// Whether this is a place for devices, whose times tell when they were used, or came. That is
+/// `/dev` but for its file system for everybody, where people build as well.
+pub fn is_for_devices(path: &Path) -> bool {
+    path.starts_with("/dev") && !path.starts_with("/dev/shm")
+}
+
 /// Whether a link of /proc leads to one of a process's standard streams.
 pub fn is_standard_stream(path: &Path) -> bool {
     let of = path
@@ -96,6 +102,16 @@ mod tests {
         check("/proc/self/fd/3", Class::Volatile);
         check("/proc/1234/statm", Class::Volatile);
         check("/dev/stdout", Class::Volatile);
+    }
+
+    #[test]
+    fn memory_for_everybody_is_no_device() {
+        for devices in ["/dev", "/dev/null", "/dev/pts/3"] {
+            assert!(is_for_devices(Path::new(devices)), "{devices}");
+        }
+        for others in ["/dev/shm", "/dev/shm/a/main.c", "/devices", "/home/dev/x"] {
+            assert!(!is_for_devices(Path::new(others)), "{others}");
+        }
     }
 
     #[test]

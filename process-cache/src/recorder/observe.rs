@@ -7,7 +7,7 @@ use crate::fact::{Answer, Query, TimeUse};
 use crate::locate::{Located, is_directory, is_regular};
 use crate::lookups::Kind;
 use crate::path::FilePath;
-use crate::place::{Class, classify, is_standard_stream};
+use crate::place::{Class, classify, is_for_devices, is_standard_stream};
 use crate::session::Session;
 use crate::unit::{Change, Observed, UnitId};
 use crate::world::World;
@@ -194,7 +194,7 @@ impl Session {
     ) {
         let plain = self.unit(unit).policy.plain_directories
             && located.stat.as_ref().is_ok_and(is_directory);
-        if path.starts_with("/dev") || time == TimeUse::Order && plain {
+        if is_for_devices(path) || time == TimeUse::Order && plain {
             time = TimeUse::None;
         }
         let query = Query::Stat {

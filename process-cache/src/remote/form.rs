@@ -116,7 +116,10 @@ const FAR: [&[u8]; 9] = [
 ];
 
 fn is_near(query: &Query) -> bool {
-    let is_far = |path: &FilePath| FAR.iter().any(|far| path.as_bytes().starts_with(far));
+    let is_far = |path: &FilePath| {
+        FAR.iter().any(|far| path.as_bytes().starts_with(far))
+            && !path.as_bytes().starts_with(b"/dev/shm/")
+    };
     !matches!(query, Query::Order(_)) && !query.paths().iter().any(is_far)
 }
 

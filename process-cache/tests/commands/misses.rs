@@ -1,6 +1,8 @@
 //! Which differences are noticed, and by what name.
 
-use crate::support::{Sandbox, check_miss, check_still_hit};
+use std::path::Path;
+
+use crate::support::{Sandbox, after_edit, check_miss, check_still_hit};
 
 #[test]
 fn changed_content_is_a_difference() {
@@ -185,6 +187,25 @@ fn a_touched_prerequisite_makes_make_run() {
         "touch i",
         "order of file times",
     );
+}
+
+#[test]
+fn times_count_in_memory_for_everybody_too() {
+    let memory = Path::new("/dev/shm");
+    if tempfile::tempdir_in(memory).is_err() {
+        eprintln!("skipped: nothing can be made in {}", memory.display());
+        return;
+    }
+    let setup =
+        "printf 'o: i\n\tcp i o\n' > Makefile; echo 1 > i; echo 1 > o; touch -d @1500000100 o";
+    let make = after_edit(&Sandbox::below(memory, setup), "make", "touch i");
+    make.assert_miss("order of file times");
+    let stat = after_edit(
+        &Sandbox::below(memory, "echo 1 > i"),
+        "stat -c %Y i",
+        "touch -d @1500000100 i",
+    );
+    stat.assert_miss("i");
 }
 
 #[test]

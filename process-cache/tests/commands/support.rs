@@ -72,7 +72,12 @@ pub(crate) struct Unit {
 impl Sandbox {
     /// A sandbox whose directory is filled by a shell script.
     pub(crate) fn new(setup: &str) -> Self {
-        let root = tempfile::tempdir().expect("a temporary directory");
+        Self::below(&std::env::temp_dir(), setup)
+    }
+
+    /// As [`Sandbox::new`], in a directory of that one.
+    pub(crate) fn below(dir: &Path, setup: &str) -> Self {
+        let root = tempfile::tempdir_in(dir).expect("a temporary directory");
         let sandbox = Self {
             root,
             setup: setup.to_owned(),

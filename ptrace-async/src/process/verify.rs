@@ -170,7 +170,7 @@ fn same_path(model: Option<&Path>, actual: &Descriptor) -> bool {
     model == now
         || proc::is_deleted(now)
         || model.starts_with("/proc")
-        || model.starts_with("/dev")
+        || model.starts_with("/dev") && !model.starts_with("/dev/shm")
         || model.canonicalize().is_ok_and(|canonical| canonical == now)
 }
 
