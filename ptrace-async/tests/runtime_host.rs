@@ -9,7 +9,9 @@ use std::process::{Command, Stdio};
 use std::rc::Rc;
 
 use common::{Seen, c, count, record, seccomp};
-use ptrace_async::runtime::{Interception, Options, Program, Runtime, Started, Stop, Tracee};
+use ptrace_async::runtime::{
+    Background, Interception, Options, Program, Runtime, Started, Stop, Tracee,
+};
 
 #[test]
 fn several_runtimes_and_the_hosts_own_children_do_not_disturb_each_other() {
@@ -202,7 +204,41 @@ fn the_affinity_of_the_tracing_thread_is_its_own_again_after_a_run() {
 }
 
 #[test]
-fn whoever_has_stopped_or_looks_is_allowed_all_that_it_was() {
+fn two_that_have_work_for_long_do_not_share_a_processor() {
+    if Background::available() < 2 {
+        eprintln!("skipped: there is one processor");
+        return;
+    }
+    // Both have been kept where the tracer is, and make no call until they are apart.
+    let program = c(
+        "int main() {
+            volatile int *at = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+            at[0] = at[1] = -1;
+            for (int i = 0; i < 200; i++) syscall(SYS_getppid);
+            for (int who = 0; who < 2; who++) {
+                if (fork()) continue;
+                syscall(SYS_getppid);
+                do at[who] = sched_getcpu(); while (at[!who] == -1 || at[!who] == at[who]);
+                at[who] = -2;
+                return 0;
+            }
+            int failed = 0, status;
+            while (wait(&status) > 0) failed += status != 0;
+            return failed;
+        }",
+        &[],
+    );
+    const CALLS: &[i64] = &[
+        libc::SYS_getppid,
+        libc::SYS_sched_getaffinity,
+        libc::SYS_sched_setaffinity,
+    ];
+    let (first, log) = record(&[program.path()], seccomp(CALLS));
+    assert_eq!(log.last(), Some(&(first, Seen::Exited(0))));
+}
+
+#[test]
+fn whoever_executes_or_looks_is_allowed_all_that_it_was() {
     let programs = "for i in 1 2 3 4 5 6 7 8 9; do /bin/true; done;
         (for i in 1 2 3 4 5 6 7 8 9; do /bin/true; done) &
         for i in 1 2 3 4 5 6 7 8 9; do grep Cpus_allowed: /proc/self/status; done; wait";
@@ -233,17 +269,14 @@ fn whoever_has_stopped_or_looks_is_allowed_all_that_it_was() {
                 loop {
                     running = match running.stop().await {
                         Stop::Prehook(tracee) => {
-                            check(tracee.tid());
+                            if tracee.invocation().nr == libc::SYS_execve as u64 {
+                                check(tracee.tid());
+                            }
                             // A program that is executed stops before it runs.
                             tracee.resume_to_exit()
                         }
                         Stop::Exec(tracee) => {
-                            check(tracee.tid());
                             executed.set(executed.get() + 1);
-                            tracee.resume()
-                        }
-                        Stop::Posthook(tracee) => {
-                            check(tracee.tid());
                             tracee.resume()
                         }
                         stop => match stop.go_on() {

@@ -96,7 +96,9 @@ impl Shared {
         } else if executes && !self.is_somebody_exposed() {
             self.placement.wake_until_stop(tid, resume)
         } else {
-            self.placement.wake(tid, how == Resume::ToSyscall, resume)
+            let hidden = !self.is_somebody_exposed();
+            self.placement
+                .wake(tid, how == Resume::ToSyscall, hidden, resume)
         };
     }
 
@@ -247,6 +249,10 @@ impl Shared {
                 }
                 // A leader keeps its number.
                 let executes = matches!(nr.cast_signed(), libc::SYS_execve | libc::SYS_execveat);
+                if executes {
+                    // Hosts ask what a program begins with.
+                    self.placement.shown(tid);
+                }
                 slot.executing
                     .set(executes && arch == ARCH_X86_64 && tid == slot.tgid.get());
                 self.beware(slot, nr, &args);

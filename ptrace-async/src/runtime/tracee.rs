@@ -313,6 +313,7 @@ impl<S: Stopped> Tracee<S> {
         self.slot.unattended.set(true);
         self.slot.stopped.set(false);
         self.slot.gone.set(true);
+        self.shared.placement.shown(tid);
         sys::resume(tid, Resume::Detach, self.slot.at.get().signal())
     }
 

@@ -1,0 +1,247 @@
+//! Tasks that are kept on the tracer's CPU, and who decides that they share it no longer.
+//!
+//! A task is best left where the tracer is: to narrow and widen it at each stop takes two calls,
+//! and one that is wide is moved where it forks, where it executes a program and wherever the
+//! other CPU has nothing to do, and then each of its stops goes from CPU to CPU. That holds for
+//! a shell, its children and its pipelines together. It does not where two tasks have work for
+//! long; and somebody may have woken of whom no stop tells (a parent whose child has ended). So
+//! a thread looks at them every few milliseconds: it gives back what a task is allowed that has
+//! not stopped for [`LONGEST`], and says when tasks are in each other's way.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
+
+use super::{Cpus, is_running, widen_self};
+use crate::event::Tid;
+
+/// How long a task that runs is held, at most twice that.
+const LONGEST: Duration = Duration::from_millis(4);
+/// For how long tasks are thought to be in each other's way, once they were.
+const CONTENDED: Duration = Duration::from_millis(100);
+/// How often they are looked at meanwhile.
+const SELDOM: Duration = Duration::from_millis(20);
+/// How often in a row two tasks must be found running before that.
+const OFTEN: u32 = 2;
+/// After so many times of finding nobody the thread waits to be called.
+const PATIENCE: u32 = 25;
+
+struct Task {
+    tid: Tid,
+    /// What it is allowed.
+    wide: Cpus,
+    /// When it was woken; `None` while it is stopped.
+    woken: Option<Instant>,
+}
+
+#[derive(Default)]
+struct Held {
+    tasks: Vec<Task>,
+    /// Who was woken to run code of its own, when, and has not stopped since. Who waits
+    /// for something else is forgotten.
+    awake: Vec<(Tid, Instant)>,
+    contended: Option<Instant>,
+    /// The thread that looks.
+    watch: Option<Thread>,
+    /// Whether it waits to be called.
+    parked: bool,
+    over: bool,
+}
+
+impl Held {
+    fn position(&self, tid: Tid) -> Option<usize> {
+        self.tasks.iter().position(|task| task.tid == tid)
+    }
+
+    fn take(&mut self, tid: Tid) -> Option<Task> {
+        Some(self.tasks.swap_remove(self.position(tid)?))
+    }
+
+    fn release_all(&mut self) {
+        for task in self.tasks.drain(..) {
+            task.wide.apply(task.tid);
+        }
+    }
+
+    fn call(&mut self) {
+        if std::mem::take(&mut self.parked)
+            && let Some(watch) = &self.watch
+        {
+            watch.unpark();
+        }
+    }
+
+    /// Whether two tasks are running.
+    fn are_two_running(&mut self, now: Instant) -> bool {
+        if self.awake.len() < 2 {
+            return false;
+        }
+        let mut running = 0;
+        self.awake.retain(|(tid, woken)| {
+            if running > 1 {
+                return true;
+            }
+            let runs = is_running(*tid);
+            running += usize::from(runs);
+            runs || now.saturating_duration_since(*woken) < LONGEST
+        });
+        running > 1
+    }
+}
+
+/// The tasks that are narrowed to the tracer's CPU, and what they are allowed.
+#[derive(Default)]
+pub(super) struct Holder(Arc<Mutex<Held>>);
+
+impl Holder {
+    fn lock(&self) -> MutexGuard<'_, Held> {
+        lock(&self.0)
+    }
+
+    /// Has somebody look from now on; whether that is possible.
+    pub(super) fn is_watched(&self) -> bool {
+        let mut held = self.lock();
+        if held.watch.is_none() {
+            let shared = self.0.clone();
+            let watch = thread::Builder::new().name("placement".into());
+            held.watch = watch
+                .spawn(move || watch_over(&shared))
+                .ok()
+                .map(|handle| handle.thread().clone());
+        }
+        held.watch.is_some()
+    }
+
+    /// A task has stopped, and stays where it is; what it is allowed, if it is held.
+    pub(super) fn stopped(&self, tid: Tid) -> Option<Cpus> {
+        let mut held = self.lock();
+        held.awake.retain(|(awake, _)| *awake != tid);
+        let at = held.position(tid)?;
+        held.tasks[at].woken = None;
+        Some(held.tasks[at].wide)
+    }
+
+    /// A task is about to be woken, to run code of its own.
+    pub(super) fn woken(&self, tid: Tid) {
+        let mut held = self.lock();
+        held.awake.push((tid, Instant::now()));
+        held.call();
+    }
+
+    /// Whether tasks are in each other's way, and another than this one is awake.
+    pub(super) fn is_contended(&self, tid: Tid) -> bool {
+        let held = self.lock();
+        held.contended.is_some_and(|until| Instant::now() < until)
+            && held.awake.iter().any(|(awake, _)| *awake != tid)
+    }
+
+    /// What a task is allowed, if it is held.
+    pub(super) fn wide(&self, tid: Tid) -> Option<Cpus> {
+        let held = self.lock();
+        held.position(tid).map(|at| held.tasks[at].wide)
+    }
+
+    /// Narrows a stopped task that is about to be woken, unless it is held already. If that is
+    /// impossible, it wakes as it is.
+    pub(super) fn hold(&self, tid: Tid, wide: Cpus, only: &Cpus) {
+        let mut held = self.lock();
+        let woken = Some(Instant::now());
+        if let Some(at) = held.position(tid) {
+            held.tasks[at].woken = woken;
+        } else if held.watch.is_some() && only.apply(tid) {
+            held.tasks.push(Task { tid, wide, woken });
+        }
+        held.call();
+    }
+
+    /// A stopped task has inherited that its parent was held.
+    pub(super) fn inherited(&self, tid: Tid, wide: Cpus) {
+        let woken = None;
+        self.lock().tasks.push(Task { tid, wide, woken });
+    }
+
+    /// Gives a task what it is allowed, if it is held.
+    pub(super) fn release(&self, tid: Tid) {
+        if let Some(task) = self.lock().take(tid) {
+            task.wide.apply(tid);
+        }
+    }
+
+    /// As [`Holder::release`], all.
+    pub(super) fn release_all(&self) {
+        self.lock().release_all();
+    }
+
+    /// A task was given another affinity.
+    pub(super) fn forget(&self, tid: Tid) {
+        self.lock().take(tid);
+    }
+
+    /// A task has ended.
+    pub(super) fn ended(&self, tid: Tid) {
+        let mut held = self.lock();
+        held.awake.retain(|(awake, _)| *awake != tid);
+        held.take(tid);
+    }
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        let mut held = self.lock();
+        held.over = true;
+        if let Some(watch) = &held.watch {
+            watch.unpark();
+        }
+    }
+}
+
+fn lock(held: &Mutex<Held>) -> MutexGuard<'_, Held> {
+    held.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Looks at the tasks until there is no runtime any more.
+fn watch_over(shared: &Mutex<Held>) {
+    // It was started by a tracer that is pinned.
+    widen_self();
+    let (mut idle, mut found) = (0, 0);
+    loop {
+        let mut held = lock(shared);
+        if held.over {
+            return;
+        }
+        let now = Instant::now();
+        found = if held.are_two_running(now) {
+            found + 1
+        } else {
+            0
+        };
+        if found >= OFTEN {
+            held.contended = Some(now + CONTENDED);
+            held.release_all();
+        }
+        held.tasks.retain(|task| {
+            let lasts = |woken| now.saturating_duration_since(woken) < LONGEST;
+            let keeps = task.woken.is_none_or(lasts);
+            // Under the lock: afterwards its number may be another's.
+            if !keeps {
+                task.wide.apply(task.tid);
+            }
+            keeps
+        });
+        idle = if held.tasks.is_empty() && held.awake.len() < 2 {
+            idle + 1
+        } else {
+            0
+        };
+        held.parked = idle > PATIENCE;
+        let parked = held.parked;
+        let is_contended = held.contended.is_some_and(|until| now < until);
+        drop(held);
+        if parked {
+            thread::park();
+            (idle, found) = (0, 0);
+        } else {
+            thread::sleep(if is_contended { SELDOM } else { LONGEST });
+        }
+    }
+}
