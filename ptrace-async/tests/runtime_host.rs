@@ -238,6 +238,44 @@ fn two_that_have_work_for_long_do_not_share_a_processor() {
 }
 
 #[test]
+fn a_thread_that_executes_is_allowed_all_that_it_was() {
+    // Its leader has ended long before, and it then has that one's number.
+    let program = c(
+        "static char **words;
+        void *thread(void *leader) {
+            pthread_join(*(pthread_t *)leader, 0);
+            nanosleep(&(struct timespec){ 0, 30000000 }, 0);
+            for (int i = 0; i < 100; i++) syscall(SYS_getppid);
+            execl(words[0], words[0], words[1], \"told\", (char *)0);
+            return 0;
+        }
+        int main(int argc, char **argv) {
+            cpu_set_t its;
+            if (argc > 2) {
+                sched_getaffinity(0, sizeof its, &its);
+                return CPU_COUNT(&its) != atoi(argv[1]);
+            }
+            words = argv;
+            for (int i = 0; i < 200; i++) syscall(SYS_getppid);
+            static pthread_t leader;
+            leader = pthread_self();
+            pthread_t other;
+            pthread_create(&other, 0, thread, &leader);
+            pthread_exit(0);
+        }",
+        &[],
+    );
+    let all = Background::available().to_string();
+    const CALLS: &[i64] = &[
+        libc::SYS_getppid,
+        libc::SYS_sched_getaffinity,
+        libc::SYS_sched_setaffinity,
+    ];
+    let (first, log) = record(&[program.path(), &all], seccomp(CALLS));
+    assert_eq!(log.last(), Some(&(first, Seen::Exited(0))));
+}
+
+#[test]
 fn whoever_executes_or_looks_is_allowed_all_that_it_was() {
     let programs = "for i in 1 2 3 4 5 6 7 8 9; do /bin/true; done;
         (for i in 1 2 3 4 5 6 7 8 9; do /bin/true; done) &

@@ -1,7 +1,7 @@
 //! From wait statuses to stops (ptrace(2), "Stopped states").
 
 use std::cell::{Cell, RefCell};
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 use super::births::{Birth, Heritage};
 use super::in_process::{self, Calls};
@@ -62,6 +62,12 @@ fn clone_flags(tid: Tid, event: i32) -> u64 {
     }
 }
 
+/// The bit that marks the numbers of x32.
+const X32: u64 = 0x4000_0000;
+const SETAFFINITY: u64 = libc::SYS_sched_setaffinity as u64;
+/// `sched_setaffinity` of the i386.
+const SETAFFINITY_32: u64 = 241;
+
 impl Shared {
     /// How a task is resumed when nobody asked for more.
     pub(super) fn usual_resume(&self) -> Resume {
@@ -104,7 +110,18 @@ impl Shared {
 
     /// Whether a task may be looking at the affinity of others.
     fn is_somebody_exposed(&self) -> bool {
-        self.slots.borrow().values().any(|slot| slot.exposed.get())
+        let mut onlookers = self.onlookers.borrow_mut();
+        let is_there = |slot: &Weak<Slot>| slot.upgrade().is_some_and(|slot| !slot.gone.get());
+        onlookers.retain(is_there);
+        !onlookers.is_empty()
+    }
+
+    /// A task can look at affinities from now on.
+    fn expose(&self, slot: &Rc<Slot>) {
+        if !slot.exposed.replace(true) {
+            self.onlookers.borrow_mut().push(Rc::downgrade(slot));
+        }
+        self.placement.exposed();
     }
 
     /// What a wait status means; `None` when it was dealt with here.
@@ -164,6 +181,7 @@ impl Shared {
     /// "execve(2) under ptrace").
     fn exec_from_thread(&self, leader: &Rc<Slot>, former: Tid) -> Option<Raw> {
         let tid = leader.tid.get();
+        self.placement.replaced(former, tid);
         let caller = self.slots.borrow_mut().remove(&former);
         let Some(caller) = caller else {
             leader.executed();
@@ -232,6 +250,7 @@ impl Shared {
                     self.resume(slot, self.usual_resume(), 0);
                     return None;
                 }
+                let foreign = arch != ARCH_X86_64 || nr >= X32;
                 if !slot.exposed.get() {
                     let exposes = match placement::exposure(nr, &args) {
                         placement::Exposure::None => false,
@@ -242,9 +261,9 @@ impl Shared {
                             placement::may_show(&start)
                         }
                     };
-                    if exposes {
-                        slot.exposed.set(true);
-                        self.placement.exposed();
+                    // Other numbers, other ways to say the same.
+                    if exposes || foreign {
+                        self.expose(slot);
                     }
                 }
                 // A leader keeps its number.
@@ -256,7 +275,11 @@ impl Shared {
                 slot.executing
                     .set(executes && arch == ARCH_X86_64 && tid == slot.tgid.get());
                 self.beware(slot, nr, &args);
-                if nr == libc::SYS_sched_setaffinity as u64 {
+                let chooses = match foreign {
+                    true => matches!(nr, SETAFFINITY_32) || nr == X32 | SETAFFINITY,
+                    false => nr == SETAFFINITY,
+                };
+                if chooses {
                     self.placement.disturbed();
                 }
                 Some(Raw::Prehook {

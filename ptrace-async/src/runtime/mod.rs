@@ -109,6 +109,8 @@ struct Shared {
     pool: RefCell<Option<Pool>>,
     stops: Cell<u64>,
     placement: Placement,
+    /// Who may look at the affinity of others; some have ended.
+    onlookers: RefCell<Vec<std::rc::Weak<Slot>>>,
     /// Address spaces that log lookups.
     patched: RefCell<Vec<std::rc::Weak<scratch::Space>>>,
     /// Where they do, made when the first needs it.
@@ -184,6 +186,7 @@ impl Runtime {
                 pool: RefCell::new(None),
                 stops: Cell::new(0),
                 placement,
+                onlookers: RefCell::default(),
                 patched: RefCell::default(),
                 arena: RefCell::default(),
                 copies: RefCell::default(),

@@ -216,6 +216,8 @@ struct Inner {
     held: Holder,
     /// Children that have not stopped yet, and what their parents were allowed.
     born: Vec<(Tid, Cpus)>,
+    /// Whether what was narrowed can be widened whatever it has become.
+    may_hold: bool,
     /// A host has bound tasks to CPUs: each has one.
     is_bound: bool,
     background: Background,
@@ -265,6 +267,7 @@ impl Placement {
                 pin: None,
                 held: Holder::default(),
                 born: Vec::new(),
+                may_hold: !is_limited_root(),
                 is_bound: false,
                 background: Background::default(),
             }),
@@ -354,10 +357,11 @@ impl Placement {
             inner.held.release_all();
             return resume();
         }
-        if hidden {
+        if hidden && inner.may_hold {
             inner.held.hold(tid, wide, &pin.only);
             return resume();
         }
+        inner.held.release(tid);
         let narrowed = pin.only.apply(tid);
         let result = resume();
         if narrowed {
@@ -389,6 +393,13 @@ impl Placement {
         self.inner.borrow().held.release_all();
     }
 
+    /// A thread has executed a program and goes on as its leader, which is gone.
+    pub(super) fn replaced(&self, former: Tid, leader: Tid) {
+        let mut inner = self.inner.borrow_mut();
+        inner.held.replaced(former, leader);
+        (inner.last, inner.wide) = (0, None);
+    }
+
     /// A task has ended.
     pub(super) fn ended(&self, tid: Tid) {
         let mut inner = self.inner.borrow_mut();
@@ -408,12 +419,12 @@ impl Placement {
     /// Keeps a stopped task on one CPU from now on; whether that is possible.
     pub(super) fn bind(&self, tid: Tid, cpu: usize) -> bool {
         let mut inner = self.inner.borrow_mut();
-        inner.held.forget(tid);
-        inner.is_bound = true;
+        inner.held.release(tid);
         let only = Cpus::only(cpu);
         if !only.apply(tid) {
             return false;
         }
+        inner.is_bound = true;
         if inner.last == tid {
             inner.wide = Some(only);
         }
@@ -440,10 +451,15 @@ impl Placement {
         if inner.own.is_none() {
             return;
         }
+        let born = inner.born.iter().position(|(tid, _)| *tid == child);
+        let born = born.map(|at| inner.born.swap_remove(at).1);
         let Some(its) = Cpus::of(child) else { return };
         let is_held = inner.pin.is_some_and(|pin| its.equals(&pin.only));
-        let theirs = match inner.born.iter().position(|(tid, _)| *tid == child) {
-            Some(at) => Some(inner.born.swap_remove(at).1),
+        // Who has lost its parent may have got this process for one.
+        let is_ours = parent.cast_unsigned() == std::process::id();
+        let theirs = match born {
+            Some(theirs) => Some(theirs),
+            None if is_ours && is_held => inner.own,
             None => inner
                 .held
                 .wide(parent)
@@ -470,11 +486,12 @@ pub(super) enum Exposure {
     OfPath(u64),
 }
 
-/// Whether a task asks for its affinity, or opens what may be a file of `/proc`.
+/// Whether a task asks for its affinity, or opens what may be a file of `/proc`, or goes there
+/// (if the filter names chdir).
 pub(super) fn exposure(nr: u64, args: &[u64; 6]) -> Exposure {
     match nr.cast_signed() {
         libc::SYS_sched_getaffinity => Exposure::Certain,
-        libc::SYS_open => Exposure::OfPath(args[0]),
+        libc::SYS_open | libc::SYS_chdir => Exposure::OfPath(args[0]),
         libc::SYS_openat | libc::SYS_openat2 => Exposure::OfPath(args[1]),
         // What an open that does not stop says of such a file (see `in_process`).
         libc::SYS_dup2 if args[0] as u32 == args[1] as u32 => Exposure::Certain,
@@ -488,6 +505,20 @@ pub(super) fn exposure(nr: u64, args: &[u64; 6]) -> Exposure {
 pub(super) fn may_show(path: &Peeked) -> bool {
     let harmless = path.starts_with(b"/proc/fi") || path.starts_with(b"/proc/self/maps");
     path.starts_with(b"/proc") && !harmless
+}
+
+/// Whether we are root without the right to choose the affinity of others: what becomes another
+/// user could not be widened any more (sched_setaffinity(2)).
+fn is_limited_root() -> bool {
+    const SYS_NICE: u64 = 1 << 23;
+    // SAFETY: geteuid has no arguments and cannot fail.
+    let is_root = unsafe { libc::geteuid() } == 0;
+    let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
+    let mut lines = status.lines();
+    let rights = lines
+        .find_map(|line| line.strip_prefix("CapEff:"))
+        .and_then(|rights| u64::from_str_radix(rights.trim(), 16).ok());
+    is_root && rights.is_none_or(|rights| rights & SYS_NICE == 0)
 }
 
 /// The CPU that this thread runs on.

@@ -12,6 +12,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
+use rustc_hash::FxHashMap;
+
 use super::{Cpus, is_running, widen_self};
 use crate::event::Tid;
 
@@ -23,6 +25,8 @@ const CONTENDED: Duration = Duration::from_millis(100);
 const SELDOM: Duration = Duration::from_millis(20);
 /// How often in a row two tasks must be found running before that.
 const OFTEN: u32 = 2;
+/// At so many of them at a time.
+const MOST: usize = 16;
 /// After so many times of finding nobody the thread waits to be called.
 const PATIENCE: u32 = 25;
 
@@ -39,7 +43,7 @@ struct Held {
     tasks: Vec<Task>,
     /// Who was woken to run code of its own, when, and has not stopped since. Who waits
     /// for something else is forgotten.
-    awake: Vec<(Tid, Instant)>,
+    awake: FxHashMap<Tid, Instant>,
     contended: Option<Instant>,
     /// The thread that looks.
     watch: Option<Thread>,
@@ -70,23 +74,6 @@ impl Held {
             watch.unpark();
         }
     }
-
-    /// Whether two tasks are running.
-    fn are_two_running(&mut self, now: Instant) -> bool {
-        if self.awake.len() < 2 {
-            return false;
-        }
-        let mut running = 0;
-        self.awake.retain(|(tid, woken)| {
-            if running > 1 {
-                return true;
-            }
-            let runs = is_running(*tid);
-            running += usize::from(runs);
-            runs || now.saturating_duration_since(*woken) < LONGEST
-        });
-        running > 1
-    }
 }
 
 /// The tasks that are narrowed to the tracer's CPU, and what they are allowed.
@@ -115,7 +102,7 @@ impl Holder {
     /// A task has stopped, and stays where it is; what it is allowed, if it is held.
     pub(super) fn stopped(&self, tid: Tid) -> Option<Cpus> {
         let mut held = self.lock();
-        held.awake.retain(|(awake, _)| *awake != tid);
+        held.awake.remove(&tid);
         let at = held.position(tid)?;
         held.tasks[at].woken = None;
         Some(held.tasks[at].wide)
@@ -124,7 +111,7 @@ impl Holder {
     /// A task is about to be woken, to run code of its own.
     pub(super) fn woken(&self, tid: Tid) {
         let mut held = self.lock();
-        held.awake.push((tid, Instant::now()));
+        held.awake.insert(tid, Instant::now());
         held.call();
     }
 
@@ -132,7 +119,7 @@ impl Holder {
     pub(super) fn is_contended(&self, tid: Tid) -> bool {
         let held = self.lock();
         held.contended.is_some_and(|until| Instant::now() < until)
-            && held.awake.iter().any(|(awake, _)| *awake != tid)
+            && held.awake.len() > usize::from(held.awake.contains_key(&tid))
     }
 
     /// What a task is allowed, if it is held.
@@ -172,15 +159,21 @@ impl Holder {
         self.lock().release_all();
     }
 
-    /// A task was given another affinity.
-    pub(super) fn forget(&self, tid: Tid) {
-        self.lock().take(tid);
+    /// A thread goes on under the number of its leader, which is gone.
+    pub(super) fn replaced(&self, former: Tid, leader: Tid) {
+        let mut held = self.lock();
+        held.awake.remove(&former);
+        held.awake.remove(&leader);
+        held.take(leader);
+        if let Some(task) = held.take(former) {
+            task.wide.apply(leader);
+        }
     }
 
     /// A task has ended.
     pub(super) fn ended(&self, tid: Tid) {
         let mut held = self.lock();
-        held.awake.retain(|(awake, _)| *awake != tid);
+        held.awake.remove(&tid);
         held.take(tid);
     }
 }
@@ -205,17 +198,35 @@ fn watch_over(shared: &Mutex<Held>) {
     widen_self();
     let (mut idle, mut found) = (0, 0);
     loop {
-        let mut held = lock(shared);
+        let held = lock(shared);
         if held.over {
             return;
         }
         let now = Instant::now();
-        found = if held.are_two_running(now) {
-            found + 1
-        } else {
-            0
+        let mut is_contended = held.contended.is_some_and(|until| now < until);
+        let awake: Vec<(Tid, Instant)> = match held.awake.len() {
+            0 | 1 => Vec::new(),
+            _ => held
+                .awake
+                .iter()
+                .map(|(tid, woken)| (*tid, *woken))
+                .collect(),
         };
-        if found >= OFTEN {
+        drop(held);
+        let (are_two_running, waiting) = look(&awake);
+        let mut held = lock(shared);
+        for (tid, woken) in waiting {
+            let is_old = now.saturating_duration_since(woken) >= LONGEST;
+            if is_old && held.awake.get(&tid) == Some(&woken) {
+                held.awake.remove(&tid);
+            }
+        }
+        found = match are_two_running {
+            true => (found + 1).min(OFTEN),
+            false => u32::saturating_sub(found, 1),
+        };
+        if are_two_running && (is_contended || found == OFTEN) {
+            is_contended = true;
             held.contended = Some(now + CONTENDED);
             held.release_all();
         }
@@ -235,13 +246,29 @@ fn watch_over(shared: &Mutex<Held>) {
         };
         held.parked = idle > PATIENCE;
         let parked = held.parked;
-        let is_contended = held.contended.is_some_and(|until| now < until);
+        let is_slow = is_contended && held.tasks.is_empty();
         drop(held);
         if parked {
             thread::park();
             (idle, found) = (0, 0);
         } else {
-            thread::sleep(if is_contended { SELDOM } else { LONGEST });
+            thread::sleep(if is_slow { SELDOM } else { LONGEST });
         }
     }
+}
+
+/// Whether two of these tasks are running, and who was found not to.
+fn look(awake: &[(Tid, Instant)]) -> (bool, Vec<(Tid, Instant)>) {
+    let (mut running, mut waiting) = (0, Vec::new());
+    for (tid, woken) in awake.iter().take(MOST) {
+        if is_running(*tid) {
+            running += 1;
+        } else {
+            waiting.push((*tid, *woken));
+        }
+        if running == 2 {
+            break;
+        }
+    }
+    (running == 2, waiting)
 }
