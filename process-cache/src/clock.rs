@@ -15,6 +15,11 @@ pub fn window() -> (i64, i64) {
     (now(ClockId::RealtimeCoarse), now(ClockId::Realtime))
 }
 
+/// The present on a clock that is never set (ns).
+pub fn running() -> u64 {
+    now(ClockId::Monotonic).max(0).cast_unsigned()
+}
+
 /// Waits until what is changed from now on has change times above `time`, and returns the
 /// first of them; at most for a tick, if the clock was set back.
 pub fn tick_after(time: i64) -> i64 {

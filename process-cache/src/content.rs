@@ -6,11 +6,13 @@
 //! that is about to destroy it) waits.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use rustc_hash::FxHashMap;
 use rustix::fs::Stat;
 
+use crate::clock;
 use crate::fact::{Answer, Digest};
 use crate::path::FilePath;
 use crate::store::FileKey;
@@ -23,6 +25,12 @@ pub struct Content {
     key: Option<FileKey>,
     state: Mutex<State>,
     done: Condvar,
+    /// See [`Content::refute`].
+    refuted: AtomicBool,
+    /// See [`Content::believe`].
+    believed: AtomicBool,
+    /// When it was last seen that the file is still in that state ([`clock::running`]).
+    confirmed: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -43,6 +51,47 @@ impl Content {
     /// The state of the file that it is the content of.
     pub fn key(&self) -> Option<&FileKey> {
         self.key.as_ref()
+    }
+
+    /// The file was found in another state, so who was thought to read this may have read that.
+    pub fn refute(&self) {
+        self.refuted.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it was [refuted](Self::refute).
+    pub fn is_refuted(&self) -> bool {
+        self.refuted.load(Ordering::Relaxed)
+    }
+
+    /// No traced process has changed the file, nor does without looking at it before.
+    pub fn believe(&self) {
+        self.believed.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether [`Content::believe`] was said of it.
+    pub fn is_believed(&self) -> bool {
+        self.believed.load(Ordering::Relaxed)
+    }
+
+    /// Whether the file at `path` was in this state after `since` ([`clock::running`]).
+    pub fn held(&self, path: &FilePath, since: u64) -> bool {
+        if *path == self.path && self.confirmed.load(Ordering::Relaxed) >= since {
+            return true;
+        }
+        let now = clock::running();
+        let found = rustix::fs::stat(path.as_path());
+        let holds = found.is_ok_and(|stat| FileKey::of(&stat) == self.key);
+        if holds {
+            self.confirm(path, now);
+        }
+        holds
+    }
+
+    /// The file at `path` was found in this state, `now` or later.
+    pub fn confirm(&self, path: &FilePath, now: u64) {
+        if *path == self.path {
+            self.confirmed.fetch_max(now, Ordering::Relaxed);
+        }
     }
 
     /// Whether the digest is still being computed.
@@ -128,6 +177,9 @@ impl Contents {
                 awaited: false,
             }),
             done: Condvar::new(),
+            refuted: AtomicBool::new(false),
+            believed: AtomicBool::new(false),
+            confirmed: AtomicU64::new(0),
         });
         if let Some(key) = key {
             self.by_key.insert(key, content.clone());

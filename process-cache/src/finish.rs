@@ -10,7 +10,9 @@ mod outputs;
 mod preconditions;
 mod verify;
 
+use crate::clock;
 use crate::config::Config;
+use crate::content::Content;
 use crate::defect::{Defect, planted};
 use crate::fact::{Answer, Fact, Query};
 use crate::key::status_flags;
@@ -21,13 +23,14 @@ use crate::remote::Remote;
 use crate::roots::judge::Moved;
 use crate::roots::{Roots, Turn};
 use crate::session::Session;
-use crate::store::{FileKey, Store, WeakKey};
+use crate::store::{Store, WeakKey};
 use crate::tracer::{OUTSIDE, TOO_SHORT};
 use crate::unit::{Change, Inherited, Observed, Unit, UnitId};
 use crate::world::World;
 use ptrace_async::event::Tid;
 use rustc_hash::FxHashMap;
 use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
 
 use self::capture::capture;
 use self::outputs::forget_outputs;
@@ -67,6 +70,8 @@ pub struct Finished {
     pub moved: Moved,
     /// It is compared with what is stored.
     pub verified: bool,
+    /// When it ended ([`clock::running`]).
+    pub ended: u64,
 }
 
 /// Bytes of a stream.
@@ -80,7 +85,7 @@ pub struct Piece {
 }
 
 /// A unit that was stored.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Recorded {
     /// The number of the result.
     pub serial: u64,
@@ -181,6 +186,7 @@ impl Session {
             strict: self.settings.strict,
             moved: unit.moved.clone(),
             verified: self.settings.verify,
+            ended: clock::running(),
         })
     }
 
@@ -368,21 +374,32 @@ fn placeholder(id: UnitId, parent: UnitId) -> Unit {
     Unit::new(id, Some(parent), 0, 0)
 }
 
+/// A unit whose contents are in the store, but not yet its result.
+#[derive(Debug)]
+pub struct Captured {
+    /// What it changed; its stream.
+    outcome: Outcome,
+    /// What it depends on.
+    batches: Vec<Vec<Fact>>,
+    /// Something of that is taken for constant.
+    assumes: bool,
+    /// What it read that no traced process had changed: whether somebody else has is to be
+    /// seen, for many units at once.
+    pub read: Vec<(FilePath, Arc<Content>)>,
+}
+
 /// Establishes whether the world still says what was observed (apart from what
-/// the tree itself changed), captures what the tree made, and stores the unit.
-/// Runs on a worker, where there are roots in its `turn`. `secured` is called as soon as the
-/// contents are safe; `remote` gets the result as well.
+/// the tree itself changed), and captures what the tree made. Runs on a worker. `secured` is
+/// called as soon as the contents are safe.
 ///
 /// # Errors
-/// Why it was not stored.
-pub fn store(
+/// Why it cannot be stored.
+pub fn captured(
     store: &Store,
     world: &World,
     finished: &Finished,
-    remote: Option<&Remote>,
-    turn: Option<&Turn>,
     secured: impl FnOnce(),
-) -> Result<Recorded, String> {
+) -> Result<Captured, String> {
     let result = capture(store, world, &finished.changes).and_then(|captured| {
         let stream = stream_chunks(store, &finished.stream)?;
         Ok((captured, stream))
@@ -396,6 +413,7 @@ pub fn store(
     let changed: std::collections::HashSet<&FilePath> =
         finished.changes.iter().map(|(path, _)| path).collect();
     let mut assumes = false;
+    let mut read = Vec::new();
     for (query, observed) in &finished.facts {
         if !finished.strict && Config::current().is_constant(query) {
             assumes = true;
@@ -405,7 +423,12 @@ pub fn store(
         if let Answer::Unknown(reason) = answer {
             return Err(reason);
         }
-        unchanged(query, observed, &changed)?;
+        if let (Query::Content(path), Observed::Content(content)) = (query, observed) {
+            match content.is_believed() && !changed.contains(path) {
+                true => read.push((path.clone(), content.clone())),
+                false => unchanged(path, content, finished.ended, &changed)?,
+            }
+        }
         batch.push(Fact {
             query: query.clone(),
             answer,
@@ -431,6 +454,36 @@ pub fn store(
         wall_us: finished.spent.1,
         units: finished.units,
     };
+    Ok(Captured {
+        outcome,
+        batches,
+        assumes,
+        read,
+    })
+}
+
+/// Stores the result of a unit, where there are roots in its `turn`; `remote` gets it as well.
+///
+/// # Errors
+/// Why it was not stored.
+pub fn record(
+    store: &Store,
+    finished: &Finished,
+    captured: Captured,
+    remote: Option<&Remote>,
+    turn: Option<&Turn>,
+) -> Result<Recorded, String> {
+    let changed: std::collections::HashSet<&FilePath> =
+        finished.changes.iter().map(|(path, _)| path).collect();
+    for (path, content) in &captured.read {
+        unchanged(path, content, finished.ended, &changed)?;
+    }
+    let Captured {
+        outcome,
+        batches,
+        assumes,
+        ..
+    } = captured;
     let differences = finished
         .verified
         .then(|| verify::differences(store, &finished.key, &batches, &outcome))
@@ -495,30 +548,22 @@ fn check_names(store: &Store, finished: &Finished, effects: &[Effect]) -> Result
 }
 
 /// A file that somebody outside changed after it was looked at says nothing
-/// reliable about what the program read.
+/// reliable about what the program read, which `ended` then.
 fn unchanged(
-    query: &Query,
-    observed: &Observed,
+    path: &FilePath,
+    content: &Content,
+    ended: u64,
     changed: &std::collections::HashSet<&FilePath>,
 ) -> Result<(), String> {
-    let (Query::Content(path), Observed::Content(content)) = (query, observed) else {
-        return Ok(());
-    };
-    if changed.contains(path) {
-        return Ok(());
+    if !content.is_refuted() {
+        if changed.contains(path) || content.held(path, ended) || is_own(path, changed) {
+            return Ok(());
+        }
+        // Others may have been thought to read the same.
+        content.refute();
     }
-    if rustix::fs::stat(path.as_path())
-        .is_ok_and(|stat| FileKey::of(&stat).as_ref() == content.key())
-    {
-        return Ok(());
-    }
-    if is_own(path, changed) {
-        return Ok(());
-    }
-    Err(format!(
-        "{} was changed by somebody else meanwhile",
-        path.display()
-    ))
+    let path = path.display();
+    Err(format!("{path} was changed by somebody else meanwhile"))
 }
 
 /// Whether a path is another name of something that the unit changed itself. What is

@@ -307,6 +307,7 @@ impl Session {
         if matches!(effect, Effect::Symlink { .. } | Effect::RemoveDir { .. }) {
             self.locator.forget();
         }
+        self.locator.disbelieve(path, initial);
         let initial_content = match (effect, initial) {
             (Effect::Append { .. }, Some(stat)) if is_regular(stat) => {
                 Some(self.content(path, stat))

@@ -8,7 +8,7 @@
 mod environment;
 
 use std::ffi::OsStr;
-use std::io::{self, Write as _};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -308,8 +308,8 @@ impl Hasher {
             hasher.update(&number.to_le_bytes());
         }
         if let Some(heard) = &mut self.heard {
-            // Writing into memory cannot fail.
-            let _ = write!(heard, "{number} ");
+            heard.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+            heard.push(b' ');
         }
     }
 

@@ -4,7 +4,7 @@
 //! that it made itself is decided by the *resource*: the canonical path. The
 //! canonical form of a directory is remembered until a traced process makes
 //! or removes a link, or moves something; so is where a path leads by it, and whether nothing
-//! was there. So is where a link leads, for as long
+//! was there, or what was read there. So is where a link leads, for as long
 //! as it is that link and leads to that file: of links in between that somebody else
 //! changes, the former targets are noted as facts, which the next lookup refutes.
 
@@ -13,12 +13,16 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
 
-use crate::path::FilePath;
+use crate::clock;
+use crate::content::Content;
+use crate::path::{Asked, FilePath};
+use crate::store::FileKey;
 
 /// What a path means at present.
 #[derive(Debug)]
@@ -74,6 +78,19 @@ pub struct Locator {
     ways: FxHashMap<Vec<u8>, Way>,
     /// By the path as given.
     places: FxHashMap<FilePath, Place>,
+    /// What lay where a path leads, by canonical path; see [`Locator::believe`].
+    believed: FxHashMap<FilePath, Believed>,
+    /// How often all of that may have changed.
+    shape: u64,
+}
+
+/// A regular file as it was found.
+#[derive(Debug)]
+struct Believed {
+    stat: Stat,
+    content: Arc<Content>,
+    /// [`Locator::shape`] when it was found.
+    shape: u64,
 }
 
 /// Where a path leads whose last component is no link, or is not followed; see [`Located`].
@@ -125,6 +142,7 @@ impl Locator {
         self.missing.clear();
         self.ways.clear();
         self.places.clear();
+        self.disbelieve_all();
     }
 
     /// A directory has come into being.
@@ -223,7 +241,7 @@ impl Locator {
         let stat = rustix::fs::lstat(path);
         let leads_on = follow && stat.as_ref().is_ok_and(is_link);
         let nothing = matches!(stat, Err(Errno::NOENT));
-        let known = self.places.get_key_value(path.as_os_str().as_bytes());
+        let known = self.places.get_key_value(Asked::from(path).key());
         if let Some((given, place)) = known.filter(|_| !leads_on) {
             place.vacant.set(nothing);
             return place.located(given, stat);
@@ -264,9 +282,55 @@ impl Locator {
     /// What is to be seen at a path at which somebody has found nothing, where nothing
     /// has been before: no traced process has made a link since.
     pub fn vacant(&self, path: &Path) -> Option<Located> {
-        let (given, place) = self.places.get_key_value(path.as_os_str().as_bytes())?;
+        let (given, place) = self.places.get_key_value(Asked::from(path).key())?;
         let vacant = place.vacant.get();
         vacant.then(|| place.located(given, Err(Errno::NOENT)))
+    }
+
+    /// Remembers what is in the regular file that was `located`. As long as no traced process
+    /// changes it, whoever opens it is thought to find the same; if somebody else has changed
+    /// it, that shows when the file is looked at next (see [`Content::refute`]): when somebody
+    /// is about to change it, or when a unit ends that has read it.
+    pub fn believe(&mut self, located: &Located, content: &Arc<Content>) {
+        if let (Ok(stat), None) = (&located.stat, &located.steps)
+            && content.key().is_some()
+        {
+            let believed = Believed {
+                stat: *stat,
+                content: content.clone(),
+                shape: self.shape,
+            };
+            content.believe();
+            self.believed.insert(located.resource.clone(), believed);
+        }
+    }
+
+    /// What is thought to be at a path that somebody has opened to read it.
+    pub fn believed(&self, path: &Path) -> Option<(Located, Arc<Content>)> {
+        let (given, place) = self.places.get_key_value(Asked::from(path).key())?;
+        let it = self.believed.get(&place.resource)?;
+        let holds = it.shape == self.shape && !it.content.is_refuted();
+        holds.then(|| (place.located(given, Ok(it.stat)), it.content.clone()))
+    }
+
+    /// A traced process is about to change a name, at which this is `found`. If it is a file
+    /// with other names, they change as well.
+    pub fn disbelieve(&mut self, resource: &FilePath, found: Option<&Stat>) {
+        if let Some(it) = self.believed.remove(resource) {
+            match found.and_then(FileKey::of).as_ref() == it.content.key() {
+                // It is what it was until now, for those that have ended.
+                true => it.content.confirm(resource, clock::running()),
+                false => it.content.refute(),
+            }
+        }
+        if found.is_some_and(|stat| stat.st_nlink > 1 && !is_directory(stat)) {
+            self.disbelieve_all();
+        }
+    }
+
+    /// A file that was read may have changed by another name.
+    pub fn disbelieve_all(&mut self) {
+        self.shape += 1;
     }
 
     /// Looks at what a path means that leads to this link.

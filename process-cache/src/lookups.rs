@@ -8,14 +8,13 @@
 //! they returned: who is not traced may change names at any time, and then they return
 //! something else.
 
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use ptrace_async::event::Tid;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use crate::path::FilePath;
+use crate::path::{Asked, FilePath};
 use crate::unit::UnitId;
 
 /// A kind of question about a path, as a bit.
@@ -86,6 +85,11 @@ impl Lookups {
         }
     }
 
+    /// Whether nobody is in the middle of a change.
+    pub fn is_quiet(&self) -> bool {
+        self.changing.is_empty()
+    }
+
     /// Whether this unit has this answer already: the call has returned what another
     /// one did before (`told`, if it was logged).
     pub fn knows(&self, unit: UnitId, path: &Path, kind: Kind, told: Option<i64>) -> bool {
@@ -94,7 +98,7 @@ impl Lookups {
         };
         self.known
             .get(&unit)
-            .and_then(|paths| paths.get(path.as_os_str().as_bytes()))
+            .and_then(|paths| paths.get(Asked::from(path).key()))
             .is_some_and(|known| known.epoch == self.epoch && known.told.contains(&(kind.0, told)))
     }
 

@@ -2,16 +2,20 @@
 //!
 //! A Unix path is bytes, not text; facts and outcomes hold thousands of them
 //! and are cloned while they move from the trace into the store, so a
-//! [`FilePath`] is shared and immutable.
+//! [`FilePath`] is shared and immutable. They are the keys of most that a run remembers, so
+//! each has its hash with it: who looks for one that is there already touches no bytes.
 
 use std::borrow::Borrow;
+use std::cmp::Ordering;
 use std::ffi::OsStr;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rustc_hash::FxHasher;
 use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -30,13 +34,20 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// assert_eq!(path.parent(), Some("/usr/include".as_ref()));
 /// assert_eq!(path.as_bytes().len(), 20);
 /// ```
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct FilePath(Arc<[u8]>);
+#[derive(Clone)]
+pub struct FilePath {
+    bytes: Arc<[u8]>,
+    hash: u64,
+}
 
 impl FilePath {
+    fn new(bytes: &[u8]) -> Self {
+        Asked::new(bytes).to_owned()
+    }
+
     /// The path as bytes, without a terminating NUL.
     pub fn as_bytes(&self) -> &[u8] {
-        &self.0
+        &self.bytes
     }
 
     /// A path, shared with this one if both are the same.
@@ -53,10 +64,117 @@ impl FilePath {
     }
 }
 
+/// A path to look for among [`FilePath`]s.
+///
+/// ```
+/// use std::collections::HashSet;
+/// use process_cache::path::{Asked, FilePath};
+/// let known = HashSet::from([FilePath::from("/usr")]);
+/// assert!(known.contains(Asked::new(b"/usr").key()));
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct Asked<'b> {
+    bytes: &'b [u8],
+    hash: u64,
+}
+
+impl<'b> Asked<'b> {
+    /// From its bytes.
+    pub fn new(bytes: &'b [u8]) -> Self {
+        let mut hasher = FxHasher::default();
+        hasher.write(bytes);
+        let hash = hasher.finish();
+        Self { bytes, hash }
+    }
+
+    /// As collections of [`FilePath`]s want it.
+    pub fn key(&self) -> &(dyn Key + 'b) {
+        self
+    }
+
+    fn to_owned(self) -> FilePath {
+        FilePath {
+            bytes: Arc::from(self.bytes),
+            hash: self.hash,
+        }
+    }
+}
+
+impl<'b> From<&'b Path> for Asked<'b> {
+    fn from(path: &'b Path) -> Self {
+        Self::new(path.as_os_str().as_bytes())
+    }
+}
+
+/// What is equal to a [`FilePath`] if its bytes are.
+pub trait Key {
+    /// The bytes and their hash.
+    fn parts(&self) -> (&[u8], u64);
+}
+
+impl Key for Asked<'_> {
+    fn parts(&self) -> (&[u8], u64) {
+        (self.bytes, self.hash)
+    }
+}
+
+impl Key for FilePath {
+    fn parts(&self) -> (&[u8], u64) {
+        (&self.bytes, self.hash)
+    }
+}
+
+impl Hash for dyn Key + '_ {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.parts().1);
+    }
+}
+
+impl PartialEq for dyn Key + '_ {
+    fn eq(&self, other: &Self) -> bool {
+        self.parts().0 == other.parts().0
+    }
+}
+
+impl Eq for dyn Key + '_ {}
+
+impl<'b> Borrow<dyn Key + 'b> for FilePath {
+    fn borrow(&self) -> &(dyn Key + 'b) {
+        self
+    }
+}
+
+impl Hash for FilePath {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.hash);
+    }
+}
+
+impl PartialEq for FilePath {
+    fn eq(&self, other: &Self) -> bool {
+        self.hash == other.hash
+            && (Arc::ptr_eq(&self.bytes, &other.bytes) || self.bytes == other.bytes)
+    }
+}
+
+impl Eq for FilePath {}
+
+impl PartialOrd for FilePath {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for FilePath {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.bytes.cmp(&other.bytes)
+    }
+}
+
 impl Default for FilePath {
     /// An empty path.
     fn default() -> Self {
-        Self(Arc::from(&b""[..]))
+        Self::new(b"")
     }
 }
 
@@ -64,7 +182,7 @@ impl Deref for FilePath {
     type Target = Path;
 
     fn deref(&self) -> &Path {
-        Path::new(OsStr::from_bytes(&self.0))
+        Path::new(OsStr::from_bytes(&self.bytes))
     }
 }
 
@@ -74,15 +192,9 @@ impl AsRef<Path> for FilePath {
     }
 }
 
-impl Borrow<[u8]> for FilePath {
-    fn borrow(&self) -> &[u8] {
-        &self.0
-    }
-}
-
 impl From<&Path> for FilePath {
     fn from(path: &Path) -> Self {
-        Self(Arc::from(path.as_os_str().as_bytes()))
+        Self::new(path.as_os_str().as_bytes())
     }
 }
 
@@ -100,7 +212,7 @@ impl From<&str> for FilePath {
 
 impl From<&[u8]> for FilePath {
     fn from(path: &[u8]) -> Self {
-        Self(Arc::from(path))
+        Self::new(path)
     }
 }
 
@@ -115,7 +227,7 @@ impl Serialize for FilePath {
         if serializer.is_human_readable() {
             serializer.collect_str(&self.display())
         } else {
-            serializer.serialize_bytes(&self.0)
+            serializer.serialize_bytes(&self.bytes)
         }
     }
 }

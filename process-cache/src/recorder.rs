@@ -60,6 +60,8 @@ impl Session {
                 continue;
             }
             let located = self.look(unit, &path.path, path.follow);
+            let found = located.stat.as_ref().ok();
+            self.locator.disbelieve(&located.resource, found);
             if let Ok(stat) = &located.stat
                 && stat.st_nlink > 1
                 && !is_directory(stat)

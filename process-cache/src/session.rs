@@ -407,6 +407,7 @@ impl Session {
     pub fn relink(&mut self, path: &Path) {
         if let Ok(stat) = rustix::fs::lstat(path) {
             self.relinked.insert((stat.st_dev, stat.st_ino));
+            self.locator.disbelieve_all();
         }
     }
 

@@ -6,7 +6,6 @@
 //! sequence numbers. Of all others the kernel's times tell: what was changed before a
 //! unit began has an earlier change time.
 
-use std::os::unix::ffi::OsStrExt as _;
 use std::rc::Rc;
 
 use ptrace_async::event::{OpenFile, Tid};
@@ -16,7 +15,7 @@ use smallvec::SmallVec;
 use super::preconditions::Shape;
 use crate::fact::{Answer, Query};
 use crate::locate::is_directory;
-use crate::path::FilePath;
+use crate::path::{Asked, FilePath};
 use crate::session::{Session, named_file, names_in};
 use crate::store::FileKey;
 use crate::unit::{Observation, Observed, Unit, UnitId};
@@ -196,7 +195,7 @@ impl Session {
             // It is gone, or what leads there: by its own doing?
             Err(_) => !directory
                 .ancestors()
-                .any(|above| unit.changes.contains_key(above.as_os_str().as_bytes())),
+                .any(|above| unit.changes.contains_key(Asked::from(above).key())),
         }
     }
 }

@@ -4,7 +4,7 @@ use super::capture::modified;
 use crate::defect::{Defect, planted};
 use crate::fact::{Answer, Query, TimeUse};
 use crate::locate::{is_directory, is_link};
-use crate::path::FilePath;
+use crate::path::{Asked, FilePath};
 use crate::unit::{Change, Listing, Observation, Observed, TimeState, Unit};
 use crate::world::World;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -236,7 +236,7 @@ fn precondition(
 /// Whether the tree made a directory, or a link, on the way before `seq`.
 fn made_on_the_way(unit: &Unit, resource: &FilePath, seq: u64) -> bool {
     resource.ancestors().skip(1).any(|above| {
-        let change = unit.changes.get(above.as_os_str().as_bytes());
+        let change = unit.changes.get(Asked::from(above).key());
         change.is_some_and(|change| change.content.is_some_and(|at| at < seq))
     })
 }
@@ -254,7 +254,7 @@ fn above_what_was_made(
     let mut made = false;
     while unit
         .changes
-        .get(canonical.as_os_str().as_bytes())
+        .get(Asked::from(canonical).key())
         .is_some_and(|change| change.content.is_some_and(|at| at < seq))
     {
         made = true;

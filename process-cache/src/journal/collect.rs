@@ -60,10 +60,8 @@ impl Collector {
     /// Notes a unit that begins, started by the one with the number `above`, and
     /// returns its number, from 1.
     pub fn begin(&mut self, above: u32, argv: &[Vec<u8>], begun: Begun<'_>, miss: Missed) -> u32 {
-        let argv: Vec<u32> = secrets::masked_argv(argv)
-            .into_iter()
-            .map(|text| self.number(text))
-            .collect();
+        let argv = secrets::masked_argv(argv);
+        let argv: Vec<u32> = argv.iter().map(|text| self.number(text)).collect();
         let short = |digest: &Digest| {
             let mut short = [0; 8];
             short.copy_from_slice(&digest.0[..8]);
@@ -89,22 +87,22 @@ impl Collector {
             outputs: Vec::new(),
         };
         if let Some(path) = begun.path {
-            entry.program = self.number(path.as_bytes().to_vec());
+            entry.program = self.number(path.as_bytes());
         }
         if let Some(keyed) = begun.keyed {
             let made_of = &keyed.made_of;
-            entry.program = self.number(keyed.program.as_bytes().to_vec());
-            entry.cwd = self.number(made_of.cwd.as_bytes().to_vec());
+            entry.program = self.number(keyed.program.as_bytes());
+            entry.cwd = self.number(made_of.cwd.as_bytes());
             entry.environment = self.environment(&made_of.environment);
             for (path, digest) in keyed.images.iter().zip(&made_of.digests) {
-                let path = self.number(path.as_bytes().to_vec());
+                let path = self.number(path.as_bytes());
                 entry.images.push((path, short(digest)));
             }
             entry.machine = short(&made_of.machine);
-            entry.process = self.number(made_of.process.clone());
-            entry.limits = self.number(made_of.limits.clone());
+            entry.process = self.number(&made_of.process);
+            entry.limits = self.number(&made_of.limits);
             for text in &made_of.descriptors {
-                let number = self.number(text.clone());
+                let number = self.number(text);
                 entry.descriptors.push(number);
             }
             entry.key = Some(keyed.key.0);
@@ -132,7 +130,7 @@ impl Collector {
 
     /// Notes a name that a unit wrote, made or removed.
     pub fn output(&mut self, unit: u32, path: &FilePath) {
-        let number = self.number(path.as_bytes().to_vec());
+        let number = self.number(path.as_bytes());
         if let Some(entry) = self.units.get_mut((unit as usize).wrapping_sub(1)) {
             entry.outputs.push(number);
         }
@@ -167,7 +165,7 @@ impl Collector {
             None => {
                 let masked: Vec<u32> = environment
                     .iter()
-                    .map(|text| self.number(secrets::masked(text)))
+                    .map(|text| self.number(&secrets::masked(text)))
                     .collect();
                 let number = self.environments.len() as u32;
                 self.environments.push(masked);
@@ -179,13 +177,13 @@ impl Collector {
         number
     }
 
-    fn number(&mut self, text: Vec<u8>) -> u32 {
-        if let Some(number) = self.numbers.get(&text) {
+    fn number(&mut self, text: &[u8]) -> u32 {
+        if let Some(number) = self.numbers.get(text) {
             return *number;
         }
         let number = self.texts.len() as u32;
-        self.texts.push(text.clone());
-        self.numbers.insert(text, number);
+        self.texts.push(text.to_vec());
+        self.numbers.insert(text.to_vec(), number);
         number
     }
 }

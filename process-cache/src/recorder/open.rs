@@ -94,6 +94,9 @@ impl Session {
             self.open_failed(unit, path, mode, error);
             return;
         }
+        if !mode.write && self.opened_as_before(unit, path) {
+            return;
+        }
         let located = match mode.write {
             true => self.locator.look(&path.path, path.follow),
             false => self.look(unit, &path.path, path.follow),
@@ -106,6 +109,33 @@ impl Session {
         } else {
             self.opened_for_reading(unit, path, located, mode, before);
         }
+    }
+
+    /// Whether somebody has opened for reading what another has read, and nobody traced has
+    /// changed: then it is noted that this one reads the same.
+    fn opened_as_before(&mut self, unit: UnitId, path: &PathRef) -> bool {
+        let policy = &self.unit(unit).policy;
+        // Of others the opened file's own metadata count, or what is written in it.
+        let content_only =
+            policy.scripts == Scripts::Any && !policy.permissions && policy.time == TimeUse::None;
+        if !content_only || !path.follow {
+            return false;
+        }
+        let Some((located, content)) = self.locator.believed(&path.path) else {
+            return false;
+        };
+        if self.is_inherited_output(unit, &located) {
+            return false;
+        }
+        self.note_indirect(unit, located.indirect);
+        let observed = Observed::Content(content);
+        self.note(
+            unit,
+            Query::Content(located.given),
+            observed,
+            located.resource,
+        );
+        true
     }
 
     /// Whether a path leads to a file that the unit also writes to through a
@@ -150,7 +180,11 @@ impl Session {
             return;
         }
         let observed = if is_regular(&stat) {
-            Observed::Content(self.content(&given, &stat))
+            let content = self.content(&given, &stat);
+            if !self.touched.contains_key(&located.resource) && self.lookups.is_quiet() {
+                self.locator.believe(&located, &content);
+            }
+            Observed::Content(content)
         } else if is_directory(&stat) {
             Observed::Answer(Answer::Directory)
         } else {

@@ -7,11 +7,14 @@ use ptrace_async::runtime::{PreExit, Running, Tracee};
 
 use super::{Notice, Tracer};
 use crate::brief;
-use crate::finish::{Recorded, store};
+use crate::finish::{Recorded, captured, record};
 use crate::outcome::Ending;
 use crate::report::{Fate, Line};
 use crate::roots::Roots;
 use crate::unit::UnitId;
+
+/// Units that read so many files, which others may have read, are stored when there are more.
+const SHARED: usize = 16;
 
 impl Tracer {
     /// A task is about to go; with the last of its process, units end.
@@ -127,28 +130,39 @@ impl Tracer {
             let (results, world) = (session.store.clone(), session.world.clone());
             let remote = session.remote.clone();
             let turn = Roots::current().map(Roots::turn);
+            let later = session.jobs.later();
             session.jobs.submit(move || {
-                let (remote, turn) = (remote.as_deref(), turn.as_ref());
-                let told = store(&results, &world, &finished, remote, turn, || {
+                let tell = move |told: Result<Recorded, String>| {
+                    let (fate, stored) = match told {
+                        Ok(stored) => (Fate::Stored, Some(stored)),
+                        Err(reason) => (Fate::NotStored { reason }, None),
+                    };
+                    let stored = stored.unwrap_or_default();
+                    report.add(Line {
+                        fate,
+                        serial: stored.serial,
+                        bound: stored.bound,
+                        differences: stored.differences,
+                        ..line
+                    });
+                };
+                let captured = captured(&results, &world, &finished, || {
                     // Nobody may be waiting.
                     let _ = sender.send(());
                 });
-                let unstored = Recorded {
-                    serial: 0,
-                    bound: None,
-                    differences: None,
+                let captured = match captured {
+                    Ok(captured) => captured,
+                    Err(reason) => return tell(Err(reason)),
                 };
-                let (fate, stored) = match told {
-                    Ok(stored) => (Fate::Stored, stored),
-                    Err(reason) => (Fate::NotStored { reason }, unstored),
+                let (key, is_shared) = (finished.key, captured.read.len() >= SHARED);
+                let store = move || {
+                    let (remote, turn) = (remote.as_deref(), turn.as_ref());
+                    tell(record(&results, &finished, captured, remote, turn));
                 };
-                report.add(Line {
-                    fate,
-                    serial: stored.serial,
-                    bound: stored.bound,
-                    differences: stored.differences,
-                    ..line
-                });
+                match is_shared {
+                    true => later.submit(key, store),
+                    false => store(),
+                }
             });
         }
         if changes {

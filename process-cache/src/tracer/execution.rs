@@ -159,6 +159,9 @@ impl Tracer {
         };
         // Most are answered in less time than another thread takes to wake.
         let keyed = key_at_once(&execution, &world);
+        if let (Some(Ok(keyed)), true) = (&keyed, lookup) {
+            self.session.borrow().jobs.want(&keyed.key);
+        }
         let miss = match &keyed {
             Some(Ok(keyed)) if lookup && remote.is_none() => {
                 let miss = results.miss_at_once(&keyed.key, &mut |query| world.ask(query));

@@ -290,6 +290,33 @@ fn what_changes_between_the_reads_of_a_program_is_not_published() {
     check_everywhere("stops", &program.does("read"), CHANGES);
 }
 
+/// Another program has read the input before, so that it is known what is in it.
+#[test]
+fn what_changes_after_another_has_read_it_is_not_published() {
+    let program = Program::new();
+    let unit = format!("cat input > seen; {}", program.does("read"));
+    for interception in ["auto", "stops"] {
+        check_everywhere(interception, &unit, CHANGES);
+    }
+}
+
+/// So that it cannot be told at the end what was read.
+#[test]
+fn what_changes_after_another_has_read_it_and_is_changed_again_is_not_published() {
+    let program = Program::new();
+    let read = program.does("read");
+    for last in [
+        "echo mine > input",
+        "rm -f input",
+        "echo mine > fresh; mv fresh input",
+    ] {
+        let unit = format!("cat input > seen; {read}; {last}");
+        for interception in ["auto", "stops"] {
+            check_everywhere(interception, &unit, &[CHANGES[0], CHANGES[1], CHANGES[5]]);
+        }
+    }
+}
+
 #[test]
 fn mapped_files_that_change_are_not_published() {
     let program = Program::new();

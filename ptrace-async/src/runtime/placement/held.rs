@@ -28,7 +28,12 @@ const OFTEN: u32 = 2;
 /// At so many of them at a time.
 const MOST: usize = 16;
 /// After so many times of finding nobody the thread waits to be called.
-const PATIENCE: u32 = 25;
+const PATIENCE: u32 = 0;
+/// After so many times of finding nobody in another's way it looks half as often...
+const QUIET: u32 = 8;
+/// ... and, for each further time so many, half as often again, to a quarter: a look takes
+/// 40 µs, most of which is to sleep and to wake.
+const RAREST: u32 = 2;
 
 struct Task {
     tid: Tid,
@@ -196,7 +201,7 @@ fn lock(held: &Mutex<Held>) -> MutexGuard<'_, Held> {
 fn watch_over(shared: &Mutex<Held>) {
     // It was started by a tracer that is pinned.
     widen_self();
-    let (mut idle, mut found) = (0, 0);
+    let (mut idle, mut found, mut quiet) = (0, 0, 0);
     loop {
         let held = lock(shared);
         if held.over {
@@ -225,6 +230,7 @@ fn watch_over(shared: &Mutex<Held>) {
             true => (found + 1).min(OFTEN),
             false => u32::saturating_sub(found, 1),
         };
+        quiet = if are_two_running { 0 } else { quiet + 1 };
         if are_two_running && (is_contended || found == OFTEN) {
             is_contended = true;
             held.contended = Some(now + CONTENDED);
@@ -252,7 +258,12 @@ fn watch_over(shared: &Mutex<Held>) {
             thread::park();
             (idle, found) = (0, 0);
         } else {
-            thread::sleep(if is_slow { SELDOM } else { LONGEST });
+            let rarer = (quiet / QUIET).min(RAREST);
+            thread::sleep(if is_slow {
+                SELDOM
+            } else {
+                LONGEST * (1 << rarer)
+            });
         }
     }
 }
