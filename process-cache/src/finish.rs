@@ -116,6 +116,11 @@ impl Session {
         let now = self.tick();
         let unit = self.unit(id);
         unit.ended = (unit.alive == 1).then_some(now);
+        if unit.units == 1 {
+            let (program, size) = (unit.program.clone(), unit.observations.len());
+            self.sizes.insert(program, size);
+        }
+        let unit = self.unit(id);
         forget_outputs(unit);
         if unit.alive > 1 {
             unit.doubt("leaves processes behind", false);

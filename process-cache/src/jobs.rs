@@ -13,9 +13,9 @@ use crate::store::WeakKey;
 type Job = Box<dyn FnOnce() + Send>;
 
 /// So many [late](Later::submit) jobs are done together...
-const TOGETHER: usize = 24;
+const TOGETHER: usize = 64;
 /// ... or those that there are after this time.
-const LATEST: Duration = Duration::from_millis(100);
+const LATEST: Duration = Duration::from_secs(1);
 
 /// A queue of jobs and the threads that do them. Jobs begin in the order of
 /// submission, so that one may wait for an earlier one.

@@ -156,12 +156,22 @@ impl Session {
             && self.model.root(tid).is_some_and(|root| *root == *"/")
     }
 
+    /// Whether a call reads what its unit has opened, of which the opening said all.
+    fn reads_its_own(&self, tid: Tid, unit: UnitId, call: &Logged) -> bool {
+        let Invocation { nr, args } = call.invocation();
+        nr.cast_signed() == libc::SYS_read
+            && self
+                .model
+                .file(tid, args[0] as i32)
+                .is_some_and(|file| self.is_own(unit, file))
+    }
+
     fn apply_logged(&mut self, tid: Tid, call: &Logged) {
         let unit = match self.tasks.get(&tid) {
             Some(task) if !task.skipped => task.unit,
             _ => return,
         };
-        if self.asks_again(tid, unit, call) {
+        if self.asks_again(tid, unit, call) || self.reads_its_own(tid, unit, call) {
             return;
         }
         let mut events: SmallVec<[IoEvent; 2]> = SmallVec::new();

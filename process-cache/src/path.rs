@@ -15,7 +15,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustc_hash::FxHasher;
 use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -81,9 +80,7 @@ pub struct Asked<'b> {
 impl<'b> Asked<'b> {
     /// From its bytes.
     pub fn new(bytes: &'b [u8]) -> Self {
-        let mut hasher = FxHasher::default();
-        hasher.write(bytes);
-        let hash = hasher.finish();
+        let hash = xxhash_rust::xxh3::xxh3_64(bytes);
         Self { bytes, hash }
     }
 
