@@ -2,7 +2,9 @@
 //!
 //! A shell starts a program that does nothing, many times, plainly and under a
 //! pcache with an empty store. What the second takes longer, divided by the number of
-//! programs, is what one costs. The sides take turns.
+//! programs, is what one costs. The sides take turns. The plain one is kept on one CPU: there
+//! a shell and what it waits for are quicker than where the scheduler puts them, and there
+//! pcache keeps them as well.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -21,7 +23,7 @@ pub(crate) struct Args {
     /// How many units; may be given many times, ascending.
     #[arg(long, value_name = "N", default_values_t = [100, 300, 1000, 3000, 5000, 10_000])]
     units: Vec<u32>,
-    /// How many rounds for each.
+    /// How many rounds for each, or more where there are few units.
     #[arg(long, default_value_t = 3)]
     repeat: usize,
     /// Write all points to this file.
@@ -34,6 +36,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PATH")]
     pcache: Option<PathBuf>,
 }
+
+/// As many units are measured for each point, at least.
+const ENOUGH: u32 = 6000;
 
 /// What was found for one number of units.
 #[derive(Debug, Serialize)]
@@ -63,9 +68,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     for &units in &args.units {
         let script = format!("i=0; while [ $i -lt {units} ]; do i=$((i+1)); /bin/true; done");
         let mut costs = Vec::new();
-        for round in 0..args.repeat.max(1) {
+        let rounds = args.repeat.max(ENOUGH.div_ceil(units.max(1)) as usize);
+        for round in 0..rounds {
             let store = dir.path().join(format!("{units}-{round}"));
-            let plain = side(Command::new("sh").args(["-c", &script]))?;
+            let plain = on_one_cpu(|| side(Command::new("sh").args(["-c", &script])))??;
             let traced = side(
                 Command::new(&pcache)
                     .arg("--cache-dir")
@@ -99,6 +105,19 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Does something on the CPU that this thread happens to run on.
+fn on_one_cpu<T>(work: impl FnOnce() -> T) -> anyhow::Result<T> {
+    use nix::sched::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
+    let this = nix::unistd::Pid::from_raw(0);
+    let all = sched_getaffinity(this)?;
+    let mut one = CpuSet::new();
+    one.set(sched_getcpu()?)?;
+    sched_setaffinity(this, &one)?;
+    let result = work();
+    sched_setaffinity(this, &all)?;
+    Ok(result)
+}
+
 fn side(command: &mut Command) -> anyhow::Result<Cost> {
     let (cost, succeeded) = measure(command.stdin(Stdio::null()).stdout(Stdio::null()))?;
     ensure!(succeeded, "{:?} failed", command.get_program());
@@ -112,9 +131,14 @@ fn peak() -> anyhow::Result<f64> {
     Ok(usage.max_rss() as f64 / 1024.0)
 }
 
-/// The CPU time of each unit against their number.
+/// What each unit costs against their number.
 fn plot(path: &Path, points: &[Point]) -> Result<(), Box<dyn std::error::Error>> {
-    let most = points.iter().map(|point| point.cpu_us).fold(0.0, f64::max);
+    let costs = || {
+        points
+            .iter()
+            .flat_map(|point| [point.cpu_us, point.wall_us])
+    };
+    let (least, most) = (costs().fold(0.0, f64::min), costs().fold(1.0, f64::max));
     let (from, to) = (points.first(), points.last());
     let from = from.map_or(1.0, |point| f64::from(point.units));
     let to = to
@@ -126,19 +150,33 @@ fn plot(path: &Path, points: &[Point]) -> Result<(), Box<dyn std::error::Error>>
         .margin(12)
         .x_label_area_size(36)
         .y_label_area_size(56)
-        .build_cartesian_2d((from..to).log_scale(), 0.0..(1.25 * most).max(1.0))?;
+        .build_cartesian_2d((from..to).log_scale(), 1.25 * least..1.25 * most)?;
     chart
         .configure_mesh()
         .x_desc("units")
-        .y_desc("µs of CPU time a unit")
+        .y_desc("µs more for each")
         .draw()?;
-    let at = |point: &Point| (f64::from(point.units), point.cpu_us);
-    chart.draw_series(LineSeries::new(points.iter().map(at), &BLUE))?;
-    chart.draw_series(
-        points
+    type CostOf = fn(&Point) -> f64;
+    let series: [(&str, RGBColor, CostOf); 2] = [
+        ("CPU time", BLUE, |point| point.cpu_us),
+        ("wall time", RED, |point| point.wall_us),
+    ];
+    for (name, color, cost) in series {
+        let at = |point: &Point| (f64::from(point.units), cost(point));
+        let dots = points
             .iter()
-            .map(|point| Circle::new(at(point), 3, BLUE.filled())),
-    )?;
+            .map(|point| Circle::new(at(point), 3, color.filled()));
+        chart.draw_series(dots)?;
+        chart
+            .draw_series(LineSeries::new(points.iter().map(at), &color))?
+            .label(name)
+            .legend(move |(x, y)| PathElement::new([(x, y), (x + 16, y)], color));
+    }
+    chart
+        .configure_series_labels()
+        .background_style(WHITE)
+        .border_style(BLACK)
+        .draw()?;
     area.present()?;
     Ok(())
 }
