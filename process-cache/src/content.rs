@@ -79,25 +79,29 @@ impl Content {
         self.believed.load(Ordering::Relaxed)
     }
 
-    /// Whether the file at `path` was in this state after `since` ([`clock::running`]).
+    /// Whether the file, to which `path` leads, was in this state after `since`
+    /// ([`clock::running`]).
     pub fn held(&self, path: &FilePath, since: u64) -> bool {
-        if *path == self.path && self.confirmed.load(Ordering::Relaxed) >= since {
+        if self.confirmed.load(Ordering::Relaxed) >= since {
             return true;
         }
         let now = clock::running();
         let found = rustix::fs::stat(path.as_path());
         let holds = found.is_ok_and(|stat| FileKey::of(&stat) == self.key);
         if holds {
-            self.confirm(path, now);
+            self.confirm(now);
         }
         holds
     }
 
-    /// The file at `path` was found in this state, `now` or later.
-    pub fn confirm(&self, path: &FilePath, now: u64) {
-        if *path == self.path {
-            self.confirmed.fetch_max(now, Ordering::Relaxed);
-        }
+    /// The file was found in this state, `now` or later.
+    pub fn confirm(&self, now: u64) {
+        self.confirmed.fetch_max(now, Ordering::Relaxed);
+    }
+
+    /// Whether there will be no digest.
+    pub fn has_failed(&self) -> bool {
+        matches!(self.state().result, Some(Err(_)))
     }
 
     /// Whether the digest is still being computed.
@@ -172,7 +176,9 @@ impl Contents {
     /// yet: the caller must have [`Content::compute`] run.
     pub fn get(&mut self, world: &World, path: &Path, stat: &Stat) -> (Arc<Content>, bool) {
         let key = FileKey::of(stat);
-        if let Some(known) = key.as_ref().and_then(|key| self.by_key.get(key)) {
+        let known = key.as_ref().and_then(|key| self.by_key.get(key));
+        // The file is in that state now, whatever it was in for a while.
+        if let Some(known) = known.filter(|known| !known.is_refuted()) {
             return (known.clone(), false);
         }
         let digest = world.known(path, stat);

@@ -564,8 +564,10 @@ fn unchanged(
         if changed.contains(path) || content.held(path, ended) || is_own(path, changed) {
             return Ok(());
         }
-        // Others may have been thought to read the same.
-        content.refute();
+        if content.is_believed() {
+            // Others may have been thought to read the same.
+            content.refute();
+        }
     }
     let path = path.display();
     Err(format!("{path} was changed by somebody else meanwhile"))

@@ -57,17 +57,17 @@ struct Waiting {
 impl Waiting {
     /// What is to be done next, and until when to wait for more if that is nothing.
     fn next(&mut self) -> Result<Vec<Job>, Option<Instant>> {
+        let is_due = self.due.is_some_and(|due| Instant::now() >= due);
+        if is_due || self.late.len() >= TOGETHER {
+            return Ok(self.take_late());
+        }
         if let Some(job) = self.jobs.pop_front() {
             return Ok(vec![job]);
         }
-        let now = || self.due.is_some_and(|due| Instant::now() >= due);
-        if self.hurried || self.closed || self.late.len() >= TOGETHER || now() {
-            let late = self.take_late();
-            if !late.is_empty() {
-                return Ok(late);
-            }
+        match (self.hurried || self.closed) && !self.late.is_empty() {
+            true => Ok(self.take_late()),
+            false => Err(self.due),
         }
-        Err(self.due)
     }
 
     fn take_late(&mut self) -> Vec<Job> {
@@ -132,9 +132,10 @@ impl Later {
         waiting.late.push((key, Box::new(job)));
         if waiting.due.is_none() {
             waiting.due = Some(Instant::now() + LATEST);
+            // Who submits may be busy when it is due. Where there is no thread, it is done at
+            // the end.
+            self.0.more.notify_one();
         }
-        // Who submits is one of the threads, which looks when it has done; where there is none,
-        // it is done at the end.
     }
 }
 
@@ -203,13 +204,21 @@ impl Jobs {
 
     /// Results under `key` are looked for: those that wait to be stored are stored first.
     pub fn want(&self, key: &WeakKey) {
-        let late = {
+        let wanted = {
             let mut waiting = self.queue.lock();
-            match waiting.late.iter().any(|(stored, _)| stored == key) {
-                true => waiting.take_late(),
-                false => return,
+            let wanted = waiting.late.extract_if(.., |(stored, _)| stored == key);
+            let wanted: Vec<Job> = wanted.map(|(_, job)| job).collect();
+            if waiting.late.is_empty() {
+                waiting.due = None;
             }
+            wanted
         };
+        self.queue.run(wanted);
+    }
+
+    /// Has all done that waits for others.
+    pub fn hurry(&self) {
+        let late = self.queue.lock().take_late();
         self.queue.run(late);
     }
 

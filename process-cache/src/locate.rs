@@ -82,12 +82,21 @@ pub struct Locator {
     believed: FxHashMap<FilePath, Believed>,
     /// How often all of that may have changed.
     shape: u64,
+    /// What directories were when they were looked at last, and in which round.
+    seen: FxHashMap<FilePath, (u64, Option<Identity>)>,
+    /// Counts [`Locator::look_again`].
+    round: u64,
 }
+
+/// Device and inode.
+type Identity = (u64, u64);
 
 /// A regular file as it was found.
 #[derive(Debug)]
 struct Believed {
     stat: Stat,
+    /// The directory that it was found in.
+    directory: Identity,
     content: Arc<Content>,
     /// [`Locator::shape`] when it was found.
     shape: u64,
@@ -142,6 +151,7 @@ impl Locator {
         self.missing.clear();
         self.ways.clear();
         self.places.clear();
+        self.seen.clear();
         self.disbelieve_all();
     }
 
@@ -287,30 +297,65 @@ impl Locator {
         vacant.then(|| place.located(given, Err(Errno::NOENT)))
     }
 
-    /// Remembers what is in the regular file that was `located`. As long as no traced process
-    /// changes it, whoever opens it is thought to find the same; if somebody else has changed
-    /// it, that shows when the file is looked at next (see [`Content::refute`]): when somebody
-    /// is about to change it, or when a unit ends that has read it.
+    /// Remembers what is in the regular file that was `located`, which has one name. As long as
+    /// no traced process changes it, and the path leads to the same directory, whoever opens it
+    /// is thought to find the same; if somebody else has changed it, that shows when the file is
+    /// looked at next (see [`Content::refute`]): when somebody is about to change it, or opens
+    /// it otherwise, or when a unit ends that has read it.
     pub fn believe(&mut self, located: &Located, content: &Arc<Content>) {
-        if let (Ok(stat), None) = (&located.stat, &located.steps)
-            && content.key().is_some()
-        {
-            let believed = Believed {
-                stat: *stat,
-                content: content.clone(),
-                shape: self.shape,
-            };
-            content.believe();
-            self.believed.insert(located.resource.clone(), believed);
+        let (Ok(stat), None) = (&located.stat, &located.steps) else {
+            return;
+        };
+        if content.key().is_none() || stat.st_nlink != 1 {
+            return;
+        }
+        let Some(directory) = self.directory_of(&located.given) else {
+            return;
+        };
+        let believed = Believed {
+            stat: *stat,
+            directory,
+            content: content.clone(),
+            shape: self.shape,
+        };
+        content.believe();
+        let former = self.believed.insert(located.resource.clone(), believed);
+        if let Some(former) = former.filter(|former| former.content.key() != content.key()) {
+            // Some may have been thought to read what was not there any more.
+            former.content.refute();
         }
     }
 
     /// What is thought to be at a path that somebody has opened to read it.
-    pub fn believed(&self, path: &Path) -> Option<(Located, Arc<Content>)> {
+    pub fn believed(&mut self, path: &Path) -> Option<(Located, Arc<Content>)> {
+        let directory = self.directory_of(path)?;
         let (given, place) = self.places.get_key_value(Asked::from(path).key())?;
         let it = self.believed.get(&place.resource)?;
-        let holds = it.shape == self.shape && !it.content.is_refuted();
+        let holds = it.shape == self.shape
+            && it.directory == directory
+            && !it.content.is_refuted()
+            && !it.content.has_failed();
         holds.then(|| (place.located(given, Ok(it.stat)), it.content.clone()))
+    }
+
+    /// What is opened from now on, directories are looked at for again: who is not traced may
+    /// have put others in their places.
+    pub fn look_again(&mut self) {
+        self.round += 1;
+    }
+
+    /// The directory that a path names something in.
+    fn directory_of(&mut self, path: &Path) -> Option<Identity> {
+        let (directory, _) = parts(path)?;
+        let known = self.seen.get(Asked::from(directory).key());
+        if let Some((_, identity)) = known.filter(|(round, _)| *round == self.round) {
+            return *identity;
+        }
+        let stat = rustix::fs::stat(directory).ok();
+        let identity = stat.map(|stat| (stat.st_dev, stat.st_ino));
+        self.seen
+            .insert(FilePath::from(directory), (self.round, identity));
+        identity
     }
 
     /// A traced process is about to change a name, at which this is `found`. If it is a file
@@ -319,7 +364,7 @@ impl Locator {
         if let Some(it) = self.believed.remove(resource) {
             match found.and_then(FileKey::of).as_ref() == it.content.key() {
                 // It is what it was until now, for those that have ended.
-                true => it.content.confirm(resource, clock::running()),
+                true => it.content.confirm(clock::running()),
                 false => it.content.refute(),
             }
         }

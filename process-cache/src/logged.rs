@@ -90,6 +90,7 @@ impl Tracer {
         let now = self.session.borrow().now();
         logs.extend(self.handle.logged_everywhere(now));
         let mut session = self.session.borrow_mut();
+        session.locator.look_again();
         if logs.len() < 2 {
             for (tid, calls) in logs {
                 session.looked_up(tid, calls);
@@ -118,6 +119,7 @@ impl Session {
         match calls {
             Calls::Made(calls) => {
                 self.jobs.hold();
+                self.locator.look_again();
                 for call in calls {
                     self.apply_logged(tid, &call);
                 }

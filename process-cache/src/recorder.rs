@@ -61,6 +61,10 @@ impl Session {
             }
             let located = self.look(unit, &path.path, path.follow);
             let found = located.stat.as_ref().ok();
+            if found.is_some_and(|stat| is_link(stat) || is_directory(stat)) {
+                // What lies below may be found there no more.
+                self.jobs.hurry();
+            }
             self.locator.disbelieve(&located.resource, found);
             if let Ok(stat) = &located.stat
                 && stat.st_nlink > 1

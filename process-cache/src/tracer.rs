@@ -272,6 +272,7 @@ impl Tracer {
             if session.keeps_ids(unit, &call) {
                 return Onward::Running(tracee.resume());
             }
+            session.locator.look_again();
             session.model.entry(tid, &call, &tracee, &mut events)
         };
         let mut wait = Vec::new();
@@ -381,6 +382,7 @@ impl Tracer {
         {
             let mut events: SmallVec<[IoEvent; 2]> = SmallVec::new();
             let written = pending.writes_to();
+            session.locator.look_again();
             session
                 .model
                 .exit(tid, pending, tracee.value(), &tracee, &mut events);

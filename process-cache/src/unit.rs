@@ -476,6 +476,11 @@ impl Unit {
         change
     }
 
+    /// Some of what was taken in is not among the observations any more.
+    pub fn forget_taken(&mut self) {
+        self.taken.clear();
+    }
+
     /// Takes in what a finished unit below observed and changed, and leaves it
     /// without.
     pub fn absorb(&mut self, child: &mut Self) {

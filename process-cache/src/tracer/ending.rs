@@ -154,7 +154,9 @@ impl Tracer {
                     Ok(captured) => captured,
                     Err(reason) => return tell(Err(reason)),
                 };
-                let (key, is_shared) = (finished.key, captured.read.len() >= SHARED);
+                // Who has a turn is waited for by those that come after it.
+                let is_shared = turn.is_none() && captured.read.len() >= SHARED;
+                let key = finished.key;
                 let store = move || {
                     let (remote, turn) = (remote.as_deref(), turn.as_ref());
                     tell(record(&results, &finished, captured, remote, turn));

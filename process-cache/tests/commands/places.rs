@@ -452,3 +452,17 @@ fn only_what_make_itself_says_of_where_it_is_moves() {
         }
     }
 }
+
+#[test]
+fn what_takes_a_turn_waits_for_nobody_who_waits_for_more() {
+    // Compilers read many files that others may read, a shell that follows them does not.
+    let places = Places::new(
+        "for n in 1 2 3; do printf '#include <stdio.h>\\n#include <stdlib.h>\\nint f%s;\\n' $n \
+         > $n.c; done",
+    );
+    let command = "for n in 1 2 3; do cc -c $n.c; cat $n.c > $n.copy; cp $n.copy $n.again; done; \
+                   ar cr lib.a 1.o 2.o 3.o";
+    places.run("a", command);
+    let left = places.run("b", command);
+    assert!(left.units.iter().any(|unit| unit.result == "hit"));
+}

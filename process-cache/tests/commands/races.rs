@@ -327,6 +327,41 @@ fn what_changes_before_a_program_that_changes_it_again_is_not_published() {
     }
 }
 
+/// Somebody else reads it afresh in between.
+#[test]
+fn what_another_finds_changed_meanwhile_is_not_published() {
+    let Some(python) = program(&["python3"]) else {
+        return;
+    };
+    let program = Program::new();
+    let rewrite = program.does("rewrite");
+    for change in [CHANGES[0], CHANGES[1], CHANGES[5]] {
+        let sandbox = sandbox("stops");
+        let run = format!("run {change}");
+        let steps = [
+            "await gate0",
+            &run,
+            "open gate0",
+            "await gate1",
+            "await begin",
+            "open begin",
+            "await wrote",
+            "open gate1",
+            "open wrote",
+        ];
+        let gates = "gate0 gate1 begin wrote";
+        let Some(mut child) = outsider(&python, &sandbox, gates, &steps) else {
+            return;
+        };
+        sandbox.cached(&format!(
+            "cat input > seen; read x < gate0; {rewrite} & read x < begin; read y < input; \
+             read x < wrote; wait"
+        ));
+        assert!(child.wait().expect("it ends").success());
+        compare(&sandbox, &format!("{rewrite} & wait"), change, change);
+    }
+}
+
 #[test]
 fn mapped_files_that_change_are_not_published() {
     let program = Program::new();

@@ -17,7 +17,8 @@ use rustc_hash::FxHashMap;
 use super::{Cpus, is_running, widen_self};
 use crate::event::Tid;
 
-/// How long a task that runs is held, at most twice that.
+/// How long a task that runs is held, at most twice that, or as long as it takes until
+/// somebody looks.
 const LONGEST: Duration = Duration::from_millis(4);
 /// For how long tasks are thought to be in each other's way, once they were.
 const CONTENDED: Duration = Duration::from_millis(100);
@@ -28,7 +29,7 @@ const OFTEN: u32 = 2;
 /// At so many of them at a time.
 const MOST: usize = 16;
 /// After so many times of finding nobody the thread waits to be called.
-const PATIENCE: u32 = 0;
+const PATIENCE: u32 = 2;
 /// After so many times of finding nobody in another's way it looks half as often...
 const QUIET: u32 = 8;
 /// ... and, for each further time so many, half as often again, to a quarter: a look takes
@@ -256,7 +257,7 @@ fn watch_over(shared: &Mutex<Held>) {
         drop(held);
         if parked {
             thread::park();
-            (idle, found) = (0, 0);
+            (idle, found, quiet) = (0, 0, 0);
         } else {
             let rarer = (quiet / QUIET).min(RAREST);
             thread::sleep(if is_slow {
