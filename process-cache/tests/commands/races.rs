@@ -107,6 +107,7 @@ int main(int count, char **args)
     char *mapped = strcmp(how, "map") ? 0 : mmap(0, 4096, PROT_READ, MAP_PRIVATE, fd, 0);
     switch (how[0]) {
     case 'r': some(fd, 6); break;
+    case 'o': some(fd, 60); break;
     case 'm': if (mapped != MAP_FAILED) add(mapped, 6); break;
     case 's': metadata("input"); break;
     case 't': target(); break;
@@ -123,7 +124,7 @@ int main(int count, char **args)
     gate("gate2");
     if (write(open("out", O_WRONLY | O_CREAT | O_TRUNC, 0644), out, length) != length)
         return 1;
-    if (!strcmp(how, "rewrite") && write(open("input", O_WRONLY | O_TRUNC), "mine\n", 5) < 0)
+    if ((!strcmp(how, "rewrite") || !strcmp(how, "once and rewrite")) && write(open("input", O_WRONLY | O_TRUNC), "mine\n", 5) < 0)
         return 1;
     gate("gate3");
     return 0;
@@ -334,7 +335,7 @@ fn what_another_finds_changed_meanwhile_is_not_published() {
         return;
     };
     let program = Program::new();
-    let rewrite = program.does("rewrite");
+    let rewrite = program.does("'once and rewrite'");
     for change in [CHANGES[0], CHANGES[1], CHANGES[5]] {
         let sandbox = sandbox("stops");
         let run = format!("run {change}");
