@@ -94,6 +94,13 @@ pub(super) fn capture(
                     effects.push((change.last, effect));
                 }
             }
+            // It has the time of what it was another name of.
+            FileType::Symlink if change.linked_to.is_some() && change.time == TimeState::Kept => {
+                let path = path.display();
+                return Err(format!(
+                    "{path} is another name of a link that was replaced"
+                ));
+            }
             FileType::Symlink => {
                 let target =
                     std::fs::read_link(path).map_err(|e| format!("{}: {e}", path.display()))?;

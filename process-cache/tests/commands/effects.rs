@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
-use crate::support::{Sandbox, check_hit, check_still_hit, program};
+use crate::support::{Sandbox, check_hit, check_still_hit, check_uncacheable, program};
 
 #[test]
 fn new_files_come_back_with_their_modes() {
@@ -29,6 +29,15 @@ fn symbolic_links_come_back() {
 #[test]
 fn hard_links_come_back_as_hard_links() {
     check_hit("", "echo 1 > a; ln a b; ln b c; echo 2 >> c");
+}
+
+#[test]
+fn a_link_that_keeps_another_ones_time_is_not_made_anew() {
+    check_uncacheable(
+        "ln -s a link",
+        "ln -f link hard; rm -f link; ln -s b link",
+        "another name of a link that was replaced",
+    );
 }
 
 #[test]
