@@ -21,7 +21,6 @@ use crate::world::World;
 /// The content of one file at one time.
 #[derive(Debug)]
 pub struct Content {
-    number: u64,
     path: FilePath,
     key: Option<FileKey>,
     state: Mutex<State>,
@@ -47,11 +46,6 @@ impl Content {
         std::ptr::eq(self, other)
             || (self.key.is_some() && self.key == other.key)
             || matches!((self.peek(), other.peek()), (Some(Ok(a)), Some(Ok(b))) if a == b)
-    }
-
-    /// Tells it from all others of its session.
-    pub fn number(&self) -> u64 {
-        self.number
     }
 
     /// The state of the file that it is the content of.
@@ -166,8 +160,6 @@ impl Content {
 #[derive(Debug, Default)]
 pub struct Contents {
     by_key: FxHashMap<FileKey, Arc<Content>>,
-    /// How many there have been.
-    made: u64,
 }
 
 impl Contents {
@@ -183,9 +175,7 @@ impl Contents {
         }
         let digest = world.known(path, stat);
         let pending = digest.is_none();
-        self.made += 1;
         let content = Arc::new(Content {
-            number: self.made,
             path: FilePath::from(path),
             key,
             state: Mutex::new(State {

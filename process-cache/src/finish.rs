@@ -29,6 +29,7 @@ use crate::unit::{Change, Inherited, Observed, Unit, UnitId};
 use crate::world::World;
 use ptrace_async::event::Tid;
 use rustc_hash::FxHashMap;
+use std::collections::HashSet;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
@@ -74,6 +75,13 @@ pub struct Finished {
     pub ended: u64,
 }
 
+impl Finished {
+    /// The names that it changed.
+    fn changed(&self) -> HashSet<&FilePath> {
+        self.changes.iter().map(|(path, _)| path).collect()
+    }
+}
+
 /// Bytes of a stream.
 #[derive(Debug)]
 pub struct Piece {
@@ -116,11 +124,6 @@ impl Session {
         let now = self.tick();
         let unit = self.unit(id);
         unit.ended = (unit.alive == 1).then_some(now);
-        if unit.units == 1 {
-            let (program, size) = (unit.program.clone(), unit.observations.len());
-            self.sizes.insert(program, size);
-        }
-        let unit = self.unit(id);
         forget_outputs(unit);
         if unit.alive > 1 {
             unit.doubt("leaves processes behind", false);
@@ -415,8 +418,7 @@ pub fn captured(
     let mut batches: Vec<Vec<Fact>> = Vec::new();
     let mut batch = Vec::new();
     let mut size = 32;
-    let changed: std::collections::HashSet<&FilePath> =
-        finished.changes.iter().map(|(path, _)| path).collect();
+    let changed = finished.changed();
     let mut assumes = false;
     let mut read = Vec::new();
     for (query, observed) in &finished.facts {
@@ -478,17 +480,18 @@ pub fn record(
     remote: Option<&Remote>,
     turn: Option<&Turn>,
 ) -> Result<Recorded, String> {
-    let changed: std::collections::HashSet<&FilePath> =
-        finished.changes.iter().map(|(path, _)| path).collect();
-    for (path, content) in &captured.read {
-        unchanged(path, content, finished.ended, &changed)?;
-    }
     let Captured {
         outcome,
         batches,
         assumes,
-        ..
+        read,
     } = captured;
+    if !read.is_empty() {
+        let changed = finished.changed();
+        for (path, content) in &read {
+            unchanged(path, content, finished.ended, &changed)?;
+        }
+    }
     let differences = finished
         .verified
         .then(|| verify::differences(store, &finished.key, &batches, &outcome))
@@ -558,7 +561,7 @@ fn unchanged(
     path: &FilePath,
     content: &Content,
     ended: u64,
-    changed: &std::collections::HashSet<&FilePath>,
+    changed: &HashSet<&FilePath>,
 ) -> Result<(), String> {
     if !content.is_refuted() {
         if changed.contains(path) || content.held(path, ended) || is_own(path, changed) {
@@ -575,7 +578,7 @@ fn unchanged(
 
 /// Whether a path is another name of something that the unit changed itself. What is
 /// gone has no canonical name, but what is left of its directories has.
-fn is_own(path: &FilePath, changed: &std::collections::HashSet<&FilePath>) -> bool {
+fn is_own(path: &FilePath, changed: &HashSet<&FilePath>) -> bool {
     let found = path
         .ancestors()
         .find_map(|above| Some((above, above.canonicalize().ok()?)));

@@ -137,8 +137,6 @@ pub struct Session {
     pub contents: Contents,
     /// Whether scripts of this path and content depend on time or chance.
     pub scripts: FxHashMap<(FilePath, Digest, Scripts), Option<&'static str>>,
-    /// How many observations programs ended with that started no others.
-    pub sizes: FxHashMap<FilePath, usize>,
     /// Answers.
     pub world: Arc<World>,
     /// Results.
@@ -199,7 +197,6 @@ impl Session {
             lookups: Lookups::default(),
             contents: Contents::default(),
             scripts: FxHashMap::default(),
-            sizes: FxHashMap::default(),
             world,
             store,
             remote: None,

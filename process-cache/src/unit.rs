@@ -13,14 +13,13 @@
 //! otherwise later; parallel children may report in any order.
 
 use std::collections::BTreeMap;
-use std::hash::{Hash as _, Hasher as _};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use ptrace_async::event::{OfdId, OpenFile, Tid};
-use rustc_hash::{FxHashMap, FxHasher};
+use rustc_hash::FxHashMap;
 use rustix::fs::Stat;
 use smallvec::SmallVec;
 
@@ -322,8 +321,6 @@ pub struct Unit {
     pub policy: Policy,
     /// Observations by query.
     pub observations: FxHashMap<Query, Observation>,
-    /// What was taken in of units below, and when that was observed first.
-    taken: FxHashMap<u64, u64>,
     /// Changes by canonical path.
     pub changes: FxHashMap<FilePath, Change>,
     /// What makes it uncacheable.
@@ -385,7 +382,6 @@ impl Unit {
             program: FilePath::from("/"),
             policy: crate::policy::policy(b"", &[], true),
             observations: FxHashMap::default(),
-            taken: FxHashMap::default(),
             changes: FxHashMap::default(),
             doubts: Vec::new(),
             inherited: Vec::new(),
@@ -476,29 +472,14 @@ impl Unit {
         change
     }
 
-    /// Some of what was taken in is not among the observations any more.
-    pub fn forget_taken(&mut self) {
-        self.taken.clear();
-    }
-
     /// Takes in what a finished unit below observed and changed, and leaves it
     /// without.
     pub fn absorb(&mut self, child: &mut Self) {
         // It is the same which is added to which: the fewer to the many.
         if self.observations.len() < child.observations.len() {
             std::mem::swap(&mut self.observations, &mut child.observations);
-            std::mem::swap(&mut self.taken, &mut child.taken);
         }
         for (query, observation) in child.observations.drain() {
-            // Most that compilers see another has seen, and to find that here takes less memory
-            // than what is known of it.
-            if let Some(it) = observation.fingerprint(&query) {
-                let first = self.taken.entry(it).or_insert(u64::MAX);
-                if *first <= observation.seq {
-                    continue;
-                }
-                *first = observation.seq;
-            }
             match self.observations.entry(query) {
                 std::collections::hash_map::Entry::Vacant(entry) => {
                     entry.insert(observation);
@@ -513,7 +494,6 @@ impl Unit {
                 }
             }
         }
-        child.taken.clear();
         // What was moved has the time it was given here, if it was made here.
         for change in child.changes.values_mut() {
             if let Some(from) = &change.moved_from
@@ -566,24 +546,6 @@ impl Unit {
 }
 
 impl Observation {
-    /// What stands for a question and its answer, if that is all there is to tell: who has
-    /// taken in the same, of the same time or before, has nothing to take in. By chance two are
-    /// the same once in 2^64 times.
-    fn fingerprint(&self, query: &Query) -> Option<u64> {
-        if self.carried || self.later.is_some() {
-            return None;
-        }
-        let mut hasher = FxHasher::default();
-        query.hash(&mut hasher);
-        match &self.observed {
-            Observed::Answer(Answer::Error(error)) => (0, *error).hash(&mut hasher),
-            Observed::Content(content) => (1, content.number()).hash(&mut hasher),
-            _ => return None,
-        }
-        self.resource.hash(&mut hasher);
-        Some(hasher.finish())
-    }
-
     /// Takes in what was observed at another time. The first answer stays, with
     /// what it was about, and of those that differ from it the first one.
     fn merge(&mut self, seq: u64, observed: Observed, resource: &FilePath) {

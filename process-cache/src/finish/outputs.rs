@@ -58,9 +58,6 @@ pub(super) fn forget_outputs(unit: &mut Unit) {
             .min();
         let is_removal = |query: &Query| matches!(query, Query::Replaced(_));
         let removes = outputs == Outputs::Removed;
-        if !before.is_empty() {
-            unit.forget_taken();
-        }
         if let Some(seq) = first {
             let target = Observation {
                 seq,

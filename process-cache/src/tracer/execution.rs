@@ -335,8 +335,6 @@ impl Tracer {
                 match next.keyed {
                     Ok(keyed) => {
                         let real = session.locator.target(&keyed.program);
-                        let size = session.sizes.get(&keyed.program);
-                        unit.observations.reserve(size.copied().unwrap_or(0));
                         unit.policy = policy(real.as_bytes(), &unit.argv, session.settings.strict);
                         let scripts = unit.policy.scripts;
                         let reason = unit

@@ -124,7 +124,7 @@ int main(int count, char **args)
     gate("gate2");
     if (write(open("out", O_WRONLY | O_CREAT | O_TRUNC, 0644), out, length) != length)
         return 1;
-    if ((!strcmp(how, "rewrite") || !strcmp(how, "once and rewrite")) && write(open("input", O_WRONLY | O_TRUNC), "mine\n", 5) < 0)
+    if (strstr(how, "rewrite") && write(open("input", O_WRONLY | O_TRUNC), "mine\n", 5) < 0)
         return 1;
     gate("gate3");
     return 0;
@@ -236,6 +236,17 @@ fn compare(sandbox: &Sandbox, command: &str, edit: &str, what: &str) {
     }
 }
 
+/// Runs a command while somebody takes steps at gates; whether there is somebody who can.
+fn run_beside(python: &str, sandbox: &Sandbox, gates: &str, steps: &[&str], run: &str) -> bool {
+    let Some(mut child) = outsider(python, sandbox, gates, steps) else {
+        return false;
+    };
+    sandbox.cached(run);
+    let status = child.wait().expect("it ends");
+    assert!(status.success(), "{run:?}, {steps:?}: {status:?}");
+    true
+}
+
 /// Runs the unit while the change is made at one gate; afterwards it must do, with
 /// the input as it was and as it is now, what it does without pcache.
 fn check(python: &str, interception: &str, unit: &str, gate: usize, change: &str) -> bool {
@@ -246,13 +257,10 @@ fn check(python: &str, interception: &str, unit: &str, gate: usize, change: &str
         &format!("run {change}"),
         &format!("open {gate}"),
     ];
-    let Some(mut child) = outsider(python, &sandbox, &gate, &steps.map(String::as_str)) else {
+    if !run_beside(python, &sandbox, &gate, &steps.map(String::as_str), unit) {
         return false;
-    };
-    sandbox.cached(unit);
-    let status = child.wait().expect("it ends");
+    }
     let what = format!("{unit:?}, {interception}, after {change:?} at {gate}");
-    assert!(status.success(), "{what}: {status:?}");
     compare(&sandbox, unit, change, &what);
     true
 }
@@ -317,11 +325,10 @@ fn what_changes_before_a_program_that_changes_it_again_is_not_published() {
             let sandbox = sandbox(interception);
             let run = format!("run {change}");
             let steps = ["await gate0", &run, "open gate0"];
-            let Some(mut child) = outsider(&python, &sandbox, "gate0", &steps) else {
+            let first = format!("cat input > seen; read x < gate0; {rewrite}; :");
+            if !run_beside(&python, &sandbox, "gate0", &steps, &first) {
                 return;
-            };
-            sandbox.cached(&format!("cat input > seen; read x < gate0; {rewrite}; :"));
-            assert!(child.wait().expect("it ends").success());
+            }
             let what = format!("{interception}, after {change:?}");
             compare(&sandbox, &format!("{rewrite}; :"), change, &what);
         }
@@ -351,14 +358,13 @@ fn what_another_finds_changed_meanwhile_is_not_published() {
             "open wrote",
         ];
         let gates = "gate0 gate1 begin wrote";
-        let Some(mut child) = outsider(&python, &sandbox, gates, &steps) else {
-            return;
-        };
-        sandbox.cached(&format!(
+        let first = format!(
             "cat input > seen; read x < gate0; {rewrite} & read x < begin; read y < input; \
              read x < wrote; wait"
-        ));
-        assert!(child.wait().expect("it ends").success());
+        );
+        if !run_beside(&python, &sandbox, gates, &steps, &first) {
+            return;
+        }
         compare(&sandbox, &format!("{rewrite} & wait"), change, change);
     }
 }
@@ -418,9 +424,6 @@ fn check_sibling(python: &str, program: &Program, how: &str, gate: usize, first:
             // The writer leaves before the reader goes on.
             true => steps.extend(["open wrote", &go_on]),
         }
-        let Some(mut child) = outsider(python, &sandbox, &gates, &steps) else {
-            return false;
-        };
         let unit = program.does("read");
         let writer = program.does(&format!("{how} writes"));
         let fds = if how == "inherited" {
@@ -428,13 +431,14 @@ fn check_sibling(python: &str, program: &Program, how: &str, gate: usize, first:
         } else {
             ""
         };
-        sandbox.cached(&match early {
+        let both = match early {
             false => format!("{fds} {unit} 7<&- & {writer} & wait"),
             true => format!("{writer} & read x < begin; {unit} & wait"),
-        });
-        let status = child.wait().expect("it ends");
+        };
+        if !run_beside(python, &sandbox, &gates, &steps, &both) {
+            return false;
+        }
         let what = format!("{how}, {interception}, at {gate}, writer first: {first}");
-        assert!(status.success(), "{what}: {status:?}");
         let bytes = if how == "long" { 8192 } else { 12 };
         let edit = format!(
             "{{ printf 'new 1\\nnew 2\\n'; head -c {} /dev/zero; }} > input",
