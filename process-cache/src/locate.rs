@@ -22,6 +22,7 @@ use rustix::io::Errno;
 use crate::clock;
 use crate::content::Content;
 use crate::path::{Asked, FilePath};
+use crate::place::is_plain;
 use crate::store::FileKey;
 
 /// What a path means at present.
@@ -79,11 +80,11 @@ pub struct Locator {
     /// By the path as given.
     places: FxHashMap<FilePath, Place>,
     /// What lay where a path leads, by canonical path; see [`Locator::believe`].
-    believed: FxHashMap<FilePath, Believed>,
+    believed: FxHashMap<FilePath, Rc<Believed>>,
     /// How often all of that may have changed.
     shape: u64,
-    /// What directories were when they were looked at last, and in which round.
-    seen: FxHashMap<FilePath, (u64, Option<Identity>)>,
+    /// Directories that something has been opened in.
+    seen: FxHashMap<FilePath, Rc<Directory>>,
     /// Counts [`Locator::look_again`].
     round: u64,
 }
@@ -91,15 +92,52 @@ pub struct Locator {
 /// Device and inode.
 type Identity = (u64, u64);
 
+/// A directory as it is named.
+#[derive(Debug)]
+struct Directory {
+    path: FilePath,
+    /// What it was when it was looked at last, and in which round.
+    seen: Cell<(u64, Option<Identity>)>,
+}
+
+impl Directory {
+    /// What it is.
+    fn identity(&self, round: u64) -> Option<Identity> {
+        if self.seen.get().0 != round {
+            let stat = rustix::fs::stat(self.path.as_path()).ok();
+            let identity = stat.map(|stat| (stat.st_dev, stat.st_ino));
+            self.seen.set((round, identity));
+        }
+        self.seen.get().1
+    }
+}
+
 /// A regular file as it was found.
 #[derive(Debug)]
 struct Believed {
-    stat: Stat,
+    inode: Identity,
     /// The directory that it was found in.
     directory: Identity,
     content: Arc<Content>,
     /// [`Locator::shape`] when it was found.
     shape: u64,
+    /// It was believed, and is not any more.
+    former: Cell<bool>,
+}
+
+/// What is thought to be read at a path.
+#[derive(Debug)]
+pub struct Recalled {
+    /// The path that was opened.
+    pub given: FilePath,
+    /// As [`Located::resource`].
+    pub resource: FilePath,
+    /// As [`Located::indirect`].
+    pub indirect: Option<(FilePath, FilePath)>,
+    /// Device and inode number of the file.
+    pub inode: (u64, u64),
+    /// What is in it.
+    pub content: Arc<Content>,
 }
 
 /// Where a path leads whose last component is no link, or is not followed; see [`Located`].
@@ -109,6 +147,10 @@ struct Place {
     indirect: Option<(FilePath, FilePath)>,
     /// Nothing was there, not even a link.
     vacant: Cell<bool>,
+    /// See [`is_plain`].
+    plain: bool,
+    /// What is believed to be there, and the directory that it was found in.
+    believed: Option<(Rc<Directory>, Rc<Believed>)>,
 }
 
 impl Place {
@@ -278,6 +320,8 @@ impl Locator {
             resource,
             indirect,
             vacant: Cell::new(nothing),
+            plain: is_plain(path),
+            believed: None,
         };
         let located = place.located(&given, stat);
         if parts.is_some() {
@@ -291,10 +335,16 @@ impl Locator {
 
     /// What is to be seen at a path at which somebody has found nothing, where nothing
     /// has been before: no traced process has made a link since.
-    pub fn vacant(&self, path: &Path) -> Option<Located> {
-        let (given, place) = self.places.get_key_value(Asked::from(path).key())?;
+    pub fn vacant(&self, path: Asked<'_>) -> Option<Located> {
+        let (given, place) = self.places.get_key_value(path.key())?;
         let vacant = place.vacant.get();
         vacant.then(|| place.located(given, Err(Errno::NOENT)))
+    }
+
+    /// The same, of a plain path.
+    pub fn plainly_vacant(&self, path: Asked<'_>) -> Option<Located> {
+        let is_plain = self.places.get(path.key())?.plain;
+        is_plain.then(|| self.vacant(path)).flatten()
     }
 
     /// Remembers what is in the regular file that was `located`, which has one name. As long as
@@ -312,30 +362,60 @@ impl Locator {
         let Some(directory) = self.directory_of(&located.given) else {
             return;
         };
-        let believed = Believed {
-            stat: *stat,
-            directory,
+        let Some(identity) = directory.identity(self.round) else {
+            return;
+        };
+        let believed = Rc::new(Believed {
+            inode: (stat.st_dev, stat.st_ino),
+            directory: identity,
             content: content.clone(),
             shape: self.shape,
-        };
+            former: Cell::new(false),
+        });
         content.believe();
-        let former = self.believed.insert(located.resource.clone(), believed);
-        if let Some(former) = former.filter(|former| former.content.key() != content.key()) {
-            // Some may have been thought to read what was not there any more.
-            former.content.refute();
+        if let Some(place) = self.places.get_mut(&located.given) {
+            place.believed = Some((directory, believed.clone()));
+        }
+        if let Some(former) = self.believed.insert(located.resource.clone(), believed) {
+            former.former.set(true);
+            if former.content.key() != content.key() {
+                // Some may have been thought to read what was not there any more.
+                former.content.refute();
+            }
         }
     }
 
     /// What is thought to be at a path that somebody has opened to read it.
-    pub fn believed(&mut self, path: &Path) -> Option<(Located, Arc<Content>)> {
-        let directory = self.directory_of(path)?;
-        let (given, place) = self.places.get_key_value(Asked::from(path).key())?;
-        let it = self.believed.get(&place.resource)?;
-        let holds = it.shape == self.shape
-            && it.directory == directory
+    pub fn believed(&mut self, path: Asked<'_>) -> Option<Recalled> {
+        let known = self.places.get(path.key())?;
+        let current = known.believed.as_ref();
+        if current.is_none_or(|(_, it)| it.former.get()) {
+            self.recall(path)?;
+        }
+        let (given, place) = self.places.get_key_value(path.key())?;
+        let (directory, it) = place.believed.as_ref()?;
+        let holds = place.plain
+            && it.shape == self.shape
+            && !it.former.get()
             && !it.content.is_refuted()
-            && !it.content.has_failed();
-        holds.then(|| (place.located(given, Ok(it.stat)), it.content.clone()))
+            && !it.content.has_failed()
+            && directory.identity(self.round) == Some(it.directory);
+        holds.then(|| Recalled {
+            given: given.clone(),
+            resource: place.resource.clone(),
+            indirect: place.indirect.clone(),
+            inode: it.inode,
+            content: it.content.clone(),
+        })
+    }
+
+    /// Another path may lead to the same.
+    fn recall(&mut self, path: Asked<'_>) -> Option<()> {
+        let (given, place) = self.places.get_key_value(path.key())?;
+        let believed = self.believed.get(&place.resource)?.clone();
+        let directory = self.directory_of(&given.clone())?;
+        self.places.get_mut(path.key())?.believed = Some((directory, believed));
+        Some(())
     }
 
     /// What is opened from now on, directories are looked at for again: who is not traced may
@@ -345,23 +425,26 @@ impl Locator {
     }
 
     /// The directory that a path names something in.
-    fn directory_of(&mut self, path: &Path) -> Option<Identity> {
-        let (directory, _) = parts(path)?;
-        let known = self.seen.get(Asked::from(directory).key());
-        if let Some((_, identity)) = known.filter(|(round, _)| *round == self.round) {
-            return *identity;
+    fn directory_of(&mut self, path: &Path) -> Option<Rc<Directory>> {
+        let (path, _) = parts(path)?;
+        if let Some(known) = self.seen.get(Asked::from(path).key()) {
+            return Some(known.clone());
         }
-        let stat = rustix::fs::stat(directory).ok();
-        let identity = stat.map(|stat| (stat.st_dev, stat.st_ino));
-        self.seen
-            .insert(FilePath::from(directory), (self.round, identity));
-        identity
+        let path = FilePath::from(path);
+        let directory = Rc::new(Directory {
+            path: path.clone(),
+            // In no round.
+            seen: Cell::new((u64::MAX, None)),
+        });
+        self.seen.insert(path, directory.clone());
+        Some(directory)
     }
 
     /// A traced process is about to change a name, at which this is `found`. If it is a file
     /// with other names, they change as well.
     pub fn disbelieve(&mut self, resource: &FilePath, found: Option<&Stat>) {
         if let Some(it) = self.believed.remove(resource) {
+            it.former.set(true);
             match found.and_then(FileKey::of).as_ref() == it.content.key() {
                 // It is what it was until now, for those that have ended.
                 true => it.content.confirm(clock::running()),
@@ -625,26 +708,28 @@ mod tests {
         let base = dir.path().canonicalize().expect("its path");
         let path = base.join("file");
         let mut locator = Locator::default();
-        assert!(locator.vacant(&path).is_none());
+        assert!(locator.vacant(Asked::from(path.as_path())).is_none());
         let found = locator.look(&path, true);
         assert_eq!(found.stat.err(), Some(Errno::NOENT));
-        let vacant = locator.vacant(&path).expect("nothing was there");
+        let vacant = locator
+            .vacant(Asked::from(path.as_path()))
+            .expect("nothing was there");
         assert_eq!(
             (vacant.given, vacant.resource),
             (found.given, found.resource)
         );
         std::fs::write(&path, "").expect("a file");
         assert!(locator.look(&path, true).stat.is_ok());
-        assert!(locator.vacant(&path).is_none());
+        assert!(locator.vacant(Asked::from(path.as_path())).is_none());
         std::fs::remove_file(&path).expect("unlink");
         assert!(locator.look(&path, true).stat.is_err());
-        assert!(locator.vacant(&path).is_some());
+        assert!(locator.vacant(Asked::from(path.as_path())).is_some());
         // A link leads elsewhere, and so does one that somebody else made.
         std::os::unix::fs::symlink("there", &path).expect("symlink");
         let found = locator.look(&path, true);
         assert_eq!(found.resource, FilePath::from(base.join("there")));
         locator.forget();
-        assert!(locator.vacant(&path).is_none());
+        assert!(locator.vacant(Asked::from(path.as_path())).is_none());
     }
 
     #[test]

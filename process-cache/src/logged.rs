@@ -21,18 +21,13 @@ use ptrace_async::runtime::{Calls, Logged, Prehook, Stop, Tracee};
 use smallvec::SmallVec;
 
 use crate::lookups::Kind;
+use crate::path::Asked;
 use crate::session::{Before, Session};
 use crate::tracer::{Tracer, UNHEARD};
 use crate::unit::UnitId;
 
-/// Flags of an open that is more than an attempt to read what a path leads to.
-const NOT_READING: u64 = (libc::O_ACCMODE
-    | libc::O_CREAT
-    | libc::O_TRUNC
-    | libc::O_NOFOLLOW
-    | libc::O_PATH
-    | libc::O_DIRECTORY
-    | libc::O_TMPFILE) as u64;
+/// Flags of an open that is not more than an attempt to read what a path leads to.
+const PLAIN: u64 = (libc::O_CLOEXEC | libc::O_NOCTTY) as u64;
 /// More than the bytes of any call that are logged.
 const MOST_LOGGED: usize = 1 << 16;
 
@@ -144,10 +139,6 @@ impl Session {
                 let follow = args[3] & libc::AT_SYMLINK_NOFOLLOW as u64 == 0;
                 Some(Kind::no_metadata(follow))
             }
-            // After metadata of the same directory it would say what that was for.
-            libc::SYS_openat if args[2] & NOT_READING == 0 && self.looked_at.is_none() => {
-                Some(Kind::no_content(true))
-            }
             _ => None,
         };
         let Some((kind, path)) = kind.zip(call.path()) else {
@@ -158,14 +149,61 @@ impl Session {
             && self.model.root(tid).is_some_and(|root| *root == *"/")
     }
 
-    /// Whether a call reads what its unit has opened, of which the opening said all.
+    /// Whether a call reads what its unit has opened, or asks for its metadata: the opening
+    /// has said all.
     fn reads_its_own(&self, tid: Tid, unit: UnitId, call: &Logged) -> bool {
         let Invocation { nr, args } = call.invocation();
-        nr.cast_signed() == libc::SYS_read
+        let reads = match nr.cast_signed() {
+            libc::SYS_read | libc::SYS_fstat => true,
+            libc::SYS_newfstatat => {
+                args[3] & libc::AT_EMPTY_PATH as u64 != 0 && call.path() == Some(b"")
+            }
+            _ => false,
+        };
+        reads
             && self
                 .model
                 .file(tid, args[0] as i32)
                 .is_some_and(|file| self.is_own(unit, file))
+    }
+
+    /// Whether a call opens to read what somebody has read before, or where nothing was to be
+    /// found before, and so it was now: then that is noted, as [`Session::apply`] would. Most
+    /// that compilers open is so.
+    fn opens_as_before(&mut self, tid: Tid, unit: UnitId, call: &Logged) -> bool {
+        let Invocation { nr, args } = call.invocation();
+        let flags = match nr.cast_signed() {
+            libc::SYS_openat if args[0] as i32 == libc::AT_FDCWD => args[2],
+            libc::SYS_open => args[1],
+            _ => return false,
+        };
+        let value = call.value();
+        let decided = value >= 0 || value == -i64::from(libc::ENOENT);
+        let simple = flags & !PLAIN == 0 && call.mark().is_none() && self.lookups.is_quiet();
+        if !decided || !simple || self.model.root(tid).is_none_or(|root| *root != *"/") {
+            return false;
+        }
+        let mut path = std::mem::take(&mut self.spelled);
+        let given = call.path().unwrap_or_default();
+        let is_known = self.model.find(tid, given, &mut path) && {
+            let asked = Asked::new(&path);
+            match value {
+                0.. => self.opened_as_before(unit, asked),
+                _ => self.missing_as_before(unit, asked),
+            }
+        };
+        if is_known {
+            self.looked_at = None;
+            if let Ok(fd) = i32::try_from(value)
+                && fd >= 0
+            {
+                let path = Path::new(OsStr::from_bytes(&path)).to_owned();
+                let file = self.model.opened_to_read(tid, fd, path, flags as i32);
+                self.owners.insert(file, unit);
+            }
+        }
+        self.spelled = path;
+        is_known
     }
 
     fn apply_logged(&mut self, tid: Tid, call: &Logged) {
@@ -173,7 +211,10 @@ impl Session {
             Some(task) if !task.skipped => task.unit,
             _ => return,
         };
-        if self.asks_again(tid, unit, call) || self.reads_its_own(tid, unit, call) {
+        let is_applied = self.opens_as_before(tid, unit, call)
+            || self.reads_its_own(tid, unit, call)
+            || self.asks_again(tid, unit, call);
+        if is_applied {
             return;
         }
         let mut events: SmallVec<[IoEvent; 2]> = SmallVec::new();

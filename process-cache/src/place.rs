@@ -42,6 +42,18 @@ pub fn classify(path: &Path) -> Class {
     Class::Ordinary
 }
 
+/// Whether a path tells of a time zone.
+pub fn is_zone(path: &Path) -> bool {
+    let path = path.as_os_str().as_bytes();
+    path == b"/etc/localtime" || memchr::memmem::find(path, b"/zoneinfo/").is_some()
+}
+
+/// Whether all that matters about opening what is at an absolute path is what is there.
+pub fn is_plain(path: &Path) -> bool {
+    let is_system = path.starts_with("/proc") || path.starts_with("/dev");
+    !is_system && classify(path) == Class::Ordinary && !is_zone(path)
+}
+
 /// Whether this is a place for devices, whose times tell when they were used, or came. That is
 /// `/dev` but for its file system for everybody, where people build as well.
 pub fn is_for_devices(path: &Path) -> bool {

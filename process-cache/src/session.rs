@@ -152,6 +152,8 @@ pub struct Session {
     /// The last path that a task asked metadata of, and the sequence number
     /// before.
     pub looked_at: Option<(Tid, std::path::PathBuf, u64)>,
+    /// Room for a path.
+    pub spelled: Vec<u8>,
     /// What the lookup that is being applied returned, if it was logged.
     pub told: Option<i64>,
     /// The sequence number of the lookup that is being applied, if it may be
@@ -207,6 +209,7 @@ impl Session {
                 rustix::process::getegid().as_raw(),
             ),
             looked_at: None,
+            spelled: Vec::new(),
             told: None,
             looking_back: None,
             began: None,

@@ -7,7 +7,7 @@ use crate::fact::{Answer, Query, TimeUse};
 use crate::locate::{Located, is_directory, is_regular};
 use crate::lookups::Kind;
 use crate::path::FilePath;
-use crate::place::{Class, classify, is_for_devices, is_standard_stream};
+use crate::place::{Class, classify, is_for_devices, is_standard_stream, is_zone};
 use crate::session::Session;
 use crate::unit::{Change, Observed, UnitId};
 use crate::world::World;
@@ -115,7 +115,7 @@ impl Session {
     /// Looks at a path; links on the way are noted.
     pub fn look(&mut self, unit: UnitId, path: &Path, follow: bool) -> Located {
         let nothing = self.told_missing() == Some(libc::ENOENT);
-        let vacant = self.locator.vacant(path).filter(|_| nothing);
+        let vacant = nothing.then(|| self.locator.vacant(path.into())).flatten();
         let located = vacant.unwrap_or_else(|| self.locator.look(path, follow));
         self.note_indirect(unit, located.indirect.clone());
         for step in located.steps.iter().flat_map(|steps| steps.iter()) {
@@ -281,9 +281,7 @@ impl Session {
     /// its results, shows one all the same: a date as text needs the time zone
     /// (`__DATE__` and `__TIMESTAMP__` of compilers, `make -p`).
     pub(super) fn shows_time(&mut self, unit: UnitId, path: &Path) -> bool {
-        use std::os::unix::ffi::OsStrExt;
-        let path = path.as_os_str().as_bytes();
-        let zone = path == b"/etc/localtime" || memchr::memmem::find(path, b"/zoneinfo/").is_some();
+        let zone = is_zone(path);
         let unit = self.unit(unit);
         // touch reads a date, and shows none.
         zone && unit.policy.clock

@@ -5,7 +5,7 @@ use crate::fact::{Answer, Query, TimeUse};
 use crate::locate::{Located, is_directory, is_regular};
 use crate::lookups::Kind;
 use crate::machine::GROUP;
-use crate::path::FilePath;
+use crate::path::{Asked, FilePath};
 use crate::place::{Class, classify};
 use crate::policy::{Policy, Scripts};
 use crate::session::Before;
@@ -94,14 +94,16 @@ impl Session {
             self.open_failed(unit, path, mode, error);
             return;
         }
-        if !mode.write && self.opened_as_before(unit, path) {
+        if !mode.write && path.follow && self.opened_as_before(unit, path.path.as_path().into()) {
             return;
         }
         let located = match mode.write {
             true => self.locator.look(&path.path, path.follow),
             false => self.look(unit, &path.path, path.follow),
         };
-        if self.is_inherited_output(unit, &located) {
+        let inode = located.stat.as_ref().ok();
+        let inode = inode.map(|stat| (stat.st_dev, stat.st_ino));
+        if self.is_inherited_output(unit, inode, &located.resource) {
             self.doubt(unit, "opens the file that its output goes to", true);
         }
         if mode.write {
@@ -111,24 +113,35 @@ impl Session {
         }
     }
 
-    /// Whether somebody has opened for reading what another has read, and nobody traced has
-    /// changed: then it is noted that this one reads the same.
-    fn opened_as_before(&mut self, unit: UnitId, path: &PathRef) -> bool {
+    /// Whether somebody has opened for reading, through links, what another has read, and nobody
+    /// traced has changed: then it is noted that this one reads the same.
+    pub fn opened_as_before(&mut self, unit: UnitId, path: Asked<'_>) -> bool {
         let policy = &self.unit(unit).policy;
         // Of others the opened file's own metadata count, or what is written in it.
         let content_only =
             policy.scripts == Scripts::Any && !policy.permissions && policy.time == TimeUse::None;
-        if !content_only || !path.follow {
+        if !content_only {
             return false;
         }
-        let Some((located, content)) = self.locator.believed(&path.path) else {
+        let Some(it) = self.locator.believed(path) else {
             return false;
         };
-        if self.is_inherited_output(unit, &located) {
+        if self.is_inherited_output(unit, Some(it.inode), &it.resource) {
             return false;
         }
+        self.note_indirect(unit, it.indirect);
+        let (query, observed) = (Query::Content(it.given), Observed::Content(it.content));
+        self.note(unit, query, observed, it.resource);
+        true
+    }
+
+    /// Whether somebody has found nothing to open where nothing was before: then that is noted.
+    pub fn missing_as_before(&mut self, unit: UnitId, path: Asked<'_>) -> bool {
+        let Some(located) = self.locator.plainly_vacant(path) else {
+            return false;
+        };
         self.note_indirect(unit, located.indirect);
-        let observed = Observed::Content(content);
+        let observed = Observed::Answer(Answer::Error(libc::ENOENT));
         self.note(
             unit,
             Query::Content(located.given),
@@ -138,18 +151,20 @@ impl Session {
         true
     }
 
-    /// Whether a path leads to a file that the unit also writes to through a
-    /// descriptor it inherited.
-    fn is_inherited_output(&self, unit: UnitId, located: &Located) -> bool {
-        let inode = located.stat.as_ref().ok();
-        let inode = inode.map(|stat| (stat.st_dev, stat.st_ino));
+    /// Whether a file is one that the unit also writes to through a descriptor it inherited.
+    fn is_inherited_output(
+        &self,
+        unit: UnitId,
+        inode: Option<(u64, u64)>,
+        resource: &FilePath,
+    ) -> bool {
         let unit = &self.units[unit.0 as usize];
         unit.inherited.iter().any(|inherited| {
             let made = self.resources.get(&inherited.file);
             let output = made.or(inherited.output.as_ref());
             let same =
                 inherited.output.is_some() && inherited.inode.is_some() && inherited.inode == inode;
-            same || output == Some(&located.resource)
+            same || output == Some(resource)
         })
     }
 

@@ -150,6 +150,10 @@ impl Context<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsString;
+    use std::os::unix::ffi::OsStringExt;
+    use std::path::PathBuf;
+
     use super::super::nr;
     use super::super::testing::{CWD, Case, TID};
 
@@ -163,6 +167,33 @@ mod tests {
         assert_eq!(file.path.as_deref(), Some("/base/dir/file".as_ref()));
         assert!(file.readable && !file.writable);
         assert_eq!(file.creator, Some(TID));
+    }
+
+    #[test]
+    fn what_is_said_to_be_opened_is_as_if_the_call_had_been_shown() {
+        for given in ["f", "./d//f", "../f", "/x/f", "//x/./f", "..f"] {
+            for flags in [0, libc::O_CLOEXEC, libc::O_NOCTTY, libc::O_NONBLOCK] {
+                let (mut shown, mut said) = (Case::new(), Case::new());
+                let path = shown.text(given);
+                shown.call(nr::open, &[path, flags as u64], 3);
+                let mut path = b"what was there".to_vec();
+                assert!(said.model.find(TID, given.as_bytes(), &mut path));
+                let path = PathBuf::from(OsString::from_vec(path));
+                let id = said.model.opened_to_read(TID, 3, path, flags);
+                let file = |case: &Case| format!("{:?}", case.model.file(TID, 3).unwrap());
+                assert_eq!(file(&said), file(&shown), "{given}");
+                assert_eq!(said.model.file(TID, 3).unwrap().id, id);
+                assert_eq!(said.descriptors(TID), shown.descriptors(TID));
+            }
+        }
+        let case = Case::new();
+        for given in ["", ".", "d/", "d/.", "/"] {
+            assert!(
+                !case.model.find(TID, given.as_bytes(), &mut Vec::new()),
+                "{given}"
+            );
+        }
+        assert!(!case.model.find(TID + 1, b"f", &mut Vec::new()));
     }
 
     #[test]

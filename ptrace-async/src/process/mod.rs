@@ -362,6 +362,38 @@ impl Processes {
         self.location(tid).map(|location| location.root.as_path())
     }
 
+    /// Where a task finds what it calls `given`, a path that is absolute or starts in its
+    /// working directory: `path` becomes that. `false` if it is not known, or may only be
+    /// a directory by the way it is written.
+    pub fn find(&self, tid: Tid, given: &[u8], path: &mut Vec<u8>) -> bool {
+        let base = match given.first() {
+            None => None,
+            Some(b'/') => self.root(tid),
+            Some(_) => self.cwd(tid),
+        };
+        let base = base.filter(|_| !paths::names_directory(given));
+        if let Some(base) = base {
+            paths::join_into(base, given, path);
+        }
+        base.is_some()
+    }
+
+    /// A task has opened the file at `path` (an absolute one, as [`Processes::find`] gives
+    /// it, that names no descriptor) to read it, and got the descriptor `fd`; the same as
+    /// [`Processes::entry`] and [`Processes::exit`] make of an open(2) with these flags.
+    pub fn opened_to_read(&mut self, tid: Tid, fd: i32, path: PathBuf, flags: i32) -> OfdId {
+        let new = New {
+            kind: FileKind::Opened,
+            path: Some(path),
+            readable: true,
+            writable: false,
+            path_only: false,
+            append: flags & libc::O_APPEND != 0,
+            nonblocking: flags & libc::O_NONBLOCK != 0,
+        };
+        self.create(tid, fd, new, flags & libc::O_CLOEXEC != 0).id
+    }
+
     /// The file-creation mask; the usual `022` for an unknown task.
     #[must_use]
     pub fn umask(&self, tid: Tid) -> u32 {

@@ -54,8 +54,18 @@ impl Deref for Text {
 /// Joins `given` to the absolute `base` (for an absolute `given`, the base is
 /// the process's root). Empty and `.` components vanish, `..` stays.
 pub(super) fn join(base: &Path, given: &[u8], follow: bool) -> PathRef {
+    let mut joined = Vec::with_capacity(base.as_os_str().len() + given.len() + 1);
+    join_into(base, given, &mut joined);
+    PathRef {
+        path: PathBuf::from(OsString::from_vec(joined)),
+        follow: follow || names_directory(given),
+    }
+}
+
+/// As [`join`], into memory that is there.
+pub(super) fn join_into(base: &Path, given: &[u8], joined: &mut Vec<u8>) {
     let base = base.as_os_str().as_bytes();
-    let mut joined = Vec::with_capacity(base.len() + given.len() + 1);
+    joined.clear();
     joined.extend_from_slice(base.strip_suffix(b"/").unwrap_or(base));
     for part in given.split(|byte| *byte == b'/') {
         if !part.is_empty() && part != b"." {
@@ -66,11 +76,11 @@ pub(super) fn join(base: &Path, given: &[u8], follow: bool) -> PathRef {
     if joined.is_empty() {
         joined.push(b'/');
     }
-    let directory = given == b"." || given.ends_with(b"/") || given.ends_with(b"/.");
-    PathRef {
-        path: PathBuf::from(OsString::from_vec(joined)),
-        follow: follow || directory,
-    }
+}
+
+/// Whether a path can lead to a directory only, by its end.
+pub(super) fn names_directory(given: &[u8]) -> bool {
+    given == b"." || given.ends_with(b"/") || given.ends_with(b"/.")
 }
 
 /// Whether the name of a directory stops leading to it when a directory before

@@ -10,6 +10,7 @@ use std::cell::{Cell, RefCell};
 use std::ffi::CStr;
 use std::fs::File;
 use std::io;
+use std::ops::Deref;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::rc::Rc;
@@ -27,6 +28,8 @@ pub(super) const DATA: usize = 384;
 const BY_LOADER: u32 = 1 << 31;
 /// Where an entry's path, or what it wrote, begins.
 pub(super) const ENTRY: usize = 56;
+/// The usual length of an entry.
+const USUAL: usize = 96;
 /// The longest path that the kernel takes, with its NUL.
 pub(super) const PATH_MAX: usize = 4096;
 /// The length of a log with its header.
@@ -104,13 +107,48 @@ pub(super) struct Saved {
     pub(super) stamp: u64,
 }
 
+/// Bytes of a log as it was taken: all of its calls share them.
+#[derive(Debug, Clone)]
+struct Text {
+    all: Rc<Vec<u8>>,
+    from: u32,
+    len: u32,
+}
+
+impl Deref for Text {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.all[self.from as usize..][..self.len as usize]
+    }
+}
+
+impl From<Vec<u8>> for Text {
+    fn from(bytes: Vec<u8>) -> Self {
+        let len = bytes.len() as u32;
+        Self {
+            all: Rc::new(bytes),
+            from: 0,
+            len,
+        }
+    }
+}
+
+impl PartialEq for Text {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for Text {}
+
 /// A call that was made without a stop.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Logged {
     call: Invocation,
     value: i64,
-    /// With its NUL; or what was written.
-    path: Vec<u8>,
+    /// Its path with its NUL; or what was written.
+    text: Text,
     stamp: u64,
     mark: Option<u64>,
     by_loader: bool,
@@ -122,7 +160,7 @@ impl Logged {
         Self {
             call,
             value,
-            path,
+            text: path.into(),
             stamp,
             mark: None,
             by_loader: false,
@@ -149,7 +187,7 @@ impl Logged {
     /// Its path, as it was given, without its NUL; none of a call that has none.
     pub fn path(&self) -> Option<&[u8]> {
         path_address(&self.call)?;
-        Some(self.path.strip_suffix(b"\0").unwrap_or(&self.path))
+        Some(self.text.strip_suffix(b"\0").unwrap_or(&self.text))
     }
 
     /// The mark of the [`Handle::logged_everywhere`](super::super::Handle) before
@@ -182,9 +220,9 @@ impl Memory for Logged {
         let (at, all) = if calls::makes_pair(self.call.nr) {
             (Some(self.call.args[0]), &pair[..])
         } else if calls::writes(self.call.nr) {
-            (Some(self.call.args[1]), &self.path[..])
+            (Some(self.call.args[1]), &self.text[..])
         } else {
-            (path_address(&self.call), &self.path[..])
+            (path_address(&self.call), &self.text[..])
         };
         let Some(bytes) = at
             .and_then(|at| address.checked_sub(at))
@@ -414,47 +452,59 @@ impl Log {
     /// Takes what is new; `None` if it makes no sense (the tracee has written
     /// over it).
     pub(super) fn take(&mut self) -> Option<Vec<Logged>> {
-        let mut calls = Vec::new();
         let head = self.header().head.load(Ordering::Acquire);
-        while self.consumed < head {
-            if head > (LEN - DATA) as u64 || head - self.consumed < ENTRY as u64 {
+        if head <= self.consumed {
+            return Some(Vec::new());
+        }
+        if head > (LEN - DATA) as u64 {
+            return None;
+        }
+        let mut all = vec![0; (head - self.consumed) as usize];
+        self.copy(self.consumed, &mut all);
+        let all = Rc::new(all);
+        let mut calls = Vec::with_capacity(all.len() / USUAL);
+        let mut at = 0;
+        while at < all.len() {
+            let entry = &all[at..];
+            if entry.len() < ENTRY {
                 return None;
             }
-            let mut fixed = [0; ENTRY];
-            self.copy(self.consumed, &mut fixed);
             let half = |at: usize| {
-                u32::from_le_bytes([fixed[at], fixed[at + 1], fixed[at + 2], fixed[at + 3]])
+                u32::from_le_bytes([entry[at], entry[at + 1], entry[at + 2], entry[at + 3]])
             };
             let word = |at: usize| u64::from(half(at)) | u64::from(half(at + 4)) << 32;
-            let len = u64::from(half(0));
-            if len <= ENTRY as u64 || len > head - self.consumed {
+            let len = half(0) as usize;
+            if len <= ENTRY || len > entry.len() {
                 return None;
             }
-            let mut path = vec![0; len as usize - ENTRY];
-            self.copy(self.consumed + ENTRY as u64, &mut path);
+            let text = &entry[ENTRY..len];
             let (nr, value) = (u64::from(half(4) & !BY_LOADER), word(8).cast_signed());
             let used = if calls::writes(nr) {
                 usize::try_from(value).ok()?
             } else {
-                memchr::memchr(0, &path)? + 1
+                memchr::memchr(0, text)? + 1
             };
-            if used > path.len() {
+            if used > text.len() {
                 return None;
             }
-            path.truncate(used);
             calls.push(Logged {
                 call: Invocation {
                     nr,
                     args: [word(16), word(24), word(32), word(40), 0, 0],
                 },
                 value,
-                path,
+                text: Text {
+                    all: Rc::clone(&all),
+                    from: (at + ENTRY) as u32,
+                    len: used as u32,
+                },
                 stamp: word(48),
                 mark: None,
                 by_loader: half(4) & BY_LOADER != 0,
             });
-            self.consumed += len;
+            at += len;
         }
+        self.consumed = head;
         Some(calls)
     }
 
