@@ -32,6 +32,8 @@ pub(super) struct Next {
     keyed: Result<Keyed, Unkeyed>,
     argv: Vec<Vec<u8>>,
     path: FilePath,
+    /// Where the path of the program leads.
+    real: FilePath,
     miss: Missed,
     temporary: bool,
     lookup: bool,
@@ -139,12 +141,13 @@ impl Tracer {
         };
         if unit == OUTSIDE {
             let (keyed, miss) = (*self.root).clone();
-            self.note_images(OUTSIDE, &keyed, &path);
+            let real = self.note_images(OUTSIDE, &keyed, &path);
             self.warn_of_lost_rights(tid, &keyed);
             let next = Next {
                 keyed,
                 argv,
                 path,
+                real,
                 miss,
                 temporary,
                 lookup: true,
@@ -196,7 +199,7 @@ impl Tracer {
             let devices = inherited.filter_map(|entry| Some((entry.file, entry.device?)));
             self.session.borrow_mut().devices.extend(devices);
         }
-        self.note_images(unit, &keyed, &path);
+        let real = self.note_images(unit, &keyed, &path);
         let miss = match found {
             Some(Ok(Lookup::Hit(outcome))) => {
                 let skipped = Skipped {
@@ -213,6 +216,7 @@ impl Tracer {
                             keyed,
                             argv,
                             path,
+                            real,
                             miss: Missed::Unusable(reason),
                             temporary,
                             lookup,
@@ -238,6 +242,7 @@ impl Tracer {
             keyed,
             argv,
             path,
+            real,
             miss,
             temporary,
             lookup,
@@ -259,19 +264,30 @@ impl Tracer {
         }
     }
 
-    /// The files a program is started from are facts to whoever starts it.
-    fn note_images(&self, unit: UnitId, keyed: &Result<Keyed, Unkeyed>, path: &FilePath) {
+    /// The files a program is started from are facts to whoever starts it. Where the path of
+    /// the program itself leads.
+    fn note_images(
+        &self,
+        unit: UnitId,
+        keyed: &Result<Keyed, Unkeyed>,
+        path: &FilePath,
+    ) -> FilePath {
         let mut session = self.session.borrow_mut();
-        let images = match keyed {
-            Ok(keyed) => keyed.images.clone(),
-            Err(_) => vec![path.clone()],
+        let (images, program) = match keyed {
+            Ok(keyed) => (keyed.images.clone(), &keyed.program),
+            Err(_) => (vec![path.clone()], path),
         };
+        let mut real = path.clone();
         for image in images {
             let located = session.look(unit, &image, true);
             // The key was made of those that may be executed.
             let granted = keyed.is_ok() && classify(&image) == Class::Ordinary;
             session.executable(unit, &image, &located, granted);
+            if image == *program {
+                real = located.resource;
+            }
         }
+        real
     }
 
     /// The execve succeeded.
@@ -334,7 +350,7 @@ impl Tracer {
                 drop(journal);
                 match next.keyed {
                     Ok(keyed) => {
-                        let real = session.locator.target(&keyed.program);
+                        let real = next.real;
                         unit.policy = policy(real.as_bytes(), &unit.argv, session.settings.strict);
                         let scripts = unit.policy.scripts;
                         let reason = unit
