@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::support::{Sandbox, after_edit, check_miss, check_still_hit};
+use crate::support::{Sandbox, after_edit, check_hit, check_miss, check_still_hit};
 
 #[test]
 fn changed_content_is_a_difference() {
@@ -42,6 +42,35 @@ fn a_header_that_appears_earlier_in_the_include_path_is_a_difference() {
         "echo 'int y;' > i/h.h",
         "appeared",
     );
+}
+
+/// Compilers that read one header, which all look for elsewhere before.
+const COMPILERS: &str = "mkdir i j; echo 'int x;' > j/h.h; \
+     for n in 1 2 3; do echo '#include <h.h>' > $n.c; done";
+
+#[test]
+fn what_one_after_the_other_looks_for_in_vain_is_a_difference_to_each() {
+    let sandbox = Sandbox::new(COMPILERS);
+    let command = "for n in 1 2 3; do cc -Ii -Ij -E -P $n.c -o $n.i; done";
+    let again = after_edit(&sandbox, command, "echo 'int y;' > i/h.h");
+    again.assert_miss("appeared");
+    for n in 1..=3 {
+        let unit = again.unit(&format!("cc -Ii -Ij -E -P {n}.c"));
+        assert!(unit.miss.contains("appeared"), "{unit:?}");
+    }
+}
+
+#[test]
+fn what_one_changes_after_another_has_read_it_is_read_by_the_next_as_it_is_then() {
+    let command =
+        "for n in 1 2 3; do cc -Ii -Ij -E -P $n.c -o $n.i; echo \"int x$n;\" > j/h.h; done";
+    check_hit(COMPILERS, command);
+    let sandbox = Sandbox::new(COMPILERS);
+    let first = sandbox.cached(command);
+    for n in 1..=3 {
+        let unit = first.unit(&format!("cc -Ii -Ij -E -P {n}.c"));
+        assert_eq!(unit.result, "stored", "{unit:?}");
+    }
 }
 
 #[test]
