@@ -50,7 +50,7 @@ pub fn is_zone(path: &Path) -> bool {
 
 /// Whether all that matters about opening what is at an absolute path is what is there.
 pub fn is_plain(path: &Path) -> bool {
-    let is_system = path.starts_with("/proc") || path.starts_with("/dev");
+    let is_system = path.starts_with("/proc") || is_for_devices(path);
     !is_system && classify(path) == Class::Ordinary && !is_zone(path)
 }
 
@@ -114,6 +114,28 @@ mod tests {
         check("/proc/self/fd/3", Class::Volatile);
         check("/proc/1234/statm", Class::Volatile);
         check("/dev/stdout", Class::Volatile);
+    }
+
+    #[test]
+    fn what_means_more_than_what_is_there_is_not_plain() {
+        for plain in [
+            "/usr/include/time.h",
+            "/dev/shm/a.h",
+            "/process",
+            "/etc/localtime.h",
+        ] {
+            assert!(is_plain(Path::new(plain)), "{plain}");
+        }
+        for other in [
+            "/etc/localtime",
+            "/usr/share/zoneinfo/UTC",
+            "/proc/cpuinfo",
+            "/proc/self/fd/3",
+            "/dev/fd/3",
+            "/dev/null",
+        ] {
+            assert!(!is_plain(Path::new(other)), "{other}");
+        }
     }
 
     #[test]
