@@ -1,5 +1,6 @@
 //! Opening files by path.
 
+use std::path::PathBuf;
 use std::rc::Rc;
 
 use super::decode::{AT_FDCWD, Announce, Context, Step};
@@ -22,6 +23,16 @@ pub(super) struct Opening {
 }
 
 impl Opening {
+    /// Of a path that names no descriptor, to read what it leads to.
+    pub(super) fn to_read(path: PathBuf, flags: i32) -> Self {
+        Self {
+            path: PathRef { path, follow: true },
+            mode: open_mode(flags, 0),
+            flags,
+            origin: None,
+        }
+    }
+
     /// How to make the description, now that it has the number `fd`.
     pub(super) fn describe(&self, tid: Tid, fd: i32) -> New {
         let mode = &self.mode;
@@ -152,10 +163,10 @@ impl Context<'_> {
 mod tests {
     use std::ffi::OsString;
     use std::os::unix::ffi::OsStringExt;
-    use std::path::PathBuf;
 
     use super::super::nr;
     use super::super::testing::{CWD, Case, TID};
+    use super::PathBuf;
 
     #[test]
     fn opens_name_an_absolute_path_and_make_a_descriptor() {

@@ -382,15 +382,7 @@ impl Processes {
     /// it, that names no descriptor) to read it, and got the descriptor `fd`; the same as
     /// [`Processes::entry`] and [`Processes::exit`] make of an open(2) with these flags.
     pub fn opened_to_read(&mut self, tid: Tid, fd: i32, path: PathBuf, flags: i32) -> OfdId {
-        let new = New {
-            kind: FileKind::Opened,
-            path: Some(path),
-            readable: true,
-            writable: false,
-            path_only: false,
-            append: flags & libc::O_APPEND != 0,
-            nonblocking: flags & libc::O_NONBLOCK != 0,
-        };
+        let new = decode_open::Opening::to_read(path, flags).describe(tid, fd);
         self.create(tid, fd, new, flags & libc::O_CLOEXEC != 0).id
     }
 
