@@ -666,38 +666,34 @@ ptrace_async_in_process_stopping:
 ptrace_async_in_process_end:
 
 ptrace_async_in_process_entry:
-    // What a fresh program begins with, see `start`. It opens the arena (its
-    // path is in rsi, flags in rdx) and maps its code at rbx (length,
-    // protection and flags are in r12 to r14), where it goes on, if that has
-    // the number in rbp; else it closes it and stops.
-    mov $257, %eax
+    // What a fresh program begins with, see `start`; each word of it is a call of the
+    // tracer's. It opens the arena (its path is in rsi, flags in rdx; the call's number is in
+    // r9, and rax is 0) and maps its code at rdi (length, protection and flags are in r12 to
+    // r14). It goes on there, at rbx, if that has the number in rbp at its end; else it
+    // closes the arena and stops. Without the arena mapping fails, and so does closing.
+    xchg %eax, %r9d
     syscall
-    test %eax, %eax
-    js 2f
-    mov %eax, %r8d
-    mov %rbx, %rdi
+    xchg %eax, %r8d
     mov %r12, %rsi
-    mov %r13, %rdx
+    mov %r13d, %edx
     mov %r14, %r10
-    xor %r9d, %r9d
-    mov $9, %eax
+    push $9
+    pop %rax
     syscall
-    cmp %rbx, %rax
+    cmp %rdi, %rax
     jne 1f
-    cmp %rbp, ({token} - {base})(%rbx)
+    cmp %rbp, -8(%rdi, %r12)
     jne 1f
-    lea (ptrace_async_in_process_start - ptrace_async_in_process_begin)(%rbx), %rax
-    jmp *%rax
+    jmp *%rbx
 1:  mov %r8d, %edi
     mov %rbp, %r10
-    mov $3, %eax
+    push $3
+    pop %rax
     syscall
-2:  int3
+    int3
 ptrace_async_in_process_entry_end:
     .popsection
     "#,
-    base = const BASE,
-    token = const TOKEN,
     log = const LOG,
     logs = const LOGS,
     classes = const CLASSES,
@@ -838,15 +834,24 @@ pub(super) fn loader() -> u64 {
     BASE + offset(&raw const ptrace_async_in_process_loader) as u64
 }
 
+/// Where fresh programs go on when the code is mapped.
+pub(super) fn start() -> u64 {
+    BASE + offset(&raw const ptrace_async_in_process_start) as u64
+}
+
 /// Whether this is where fresh programs go through.
 pub(super) fn starts(address: u64) -> bool {
-    let from = BASE + offset(&raw const ptrace_async_in_process_start) as u64;
-    (from..BASE + offset(&raw const ptrace_async_in_process_started) as u64).contains(&address)
+    (start()..BASE + offset(&raw const ptrace_async_in_process_started) as u64).contains(&address)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_program_is_started_by_six_words() {
+        assert_eq!(entry().len().div_ceil(8), 6);
+    }
 
     #[test]
     fn the_code_fits_and_its_syscall_is_where_it_is_said_to_be() {

@@ -394,18 +394,21 @@ impl Tracee<Exec> {
         let path_at = block.len() as u64;
         block.extend(path_of(arena.file()));
         block.resize(START_WORDS as usize * 8, 0);
-        let block_at = original.rsp.checked_sub(2 * START_WORDS * 8)? & !15;
+        // Its last word is where the code pushes something, and all of it is cleared.
+        let block_at = original.rsp.checked_sub(START_WORDS * 8)?;
         sys::write_memory(tid, block_at, &block).ok()?;
 
         let (code, replaced) = (code::entry(), loader.entered);
         let mut registers = original;
-        registers.rdi = i64::from(libc::AT_FDCWD).cast_unsigned();
+        // An absolute path leads to the same from anywhere.
+        registers.rdi = BASE;
         registers.rsi = block_at + path_at;
         let flags = libc::O_RDWR | libc::O_CLOEXEC | libc::O_NOCTTY | libc::O_NONBLOCK;
         registers.rdx = flags as u64;
         registers.r10 = token;
+        registers.r9 = libc::SYS_openat.cast_unsigned();
         registers.rbp = token;
-        registers.rbx = BASE;
+        registers.rbx = code::start();
         registers.r12 = CODE_LEN;
         registers.r13 = (libc::PROT_READ | libc::PROT_EXEC) as u64;
         registers.r14 = (libc::MAP_SHARED | libc::MAP_FIXED_NOREPLACE) as u64;
