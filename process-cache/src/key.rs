@@ -6,6 +6,7 @@
 //! which of them share one open file description.
 
 mod environment;
+mod limits;
 
 use std::ffi::OsStr;
 use std::io;
@@ -16,7 +17,7 @@ use std::sync::Arc;
 
 use ptrace_async::event::{FileKind, OfdId, Tid};
 use ptrace_async::invocation::Invocation;
-use ptrace_async::process::read_proc;
+use ptrace_async::process::read_record;
 use rustix::event::{PollFd, PollFlags};
 use rustix::fs::{FileType, Mode, OFlags, Stat};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
@@ -33,6 +34,8 @@ use crate::unit::Inherited;
 use crate::world::World;
 
 pub use self::environment::{LastVariables, Texts};
+use self::limits::Hashed;
+pub use self::limits::{Known, Limits};
 
 /// One inherited descriptor.
 #[derive(Debug, Clone)]
@@ -66,6 +69,8 @@ pub struct Execution {
     pub cwd: PathBuf,
     /// Descriptors that stay open.
     pub descriptors: Vec<Descriptor>,
+    /// Limits of its resources.
+    pub limits: Arc<Limits>,
     /// [`crate::machine::digest`].
     pub machine: Digest,
     /// Nothing is ignored.
@@ -140,6 +145,11 @@ pub struct Ids {
 }
 
 impl Ids {
+    /// Whether its four kinds of each are one.
+    pub fn are_single(&self) -> bool {
+        self.user.is_some() && self.group.is_some()
+    }
+
     /// Whether a call sets what it sets to what is there (setresuid(2)).
     pub fn keep(&self, call: &Invocation) -> bool {
         let present = match call.nr.cast_signed() {
@@ -153,17 +163,16 @@ impl Ids {
 
     /// What lines of `/proc/PID/status` say.
     fn read(status: &[u8]) -> Self {
-        let only = |name: &[u8]| {
-            let line = status
-                .split(|&byte| byte == b'\n')
-                .find_map(|line| line.strip_prefix(name))?;
+        let only = |wanted: &[u8]| {
+            let (_, line) = lines(status).find(|(name, _)| *name == wanted)?;
+            let line = line.get(wanted.len() + 1..)?;
             let mut ids = std::str::from_utf8(line).ok()?.split_ascii_whitespace();
             let first = ids.next()?;
             ids.all(|id| id == first).then(|| first.parse().ok())?
         };
         Self {
-            user: only(b"Uid:"),
-            group: only(b"Gid:"),
+            user: only(b"Uid"),
+            group: only(b"Gid"),
         }
     }
 }
@@ -313,6 +322,18 @@ impl Hasher {
         }
     }
 
+    /// Numbers, as [`Hasher::number`] hashes each; `shown` are the same in words.
+    fn numbers(&mut self, bytes: &[u8], shown: &[u8]) {
+        self.digest.update(bytes);
+        if let Some((hasher, _)) = &mut self.moved {
+            hasher.update(bytes);
+        }
+        if let Some(heard) = &mut self.heard {
+            heard.extend_from_slice(shown);
+            heard.push(b' ');
+        }
+    }
+
     /// What was hashed since somebody listens; from now on again.
     fn heard(&mut self) -> Vec<u8> {
         let mut heard = self.heard.replace(Vec::new()).unwrap_or_default();
@@ -331,17 +352,23 @@ fn add(hasher: &mut blake3::Hasher, bytes: &[u8]) {
 /// # Errors
 /// Why the program must simply be run.
 pub fn weak_key(execution: &Execution, world: &World) -> Result<Keyed, Unkeyed> {
-    key_with(execution, world, &mut |image, stat| {
+    let mut look = |image: &FilePath| rustix::fs::stat(image.as_path());
+    key_with(execution, world, &mut look, &mut |image, stat| {
         world
             .known(image, stat)
             .map_or_else(|| world.digest_file(image).map(|(digest, _)| digest), Ok)
     })
 }
 
-/// Computes the key if that takes no reading of whole files; see [`weak_key`].
-pub fn key_at_once(execution: &Execution, world: &World) -> Option<Result<Keyed, Unkeyed>> {
+/// Computes the key if that takes no reading of whole files; see [`weak_key`]. `look` tells what
+/// stat(2) says of a file.
+pub fn key_at_once(
+    execution: &Execution,
+    world: &World,
+    look: &mut Look<'_>,
+) -> Option<Result<Keyed, Unkeyed>> {
     let mut is_known = true;
-    let keyed = key_with(execution, world, &mut |image, stat| {
+    let keyed = key_with(execution, world, look, &mut |image, stat| {
         let known = world.known(image, stat);
         is_known &= known.is_some();
         known.ok_or_else(|| io::ErrorKind::WouldBlock.into())
@@ -349,10 +376,14 @@ pub fn key_at_once(execution: &Execution, world: &World) -> Option<Result<Keyed,
     is_known.then_some(keyed)
 }
 
+/// Looks at a file, through links.
+pub type Look<'l> = dyn FnMut(&FilePath) -> rustix::io::Result<Stat> + 'l;
+
 /// Computes the key, with the digests of the files that the program is started from.
 fn key_with(
     execution: &Execution,
     world: &World,
+    look: &mut Look<'_>,
     digest: &mut dyn FnMut(&FilePath, &Stat) -> io::Result<Digest>,
 ) -> Result<Keyed, Unkeyed> {
     let shown = |path: &FilePath| path.display().to_string();
@@ -364,9 +395,8 @@ fn key_with(
     let mut program = execution.path.clone();
     loop {
         let unreadable = |_| Unkeyed::Unreadable(shown(&program));
-        let stat = rustix::fs::stat(program.as_path())
-            .map_err(|_| Unkeyed::Unreadable(shown(&program)))?;
-        allowed(&program)?;
+        let stat = look(&program).map_err(|_| Unkeyed::Unreadable(shown(&program)))?;
+        may_be_executed(&program, &stat, world)?;
         if stat.st_mode & 0o6000 != 0 {
             return Err(Unkeyed::Privileged(shown(&program)));
         }
@@ -389,12 +419,11 @@ fn key_with(
         match format {
             Format::Elf(None) => break,
             Format::Elf(Some(interpreter)) => {
-                allowed(&interpreter)?;
-                let stat = rustix::fs::stat(interpreter.as_path());
-                let digest = stat
-                    .map_err(io::Error::from)
-                    .and_then(|stat| digest(&interpreter, &stat));
-                let digest = digest.map_err(unreadable)?;
+                let unreadable = |_| Unkeyed::Unreadable(shown(&program));
+                let stat = look(&interpreter).map_err(unreadable)?;
+                may_be_executed(&interpreter, &stat, world)?;
+                let unreadable = |_| Unkeyed::Unreadable(shown(&program));
+                let digest = digest(&interpreter, &stat).map_err(unreadable)?;
                 hasher.bytes(&digest.0);
                 digests.push(digest);
                 images.push(interpreter);
@@ -429,7 +458,10 @@ fn key_with(
     hasher.heard();
     let ids = hash_process(&mut hasher, execution.tid);
     let process = hasher.heard();
-    hash_limits(&mut hasher, execution.tid);
+    match &execution.limits.hashed {
+        Hashed::Numbers(numbers) => hasher.numbers(numbers, &execution.limits.shown),
+        Hashed::Text(text) => hasher.bytes(text),
+    }
     let limits = hasher.heard();
     let (inherited, descriptors) = hash_descriptors(&mut hasher, execution);
     let key = |hasher: &blake3::Hasher| WeakKey(Digest(*hasher.finalize().as_bytes()));
@@ -452,8 +484,21 @@ fn key_with(
     })
 }
 
+/// Whether an image may be executed, or could be earlier in this run. Who is going to skip the
+/// program asks [`allowed`] again.
+fn may_be_executed(image: &FilePath, stat: &Stat, world: &World) -> Result<(), Unkeyed> {
+    if !world.could_be_executed(image, stat) {
+        allowed(image)?;
+        world.learn_executable(image, stat);
+    }
+    Ok(())
+}
+
 /// Whether an image may be executed: what is going to fail must not be skipped.
-fn allowed(image: &FilePath) -> Result<(), Unkeyed> {
+///
+/// # Errors
+/// [`Unkeyed::Forbidden`].
+pub fn allowed(image: &FilePath) -> Result<(), Unkeyed> {
     let (mode, flags) = (rustix::fs::Access::EXEC_OK, rustix::fs::AtFlags::EACCESS);
     rustix::fs::accessat(rustix::fs::CWD, image.as_path(), mode, flags)
         .map_err(|_| Unkeyed::Forbidden(image.display().to_string()))
@@ -485,77 +530,57 @@ pub fn jobserver(envp: &Texts, pipe_of: impl Fn(i32) -> Option<u64>) -> Vec<i32>
         .collect()
 }
 
+/// What `/proc` says of the status of a process (0: our own).
+fn status(tid: Tid) -> Vec<u8> {
+    let status = match tid {
+        0 => read_record("/proc/self/status"),
+        _ => read_record(format!("/proc/{tid}/status")),
+    };
+    status.unwrap_or_default()
+}
+
+/// The lines of a status, each with its name.
+fn lines(status: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    status.split(|&byte| byte == b'\n').map(|line| {
+        let name = memchr::memchr(b':', line).unwrap_or(line.len());
+        (&line[..name], line)
+    })
+}
+
 /// Ids and capabilities of a process (0: our own), as the kernel tells them.
 pub fn rights(tid: Tid) -> Vec<u8> {
-    let path = if tid == 0 {
-        "/proc/self/status".to_owned()
-    } else {
-        format!("/proc/{tid}/status")
-    };
-    let status = read_proc(path).unwrap_or_default();
-    let wanted = [&b"Uid:"[..], b"Gid:", b"Groups:", b"CapPrm:", b"CapEff:"];
-    status
-        .split(|&b| b == b'\n')
-        .filter(|line| wanted.iter().any(|name| line.starts_with(name)))
-        .flatten()
+    let wanted = |name: &[u8]| matches!(name, b"Uid" | b"Gid" | b"Groups" | b"CapPrm" | b"CapEff");
+    lines(&status(tid))
+        .filter(|(name, _)| wanted(name))
+        .flat_map(|(_, line)| line)
         .copied()
         .collect()
 }
 
 /// Ids, masks, signals and affinity of the process.
 fn hash_process(hasher: &mut Hasher, tid: Tid) -> Ids {
-    let path = if tid == 0 {
-        "/proc/self/status".to_owned()
-    } else {
-        format!("/proc/{tid}/status")
-    };
-    let status = read_proc(path).unwrap_or_default();
-    for line in status.split(|&b| b == b'\n') {
-        let wanted = [
-            &b"Umask:"[..],
-            b"Uid:",
-            b"Gid:",
-            b"Groups:",
-            b"SigBlk:",
-            b"CapInh:",
-            b"CapPrm:",
-            b"CapEff:",
-            b"CapBnd:",
-            b"CapAmb:",
-            b"Cpus_allowed:",
-        ];
-        if line.starts_with(b"SigIgn:") {
-            let mut ignored = ignored_signals(line);
-            if tid == 0 {
-                // Our runtime ignores it; the command is started with what we were given.
-                let bit = 1 << (libc::SIGPIPE - 1);
-                ignored = if os::pipe_was_ignored() {
-                    ignored | bit
-                } else {
-                    ignored & !bit
-                };
+    let status = status(tid);
+    for (name, line) in lines(&status) {
+        match name {
+            b"SigIgn" => {
+                let mut ignored = ignored_signals(line);
+                if tid == 0 {
+                    // Our runtime ignores it; the command is started with what we were given.
+                    let bit = 1 << (libc::SIGPIPE - 1);
+                    ignored = if os::pipe_was_ignored() {
+                        ignored | bit
+                    } else {
+                        ignored & !bit
+                    };
+                }
+                hasher.number(ignored);
             }
-            hasher.number(ignored);
-        } else if wanted.iter().any(|name| line.starts_with(name)) {
-            hasher.bytes(line);
+            b"Umask" | b"Uid" | b"Gid" | b"Groups" | b"SigBlk" | b"CapInh" | b"CapPrm"
+            | b"CapEff" | b"CapBnd" | b"CapAmb" | b"Cpus_allowed" => hasher.bytes(line),
+            _ => {}
         }
     }
     Ids::read(&status)
-}
-
-/// Resource limits of the process.
-fn hash_limits(hasher: &mut Hasher, tid: Tid) {
-    match os::limits(tid) {
-        Ok(limits) => {
-            for limit in limits.as_flattened() {
-                hasher.number(*limit);
-            }
-        }
-        // Somebody else's: all may read them there, which takes longer.
-        Err(_) => {
-            hasher.bytes(&read_proc(format!("/proc/{tid}/limits")).unwrap_or_default());
-        }
-    }
 }
 
 /// The signals that a line of `/proc/PID/status` lists, without 32 and 33:

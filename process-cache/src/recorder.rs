@@ -412,7 +412,7 @@ impl Session {
                 }
                 Identity::OtherProcess => self.doubt(unit, "looks at another process", true),
             },
-            IoEvent::SetLimit { .. } => {}
+            IoEvent::SetLimit { .. } => self.has_set_limits(tid),
             IoEvent::StateChange { what } => {
                 let harmless = what == "credentials" && rights(tid) == rights(0);
                 if !harmless {

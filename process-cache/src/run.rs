@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::hit::stream;
 use crate::journal::{Begun, Missed, Mode};
-use crate::key::{Descriptor, Execution, Keyed, Texts, Unkeyed, jobserver, weak_key};
+use crate::key::{Descriptor, Execution, Keyed, Limits, Texts, Unkeyed, jobserver, weak_key};
 use crate::outcome::{Ending, Outcome};
 use crate::outputs::Outputs;
 use crate::path::FilePath;
@@ -489,6 +489,7 @@ fn execution(
         envp,
         cwd,
         descriptors,
+        limits: Limits::of(0).into(),
         machine,
         strict,
     }

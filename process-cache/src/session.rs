@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ptrace_async::event::{FileKind, OfdId, OpenFile, Tid};
+use ptrace_async::invocation::Invocation;
 use ptrace_async::process::{Pending, Processes};
 use rustc_hash::FxHashMap;
 use rustix::fs::Stat;
@@ -14,6 +15,7 @@ use smallvec::SmallVec;
 use crate::content::{Content, Contents};
 use crate::fact::Digest;
 use crate::jobs::Jobs;
+use crate::key::{Known, Limits};
 use crate::locate::Locator;
 use crate::lookups::Lookups;
 use crate::path::FilePath;
@@ -90,6 +92,8 @@ pub struct Process {
     /// It, or what it comes from, made system calls that were not followed:
     /// its descriptors and directory are not what the model says.
     pub unseen: bool,
+    /// Its limits.
+    pub limits: Known,
 }
 
 /// The state of a run.
@@ -229,6 +233,58 @@ impl Session {
         process
             .and_then(|process| self.processes.get(&process))
             .is_some_and(|process| process.unseen)
+    }
+
+    /// The limits of a task's process; see [`Known::get`].
+    pub fn limits(&self, tid: Tid) -> (Arc<Limits>, Option<Known>) {
+        let process = self.tasks.get(&tid);
+        let process = process.and_then(|task| self.processes.get(&task.process));
+        match process {
+            Some(process) if self.one_namespace && !process.unseen => process.limits.get(tid),
+            _ => (Limits::of(tid).into(), None),
+        }
+    }
+
+    /// A task is about to make a call: if that sets limits, what is known of them is not so
+    /// any more.
+    pub fn may_set_limits(&mut self, tid: Tid, call: &Invocation) {
+        let target = match call.nr.cast_signed() {
+            libc::SYS_setrlimit => tid,
+            libc::SYS_prlimit64 if call.args[2] == 0 => return,
+            libc::SYS_prlimit64 => match call.args[0] as Tid {
+                0 => tid,
+                other => other,
+            },
+            _ => return,
+        };
+        let process = self.tasks.get(&target).map(|task| task.process);
+        let Some(process) = process.and_then(|process| self.processes.get_mut(&process)) else {
+            return;
+        };
+        process.limits = Known::unsettled();
+        for id in process.units.clone() {
+            self.check_limits(id);
+        }
+    }
+
+    /// A task has set a limit of its own process.
+    pub fn has_set_limits(&mut self, tid: Tid) {
+        let process = self.tasks.get(&tid).map(|task| task.process);
+        if let Some(process) = process.and_then(|process| self.processes.get_mut(&process)) {
+            process.limits = Known::default();
+        }
+    }
+
+    /// Whether a unit's process, which has set none, has the limits that the unit's key was made
+    /// of; after that nobody asks again.
+    pub fn check_limits(&mut self, id: UnitId) {
+        let unit = self.unit(id);
+        let process = unit.process;
+        if let Some(limits) = unit.limits.take()
+            && !limits.hold(process)
+        {
+            self.doubt(id, "has limits that somebody else has set", true);
+        }
     }
 
     /// The next sequence number.

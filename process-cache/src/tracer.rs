@@ -230,9 +230,14 @@ impl Tracer {
             },
         );
         let unseen = session.is_unseen(parent);
+        let above = session.tasks.get(&parent).map(|task| task.process);
+        let limits = above.and_then(|above| Some(session.processes.get(&above)?.limits.clone()));
         let entry = session.processes.entry(process).or_default();
         entry.threads += 1;
         entry.unseen |= unseen;
+        if let Some(limits) = limits.filter(|_| !thread) {
+            entry.limits = limits;
+        }
         if !thread {
             session.count_alive(unit, 1);
         }
@@ -272,6 +277,7 @@ impl Tracer {
             if session.keeps_ids(unit, &call) {
                 return Onward::Running(tracee.resume());
             }
+            session.may_set_limits(tid, &call);
             session.locator.look_again();
             session.model.entry(tid, &call, &tracee, &mut events)
         };

@@ -27,7 +27,7 @@ use crate::brief;
 use crate::content::Content;
 use crate::fact::{Answer, Fact, Query, TimeUse};
 use crate::journal::Missed;
-use crate::key::Ids;
+use crate::key::{Ids, Known};
 use crate::path::FilePath;
 use crate::policy::Policy;
 use crate::roots::judge::Moved;
@@ -329,6 +329,8 @@ pub struct Unit {
     pub inherited: Vec<Inherited>,
     /// Who its processes are, as far as that is known.
     pub ids: Ids,
+    /// Where the limits in its key are known from, if they had been asked for earlier.
+    pub limits: Option<Known>,
     /// What went into them.
     pub written: Vec<Written>,
     /// Inherited regular files that were read: descriptions.
@@ -386,6 +388,7 @@ impl Unit {
             doubts: Vec::new(),
             inherited: Vec::new(),
             ids: Ids::default(),
+            limits: None,
             written: Vec::new(),
             consumed: Vec::new(),
             sought: Vec::new(),

@@ -44,6 +44,8 @@ pub struct World {
     devices: Devices,
     /// What kind of executable contents are.
     formats: Mutex<FxHashMap<Digest, Format>>,
+    /// Files that could be executed by these paths.
+    executables: Mutex<FxHashMap<FilePath, (FileKey, [u32; 3])>>,
     variables: LastVariables,
 }
 
@@ -55,6 +57,7 @@ impl World {
             scanner: None,
             devices: Devices::default(),
             formats: Mutex::default(),
+            executables: Mutex::default(),
             variables: LastVariables::default(),
         }
     }
@@ -88,6 +91,24 @@ impl World {
     pub fn learn_format(&self, content: Digest, format: &Format) {
         let mut formats = self.formats.lock().unwrap_or_else(PoisonError::into_inner);
         formats.insert(content, format.clone());
+    }
+
+    /// Whether a file with this metadata could be executed by this path earlier.
+    pub fn could_be_executed(&self, path: &FilePath, stat: &Stat) -> bool {
+        let known = self.executables.lock();
+        let known = known.unwrap_or_else(PoisonError::into_inner);
+        known
+            .get(path)
+            .is_some_and(|known| state_of(stat).as_ref() == Some(known))
+    }
+
+    /// Remembers that it may be executed.
+    pub fn learn_executable(&self, path: &FilePath, stat: &Stat) {
+        if let Some(state) = state_of(stat) {
+            let known = self.executables.lock();
+            let mut known = known.unwrap_or_else(PoisonError::into_inner);
+            known.insert(path.clone(), state);
+        }
     }
 
     /// Asks one question.
@@ -284,6 +305,11 @@ impl World {
         }
         Ok(Answer::Metadata(Box::new(answer)))
     }
+}
+
+/// A file's state, with mode and owners.
+fn state_of(stat: &Stat) -> Option<(FileKey, [u32; 3])> {
+    FileKey::of(stat).map(|key| (key, [stat.st_mode, stat.st_uid, stat.st_gid]))
 }
 
 /// Whether a file is of this type.

@@ -66,7 +66,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     println!("| units | CPU time of each | wall time of each | memory |");
     println!("|---|---|---|---|");
     for &units in &args.units {
-        let script = format!("i=0; while [ $i -lt {units} ]; do i=$((i+1)); /bin/true; done");
+        // Each has an argument of its own: one that happened to take long would be stored,
+        // and those after it skipped.
+        let script = format!("i=0; while [ $i -lt {units} ]; do i=$((i+1)); /bin/true $i; done");
         let mut costs = Vec::new();
         let rounds = args.repeat.max(ENOUGH.div_ceil(units.max(1)) as usize);
         for round in 0..rounds {

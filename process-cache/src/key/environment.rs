@@ -133,6 +133,7 @@ mod tests {
             envp: envp.iter().map(|entry| entry.as_bytes()).collect(),
             cwd: "/".into(),
             descriptors: Vec::new(),
+            limits: crate::key::Limits::of(0).into(),
             machine: Digest::default(),
             strict,
         }

@@ -117,6 +117,12 @@ impl Session {
         let nothing = self.told_missing() == Some(libc::ENOENT);
         let vacant = nothing.then(|| self.locator.vacant(path.into())).flatten();
         let located = vacant.unwrap_or_else(|| self.locator.look(path, follow));
+        self.note_way(unit, &located);
+        located
+    }
+
+    /// Notes the links on the way to what was found at a path.
+    pub fn note_way(&mut self, unit: UnitId, located: &Located) {
         self.note_indirect(unit, located.indirect.clone());
         for step in located.steps.iter().flat_map(|steps| steps.iter()) {
             self.note_indirect(unit, step.indirect.clone());
@@ -127,7 +133,6 @@ impl Session {
                 self.note(unit, query, answer, link.resource.clone());
             }
         }
-        located
     }
 
     /// Notes links on the way to a directory.

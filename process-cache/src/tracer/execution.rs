@@ -13,8 +13,10 @@ use super::{INTERNAL, Notice, OUTSIDE, Tracer};
 use crate::config::Config;
 use crate::hit::{Applied, Skipped};
 use crate::journal::{Begun, Missed};
-use crate::key::{Descriptor, Execution, Keyed, Texts, Unkeyed, jobserver, key_at_once, weak_key};
-use crate::locate::is_regular;
+use crate::key::{
+    Descriptor, Execution, Keyed, Known, Texts, Unkeyed, allowed, jobserver, key_at_once, weak_key,
+};
+use crate::locate::{Located, is_regular};
 use crate::outputs::Outputs;
 use crate::path::FilePath;
 use crate::place::{Class, classify};
@@ -30,6 +32,8 @@ use crate::unit::{Unit, UnitId};
 /// A unit that begins when an execve succeeds.
 pub(super) struct Next {
     keyed: Result<Keyed, Unkeyed>,
+    /// Where the limits in the key are known from.
+    limits: Option<Known>,
     argv: Vec<Vec<u8>>,
     path: FilePath,
     /// Where the path of the program leads.
@@ -61,16 +65,18 @@ impl Tracer {
         if classify(&path) != Class::Ordinary {
             return Attempt::Run(tracee, None);
         }
-        match rustix::fs::stat(path.as_path()) {
+        let program = self.session.borrow_mut().locator.look(&path, true);
+        match program.stat {
             Ok(_) => {}
             Err(error @ (Errno::NOENT | Errno::NOTDIR)) => {
                 return Attempt::Fails(tracee, error.raw_os_error());
             }
             Err(_) => return Attempt::Run(tracee, None),
         }
+        let mut seen = vec![program];
         let [argv, envp] = strings(&tracee, [argv, envp]);
         let argv = argv.to_vecs();
-        let (execution, unit, lookup, temporary) = {
+        let (execution, known_limits, unit, lookup, temporary) = {
             let mut session = self.session.borrow_mut();
             let Some(unit) = session.unit_of(tid) else {
                 return Attempt::Run(tracee, None);
@@ -119,6 +125,7 @@ impl Tracer {
                 let value = arg.rsplit(|byte| *byte == b'=').next();
                 value.is_some_and(|value| session.temporary.contains(value))
             });
+            let (limits, known_limits) = session.limits(tid);
             let execution = Execution {
                 tid,
                 path: path.clone(),
@@ -130,6 +137,7 @@ impl Tracer {
                     .map(std::path::Path::to_path_buf)
                     .unwrap_or_default(),
                 descriptors,
+                limits,
                 machine: self.machine,
                 strict: session.settings.strict,
             };
@@ -137,14 +145,15 @@ impl Tracer {
                 && !session.settings.refresh
                 && !temporary
                 && !session.is_unseen(tid);
-            (execution, unit, lookup, temporary)
+            (execution, known_limits, unit, lookup, temporary)
         };
         if unit == OUTSIDE {
             let (keyed, miss) = (*self.root).clone();
-            let real = self.note_images(OUTSIDE, &keyed, &path);
+            let real = self.note_images(OUTSIDE, &keyed, &path, seen);
             self.warn_of_lost_rights(tid, &keyed);
             let next = Next {
                 keyed,
+                limits: None,
                 argv,
                 path,
                 real,
@@ -161,7 +170,16 @@ impl Tracer {
             (session.world.clone(), session.store.clone(), remote)
         };
         // Most are answered in less time than another thread takes to wake.
-        let keyed = key_at_once(&execution, &world);
+        let keyed = key_at_once(&execution, &world, &mut |image| {
+            let known = seen.iter().find(|known| known.given == *image);
+            if let Some(known) = known {
+                return known.stat;
+            }
+            let located = self.session.borrow_mut().locator.look(image, true);
+            let stat = located.stat;
+            seen.push(located);
+            stat
+        });
         if let (Some(Ok(keyed)), true) = (&keyed, lookup) {
             self.session.borrow().jobs.want(&keyed.key);
         }
@@ -179,6 +197,8 @@ impl Tracer {
             (Some(keyed), Some(miss)) => (keyed, Some(Ok(Lookup::Miss(miss)))),
             (Some(keyed), None) if keyed.is_err() || !lookup => (keyed, None),
             (keyed, _) => {
+                // That takes long enough for them to change.
+                seen.clear();
                 let rest = move || {
                     let keyed = keyed.unwrap_or_else(|| weak_key(&execution, &world));
                     let outputs = Outputs::of(&execution);
@@ -199,7 +219,16 @@ impl Tracer {
             let devices = inherited.filter_map(|entry| Some((entry.file, entry.device?)));
             self.session.borrow_mut().devices.extend(devices);
         }
-        let real = self.note_images(unit, &keyed, &path);
+        let (keyed, found) = match (keyed, found) {
+            (Ok(keyed), Some(Ok(Lookup::Hit(outcome)))) => {
+                match keyed.images.iter().try_for_each(allowed) {
+                    Ok(()) => (Ok(keyed), Some(Ok(Lookup::Hit(outcome)))),
+                    Err(reason) => (Err(reason), None),
+                }
+            }
+            others => others,
+        };
+        let real = self.note_images(unit, &keyed, &path, seen);
         let miss = match found {
             Some(Ok(Lookup::Hit(outcome))) => {
                 let skipped = Skipped {
@@ -214,6 +243,7 @@ impl Tracer {
                     Applied::Refused(same, reason) => {
                         let next = Next {
                             keyed,
+                            limits: known_limits,
                             argv,
                             path,
                             real,
@@ -240,6 +270,7 @@ impl Tracer {
         }
         let next = Next {
             keyed,
+            limits: known_limits,
             argv,
             path,
             real,
@@ -265,12 +296,13 @@ impl Tracer {
     }
 
     /// The files a program is started from are facts to whoever starts it. Where the path of
-    /// the program itself leads.
+    /// the program itself leads. Those that were `seen` just now are not looked at again.
     fn note_images(
         &self,
         unit: UnitId,
         keyed: &Result<Keyed, Unkeyed>,
         path: &FilePath,
+        mut seen: Vec<Located>,
     ) -> FilePath {
         let mut session = self.session.borrow_mut();
         let (images, program) = match keyed {
@@ -279,7 +311,12 @@ impl Tracer {
         };
         let mut real = path.clone();
         for image in images {
-            let located = session.look(unit, &image, true);
+            let known = seen.iter().position(|known| known.given == image);
+            let located = match known {
+                Some(index) => seen.swap_remove(index),
+                None => session.locator.look(&image, true),
+            };
+            session.note_way(unit, &located);
             // The key was made of those that may be executed.
             let granted = keyed.is_ok() && classify(&image) == Class::Ordinary;
             session.executable(unit, &image, &located, granted);
@@ -332,6 +369,8 @@ impl Tracer {
         let started = session.tick();
         let mut unit = Unit::new(id, Some(above), process, started);
         unit.open_elsewhere = session.open_elsewhere(now);
+        // A program that gets other rights gets another limit of its stack (execve(2)).
+        let mut changes_limits = true;
         match next {
             Some(next) => {
                 unit.argv = next.argv;
@@ -396,6 +435,8 @@ impl Tracer {
                         unit.program = keyed.program;
                         unit.key = Some(keyed.key);
                         unit.ids = keyed.ids;
+                        unit.limits = next.limits;
+                        changes_limits = !keyed.ids.are_single();
                         unit.inherited = keyed.inherited;
                         if above == OUTSIDE {
                             // The key was computed before the session knew
@@ -445,7 +486,11 @@ impl Tracer {
             }
         }
         session.units.push(unit);
-        session.processes.entry(process).or_default().units.push(id);
+        let entry = session.processes.entry(process).or_default();
+        entry.units.push(id);
+        if changes_limits {
+            entry.limits = Known::default();
+        }
         if let Some(task) = session.tasks.get_mut(&now) {
             task.unit = id;
         }

@@ -214,21 +214,6 @@ fn a_file_changed_by_somebody_else_meanwhile_is_a_doubt() {
 }
 
 #[test]
-fn the_limits_and_identity_that_a_command_sees_are_in_its_key() {
-    let sandbox = Sandbox::new("");
-    let limited = |limit: &str| {
-        let pcache = sandbox.pcache();
-        let mut shell = std::process::Command::new("sh");
-        shell.args(["-c", &format!("ulimit -S -n {limit}; exec \"$@\""), "sh"]);
-        shell.arg(pcache.get_program()).args(pcache.get_args());
-        shell.args(["--", "sh", "-c", "ulimit -n"]);
-        sandbox.run(sandbox.environment(&mut shell)).out
-    };
-    assert_eq!(limited("100"), "100\n");
-    assert_eq!(limited("120"), "120\n");
-}
-
-#[test]
 fn who_shows_the_session_is_not_skipped_as_a_part_either() {
     check_uncacheable(
         "",

@@ -11,6 +11,7 @@ mod doubts;
 mod effects;
 mod foreign;
 mod hits;
+mod limits;
 mod lookups;
 mod misses;
 mod places;

@@ -77,7 +77,7 @@ use table::Table;
 
 pub use crate::invocation::Invocation;
 pub use decode::{Entry, Pending};
-pub use proc::read_proc;
+pub use proc::{read_proc, read_record};
 pub use verify::Mismatch;
 pub use watch::{Condition, Watch, reads_unseen, watch};
 

@@ -35,6 +35,29 @@ pub fn read_proc(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Reads a file of `/proc` that is one record, such as `status`: with room for all of it the
+/// kernel gives it at once.
+///
+/// # Errors
+/// As open(2) and read(2).
+pub fn read_record(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
+    const ROOM: usize = 4096;
+    let path = path.as_ref();
+    let mut bytes = vec![0; ROOM];
+    let length = loop {
+        match fs::File::open(path)?.read(&mut bytes) {
+            Ok(length) => break length,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    };
+    if length == ROOM {
+        return read_proc(path);
+    }
+    bytes.truncate(length);
+    Ok(bytes)
+}
+
 fn read_text(path: impl AsRef<Path>) -> io::Result<String> {
     String::from_utf8(read_proc(path)?).map_err(|_| io::ErrorKind::InvalidData.into())
 }
