@@ -68,7 +68,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     for &units in &args.units {
         // Each has an argument of its own: one that happened to take long would be stored,
         // and those after it skipped.
-        let script = format!("i=0; while [ $i -lt {units} ]; do i=$((i+1)); /bin/true $i; done");
+        let script = format!("i=0; while [ $i -lt {units} ]; do i=$((i+1)); /bin/true $i -; done");
         let mut costs = Vec::new();
         let rounds = args.repeat.max(ENOUGH.div_ceil(units.max(1)) as usize);
         for round in 0..rounds {
