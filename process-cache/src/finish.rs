@@ -168,11 +168,8 @@ impl Session {
         if unit.units == 1 && spent.0 < min_us && id.0 != 1 {
             return Err(TOO_SHORT.to_owned());
         }
-        self.check_limits(id);
+        self.check_limits(id)?;
         let unit = &self.units[id.0 as usize];
-        if let Some(doubt) = unit.doubts.first() {
-            return Err(doubt.reason.clone());
-        }
         self.check_conflicts(unit)?;
         let mut facts = preconditions(unit)?;
         look_at_what_is_gone(unit, &mut facts);

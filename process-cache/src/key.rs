@@ -312,14 +312,8 @@ impl Hasher {
     }
 
     fn number(&mut self, number: u64) {
-        self.digest.update(&number.to_le_bytes());
-        if let Some((hasher, _)) = &mut self.moved {
-            hasher.update(&number.to_le_bytes());
-        }
-        if let Some(heard) = &mut self.heard {
-            heard.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
-            heard.push(b' ');
-        }
+        let mut shown = itoa::Buffer::new();
+        self.numbers(&number.to_le_bytes(), shown.format(number).as_bytes());
     }
 
     /// Numbers, as [`Hasher::number`] hashes each; `shown` are the same in words.
@@ -419,10 +413,9 @@ fn key_with(
         match format {
             Format::Elf(None) => break,
             Format::Elf(Some(interpreter)) => {
-                let unreadable = |_| Unkeyed::Unreadable(shown(&program));
-                let stat = look(&interpreter).map_err(unreadable)?;
+                let stat =
+                    look(&interpreter).map_err(|_| Unkeyed::Forbidden(shown(&interpreter)))?;
                 may_be_executed(&interpreter, &stat, world)?;
-                let unreadable = |_| Unkeyed::Unreadable(shown(&program));
                 let digest = digest(&interpreter, &stat).map_err(unreadable)?;
                 hasher.bytes(&digest.0);
                 digests.push(digest);

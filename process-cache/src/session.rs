@@ -263,7 +263,8 @@ impl Session {
         };
         process.limits = Known::unsettled();
         for id in process.units.clone() {
-            self.check_limits(id);
+            // It has the doubt.
+            let _ = self.check_limits(id);
         }
     }
 
@@ -275,16 +276,22 @@ impl Session {
         }
     }
 
-    /// Whether a unit's process, which has set none, has the limits that the unit's key was made
-    /// of; after that nobody asks again.
-    pub fn check_limits(&mut self, id: UnitId) {
+    /// Doubts a unit whose process, which has set none, has other limits than those that the
+    /// unit's key was made of. After that nobody asks again.
+    ///
+    /// # Errors
+    /// The doubt.
+    pub fn check_limits(&mut self, id: UnitId) -> Result<(), String> {
+        const OTHERS: &str = "has limits that somebody else has set";
         let unit = self.unit(id);
         let process = unit.process;
         if let Some(limits) = unit.limits.take()
             && !limits.hold(process)
         {
-            self.doubt(id, "has limits that somebody else has set", true);
+            self.doubt(id, OTHERS, true);
+            return Err(OTHERS.to_owned());
         }
+        Ok(())
     }
 
     /// The next sequence number.

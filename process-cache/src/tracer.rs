@@ -221,6 +221,8 @@ impl Tracer {
             return;
         };
         let thread = flags & libc::CLONE_THREAD as u64 != 0;
+        let above = session.processes.get(&process).filter(|_| !thread);
+        let limits = above.map(|above| above.limits.clone());
         let process = if thread { process } else { child };
         session.tasks.insert(
             child,
@@ -230,12 +232,10 @@ impl Tracer {
             },
         );
         let unseen = session.is_unseen(parent);
-        let above = session.tasks.get(&parent).map(|task| task.process);
-        let limits = above.and_then(|above| Some(session.processes.get(&above)?.limits.clone()));
         let entry = session.processes.entry(process).or_default();
         entry.threads += 1;
         entry.unseen |= unseen;
-        if let Some(limits) = limits.filter(|_| !thread) {
+        if let Some(limits) = limits {
             entry.limits = limits;
         }
         if !thread {

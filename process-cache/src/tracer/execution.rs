@@ -369,8 +369,6 @@ impl Tracer {
         let started = session.tick();
         let mut unit = Unit::new(id, Some(above), process, started);
         unit.open_elsewhere = session.open_elsewhere(now);
-        // A program that gets other rights gets another limit of its stack (execve(2)).
-        let mut changes_limits = true;
         match next {
             Some(next) => {
                 unit.argv = next.argv;
@@ -436,7 +434,6 @@ impl Tracer {
                         unit.key = Some(keyed.key);
                         unit.ids = keyed.ids;
                         unit.limits = next.limits;
-                        changes_limits = !keyed.ids.are_single();
                         unit.inherited = keyed.inherited;
                         if above == OUTSIDE {
                             // The key was computed before the session knew
@@ -485,12 +482,13 @@ impl Tracer {
                 _ => {}
             }
         }
-        session.units.push(unit);
         let entry = session.processes.entry(process).or_default();
         entry.units.push(id);
-        if changes_limits {
+        // A program that gets other rights gets another limit of its stack (execve(2)).
+        if !unit.ids.are_single() {
             entry.limits = Known::default();
         }
+        session.units.push(unit);
         if let Some(task) = session.tasks.get_mut(&now) {
             task.unit = id;
         }

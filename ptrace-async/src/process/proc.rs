@@ -16,6 +16,19 @@ use crate::event::{FileKind, OfdId, OpenFile, Tid};
 /// # Errors
 /// As open(2) and read(2).
 pub fn read_proc(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
+    read(path.as_ref(), false)
+}
+
+/// As [`read_proc`], a file that is one record, such as `status`: with room for all of it the
+/// kernel gives it at once, and is not asked whether there is more.
+///
+/// # Errors
+/// As open(2) and read(2).
+pub fn read_record(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
+    read(path.as_ref(), true)
+}
+
+fn read(path: &Path, is_record: bool) -> io::Result<Vec<u8>> {
     const PAGE: usize = 4096;
     let mut file = fs::File::open(path)?;
     let mut bytes = vec![0; PAGE];
@@ -24,35 +37,14 @@ pub fn read_proc(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
         match file.read(&mut bytes[length..]) {
             Ok(0) => break,
             Ok(more) => length += more,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) => return Err(error),
         }
         if length == bytes.len() {
             bytes.resize(2 * length, 0);
+        } else if is_record {
+            break;
         }
-    }
-    bytes.truncate(length);
-    Ok(bytes)
-}
-
-/// Reads a file of `/proc` that is one record, such as `status`: with room for all of it the
-/// kernel gives it at once.
-///
-/// # Errors
-/// As open(2) and read(2).
-pub fn read_record(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
-    const ROOM: usize = 4096;
-    let path = path.as_ref();
-    let mut bytes = vec![0; ROOM];
-    let length = loop {
-        match fs::File::open(path)?.read(&mut bytes) {
-            Ok(length) => break length,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    };
-    if length == ROOM {
-        return read_proc(path);
     }
     bytes.truncate(length);
     Ok(bytes)
@@ -254,6 +246,7 @@ mod tests {
             let bytes: Vec<u8> = (0..length).map(|n| n as u8).collect();
             fs::write(&path, &bytes).unwrap();
             assert_eq!(read_proc(&path).unwrap(), bytes, "{length}");
+            assert_eq!(read_record(&path).unwrap(), bytes, "{length}");
         }
         assert!(
             read_proc("/proc/self/status")
