@@ -6,7 +6,8 @@ use clap::{Parser, Subcommand};
 
 use crate::{
     ci, conformance, corpus, cost, deps, differential, fidelity, flaky, growth, kills,
-    pcache_kills, recordings, servo, subject, syscall_docs, syscall_table, tantivy, workloads,
+    pcache_kills, profile, recordings, servo, subject, syscall_docs, syscall_table, tantivy,
+    workloads,
 };
 
 /// Development tasks of the workspace.
@@ -39,6 +40,8 @@ enum Task {
     Growth(growth::Args),
     /// Kill recordings at random moments, and replay what is left.
     Kills(kills::Args),
+    /// Sort pcache's own time by what it is for, and draw a flame graph (needs perf).
+    Profile(profile::Args),
     /// Record and replay real programs, compare and measure.
     Recordings(recordings::Args),
     /// Record and replay the tests of a crate of Servo's.
@@ -75,6 +78,7 @@ pub fn run() -> anyhow::Result<ExitCode> {
         Task::Flaky(args) => flaky::run(&args),
         Task::Growth(args) => growth::run(&args),
         Task::Kills(args) => kills::run(&args),
+        Task::Profile(args) => profile::run(&args),
         Task::Recordings(args) => recordings::run(&args),
         Task::Servo(args) => servo::run(&args),
         Task::Subject(args) => subject::run(&args),

@@ -20,6 +20,7 @@ mod load;
 mod median;
 mod pcache;
 mod pcache_kills;
+mod profile;
 mod published;
 mod recordings;
 mod servo;

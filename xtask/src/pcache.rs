@@ -64,6 +64,8 @@ pub(crate) enum Build {
     Release,
     /// Optimised, with the defects that can be switched on.
     Planted,
+    /// Optimised, with frame pointers, in a directory of its own.
+    Profiled,
 }
 
 /// Builds pcache and returns the program's path.
@@ -79,6 +81,11 @@ pub(crate) fn build(how: Build) -> anyhow::Result<PathBuf> {
     command.args(["--package", "process-cache", "--bin", "pcache", "--release"]);
     if how == Build::Planted {
         command.args(["--features", "planted-defects"]);
+    }
+    if how == Build::Profiled {
+        let target = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/profiled");
+        command.args(["--target-dir", target]);
+        command.env("RUSTFLAGS", "-C force-frame-pointers=yes");
     }
     if how == Build::Release && has_static_libc() {
         // As `examples/demo.sh` does.
