@@ -186,6 +186,11 @@ pub fn is_directory(stat: &Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode) == FileType::Directory
 }
 
+/// The modification time (ns since the epoch).
+pub fn modified(stat: &Stat) -> i128 {
+    i128::from(stat.st_mtime) * 1_000_000_000 + i128::from(stat.st_mtime_nsec)
+}
+
 impl Locator {
     /// Forgets everything: the tree's shape has changed.
     pub fn forget(&mut self) {

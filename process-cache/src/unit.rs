@@ -367,6 +367,9 @@ pub struct Unit {
     pub ended: Option<u64>,
     /// The files that tasks outside of it had open for writing when it began.
     pub open_elsewhere: SmallVec<[Rc<OpenFile>; 2]>,
+    /// The earliest and the latest of the modification times that it gave to files (ns since the
+    /// epoch, as `touch -r` does) and that a program looked at to compare.
+    pub compared: Option<(i128, i128)>,
 }
 
 impl Unit {
@@ -406,7 +409,22 @@ impl Unit {
             moved: Moved::default(),
             ended: None,
             open_elsewhere: SmallVec::new(),
+            compared: None,
         }
+    }
+
+    /// Times that were given to its files are compared with others.
+    pub fn compare(&mut self, (first, last): (i128, i128)) {
+        let (earliest, latest) = self.compared.unwrap_or((first, last));
+        self.compared = Some((earliest.min(first), latest.max(last)));
+    }
+
+    /// Whether what it compares with the times of other files is no time of its own: one that
+    /// lies before its beginning, or to come.
+    pub fn compares_with_constants(&self) -> bool {
+        self.compared.is_some_and(|(earliest, latest)| {
+            earliest < i128::from(self.window.0) || latest > i128::from(crate::clock::window().1)
+        })
     }
 
     /// Notes an answer.
@@ -519,6 +537,9 @@ impl Unit {
         }
         for doubt in child.doubts.iter().filter(|doubt| doubt.leaks) {
             self.doubt(doubt.reason.clone(), true);
+        }
+        if let Some(times) = child.compared {
+            self.compare(times);
         }
         self.units += child.units;
         self.skipped_us = self.skipped_us.saturating_add(child.skipped_us);

@@ -2,17 +2,13 @@
 
 use crate::defect::{Defect, planted};
 use crate::hit::effect_path;
-use crate::locate::{is_directory, is_link, is_regular};
+use crate::locate::{is_directory, is_link, is_regular, modified};
 use crate::outcome::{Effect, Time};
 use crate::path::FilePath;
 use crate::store::{Store, copy};
 use crate::unit::{Change, TimeState};
 use crate::world::World;
 use rustix::fs::{FileType, Stat};
-
-pub(super) fn modified(stat: &Stat) -> i128 {
-    i128::from(stat.st_mtime) * 1_000_000_000 + i128::from(stat.st_mtime_nsec)
-}
 
 /// Reads off the world what became of each changed name: effects, and their
 /// [`crate::outcome::Outcome::ages`].

@@ -1,9 +1,8 @@
 //! What must have been true before a tree of units.
 
-use super::capture::modified;
 use crate::defect::{Defect, planted};
 use crate::fact::{Answer, Query, TimeUse};
-use crate::locate::{is_directory, is_link};
+use crate::locate::{is_directory, is_link, is_regular, modified};
 use crate::path::{Asked, FilePath};
 use crate::unit::{Change, Listing, Observation, Observed, TimeState, Unit};
 use crate::world::World;
@@ -110,10 +109,65 @@ pub fn preconditions(unit: &Unit) -> Result<Vec<(Query, Observed)>, String> {
         .into_iter()
         .map(|(_, query, observed)| (query, observed))
         .collect();
+    if let Some(path) = later_than_its_beginning(unit, &facts) {
+        return Err(format!(
+            "compares the time of {}, which is later than its beginning",
+            path.display()
+        ));
+    }
     if let Some(order) = order(&facts)? {
         facts.push(order);
     }
+    if unit.compares_with_constants() {
+        count_exactly(unit, &mut facts);
+    }
     Ok(facts)
+}
+
+/// A file that it has not made, whose time may be later than of what it made: when that is
+/// made again, it is not.
+fn later_than_its_beginning<'f>(
+    unit: &Unit,
+    facts: &'f [(Query, Observed)],
+) -> Option<&'f FilePath> {
+    facts
+        .iter()
+        .find_map(|(query, observed)| match (query, observed) {
+            (
+                Query::Stat {
+                    path,
+                    time: TimeUse::Order,
+                    ..
+                },
+                Observed::Metadata { stat, .. },
+            ) if is_regular(stat) && modified(stat) > i128::from(unit.window.1) => Some(path),
+            _ => None,
+        })
+}
+
+/// Has times that are compared count exactly, as some of what they are compared with are no
+/// files' that could be asked for. Those of directories that the tree changed itself are of
+/// the same kind as those of what it made.
+fn count_exactly(unit: &Unit, facts: &mut Vec<(Query, Observed)>) {
+    let changed: FxHashSet<&[u8]> = unit
+        .changes
+        .keys()
+        .filter_map(|path| path.parent())
+        .map(|directory| directory.as_os_str().as_bytes())
+        .collect();
+    for (query, observed) in facts.iter_mut() {
+        if let (Query::Stat { path, time, .. }, Observed::Metadata { content, .. }) =
+            (query, observed)
+            && *time == TimeUse::Order
+            && !changed.contains(path.as_bytes())
+        {
+            *time = TimeUse::Modified;
+            *content = None;
+        }
+    }
+    // It may have been asked exactly before.
+    let mut seen = FxHashSet::default();
+    facts.retain(|(query, _)| seen.insert(query.clone()));
 }
 
 enum Precondition {

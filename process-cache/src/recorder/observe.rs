@@ -4,12 +4,12 @@
 use super::errno;
 use crate::defect::{Defect, planted};
 use crate::fact::{Answer, Query, TimeUse};
-use crate::locate::{Located, is_directory, is_regular};
+use crate::locate::{Located, is_directory, is_regular, modified};
 use crate::lookups::Kind;
 use crate::path::FilePath;
 use crate::place::{Class, classify, is_for_devices, is_standard_stream, is_zone};
 use crate::session::Session;
-use crate::unit::{Change, Observed, UnitId};
+use crate::unit::{Change, Observed, TimeState, UnitId};
 use crate::world::World;
 use ptrace_async::event::{FileKind, OpenFile, PathRef};
 use rustix::fs::Stat;
@@ -30,7 +30,34 @@ impl Session {
                 then
             }
         };
+        if let (
+            Query::Stat {
+                time: TimeUse::Order,
+                ..
+            },
+            Observed::Metadata { stat, .. },
+        ) = (&query, &observed)
+        {
+            self.note_given_time(unit, &resource, stat);
+        }
         self.unit(unit).observe(seq, query, observed, resource);
+    }
+
+    /// Notes that a file's time is compared which this unit, or one above it, has given to it.
+    fn note_given_time(&mut self, unit: UnitId, resource: &FilePath, stat: &Stat) {
+        let mut at = Some(unit);
+        while let Some(id) = at {
+            let unit = &mut self.units[id.0 as usize];
+            let change = unit.changes.get(resource);
+            match change.map(|change| change.time) {
+                Some(TimeState::Set(_, Some(_))) => {
+                    let time = modified(stat);
+                    return unit.compare((time, time));
+                }
+                Some(TimeState::Present) => return,
+                _ => at = unit.parent,
+            }
+        }
     }
 
     /// Whether somebody changed a name after `then` so that nobody can tell if

@@ -4,6 +4,7 @@ use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
 
 use super::commit::timespec;
 use crate::clock;
+use crate::locate;
 use crate::outcome::Effect;
 use crate::path::FilePath;
 
@@ -75,7 +76,7 @@ fn by_the_tick(groups: &[&[(u32, &FilePath)]]) {
 /// When the file at `path` was modified (ns since the epoch).
 fn modified(path: &FilePath) -> Option<i128> {
     let stat = rustix::fs::lstat(path.as_path()).ok()?;
-    Some(i128::from(stat.st_mtime) * 1_000_000_000 + i128::from(stat.st_mtime_nsec))
+    Some(locate::modified(&stat))
 }
 
 /// Gives the file this time. Who may write a file need not own it: then it gets

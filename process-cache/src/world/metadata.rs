@@ -9,6 +9,7 @@ use rustix::io::Errno;
 
 use super::private;
 use crate::fact::{Answer, Digest, Metadata, TimeUse};
+use crate::locate;
 use crate::path::FilePath;
 
 /// What a reader with this use of times may depend on. For a device, the size
@@ -28,7 +29,7 @@ pub(super) fn of(stat: &Stat, time: TimeUse) -> Metadata {
             _ => u64::try_from(stat.st_size).unwrap_or_default(),
         },
         links: if directory { 0 } else { stat.st_nlink },
-        modified: if modified { modified_ns(stat) } else { 0 },
+        modified: if modified { locate::modified(stat) } else { 0 },
         changed: if exact {
             i128::from(stat.st_ctime) * 1_000_000_000 + i128::from(stat.st_ctime_nsec)
         } else {
@@ -43,10 +44,6 @@ pub(super) fn of(stat: &Stat, time: TimeUse) -> Metadata {
     }
 }
 
-fn modified_ns(stat: &Stat) -> i128 {
-    i128::from(stat.st_mtime) * 1_000_000_000 + i128::from(stat.st_mtime_nsec)
-}
-
 /// The ranking of some paths by modification time: see [`ranking`].
 pub(super) fn order(paths: &[FilePath]) -> Answer {
     let mut times = Vec::with_capacity(paths.len());
@@ -54,7 +51,7 @@ pub(super) fn order(paths: &[FilePath]) -> Answer {
         if let Some(reason) = private(path) {
             return reason;
         }
-        let time = rustix::fs::stat(path.as_path()).map(|stat| modified_ns(&stat));
+        let time = rustix::fs::stat(path.as_path()).map(|stat| locate::modified(&stat));
         times.push(time.map_err(Errno::raw_os_error));
     }
     ranking(&times)

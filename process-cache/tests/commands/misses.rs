@@ -208,6 +208,82 @@ fn other_times_in_the_same_order_are_none() {
     );
 }
 
+/// Whether `c` is newer than what has been given a time.
+const COMPARE: &str = "[ c -nt p ] && echo newer || echo older";
+
+#[test]
+fn a_time_that_was_given_is_compared_with_what_it_is() {
+    let setup = "echo b > b; echo c > c; touch -d @3000 b; touch -d @2000 c";
+    for give in [
+        "cp b p; touch -r b p",
+        "cp -p b p",
+        "touch -d @3000 p",
+        "touch -d @3000 q; mv q p",
+        "sh -c 'cp -p b p'",
+    ] {
+        check_miss(
+            setup,
+            &format!("{give}; {COMPARE}"),
+            "touch -d @4000 c",
+            "c",
+        );
+        let child = format!("{give}; sh -c '{COMPARE}'; :");
+        check_miss(setup, &child, "touch -d @4000 c", "c");
+    }
+    // What it holds afterwards makes no difference.
+    let writes = format!("cp -p b p; {COMPARE}; echo other > p");
+    check_miss(setup, &writes, "touch -d @4000 c", "c");
+    let before = format!("{setup}; echo p > p; touch -d @1000 p");
+    check_miss(
+        &before,
+        &format!("touch -r b p; {COMPARE}"),
+        "touch -d @4000 c",
+        "c",
+    );
+    let to_come = format!("touch -d 2100-01-01 p; {COMPARE}");
+    check_miss(setup, &to_come, "touch -d 2101-01-01 c", "c");
+}
+
+#[test]
+fn a_time_that_was_given_is_compared_by_who_is_skipped_as_well() {
+    let sandbox = Sandbox::new("echo c > c; touch -d @2000 c");
+    let compare = format!("touch -d @3000 p; sh -c '{COMPARE}'; sh -c '{COMPARE}'");
+    let first = sandbox.cached(&compare);
+    assert_eq!(first.out, "older\nolder\n");
+    let second = sandbox.cached(&format!("{compare}; :"));
+    assert_eq!(second.out, "older\nolder\n");
+    assert!(
+        second.units.iter().any(|unit| unit.result == "hit"),
+        "{:#?}",
+        second.units
+    );
+    sandbox.edit("touch -d @4000 c");
+    for again in [&compare, &format!("{compare}; :")] {
+        assert_eq!(sandbox.cached(again).out, "newer\nnewer\n");
+    }
+}
+
+#[test]
+fn the_time_of_what_was_made_is_later_than_all_others() {
+    check_still_hit(
+        "echo c > c; touch -d @2000 c",
+        &format!("cp c p; {COMPARE}; touch p; {COMPARE}"),
+        "touch -d @4000 c",
+    );
+}
+
+#[test]
+fn a_time_to_come_is_later_than_what_is_made_for_a_while_only() {
+    let sandbox = Sandbox::new("echo c > c");
+    sandbox.edit("touch -d 2100-01-01 c");
+    let script = format!("echo p > p; {COMPARE}");
+    let run = sandbox.cached(&script);
+    assert_eq!(run.out, "newer\n");
+    run.assert_uncacheable("the time of");
+    sandbox.edit("touch -d @2000 c");
+    assert_eq!(sandbox.cached(&script).out, "older\n");
+}
+
 #[test]
 fn a_touched_prerequisite_makes_make_run() {
     check_miss(

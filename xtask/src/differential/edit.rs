@@ -20,8 +20,8 @@ pub(crate) struct Target<'a> {
     pub(crate) case: &'a Case,
     /// When the case began; ages count from here.
     pub(crate) began: Nanos,
-    /// The time that files get when the case pins times: the same on both
-    /// sides.
+    /// The time that files of the starting tree get, and all where the case pins times: the
+    /// same on both sides.
     pub(crate) present: Nanos,
 }
 
@@ -44,11 +44,12 @@ impl Target<'_> {
                 (None, None) => None,
                 (age, older) => Some(age.unwrap_or(0) + older.unwrap_or(0)),
             };
-            if let Some(age) = age {
-                clock::set_modified(&path, self.began - Nanos::from(age) * 1_000_000_000)?;
-            } else if self.case.pin_times {
-                clock::set_modified(&path, self.present)?;
-            }
+            // Which of two is newer must not depend on how long it took to make them.
+            let time = match age {
+                Some(age) => self.began - Nanos::from(age) * 1_000_000_000,
+                None => self.present,
+            };
+            clock::set_modified(&path, time)?;
         }
         Ok(())
     }
