@@ -33,9 +33,8 @@ pub(crate) struct Args {
     command: Vec<String>,
 }
 
-/// CPU time between two samples, in ns and in µs.
-const PERIOD_NS: u64 = 250_000;
-const PERIOD_US: f64 = 250.0;
+/// CPU time between two samples (µs).
+const PERIOD: u32 = 250;
 
 /// What is run if nothing else is named.
 const STARTS: &str = "i=0; while [ $i -lt 1000 ]; do i=$((i+1)); /bin/true $i -; done";
@@ -81,8 +80,6 @@ const PARTS: [(&str, &[&str]); 9] = [
             "Session>::before",
             "Processes::entry",
             "Processes::exit",
-            "Processes>::entry",
-            "Processes>::exit",
         ],
     ),
     ("waiting for stops", &["waitid"]),
@@ -156,13 +153,12 @@ fn samples(text: &str) -> Vec<Sample> {
 }
 
 /// Those of processes that trace.
-fn of_tracers(samples: Vec<Sample>) -> Vec<Sample> {
+fn of_tracers(mut samples: Vec<Sample>) -> Vec<Sample> {
     let tracers: BTreeSet<u32> = samples
         .iter()
         .filter(|sample| sample.is_in("process_cache::run::serve"))
         .map(|sample| sample.process)
         .collect();
-    let mut samples = samples;
     samples.retain(|sample| tracers.contains(&sample.process));
     samples
 }
@@ -188,7 +184,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         &["record", "--quiet", "--no-buildid", "--no-buildid-cache"],
     )
     .args(["--call-graph", "fp", "--event", "cpu-clock"])
-    .args(["--count", &PERIOD_NS.to_string(), "--output"])
+    .args(["--count", &(1000 * PERIOD).to_string(), "--output"])
     .arg(&data)
     .arg("--")
     .arg(&pcache)
@@ -239,7 +235,7 @@ fn print(samples: &[Sample], units: u64) {
     }
     let mut parts: Vec<_> = parts.into_iter().collect();
     parts.sort_by_key(|(_, (all, _))| std::cmp::Reverse(*all));
-    let each = |count: u64| count as f64 * PERIOD_US / units.max(1) as f64;
+    let each = |count: u64| count as f64 * f64::from(PERIOD) / units.max(1) as f64;
     let total = samples.len() as u64;
     println!(
         "{units} exec-units, {:.0} µs of pcache's CPU time for each",

@@ -101,14 +101,13 @@ pub fn preconditions(unit: &Unit) -> Result<Vec<(Query, Observed)>, String> {
         }
     }
     facts.sort_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
-    if several {
-        let mut seen = FxHashSet::default();
-        facts.retain(|(_, query, _)| seen.insert(query.clone()));
-    }
     let mut facts: Vec<(Query, Observed)> = facts
         .into_iter()
         .map(|(_, query, observed)| (query, observed))
         .collect();
+    if several {
+        keep_first(&mut facts);
+    }
     if let Some(path) = later_than_its_beginning(unit, &facts) {
         return Err(format!(
             "compares the time of {}, which is later than its beginning",
@@ -124,15 +123,17 @@ pub fn preconditions(unit: &Unit) -> Result<Vec<(Query, Observed)>, String> {
     Ok(facts)
 }
 
-/// A file that it has not made, whose time may be later than of what it made: when that is
-/// made again, it is not.
-fn later_than_its_beginning<'f>(
-    unit: &Unit,
-    facts: &'f [(Query, Observed)],
-) -> Option<&'f FilePath> {
+/// Leaves away all answers to a question but the first.
+fn keep_first(facts: &mut Vec<(Query, Observed)>) {
+    let mut seen = FxHashSet::default();
+    facts.retain(|(query, _)| seen.insert(query.clone()));
+}
+
+/// The files whose times were only compared, with what was seen of them.
+fn compared(facts: &[(Query, Observed)]) -> impl Iterator<Item = (&FilePath, &Stat)> {
     facts
         .iter()
-        .find_map(|(query, observed)| match (query, observed) {
+        .filter_map(|(query, observed)| match (query, observed) {
             (
                 Query::Stat {
                     path,
@@ -140,9 +141,21 @@ fn later_than_its_beginning<'f>(
                     ..
                 },
                 Observed::Metadata { stat, .. },
-            ) if is_regular(stat) && modified(stat) > i128::from(unit.window.1) => Some(path),
+            ) => Some((path, &**stat)),
             _ => None,
         })
+}
+
+/// A file that it has not made, whose time may be later than of what it made: when that is
+/// made again, it is not.
+fn later_than_its_beginning<'f>(
+    unit: &Unit,
+    facts: &'f [(Query, Observed)],
+) -> Option<&'f FilePath> {
+    let is_later = |stat| is_regular(stat) && modified(stat) > i128::from(unit.window.1);
+    compared(facts)
+        .find(|(_, stat)| is_later(stat))
+        .map(|(path, _)| path)
 }
 
 /// Has times that are compared count exactly, as some of what they are compared with are no
@@ -166,8 +179,7 @@ fn count_exactly(unit: &Unit, facts: &mut Vec<(Query, Observed)>) {
         }
     }
     // It may have been asked exactly before.
-    let mut seen = FxHashSet::default();
-    facts.retain(|(query, _)| seen.insert(query.clone()));
+    keep_first(facts);
 }
 
 enum Precondition {
@@ -329,19 +341,9 @@ fn above_what_was_made(
 
 /// The ranking of all times that were only compared.
 fn order(facts: &[(Query, Observed)]) -> Result<Option<(Query, Observed)>, String> {
-    let mut times: Vec<(FilePath, i128)> = facts
-        .iter()
-        .filter_map(|(query, observed)| match (query, observed) {
-            (
-                Query::Stat {
-                    path,
-                    time: TimeUse::Order,
-                    ..
-                },
-                Observed::Metadata { stat, .. },
-            ) if !is_link(stat) => Some((path.clone(), modified(stat))),
-            _ => None,
-        })
+    let mut times: Vec<(FilePath, i128)> = compared(facts)
+        .filter(|(_, stat)| !is_link(stat))
+        .map(|(path, stat)| (path.clone(), modified(stat)))
         .collect();
     if times.is_empty() || planted(Defect::OrderFact) {
         return Ok(None);
