@@ -40,6 +40,10 @@ impl Target<'_> {
         // Children change the times of their directories, so times come last.
         for entry in self.case.files.iter().rev() {
             let path = self.path(&entry.path)?;
+            // A link to what shrinking has removed.
+            if path.symlink_metadata().is_err() {
+                continue;
+            }
             let age = match (entry.age, older) {
                 (None, None) => None,
                 (age, older) => Some(age.unwrap_or(0) + older.unwrap_or(0)),

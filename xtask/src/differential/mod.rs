@@ -25,6 +25,7 @@ mod hang;
 mod plant;
 mod shrink;
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -156,12 +157,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         defect: None,
         deadline: Duration::from_secs(args.deadline),
     };
+    let work = args.work.clone().unwrap_or_else(std::env::temp_dir);
+    fs::create_dir_all(&work).with_context(|| format!("making {}", work.display()))?;
     let scratch = tempfile::Builder::new()
         .prefix("differential-")
-        .tempdir_in(match &args.work {
-            Some(work) => work.clone(),
-            None => std::env::temp_dir(),
-        })?;
+        .tempdir_in(work)?;
     let first = args.seed.unwrap_or_else(|| {
         SystemTime::now()
             .duration_since(SystemTime::UNIX_EPOCH)
@@ -369,8 +369,9 @@ fn one_case(
         return Ok(());
     };
     // Judged several times: timing may hide what makes a case unsound. Whether two files have
-    // times in the same tick, as a tool sees that compares them, is decided by chance.
-    let times = if difference.aspect == Aspect::Conclusion {
+    // times in the same tick, as a tool sees that compares them, is decided by chance, and so is
+    // which of two processes of a pipeline complains first.
+    let times = if matches!(difference.aspect, Aspect::Conclusion | Aspect::Streams) {
         12
     } else {
         3
