@@ -27,6 +27,8 @@ pub(super) enum Scenario {
     HeaderEdited,
     /// `clean`, and a header added earlier in the search path.
     HeaderAdded,
+    /// `clean`, and a comment added to the rules of the build: the builder runs anew.
+    RulesEdited,
     /// A source with a new time and the same content.
     Touched,
     /// One output deleted.
@@ -42,7 +44,7 @@ pub(super) enum Scenario {
 }
 
 /// All of them, in order.
-pub(super) const ALL: [Scenario; 13] = [
+pub(super) const ALL: [Scenario; 14] = [
     Scenario::Cold,
     Scenario::Warm,
     Scenario::Nothing,
@@ -50,6 +52,7 @@ pub(super) const ALL: [Scenario; 13] = [
     Scenario::SourceEdited,
     Scenario::HeaderEdited,
     Scenario::HeaderAdded,
+    Scenario::RulesEdited,
     Scenario::Touched,
     Scenario::OutputDeleted,
     Scenario::OutputModified,
@@ -61,7 +64,11 @@ pub(super) const ALL: [Scenario; 13] = [
 impl Scenario {
     /// Whether `workload` has what the scenario changes.
     pub(super) fn applies(self, workload: &Workload) -> bool {
-        self != Self::HeaderAdded || workload.added.is_some()
+        match self {
+            Self::HeaderAdded => workload.added.is_some(),
+            Self::RulesEdited => workload.rules.is_some(),
+            _ => true,
+        }
     }
 
     /// Whether what it is about comes from a remote cache.
@@ -102,6 +109,14 @@ impl Scenario {
                     fs::write(tree.join(path), text).with_context(|| format!("adding {path}"))?;
                 }
                 clean(workload, shell)
+            }
+            Self::RulesEdited => {
+                // What is cleaned with newer rules may configure itself again.
+                clean(workload, shell)?;
+                let rules = workload
+                    .rules
+                    .map(|path| append(tree, (path, "# edited\n")));
+                rules.unwrap_or(Ok(()))
             }
             Self::Touched => {
                 let path = tree.join(workload.source_edit.0);
