@@ -259,16 +259,21 @@ fn wait(
     let mut buffer = vec![0; 1 << 16];
     while status.is_none() || open.contains(&true) {
         if left.is_zero() {
+            let family = hang::family(pid.as_raw_nonzero().get());
             if let Patience::Deadline(_) = patience {
                 let ended = if status.is_some() { "ended" } else { "runs" };
                 println!("a run hangs; its command, {pid:?}, {ended}:");
-                for line in hang::group(pid.as_raw_nonzero().get()) {
-                    println!("  {line}");
+                for member in &family {
+                    println!("  {}", member.describe());
                 }
             }
             // The group is ours: we made it, and its leader was not waited for
             // or left members behind.
             let _ = rustix::process::kill_process_group(pid, Signal::KILL);
+            // What it started in other groups would run on for ever.
+            for member in family.iter().filter_map(|member| Pid::from_raw(member.pid)) {
+                let _ = rustix::process::kill_process(member, Signal::KILL);
+            }
             child.wait().context("waiting for the killed command")?;
             return Ok(match patience {
                 Patience::Deadline(_) => End::Hang,
