@@ -113,10 +113,10 @@ impl Scenario {
             Self::RulesEdited => {
                 // What is cleaned with newer rules may configure itself again.
                 clean(workload, shell)?;
-                let rules = workload
-                    .rules
-                    .map(|path| append(tree, (path, "# edited\n")));
-                rules.unwrap_or(Ok(()))
+                if let Some(path) = workload.rules {
+                    append(tree, (path, "# edited\n"))?;
+                }
+                Ok(())
             }
             Self::Touched => {
                 let path = tree.join(workload.source_edit.0);
