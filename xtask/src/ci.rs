@@ -112,15 +112,21 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Ok(pcache_kills::run_briefly()? == ExitCode::SUCCESS)
     })?;
 
-    let mut cases = Vec::new();
+    let mut told = Vec::new();
+    let mut without = |name: &str, failures: Vec<String>| {
+        let is_ok = failures.is_empty();
+        told.extend(
+            failures
+                .into_iter()
+                .map(|failure| format!("{name}: {failure}")),
+        );
+        is_ok
+    };
     step("corpus", &mut || {
-        cases = corpus::run_briefly()?;
-        Ok(cases.is_empty())
+        Ok(without("corpus", corpus::run_briefly()?))
     })?;
 
-    step("kills", &mut || {
-        Ok(kills::run_briefly()? == ExitCode::SUCCESS)
-    })?;
+    step("kills", &mut || Ok(without("kills", kills::run_briefly()?)))?;
 
     step("pages", &mut || {
         Ok(subject::run_briefly()? == ExitCode::SUCCESS)
@@ -129,8 +135,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if !failed.is_empty() {
         println!("failed checks: {}", failed.join(", "));
         // Once more: what is kept of a long output is mostly its end.
-        for case in cases {
-            println!("corpus: {case}");
+        for failure in told {
+            println!("{failure}");
         }
     }
     if !args.skip_tests {

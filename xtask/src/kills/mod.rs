@@ -48,12 +48,12 @@ pub(crate) struct Args {
     reprise: Option<PathBuf>,
 }
 
-/// A few kills, always the same ones.
+/// A few kills, always the same ones; what went wrong in those that failed.
 ///
 /// # Errors
 /// As [`run`].
-pub(crate) fn run_briefly() -> anyhow::Result<ExitCode> {
-    run(&Args {
+pub(crate) fn run_briefly() -> anyhow::Result<Vec<String>> {
+    kill_all(&Args {
         kills: 20,
         seed: 1,
         only: Vec::new(),
@@ -68,6 +68,15 @@ pub(crate) fn run_briefly() -> anyhow::Result<ExitCode> {
 /// # Errors
 /// When `reprise` does not build, or a program cannot be recorded when nobody is killed.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    Ok(if kill_all(args)?.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+/// What went wrong in each kill that failed.
+fn kill_all(args: &Args) -> anyhow::Result<Vec<String>> {
     let temporary = tempfile::tempdir().context("making a directory")?;
     let base = temporary.path();
     let stage = Stage {
@@ -103,7 +112,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let start = Instant::now();
     let mut counts: BTreeMap<(&str, Victim, Left), u32> = BTreeMap::new();
-    let mut failures = 0;
+    let mut failures = Vec::new();
     for number in 0..args.kills {
         let index = number as usize % scenarios.len();
         let (scenario, time) = (&scenarios[index], times[index]);
@@ -117,13 +126,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         match stage.trial(scenario, victim, after, &mut dice, &own) {
             Ok(left) => *counts.entry((scenario.name, victim, left)).or_default() += 1,
             Err(error) => {
-                failures += 1;
-                println!(
+                let failure = format!(
                     "kill {number} of seed {}: {} after {after:?} of {}: {error:#}",
                     args.seed,
                     victim.name(),
                     scenario.name
                 );
+                println!("{failure}");
+                failures.push(failure);
                 if args.keep.is_some() {
                     continue;
                 }
@@ -133,15 +143,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     report(&counts);
     println!(
-        "{} kills in {:.0} s, {failures} failures",
+        "{} kills in {:.0} s, {} failures",
         args.kills,
-        start.elapsed().as_secs_f64()
+        start.elapsed().as_secs_f64(),
+        failures.len()
     );
-    Ok(if failures == 0 {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(failures)
 }
 
 impl Victim {

@@ -10,6 +10,8 @@ const AGAIN: &[(i64, &str)] = &[
     (libc::SYS_munmap, "made again"),
     (libc::SYS_mprotect, "made again"),
     (libc::SYS_pkey_mprotect, "made again"),
+    (libc::SYS_pkey_alloc, "made again, for the same key"),
+    (libc::SYS_pkey_free, "made again"),
     (libc::SYS_mremap, "moved to the same address"),
     (libc::SYS_madvise, "made again where it changes content"),
     (libc::SYS_arch_prctl, "the register is set"),

@@ -136,8 +136,20 @@ impl Replayed {
                 let old = self.space.program_break.replace(new);
                 mappings::program_break(&mut batch, old, new);
             }
-            libc::SYS_munmap | libc::SYS_mprotect | libc::SYS_pkey_mprotect => {
-                batch.call(call.nr.cast_signed(), call.args);
+            libc::SYS_munmap
+            | libc::SYS_mprotect
+            | libc::SYS_pkey_mprotect
+            | libc::SYS_pkey_free => batch.call(call.nr.cast_signed(), call.args),
+            libc::SYS_pkey_alloc => {
+                batch.call(libc::SYS_pkey_alloc, call.args);
+                let what = describe::call(call);
+                let (tracee, results) = self.results(tracee, batch, &what).await?;
+                // The program names the key to the processor, by an instruction of its own.
+                if results != [done.value] {
+                    let keys = |results: &[i64]| format!("the protection key {results:?}");
+                    return Err(Over::Diverged(keys(&[done.value]), keys(&results)));
+                }
+                return Ok(tracee);
             }
             // How far the stack may grow.
             libc::SYS_setrlimit if call.args[0] == u64::from(libc::RLIMIT_STACK) => {
@@ -170,9 +182,19 @@ impl Replayed {
         batch: Batch,
         what: &str,
     ) -> Result<Tracee<Parked>, Over> {
+        Ok(self.results(tracee, batch, what).await?.0)
+    }
+
+    /// As [`Self::make`], with what the calls return.
+    async fn results(
+        &self,
+        tracee: Tracee<Parked>,
+        batch: Batch,
+        what: &str,
+    ) -> Result<(Tracee<Parked>, Vec<i64>), Over> {
         let (tracee, results) = batch.make(tracee).await?;
         match results.iter().find_map(|&value| error_of(value)) {
-            None => Ok(tracee),
+            None => Ok((tracee, results)),
             Some(error) => Err(Over::Diverged(
                 what.to_owned(),
                 format!("it fails: {}", std::io::Error::from_raw_os_error(error)),
