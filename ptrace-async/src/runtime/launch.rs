@@ -348,6 +348,17 @@ fn block_signals(mask: u64) -> u64 {
     before
 }
 
+/// Whether our own child has ended already; it can be waited for as before.
+fn is_over(child: Tid) -> bool {
+    // SAFETY: a structure of numbers, which the kernel fills.
+    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+    // SAFETY: the kernel writes what it found, zeros for nothing.
+    let waited = unsafe { libc::waitid(libc::P_PID, child as u32, &raw mut info, options) };
+    // SAFETY: what waitid leaves has this field.
+    waited == 0 && unsafe { info.si_pid() } == child
+}
+
 /// Waits until our own child has ended; `false` if that cannot be known.
 fn has_ended(child: Tid) -> bool {
     loop {
@@ -364,7 +375,26 @@ fn has_ended(child: Tid) -> bool {
     }
 }
 
+/// Makes the child that is to execute the program, and has it traced.
+///
+/// A child that somebody kills before that is one all the same: its end is reported, as it
+/// would be a moment later.
 pub(super) fn launch(program: &Program, options: &Options) -> io::Result<Launched> {
+    let (launched, go_write) = clone(program, options)?;
+    if let Err(error) = trace(&launched, options, &go_write) {
+        // It ends because its pipe closes.
+        drop(go_write);
+        if has_ended(launched.tid) {
+            // SAFETY: it does not use our memory any more.
+            unsafe { launched.free() };
+        }
+        return Err(error);
+    }
+    Ok(launched)
+}
+
+/// A child that waits for a byte in the pipe.
+fn clone(program: &Program, options: &Options) -> io::Result<(Launched, io::PipeWriter)> {
     let (go_read, go_write) = io::pipe()?;
     let mask = block_signals(u64::MAX);
     let go = [go_read.as_raw_fd(), go_write.as_raw_fd()];
@@ -386,17 +416,57 @@ pub(super) fn launch(program: &Program, options: &Options) -> io::Result<Launche
         unsafe { launched.free() };
         return Err(error);
     }
-    drop(go_read);
-    let seized = sys::seize(tid, trace_options(options)).and_then(|()| sys::interrupt(tid));
-    let going = seized.and_then(|()| (&go_write).write_all(&[1]));
-    if let Err(error) = going {
-        // It ends because its pipe closes.
-        drop(go_write);
-        if has_ended(tid) {
-            // SAFETY: it does not use our memory any more.
-            unsafe { launched.free() };
+    Ok((launched, go_write))
+}
+
+/// Seizes the child, and lets it go on; its first stop is before its execve, or its end.
+fn trace(launched: &Launched, options: &Options, go: &io::PipeWriter) -> io::Result<()> {
+    let tid = launched.tid;
+    sys::seize(tid, trace_options(options))
+        .and_then(|()| sys::interrupt(tid))
+        .and_then(|()| { go }.write_all(&[1]))
+        // Nobody can seize what has ended.
+        .or_else(|error| if is_over(tid) { Ok(()) } else { Err(error) })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::rc::Rc;
+
+    use super::{Program, clone, is_over, trace};
+    use crate::filter::{Filter, Rule};
+    use crate::runtime::{Interception, Options, Runtime, Started, Stop, Tracee};
+
+    #[test]
+    fn a_child_that_is_killed_before_it_is_traced_ends_like_any_other() {
+        let runtime = Runtime::new(Options {
+            interception: Interception::Seccomp(Filter::build(512, |_| Rule::Allow)),
+            exit_kill: true,
+        });
+        let program = Program::new(&["true"]).expect("no NUL");
+        let options = &runtime.shared.options;
+        let (launched, go) = clone(&program, options).expect("there may be one more");
+        assert!(!is_over(launched.tid));
+        // SAFETY: our own child, which nobody has waited for.
+        unsafe { libc::kill(launched.tid, libc::SIGKILL) };
+        while !is_over(launched.tid) {
+            std::thread::yield_now();
         }
-        return Err(error);
+        trace(&launched, options, &go).expect("its end is not an error");
+        runtime.expect(launched);
+        let ends = Rc::new(Cell::new(None));
+        let seen = ends.clone();
+        runtime
+            .run(move |tracee: Tracee<Started>| {
+                let seen = seen.clone();
+                async move {
+                    if let Stop::Killed { signal, .. } = tracee.resume().stop().await {
+                        seen.set(Some(signal));
+                    }
+                }
+            })
+            .expect("waiting works");
+        assert_eq!(ends.get(), Some(libc::SIGKILL));
     }
-    Ok(launched)
 }

@@ -43,7 +43,7 @@ use self::births::{Birth, Births};
 use self::events::trace_options;
 pub use self::in_process::{Calls, Logged};
 pub(crate) use self::in_process::{NEEDED, PASSING, PERFORMED, performed_at};
-use self::launch::Launches;
+use self::launch::{Launched, Launches};
 pub use self::launch::{Program, SETUP_FAILED};
 pub use self::nested::Emulation;
 use self::placement::Placement;
@@ -219,9 +219,13 @@ impl Runtime {
     /// When cloning or `PTRACE_SEIZE` fails (`EPERM` where ptrace is forbidden).
     pub fn spawn(&self, program: &Program) -> io::Result<Tid> {
         let launched = launch::launch(program, &self.shared.options)?;
+        Ok(self.expect(launched))
+    }
+
+    fn expect(&self, launched: Launched) -> Tid {
         let tid = self.shared.launches.add(launched);
         self.shared.births.expect(tid, Birth::default());
-        Ok(tid)
+        tid
     }
 
     /// Attaches to all threads of a running process. Only syscall stops of
