@@ -482,11 +482,15 @@ fn perl_uses_start(script: &[u8]) -> bool {
         })
 }
 
-/// Environment variables that belong to the session and not to the work. A
-/// program that shows them all (`env`) is keyed by them all the same.
+/// Environment variables that belong to the session and not to the work, or to the builder and
+/// not to this program. One that shows them all (`env`) is keyed by them all the same.
 pub fn ignores_variable(name: &[u8], program: &[u8]) -> bool {
-    if matches!(plain_name(program), b"env" | b"printenv") {
+    let program = plain_name(program);
+    if matches!(program, b"env" | b"printenv") {
         return false;
+    }
+    if matches!(name, b"MAKEFLAGS" | b"MFLAGS") {
+        return runs_no_make(program);
     }
     // Ours: where the store is says nothing about the work.
     if name.starts_with(b"PCACHE_") {
@@ -509,6 +513,58 @@ pub fn ignores_variable(name: &[u8], program: &[u8]) -> bool {
             | b"GPG_TTY"
             | b"MAKE_TERMOUT"
             | b"MAKE_TERMERR"
+    )
+}
+
+/// Whether how make was called is nothing to the program of this name, nor to what it starts
+/// (`lto-wrapper` looks for the jobserver there, and in its own make only divides its work).
+fn runs_no_make(program: &[u8]) -> bool {
+    matches!(
+        program,
+        b"gcc"
+            | b"g++"
+            | b"cc"
+            | b"c++"
+            | b"cpp"
+            | b"c89"
+            | b"c99"
+            | b"cc1"
+            | b"cc1plus"
+            | b"collect2"
+            | b"clang"
+            | b"clang++"
+            | b"gfortran"
+            | b"f951"
+            | b"as"
+            | b"ld"
+            | b"ld.bfd"
+            | b"ld.gold"
+            | b"ld.lld"
+            | b"ar"
+            | b"gcc-ar"
+            | b"ranlib"
+            | b"gcc-ranlib"
+            | b"strip"
+            | b"objcopy"
+            | b"nm"
+            | b"objdump"
+            | b"readelf"
+            | b"cat"
+            | b"chmod"
+            | b"cp"
+            | b"cut"
+            | b"grep"
+            | b"head"
+            | b"ln"
+            | b"mkdir"
+            | b"mv"
+            | b"rm"
+            | b"sort"
+            | b"tail"
+            | b"touch"
+            | b"tr"
+            | b"uniq"
+            | b"wc"
     )
 }
 

@@ -166,6 +166,10 @@ mod tests {
         check("/bin/true", &["_=y"], false, &[]);
         let tokens = ["MAKEFLAGS=k --jobserver-auth=3,4 -- x", "a=1"];
         check("/bin/true", &tokens, false, &["MAKEFLAGS=k -- x", "a=1"]);
+        let jobs = ["MAKEFLAGS= -j2", "MFLAGS=-j2"];
+        check("/usr/bin/x86_64-linux-gnu-gcc-12", &jobs, false, &[]);
+        check("/usr/bin/x86_64-linux-gnu-gcc-12", &jobs, true, &jobs);
+        check("/bin/sh", &jobs, false, &jobs);
     }
 
     #[test]

@@ -48,6 +48,21 @@ fn units_of_a_parallel_make_are_skipped() {
 }
 
 #[test]
+fn how_make_is_called_is_nothing_to_tools_that_it_starts() {
+    let Some(_) = program(&["make"]) else { return };
+    let sandbox = Sandbox::new(
+        "printf 'all: sorted said\\nsorted: in\\n\\tsort -r in -o sorted\\nsaid:\\n\\techo \"$$MAKEFLAGS\" > said\\n' > Makefile; \
+         seq 9 > in",
+    );
+    sandbox.cached("make -j2");
+    let said = sandbox.text("said");
+    sandbox.edit("rm sorted said");
+    let run = sandbox.cached("make -j3 -k");
+    assert_eq!(run.unit("sort -r in -o sorted").result, "hit");
+    assert_ne!(sandbox.text("said"), said);
+}
+
+#[test]
 fn a_recursive_make_is_skipped() {
     check_hit(
         "mkdir s; printf 'all:\\n\\t$(MAKE) -C s\\n' > Makefile; \
