@@ -11,7 +11,7 @@ use crate::brief;
 use crate::fact::{Answer, Fact, Query, TimeUse};
 use crate::journal::{Begun, Missed};
 use crate::key::Keyed;
-use crate::locate::{is_directory, is_regular};
+use crate::locate::{is_directory, is_link, is_regular};
 use crate::outcome::{Effect, Outcome, StreamData, Time};
 use crate::path::FilePath;
 use crate::report::{Fate, Line};
@@ -112,6 +112,7 @@ impl Tracer {
                 })
                 .collect();
             // What it depends on is what was there before it did anything.
+            session.locator.look_again();
             for Fact { query, answer } in &outcome.facts {
                 session.inherit(unit, query, answer);
             }
@@ -247,7 +248,6 @@ impl Session {
         for ((path, initial), effect) in before.iter().zip(&outcome.effects) {
             self.take_over(unit, path, initial.as_deref(), effect);
         }
-        self.locator.forget();
         for ((fd, bytes), chunk) in stream.iter().zip(&outcome.stream) {
             let Some(description) = self.model.file(tid, *fd).cloned() else {
                 continue;
@@ -304,9 +304,7 @@ impl Session {
         } else {
             self.touch(unit, seq, path, true);
         }
-        if matches!(effect, Effect::Symlink { .. } | Effect::RemoveDir { .. }) {
-            self.locator.forget();
-        }
+        self.reshape(effect, initial);
         self.locator.disbelieve(path, initial);
         let initial_content = match (effect, initial) {
             (Effect::Append { .. }, Some(stat)) if is_regular(stat) => {
@@ -324,7 +322,25 @@ impl Session {
         establish(change, seq, effect, initial_content);
     }
 
-    /// A fact of a skipped child, seen now.
+    /// Paths may lead elsewhere after this effect, where `initial` was.
+    fn reshape(&mut self, effect: &Effect, initial: Option<&Stat>) {
+        let is_way = initial.is_some_and(|stat| is_link(stat) || is_directory(stat));
+        match effect {
+            Effect::Symlink { .. } | Effect::RemoveDir { .. } => self.locator.forget(),
+            Effect::Chmod { .. } | Effect::SetTimes { .. } => {}
+            _ if is_way => self.locator.forget(),
+            Effect::MakeDir { .. } => self.locator.forget_absent(),
+            Effect::HardLink { .. } => {
+                self.locator.forget_missing();
+                self.locator.disbelieve_all();
+            }
+            Effect::Write { .. } | Effect::Append { .. } | Effect::Remove { .. } => {
+                self.locator.forget_missing();
+            }
+        }
+    }
+
+    /// A fact of a skipped child, which holds now.
     fn inherit(&mut self, unit: UnitId, query: &Query, answer: &Answer) {
         let (path, follow) = match query {
             Query::Content(path)
@@ -346,6 +362,28 @@ impl Session {
             // Made again from the times of the paths at the unit's end.
             Query::Order(_) => return,
         };
+        if let Query::Content(path) = query
+            && let Some(it) = self.locator.believed(path.as_path().into())
+        {
+            self.note_indirect(unit, it.indirect);
+            self.note(
+                unit,
+                query.clone(),
+                Observed::Content(it.content),
+                it.resource,
+            );
+            return;
+        }
+        // Who has just found nothing is believed where nothing was before.
+        let nothing = *answer == Answer::Error(libc::ENOENT);
+        let vacant = nothing.then(|| self.locator.plainly_vacant(path.as_path().into()));
+        let vacant = vacant.flatten();
+        if let Some(located) = vacant.filter(|it| !self.touched.contains_key(&it.resource)) {
+            self.note_indirect(unit, located.indirect);
+            let observed = Observed::Answer(answer.clone());
+            self.note(unit, query.clone(), observed, located.resource);
+            return;
+        }
         let located = self.look(unit, path, follow);
         let observed = match (query, &located.stat) {
             (Query::Stat { time, .. }, Ok(stat)) => {
@@ -357,7 +395,7 @@ impl Session {
                 }
             }
             (Query::Content(_), Ok(stat)) if is_regular(stat) => {
-                Observed::Content(self.content(path, stat))
+                Observed::Content(self.content_to_believe(path, &located, stat))
             }
             (Query::List(_), Ok(_)) => match self.world.listing(path) {
                 Ok(names) => Observed::Listing(Arc::new(names)),

@@ -163,7 +163,7 @@ impl Session {
     }
 
     /// Notes links on the way to a directory.
-    pub(super) fn note_indirect(&mut self, unit: UnitId, indirect: Option<(FilePath, FilePath)>) {
+    pub fn note_indirect(&mut self, unit: UnitId, indirect: Option<(FilePath, FilePath)>) {
         if let Some((given, canonical)) = indirect {
             let query = Query::RealPath(given.clone());
             if !self.unit(unit).observations.contains_key(&query) {

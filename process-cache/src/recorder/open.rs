@@ -1,5 +1,8 @@
 //! Files that are opened: what is read of them, and what becomes of them.
 
+use std::sync::Arc;
+
+use crate::content::Content;
 use crate::defect::{Defect, planted};
 use crate::fact::{Answer, Query, TimeUse};
 use crate::locate::{Located, is_directory, is_regular};
@@ -168,6 +171,21 @@ impl Session {
         })
     }
 
+    /// What is in the regular file that was located, to be believed if nobody who is traced
+    /// has changed it.
+    pub(crate) fn content_to_believe(
+        &mut self,
+        given: &FilePath,
+        located: &Located,
+        stat: &Stat,
+    ) -> Arc<Content> {
+        let content = self.content(given, stat);
+        if !self.touched.contains_key(&located.resource) && self.lookups.is_quiet() {
+            self.locator.believe(located, &content);
+        }
+        content
+    }
+
     pub(super) fn opened_for_reading(
         &mut self,
         unit: UnitId,
@@ -195,11 +213,7 @@ impl Session {
             return;
         }
         let observed = if is_regular(&stat) {
-            let content = self.content(&given, &stat);
-            if !self.touched.contains_key(&located.resource) && self.lookups.is_quiet() {
-                self.locator.believe(&located, &content);
-            }
-            Observed::Content(content)
+            Observed::Content(self.content_to_believe(&given, &located, &stat))
         } else if is_directory(&stat) {
             Observed::Answer(Answer::Directory)
         } else {
