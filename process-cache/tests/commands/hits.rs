@@ -289,3 +289,43 @@ fn what_is_in_a_directory_does_not_matter_to_who_would_make_it() {
     let run = sandbox.cached(command);
     assert!(run.is_hit(), "{:#?}", run.units);
 }
+
+#[test]
+fn paths_lead_where_skipped_programs_have_made_them_lead() {
+    for step in [
+        "ln -sfn b l",
+        "rm l; mkdir l; cp b/x l/x",
+        "ln -f b/x a/x",
+        "mv b/x a/x",
+        "rm a/x; cp b/x a/x",
+        "cp b/x a/x",
+        "rm -r a; mkdir a; ln b/x a/x",
+        "rm -r a; cp -r b a",
+        "mkdir a/c; rm l; ln -s a/c l; mv b/x a/c/x",
+    ] {
+        let sandbox = Sandbox::new(
+            "mkdir a b; echo 1 > a/x; echo 2 > b/x; ln -s a l; echo 0 > more; : > new",
+        );
+        let command = format!("cat l/x l/y; {step}; cat l/x l/y; cat more");
+        sandbox.cached(&command);
+        let edited = |edit: &str| {
+            let edit = format!("echo 1 > more; {edit}; touch -hd @1000000000 a a/* b b/* more new");
+            sandbox.reset();
+            sandbox.edit(&edit);
+            let run = sandbox.cached(&command);
+            sandbox.reset();
+            sandbox.edit(&edit);
+            run.assert_like(&sandbox.plain(&command), &format!("{step}, {edit}"));
+            run
+        };
+        // The whole runs, and its parts are skipped.
+        let run = edited(":");
+        let skipped = run.units.iter().filter(|unit| unit.result == "hit");
+        assert!(!run.is_hit() && skipped.count() >= 2, "{:#?}", run.units);
+        edited(":");
+        // What it has of its parts is what they have looked at.
+        for edit in ["echo 3 > b/x", "echo 3 > a/x", "cp new b/y", "cp new a/y"] {
+            edited(edit);
+        }
+    }
+}
