@@ -294,6 +294,7 @@ fn what_is_in_a_directory_does_not_matter_to_who_would_make_it() {
 fn paths_lead_where_skipped_programs_have_made_them_lead() {
     for step in [
         "ln -sfn b l",
+        "rm l; ln -s b l",
         "rm l; mkdir l; cp b/x l/x",
         "ln -f b/x a/x",
         "mv b/x a/x",
@@ -304,9 +305,9 @@ fn paths_lead_where_skipped_programs_have_made_them_lead() {
         "mkdir a/c; rm l; ln -s a/c l; mv b/x a/c/x",
     ] {
         let sandbox = Sandbox::new(
-            "mkdir a b; echo 1 > a/x; echo 2 > b/x; ln -s a l; echo 0 > more; : > new",
+            "mkdir a b; echo 1 > a/x; echo 2 > b/x; echo y > a/y; ln -s a l; echo 0 > more; : > new",
         );
-        let command = format!("cat l/x l/y; {step}; cat l/x l/y; cat more");
+        let command = format!("cat l/y; echo 9 > a/x; {step}; cat l/x l/z; cat more");
         sandbox.cached(&command);
         let edited = |edit: &str| {
             let edit = format!("echo 1 > more; {edit}; touch -hd @1000000000 a a/* b b/* more new");
@@ -324,7 +325,7 @@ fn paths_lead_where_skipped_programs_have_made_them_lead() {
         assert!(!run.is_hit() && skipped.count() >= 2, "{:#?}", run.units);
         edited(":");
         // What it has of its parts is what they have looked at.
-        for edit in ["echo 3 > b/x", "echo 3 > a/x", "cp new b/y", "cp new a/y"] {
+        for edit in ["echo 3 > b/x", "echo 3 > a/x", "cp new b/z", "cp new a/z"] {
             edited(edit);
         }
     }
