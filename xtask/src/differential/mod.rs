@@ -37,7 +37,6 @@ use anyhow::{Context, bail};
 use crate::pcache::{self, Build};
 
 use crate::tree::arena::{Arena, Side};
-use crate::tree::snapshot::Aspect;
 use case::Case;
 use check::{Difference, Pcache, Subject, Tally, check};
 use generate::Tools;
