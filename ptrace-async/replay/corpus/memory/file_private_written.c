@@ -84,6 +84,10 @@ int main(void)
     CHECK(file[8 * page] == 0 && file[10 * page - 1] == 0);
     OK(fallocate(fd, 0, 0, 20 * page));
     CHECK(file[20 * page - 1] == 0);
+    // Nothing goes where that is refused, nor what the program has written itself.
+    CHECK(fallocate(fd, FALLOC_FL_COLLAPSE_RANGE, 11 * page + 1, page) == -1);
+    CHECK(file[15 * page] == 'm');
+    show("not moved", 15 * page);
     // Of what is behind, all is somewhere else.
     time = *(long *)(file + 12 * page);
     if (!fallocate(fd, FALLOC_FL_COLLAPSE_RANGE, 11 * page, page))

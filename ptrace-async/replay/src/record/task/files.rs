@@ -10,7 +10,7 @@ use ptrace_async::event::Tid;
 use ptrace_async::memory::Memory;
 use ptrace_async::process::read_proc;
 use ptrace_async::runtime::{Prehook, Stopped, Tracee};
-use ptrace_async::syscall::Invocation;
+use ptrace_async::syscall::{Invocation, error_of};
 
 use super::exit::descriptor;
 use super::{Begun, Recorded, keep};
@@ -330,7 +330,7 @@ fn changed<S: Stopped>(
             let behind = tracee.read_u64(args[3]).unwrap_or(0);
             behind.saturating_sub(written)
         }
-        libc::SYS_fallocate => return Some(allocated(args)),
+        libc::SYS_fallocate => return Some(allocated(args, value)),
         libc::SYS_ioctl => {
             let (start, length) = if args[1] == libc::FICLONE {
                 (0, 0)
@@ -361,14 +361,19 @@ fn changed<S: Stopped>(
     })
 }
 
-/// What fallocate(2) has changed with these arguments.
-fn allocated(args: &[u64; 6]) -> Changed {
+/// What fallocate(2) has changed with these arguments and this result. Where it fails it may
+/// have done a part, but not where the file, its system or the arguments do not allow it.
+fn allocated(args: &[u64; 6], value: i64) -> Changed {
     let (mode, start) = (args[1] as i32, args[2]);
     let end = start.saturating_add(args[3]);
     let moves = libc::FALLOC_FL_COLLAPSE_RANGE | libc::FALLOC_FL_INSERT_RANGE;
     let zeroes = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_ZERO_RANGE;
+    let refused = matches!(
+        error_of(value),
+        Some(libc::EOPNOTSUPP | libc::EINVAL | libc::EPERM | libc::EBADF | libc::ETXTBSY)
+    );
     Changed {
-        cut: (mode & moves != 0).then_some(start),
+        cut: (mode & moves != 0 && !refused).then_some(start),
         ranges: if mode & moves != 0 {
             vec![(start, u64::MAX)]
         } else if mode & zeroes != 0 {
