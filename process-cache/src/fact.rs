@@ -111,6 +111,26 @@ pub enum Query {
     /// writes, unless that is empty (GNU as and ld): an empty file keeps its inode
     /// and permissions.
     Replaced(FilePath),
+    /// What the program's key says nothing of, as a digest. Only who is about to execute it can
+    /// be asked ([`Begins`](crate::begins::Begins)).
+    LeftOut(Part),
+}
+
+/// Something that the keys of some programs say nothing of, since it means something to few of
+/// their runs ([`Streams`](crate::policy::Streams)).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Part {
+    /// What the standard input is.
+    Input,
+    /// What the standard output and error are.
+    Output,
+    /// The variables that say how makes and shells are nested above the program.
+    Nesting,
+}
+
+impl Part {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Input, Self::Output, Self::Nesting];
 }
 
 impl Query {
@@ -131,6 +151,7 @@ impl Query {
             | Self::Inode { path, .. }
             | Self::Xattr { path, .. } => std::slice::from_ref(path),
             Self::Order(paths) => paths,
+            Self::LeftOut(_) => &[],
         }
     }
 
@@ -151,6 +172,7 @@ impl Query {
             | Self::Inode { path, .. }
             | Self::Xattr { path, .. } => std::slice::from_mut(path),
             Self::Order(paths) => paths,
+            Self::LeftOut(_) => &mut [],
         }
     }
 

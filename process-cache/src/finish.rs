@@ -14,7 +14,7 @@ use crate::clock;
 use crate::config::Config;
 use crate::content::Content;
 use crate::defect::{Defect, planted};
-use crate::fact::{Answer, Fact, Query};
+use crate::fact::{Answer, Fact, Part, Query};
 use crate::key::status_flags;
 use crate::outcome::{Effect, Ending, Outcome, StreamChunk, StreamData};
 use crate::path::FilePath;
@@ -182,6 +182,17 @@ impl Session {
             .map(|(path, change)| (path.clone(), change.clone()))
             .collect();
         changes.sort_by(|a, b| (a.1.last, &a.0).cmp(&(b.1.last, &b.0)));
+        let mut uses = unit.uses;
+        if !stream.is_empty() {
+            uses.insert(Part::Output);
+        }
+        if !positions.is_empty() || !flags.is_empty() {
+            uses.insert(Part::Input);
+            uses.insert(Part::Output);
+        }
+        let left_out = unit.left_out.facts(uses);
+        let left_out = left_out.map(|(query, answer)| (query, Observed::Answer(answer)));
+        facts.splice(0..0, left_out);
         Ok(Finished {
             key,
             facts,
@@ -327,6 +338,7 @@ impl Session {
         let above = &mut self.units[parent.0 as usize];
         above.absorb(&mut child);
         above.names.extend(child.names.iter().cloned());
+        above.start(&child.policy);
         for written in &child.written {
             if self.owners.get(written.file) != Some(parent) {
                 above.written_bytes += written.bytes.len() as u64;

@@ -14,6 +14,7 @@ use crate::key::Keyed;
 use crate::locate::{is_directory, is_link, is_regular};
 use crate::outcome::{Effect, Outcome, StreamData, Time};
 use crate::path::FilePath;
+use crate::policy::Policy;
 use crate::report::{Fate, Line};
 use crate::restore;
 use crate::roots::Roots;
@@ -113,6 +114,8 @@ impl Tracer {
                 .collect();
             // What it depends on is what was there before it did anything.
             session.locator.look_again();
+            let policy = keyed.map_or(Policy::STRICT, |keyed| keyed.policy);
+            session.unit(unit).start(&policy);
             for Fact { query, answer } in &outcome.facts {
                 session.inherit(unit, query, answer);
             }
@@ -361,6 +364,10 @@ impl Session {
             }
             // Made again from the times of the paths at the unit's end.
             Query::Order(_) => return,
+            Query::LeftOut(part) => {
+                self.unit(unit).uses.insert(*part);
+                return;
+            }
         };
         if let Query::Content(path) = query
             && let Some(it) = self.locator.believed(path.as_path().into())

@@ -5,12 +5,12 @@
 //! inherits as descriptors: their kinds, access modes, flags, positions, and
 //! which of them share one open file description.
 
+mod descriptors;
 mod environment;
 mod limits;
 
 use std::ffi::OsStr;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,21 +18,20 @@ use std::sync::Arc;
 use ptrace_async::event::{FileKind, OfdId, Tid};
 use ptrace_async::invocation::Invocation;
 use ptrace_async::process::read_record;
-use rustix::event::{PollFd, PollFlags};
-use rustix::fs::{FileType, Mode, OFlags, Stat};
-use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
-use rustix::time::Timespec;
+use rustix::fs::Stat;
 
 use crate::defect::{Defect, planted};
-use crate::fact::Digest;
+use crate::fact::{Answer, Digest, Part, Query};
 use crate::os;
 use crate::path::FilePath;
-use crate::recorder::position;
+use crate::policy::{Policy, policy};
 use crate::roots::Roots;
 use crate::store::{FileKey, WeakKey};
-use crate::unit::Inherited;
+use crate::unit::{Inherited, Parts};
 use crate::world::World;
 
+use self::descriptors::hash_descriptors;
+pub use self::descriptors::status_flags;
 pub use self::environment::{LastVariables, Texts};
 use self::limits::Hashed;
 pub use self::limits::{Known, Limits};
@@ -102,6 +101,10 @@ pub struct Keyed {
     pub images: Vec<FilePath>,
     /// The program whose policy counts: the last interpreter.
     pub program: FilePath,
+    /// Its policy.
+    pub policy: Policy,
+    /// What the key says nothing of.
+    pub left_out: LeftOut,
     /// Who executes it.
     pub ids: Ids,
     /// What the key was made of, for explanations.
@@ -114,6 +117,25 @@ impl Keyed {
     /// The files that the program is started from, with their contents.
     pub fn read(&self) -> impl Iterator<Item = (&FilePath, Digest)> {
         self.images.iter().zip(self.made_of.digests.iter().copied())
+    }
+}
+
+/// Digests of what a key leaves out, one for each [`Part`]; none where the key has that part.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LeftOut([Option<Digest>; Part::ALL.len()]);
+
+impl LeftOut {
+    /// The answer to [`Query::LeftOut`].
+    pub fn answer(self, part: Part) -> Answer {
+        let digest = self.0[part as usize];
+        digest.map_or(Answer::Error(libc::ENOENT), Answer::Summary)
+    }
+
+    /// Those of these parts that are left out, as facts.
+    pub fn facts(self, parts: Parts) -> impl Iterator<Item = (Query, Answer)> {
+        let is_used = move |part: &Part| parts.contains(*part) && self.0[*part as usize].is_some();
+        let parts = Part::ALL.into_iter().filter(is_used);
+        parts.map(move |part| (Query::LeftOut(part), self.answer(part)))
     }
 }
 
@@ -274,6 +296,20 @@ impl Hasher {
         }
     }
 
+    /// For something that is no part of the key.
+    fn aside(context: &str) -> Self {
+        Self {
+            digest: blake3::Hasher::new_derive_key(context),
+            moved: None,
+            heard: None,
+        }
+    }
+
+    /// The digest of all that was hashed.
+    fn end(&self) -> Digest {
+        Digest(*self.digest.finalize().as_bytes())
+    }
+
     fn bytes(&mut self, bytes: &[u8]) {
         self.either(bytes, |_| None);
     }
@@ -346,7 +382,7 @@ fn add(hasher: &mut blake3::Hasher, bytes: &[u8]) {
 /// # Errors
 /// Why the program must simply be run.
 pub fn weak_key(execution: &Execution, world: &World) -> Result<Keyed, Unkeyed> {
-    let mut look = |image: &FilePath| rustix::fs::stat(image.as_path());
+    let mut look = |image: &FilePath| Ok((rustix::fs::stat(image.as_path())?, None));
     key_with(execution, world, &mut look, &mut |image, stat| {
         world
             .known(image, stat)
@@ -370,8 +406,8 @@ pub fn key_at_once(
     is_known.then_some(keyed)
 }
 
-/// Looks at a file, through links.
-pub type Look<'l> = dyn FnMut(&FilePath) -> rustix::io::Result<Stat> + 'l;
+/// Looks at a file, through links, and tells where its path leads, if that is known.
+pub type Look<'l> = dyn FnMut(&FilePath) -> rustix::io::Result<(Stat, Option<FilePath>)> + 'l;
 
 /// Computes the key, with the digests of the files that the program is started from.
 fn key_with(
@@ -387,9 +423,9 @@ fn key_with(
 
     let mut images = Vec::new();
     let mut program = execution.path.clone();
-    loop {
+    let real = loop {
         let unreadable = |_| Unkeyed::Unreadable(shown(&program));
-        let stat = look(&program).map_err(|_| Unkeyed::Unreadable(shown(&program)))?;
+        let (stat, real) = look(&program).map_err(|_| Unkeyed::Unreadable(shown(&program)))?;
         may_be_executed(&program, &stat, world)?;
         if stat.st_mode & 0o6000 != 0 {
             return Err(Unkeyed::Privileged(shown(&program)));
@@ -411,16 +447,16 @@ fn key_with(
             }
         };
         match format {
-            Format::Elf(None) => break,
+            Format::Elf(None) => break real,
             Format::Elf(Some(interpreter)) => {
-                let stat =
+                let (stat, _) =
                     look(&interpreter).map_err(|_| Unkeyed::Forbidden(shown(&interpreter)))?;
                 may_be_executed(&interpreter, &stat, world)?;
                 let digest = digest(&interpreter, &stat).map_err(unreadable)?;
                 hasher.bytes(&digest.0);
                 digests.push(digest);
                 images.push(interpreter);
-                break;
+                break real;
             }
             Format::Script(interpreter) if images.len() < 5 => {
                 program = if interpreter.is_absolute() {
@@ -433,14 +469,19 @@ fn key_with(
             // execvp's rule makes a shell script of it, which is another exec.
             Format::Script(_) | Format::Other => return Err(Unkeyed::Unknown(shown(&program))),
         }
-    }
+    };
+    let real = real.or_else(|| Some(std::fs::canonicalize(program.as_path()).ok()?.into()));
+    let policy = match &real {
+        Some(real) => policy(real.as_bytes(), &execution.argv, execution.strict),
+        None => Policy::STRICT,
+    };
 
     hasher.path(execution.path.as_bytes());
     hasher.number(execution.argv.len() as u64);
     for argument in &execution.argv {
         hasher.text(argument);
     }
-    let variables = world.variables().of(execution, &program);
+    let variables = world.variables().of(execution, &program, &policy);
     if !planted(Defect::EnvironmentKey) {
         hasher.texts(&variables.sorted, &variables.hashed);
     }
@@ -456,14 +497,16 @@ fn key_with(
         Hashed::Text(text) => hasher.bytes(text),
     }
     let limits = hasher.heard();
-    let (inherited, descriptors) = hash_descriptors(&mut hasher, execution);
+    let descriptors = hash_descriptors(&mut hasher, execution, policy.streams);
     let key = |hasher: &blake3::Hasher| WeakKey(Digest(*hasher.finalize().as_bytes()));
     Ok(Keyed {
         key: key(&hasher.digest),
         moved: hasher.moved.as_ref().map(|(hasher, _)| key(hasher)),
-        inherited,
+        inherited: descriptors.inherited,
         images,
         program,
+        policy,
+        left_out: LeftOut([descriptors.input, descriptors.output, variables.nesting]),
         ids,
         made_of: MadeOf {
             machine: execution.machine,
@@ -472,7 +515,7 @@ fn key_with(
             cwd: execution.cwd.as_path().into(),
             process,
             limits,
-            descriptors,
+            descriptors: descriptors.words,
         },
     })
 }
@@ -584,216 +627,6 @@ fn ignored_signals(line: &[u8]) -> u64 {
         .ok()
         .and_then(|hex| u64::from_str_radix(hex, 16).ok());
     set.map_or(u64::MAX, |set| set & !(0b11 << 31))
-}
-
-/// The inherited descriptions, and the descriptors in words.
-fn hash_descriptors(hasher: &mut Hasher, execution: &Execution) -> (Vec<Inherited>, Vec<Vec<u8>>) {
-    let mut inherited: Vec<Inherited> = Vec::new();
-    let mut words = Vec::with_capacity(execution.descriptors.len());
-    let process = Held::new(execution.tid);
-    for descriptor in &execution.descriptors {
-        hasher.heard();
-        hash_descriptor(hasher, execution, &process, descriptor, &mut inherited);
-        words.push(hasher.heard());
-    }
-    (inherited, words)
-}
-
-/// The descriptors of a stopped process, as copies that are held for a moment: what
-/// `/proc` says of one takes ten times as long.
-struct Held {
-    process: Option<OwnedFd>,
-}
-
-impl Held {
-    /// Those of a task (0: our own).
-    fn new(tid: Tid) -> Self {
-        let process = Pid::from_raw(tid)
-            // A thread that is no leader has no such name.
-            .and_then(|tid| pidfd_open(tid, PidfdFlags::empty()).ok());
-        Self { process }
-    }
-
-    /// What a descriptor is, and its position if it is a regular file. `place` is its
-    /// name in `/proc`, for where there is no other way.
-    fn look(&self, fd: i32, place: &str) -> Option<(Stat, Option<u64>)> {
-        let copy = self
-            .process
-            .as_ref()
-            .and_then(|process| pidfd_getfd(process, fd, PidfdGetfdFlags::empty()).ok());
-        let Some(copy) = copy else {
-            return rustix::fs::stat(place).ok().map(|stat| (stat, None));
-        };
-        let stat = rustix::fs::fstat(&copy).ok()?;
-        let regular = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
-        let position = regular.then(|| rustix::fs::tell(&copy).ok()).flatten();
-        Some((stat, position))
-    }
-}
-
-fn hash_descriptor(
-    hasher: &mut Hasher,
-    execution: &Execution,
-    process: &Held,
-    descriptor: &Descriptor,
-    inherited: &mut Vec<Inherited>,
-) {
-    hasher.number(descriptor.fd as u64);
-    if descriptor.jobserver {
-        hasher.bytes(b"jobserver");
-        return;
-    }
-    if let Some(first) = inherited.iter().find(|other| other.file == descriptor.file) {
-        hasher.bytes(b"same");
-        hasher.number(first.fd as u64);
-        return;
-    }
-    let own = if execution.tid == 0 {
-        "self".to_owned()
-    } else {
-        execution.tid.to_string()
-    };
-    let place = format!("/proc/{own}/fd/{}", descriptor.fd);
-    // What else there is, its kind says.
-    let is_any = matches!(descriptor.kind, FileKind::Opened | FileKind::Regular);
-    let found = is_any
-        .then(|| process.look(descriptor.fd, &place))
-        .flatten();
-    let stat = found.map(|(stat, _)| stat);
-    let nothing = descriptor.fd == 0 && is_empty_input(&place, descriptor, stat.as_ref());
-    if nothing {
-        hasher.bytes(b"nothing");
-    } else {
-        for mode in descriptor.modes {
-            hasher.number(u64::from(mode));
-        }
-    }
-    let mut entry = Inherited {
-        fd: descriptor.fd,
-        file: descriptor.file,
-        position: None,
-        path: None,
-        output: None,
-        inode: None,
-        device: None,
-        flags: status_flags(descriptor.modes[2], descriptor.modes[3]),
-    };
-    if let Some(stat) = &stat
-        && FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice
-    {
-        entry.device = Some(stat.st_rdev);
-    }
-    match &descriptor.kind {
-        _ if nothing => {}
-        FileKind::Opened | FileKind::Regular | FileKind::Directory => {
-            let kind = stat.map(|stat| (FileType::from_raw_mode(stat.st_mode), stat.st_rdev));
-            match kind {
-                Some((FileType::RegularFile, _)) => {
-                    let position = found.and_then(|(_, position)| position);
-                    entry.position = position.or_else(|| position_of(execution.tid, descriptor.fd));
-                    hasher.bytes(b"file");
-                    // Where output goes matters only to those who ask,
-                    // which is seen on 0, 1 and 2.
-                    let position = entry.position.unwrap_or(u64::MAX);
-                    let unseen = !descriptor.modes[0] && descriptor.fd <= 2;
-                    let appends = descriptor.modes[2];
-                    hasher.number(match (unseen, appends) {
-                        (true, true) => 0,
-                        (true, false) => position.min(1),
-                        _ => position,
-                    });
-                    entry.path = descriptor.path.as_deref().map(FilePath::from);
-                    entry.inode = stat.map(|stat| (stat.st_dev, stat.st_ino));
-                    entry.output = entry.path.clone().filter(|_| descriptor.modes[1]);
-                    // What is read is a fact about this path.
-                    if descriptor.modes[0]
-                        && let Some(path) = &entry.path
-                    {
-                        hasher.path(path.as_bytes());
-                    }
-                }
-                Some((FileType::CharacterDevice, device)) => {
-                    hasher.bytes(b"device");
-                    hasher.number(device);
-                }
-                _ => {
-                    hasher.bytes(b"place");
-                    let path = descriptor.path.as_deref();
-                    hasher.path(path.map_or(&[], |path| path.as_os_str().as_bytes()));
-                }
-            }
-        }
-        FileKind::Pipe { .. } => hasher.bytes(b"pipe"),
-        FileKind::Terminal => {
-            hasher.bytes(b"terminal");
-            if let Some(size) = window(&place) {
-                hasher.number(u64::from(size.0) << 16 | u64::from(size.1));
-            }
-        }
-        FileKind::CharDevice(device) => {
-            hasher.bytes(b"device");
-            hasher.number(*device);
-        }
-        FileKind::Socket(family) => {
-            hasher.bytes(b"socket");
-            hasher.number(*family as u64);
-        }
-        FileKind::MemFd => hasher.bytes(b"memory"),
-        FileKind::Anon(what) => hasher.bytes(what.as_bytes()),
-        FileKind::Other(what) => hasher.bytes(what.as_bytes()),
-    }
-    inherited.push(entry);
-}
-
-/// Whether reading from a standard input gives nothing, whatever happens:
-/// `/dev/null`, or a pipe that nobody can write to any more. `make -j` gives the
-/// one to the first of the commands that run at a time, and the other to the
-/// others.
-fn is_empty_input(place: &str, descriptor: &Descriptor, stat: Option<&Stat>) -> bool {
-    if !descriptor.modes[0] {
-        return false;
-    }
-    match &descriptor.kind {
-        FileKind::Pipe { .. } => {
-            let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-            let Ok(pipe) = rustix::fs::open(place, flags, Mode::empty()) else {
-                return false;
-            };
-            let mut polled = [PollFd::new(&pipe, PollFlags::IN)];
-            let now = Timespec::default();
-            rustix::event::poll(&mut polled, Some(&now)).is_ok()
-                && polled[0].revents() == PollFlags::HUP
-        }
-        FileKind::Opened => stat.is_some_and(|stat| {
-            FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice
-                && stat.st_rdev == rustix::fs::makedev(1, 3)
-        }),
-        FileKind::CharDevice(device) => *device == rustix::fs::makedev(1, 3),
-        _ => false,
-    }
-}
-
-/// `O_APPEND` and `O_NONBLOCK`.
-pub fn status_flags(append: bool, nonblocking: bool) -> i32 {
-    (if append { libc::O_APPEND } else { 0 }) | (if nonblocking { libc::O_NONBLOCK } else { 0 })
-}
-
-fn position_of(tid: Tid, fd: i32) -> Option<u64> {
-    let tid = if tid == 0 {
-        std::process::id() as Tid
-    } else {
-        tid
-    };
-    position(tid, fd)
-}
-
-/// Rows and columns of a terminal.
-fn window(place: &str) -> Option<(u16, u16)> {
-    let flags =
-        rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NOCTTY | rustix::fs::OFlags::NONBLOCK;
-    let file = rustix::fs::open(place, flags, rustix::fs::Mode::empty()).ok()?;
-    let size = rustix::termios::tcgetwinsize(&file).ok()?;
-    Some((size.ws_row, size.ws_col))
 }
 
 #[cfg(test)]

@@ -35,6 +35,7 @@
 //! assert_eq!(answer, Answer::Error(2)); // ENOENT
 //! ```
 
+pub mod begins;
 mod bounded;
 pub mod brief;
 pub mod cli;
@@ -54,7 +55,6 @@ pub mod lookups;
 pub mod machine;
 pub mod os;
 pub mod outcome;
-pub mod outputs;
 pub mod page;
 pub mod path;
 pub mod place;

@@ -23,7 +23,7 @@ use smallvec::SmallVec;
 use crate::lookups::Kind;
 use crate::path::Asked;
 use crate::session::{Before, Session};
-use crate::tracer::{Tracer, UNHEARD};
+use crate::tracer::Tracer;
 use crate::unit::UnitId;
 
 /// Flags of an open that is not more than an attempt to read what a path leads to.
@@ -221,7 +221,7 @@ impl Session {
         let entry = self.model.entry(tid, &call.invocation(), call, &mut events);
         let mut unheard = None;
         if let Some(pending) = entry.pending {
-            if call.value() == -i64::from(libc::EPIPE) {
+            if call.value() < 0 {
                 unheard = pending.writes_to();
             }
             self.model
@@ -237,7 +237,7 @@ impl Session {
             self.apply(tid, &Before::new(), event, &read);
         }
         if let (Some(file), Some(unit)) = (unheard, self.unit_of(tid)) {
-            self.doubt_outside(unit, &file, UNHEARD);
+            self.could_not_write(unit, &file, call.value());
         }
         self.told = None;
         self.looking_back = None;

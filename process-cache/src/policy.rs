@@ -50,10 +50,16 @@ pub struct Policy {
     /// It asks for the name of its terminal, to tell programs that it starts, whose keys
     /// leave that out (`MAKE_TERMOUT`).
     pub terminal: bool,
+    /// How it depends on what its standard input, output and error are.
+    pub streams: Streams,
+    /// How makes and shells were called and nested above it is nothing to it (`lto-wrapper` looks
+    /// for the jobserver there).
+    pub unnested: bool,
 }
 
 impl Policy {
-    const STRICT: Self = Self {
+    /// That of a program of which nothing is known.
+    pub const STRICT: Self = Self {
         time: TimeUse::Exact,
         clock: false,
         running_clock: false,
@@ -69,6 +75,8 @@ impl Policy {
         permissions: false,
         names: false,
         terminal: false,
+        streams: Streams::Observed,
+        unnested: false,
     };
 
     const fn time(time: TimeUse) -> Self {
@@ -85,6 +93,24 @@ impl Policy {
             random: true,
             usage: true,
             ..Self::STRICT
+        }
+    }
+
+    /// A tool that has nothing to say while all is well, and asks whether its standard input is a
+    /// terminal if it has a question.
+    const fn quiet(time: TimeUse) -> Self {
+        Self {
+            streams: Streams::Written,
+            unnested: true,
+            ..Self::tool(time)
+        }
+    }
+
+    /// One that asks nobody anything.
+    const fn compiler(time: TimeUse) -> Self {
+        Self {
+            streams: Streams::Used,
+            ..Self::quiet(time)
         }
     }
 }
@@ -134,34 +160,52 @@ fn by_name(name: &[u8], argv: &[Vec<u8>]) -> Policy {
         | b"collect2" => Policy {
             outputs: Outputs::Written,
             meters: true,
-            ..Policy::tool(TimeUse::None)
+            ..Policy::compiler(TimeUse::None)
         },
         b"as" | b"ld" | b"ld.bfd" => Policy {
             outputs: Outputs::Removed,
             meters: true,
+            ..Policy::compiler(TimeUse::None)
+        },
+        b"gfortran" | b"f951" | b"ld.gold" => Policy {
+            meters: true,
+            ..Policy::compiler(TimeUse::None)
+        },
+        // clang hands on whether it has a terminal, as an argument that can be embedded.
+        b"clang" | b"clang++" | b"ld.lld" => Policy {
+            meters: true,
+            unnested: true,
             ..Policy::tool(TimeUse::None)
         },
-        b"clang" | b"clang++" | b"ld.gold" | b"ld.lld" | b"rust-lld" | b"lto1" | b"lto-wrapper"
-        | b"gfortran" | b"f951" => Policy {
+        b"rust-lld" | b"lto1" | b"lto-wrapper" => Policy {
             meters: true,
             ..Policy::tool(TimeUse::None)
         },
         b"ar" | b"gcc-ar" | b"ranlib" | b"gcc-ranlib" => {
             // `D` is the default of the distribution's binutils; `U` undoes it.
             let undone = argv.get(1).is_some_and(|arg| arg.contains(&b'U'));
-            Policy::tool(if undone {
+            Policy::compiler(if undone {
                 TimeUse::Exact
             } else {
                 TimeUse::None
             })
         }
         // They give what they make the permissions of what it is made from.
-        b"strip" | b"objcopy" | b"sed" | b"ed" | b"patch" | b"xz" | b"bzip2" | b"zstd" => Policy {
+        b"strip" | b"objcopy" => Policy {
+            permissions: true,
+            ..Policy::compiler(TimeUse::None)
+        },
+        b"sed" | b"ed" | b"patch" | b"xz" | b"bzip2" | b"zstd" => Policy {
             permissions: true,
             ..Policy::tool(TimeUse::None)
         },
-        b"nm" | b"objdump" | b"readelf" | b"size" | b"strings" | b"pkg-config" | b"m4"
-        | b"flex" | b"bison" | b"yacc" | b"lex" => Policy::tool(TimeUse::None),
+        b"nm" | b"objdump" | b"readelf" => Policy {
+            unnested: true,
+            ..Policy::tool(TimeUse::None)
+        },
+        b"size" | b"strings" | b"pkg-config" | b"m4" | b"flex" | b"bison" | b"yacc" | b"lex" => {
+            Policy::tool(TimeUse::None)
+        }
         // Builders and shells compare times with each other.
         b"make" | b"gmake" => Policy {
             meters: true,
@@ -237,22 +281,25 @@ fn by_name(name: &[u8], argv: &[Vec<u8>]) -> Policy {
         },
         // Small tools that read contents and names only; where they make
         // temporary files, clock and chance give those their names.
-        b"basename" | b"base64" | b"cat" | b"chmod" | b"cksum" | b"cmp" | b"comm" | b"cut"
-        | b"dirname" | b"echo" | b"egrep" | b"env" | b"expand" | b"expr" | b"false" | b"fgrep"
-        | b"fold" | b"grep" | b"head" | b"id" | b"join" | b"ln" | b"md5sum" | b"mkdir" | b"mv"
-        | b"nl" | b"nproc" | b"file" | b"sha224sum" | b"sha384sum" | b"sha512sum" | b"b2sum"
-        | b"sum" | b"truncate" | b"fmt" | b"factor" | b"numfmt" | b"csplit" | b"bc" | b"dc"
-        | b"getconf" | b"getopt" | b"gettext" | b"msgfmt" | b"msgmerge" | b"locale" | b"nice"
-        | b"nohup" | b"stdbuf" | b"tput" | b"sync" | b"chgrp" | b"chown" | b"od" | b"paste"
-        | b"printf" | b"pwd" | b"readlink" | b"realpath" | b"rm" | b"rmdir" | b"seq"
-        | b"sha1sum" | b"sha256sum" | b"sleep" | b"split" | b"tac" | b"tail" | b"tee" | b"tr"
-        | b"true" | b"tsort" | b"uname" | b"unexpand" | b"uniq" | b"unlink" | b"wc" | b"xargs"
-        | b"xzcat" | b"zcat" | b"which" | b"hostname" | b"arch" | b"tty" | b"mkfifo" => {
-            Policy::tool(TimeUse::None)
-        }
+        b"chmod" | b"ln" | b"mkdir" | b"mv" | b"rm" => Policy::quiet(TimeUse::None),
+        b"cat" | b"cut" | b"grep" | b"head" | b"tail" | b"tr" | b"uniq" | b"wc" => Policy {
+            unnested: true,
+            ..Policy::tool(TimeUse::None)
+        },
+        b"basename" | b"base64" | b"cksum" | b"cmp" | b"comm" | b"dirname" | b"echo" | b"egrep"
+        | b"env" | b"expand" | b"expr" | b"false" | b"fgrep" | b"fold" | b"id" | b"join"
+        | b"md5sum" | b"nl" | b"nproc" | b"file" | b"sha224sum" | b"sha384sum" | b"sha512sum"
+        | b"b2sum" | b"sum" | b"truncate" | b"fmt" | b"factor" | b"numfmt" | b"csplit" | b"bc"
+        | b"dc" | b"getconf" | b"getopt" | b"gettext" | b"msgfmt" | b"msgmerge" | b"locale"
+        | b"nice" | b"nohup" | b"stdbuf" | b"tput" | b"sync" | b"chgrp" | b"chown" | b"od"
+        | b"paste" | b"printf" | b"pwd" | b"readlink" | b"realpath" | b"rmdir" | b"seq"
+        | b"sha1sum" | b"sha256sum" | b"sleep" | b"split" | b"tac" | b"tee" | b"true"
+        | b"tsort" | b"uname" | b"unexpand" | b"unlink" | b"xargs" | b"xzcat" | b"zcat"
+        | b"which" | b"hostname" | b"arch" | b"tty" | b"mkfifo" => Policy::tool(TimeUse::None),
         b"sort" => Policy {
             // A random order is the point of -R.
             random: !option(b'R') && !long(b"--r"),
+            unnested: true,
             ..Policy::tool(TimeUse::None)
         },
         b"dd" => Policy::time(TimeUse::None),
@@ -282,7 +329,7 @@ fn by_name(name: &[u8], argv: &[Vec<u8>]) -> Policy {
         b"gunzip" => Policy::time(TimeUse::Modified),
         b"cp" | b"install" => {
             let keeps = option(b'p') || option(b'a') || option(b'u') || long(b"--");
-            Policy::tool(if keeps {
+            Policy::quiet(if keeps {
                 TimeUse::Modified
             } else {
                 TimeUse::None
@@ -306,6 +353,7 @@ fn by_name(name: &[u8], argv: &[Vec<u8>]) -> Policy {
             };
             Policy {
                 clock: argv.iter().any(complete),
+                unnested: true,
                 ..Policy::time(time)
             }
         }
@@ -381,6 +429,19 @@ pub enum Outputs {
     Written,
     /// It removes it first, if it is a plain file; else as `Written`.
     Removed,
+}
+
+/// How a program depends on what its standard input, output and error are. The later ones depend
+/// on less.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Streams {
+    /// On all that can be known of them.
+    Observed,
+    /// On what its output and error are only if it writes there: it asks whether, and how wide,
+    /// terminals they are for the sake of that alone.
+    Written,
+    /// On its input, too, only if it reads from it.
+    Used,
 }
 
 /// Which scripts are looked through.
@@ -484,13 +545,12 @@ fn perl_uses_start(script: &[u8]) -> bool {
 
 /// Environment variables that belong to the session and not to the work, or to the builder and
 /// not to this program. One that shows them all (`env`) is keyed by them all the same.
-pub fn ignores_variable(name: &[u8], program: &[u8]) -> bool {
-    let program = plain_name(program);
-    if matches!(program, b"env" | b"printenv") {
+pub fn ignores_variable(name: &[u8], program: &[u8], policy: &Policy) -> bool {
+    if matches!(plain_name(program), b"env" | b"printenv") {
         return false;
     }
-    if matches!(name, b"MAKEFLAGS" | b"MFLAGS") {
-        return runs_no_make(program);
+    if says_how_nested(name) {
+        return policy.unnested;
     }
     // Ours: where the store is says nothing about the work.
     if name.starts_with(b"PCACHE_") {
@@ -516,56 +576,9 @@ pub fn ignores_variable(name: &[u8], program: &[u8]) -> bool {
     )
 }
 
-/// Whether how make was called is nothing to the program of this name, nor to what it starts
-/// (`lto-wrapper` looks for the jobserver there, and in its own make only divides its work).
-fn runs_no_make(program: &[u8]) -> bool {
-    matches!(
-        program,
-        b"gcc"
-            | b"g++"
-            | b"cc"
-            | b"c++"
-            | b"cpp"
-            | b"c89"
-            | b"c99"
-            | b"cc1"
-            | b"cc1plus"
-            | b"collect2"
-            | b"clang"
-            | b"clang++"
-            | b"gfortran"
-            | b"f951"
-            | b"as"
-            | b"ld"
-            | b"ld.bfd"
-            | b"ld.gold"
-            | b"ld.lld"
-            | b"ar"
-            | b"gcc-ar"
-            | b"ranlib"
-            | b"gcc-ranlib"
-            | b"strip"
-            | b"objcopy"
-            | b"nm"
-            | b"objdump"
-            | b"readelf"
-            | b"cat"
-            | b"chmod"
-            | b"cp"
-            | b"cut"
-            | b"grep"
-            | b"head"
-            | b"ln"
-            | b"mkdir"
-            | b"mv"
-            | b"rm"
-            | b"sort"
-            | b"tail"
-            | b"touch"
-            | b"tr"
-            | b"uniq"
-            | b"wc"
-    )
+/// Whether a variable says how makes and shells are called or nested.
+pub fn says_how_nested(name: &[u8]) -> bool {
+    matches!(name, b"MAKEFLAGS" | b"MFLAGS" | b"MAKELEVEL" | b"SHLVL")
 }
 
 /// Whether these arguments make a program show its whole environment, with the

@@ -14,7 +14,7 @@ mod stream;
 mod tree;
 
 use crate::defect::{Defect, planted};
-use crate::fact::{Answer, Query, TimeUse};
+use crate::fact::{Answer, Part, Query, TimeUse};
 use crate::key::{Ids, rights};
 use crate::locate::{is_directory, is_link, is_regular};
 use crate::lookups::Kind;
@@ -294,6 +294,9 @@ impl Session {
             IoEvent::Seek { file, .. } => {
                 // A position counted from the end tells the length.
                 self.stat_inherited(unit, &file);
+                if !self.is_own(unit, &file) {
+                    self.use_part(unit, &file, Part::Input);
+                }
                 if !self.is_own(unit, &file) && file.writable {
                     self.unit(unit).sought.push(file.id);
                 }

@@ -19,11 +19,11 @@ use ptrace_async::process::Processes;
 use ptrace_async::runtime::{Interception, Options, Program, Runtime};
 use serde::{Deserialize, Serialize};
 
+use crate::begins::Begins;
 use crate::hit::stream;
 use crate::journal::{Begun, Missed, Mode};
 use crate::key::{Descriptor, Execution, Keyed, Limits, Texts, Unkeyed, jobserver, weak_key};
 use crate::outcome::{Ending, Outcome};
-use crate::outputs::Outputs;
 use crate::path::FilePath;
 use crate::remote::{self, Remote};
 use crate::report::{Fate, Line, Report};
@@ -116,8 +116,8 @@ pub fn run(plan: &Plan, mut store: Store) -> anyhow::Error {
         if let Some(remote) = &sharing {
             remote.hold();
         }
-        let outputs = Outputs::of(&execution);
-        let mut ask = |query: &_| outputs.ask(&world, query);
+        let begins = Begins::of(&execution, keyed);
+        let mut ask = |query: &_| begins.ask(&world, query);
         match remote::lookup(sharing.as_deref(), &store, keyed, &mut ask) {
             Ok(Lookup::Hit(outcome)) => {
                 match skip(plan, (&store, &world), &report, &outcome, keyed, asked) {

@@ -397,10 +397,10 @@ impl Tracer {
                 session.apply(tid, &before, event, &read);
             }
             session.lookups.end_change(tid);
-            if tracee.value() == -i64::from(libc::EPIPE)
+            if tracee.value() < 0
                 && let (Some(unit), Some(file)) = (session.unit_of(tid), written)
             {
-                session.doubt_outside(unit, &file, UNHEARD);
+                session.could_not_write(unit, &file, tracee.value());
             }
         }
         tracee.resume()

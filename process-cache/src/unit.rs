@@ -25,9 +25,9 @@ use smallvec::SmallVec;
 
 use crate::brief;
 use crate::content::Content;
-use crate::fact::{Answer, Fact, Query, TimeUse};
+use crate::fact::{Answer, Fact, Part, Query, TimeUse};
 use crate::journal::Missed;
-use crate::key::{Ids, Known};
+use crate::key::{Ids, Known, LeftOut};
 use crate::path::FilePath;
 use crate::policy::Policy;
 use crate::roots::judge::Moved;
@@ -251,6 +251,22 @@ impl Change {
     }
 }
 
+/// Some of the parts that keys leave out.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Parts([bool; Part::ALL.len()]);
+
+impl Parts {
+    /// Adds one.
+    pub fn insert(&mut self, part: Part) {
+        self.0[part as usize] = true;
+    }
+
+    /// Whether it is one of them.
+    pub fn contains(self, part: Part) -> bool {
+        self.0[part as usize]
+    }
+}
+
 /// Why a unit cannot be skipped in future.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Doubt {
@@ -319,6 +335,10 @@ pub struct Unit {
     pub program: FilePath,
     /// What is known about the program.
     pub policy: Policy,
+    /// What its key says nothing of.
+    pub left_out: LeftOut,
+    /// What of that it depends on.
+    pub uses: Parts,
     /// Observations by query.
     pub observations: FxHashMap<Query, Observation>,
     /// Changes by canonical path.
@@ -386,6 +406,8 @@ impl Unit {
             argv: Vec::new(),
             program: FilePath::from("/"),
             policy: crate::policy::policy(b"", &[], true),
+            left_out: LeftOut::default(),
+            uses: Parts::default(),
             observations: FxHashMap::default(),
             changes: FxHashMap::default(),
             doubts: Vec::new(),
@@ -544,6 +566,18 @@ impl Unit {
         self.units += child.units;
         self.skipped_us = self.skipped_us.saturating_add(child.skipped_us);
         self.depend(child.moved.manner, &child.moved.conditions);
+    }
+
+    /// It has started a program with this policy. What that depends on by its key, it depends on
+    /// itself, also where its own key says nothing of it.
+    pub fn start(&mut self, policy: &Policy) {
+        if policy.streams < self.policy.streams {
+            self.uses.insert(Part::Input);
+            self.uses.insert(Part::Output);
+        }
+        if !policy.unnested {
+            self.uses.insert(Part::Nesting);
+        }
     }
 
     /// Takes in what is known of other places about a unit below.

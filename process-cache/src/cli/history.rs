@@ -786,6 +786,7 @@ fn fact_words(fact: &crate::fact::Fact) -> (&'static str, String, String) {
         Query::StatFs(path) => ("file_system", path),
         Query::Xattr { path, .. } => ("attributes", path),
         Query::Order(paths) => return ("order", format!("{} files", paths.len()), answer),
+        Query::LeftOut(part) => return ("left_out", format!("{part:?}").to_lowercase(), answer),
     };
     (question, path.display().to_string(), answer)
 }

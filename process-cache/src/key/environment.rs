@@ -8,8 +8,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Execution;
 use crate::config::Config;
+use crate::fact::Digest;
 use crate::path::FilePath;
-use crate::policy::ignores_variable;
+use crate::policy::{Policy, ignores_variable, says_how_nested};
 
 /// Strings in one piece of memory.
 #[derive(Debug, Clone, Default)]
@@ -57,10 +58,12 @@ pub(super) struct Variables {
     pub(super) sorted: Arc<[Vec<u8>]>,
     /// As [`super::add`] hashes the sorted ones.
     pub(super) hashed: Vec<u8>,
+    /// The digest of those that say how makes and shells are nested, if they do not count.
+    pub(super) nesting: Option<Digest>,
 }
 
 impl Variables {
-    fn new(given: Vec<Vec<u8>>) -> Self {
+    fn new(given: Vec<Vec<u8>>, nesting: Option<Digest>) -> Self {
         let mut sorted = given.clone();
         sorted.sort_unstable();
         let mut hashed = Vec::new();
@@ -72,6 +75,7 @@ impl Variables {
             given,
             sorted: sorted.into(),
             hashed,
+            nesting,
         }
     }
 }
@@ -82,27 +86,52 @@ pub struct LastVariables(Mutex<Option<Arc<Variables>>>);
 
 impl LastVariables {
     /// The variables that count for `program`.
-    pub(super) fn of(&self, execution: &Execution, program: &FilePath) -> Arc<Variables> {
+    pub(super) fn of(
+        &self,
+        execution: &Execution,
+        program: &FilePath,
+        policy: &Policy,
+    ) -> Arc<Variables> {
         let given = || {
             let counts = |entry: &&[u8]| {
-                let name = entry.split(|&b| b == b'=').next().unwrap_or_default();
+                let name = name(entry);
                 execution.strict
-                    || !(ignores_variable(name, program.as_bytes())
+                    || !(ignores_variable(name, program.as_bytes(), policy)
                         || Config::current().ignores(name))
             };
             execution.envp.iter().filter(counts).map(without_tokens)
         };
+        let nesting = policy.unnested.then(|| nesting(&execution.envp));
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(last) = &*last {
             let mut known = last.given.iter();
             let is_next = |entry: Cow<'_, [u8]>| known.next().is_some_and(|known| *known == *entry);
-            if given().all(is_next) && known.next().is_none() {
+            if given().all(is_next) && known.next().is_none() && last.nesting == nesting {
                 return last.clone();
             }
         }
-        let new = Variables::new(given().map(Cow::into_owned).collect());
+        let new = Variables::new(given().map(Cow::into_owned).collect(), nesting);
         last.insert(Arc::new(new)).clone()
     }
+}
+
+/// The name of a variable.
+fn name(entry: &[u8]) -> &[u8] {
+    let end = memchr::memchr(b'=', entry).unwrap_or(entry.len());
+    &entry[..end]
+}
+
+/// The digest of the variables that say how makes and shells are nested.
+fn nesting(envp: &Texts) -> Digest {
+    let mut hasher = blake3::Hasher::new_derive_key("pcache nesting 1");
+    let counts = |entry: &&[u8]| {
+        let name = name(entry);
+        says_how_nested(name) && !Config::current().ignores(name)
+    };
+    for entry in envp.iter().filter(counts) {
+        super::add(&mut hasher, &without_tokens(entry));
+    }
+    Digest(*hasher.finalize().as_bytes())
 }
 
 /// A make variable with its jobserver's descriptors (or FIFO) left out.
@@ -123,7 +152,7 @@ fn without_tokens(entry: &[u8]) -> Cow<'_, [u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fact::Digest;
+    use crate::policy::policy;
 
     fn execution(envp: &[&str], strict: bool) -> Execution {
         Execution {
@@ -145,7 +174,8 @@ mod tests {
         let check = |program: &str, envp: &[&str], strict: bool, expected: &[&str]| {
             let execution = execution(envp, strict);
             for last in [&last, &LastVariables::default()] {
-                let found = last.of(&execution, &FilePath::from(program));
+                let policy = policy(program.as_bytes(), &[], strict);
+                let found = last.of(&execution, &FilePath::from(program), &policy);
                 let expected: Vec<Vec<u8>> = expected.iter().map(|entry| (*entry).into()).collect();
                 assert_eq!(*found.sorted, expected);
                 let mut hashed = Vec::new();

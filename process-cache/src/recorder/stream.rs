@@ -3,12 +3,13 @@
 
 use super::{MAX_STREAM, Reader, position};
 use crate::defect::{Defect, planted};
-use crate::fact::Query;
+use crate::fact::{Part, Query};
 use crate::locate::is_regular;
 use crate::path::FilePath;
 use crate::place::{Class, classify};
 use crate::roots::{Roots, said};
 use crate::session::{Before, Session};
+use crate::tracer::UNHEARD;
 use crate::unit::{Observed, TimeState, UnitId, Written};
 use ptrace_async::event::{FileKind, OpenFile, Tid};
 use ptrace_async::invocation::Invocation;
@@ -77,6 +78,7 @@ impl Session {
             }
             return;
         }
+        self.use_part(unit, file, Part::Output);
         if fd == 0 {
             // Which of several things it is is not in the key.
             self.doubt_outside(unit, file, "writes to its standard input");
@@ -158,6 +160,26 @@ impl Session {
         });
     }
 
+    /// A unit has used a description, or tried to: what that is counts for it and for those above,
+    /// up to the one that made the description.
+    pub(super) fn use_part(&mut self, unit: UnitId, file: &OpenFile, part: Part) {
+        let owner = self.owners.get(file.id);
+        let mut at = Some(unit);
+        while let Some(id) = at.filter(|_| at != owner) {
+            let unit = self.unit(id);
+            unit.uses.insert(part);
+            at = unit.parent;
+        }
+    }
+
+    /// A unit could not write to a description.
+    pub fn could_not_write(&mut self, unit: UnitId, file: &OpenFile, error: i64) {
+        self.use_part(unit, file, Part::Output);
+        if error == -i64::from(libc::EPIPE) {
+            self.doubt_outside(unit, file, UNHEARD);
+        }
+    }
+
     /// Whether these bytes, written in one call, are what make says of the place.
     fn is_of_place(&self, tid: Tid, unit: UnitId, bytes: &[u8]) -> bool {
         let unit = &self.units[unit.0 as usize];
@@ -187,6 +209,7 @@ impl Session {
         if self.is_own(unit, file) || self.jobserver.contains(&file.id) {
             return;
         }
+        self.use_part(unit, file, Part::Input);
         match &file.kind {
             FileKind::Opened | FileKind::Regular | FileKind::Directory => {
                 let Some(path) = file.path.clone() else {

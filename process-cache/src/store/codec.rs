@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) use super::frame::{DecodeError, HEADER};
 use super::frame::{DecodeError::Damaged, Kind};
 use super::tree::{Node, Source, Tree};
-use crate::fact::{Answer, Digest, Metadata, Query, TimeUse};
+use crate::fact::{Answer, Digest, Metadata, Part, Query, TimeUse};
 use crate::outcome::Outcome;
 use crate::path::FilePath;
 
@@ -63,6 +63,7 @@ enum QueryForm<'a> {
     Permissions(u32),
     Inode(u32, bool),
     Replaced(u32),
+    LeftOut(Part),
 }
 
 /// An [`Answer`] with numbers for paths and digests.
@@ -431,6 +432,7 @@ impl<'t> Tables<'t> {
             Query::Inode { path, follow } => QueryForm::Inode(self.path(path), *follow),
             Query::StatFs(path) => QueryForm::StatFs(self.path(path)),
             Query::Xattr { path, follow, name } => QueryForm::Xattr(self.path(path), *follow, name),
+            Query::LeftOut(part) => QueryForm::LeftOut(*part),
         }
     }
 
@@ -481,6 +483,7 @@ impl QueryForm<'_> {
             | Self::StatFs(at)
             | Self::Xattr(at, ..) => has_path(*at),
             Self::Order(several) => several.iter().all(|at| has_path(*at)),
+            Self::LeftOut(_) => true,
         }
     }
 
@@ -519,6 +522,7 @@ impl QueryForm<'_> {
                 follow: *follow,
                 name: name.to_vec(),
             },
+            Self::LeftOut(part) => Query::LeftOut(*part),
         }
     }
 }

@@ -10,6 +10,7 @@ use ptrace_async::runtime::{Exec, Prehook, Running, Stop, Tracee};
 use rustix::io::Errno;
 
 use super::{INTERNAL, Notice, OUTSIDE, Tracer};
+use crate::begins::Begins;
 use crate::config::Config;
 use crate::hit::{Applied, Skipped};
 use crate::journal::{Begun, Missed};
@@ -17,10 +18,9 @@ use crate::key::{
     Descriptor, Execution, Keyed, Known, Texts, Unkeyed, allowed, jobserver, key_at_once, weak_key,
 };
 use crate::locate::{Located, is_regular};
-use crate::outputs::Outputs;
 use crate::path::FilePath;
 use crate::place::{Class, classify};
-use crate::policy::{policy, shows_environment};
+use crate::policy::shows_environment;
 use crate::remote;
 use crate::roots::Roots;
 use crate::roots::judge::Moved;
@@ -172,13 +172,14 @@ impl Tracer {
         // Most are answered in less time than another thread takes to wake.
         let keyed = key_at_once(&execution, &world, &mut |image| {
             let known = seen.iter().find(|known| known.given == *image);
+            let real = |located: &Located| Some(located.resource.clone());
             if let Some(known) = known {
-                return known.stat;
+                return known.stat.map(|stat| (stat, real(known)));
             }
             let located = self.session.borrow_mut().locator.look(image, true);
-            let stat = located.stat;
+            let looked = located.stat.map(|stat| (stat, real(&located)));
             seen.push(located);
-            stat
+            looked
         });
         if let (Some(Ok(keyed)), true) = (&keyed, lookup) {
             self.session.borrow().jobs.want(&keyed.key);
@@ -201,10 +202,10 @@ impl Tracer {
                 seen.clear();
                 let rest = move || {
                     let keyed = keyed.unwrap_or_else(|| weak_key(&execution, &world));
-                    let outputs = Outputs::of(&execution);
-                    let mut ask = |query: &_| outputs.ask(&world, query);
                     let found = match &keyed {
                         Ok(keyed) if lookup => {
+                            let begins = Begins::of(&execution, keyed);
+                            let mut ask = |query: &_| begins.ask(&world, query);
                             Some(remote::lookup(remote.as_deref(), &results, keyed, &mut ask))
                         }
                         _ => None,
@@ -388,7 +389,8 @@ impl Tracer {
                 match next.keyed {
                     Ok(keyed) => {
                         let real = next.real;
-                        unit.policy = policy(real.as_bytes(), &unit.argv, session.settings.strict);
+                        unit.policy = keyed.policy;
+                        unit.left_out = keyed.left_out;
                         let scripts = unit.policy.scripts;
                         let reason = unit
                             .argv

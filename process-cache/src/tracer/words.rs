@@ -1,6 +1,6 @@
 //! Misses in words.
 
-use crate::fact::{Answer, Query, TimeUse};
+use crate::fact::{Answer, Part, Query, TimeUse};
 use crate::path::FilePath;
 use crate::store::Miss;
 
@@ -37,6 +37,14 @@ pub fn change(query: &Query, recorded: &Answer, found: &Answer) -> String {
         Query::Permissions(path) => ("permissions of", path),
         Query::Inode { path, .. } => ("inode number of", path),
         Query::Order(_) => return "the order of file times differs".to_owned(),
+        Query::LeftOut(part) => {
+            return match part {
+                Part::Input => "standard input is something else",
+                Part::Output => "standard output or error is something else",
+                Part::Nesting => "MAKEFLAGS, MFLAGS, MAKELEVEL or SHLVL is another",
+            }
+            .to_owned();
+        }
         Query::StatFs(path) => ("file system of", path),
         Query::Xattr { path, .. } => ("attributes of", path),
     };

@@ -3,7 +3,7 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::reason::{Kind, Reason};
-use crate::fact::{Answer, Fact, Metadata, Query};
+use crate::fact::{Answer, Fact, Metadata, Part, Query};
 use crate::hit::effect_path;
 use crate::path::FilePath;
 use crate::store::Recorded;
@@ -116,6 +116,13 @@ pub fn reason(query: &Query, old: &Answer, new: &Answer) -> Reason {
         (Query::List(_), ..) => Reason::new(Kind::Listing, path),
         (Query::Access { .. } | Query::Permissions(_), ..) => {
             values(Reason::new(Kind::Permission, path))
+        }
+        (Query::LeftOut(part), ..) => {
+            let kind = match part {
+                Part::Input | Part::Output => Kind::Descriptor,
+                Part::Nesting => Kind::Variable,
+            };
+            Reason::new(kind, crate::tracer::change(query, old, new))
         }
         (Query::Stat { .. } | Query::Inode { .. }, ..) => values(Reason::new(Kind::Metadata, path)),
         _ => values(Reason::new(

@@ -272,3 +272,149 @@ fn a_command_that_ignores_the_pipe_on_its_standard_input_is_skipped() {
     assert!(!run().is_hit());
     run().assert_hit();
 }
+
+/// The result of the compiler itself, under whatever started it.
+#[track_caller]
+fn assert_compiler(run: &Run, result: &str) {
+    let compilers: Vec<_> = run
+        .units
+        .iter()
+        .filter(|unit| unit.command.starts_with("cc "))
+        .collect();
+    assert_eq!(compilers.len(), 1, "{:#?}", run.units);
+    assert_eq!(compilers[0].result, result, "{:#?}", run.units);
+}
+
+const PLACES: [&str; 9] = [
+    "cc -c a.c; true",
+    "cc -c a.c > log; true",
+    "cc -c a.c > log 2>&1; true",
+    "cc -c a.c 2>> log; true",
+    "cc -c a.c 2> /dev/null; true",
+    "cc -c a.c 2>&1 | cat",
+    "cc -c a.c < a.c; true",
+    "{ cat; cc -c a.c; } < a.c",
+    "cat a.c | { cc -c a.c; cat; }",
+];
+
+#[test]
+fn what_a_compiler_could_have_written_to_or_read_from_is_nothing_to_its_result() {
+    let sandbox = Sandbox::new("echo 'int f(void) { return 1; }' > a.c");
+    for (index, place) in PLACES.into_iter().enumerate() {
+        sandbox.reset();
+        let plain = sandbox.plain(place);
+        sandbox.reset();
+        let run = sandbox.cached(place);
+        assert_eq!((&run.out, &run.err), (&plain.out, &plain.err), "{place}");
+        assert_eq!(run.tree, plain.tree, "{place}");
+        assert_compiler(&run, if index == 0 { "stored" } else { "hit" });
+    }
+}
+
+#[test]
+fn what_a_compiler_writes_to_counts_if_it_writes() {
+    let mut sandbox = Sandbox::new("echo 'int f(void) { return g(); }' > a.c");
+    for place in &PLACES[..6] {
+        for result in ["stored", "hit"] {
+            sandbox.reset();
+            let plain = sandbox.plain(place);
+            sandbox.reset();
+            // The shell is another one.
+            sandbox.variables = vec![("TURN".to_owned(), result.to_owned())];
+            let run = sandbox.cached(&format!("unset TURN; {place}"));
+            assert_eq!((&run.out, &run.err), (&plain.out, &plain.err), "{place}");
+            assert_eq!(run.tree, plain.tree, "{place}");
+            assert_compiler(&run, result);
+        }
+    }
+}
+
+#[test]
+fn what_a_compiler_reads_counts() {
+    let sandbox = Sandbox::new(
+        "echo 'int f(void) { return 1; }' > a.c; echo 'int f(void) { return 2; }' > b.c; \
+         printf '1234567890' > c.c; echo 'int f(void) { return 3; }' >> c.c",
+    );
+    for place in [
+        "cc -x c -c -o o - < /dev/null; true",
+        "cc -x c -c -o o - < a.c; true",
+        "cc -x c -c -o o - < b.c; true",
+        "{ dd bs=10 count=1 status=none; cc -x c -c -o o -; } < c.c",
+        "cat a.c | cc -x c -c -o o -; true",
+        "cat b.c | cc -x c -c -o o -; true",
+        "cc -x c -c -o o - < a.c; true",
+        "{ cc -x c -c -o o -; cat; } < a.c",
+    ] {
+        sandbox.reset();
+        let plain = sandbox.plain(place);
+        sandbox.reset();
+        let run = sandbox.cached(place);
+        assert_eq!((&run.out, &run.err), (&plain.out, &plain.err), "{place}");
+        assert_eq!(run.tree, plain.tree, "{place}");
+    }
+}
+
+#[test]
+fn what_is_started_by_a_silent_compiler_may_look_at_what_is_nothing_to_itself() {
+    let sandbox = Sandbox::new(
+        "echo 'int f(void) { return 1; }' > a.c; mkdir b; cat > b/as <<'END'
+#!/bin/sh
+for fd in 0 1 2; do
+    if test -p /dev/fd/$fd; then echo pipe; else echo other; fi
+done > kinds
+echo $SHLVL $MAKEFLAGS >> kinds
+exec /usr/bin/as \"$@\"
+END
+chmod +x b/as",
+    );
+    for place in [
+        "cc -B b/ -c a.c; true",
+        "cc -B b/ -c a.c 2> log; true",
+        "cc -B b/ -c a.c > log; true",
+        "cat a.c | cc -B b/ -c a.c; true",
+        "SHLVL=7 cc -B b/ -c a.c; true",
+        "MAKEFLAGS=k cc -B b/ -c a.c; true",
+        "cc -B b/ -c a.c; true",
+    ] {
+        sandbox.reset();
+        let plain = sandbox.plain(place);
+        sandbox.reset();
+        let run = sandbox.cached(place);
+        assert_eq!(run.tree, plain.tree, "{place}");
+    }
+}
+
+/// Whether a shell or a script starts the compiler, and which make, is nothing to it.
+#[test]
+fn how_makes_and_shells_are_nested_is_nothing_to_a_compiler() {
+    let sandbox = Sandbox::new("echo 'int f(void) { return 1; }' > a.c");
+    for (index, place) in [
+        "cc -c a.c; true",
+        "SHLVL=3 cc -c a.c; true",
+        "MAKELEVEL=2 MAKEFLAGS=w MFLAGS=-w cc -c a.c; true",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        sandbox.reset();
+        let run = sandbox.cached(place);
+        assert_compiler(&run, if index == 0 { "stored" } else { "hit" });
+    }
+}
+
+/// Who has a question asks nobody but a terminal.
+#[test]
+fn whether_there_is_somebody_to_ask_counts_for_who_may_ask() {
+    let sandbox = Sandbox::new("echo 1 > a; echo 2 > b; chmod 400 b");
+    for (place, result) in [
+        ("mv a b; true", "stored"),
+        ("mv a b < b; true", "stored"),
+        ("mv a b > log; true", "hit"),
+    ] {
+        sandbox.reset();
+        let run = sandbox.cached(place);
+        let unit = run.units.iter().find(|unit| unit.command == "mv a b");
+        let unit = unit.expect("mv is reported");
+        assert_eq!(unit.result, result, "{place}: {:#?}", run.units);
+    }
+}

@@ -360,3 +360,56 @@ fn people_are_told_where_reasons_are() {
     let told: Vec<bool> = screens.iter().map(|text| text.contains(hint)).collect();
     assert_eq!(told, [false, true, false], "{screens:?}");
 }
+
+/// It asks how wide its terminal is, whatever it has to say.
+#[test]
+fn a_silent_compiler_is_skipped_on_a_terminal_of_any_size() {
+    let sandbox = Sandbox::new("echo 'int f(void) { return 1; }' > a.c");
+    let run = under_pcache(&sandbox);
+    for (script, skipped) in [
+        ("$RUN cc -c a.c", false),
+        ("stty rows 10 cols 40; $RUN cc -c a.c", true),
+        ("$RUN cc -c a.c > log 2>&1", true),
+        ("$RUN cc -c a.c 2>&1 | cat", true),
+    ] {
+        sandbox.reset();
+        converse(&sandbox, &run, script, &[]);
+        assert!(sandbox.path("a.o").exists(), "{script}");
+        let report = std::fs::read(sandbox.report()).expect("a report");
+        let report: serde_json::Value = serde_json::from_slice(&report).expect("JSON");
+        assert_eq!(
+            report["summary"]["hits"] == 1,
+            skipped,
+            "{script}: {report:#}"
+        );
+    }
+}
+
+#[test]
+fn what_a_compiler_says_is_as_wide_as_its_terminal() {
+    let sandbox = Sandbox::new(
+        "printf 'int f(void) { return 1111111111 + 1111111111 + 1111111111 + g(); }' > a.c",
+    );
+    let script = "stty cols 40; $RUN cc -c a.c; stty cols 200; $RUN cc -c a.c; \
+                  stty cols 40; $RUN cc -c a.c";
+    check_conversation_in(&sandbox, &format!("{script}; echo $?"), &[], "0");
+}
+
+/// Of the commands that run at a time only one gets the terminal as its standard input, and which
+/// one is chance.
+#[test]
+fn compilers_of_a_parallel_make_are_skipped_on_a_terminal() {
+    let setup = "for i in 1 2 3 4 5 6; do echo \"int f$i(void) { return $i; }\" > $i.c; done; \
+                 echo 'all: 1.o 2.o 3.o 4.o 5.o 6.o' > Makefile";
+    let sandbox = Sandbox::new(setup);
+    let run = under_pcache(&sandbox);
+    for (turn, skipped) in [0, 6, 6].into_iter().enumerate() {
+        sandbox.reset();
+        // Make itself runs.
+        sandbox.edit(&format!("echo '# {turn}' >> Makefile"));
+        converse(&sandbox, &run, "$RUN make -j3 -f Makefile", &[]);
+        let report = std::fs::read(sandbox.report()).expect("a report");
+        let report: serde_json::Value = serde_json::from_slice(&report).expect("JSON");
+        assert_eq!(report["summary"]["hits"], skipped, "{report:#}");
+    }
+}

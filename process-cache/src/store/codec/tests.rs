@@ -45,6 +45,7 @@ fn query() -> impl Strategy<Value = Query> {
             prop::collection::vec(any::<u8>(), 0..5)
         )
             .prop_map(|(path, follow, name)| Query::Xattr { path, follow, name }),
+        prop::sample::select(&Part::ALL[..]).prop_map(Query::LeftOut),
     ]
 }
 

@@ -1,24 +1,30 @@
-//! Files that a program's output goes to before it starts.
+//! What is asked about a program that is about to begin.
 //!
 //! A program that reads the file its output goes to sees what it has written
 //! (`cat` refuses, `sort` does not): a result with the same contents in other
 //! files says nothing about it.
+//!
+//! What its key leaves out is told here as well.
 
 use std::os::unix::fs::MetadataExt;
 
 use ptrace_async::event::FileKind;
 
 use crate::fact::{Answer, Query};
-use crate::key::Execution;
+use crate::key::{Execution, Keyed, LeftOut};
 use crate::world::World;
 
-/// The plain files that are open for writing when a program starts.
+/// An execution that is about to happen.
 #[derive(Debug, Default)]
-pub struct Outputs(Vec<(u64, u64)>);
+pub struct Begins {
+    /// The plain files that are open for writing: device and inode.
+    outputs: Vec<(u64, u64)>,
+    left_out: LeftOut,
+}
 
-impl Outputs {
-    /// Those of an execution that is about to happen.
-    pub fn of(execution: &Execution) -> Self {
+impl Begins {
+    /// One that has this key.
+    pub fn of(execution: &Execution, keyed: &Keyed) -> Self {
         let process = match execution.tid {
             0 => String::from("self"),
             tid => tid.to_string(),
@@ -33,15 +39,21 @@ impl Outputs {
                 let found = std::fs::metadata(path).ok()?;
                 Some((found.dev(), found.ino()))
             });
-        Self(files.collect())
+        Self {
+            outputs: files.collect(),
+            left_out: keyed.left_out,
+        }
     }
 
-    /// Answers a query as `world` does, except that the content of one of these
-    /// is like no other.
+    /// Answers a query as `world` does, except that the content of one of its
+    /// outputs is like no other.
     pub fn ask(&self, world: &World, query: &Query) -> Answer {
-        if let (Query::Content(path), false) = (query, self.0.is_empty())
+        if let Query::LeftOut(part) = query {
+            return self.left_out.answer(*part);
+        }
+        if let (Query::Content(path), false) = (query, self.outputs.is_empty())
             && let Ok(found) = std::fs::metadata(path)
-            && self.0.contains(&(found.dev(), found.ino()))
+            && self.outputs.contains(&(found.dev(), found.ino()))
         {
             return Answer::Error(libc::ETXTBSY);
         }

@@ -1,0 +1,366 @@
+//! What a program inherits as descriptors.
+//!
+//! Of some programs ([`Streams`]) the key says only that there is something to write to as
+//! standard output and error, not what, and that there is a standard input. What is left out is
+//! digested by itself: once the program has written or read something, that digest is a fact
+//! ([`Query::LeftOut`](crate::fact::Query::LeftOut)).
+
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+
+use ptrace_async::event::{FileKind, OfdId, Tid};
+use rustix::event::{PollFd, PollFlags};
+use rustix::fs::{FileType, Mode, OFlags, Stat};
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
+use rustix::time::Timespec;
+
+use super::{Descriptor, Execution, Hasher};
+use crate::fact::{Digest, Part};
+use crate::path::FilePath;
+use crate::policy::Streams;
+use crate::recorder::position;
+use crate::unit::Inherited;
+
+/// What was hashed.
+pub(super) struct Descriptors {
+    /// One entry for each description.
+    pub inherited: Vec<Inherited>,
+    /// Each descriptor in words.
+    pub words: Vec<Vec<u8>>,
+    /// Of the standard input, what the key does not say.
+    pub input: Option<Digest>,
+    /// Of the standard output and error, what the key does not say.
+    pub output: Option<Digest>,
+}
+
+/// Hashes all of them.
+pub(super) fn hash_descriptors(
+    hasher: &mut Hasher,
+    execution: &Execution,
+    streams: Streams,
+) -> Descriptors {
+    let mut words = Vec::with_capacity(execution.descriptors.len());
+    let mut all = All {
+        execution,
+        process: Held::new(execution.tid),
+        last: None,
+        inherited: Vec::new(),
+        streams,
+        size: None,
+    };
+    let mut input = None;
+    let mut output = Hasher::aside("pcache output 1");
+    for descriptor in &execution.descriptors {
+        hasher.heard();
+        let part = all.part(descriptor);
+        if part.is_some() {
+            hasher.number(descriptor.fd as u64);
+            hasher.bytes(b"stream");
+        }
+        match part {
+            None => all.hash(hasher, descriptor),
+            Some(Part::Input) => {
+                let mut aside = Hasher::aside("pcache input 1");
+                all.hash(&mut aside, descriptor);
+                input = Some(aside.end());
+            }
+            Some(_) => all.hash(&mut output, descriptor),
+        }
+        words.push(hasher.heard());
+    }
+    let is_shown = execution.descriptors.iter().any(|descriptor| {
+        matches!(descriptor.fd, 1 | 2) && matches!(descriptor.kind, FileKind::Terminal)
+    });
+    // It may ask the terminal that it reads from how wide the one is that it writes to.
+    if is_shown && let Some(size) = all.size {
+        output.number(size);
+    }
+    let has_output = streams != Streams::Observed;
+    Descriptors {
+        inherited: all.inherited,
+        words,
+        input,
+        output: has_output.then(|| output.end()),
+    }
+}
+
+/// What a descriptor is, and its position if it is a regular file.
+type Found = (Stat, Option<u64>);
+
+struct All<'e> {
+    execution: &'e Execution,
+    process: Held,
+    /// The description that was looked at last.
+    last: Option<(OfdId, Option<Found>)>,
+    inherited: Vec<Inherited>,
+    streams: Streams,
+    /// How large the terminal is that it reads from, if that is no part of the key.
+    size: Option<u64>,
+}
+
+impl All<'_> {
+    /// Which part that keys leave out a descriptor is, if it is one.
+    fn part(&mut self, descriptor: &Descriptor) -> Option<Part> {
+        let is_left_out = match descriptor.fd {
+            0 => self.streams == Streams::Used && self.is_input(descriptor),
+            1 | 2 => self.streams != Streams::Observed && self.is_output(descriptor),
+            _ => false,
+        };
+        // It may be used by another number.
+        let is_same =
+            |other: &Descriptor| other.fd > 2 && !other.jobserver && other.file == descriptor.file;
+        if !is_left_out || self.execution.descriptors.iter().any(is_same) {
+            return None;
+        }
+        Some(match descriptor.fd {
+            0 => Part::Input,
+            _ => Part::Output,
+        })
+    }
+
+    /// Whether what is read from it, if anything, is seen.
+    fn is_input(&mut self, descriptor: &Descriptor) -> bool {
+        let [reads, writes, ..] = descriptor.modes;
+        reads && self.is_stream(descriptor, !writes)
+    }
+
+    /// Whether anything can be written there that a program has to say.
+    fn is_output(&mut self, descriptor: &Descriptor) -> bool {
+        let [reads, writes, ..] = descriptor.modes;
+        writes && self.is_stream(descriptor, !reads)
+    }
+
+    /// Whether it is a pipe, a terminal, `/dev/null`, or, where those will do, a file.
+    fn is_stream(&mut self, descriptor: &Descriptor, files: bool) -> bool {
+        let null = rustix::fs::makedev(1, 3);
+        match &descriptor.kind {
+            _ if descriptor.jobserver => false,
+            FileKind::Pipe { .. } | FileKind::Terminal => true,
+            FileKind::CharDevice(device) => *device == null,
+            FileKind::Opened | FileKind::Regular => {
+                self.look(descriptor).is_some_and(|(stat, _)| {
+                    match FileType::from_raw_mode(stat.st_mode) {
+                        FileType::CharacterDevice => stat.st_rdev == null,
+                        FileType::RegularFile => files,
+                        _ => false,
+                    }
+                })
+            }
+            _ => false,
+        }
+    }
+
+    /// What the kernel says of what may be a file.
+    fn look(&mut self, descriptor: &Descriptor) -> Option<Found> {
+        // What else there is, its kind says.
+        if !matches!(descriptor.kind, FileKind::Opened | FileKind::Regular) {
+            return None;
+        }
+        if let Some((file, found)) = &self.last
+            && *file == descriptor.file
+        {
+            return *found;
+        }
+        let found = self.process.look(descriptor.fd, &self.place(descriptor));
+        self.last = Some((descriptor.file, found));
+        found
+    }
+
+    /// Its name in `/proc`.
+    fn place(&self, descriptor: &Descriptor) -> String {
+        match self.execution.tid {
+            0 => format!("/proc/self/fd/{}", descriptor.fd),
+            tid => format!("/proc/{tid}/fd/{}", descriptor.fd),
+        }
+    }
+
+    fn hash(&mut self, hasher: &mut Hasher, descriptor: &Descriptor) {
+        hasher.number(descriptor.fd as u64);
+        if descriptor.jobserver {
+            hasher.bytes(b"jobserver");
+            return;
+        }
+        if let Some(first) = self
+            .inherited
+            .iter()
+            .find(|other| other.file == descriptor.file)
+        {
+            hasher.bytes(b"same");
+            hasher.number(first.fd as u64);
+            return;
+        }
+        let (tid, place) = (self.execution.tid, self.place(descriptor));
+        let found = self.look(descriptor);
+        let stat = found.map(|(stat, _)| stat);
+        let nothing = descriptor.fd == 0 && is_empty_input(&place, descriptor, stat.as_ref());
+        if nothing {
+            hasher.bytes(b"nothing");
+        } else {
+            for mode in descriptor.modes {
+                hasher.number(u64::from(mode));
+            }
+        }
+        let mut entry = Inherited {
+            fd: descriptor.fd,
+            file: descriptor.file,
+            position: None,
+            path: None,
+            output: None,
+            inode: None,
+            device: None,
+            flags: status_flags(descriptor.modes[2], descriptor.modes[3]),
+        };
+        if let Some(stat) = &stat
+            && FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice
+        {
+            entry.device = Some(stat.st_rdev);
+        }
+        match &descriptor.kind {
+            _ if nothing => {}
+            FileKind::Opened | FileKind::Regular | FileKind::Directory => {
+                let kind = stat.map(|stat| (FileType::from_raw_mode(stat.st_mode), stat.st_rdev));
+                match kind {
+                    Some((FileType::RegularFile, _)) => {
+                        let position = found.and_then(|(_, position)| position);
+                        entry.position = position.or_else(|| position_of(tid, descriptor.fd));
+                        hasher.bytes(b"file");
+                        // Where output goes matters only to those who ask,
+                        // which is seen on 0, 1 and 2.
+                        let position = entry.position.unwrap_or(u64::MAX);
+                        let unseen = !descriptor.modes[0] && descriptor.fd <= 2;
+                        let appends = descriptor.modes[2];
+                        hasher.number(match (unseen, appends) {
+                            (true, true) => 0,
+                            (true, false) => position.min(1),
+                            _ => position,
+                        });
+                        entry.path = descriptor.path.as_deref().map(FilePath::from);
+                        entry.inode = stat.map(|stat| (stat.st_dev, stat.st_ino));
+                        entry.output = entry.path.clone().filter(|_| descriptor.modes[1]);
+                        // What is read is a fact about this path.
+                        if descriptor.modes[0]
+                            && let Some(path) = &entry.path
+                        {
+                            hasher.path(path.as_bytes());
+                        }
+                    }
+                    Some((FileType::CharacterDevice, device)) => {
+                        hasher.bytes(b"device");
+                        hasher.number(device);
+                    }
+                    _ => {
+                        hasher.bytes(b"place");
+                        let path = descriptor.path.as_deref();
+                        hasher.path(path.map_or(&[], |path| path.as_os_str().as_bytes()));
+                    }
+                }
+            }
+            FileKind::Pipe { .. } => hasher.bytes(b"pipe"),
+            FileKind::Terminal => {
+                hasher.bytes(b"terminal");
+                let size = window(&place)
+                    .map(|(rows, columns)| u64::from(rows) << 16 | u64::from(columns));
+                if self.streams != Streams::Observed && descriptor.fd == 0 {
+                    self.size = size;
+                } else if let Some(size) = size {
+                    hasher.number(size);
+                }
+            }
+            FileKind::CharDevice(device) => {
+                hasher.bytes(b"device");
+                hasher.number(*device);
+            }
+            FileKind::Socket(family) => {
+                hasher.bytes(b"socket");
+                hasher.number(*family as u64);
+            }
+            FileKind::MemFd => hasher.bytes(b"memory"),
+            FileKind::Anon(what) => hasher.bytes(what.as_bytes()),
+            FileKind::Other(what) => hasher.bytes(what.as_bytes()),
+        }
+        self.inherited.push(entry);
+    }
+}
+
+/// The descriptors of a stopped process, as copies that are held for a moment: what
+/// `/proc` says of one takes ten times as long.
+struct Held {
+    process: Option<OwnedFd>,
+}
+
+impl Held {
+    /// Those of a task (0: our own).
+    fn new(tid: Tid) -> Self {
+        let process = Pid::from_raw(tid)
+            // A thread that is no leader has no such name.
+            .and_then(|tid| pidfd_open(tid, PidfdFlags::empty()).ok());
+        Self { process }
+    }
+
+    /// What a descriptor is, and its position if it is a regular file. `place` is its
+    /// name in `/proc`, for where there is no other way.
+    fn look(&self, fd: i32, place: &str) -> Option<(Stat, Option<u64>)> {
+        let copy = self
+            .process
+            .as_ref()
+            .and_then(|process| pidfd_getfd(process, fd, PidfdGetfdFlags::empty()).ok());
+        let Some(copy) = copy else {
+            return rustix::fs::stat(place).ok().map(|stat| (stat, None));
+        };
+        let stat = rustix::fs::fstat(&copy).ok()?;
+        let regular = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+        let position = regular.then(|| rustix::fs::tell(&copy).ok()).flatten();
+        Some((stat, position))
+    }
+}
+
+/// Whether reading from a standard input gives nothing, whatever happens:
+/// `/dev/null`, or a pipe that nobody can write to any more. `make -j` gives the
+/// one to the first of the commands that run at a time, and the other to the
+/// others.
+fn is_empty_input(place: &str, descriptor: &Descriptor, stat: Option<&Stat>) -> bool {
+    if !descriptor.modes[0] {
+        return false;
+    }
+    match &descriptor.kind {
+        FileKind::Pipe { .. } => {
+            let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+            let Ok(pipe) = rustix::fs::open(place, flags, Mode::empty()) else {
+                return false;
+            };
+            let mut polled = [PollFd::new(&pipe, PollFlags::IN)];
+            let now = Timespec::default();
+            rustix::event::poll(&mut polled, Some(&now)).is_ok()
+                && polled[0].revents() == PollFlags::HUP
+        }
+        FileKind::Opened => stat.is_some_and(|stat| {
+            FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice
+                && stat.st_rdev == rustix::fs::makedev(1, 3)
+        }),
+        FileKind::CharDevice(device) => *device == rustix::fs::makedev(1, 3),
+        _ => false,
+    }
+}
+
+/// `O_APPEND` and `O_NONBLOCK`.
+pub fn status_flags(append: bool, nonblocking: bool) -> i32 {
+    (if append { libc::O_APPEND } else { 0 }) | (if nonblocking { libc::O_NONBLOCK } else { 0 })
+}
+
+fn position_of(tid: Tid, fd: i32) -> Option<u64> {
+    let tid = if tid == 0 {
+        std::process::id() as Tid
+    } else {
+        tid
+    };
+    position(tid, fd)
+}
+
+/// Rows and columns of a terminal.
+fn window(place: &str) -> Option<(u16, u16)> {
+    let flags =
+        rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NOCTTY | rustix::fs::OFlags::NONBLOCK;
+    let file = rustix::fs::open(place, flags, rustix::fs::Mode::empty()).ok()?;
+    let size = rustix::termios::tcgetwinsize(&file).ok()?;
+    Some((size.ws_row, size.ws_col))
+}
