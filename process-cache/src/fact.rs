@@ -126,11 +126,13 @@ pub enum Part {
     Output,
     /// The variables that say how makes and shells are nested above the program.
     Nesting,
+    /// How large the terminals are that it inherits.
+    Size,
 }
 
 impl Part {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Input, Self::Output, Self::Nesting];
+    pub const ALL: [Self; 4] = [Self::Input, Self::Output, Self::Nesting, Self::Size];
 }
 
 impl Query {

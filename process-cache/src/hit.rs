@@ -8,7 +8,7 @@ use ptrace_async::runtime::{Prehook, Stop, Tracee};
 use rustix::fs::Stat;
 
 use crate::brief;
-use crate::fact::{Answer, Fact, Query, TimeUse};
+use crate::fact::{Answer, Fact, Part, Query, TimeUse};
 use crate::journal::{Begun, Missed};
 use crate::key::Keyed;
 use crate::locate::{is_directory, is_link, is_regular};
@@ -365,7 +365,11 @@ impl Session {
             // Made again from the times of the paths at the unit's end.
             Query::Order(_) => return,
             Query::LeftOut(part) => {
-                self.unit(unit).uses.insert(*part);
+                let uses = &mut self.unit(unit).uses;
+                uses.insert(*part);
+                if *part == Part::Output {
+                    uses.insert(Part::Size);
+                }
                 return;
             }
         };

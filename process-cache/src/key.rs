@@ -506,7 +506,12 @@ fn key_with(
         images,
         program,
         policy,
-        left_out: LeftOut([descriptors.input, descriptors.output, variables.nesting]),
+        left_out: LeftOut([
+            descriptors.input,
+            descriptors.output,
+            variables.nesting,
+            descriptors.size,
+        ]),
         ids,
         made_of: MadeOf {
             machine: execution.machine,

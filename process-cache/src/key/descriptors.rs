@@ -4,6 +4,10 @@
 //! standard output and error, not what, and that there is a standard input. What is left out is
 //! digested by itself: once the program has written or read something, that digest is a fact
 //! ([`Query::LeftOut`](crate::fact::Query::LeftOut)).
+//!
+//! How large a terminal is, no key says: whoever wants to know asks the kernel, which is seen.
+//! Of those programs that ask always, and want to know it only for what they write, it belongs to
+//! their output.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
@@ -31,6 +35,8 @@ pub(super) struct Descriptors {
     pub input: Option<Digest>,
     /// Of the standard output and error, what the key does not say.
     pub output: Option<Digest>,
+    /// How large terminals are, if that is no part of `output`.
+    pub size: Option<Digest>,
 }
 
 /// Hashes all of them.
@@ -46,7 +52,7 @@ pub(super) fn hash_descriptors(
         last: None,
         inherited: Vec::new(),
         streams,
-        size: None,
+        sizes: Hasher::aside("pcache sizes 1"),
     };
     let mut input = None;
     let mut output = Hasher::aside("pcache output 1");
@@ -71,16 +77,19 @@ pub(super) fn hash_descriptors(
     let is_shown = execution.descriptors.iter().any(|descriptor| {
         matches!(descriptor.fd, 1 | 2) && matches!(descriptor.kind, FileKind::Terminal)
     });
-    // It may ask the terminal that it reads from how wide the one is that it writes to.
-    if is_shown && let Some(size) = all.size {
-        output.number(size);
-    }
+    let mut size = Some(all.sizes.end());
     let has_output = streams != Streams::Observed;
+    // It may ask the terminal that it reads from how wide the one is that it writes to.
+    if has_output {
+        let size = size.take().filter(|_| is_shown);
+        size.iter().for_each(|size| output.bytes(&size.0));
+    }
     Descriptors {
         inherited: all.inherited,
         words,
         input,
         output: has_output.then(|| output.end()),
+        size,
     }
 }
 
@@ -94,8 +103,8 @@ struct All<'e> {
     last: Option<(OfdId, Option<Found>)>,
     inherited: Vec<Inherited>,
     streams: Streams,
-    /// How large the terminal is that it reads from, if that is no part of the key.
-    size: Option<u64>,
+    /// How large terminals are.
+    sizes: Hasher,
 }
 
 impl All<'_> {
@@ -260,11 +269,10 @@ impl All<'_> {
                 hasher.bytes(b"terminal");
                 let size = window(&place)
                     .map(|(rows, columns)| u64::from(rows) << 16 | u64::from(columns));
-                if self.streams != Streams::Observed && descriptor.fd == 0 {
-                    self.size = size;
-                } else if let Some(size) = size {
-                    hasher.number(size);
-                }
+                // Numbers above 2 are no part of what is left out.
+                let is_left_out = self.streams == Streams::Observed || descriptor.fd <= 2;
+                let hasher = if is_left_out { &mut self.sizes } else { hasher };
+                hasher.number(size.unwrap_or(u64::MAX));
             }
             FileKind::CharDevice(device) => {
                 hasher.bytes(b"device");

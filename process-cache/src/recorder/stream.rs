@@ -7,6 +7,7 @@ use crate::fact::{Part, Query};
 use crate::locate::is_regular;
 use crate::path::FilePath;
 use crate::place::{Class, classify};
+use crate::policy::Streams;
 use crate::roots::{Roots, said};
 use crate::session::{Before, Session};
 use crate::tracer::UNHEARD;
@@ -164,10 +165,15 @@ impl Session {
     /// up to the one that made the description.
     pub(super) fn use_part(&mut self, unit: UnitId, file: &OpenFile, part: Part) {
         let owner = self.owners.get(file.id);
+        // It knew how wide its terminal is.
+        let sized = part == Part::Output && self.unit(unit).policy.streams != Streams::Observed;
         let mut at = Some(unit);
         while let Some(id) = at.filter(|_| at != owner) {
             let unit = self.unit(id);
             unit.uses.insert(part);
+            if sized {
+                unit.uses.insert(Part::Size);
+            }
             at = unit.parent;
         }
     }
@@ -263,8 +269,13 @@ impl Session {
         const FIONREAD: u64 = libc::FIONREAD;
         const TIOCGPGRP: u64 = libc::TIOCGPGRP;
         match request {
-            // Whether it is a terminal, and its size, are in the key.
-            TCGETS | TCGETS2 | TIOCGWINSZ => {}
+            // Whether it is a terminal is in the key.
+            TCGETS | TCGETS2 => {}
+            // Those who need that only for what they write have it there.
+            TIOCGWINSZ if self.unit(unit).policy.streams == Streams::Observed => {
+                self.use_part(unit, file, Part::Size);
+            }
+            TIOCGWINSZ => {}
             TIOCGPGRP if !matches!(file.kind, FileKind::Terminal) => {}
             FIONREAD if self.is_own(unit, file) => {}
             _ => self.doubt(

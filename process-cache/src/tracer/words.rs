@@ -41,6 +41,7 @@ pub fn change(query: &Query, recorded: &Answer, found: &Answer) -> String {
             return match part {
                 Part::Input => "standard input is something else",
                 Part::Output => "standard output or error is something else",
+                Part::Size => "its terminal has another size",
                 Part::Nesting => "MAKEFLAGS, MFLAGS, MAKELEVEL or SHLVL is another",
             }
             .to_owned();

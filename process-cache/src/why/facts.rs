@@ -119,7 +119,7 @@ pub fn reason(query: &Query, old: &Answer, new: &Answer) -> Reason {
         }
         (Query::LeftOut(part), ..) => {
             let kind = match part {
-                Part::Input | Part::Output => Kind::Descriptor,
+                Part::Input | Part::Output | Part::Size => Kind::Descriptor,
                 Part::Nesting => Kind::Variable,
             };
             Reason::new(kind, crate::tracer::change(query, old, new))

@@ -413,3 +413,43 @@ fn compilers_of_a_parallel_make_are_skipped_on_a_terminal() {
         assert_eq!(report["summary"]["hits"], skipped, "{report:#}");
     }
 }
+
+/// Who asks how large the terminal is sees what it is now; who does not is skipped.
+#[test]
+fn the_size_of_a_terminal_counts_for_who_asks() {
+    let sandbox = Sandbox::new(
+        "echo 1 > in; printf 'all: out\nout: in\n\tcp in out\n' > Makefile; \
+         printf 'size:\n\t@stty size\n' > Sized; \
+         printf 'said: w.c\n\tcc -c w.c\n' > Said; echo 'int f(void) { return g(); }' > w.c",
+    );
+    let run = under_pcache(&sandbox);
+    let hits = |script: &str| {
+        sandbox.reset();
+        let shown = converse(&sandbox, &run, script, &[]);
+        let report = std::fs::read(sandbox.report()).expect("a report");
+        let report: serde_json::Value = serde_json::from_slice(&report).expect("JSON");
+        (shown, report["units"][0]["result"] == "hit")
+    };
+    for (command, others_are_hit) in [
+        ("make", true),
+        ("make -f Sized", false),
+        ("make -f Said", false),
+        ("sh -c 'stty size'", false),
+        ("sh -c 'cp in out'", true),
+    ] {
+        for (size, is_hit) in [
+            ("rows 10 cols 80", false),
+            ("rows 10 cols 80", true),
+            ("rows 10 cols 50", others_are_hit),
+            ("rows 10 cols 50", true),
+            ("rows 10 cols 80", true),
+        ] {
+            let (shown, hit) = hits(&format!("stty {size}; $RUN {command}"));
+            assert_eq!(hit, is_hit, "{command} with {size}: {shown}");
+            if command.contains("ize") {
+                let columns = size.rsplit(' ').next().expect("a number");
+                assert_eq!(shown.trim_end(), format!("10 {columns}"), "{command}");
+            }
+        }
+    }
+}
