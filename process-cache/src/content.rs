@@ -193,6 +193,14 @@ impl Contents {
         (content, pending)
     }
 
+    /// A traced process is about to change a file that is in this state `now`, or later: those that
+    /// have read it and ended need not look.
+    pub fn confirm(&self, stat: &Stat, now: u64) {
+        if let Some(content) = FileKey::of(stat).and_then(|key| self.by_key.get(&key)) {
+            content.confirm(now);
+        }
+    }
+
     /// A digest of this file state that is still being computed.
     pub fn pending(&self, stat: &Stat) -> Option<Arc<Content>> {
         let content = self.by_key.get(&FileKey::of(stat)?)?;

@@ -376,13 +376,7 @@ impl Session {
         if let Query::Content(path) = query
             && let Some(it) = self.locator.believed(path.as_path().into())
         {
-            self.note_indirect(unit, it.indirect);
-            self.note(
-                unit,
-                query.clone(),
-                Observed::Content(it.content),
-                it.resource,
-            );
+            self.note_believed(unit, it);
             return;
         }
         // Who has just found nothing is believed where nothing was before.
@@ -390,9 +384,7 @@ impl Session {
         let vacant = nothing.then(|| self.locator.plainly_vacant(path.as_path().into()));
         let vacant = vacant.flatten();
         if let Some(located) = vacant.filter(|it| !self.touched.contains_key(&it.resource)) {
-            self.note_indirect(unit, located.indirect);
-            let observed = Observed::Answer(answer.clone());
-            self.note(unit, query.clone(), observed, located.resource);
+            self.note_missing(unit, query.clone(), located);
             return;
         }
         let located = self.look(unit, path, follow);

@@ -3,7 +3,8 @@
 //! It is the digest of the program's content, arguments, environment, working
 //! directory, mask, limits, ids, signal state, CPU affinity, and of what it
 //! inherits as descriptors: their kinds, access modes, flags, positions, and
-//! which of them share one open file description.
+//! which of them share one open file description. Of this it leaves out what means
+//! something to few runs of a program ([`LeftOut`]).
 
 mod descriptors;
 mod environment;
@@ -283,14 +284,14 @@ impl Hasher {
     fn new(strict: bool) -> Self {
         let roots = Roots::current().filter(|_| !strict);
         let moved = roots.map(|roots| {
-            let mut hasher = blake3::Hasher::new_derive_key("pcache weak key of any place 1");
+            let mut hasher = blake3::Hasher::new_derive_key("pcache weak key of any place 2");
             roots
                 .names()
                 .for_each(|name| add(&mut hasher, name.as_bytes()));
             (hasher, roots)
         });
         Self {
-            digest: blake3::Hasher::new_derive_key("pcache weak key 2"),
+            digest: blake3::Hasher::new_derive_key("pcache weak key 3"),
             moved,
             heard: None,
         }

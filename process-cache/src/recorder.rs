@@ -13,6 +13,7 @@ mod open;
 mod stream;
 mod tree;
 
+use crate::clock;
 use crate::defect::{Defect, planted};
 use crate::fact::{Answer, Part, Query, TimeUse};
 use crate::key::{Ids, rights};
@@ -59,6 +60,7 @@ impl Session {
             if classify(&path.path) != Class::Ordinary {
                 continue;
             }
+            let now = clock::running();
             let located = self.look(unit, &path.path, path.follow);
             let found = located.stat.as_ref().ok();
             if found.is_some_and(|stat| is_link(stat) || is_directory(stat)) {
@@ -75,6 +77,7 @@ impl Session {
             if let Ok(stat) = &located.stat
                 && is_regular(stat)
             {
+                self.contents.confirm(stat, now);
                 wait.extend(self.contents.pending(stat));
                 // What the initial content was may matter: appending to it,
                 // writing into it, or moving it elsewhere.

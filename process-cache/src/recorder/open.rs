@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::content::Content;
 use crate::defect::{Defect, planted};
 use crate::fact::{Answer, Query, TimeUse};
-use crate::locate::{Located, is_directory, is_regular};
+use crate::locate::{Located, Recalled, is_directory, is_regular};
 use crate::lookups::Kind;
 use crate::machine::GROUP;
 use crate::path::{Asked, FilePath};
@@ -132,10 +132,22 @@ impl Session {
         if self.is_inherited_output(unit, Some(it.inode), &it.resource) {
             return false;
         }
+        self.note_believed(unit, it);
+        true
+    }
+
+    /// A unit depends on what is thought to be in a file.
+    pub(crate) fn note_believed(&mut self, unit: UnitId, it: Recalled) {
         self.note_indirect(unit, it.indirect);
         let (query, observed) = (Query::Content(it.given), Observed::Content(it.content));
         self.note(unit, query, observed, it.resource);
-        true
+    }
+
+    /// A unit depends on nothing being where nothing was before.
+    pub(crate) fn note_missing(&mut self, unit: UnitId, query: Query, located: Located) {
+        self.note_indirect(unit, located.indirect);
+        let observed = Observed::Answer(Answer::Error(libc::ENOENT));
+        self.note(unit, query, observed, located.resource);
     }
 
     /// Whether somebody has found nothing to open where nothing was before: then that is noted.
@@ -143,14 +155,7 @@ impl Session {
         let Some(located) = self.locator.plainly_vacant(path) else {
             return false;
         };
-        self.note_indirect(unit, located.indirect);
-        let observed = Observed::Answer(Answer::Error(libc::ENOENT));
-        self.note(
-            unit,
-            Query::Content(located.given),
-            observed,
-            located.resource,
-        );
+        self.note_missing(unit, Query::Content(located.given.clone()), located);
         true
     }
 

@@ -25,7 +25,7 @@ use crate::roots::{MARK, Roots, is_note};
 use crate::store::WeakKey;
 
 /// Part of every key: results of other versions are not seen.
-const VERSION: u8 = 3;
+const VERSION: u8 = 4;
 const SETS: &[u8; 3] = b"pcq";
 const RESULT: &[u8; 3] = b"pcr";
 /// How many path sets there are under one weak key.

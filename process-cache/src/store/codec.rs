@@ -28,7 +28,7 @@ use crate::path::FilePath;
 /// Trees and outcomes.
 const ENTRY: Kind = Kind {
     magic: *b"pcu",
-    version: 6,
+    version: 7,
 };
 /// No more than this is decoded into, however small the encoded form is.
 const MAX_PATH_BYTES: usize = 256 << 20;

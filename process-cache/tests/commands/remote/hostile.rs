@@ -231,21 +231,23 @@ fn a_content_is_what_was_asked_for() {
 
 #[test]
 fn rubbish_is_told_from_results() {
-    let bomb = {
-        let zeros = vec![0; 64 << 20];
-        let packed = zstd::bulk::compress(&zeros, 1).expect("zstd");
-        [&b"pcq\x03"[..], &packed].concat()
-    };
     let relative = PathSet::new(vec![process_cache::fact::Query::Content("f".into())]);
     let relative = Sets {
         sets: vec![relative],
         hints: Vec::new(),
     };
     let relative = form::encode_sets(&relative).expect("path sets");
+    let head = &relative[..4];
+    let bomb = {
+        let zeros = vec![0; 64 << 20];
+        let packed = zstd::bulk::compress(&zeros, 1).expect("zstd");
+        [head, &packed].concat()
+    };
+    let damaged = [head, b"rubbish"].concat();
     for (bytes, why) in [
         (&b"rubbish"[..], "not one of pcache's"),
         (b"", "not one of pcache's"),
-        (b"pcq\x03rubbish", "damaged"),
+        (&damaged, "damaged"),
         (b"pcq\xff", "version 255"),
         (&bomb, "too large"),
         (&relative, "it asks"),
