@@ -45,13 +45,14 @@ impl Begins {
         }
     }
 
-    /// Answers a query as `world` does, except that the content of one of its
-    /// outputs is like no other.
+    /// Answers a query as `world` does, except that one of its outputs has a content like no
+    /// other, and is nothing that can be written by its name as if nobody else did.
     pub fn ask(&self, world: &World, query: &Query) -> Answer {
         if let Query::LeftOut(part) = query {
             return self.left_out.answer(*part);
         }
-        if let (Query::Content(path), false) = (query, self.outputs.is_empty())
+        if let Query::Content(path) | Query::Target(path) | Query::Replaced(path) = query
+            && !self.outputs.is_empty()
             && let Ok(found) = std::fs::metadata(path)
             && self.outputs.contains(&(found.dev(), found.ino()))
         {

@@ -18,6 +18,7 @@ use crate::fact::{Answer, Fact, Part, Query};
 use crate::key::status_flags;
 use crate::outcome::{Effect, Ending, Outcome, StreamChunk, StreamData};
 use crate::path::FilePath;
+use crate::policy::Streams;
 use crate::recorder::{open_flags, position};
 use crate::remote::Remote;
 use crate::roots::judge::Moved;
@@ -186,9 +187,12 @@ impl Session {
         if !stream.is_empty() {
             uses.insert(Part::Output);
         }
-        if !positions.is_empty() || !flags.is_empty() {
+        if !positions.is_empty() {
             uses.insert(Part::Input);
             uses.insert(Part::Output);
+        }
+        if unit.policy.streams != Streams::Observed && !flags.is_empty() {
+            return Err("sets flags of what it inherited".to_owned());
         }
         let left_out = unit.left_out.facts(uses);
         let left_out = left_out.map(|(query, answer)| (query, Observed::Answer(answer)));
@@ -224,7 +228,7 @@ impl Session {
             let Some(inherited) = unit.inherited.iter().find(|i| i.file == written.file) else {
                 return Err("writes to a descriptor that it did not inherit".to_owned());
             };
-            let fd = inherited.fd;
+            let fd = inherited.written_as;
             match stream.last_mut() {
                 Some(last) if last.fd == fd && !last.of_place && !written.of_place => {
                     last.bytes.extend_from_slice(&written.bytes);
@@ -338,7 +342,6 @@ impl Session {
         let above = &mut self.units[parent.0 as usize];
         above.absorb(&mut child);
         above.names.extend(child.names.iter().cloned());
-        above.start(&child.policy);
         for written in &child.written {
             if self.owners.get(written.file) != Some(parent) {
                 above.written_bytes += written.bytes.len() as u64;

@@ -8,7 +8,7 @@ use ptrace_async::runtime::{Prehook, Stop, Tracee};
 use rustix::fs::Stat;
 
 use crate::brief;
-use crate::fact::{Answer, Fact, Part, Query, TimeUse};
+use crate::fact::{Answer, Fact, Query, TimeUse};
 use crate::journal::{Begun, Missed};
 use crate::key::Keyed;
 use crate::locate::{is_directory, is_link, is_regular};
@@ -115,9 +115,9 @@ impl Tracer {
             // What it depends on is what was there before it did anything.
             session.locator.look_again();
             let policy = keyed.map_or(Policy::STRICT, |keyed| keyed.policy);
-            session.unit(unit).start(&policy);
+            session.use_for(tid, unit, &policy);
             for Fact { query, answer } in &outcome.facts {
-                session.inherit(unit, query, answer);
+                session.inherit(tid, unit, query, answer);
             }
             let began = session.tick();
             session.lookups.begin_change(tid, began);
@@ -344,7 +344,7 @@ impl Session {
     }
 
     /// A fact of a skipped child, which holds now.
-    fn inherit(&mut self, unit: UnitId, query: &Query, answer: &Answer) {
+    fn inherit(&mut self, tid: Tid, unit: UnitId, query: &Query, answer: &Answer) {
         let (path, follow) = match query {
             Query::Content(path)
             | Query::StatFs(path)
@@ -365,11 +365,7 @@ impl Session {
             // Made again from the times of the paths at the unit's end.
             Query::Order(_) => return,
             Query::LeftOut(part) => {
-                let uses = &mut self.unit(unit).uses;
-                uses.insert(*part);
-                if *part == Part::Output {
-                    uses.insert(Part::Size);
-                }
+                self.use_part_of(tid, unit, *part);
                 return;
             }
         };

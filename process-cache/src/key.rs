@@ -511,7 +511,7 @@ fn key_with(
             descriptors.input,
             descriptors.output,
             variables.nesting,
-            descriptors.size,
+            Some(descriptors.size),
         ]),
         ids,
         made_of: MadeOf {

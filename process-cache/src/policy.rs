@@ -160,6 +160,8 @@ fn by_name(name: &[u8], argv: &[Vec<u8>]) -> Policy {
         | b"collect2" => Policy {
             outputs: Outputs::Written,
             meters: true,
+            // These can name variables.
+            unnested: !long(b"-specs") && !long(b"--specs"),
             ..Policy::compiler(TimeUse::None)
         },
         b"as" | b"ld" | b"ld.bfd" => Policy {

@@ -100,6 +100,12 @@ impl Session {
         };
         self.umask = self.model.umask(tid);
         self.began = self.lookups.began(tid);
+        for path in changed(&event).into_iter().flatten() {
+            if classify(path) != Class::Ordinary {
+                let reason = format!("changes what {} is, or leads to", path.display());
+                self.doubt(unit, reason, true);
+            }
+        }
         match event {
             IoEvent::Open {
                 path,
@@ -170,6 +176,8 @@ impl Session {
                         },
                         located.resource,
                     );
+                } else {
+                    self.looked_past(unit, &path.path);
                 }
             }
             IoEvent::ReadLink { path } => {
@@ -297,10 +305,12 @@ impl Session {
             IoEvent::Seek { file, .. } => {
                 // A position counted from the end tells the length.
                 self.stat_inherited(unit, &file);
-                if !self.is_own(unit, &file) {
+                let is_own = self.is_own(unit, &file);
+                if !is_own && file.readable {
                     self.use_part(unit, &file, Part::Input);
                 }
-                if !self.is_own(unit, &file) && file.writable {
+                if !is_own && file.writable {
+                    self.use_part(unit, &file, Part::Output);
                     self.unit(unit).sought.push(file.id);
                 }
             }
@@ -526,6 +536,23 @@ impl Session {
                 .doubt("sends a signal to another process", false);
             at = self.unit(id).parent;
         }
+    }
+}
+
+/// The paths of what an event changes, but for its contents.
+fn changed(event: &IoEvent) -> [Option<&Path>; 2] {
+    match event {
+        IoEvent::MakeDir { path, .. }
+        | IoEvent::Symlink { path, .. }
+        | IoEvent::Unlink { path }
+        | IoEvent::RemoveDir { path } => [Some(&path.path), None],
+        IoEvent::Rename { from, to, .. } => [Some(&from.path), Some(&to.path)],
+        IoEvent::Link { from, to } => [place_path(from), Some(&to.path)],
+        IoEvent::XattrWrite { place, .. }
+        | IoEvent::Chmod { place, .. }
+        | IoEvent::Chown { place }
+        | IoEvent::SetTimes { place, .. } => [place_path(place), None],
+        _ => [None, None],
     }
 }
 

@@ -281,6 +281,9 @@ pub struct Doubt {
 pub struct Inherited {
     /// The lowest descriptor number of this description.
     pub fd: i32,
+    /// The number that what is written to it is kept under: the lowest, or 1 or 2, where the key
+    /// does not say that it is the same as the lowest.
+    pub written_as: i32,
     /// Which description.
     pub file: OfdId,
     /// The position of a regular file.
@@ -339,6 +342,8 @@ pub struct Unit {
     pub left_out: LeftOut,
     /// What of that it depends on.
     pub uses: Parts,
+    /// It knows how wide its terminal is, for what it may write.
+    pub knows_size: bool,
     /// Observations by query.
     pub observations: FxHashMap<Query, Observation>,
     /// Changes by canonical path.
@@ -408,6 +413,7 @@ impl Unit {
             policy: crate::policy::policy(b"", &[], true),
             left_out: LeftOut::default(),
             uses: Parts::default(),
+            knows_size: false,
             observations: FxHashMap::default(),
             changes: FxHashMap::default(),
             doubts: Vec::new(),
@@ -566,18 +572,6 @@ impl Unit {
         self.units += child.units;
         self.skipped_us = self.skipped_us.saturating_add(child.skipped_us);
         self.depend(child.moved.manner, &child.moved.conditions);
-    }
-
-    /// It has started a program with this policy. What that depends on by its key, it depends on
-    /// itself, also where its own key says nothing of it.
-    pub fn start(&mut self, policy: &Policy) {
-        if policy.streams < self.policy.streams {
-            self.uses.insert(Part::Input);
-            self.uses.insert(Part::Output);
-        }
-        if !policy.unnested {
-            self.uses.insert(Part::Nesting);
-        }
     }
 
     /// Takes in what is known of other places about a unit below.

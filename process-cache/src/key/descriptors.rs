@@ -6,8 +6,8 @@
 //! ([`Query::LeftOut`](crate::fact::Query::LeftOut)).
 //!
 //! How large a terminal is, no key says: whoever wants to know asks the kernel, which is seen.
-//! Of those programs that ask always, and want to know it only for what they write, it belongs to
-//! their output.
+//! To programs that ask always, and want to know it only for what they write, it means something
+//! once they have written.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
@@ -23,6 +23,7 @@ use crate::fact::{Digest, Part};
 use crate::path::FilePath;
 use crate::policy::Streams;
 use crate::recorder::position;
+use crate::roots::Roots;
 use crate::unit::Inherited;
 
 /// What was hashed.
@@ -35,8 +36,8 @@ pub(super) struct Descriptors {
     pub input: Option<Digest>,
     /// Of the standard output and error, what the key does not say.
     pub output: Option<Digest>,
-    /// How large terminals are, if that is no part of `output`.
-    pub size: Option<Digest>,
+    /// How large terminals are.
+    pub size: Digest,
 }
 
 /// Hashes all of them.
@@ -51,6 +52,7 @@ pub(super) fn hash_descriptors(
         process: Held::new(execution.tid),
         last: None,
         inherited: Vec::new(),
+        outputs: Vec::new(),
         streams,
         sizes: Hasher::aside("pcache sizes 1"),
     };
@@ -70,26 +72,17 @@ pub(super) fn hash_descriptors(
                 all.hash(&mut aside, descriptor);
                 input = Some(aside.end());
             }
-            Some(_) => all.hash(&mut output, descriptor),
+            Some(_) => all.hash_output(&mut output, descriptor),
         }
         words.push(hasher.heard());
     }
-    let is_shown = execution.descriptors.iter().any(|descriptor| {
-        matches!(descriptor.fd, 1 | 2) && matches!(descriptor.kind, FileKind::Terminal)
-    });
-    let mut size = Some(all.sizes.end());
     let has_output = streams != Streams::Observed;
-    // It may ask the terminal that it reads from how wide the one is that it writes to.
-    if has_output {
-        let size = size.take().filter(|_| is_shown);
-        size.iter().for_each(|size| output.bytes(&size.0));
-    }
     Descriptors {
         inherited: all.inherited,
         words,
         input,
         output: has_output.then(|| output.end()),
-        size,
+        size: all.sizes.end(),
     }
 }
 
@@ -102,6 +95,8 @@ struct All<'e> {
     /// The description that was looked at last.
     last: Option<(OfdId, Option<Found>)>,
     inherited: Vec<Inherited>,
+    /// Of what is left out, which description was first which output.
+    outputs: Vec<(OfdId, i32)>,
     streams: Streams,
     /// How large terminals are.
     sizes: Hasher,
@@ -130,7 +125,8 @@ impl All<'_> {
     /// Whether what is read from it, if anything, is seen.
     fn is_input(&mut self, descriptor: &Descriptor) -> bool {
         let [reads, writes, ..] = descriptor.modes;
-        reads && self.is_stream(descriptor, !writes)
+        // The name of what is read may mean another file elsewhere.
+        reads && self.is_stream(descriptor, !writes && Roots::current().is_none())
     }
 
     /// Whether anything can be written there that a program has to say.
@@ -184,18 +180,37 @@ impl All<'_> {
     }
 
     fn hash(&mut self, hasher: &mut Hasher, descriptor: &Descriptor) {
+        let mut known = self.inherited.iter();
+        let first = known.find(|other| other.file == descriptor.file);
+        match first.map(|first| first.fd) {
+            Some(first) if !descriptor.jobserver => same(hasher, descriptor.fd, first),
+            _ => self.hash_whole(hasher, descriptor),
+        }
+    }
+
+    /// An output that is left out: what else it is the same as means nothing to those that write
+    /// to it.
+    fn hash_output(&mut self, hasher: &mut Hasher, descriptor: &Descriptor) {
+        let known = self
+            .outputs
+            .iter()
+            .find(|(file, _)| *file == descriptor.file);
+        if let Some((_, first)) = known {
+            same(hasher, descriptor.fd, *first);
+            return;
+        }
+        self.outputs.push((descriptor.file, descriptor.fd));
+        self.hash_whole(hasher, descriptor);
+        let mut all = self.inherited.iter_mut();
+        if let Some(entry) = all.find(|entry| entry.file == descriptor.file) {
+            entry.written_as = descriptor.fd;
+        }
+    }
+
+    fn hash_whole(&mut self, hasher: &mut Hasher, descriptor: &Descriptor) {
         hasher.number(descriptor.fd as u64);
         if descriptor.jobserver {
             hasher.bytes(b"jobserver");
-            return;
-        }
-        if let Some(first) = self
-            .inherited
-            .iter()
-            .find(|other| other.file == descriptor.file)
-        {
-            hasher.bytes(b"same");
-            hasher.number(first.fd as u64);
             return;
         }
         let (tid, place) = (self.execution.tid, self.place(descriptor));
@@ -211,6 +226,7 @@ impl All<'_> {
         }
         let mut entry = Inherited {
             fd: descriptor.fd,
+            written_as: descriptor.fd,
             file: descriptor.file,
             position: None,
             path: None,
@@ -267,12 +283,10 @@ impl All<'_> {
             FileKind::Pipe { .. } => hasher.bytes(b"pipe"),
             FileKind::Terminal => {
                 hasher.bytes(b"terminal");
-                let size = window(&place)
-                    .map(|(rows, columns)| u64::from(rows) << 16 | u64::from(columns));
-                // Numbers above 2 are no part of what is left out.
-                let is_left_out = self.streams == Streams::Observed || descriptor.fd <= 2;
-                let hasher = if is_left_out { &mut self.sizes } else { hasher };
-                hasher.number(size.unwrap_or(u64::MAX));
+                let size = self.process.window(descriptor.fd, &place);
+                let size = size.map(|(rows, columns)| u64::from(rows) << 16 | u64::from(columns));
+                self.sizes.number(descriptor.fd as u64);
+                self.sizes.number(size.unwrap_or(u64::MAX));
             }
             FileKind::CharDevice(device) => {
                 hasher.bytes(b"device");
@@ -286,8 +300,17 @@ impl All<'_> {
             FileKind::Anon(what) => hasher.bytes(what.as_bytes()),
             FileKind::Other(what) => hasher.bytes(what.as_bytes()),
         }
-        self.inherited.push(entry);
+        if !self.inherited.iter().any(|known| known.file == entry.file) {
+            self.inherited.push(entry);
+        }
     }
+}
+
+/// A descriptor that is of the same description as another.
+fn same(hasher: &mut Hasher, fd: i32, first: i32) {
+    hasher.number(fd as u64);
+    hasher.bytes(b"same");
+    hasher.number(first as u64);
 }
 
 /// The descriptors of a stopped process, as copies that are held for a moment: what
@@ -299,20 +322,37 @@ struct Held {
 impl Held {
     /// Those of a task (0: our own).
     fn new(tid: Tid) -> Self {
-        let process = Pid::from_raw(tid)
+        let process = match tid {
+            0 => Some(rustix::process::getpid()),
+            tid => Pid::from_raw(tid),
+        };
+        let process = process
             // A thread that is no leader has no such name.
             .and_then(|tid| pidfd_open(tid, PidfdFlags::empty()).ok());
         Self { process }
     }
 
+    fn copy(&self, fd: i32) -> Option<OwnedFd> {
+        let process = self.process.as_ref()?;
+        pidfd_getfd(process, fd, PidfdGetfdFlags::empty()).ok()
+    }
+
+    /// Rows and columns of a terminal. `place` is its name in `/proc`, for where there is no
+    /// other way: who was given somebody else's terminal may not open it.
+    fn window(&self, fd: i32, place: &str) -> Option<(u16, u16)> {
+        let opened = || {
+            let flags = OFlags::RDONLY | OFlags::NOCTTY | OFlags::NONBLOCK;
+            rustix::fs::open(place, flags, Mode::empty()).ok()
+        };
+        let terminal = self.copy(fd).or_else(opened)?;
+        let size = rustix::termios::tcgetwinsize(&terminal).ok()?;
+        Some((size.ws_row, size.ws_col))
+    }
+
     /// What a descriptor is, and its position if it is a regular file. `place` is its
     /// name in `/proc`, for where there is no other way.
     fn look(&self, fd: i32, place: &str) -> Option<(Stat, Option<u64>)> {
-        let copy = self
-            .process
-            .as_ref()
-            .and_then(|process| pidfd_getfd(process, fd, PidfdGetfdFlags::empty()).ok());
-        let Some(copy) = copy else {
+        let Some(copy) = self.copy(fd) else {
             return rustix::fs::stat(place).ok().map(|stat| (stat, None));
         };
         let stat = rustix::fs::fstat(&copy).ok()?;
@@ -362,13 +402,4 @@ fn position_of(tid: Tid, fd: i32) -> Option<u64> {
         tid
     };
     position(tid, fd)
-}
-
-/// Rows and columns of a terminal.
-fn window(place: &str) -> Option<(u16, u16)> {
-    let flags =
-        rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NOCTTY | rustix::fs::OFlags::NONBLOCK;
-    let file = rustix::fs::open(place, flags, rustix::fs::Mode::empty()).ok()?;
-    let size = rustix::termios::tcgetwinsize(&file).ok()?;
-    Some((size.ws_row, size.ws_col))
 }

@@ -180,6 +180,7 @@ impl Session {
 
     pub(super) fn stat_as(&mut self, unit: UnitId, path: &Path, follow: bool, time: TimeUse) {
         if classify(path) != Class::Ordinary {
+            self.looked_past(unit, path);
             return;
         }
         let mut located = self.look(unit, path, follow);

@@ -7,7 +7,7 @@ use crate::fact::{Part, Query};
 use crate::locate::is_regular;
 use crate::path::FilePath;
 use crate::place::{Class, classify};
-use crate::policy::Streams;
+use crate::policy::{Policy, Streams};
 use crate::roots::{Roots, said};
 use crate::session::{Before, Session};
 use crate::tracer::UNHEARD;
@@ -18,6 +18,7 @@ use ptrace_async::memory::Memory;
 use ptrace_async::process::Pending;
 use smallvec::SmallVec;
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 /// What the kernel writes at most in one call (write(2), "NOTES").
 const MOST_AT_ONCE: u64 = 0x7fff_f000;
@@ -165,16 +166,63 @@ impl Session {
     /// up to the one that made the description.
     pub(super) fn use_part(&mut self, unit: UnitId, file: &OpenFile, part: Part) {
         let owner = self.owners.get(file.id);
-        // It knew how wide its terminal is.
-        let sized = part == Part::Output && self.unit(unit).policy.streams != Streams::Observed;
+        self.use_below(unit, owner, part);
+        if part == Part::Output && self.unit(unit).knows_size {
+            self.use_anywhere(unit, Part::Size);
+        }
+    }
+
+    /// A unit has used something that it has from those above, or may have.
+    pub(crate) fn use_anywhere(&mut self, unit: UnitId, part: Part) {
+        self.use_below(unit, None, part);
+    }
+
+    fn use_below(&mut self, unit: UnitId, end: Option<UnitId>, part: Part) {
         let mut at = Some(unit);
-        while let Some(id) = at.filter(|_| at != owner) {
+        while let Some(id) = at.filter(|_| at != end) {
             let unit = self.unit(id);
             unit.uses.insert(part);
-            if sized {
-                unit.uses.insert(Part::Size);
-            }
             at = unit.parent;
+        }
+    }
+
+    /// A task executes a program, of which its key says what those of the units above may leave
+    /// out: they depend on that as well.
+    pub(crate) fn use_for(&mut self, tid: Tid, unit: UnitId, policy: &Policy) {
+        if policy.streams == Streams::Observed {
+            self.use_part_of(tid, unit, Part::Output);
+        }
+        if policy.streams != Streams::Used {
+            self.use_part_of(tid, unit, Part::Input);
+        }
+        if !policy.unnested {
+            self.use_anywhere(unit, Part::Nesting);
+        }
+    }
+
+    /// A unit depends on a part by what the task has as descriptors.
+    pub(crate) fn use_part_of(&mut self, tid: Tid, unit: UnitId, part: Part) {
+        let descriptors: &[i32] = match part {
+            Part::Input => &[0],
+            Part::Output => &[1, 2],
+            Part::Nesting | Part::Size => {
+                self.use_anywhere(unit, part);
+                return;
+            }
+        };
+        for fd in descriptors {
+            if let Some(file) = self.model.file(tid, *fd).cloned() {
+                let owner = self.owners.get(file.id);
+                self.use_below(unit, owner, part);
+            }
+        }
+    }
+
+    /// What a name of a descriptor leads to counts for those who look there.
+    pub(super) fn looked_past(&mut self, unit: UnitId, path: &Path) {
+        if classify(path) == Class::Volatile {
+            self.use_anywhere(unit, Part::Input);
+            self.use_anywhere(unit, Part::Output);
         }
     }
 
@@ -272,10 +320,15 @@ impl Session {
             // Whether it is a terminal is in the key.
             TCGETS | TCGETS2 => {}
             // Those who need that only for what they write have it there.
-            TIOCGWINSZ if self.unit(unit).policy.streams == Streams::Observed => {
-                self.use_part(unit, file, Part::Size);
+            TIOCGWINSZ if !matches!(file.kind, FileKind::Terminal) => {}
+            TIOCGWINSZ => {
+                let asking = self.unit(unit);
+                asking.knows_size = true;
+                if asking.policy.streams == Streams::Observed || asking.uses.contains(Part::Output)
+                {
+                    self.use_anywhere(unit, Part::Size);
+                }
             }
-            TIOCGWINSZ => {}
             TIOCGPGRP if !matches!(file.kind, FileKind::Terminal) => {}
             FIONREAD if self.is_own(unit, file) => {}
             _ => self.doubt(

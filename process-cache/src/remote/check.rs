@@ -199,7 +199,10 @@ fn check_ending(ending: Ending) -> Result<(), Refusal> {
 }
 
 fn check_descriptors(outcome: &Outcome, inherited: &[Inherited]) -> Result<(), Refusal> {
-    let find = |fd: i32| inherited.iter().find(|inherited| inherited.fd == fd);
+    let find = |fd: i32| {
+        let mut all = inherited.iter();
+        all.find(|inherited| inherited.fd == fd || inherited.written_as == fd)
+    };
     for chunk in &outcome.stream {
         find(chunk.fd).ok_or(Refusal::Descriptor(chunk.fd))?;
     }

@@ -458,6 +458,7 @@ impl Tracer {
             }
             None => unit.doubt("was executed in an unusual way", true),
         }
+        session.use_for(now, above, &unit.policy);
         if session.is_unseen(now) {
             unit.doubt(
                 "was started by a program that makes 32-bit system calls",

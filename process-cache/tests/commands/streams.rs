@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, Read, Seek};
 use std::process::{Command, Stdio};
 
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::time::Timespec;
 
 use crate::support::{Run, Sandbox, check_hit, ending};
 
@@ -416,5 +417,88 @@ fn whether_there_is_somebody_to_ask_counts_for_who_may_ask() {
         let unit = run.units.iter().find(|unit| unit.command == "mv a b");
         let unit = unit.expect("mv is reported");
         assert_eq!(unit.result, result, "{place}: {:#?}", run.units);
+    }
+}
+
+#[test]
+fn what_is_written_by_its_name_and_as_output_is_like_no_other_file() {
+    for command in ["cc -E -P a.c -o log", "sort -o log a.c 2>&1; echo 1"] {
+        let sandbox = Sandbox::new("printf '#warning 1\nint a;\n' > a.c; echo 1 > log");
+        for place in ["> other 2>&1", "> log 2>&1"] {
+            let command = format!("{{ {command}; }} {place}; true");
+            sandbox.reset();
+            let plain = sandbox.plain(&command);
+            sandbox.reset();
+            let run = sandbox.cached(&command);
+            assert_eq!(run.tree, plain.tree, "{command}: {:#?}", run.units);
+        }
+    }
+}
+
+#[test]
+fn what_the_linker_of_a_compiler_looks_at_is_nothing_less_to_the_compiler() {
+    let sandbox = Sandbox::new(
+        "echo 'int main(void) { return 1; }' > a.c; cc -c a.c; mkdir b; cat > b/ld <<'END'
+#!/bin/sh
+for fd in 0 1 2; do
+    if test -p /dev/fd/$fd; then echo pipe; else echo other; fi
+done > kinds
+echo $SHLVL $MAKEFLAGS >> kinds
+exec /usr/bin/ld \"$@\"
+END
+chmod +x b/ld",
+    );
+    for place in [
+        "cc -B b/ a.o; true",
+        "cc -B b/ a.o 2> log; true",
+        "cat a.c | cc -B b/ a.o; true",
+        "SHLVL=7 cc -B b/ a.o; true",
+        "cc -B b/ a.o; true",
+    ] {
+        sandbox.reset();
+        let plain = sandbox.plain(place);
+        sandbox.reset();
+        let run = sandbox.cached(place);
+        assert_eq!(run.tree, plain.tree, "{place}");
+    }
+}
+
+/// Standard output that is the same as standard input, which may be anything.
+#[test]
+fn an_output_is_what_it_is_and_not_what_the_input_is() {
+    let sandbox = Sandbox::new("echo 'int f(void) { return g(); }' > a.c; mkfifo p");
+    let open = |path: &std::path::Path| File::options().read(true).write(true).open(path);
+    let run = |file: &File| {
+        let copy = || file.try_clone().expect("a descriptor");
+        let mut pcache = sandbox.pcache();
+        pcache.args(["--", "cc", "-c", "a.c"]);
+        pcache.stdin(copy()).stdout(copy()).stderr(copy());
+        assert!(pcache.status().expect("pcache starts").success());
+    };
+    run(&open("/dev/null".as_ref()).expect("/dev/null"));
+    let mut pipe = open(&sandbox.path("p")).expect("a pipe");
+    run(&pipe);
+    let ready = [PollFd::new(&pipe, PollFlags::IN)];
+    assert_eq!(poll(&mut { ready }, Some(&Timespec::default())), Ok(1));
+    let mut text = [0; 4096];
+    let count = pipe.read(&mut text).expect("a warning");
+    let text = String::from_utf8_lossy(&text[..count]);
+    assert!(text.contains("implicit declaration"), "{text}");
+}
+
+#[test]
+fn what_is_changed_by_the_name_of_a_descriptor_is_not_stored() {
+    let sandbox = Sandbox::new("echo 1 > in");
+    for place in [
+        "chmod 640 /dev/stdin < in; true",
+        "chmod 640 /dev/stdin < in; true",
+        "chmod 640 /dev/fd/1 > out; true",
+        "chmod 640 /dev/fd/1 >> in; true",
+    ] {
+        sandbox.reset();
+        let plain = sandbox.plain(place);
+        sandbox.reset();
+        let run = sandbox.cached(place);
+        assert_eq!(run.tree, plain.tree, "{place}");
     }
 }

@@ -453,3 +453,81 @@ fn the_size_of_a_terminal_counts_for_who_asks() {
         }
     }
 }
+
+/// Runs each script on a terminal of 60 and then of 150 columns, plainly and under `pcache`: the
+/// file that it leaves is the same.
+#[track_caller]
+fn check_sizes(setup: &str, script: &str, file: &str) {
+    let sandbox = Sandbox::new(setup);
+    for columns in [60, 60, 150] {
+        let script = format!("stty cols {columns}; {script}");
+        let text = |run: &str| {
+            sandbox.reset();
+            let shown = converse(&sandbox, run, &script, &[]);
+            format!("{shown}{}", sandbox.text(file))
+        };
+        assert_eq!(
+            text(&under_pcache(&sandbox)),
+            text(""),
+            "{script} with {columns} columns"
+        );
+    }
+}
+
+#[test]
+fn the_width_of_a_terminal_counts_wherever_the_text_goes() {
+    check_sizes(":", "$RUN cc --help=common > out 2> err", "out");
+    check_sizes(":", "$RUN sh -c 'cc --help=common | cat > out'", "out");
+}
+
+#[test]
+fn what_a_compiler_starts_sees_how_large_the_terminal_is() {
+    let setup = "echo 'int f(void) { return 1; }' > a.c; mkdir b; \
+                 printf '#!/bin/sh\nstty size > kinds\nexec /usr/bin/as \"$@\"\n' > b/as; \
+                 chmod +x b/as";
+    check_sizes(setup, "$RUN cc -B b/ -c a.c > log 2>&1", "kinds");
+}
+
+/// Terminals that are known by other numbers than 0, 1 and 2.
+#[test]
+fn the_size_of_a_terminal_counts_by_whichever_number_it_is_asked() {
+    let setup = "cat > s.c <<'END'
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+int main(int argc, char **argv) {
+    struct winsize size;
+    int fd = argc > 1 ? atoi(argv[1]) : fcntl(1, F_DUPFD, 20);
+    FILE *out = fopen(\"out\", \"w\");
+    if (ioctl(fd, TIOCGWINSZ, &size) == 0) fprintf(out, \"%d\\n\", size.ws_col);
+    return fclose(out);
+}
+END
+cc -o s s.c";
+    check_sizes(setup, "$RUN ./s", "out");
+    check_sizes(setup, "$RUN ./s 7 7>&1", "out");
+}
+
+/// A part of what is skipped later has told what it found on a terminal of another size.
+#[test]
+fn what_was_skipped_may_have_depended_on_the_size() {
+    let sandbox = Sandbox::new(
+        "printf 'int f(void) { return 1111111111 + 1111111111 + 1111111111 + g(); }' > w.c; \
+         printf 'all:\n\t@echo 1; cc -c w.c\n' > Makefile; \
+         printf 'all:\n\t@echo 2; cc -c w.c\n' > Other",
+    );
+    for (file, columns) in [
+        ("Makefile", 40),
+        ("Other", 40),
+        ("Other", 200),
+        ("Makefile", 200),
+    ] {
+        let script = format!("stty cols {columns}; $RUN make -f {file}");
+        sandbox.reset();
+        let plain = converse(&sandbox, "", &script, &[]);
+        sandbox.reset();
+        let shown = converse(&sandbox, &under_pcache(&sandbox), &script, &[]);
+        assert_eq!(shown, plain, "{script}");
+    }
+}

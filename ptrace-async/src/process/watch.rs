@@ -195,6 +195,7 @@ const CONTROLS: Condition = Condition {
             differs(1, FIONREAD),
         ],
         &[below(0, 3)],
+        &[equal(1, TIOCGWINSZ)],
         &[equal(1, FIONREAD), at_least(0, 6)],
     ],
 };

@@ -62,6 +62,7 @@ impl World {
 fn inherited() -> Vec<Inherited> {
     let one = |fd, position| Inherited {
         fd,
+        written_as: fd,
         file: ptrace_async::event::OfdId(fd as u64),
         position,
         path: None,
