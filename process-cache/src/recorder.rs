@@ -26,7 +26,7 @@ use crate::policy::is_hash_seed;
 use crate::session::{Before, Session};
 use crate::unit::{Observed, TimeState, UnitId};
 use crate::world::World;
-use ptrace_async::event::{FileKind, Identity, IoEvent, PathRef, Place, Tid, TimeChange};
+use ptrace_async::event::{FileKind, Identity, IoEvent, OpenFile, PathRef, Place, Tid, TimeChange};
 use ptrace_async::invocation::Invocation;
 use rustix::io::Errno;
 use std::path::Path;
@@ -100,12 +100,8 @@ impl Session {
         };
         self.umask = self.model.umask(tid);
         self.began = self.lookups.began(tid);
-        for path in changed(&event).into_iter().flatten() {
-            if classify(path) != Class::Ordinary {
-                let reason = format!("changes what {} is, or leads to", path.display());
-                self.doubt(unit, reason, true);
-            }
-        }
+        self.acting = tid;
+        self.doubt_changes(unit, before, &event);
         match event {
             IoEvent::Open {
                 path,
@@ -305,7 +301,12 @@ impl Session {
             IoEvent::Seek { file, .. } => {
                 // A position counted from the end tells the length.
                 self.stat_inherited(unit, &file);
-                let is_own = self.is_own(unit, &file);
+                // Others have no position; who closes its standard input asks all the same.
+                let has_none = matches!(
+                    file.kind,
+                    FileKind::Pipe { .. } | FileKind::Terminal | FileKind::Socket(_)
+                );
+                let is_own = self.is_own(unit, &file) || has_none;
                 if !is_own && file.readable {
                     self.use_part(unit, &file, Part::Input);
                 }
@@ -482,6 +483,57 @@ impl Session {
         }
     }
 
+    /// Doubts a unit that changes what is no ordinary file, or what somebody else has opened by
+    /// its descriptor: which one that is, is in no key.
+    fn doubt_changes(&mut self, unit: UnitId, before: &Before, event: &IoEvent) {
+        let (places, file) = changed(event);
+        let sets_times = matches!(event, IoEvent::SetTimes { .. });
+        for path in places.into_iter().flatten() {
+            let is_known = match classify(path) {
+                Class::Ordinary => true,
+                // Nobody looks at those.
+                Class::Determined => sets_times && !path.starts_with("/proc"),
+                Class::Random | Class::Usage | Class::Volatile => false,
+            };
+            if !is_known && !self.changes_own(unit, path, event) {
+                let reason = format!("changes what {} is, or leads to", path.display());
+                self.doubt(unit, reason, true);
+            }
+        }
+        let leads_on = |(path, _): &(FilePath, _)| classify(path) == Class::Volatile;
+        if let Some((path, _)) = before.iter().find(|it| leads_on(it)) {
+            let reason = format!("changes what {} leads to", path.display());
+            self.doubt(unit, reason, true);
+        }
+        if let Some(file) = file.filter(|file| !self.is_own(unit, file)) {
+            self.doubt_outside(unit, file, "changes an inherited file by its descriptor");
+        }
+    }
+
+    /// Whether a path names a descriptor that the unit has opened itself, of something that it
+    /// has made: then that is changed (fchmodat(3) without following links does so).
+    fn changes_own(&mut self, unit: UnitId, path: &Path, event: &IoEvent) -> bool {
+        let file = stream::descriptor(path).and_then(|fd| self.model.file(self.acting, fd));
+        let Some(file) = file.filter(|file| self.is_own(unit, file)).cloned() else {
+            return false;
+        };
+        let Some(path) = file.path.as_deref() else {
+            return false;
+        };
+        let (resource, _) = self.locator.place(path);
+        let seq = self.tick();
+        let Some(change) = self.unit(unit).changes.get_mut(&resource) else {
+            return false;
+        };
+        let is_mode = matches!(event, IoEvent::Chmod { .. });
+        if is_mode {
+            change.mode_set = true;
+            change.last = seq;
+            change.meta.get_or_insert(seq);
+        }
+        is_mode
+    }
+
     /// Whether a call changes nobody's credentials, as shells make sure that they
     /// have no more than their own.
     pub fn keeps_ids(&self, unit: UnitId, call: &Invocation) -> bool {
@@ -539,13 +591,14 @@ impl Session {
     }
 }
 
-/// The paths of what an event changes, but for its contents.
-fn changed(event: &IoEvent) -> [Option<&Path>; 2] {
-    match event {
+/// The paths of what an event changes, but for its contents, and what it changes by its
+/// descriptor.
+fn changed(event: &IoEvent) -> ([Option<&Path>; 2], Option<&OpenFile>) {
+    let places: [Option<&Path>; 2] = match event {
         IoEvent::MakeDir { path, .. }
         | IoEvent::Symlink { path, .. }
         | IoEvent::Unlink { path }
-        | IoEvent::RemoveDir { path } => [Some(&path.path), None],
+        | IoEvent::RemoveDir { path } => [Some(path.path.as_path()), None],
         IoEvent::Rename { from, to, .. } => [Some(&from.path), Some(&to.path)],
         IoEvent::Link { from, to } => [place_path(from), Some(&to.path)],
         IoEvent::XattrWrite { place, .. }
@@ -553,7 +606,18 @@ fn changed(event: &IoEvent) -> [Option<&Path>; 2] {
         | IoEvent::Chown { place }
         | IoEvent::SetTimes { place, .. } => [place_path(place), None],
         _ => [None, None],
-    }
+    };
+    let file = match event {
+        IoEvent::XattrWrite { place, .. }
+        | IoEvent::Chmod { place, .. }
+        | IoEvent::Chown { place }
+        | IoEvent::SetTimes { place, .. } => match place {
+            Place::File(file) => Some(&**file),
+            Place::Path(_) => None,
+        },
+        _ => None,
+    };
+    (places, file)
 }
 
 /// The path of a place.

@@ -156,6 +156,8 @@ pub struct Session {
     /// The last path that a task asked metadata of, and the sequence number
     /// before.
     pub looked_at: Option<(Tid, std::path::PathBuf, u64)>,
+    /// The task whose event is applied.
+    pub acting: Tid,
     /// Room for a path.
     pub spelled: Vec<u8>,
     /// What the lookup that is being applied returned, if it was logged.
@@ -213,6 +215,7 @@ impl Session {
                 rustix::process::getegid().as_raw(),
             ),
             looked_at: None,
+            acting: 0,
             spelled: Vec::new(),
             told: None,
             looking_back: None,

@@ -342,8 +342,6 @@ pub struct Unit {
     pub left_out: LeftOut,
     /// What of that it depends on.
     pub uses: Parts,
-    /// It knows how wide its terminal is, for what it may write.
-    pub knows_size: bool,
     /// Observations by query.
     pub observations: FxHashMap<Query, Observation>,
     /// Changes by canonical path.
@@ -413,7 +411,6 @@ impl Unit {
             policy: crate::policy::policy(b"", &[], true),
             left_out: LeftOut::default(),
             uses: Parts::default(),
-            knows_size: false,
             observations: FxHashMap::default(),
             changes: FxHashMap::default(),
             doubts: Vec::new(),

@@ -11,7 +11,7 @@ use crate::policy::{Policy, Streams};
 use crate::roots::{Roots, said};
 use crate::session::{Before, Session};
 use crate::tracer::UNHEARD;
-use crate::unit::{Observed, TimeState, UnitId, Written};
+use crate::unit::{Observed, TimeState, Unit, UnitId, Written};
 use ptrace_async::event::{FileKind, OpenFile, Tid};
 use ptrace_async::invocation::Invocation;
 use ptrace_async::memory::Memory;
@@ -166,8 +166,16 @@ impl Session {
     /// up to the one that made the description.
     pub(super) fn use_part(&mut self, unit: UnitId, file: &OpenFile, part: Part) {
         let owner = self.owners.get(file.id);
+        if owner == Some(unit) {
+            return;
+        }
         self.use_below(unit, owner, part);
-        if part == Part::Output && self.unit(unit).knows_size {
+        // It may know how wide its terminal is, or that it has none. What compilers write into
+        // pipes of their own is for each other.
+        let is_compiler = |unit: &Unit| unit.policy.streams == Streams::Used;
+        let among_them = owner.is_some_and(|owner| is_compiler(self.unit(owner)));
+        let may_know = self.unit(unit).policy.streams != Streams::Observed;
+        if part == Part::Output && may_know && !among_them {
             self.use_anywhere(unit, Part::Size);
         }
     }
@@ -218,11 +226,30 @@ impl Session {
         }
     }
 
-    /// What a name of a descriptor leads to counts for those who look there.
+    /// A unit has looked at something that means another thing to every process: what a name of
+    /// a descriptor leads to counts.
     pub(super) fn looked_past(&mut self, unit: UnitId, path: &Path) {
-        if classify(path) == Class::Volatile {
-            self.use_anywhere(unit, Part::Input);
-            self.use_anywhere(unit, Part::Output);
+        if classify(path) != Class::Volatile {
+            return;
+        }
+        self.use_anywhere(unit, Part::Input);
+        self.use_anywhere(unit, Part::Output);
+        let Some(fd) = descriptor(path) else {
+            return;
+        };
+        let Some(file) = self.model.file(self.acting, fd).cloned() else {
+            return;
+        };
+        let is_file = matches!(file.kind, FileKind::Opened | FileKind::Regular);
+        let named = file.path.as_deref();
+        if !is_file || named.is_some_and(|path| classify(path) != Class::Ordinary) {
+            return;
+        }
+        if named.is_some() && file.readable {
+            self.stat_inherited(unit, &file);
+        } else {
+            let reason = format!("looks at {}, which is a file", path.display());
+            self.doubt(unit, reason, true);
         }
     }
 
@@ -319,16 +346,12 @@ impl Session {
         match request {
             // Whether it is a terminal is in the key.
             TCGETS | TCGETS2 => {}
-            // Those who need that only for what they write have it there.
             TIOCGWINSZ if !matches!(file.kind, FileKind::Terminal) => {}
-            TIOCGWINSZ => {
-                let asking = self.unit(unit);
-                asking.knows_size = true;
-                if asking.policy.streams == Streams::Observed || asking.uses.contains(Part::Output)
-                {
-                    self.use_anywhere(unit, Part::Size);
-                }
+            TIOCGWINSZ if self.unit(unit).policy.streams == Streams::Observed => {
+                self.use_anywhere(unit, Part::Size);
             }
+            // It counts when they write.
+            TIOCGWINSZ => {}
             TIOCGPGRP if !matches!(file.kind, FileKind::Terminal) => {}
             FIONREAD if self.is_own(unit, file) => {}
             _ => self.doubt(
@@ -338,4 +361,20 @@ impl Session {
             ),
         }
     }
+}
+
+/// The descriptor that a path names, of whoever uses it.
+pub(super) fn descriptor(path: &Path) -> Option<i32> {
+    let path = path.as_os_str().as_bytes();
+    let number = match path {
+        b"/dev/stdin" => return Some(0),
+        b"/dev/stdout" => return Some(1),
+        b"/dev/stderr" => return Some(2),
+        _ => path.strip_prefix(b"/dev/fd/").or_else(|| {
+            let rest = path.strip_prefix(b"/proc/")?;
+            let at = memchr::memmem::find(rest, b"/fd/")?;
+            Some(&rest[at + 4..])
+        }),
+    };
+    std::str::from_utf8(number?).ok()?.parse().ok()
 }

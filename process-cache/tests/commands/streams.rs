@@ -502,3 +502,35 @@ fn what_is_changed_by_the_name_of_a_descriptor_is_not_stored() {
         assert_eq!(run.tree, plain.tree, "{place}");
     }
 }
+
+/// Commands that do something to the file that their input or output is, twice: for one file and
+/// then for another, or a file that has become another.
+#[test]
+fn what_is_done_or_asked_by_a_descriptor_is_done_to_its_file() {
+    let sandbox = Sandbox::new(
+        "echo 1 > full; : > empty; : > o1; : > o2; cat > c.c <<'END'
+#include <sys/stat.h>
+int main(void) { return fchmod(1, 0600); }
+END
+cc -o c c.c; rm c.c",
+    );
+    for place in [
+        "touch -d @1000 - >> o1; true",
+        "touch -d @1000 - >> o2; true",
+        "./c > o1; true",
+        "./c > o2; true",
+        "test -s /dev/stdin < empty && echo 1; true",
+        "test -s /dev/stdin < full && echo 1; true",
+        "sh -c 'test -s /dev/stdout && echo 1 || echo 2; true' >> full; true",
+        "sh -c 'test -s /dev/stdout && echo 1 || echo 2; true' >> empty; true",
+        "stat -L -c %s /dev/stdin < empty; true",
+        "stat -L -c %s /dev/stdin < full; true",
+    ] {
+        sandbox.reset();
+        let plain = sandbox.plain(place);
+        sandbox.reset();
+        let run = sandbox.cached(place);
+        assert_eq!(run.out, plain.out, "{place}: {:#?}", run.units);
+        assert_eq!(run.tree, plain.tree, "{place}: {:#?}", run.units);
+    }
+}

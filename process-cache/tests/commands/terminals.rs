@@ -531,3 +531,24 @@ fn what_was_skipped_may_have_depended_on_the_size() {
         assert_eq!(shown, plain, "{script}");
     }
 }
+
+/// The compiler of a parallel make that has no standard input knows no width, and writes as it
+/// likes.
+#[test]
+fn who_asks_nothing_for_the_width_has_another_one() {
+    let sandbox = Sandbox::new(
+        "printf 'int f(void) { return 1111111111 + 1111111111 + 1111111111 + g(); }' > w.c",
+    );
+    for script in [
+        "$RUN cc -c w.c < /dev/null",
+        "$RUN cc -c w.c",
+        "$RUN cc -c w.c < /dev/null",
+    ] {
+        let script = format!("stty cols 70; {script}");
+        sandbox.reset();
+        let plain = converse(&sandbox, "", &script, &[]);
+        sandbox.reset();
+        let shown = converse(&sandbox, &under_pcache(&sandbox), &script, &[]);
+        assert_eq!(shown, plain, "{script}");
+    }
+}
