@@ -274,6 +274,41 @@ fn a_command_that_ignores_the_pipe_on_its_standard_input_is_skipped() {
     run().assert_hit();
 }
 
+/// A command under `pcache` does what it does plainly, whatever ran before.
+#[track_caller]
+fn as_plainly(sandbox: &Sandbox, command: &str) -> Run {
+    sandbox.reset();
+    let plain = sandbox.plain(command);
+    sandbox.reset();
+    let run = sandbox.cached(command);
+    run.assert_like(&plain, command);
+    run
+}
+
+/// The same of commands that run one after the other.
+#[track_caller]
+fn all_as_plainly(setup: &str, commands: &[&str]) {
+    let sandbox = Sandbox::new(setup);
+    for command in commands {
+        as_plainly(&sandbox, command);
+    }
+}
+
+/// A program in the directory `b` that notes how it is run before it is the real one.
+fn curious(tool: &str) -> String {
+    format!(
+        "mkdir b; cat > b/{tool} <<'END'
+#!/bin/sh
+for fd in 0 1 2; do
+    if test -p /dev/fd/$fd; then echo pipe; else echo other; fi
+done > kinds
+echo $SHLVL $MAKEFLAGS >> kinds
+exec /usr/bin/{tool} \"$@\"
+END
+chmod +x b/{tool}"
+    )
+}
+
 /// The result of the compiler itself, under whatever started it.
 #[track_caller]
 fn assert_compiler(run: &Run, result: &str) {
@@ -302,12 +337,7 @@ const PLACES: [&str; 9] = [
 fn what_a_compiler_could_have_written_to_or_read_from_is_nothing_to_its_result() {
     let sandbox = Sandbox::new("echo 'int f(void) { return 1; }' > a.c");
     for (index, place) in PLACES.into_iter().enumerate() {
-        sandbox.reset();
-        let plain = sandbox.plain(place);
-        sandbox.reset();
-        let run = sandbox.cached(place);
-        assert_eq!((&run.out, &run.err), (&plain.out, &plain.err), "{place}");
-        assert_eq!(run.tree, plain.tree, "{place}");
+        let run = as_plainly(&sandbox, place);
         assert_compiler(&run, if index == 0 { "stored" } else { "hit" });
     }
 }
@@ -317,14 +347,9 @@ fn what_a_compiler_writes_to_counts_if_it_writes() {
     let mut sandbox = Sandbox::new("echo 'int f(void) { return g(); }' > a.c");
     for place in &PLACES[..6] {
         for result in ["stored", "hit"] {
-            sandbox.reset();
-            let plain = sandbox.plain(place);
-            sandbox.reset();
             // The shell is another one.
             sandbox.variables = vec![("TURN".to_owned(), result.to_owned())];
-            let run = sandbox.cached(&format!("unset TURN; {place}"));
-            assert_eq!((&run.out, &run.err), (&plain.out, &plain.err), "{place}");
-            assert_eq!(run.tree, plain.tree, "{place}");
+            let run = as_plainly(&sandbox, &format!("unset TURN; {place}"));
             assert_compiler(&run, result);
         }
     }
@@ -332,57 +357,39 @@ fn what_a_compiler_writes_to_counts_if_it_writes() {
 
 #[test]
 fn what_a_compiler_reads_counts() {
-    let sandbox = Sandbox::new(
+    all_as_plainly(
         "echo 'int f(void) { return 1; }' > a.c; echo 'int f(void) { return 2; }' > b.c; \
          printf '1234567890' > c.c; echo 'int f(void) { return 3; }' >> c.c",
+        &[
+            "cc -x c -c -o o - < /dev/null; true",
+            "cc -x c -c -o o - < a.c; true",
+            "cc -x c -c -o o - < b.c; true",
+            "{ dd bs=10 count=1 status=none; cc -x c -c -o o -; } < c.c",
+            "cat a.c | cc -x c -c -o o -; true",
+            "cat b.c | cc -x c -c -o o -; true",
+            "cc -x c -c -o o - < a.c; true",
+            "{ cc -x c -c -o o -; cat; } < a.c",
+        ],
     );
-    for place in [
-        "cc -x c -c -o o - < /dev/null; true",
-        "cc -x c -c -o o - < a.c; true",
-        "cc -x c -c -o o - < b.c; true",
-        "{ dd bs=10 count=1 status=none; cc -x c -c -o o -; } < c.c",
-        "cat a.c | cc -x c -c -o o -; true",
-        "cat b.c | cc -x c -c -o o -; true",
-        "cc -x c -c -o o - < a.c; true",
-        "{ cc -x c -c -o o -; cat; } < a.c",
-    ] {
-        sandbox.reset();
-        let plain = sandbox.plain(place);
-        sandbox.reset();
-        let run = sandbox.cached(place);
-        assert_eq!((&run.out, &run.err), (&plain.out, &plain.err), "{place}");
-        assert_eq!(run.tree, plain.tree, "{place}");
-    }
 }
 
 #[test]
 fn what_is_started_by_a_silent_compiler_may_look_at_what_is_nothing_to_itself() {
-    let sandbox = Sandbox::new(
-        "echo 'int f(void) { return 1; }' > a.c; mkdir b; cat > b/as <<'END'
-#!/bin/sh
-for fd in 0 1 2; do
-    if test -p /dev/fd/$fd; then echo pipe; else echo other; fi
-done > kinds
-echo $SHLVL $MAKEFLAGS >> kinds
-exec /usr/bin/as \"$@\"
-END
-chmod +x b/as",
+    all_as_plainly(
+        &format!(
+            "echo 'int f(void) {{ return 1; }}' > a.c; {}",
+            curious("as")
+        ),
+        &[
+            "cc -B b/ -c a.c; true",
+            "cc -B b/ -c a.c 2> log; true",
+            "cc -B b/ -c a.c > log; true",
+            "cat a.c | cc -B b/ -c a.c; true",
+            "SHLVL=7 cc -B b/ -c a.c; true",
+            "MAKEFLAGS=k cc -B b/ -c a.c; true",
+            "cc -B b/ -c a.c; true",
+        ],
     );
-    for place in [
-        "cc -B b/ -c a.c; true",
-        "cc -B b/ -c a.c 2> log; true",
-        "cc -B b/ -c a.c > log; true",
-        "cat a.c | cc -B b/ -c a.c; true",
-        "SHLVL=7 cc -B b/ -c a.c; true",
-        "MAKEFLAGS=k cc -B b/ -c a.c; true",
-        "cc -B b/ -c a.c; true",
-    ] {
-        sandbox.reset();
-        let plain = sandbox.plain(place);
-        sandbox.reset();
-        let run = sandbox.cached(place);
-        assert_eq!(run.tree, plain.tree, "{place}");
-    }
 }
 
 /// Whether a shell or a script starts the compiler, and which make, is nothing to it.
@@ -425,42 +432,26 @@ fn what_is_written_by_its_name_and_as_output_is_like_no_other_file() {
     for command in ["cc -E -P a.c -o log", "sort -o log a.c 2>&1; echo 1"] {
         let sandbox = Sandbox::new("printf '#warning 1\nint a;\n' > a.c; echo 1 > log");
         for place in ["> other 2>&1", "> log 2>&1"] {
-            let command = format!("{{ {command}; }} {place}; true");
-            sandbox.reset();
-            let plain = sandbox.plain(&command);
-            sandbox.reset();
-            let run = sandbox.cached(&command);
-            assert_eq!(run.tree, plain.tree, "{command}: {:#?}", run.units);
+            as_plainly(&sandbox, &format!("{{ {command}; }} {place}; true"));
         }
     }
 }
 
 #[test]
 fn what_the_linker_of_a_compiler_looks_at_is_nothing_less_to_the_compiler() {
-    let sandbox = Sandbox::new(
-        "echo 'int main(void) { return 1; }' > a.c; cc -c a.c; mkdir b; cat > b/ld <<'END'
-#!/bin/sh
-for fd in 0 1 2; do
-    if test -p /dev/fd/$fd; then echo pipe; else echo other; fi
-done > kinds
-echo $SHLVL $MAKEFLAGS >> kinds
-exec /usr/bin/ld \"$@\"
-END
-chmod +x b/ld",
+    all_as_plainly(
+        &format!(
+            "echo 'int main(void) {{ return 1; }}' > a.c; cc -c a.c; {}",
+            curious("ld")
+        ),
+        &[
+            "cc -B b/ a.o; true",
+            "cc -B b/ a.o 2> log; true",
+            "cat a.c | cc -B b/ a.o; true",
+            "SHLVL=7 cc -B b/ a.o; true",
+            "cc -B b/ a.o; true",
+        ],
     );
-    for place in [
-        "cc -B b/ a.o; true",
-        "cc -B b/ a.o 2> log; true",
-        "cat a.c | cc -B b/ a.o; true",
-        "SHLVL=7 cc -B b/ a.o; true",
-        "cc -B b/ a.o; true",
-    ] {
-        sandbox.reset();
-        let plain = sandbox.plain(place);
-        sandbox.reset();
-        let run = sandbox.cached(place);
-        assert_eq!(run.tree, plain.tree, "{place}");
-    }
 }
 
 /// Standard output that is the same as standard input, which may be anything.
@@ -488,49 +479,38 @@ fn an_output_is_what_it_is_and_not_what_the_input_is() {
 
 #[test]
 fn what_is_changed_by_the_name_of_a_descriptor_is_not_stored() {
-    let sandbox = Sandbox::new("echo 1 > in");
-    for place in [
-        "chmod 640 /dev/stdin < in; true",
-        "chmod 640 /dev/stdin < in; true",
-        "chmod 640 /dev/fd/1 > out; true",
-        "chmod 640 /dev/fd/1 >> in; true",
-    ] {
-        sandbox.reset();
-        let plain = sandbox.plain(place);
-        sandbox.reset();
-        let run = sandbox.cached(place);
-        assert_eq!(run.tree, plain.tree, "{place}");
-    }
+    all_as_plainly(
+        "echo 1 > in",
+        &[
+            "chmod 640 /dev/stdin < in; true",
+            "chmod 640 /dev/stdin < in; true",
+            "chmod 640 /dev/fd/1 > out; true",
+            "chmod 640 /dev/fd/1 >> in; true",
+        ],
+    );
 }
 
 /// Commands that do something to the file that their input or output is, twice: for one file and
 /// then for another, or a file that has become another.
 #[test]
 fn what_is_done_or_asked_by_a_descriptor_is_done_to_its_file() {
-    let sandbox = Sandbox::new(
+    all_as_plainly(
         "echo 1 > full; : > empty; : > o1; : > o2; cat > c.c <<'END'
 #include <sys/stat.h>
 int main(void) { return fchmod(1, 0600); }
 END
 cc -o c c.c; rm c.c",
+        &[
+            "touch -d @1000 - >> o1; true",
+            "touch -d @1000 - >> o2; true",
+            "./c > o1; true",
+            "./c > o2; true",
+            "test -s /dev/stdin < empty && echo 1; true",
+            "test -s /dev/stdin < full && echo 1; true",
+            "sh -c 'test -s /dev/stdout && echo 1 || echo 2; true' >> full; true",
+            "sh -c 'test -s /dev/stdout && echo 1 || echo 2; true' >> empty; true",
+            "stat -L -c %s /dev/stdin < empty; true",
+            "stat -L -c %s /dev/stdin < full; true",
+        ],
     );
-    for place in [
-        "touch -d @1000 - >> o1; true",
-        "touch -d @1000 - >> o2; true",
-        "./c > o1; true",
-        "./c > o2; true",
-        "test -s /dev/stdin < empty && echo 1; true",
-        "test -s /dev/stdin < full && echo 1; true",
-        "sh -c 'test -s /dev/stdout && echo 1 || echo 2; true' >> full; true",
-        "sh -c 'test -s /dev/stdout && echo 1 || echo 2; true' >> empty; true",
-        "stat -L -c %s /dev/stdin < empty; true",
-        "stat -L -c %s /dev/stdin < full; true",
-    ] {
-        sandbox.reset();
-        let plain = sandbox.plain(place);
-        sandbox.reset();
-        let run = sandbox.cached(place);
-        assert_eq!(run.out, plain.out, "{place}: {:#?}", run.units);
-        assert_eq!(run.tree, plain.tree, "{place}: {:#?}", run.units);
-    }
 }

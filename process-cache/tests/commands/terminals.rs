@@ -128,6 +128,25 @@ fn under_pcache(sandbox: &Sandbox) -> String {
     format!("{PCACHE} -q --min-time 0 --json {} --", report.display())
 }
 
+/// What the last run reported.
+fn report(sandbox: &Sandbox) -> serde_json::Value {
+    let report = std::fs::read(sandbox.report()).expect("a report");
+    serde_json::from_slice(&report).expect("JSON")
+}
+
+/// What a script shows on a terminal of so many columns is the same without and with `pcache`,
+/// whatever ran before.
+#[track_caller]
+fn as_plainly(sandbox: &Sandbox, columns: u32, script: &str) {
+    let script = format!("stty cols {columns}; {script}");
+    let shown = |run: &str| {
+        sandbox.reset();
+        converse(sandbox, run, &script, &[])
+    };
+    let plain = shown("");
+    assert_eq!(shown(&under_pcache(sandbox)), plain, "{script}");
+}
+
 /// The conversation is the same without `pcache`, with it, and with it again,
 /// and ends like this.
 #[track_caller]
@@ -156,8 +175,7 @@ fn make_is_skipped_on_a_terminal() {
         sandbox.edit("rm -f out");
         let shown = converse(&sandbox, &under_pcache(&sandbox), "$RUN make; cat out", &[]);
         assert!(shown.ends_with("1\r\n"), "{shown}");
-        let report = std::fs::read_to_string(sandbox.report()).expect("a report");
-        let report: serde_json::Value = serde_json::from_str(&report).expect("JSON");
+        let report = report(&sandbox);
         assert_eq!(
             report["units"].as_array().map(Vec::len) == Some(1),
             skipped,
@@ -301,8 +319,7 @@ fn what_reads_the_terminal_is_not_stored_and_says_why() {
         let answers = [("ready", &*format!("{word}\n"))];
         let shown = converse(&sandbox, &under_pcache(&sandbox), script, &answers);
         assert!(shown.ends_with(&format!("got {word}\r\n")), "{shown}");
-        let report = std::fs::read(sandbox.report()).expect("a report");
-        let report: serde_json::Value = serde_json::from_slice(&report).expect("JSON");
+        let report = report(&sandbox);
         let unit = &report["units"][0];
         assert_eq!(unit["result"], "not_stored", "{report:#}");
         assert_eq!(unit["reason"], "reads from the terminal", "{report:#}");
@@ -375,8 +392,7 @@ fn a_silent_compiler_is_skipped_on_a_terminal_of_any_size() {
         sandbox.reset();
         converse(&sandbox, &run, script, &[]);
         assert!(sandbox.path("a.o").exists(), "{script}");
-        let report = std::fs::read(sandbox.report()).expect("a report");
-        let report: serde_json::Value = serde_json::from_slice(&report).expect("JSON");
+        let report = report(&sandbox);
         assert_eq!(
             report["summary"]["hits"] == 1,
             skipped,
@@ -408,8 +424,7 @@ fn compilers_of_a_parallel_make_are_skipped_on_a_terminal() {
         // Make itself runs.
         sandbox.edit(&format!("echo '# {turn}' >> Makefile"));
         converse(&sandbox, &run, "$RUN make -j3 -f Makefile", &[]);
-        let report = std::fs::read(sandbox.report()).expect("a report");
-        let report: serde_json::Value = serde_json::from_slice(&report).expect("JSON");
+        let report = report(&sandbox);
         assert_eq!(report["summary"]["hits"], skipped, "{report:#}");
     }
 }
@@ -426,8 +441,7 @@ fn the_size_of_a_terminal_counts_for_who_asks() {
     let hits = |script: &str| {
         sandbox.reset();
         let shown = converse(&sandbox, &run, script, &[]);
-        let report = std::fs::read(sandbox.report()).expect("a report");
-        let report: serde_json::Value = serde_json::from_slice(&report).expect("JSON");
+        let report = report(&sandbox);
         (shown, report["units"][0]["result"] == "hit")
     };
     for (command, others_are_hit) in [
@@ -454,30 +468,19 @@ fn the_size_of_a_terminal_counts_for_who_asks() {
     }
 }
 
-/// Runs each script on a terminal of 60 and then of 150 columns, plainly and under `pcache`: the
-/// file that it leaves is the same.
+/// A script does the same on terminals of 60 and then of 150 columns, and shows what it leaves.
 #[track_caller]
-fn check_sizes(setup: &str, script: &str, file: &str) {
+fn check_sizes(setup: &str, script: &str) {
     let sandbox = Sandbox::new(setup);
     for columns in [60, 60, 150] {
-        let script = format!("stty cols {columns}; {script}");
-        let text = |run: &str| {
-            sandbox.reset();
-            let shown = converse(&sandbox, run, &script, &[]);
-            format!("{shown}{}", sandbox.text(file))
-        };
-        assert_eq!(
-            text(&under_pcache(&sandbox)),
-            text(""),
-            "{script} with {columns} columns"
-        );
+        as_plainly(&sandbox, columns, script);
     }
 }
 
 #[test]
 fn the_width_of_a_terminal_counts_wherever_the_text_goes() {
-    check_sizes(":", "$RUN cc --help=common > out 2> err", "out");
-    check_sizes(":", "$RUN sh -c 'cc --help=common | cat > out'", "out");
+    check_sizes(":", "$RUN cc --help=common > out 2> err; cat out err");
+    check_sizes(":", "$RUN sh -c 'cc --help=common | cat > out'; cat out");
 }
 
 #[test]
@@ -485,7 +488,7 @@ fn what_a_compiler_starts_sees_how_large_the_terminal_is() {
     let setup = "echo 'int f(void) { return 1; }' > a.c; mkdir b; \
                  printf '#!/bin/sh\nstty size > kinds\nexec /usr/bin/as \"$@\"\n' > b/as; \
                  chmod +x b/as";
-    check_sizes(setup, "$RUN cc -B b/ -c a.c > log 2>&1", "kinds");
+    check_sizes(setup, "$RUN cc -B b/ -c a.c > log 2>&1; cat kinds log");
 }
 
 /// Terminals that are known by other numbers than 0, 1 and 2.
@@ -505,8 +508,8 @@ int main(int argc, char **argv) {
 }
 END
 cc -o s s.c";
-    check_sizes(setup, "$RUN ./s", "out");
-    check_sizes(setup, "$RUN ./s 7 7>&1", "out");
+    check_sizes(setup, "$RUN ./s; cat out");
+    check_sizes(setup, "$RUN ./s 7 7>&1; cat out");
 }
 
 /// A part of what is skipped later has told what it found on a terminal of another size.
@@ -523,12 +526,7 @@ fn what_was_skipped_may_have_depended_on_the_size() {
         ("Other", 200),
         ("Makefile", 200),
     ] {
-        let script = format!("stty cols {columns}; $RUN make -f {file}");
-        sandbox.reset();
-        let plain = converse(&sandbox, "", &script, &[]);
-        sandbox.reset();
-        let shown = converse(&sandbox, &under_pcache(&sandbox), &script, &[]);
-        assert_eq!(shown, plain, "{script}");
+        as_plainly(&sandbox, columns, &format!("$RUN make -f {file}"));
     }
 }
 
@@ -544,11 +542,6 @@ fn who_asks_nothing_for_the_width_has_another_one() {
         "$RUN cc -c w.c",
         "$RUN cc -c w.c < /dev/null",
     ] {
-        let script = format!("stty cols 70; {script}");
-        sandbox.reset();
-        let plain = converse(&sandbox, "", &script, &[]);
-        sandbox.reset();
-        let shown = converse(&sandbox, &under_pcache(&sandbox), &script, &[]);
-        assert_eq!(shown, plain, "{script}");
+        as_plainly(&sandbox, 70, script);
     }
 }
