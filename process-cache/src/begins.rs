@@ -8,10 +8,8 @@
 
 use std::os::unix::fs::MetadataExt;
 
-use ptrace_async::event::FileKind;
-
 use crate::fact::{Answer, Query};
-use crate::key::{Execution, Keyed, LeftOut};
+use crate::key::{Keyed, LeftOut};
 use crate::world::World;
 
 /// An execution that is about to happen.
@@ -24,23 +22,10 @@ pub struct Begins {
 
 impl Begins {
     /// One that has this key.
-    pub fn of(execution: &Execution, keyed: &Keyed) -> Self {
-        let process = match execution.tid {
-            0 => String::from("self"),
-            tid => tid.to_string(),
-        };
-        let plain = |kind: &FileKind| matches!(kind, FileKind::Opened | FileKind::Regular);
-        let files = execution
-            .descriptors
-            .iter()
-            .filter(|descriptor| descriptor.modes[1] && plain(&descriptor.kind))
-            .filter_map(|descriptor| {
-                let path = format!("/proc/{process}/fd/{}", descriptor.fd);
-                let found = std::fs::metadata(path).ok()?;
-                Some((found.dev(), found.ino()))
-            });
+    pub fn of(keyed: &Keyed) -> Self {
+        let written = keyed.inherited.iter().filter(|it| it.output.is_some());
         Self {
-            outputs: files.collect(),
+            outputs: written.filter_map(|it| it.inode).collect(),
             left_out: keyed.left_out,
         }
     }

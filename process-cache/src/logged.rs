@@ -219,10 +219,10 @@ impl Session {
         }
         let mut events: SmallVec<[IoEvent; 2]> = SmallVec::new();
         let entry = self.model.entry(tid, &call.invocation(), call, &mut events);
-        let mut unheard = None;
+        let mut unwritten = None;
         if let Some(pending) = entry.pending {
             if call.value() < 0 {
-                unheard = pending.writes_to();
+                unwritten = pending.writes_to();
             }
             self.model
                 .exit(tid, pending, call.value(), call, &mut events);
@@ -236,7 +236,7 @@ impl Session {
         for event in events {
             self.apply(tid, &Before::new(), event, &read);
         }
-        if let (Some(file), Some(unit)) = (unheard, self.unit_of(tid)) {
+        if let (Some(file), Some(unit)) = (unwritten, self.unit_of(tid)) {
             self.could_not_write(unit, &file, call.value());
         }
         self.told = None;

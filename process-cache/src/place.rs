@@ -62,13 +62,23 @@ pub fn is_for_devices(path: &Path) -> bool {
 
 /// Whether a link of /proc leads to one of a process's standard streams.
 pub fn is_standard_stream(path: &Path) -> bool {
-    let of = path
-        .parent()
-        .is_some_and(|of| of.ends_with("fd") && of.starts_with("/proc"));
-    of && matches!(
-        path.file_name().map(OsStrExt::as_bytes),
-        Some(b"0" | b"1" | b"2")
-    )
+    path.starts_with("/proc") && matches!(descriptor(path), Some(0..=2))
+}
+
+/// The descriptor that a path names, of whoever uses it.
+pub fn descriptor(path: &Path) -> Option<i32> {
+    let path = path.as_os_str().as_bytes();
+    let number = match path {
+        b"/dev/stdin" => return Some(0),
+        b"/dev/stdout" => return Some(1),
+        b"/dev/stderr" => return Some(2),
+        _ => path.strip_prefix(b"/dev/fd/").or_else(|| {
+            let rest = path.strip_prefix(b"/proc/")?;
+            let at = memchr::memmem::find(rest, b"/fd/")?;
+            Some(&rest[at + 4..])
+        }),
+    };
+    std::str::from_utf8(number?).ok()?.parse().ok()
 }
 
 fn process_file(rest: &[u8]) -> Class {

@@ -433,9 +433,8 @@ pub enum Outputs {
     Removed,
 }
 
-/// How a program depends on what its standard input, output and error are. The later ones depend
-/// on less.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// How a program depends on what its standard input, output and error are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Streams {
     /// On all that can be known of them.
     Observed,

@@ -21,7 +21,7 @@ use crate::locate::{is_directory, is_link, is_regular};
 use crate::lookups::Kind;
 use crate::machine::NAMES;
 use crate::path::FilePath;
-use crate::place::{Class, classify};
+use crate::place::{Class, classify, descriptor};
 use crate::policy::is_hash_seed;
 use crate::session::{Before, Session};
 use crate::unit::{Observed, TimeState, UnitId};
@@ -302,17 +302,18 @@ impl Session {
                 // A position counted from the end tells the length.
                 self.stat_inherited(unit, &file);
                 // Others have no position; who closes its standard input asks all the same.
-                let has_none = matches!(
+                let has_position = !matches!(
                     file.kind,
                     FileKind::Pipe { .. } | FileKind::Terminal | FileKind::Socket(_)
                 );
-                let is_own = self.is_own(unit, &file) || has_none;
-                if !is_own && file.readable {
-                    self.use_part(unit, &file, Part::Input);
-                }
-                if !is_own && file.writable {
-                    self.use_part(unit, &file, Part::Output);
-                    self.unit(unit).sought.push(file.id);
+                if has_position && !self.is_own(unit, &file) {
+                    if file.readable {
+                        self.use_part(unit, &file, Part::Input);
+                    }
+                    if file.writable {
+                        self.use_part(unit, &file, Part::Output);
+                        self.unit(unit).sought.push(file.id);
+                    }
                 }
             }
             IoEvent::Lock { .. } | IoEvent::Umask { .. } => {}
@@ -513,7 +514,7 @@ impl Session {
     /// Whether a path names a descriptor that the unit has opened itself, of something that it
     /// has made: then that is changed (fchmodat(3) without following links does so).
     fn changes_own(&mut self, unit: UnitId, path: &Path, event: &IoEvent) -> bool {
-        let file = stream::descriptor(path).and_then(|fd| self.model.file(self.acting, fd));
+        let file = descriptor(path).and_then(|fd| self.model.file(self.acting, fd));
         let Some(file) = file.filter(|file| self.is_own(unit, file)).cloned() else {
             return false;
         };
@@ -522,16 +523,14 @@ impl Session {
         };
         let (resource, _) = self.locator.place(path);
         let seq = self.tick();
-        let Some(change) = self.unit(unit).changes.get_mut(&resource) else {
+        let change = self.unit(unit).changes.get_mut(&resource);
+        let Some(change) = change.filter(|_| matches!(event, IoEvent::Chmod { .. })) else {
             return false;
         };
-        let is_mode = matches!(event, IoEvent::Chmod { .. });
-        if is_mode {
-            change.mode_set = true;
-            change.last = seq;
-            change.meta.get_or_insert(seq);
-        }
-        is_mode
+        change.mode_set = true;
+        change.last = seq;
+        change.meta.get_or_insert(seq);
+        true
     }
 
     /// Whether a call changes nobody's credentials, as shells make sure that they
@@ -594,30 +593,26 @@ impl Session {
 /// The paths of what an event changes, but for its contents, and what it changes by its
 /// descriptor.
 fn changed(event: &IoEvent) -> ([Option<&Path>; 2], Option<&OpenFile>) {
-    let places: [Option<&Path>; 2] = match event {
+    let (one, other, file) = match event {
         IoEvent::MakeDir { path, .. }
         | IoEvent::Symlink { path, .. }
         | IoEvent::Unlink { path }
-        | IoEvent::RemoveDir { path } => [Some(path.path.as_path()), None],
-        IoEvent::Rename { from, to, .. } => [Some(&from.path), Some(&to.path)],
-        IoEvent::Link { from, to } => [place_path(from), Some(&to.path)],
+        | IoEvent::RemoveDir { path } => (Some(path.path.as_path()), None, None),
+        IoEvent::Rename { from, to, .. } => (Some(from.path.as_path()), Some(to), None),
+        IoEvent::Link { from, to } => (place_path(from), Some(to), None),
         IoEvent::XattrWrite { place, .. }
         | IoEvent::Chmod { place, .. }
         | IoEvent::Chown { place }
-        | IoEvent::SetTimes { place, .. } => [place_path(place), None],
-        _ => [None, None],
+        | IoEvent::SetTimes { place, .. } => {
+            let file = match place {
+                Place::File(file) => Some(&**file),
+                Place::Path(_) => None,
+            };
+            (place_path(place), None, file)
+        }
+        _ => (None, None, None),
     };
-    let file = match event {
-        IoEvent::XattrWrite { place, .. }
-        | IoEvent::Chmod { place, .. }
-        | IoEvent::Chown { place }
-        | IoEvent::SetTimes { place, .. } => match place {
-            Place::File(file) => Some(&**file),
-            Place::Path(_) => None,
-        },
-        _ => None,
-    };
-    (places, file)
+    ([one, other.map(|to| to.path.as_path())], file)
 }
 
 /// The path of a place.

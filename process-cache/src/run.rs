@@ -116,7 +116,7 @@ pub fn run(plan: &Plan, mut store: Store) -> anyhow::Error {
         if let Some(remote) = &sharing {
             remote.hold();
         }
-        let begins = Begins::of(&execution, keyed);
+        let begins = Begins::of(keyed);
         let mut ask = |query: &_| begins.ask(&world, query);
         match remote::lookup(sharing.as_deref(), &store, keyed, &mut ask) {
             Ok(Lookup::Hit(outcome)) => {

@@ -408,7 +408,7 @@ impl Unit {
             key: None,
             argv: Vec::new(),
             program: FilePath::from("/"),
-            policy: crate::policy::policy(b"", &[], true),
+            policy: Policy::STRICT,
             left_out: LeftOut::default(),
             uses: Parts::default(),
             observations: FxHashMap::default(),

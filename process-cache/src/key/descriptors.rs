@@ -52,7 +52,6 @@ pub(super) fn hash_descriptors(
         process: Held::new(execution.tid),
         last: None,
         inherited: Vec::new(),
-        outputs: Vec::new(),
         streams,
         sizes: Hasher::aside("pcache sizes 1"),
     };
@@ -95,8 +94,6 @@ struct All<'e> {
     /// The description that was looked at last.
     last: Option<(OfdId, Option<Found>)>,
     inherited: Vec<Inherited>,
-    /// Of what is left out, which description was first which output.
-    outputs: Vec<(OfdId, i32)>,
     streams: Streams,
     /// How large terminals are.
     sizes: Hasher,
@@ -137,21 +134,15 @@ impl All<'_> {
 
     /// Whether it is a pipe, a terminal, `/dev/null`, or, where those will do, a file.
     fn is_stream(&mut self, descriptor: &Descriptor, files: bool) -> bool {
-        let null = rustix::fs::makedev(1, 3);
         match &descriptor.kind {
             _ if descriptor.jobserver => false,
             FileKind::Pipe { .. } | FileKind::Terminal => true,
-            FileKind::CharDevice(device) => *device == null,
             FileKind::Opened | FileKind::Regular => {
-                self.look(descriptor).is_some_and(|(stat, _)| {
-                    match FileType::from_raw_mode(stat.st_mode) {
-                        FileType::CharacterDevice => stat.st_rdev == null,
-                        FileType::RegularFile => files,
-                        _ => false,
-                    }
-                })
+                let stat = self.look(descriptor).map(|(stat, _)| stat);
+                let kind = stat.map(|stat| FileType::from_raw_mode(stat.st_mode));
+                is_null(descriptor, stat.as_ref()) || files && kind == Some(FileType::RegularFile)
             }
-            _ => false,
+            _ => is_null(descriptor, None),
         }
     }
 
@@ -191,15 +182,12 @@ impl All<'_> {
     /// An output that is left out: what else it is the same as means nothing to those that write
     /// to it.
     fn hash_output(&mut self, hasher: &mut Hasher, descriptor: &Descriptor) {
-        let known = self
-            .outputs
-            .iter()
-            .find(|(file, _)| *file == descriptor.file);
-        if let Some((_, first)) = known {
-            same(hasher, descriptor.fd, *first);
+        let mut all = self.inherited.iter();
+        let first = all.find(|other| other.file == descriptor.file && other.written_as != 0);
+        if let Some(first) = first.map(|first| first.written_as) {
+            same(hasher, descriptor.fd, first);
             return;
         }
-        self.outputs.push((descriptor.file, descriptor.fd));
         self.hash_whole(hasher, descriptor);
         let mut all = self.inherited.iter_mut();
         if let Some(entry) = all.find(|entry| entry.file == descriptor.file) {
@@ -381,11 +369,19 @@ fn is_empty_input(place: &str, descriptor: &Descriptor, stat: Option<&Stat>) -> 
             rustix::event::poll(&mut polled, Some(&now)).is_ok()
                 && polled[0].revents() == PollFlags::HUP
         }
+        _ => is_null(descriptor, stat),
+    }
+}
+
+/// Whether it is `/dev/null`.
+fn is_null(descriptor: &Descriptor, stat: Option<&Stat>) -> bool {
+    let null = rustix::fs::makedev(1, 3);
+    match &descriptor.kind {
         FileKind::Opened => stat.is_some_and(|stat| {
             FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice
-                && stat.st_rdev == rustix::fs::makedev(1, 3)
+                && stat.st_rdev == null
         }),
-        FileKind::CharDevice(device) => *device == rustix::fs::makedev(1, 3),
+        FileKind::CharDevice(device) => *device == null,
         _ => false,
     }
 }

@@ -6,7 +6,7 @@ use crate::defect::{Defect, planted};
 use crate::fact::{Part, Query};
 use crate::locate::is_regular;
 use crate::path::FilePath;
-use crate::place::{Class, classify};
+use crate::place::{Class, classify, descriptor};
 use crate::policy::{Policy, Streams};
 use crate::roots::{Roots, said};
 use crate::session::{Before, Session};
@@ -346,12 +346,13 @@ impl Session {
         match request {
             // Whether it is a terminal is in the key.
             TCGETS | TCGETS2 => {}
-            TIOCGWINSZ if !matches!(file.kind, FileKind::Terminal) => {}
-            TIOCGWINSZ if self.unit(unit).policy.streams == Streams::Observed => {
-                self.use_anywhere(unit, Part::Size);
+            TIOCGWINSZ => {
+                let is_terminal = matches!(file.kind, FileKind::Terminal);
+                // For others it counts when they write.
+                if is_terminal && self.unit(unit).policy.streams == Streams::Observed {
+                    self.use_anywhere(unit, Part::Size);
+                }
             }
-            // It counts when they write.
-            TIOCGWINSZ => {}
             TIOCGPGRP if !matches!(file.kind, FileKind::Terminal) => {}
             FIONREAD if self.is_own(unit, file) => {}
             _ => self.doubt(
@@ -361,20 +362,4 @@ impl Session {
             ),
         }
     }
-}
-
-/// The descriptor that a path names, of whoever uses it.
-pub(super) fn descriptor(path: &Path) -> Option<i32> {
-    let path = path.as_os_str().as_bytes();
-    let number = match path {
-        b"/dev/stdin" => return Some(0),
-        b"/dev/stdout" => return Some(1),
-        b"/dev/stderr" => return Some(2),
-        _ => path.strip_prefix(b"/dev/fd/").or_else(|| {
-            let rest = path.strip_prefix(b"/proc/")?;
-            let at = memchr::memmem::find(rest, b"/fd/")?;
-            Some(&rest[at + 4..])
-        }),
-    };
-    std::str::from_utf8(number?).ok()?.parse().ok()
 }

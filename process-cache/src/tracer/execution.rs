@@ -204,7 +204,7 @@ impl Tracer {
                     let keyed = keyed.unwrap_or_else(|| weak_key(&execution, &world));
                     let found = match &keyed {
                         Ok(keyed) if lookup => {
-                            let begins = Begins::of(&execution, keyed);
+                            let begins = Begins::of(keyed);
                             let mut ask = |query: &_| begins.ask(&world, query);
                             Some(remote::lookup(remote.as_deref(), &results, keyed, &mut ask))
                         }
