@@ -34,6 +34,9 @@ use crate::cargo;
 
 /// Where the cases are.
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../ptrace-async/replay/corpus");
+/// After how many seconds a run hangs: the longest replay takes 9 s by itself, unoptimized, and
+/// several times that on a machine that has other things to do.
+const PATIENCE: u64 = 90;
 
 /// Options of `cargo xtask corpus`.
 #[derive(Debug, clap::Args)]
@@ -51,7 +54,7 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 2)]
     jobs: usize,
     /// After how many seconds a run counts as one that hangs.
-    #[arg(long, default_value_t = 20)]
+    #[arg(long, default_value_t = PATIENCE)]
     patience: u64,
     /// Run everything as nobody, without a privilege (must be started by root).
     #[arg(long)]
@@ -105,7 +108,7 @@ pub(crate) fn run_briefly() -> anyhow::Result<Vec<String>> {
         json: None,
         coverage: None,
         jobs: 2,
-        patience: 20,
+        patience: PATIENCE,
         unprivileged: false,
         keep: None,
         reprise: None,
