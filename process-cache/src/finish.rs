@@ -132,6 +132,9 @@ impl Session {
         if let Some(reason) = self.disturbed(id) {
             self.doubt(id, reason, true);
         }
+        if self.may_be_handed_chance(id) {
+            self.doubt(id, "may read $RANDOM from a pipe", true);
+        }
         let result = self.conclusion(id, ending, min_us);
         if let Err(reason) = &result {
             self.unit(id).doubt(reason.clone(), false);

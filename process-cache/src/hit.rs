@@ -258,6 +258,7 @@ impl Session {
             let file = description.id;
             let seq = self.tick();
             self.touch_inherited(unit, seq, &description);
+            self.hand_on(&description, bytes);
             if self.owners.get(file) == Some(unit) {
                 continue;
             }

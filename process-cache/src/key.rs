@@ -284,14 +284,14 @@ impl Hasher {
     fn new(strict: bool) -> Self {
         let roots = Roots::current().filter(|_| !strict);
         let moved = roots.map(|roots| {
-            let mut hasher = blake3::Hasher::new_derive_key("pcache weak key of any place 2");
+            let mut hasher = blake3::Hasher::new_derive_key("pcache weak key of any place 3");
             roots
                 .names()
                 .for_each(|name| add(&mut hasher, name.as_bytes()));
             (hasher, roots)
         });
         Self {
-            digest: blake3::Hasher::new_derive_key("pcache weak key 3"),
+            digest: blake3::Hasher::new_derive_key("pcache weak key 4"),
             moved,
             heard: None,
         }
@@ -472,10 +472,12 @@ fn key_with(
         }
     };
     let real = real.or_else(|| Some(std::fs::canonicalize(program.as_path()).ok()?.into()));
-    let policy = match &real {
+    let mut policy = match &real {
         Some(real) => policy(real.as_bytes(), &execution.argv, execution.strict),
         None => Policy::STRICT,
     };
+    // An interpreter is given its script.
+    policy.from_input &= program == execution.path;
 
     hasher.path(execution.path.as_bytes());
     hasher.number(execution.argv.len() as u64);

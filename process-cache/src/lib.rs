@@ -65,6 +65,7 @@ pub mod report;
 pub mod restore;
 pub mod roots;
 pub mod run;
+pub mod script;
 pub mod session;
 pub mod standin;
 pub mod store;

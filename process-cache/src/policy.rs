@@ -7,6 +7,7 @@
 //! tables.
 
 use crate::fact::TimeUse;
+use crate::script::{Scripts, from_input};
 
 /// What a program may do and still be skipped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,9 +34,14 @@ pub struct Policy {
     /// Clock reads that belong to its start-up: the first ones (of the time of
     /// day, for Python).
     pub start_clock: u32,
+    /// How often it asks for the position of its standard input, output and error (of each)
+    /// when it starts, to know whether that is the start of a file.
+    pub start_seeks: u8,
     /// Its scripts are looked through for uses of time and chance that its
     /// system calls do not tell from its own.
     pub scripts: Scripts,
+    /// It reads its program from its standard input.
+    pub from_input: bool,
     /// It shows inode numbers.
     pub inodes: bool,
     /// It looks at directories without comparing their times.
@@ -68,7 +74,9 @@ impl Policy {
         meters: false,
         stack: false,
         start_clock: 0,
+        start_seeks: 0,
         scripts: Scripts::Any,
+        from_input: false,
         plain_directories: false,
         inodes: false,
         outputs: Outputs::Observed,
@@ -141,6 +149,7 @@ pub fn policy(program: &[u8], argv: &[Vec<u8>], strict: bool) -> Policy {
     ) && !argv.iter().skip(1).any(shows);
     Policy {
         stack,
+        from_input: from_input(name, argv),
         ..by_name(name, argv)
     }
 }
@@ -214,12 +223,17 @@ fn by_name(name: &[u8], argv: &[Vec<u8>]) -> Policy {
             terminal: true,
             ..Policy::tool(TimeUse::Order)
         },
-        b"sh" | b"dash" | b"test" | b"[" => Policy {
+        b"sh" | b"dash" => Policy {
+            scripts: Scripts::Shell,
+            plain_directories: true,
+            ..Policy::time(TimeUse::Order)
+        },
+        b"test" | b"[" => Policy {
             plain_directories: true,
             ..Policy::time(TimeUse::Order)
         },
         // bash notes the time and seeds $RANDOM when it starts; scripts that use
-        // $RANDOM are looked for (see `uses_chance`).
+        // $RANDOM are looked for.
         b"bash" => Policy {
             start_clock: 3,
             scripts: Scripts::Bash,
@@ -255,18 +269,13 @@ fn by_name(name: &[u8], argv: &[Vec<u8>]) -> Policy {
         // imported, which year it is, to name the time zones; the versions
         // listed import it before any script.
         _ if name.starts_with(b"python") => {
-            let has_script = argv.get(1).is_some_and(|arg| arg.as_slice() != b"-");
-            let policy = Policy::time(TimeUse::Modified);
             let asks_the_year = matches!(name, b"python3.10" | b"python3.11" | b"python3.12");
             Policy {
                 start_clock: u32::from(asks_the_year),
-                running_clock: has_script,
-                scripts: if has_script {
-                    Scripts::Python
-                } else {
-                    Scripts::Any
-                },
-                ..policy
+                start_seeks: if name.starts_with(b"python3") { 2 } else { 0 },
+                running_clock: true,
+                scripts: Scripts::Python,
+                ..Policy::time(TimeUse::Modified)
             }
         }
         // mawk seeds itself when it starts; programs that draw numbers are looked
@@ -445,105 +454,6 @@ pub enum Streams {
     Used,
 }
 
-/// Which scripts are looked through.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Scripts {
-    /// None.
-    Any,
-    /// Those of bash, for `$RANDOM`.
-    Bash,
-    /// Those of awk, for random numbers and times.
-    Awk,
-    /// Those of Python outside its own library, for clocks.
-    Python,
-    /// Those of Perl, for the time of its start.
-    Perl,
-}
-
-impl Scripts {
-    /// Why a script (or an argument that may be one) makes results depend on
-    /// time or chance, if it does.
-    pub fn doubt(self, path: Option<&std::path::Path>, script: &[u8]) -> Option<&'static str> {
-        if script.starts_with(b"\x7fELF") {
-            return None;
-        }
-        match self {
-            Self::Any => None,
-            Self::Bash => uses_chance(script).then_some("uses $RANDOM"),
-            Self::Awk => awk_uses_chance(script).then_some("may draw random numbers"),
-            Self::Perl => perl_uses_start(script).then_some("may use the time of its start"),
-            Self::Python => {
-                let library = path.is_some_and(|path| {
-                    let text = path.to_string_lossy();
-                    text.contains("/lib/python3") && !text.contains("-packages/")
-                });
-                let words = [
-                    &b"monotonic"[..],
-                    b"perf_counter",
-                    b"timeit",
-                    b"clock_gettime",
-                    b"importtime",
-                    // What the year may have to do with.
-                    b"tzname",
-                    b"altzone",
-                    b"time.timezone",
-                ];
-                let found = |word: &&[u8]| memchr::memmem::find(script, word).is_some();
-                (!library && words.iter().any(found)).then_some("reads a clock or the time zone")
-            }
-        }
-    }
-}
-
-/// Whether a bash script (or `-c` string) may use `$RANDOM` for more than a
-/// temporary name (`conf$$-$RANDOM`, where the process id stands beside it).
-pub fn uses_chance(script: &[u8]) -> bool {
-    script.split(|&b| b == b'\n').any(|line| {
-        if line.trim_ascii_start().starts_with(b"#") {
-            return false;
-        }
-        // `printf '%(%s)T' -2` tells when the shell started.
-        let prints_time = memchr::memmem::find(line, b"%(").is_some()
-            && memchr::memmem::find(line, b")T").is_some();
-        prints_time
-            || memchr::memmem::find_iter(line, b"RANDOM").any(|at| {
-                let (before, after) = (&line[..at], &line[at + 6..]);
-                let beside_pid = before.ends_with(b"$$-$") || after.starts_with(b"-$$");
-                let in_name = before.ends_with(b"{") && after.starts_with(b"-0}$$");
-                let only_asked = before.ends_with(b"-n \"$") || before.ends_with(b"-z \"$");
-                !(beside_pid || in_name || only_asked)
-            })
-    })
-}
-
-/// Whether an awk program may draw random numbers or tell the time.
-fn awk_uses_chance(program: &[u8]) -> bool {
-    [&b"rand"[..], b"systime", b"strftime"].iter().any(|call| {
-        memchr::memmem::find_iter(program, call).any(|at| {
-            let after = &program[at + call.len()..];
-            after.trim_ascii_start().starts_with(b"(")
-        })
-    })
-}
-
-/// Whether a Perl script may use the time when Perl started: as `$^T`, or as
-/// what `-M`, `-A` and `-C` count ages of files from. These are file tests
-/// where no word goes on after them.
-fn perl_uses_start(script: &[u8]) -> bool {
-    if memchr::memchr(0, script).is_some() {
-        // Locales and other data.
-        return false;
-    }
-    let word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
-    [&b"^T"[..], b"BASETIME"]
-        .iter()
-        .any(|name| memchr::memmem::find(script, name).is_some())
-        || memchr::memchr_iter(b'-', script).any(|at| {
-            let rest = &script[at + 1..];
-            matches!(rest.first(), Some(b'M' | b'A' | b'C')) && !rest.get(1).is_some_and(word)
-        })
-}
-
 /// Environment variables that belong to the session and not to the work, or to the builder and
 /// not to this program. One that shows them all (`env`) is keyed by them all the same.
 pub fn ignores_variable(name: &[u8], program: &[u8], policy: &Policy) -> bool {
@@ -674,38 +584,12 @@ mod tests {
     }
 
     #[test]
-    fn a_random_number_beside_the_process_id_is_a_name() {
-        assert!(!uses_chance(b"tmp=./conf$$-$RANDOM\n  # echo $RANDOM\n"));
-        assert!(!uses_chance(
-            b"{ test -n \"$RANDOM\" && tmp=$TMPDIR/cg$$-$RANDOM; }"
-        ));
-        assert!(uses_chance(b"echo $RANDOM > x"));
-        assert!(uses_chance(b"x=${RANDOM}"));
-    }
-
-    #[test]
-    fn an_awk_program_that_calls_rand_draws_a_number() {
-        assert!(awk_uses_chance(b"BEGIN { srand(); print 1 }"));
-        assert!(awk_uses_chance(b"{ x = rand () }"));
-        assert!(!awk_uses_chance(b"{ print brand, $1 }"));
-    }
-
-    #[test]
     fn a_program_nobody_knows_is_held_to_everything() {
         assert_eq!(policy(b"/opt/x", &args(&["x"]), false), Policy::STRICT);
         assert_eq!(
             policy(b"/usr/bin/gcc", &args(&["gcc"]), true),
             Policy::STRICT
         );
-    }
-
-    #[test]
-    fn a_perl_script_that_tells_the_age_of_files_uses_the_time_of_its_start() {
-        assert!(perl_uses_start(b"print $^T"));
-        assert!(perl_uses_start(b"print if -M $file > 1"));
-        assert!(perl_uses_start(b"print -A \"f\""));
-        assert!(!perl_uses_start(b"-MList::Util"));
-        assert!(!perl_uses_start(b"print if -f $file; $x - 1; '--All'"));
     }
 
     #[test]
@@ -720,13 +604,6 @@ mod tests {
                 "{test}"
             );
         }
-    }
-
-    #[test]
-    fn a_python_script_that_names_time_zones_is_looked_for() {
-        let doubt = |script: &[u8]| Scripts::Python.doubt(None, script);
-        assert!(doubt(b"import time; print(time.tzname)").is_some());
-        assert!(doubt(b"from datetime import timezone; timezone.utc").is_none());
     }
 
     #[test]

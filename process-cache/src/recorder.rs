@@ -298,7 +298,7 @@ impl Session {
                 );
             }
             IoEvent::Read { file, .. } => self.read_from(unit, &file),
-            IoEvent::Seek { file, .. } => {
+            IoEvent::Seek { fd, file } => {
                 // A position counted from the end tells the length.
                 self.stat_inherited(unit, &file);
                 // Others have no position; who closes its standard input asks all the same.
@@ -307,12 +307,22 @@ impl Session {
                     FileKind::Pipe { .. } | FileKind::Terminal | FileKind::Socket(_)
                 );
                 if has_position && !self.is_own(unit, &file) {
+                    let of_unit = self.unit(unit);
+                    let seeks = usize::try_from(fd)
+                        .ok()
+                        .and_then(|fd| of_unit.seeks.get_mut(fd));
+                    let starting = seeks.is_some_and(|seeks| {
+                        *seeks = seeks.saturating_add(1);
+                        *seeks <= of_unit.policy.start_seeks
+                    });
                     if file.readable {
                         self.use_part(unit, &file, Part::Input);
                     }
                     if file.writable {
                         self.use_part(unit, &file, Part::Output);
-                        self.unit(unit).sought.push(file.id);
+                        if !starting {
+                            self.unit(unit).sought.push(file.id);
+                        }
                     }
                 }
             }

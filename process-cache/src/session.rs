@@ -19,9 +19,9 @@ use crate::key::{Known, Limits};
 use crate::locate::Locator;
 use crate::lookups::Lookups;
 use crate::path::FilePath;
-use crate::policy::Scripts;
 use crate::remote::Remote;
 use crate::report::Report;
+use crate::script::{SEAM, Scripts};
 use crate::store::Store;
 use crate::unit::{Change, Unit, UnitId};
 use crate::world::World;
@@ -139,6 +139,8 @@ pub struct Session {
     pub lookups: Lookups,
     /// Digests in the making.
     pub contents: Contents,
+    /// The last bytes that went through a pipe, if a line goes on after them.
+    pub tails: FxHashMap<OfdId, SmallVec<[u8; 2 * SEAM]>>,
     /// Whether scripts of this path and content depend on time or chance.
     pub scripts: FxHashMap<(FilePath, Digest, Scripts), Option<&'static str>>,
     /// Answers.
@@ -204,6 +206,7 @@ impl Session {
             locator: Locator::default(),
             lookups: Lookups::default(),
             contents: Contents::default(),
+            tails: FxHashMap::default(),
             scripts: FxHashMap::default(),
             world,
             store,

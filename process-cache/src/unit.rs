@@ -32,6 +32,7 @@ use crate::path::FilePath;
 use crate::policy::Policy;
 use crate::roots::judge::Moved;
 use crate::roots::manner::Manner;
+use crate::script::Scripts;
 use crate::store::WeakKey;
 
 /// Bytes by descriptor number, in order.
@@ -362,6 +363,8 @@ pub struct Unit {
     pub sought: Vec<OfdId>,
     /// Bytes held in `written`.
     pub written_bytes: u64,
+    /// How often it has asked for the positions of the descriptors 0, 1 and 2, or set them.
+    pub seeks: [u8; 3],
     /// Requests for random bytes so far (per process image).
     pub random_requests: u32,
     /// It has asked for the bounds of its stack.
@@ -371,6 +374,9 @@ pub struct Unit {
     /// It has asked for its own name, which Perl does right before it compiles
     /// a script.
     pub knows_itself: bool,
+    /// `$RANDOM` is named in what has gone through pipes that it made, or may be: a bash that
+    /// reads there may use it.
+    pub names_chance: bool,
     /// Random names that were made in the tree: (path, last component).
     pub names: Vec<FilePath>,
     /// Processes of the subtree that are alive.
@@ -420,11 +426,13 @@ impl Unit {
             written: Vec::new(),
             consumed: Vec::new(),
             sought: Vec::new(),
+            seeks: [0; 3],
             written_bytes: 0,
             random_requests: 0,
             knows_stack: false,
             clock_reads: 0,
             knows_itself: false,
+            names_chance: false,
             names: Vec::new(),
             alive: 1,
             units: 1,
@@ -489,6 +497,14 @@ impl Unit {
             if first && let Some(seen) = self.observations.remove(&compared) {
                 self.observations.entry(ask(TimeUse::None)).or_insert(seen);
             }
+        }
+    }
+
+    /// Notes what was found in its script: another shell draws no numbers itself.
+    pub fn doubt_script(&mut self, reason: &str) {
+        match self.policy.scripts {
+            Scripts::Shell => self.names_chance = true,
+            _ => self.doubt(reason, true),
         }
     }
 

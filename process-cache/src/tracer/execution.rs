@@ -26,6 +26,7 @@ use crate::roots::Roots;
 use crate::roots::judge::Moved;
 use crate::roots::manner::manner;
 use crate::roots::said::is_make;
+use crate::script::Scripts;
 use crate::store::Lookup;
 use crate::unit::{Unit, UnitId};
 
@@ -391,14 +392,13 @@ impl Tracer {
                         let real = next.real;
                         unit.policy = keyed.policy;
                         unit.left_out = keyed.left_out;
+                        // A bash takes functions from its environment.
                         let scripts = unit.policy.scripts;
-                        let reason = unit
-                            .argv
-                            .iter()
-                            .skip(1)
-                            .find_map(|arg| scripts.doubt(None, arg));
-                        if let Some(reason) = reason {
-                            unit.doubt(reason, true);
+                        let environment = &keyed.made_of.environment;
+                        let environment = environment.iter().filter(|_| scripts == Scripts::Bash);
+                        let mut given = unit.argv.iter().skip(1).chain(environment);
+                        if let Some(reason) = given.find_map(|text| scripts.doubt(None, text)) {
+                            unit.doubt_script(reason);
                         }
                         // dd tells its speed on descriptor 2, if anybody listens.
                         let unheard = session.model.file(now, 2).is_none_or(|file| {

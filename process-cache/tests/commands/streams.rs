@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
 
-use crate::support::{Run, Sandbox, check_hit, ending};
+use crate::support::{Run, Sandbox, check_hit, ending, program};
 
 const BOTH: &str = "for i in 1 2 3; do echo out $i; echo err $i >&2; done";
 
@@ -208,6 +208,28 @@ fn output_is_appended_where_the_caller_appends() {
     append();
     append();
     assert_eq!(sandbox.text("log"), "line\nline\nline\n");
+}
+
+#[test]
+fn where_in_a_file_output_goes_is_asked_by_python_when_it_starts() {
+    let Some(python) = program(&["python3"]) else {
+        return;
+    };
+    for (script, result) in [
+        ("print(1)", "hit"),
+        ("import sys; print(sys.stdout.tell())", "not_stored"),
+        ("import os; print(os.lseek(2, 0, 1))", "not_stored"),
+    ] {
+        let command = format!("(date +%N; {python} -c '{script}') > log 2>&1");
+        let sandbox = Sandbox::new("");
+        sandbox.cached(&command);
+        let again = sandbox.cached(&command);
+        let unit = again
+            .units
+            .iter()
+            .find(|unit| unit.command.starts_with("python"));
+        assert_eq!(unit.expect("a unit").result, result, "{script}: {again:?}");
+    }
 }
 
 #[test]

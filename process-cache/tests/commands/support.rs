@@ -364,7 +364,12 @@ pub(crate) fn check_uncacheable(setup: &str, command: &str, reason: &str) {
 /// Runs twice, with whatever output, and is not stored for this reason.
 #[track_caller]
 pub(crate) fn check_runs_again(command: &str, reason: &str) {
-    let sandbox = Sandbox::new("echo 1 > f");
+    check_runs_again_in(&Sandbox::new("echo 1 > f"), command, reason);
+}
+
+/// [`check_runs_again`] in a sandbox of one's own.
+#[track_caller]
+pub(crate) fn check_runs_again_in(sandbox: &Sandbox, command: &str, reason: &str) {
     for _ in 0..2 {
         let run = sandbox.cached(command);
         assert!(run.status.success(), "{run:?}");

@@ -1,6 +1,9 @@
 //! Time and chance are inputs: what shows them is run again.
 
-use crate::support::{Sandbox, check_hit, check_runs_again, check_uncacheable, program};
+use crate::support::{
+    Sandbox, check_hit, check_hit_in, check_runs_again, check_runs_again_in, check_uncacheable,
+    program,
+};
 
 #[test]
 fn the_date_in_a_file_is_written_again() {
@@ -53,6 +56,82 @@ fn a_random_name_that_is_shown_is_made_again() {
 fn a_random_number_of_bash_is_drawn_again() {
     if let Some(bash) = program(&["bash"]) {
         check_runs_again(&format!("{bash} -c 'echo $RANDOM'"), "RANDOM");
+    }
+}
+
+#[test]
+fn a_random_number_of_a_script_is_drawn_again_however_bash_gets_the_script() {
+    let Some(bash) = program(&["bash"]) else {
+        return;
+    };
+    let setup = "echo 'echo $RANDOM' > in.sh; printf '%s\n' 'while read -r l; do echo \"$l\"; \
+        done <<E' '#define SEED $RANDOM' E > head.sh";
+    for command in [
+        "BASH < in.sh",
+        "cat in.sh | BASH",
+        "echo 'echo $RANDOM' | BASH",
+        "BASH <<'E'\necho $RANDOM\nE\n",
+        "cat in.sh | BASH -c 'read -r x; eval \"$x\"'",
+        "BASH -c 'eval \"$(cat in.sh)\"'",
+        "(env printf 'echo $RAN'; env printf 'D'; env printf 'OM\\n') | BASH",
+        "env 'FUNC%%=() { echo $RANDOM; }' BASH -c f",
+        "BASH head.sh",
+    ] {
+        let command = command
+            .replace("BASH", &bash)
+            .replace("FUNC", "BASH_FUNC_f");
+        println!("{command}");
+        check_runs_again_in(&Sandbox::new(setup), &command, "RANDOM");
+    }
+    let others = "import subprocess as s; s.run(['bash'], input=b'echo $RANDOM\\n')";
+    if let Some(python) = program(&["python3"]) {
+        check_runs_again(
+            &format!("{python} -c \"{others}\""),
+            "from its standard input",
+        );
+    }
+}
+
+#[test]
+fn a_script_that_bash_gets_from_its_input_is_skipped() {
+    if let Some(bash) = program(&["bash"]) {
+        let setup = "echo 'GL_GNULIB_RANDOM=0; echo $GL_GNULIB_RANDOM' > in.sh";
+        for command in [
+            "BASH < in.sh",
+            "cat in.sh | BASH",
+            "BASH -c 'eval \"$(cat in.sh)\"'",
+            "BASH in.sh",
+        ] {
+            let command = command.replace("BASH", &bash);
+            println!("{command}");
+            check_hit_in(&Sandbox::new(setup), &command);
+        }
+    }
+}
+
+#[test]
+fn programs_of_other_interpreters_that_come_by_their_input_are_looked_through() {
+    for (interpreter, option, text, reason) in [
+        ("perl", "", "print $^T", "time of its start"),
+        ("perl", "-w -", "print -M \"f\"", "time of its start"),
+        ("mawk", "-f -", "BEGIN { srand(); print rand() }", "random"),
+        (
+            "python3",
+            "-u",
+            "import time; print(time.monotonic())",
+            "a clock",
+        ),
+    ] {
+        let Some(found) = program(&[interpreter]) else {
+            continue;
+        };
+        let setup = format!("echo 1 > f; echo '{text}' > s; echo '#' > empty");
+        let sandbox = Sandbox::new(&setup);
+        println!("{interpreter} {option}");
+        check_runs_again_in(&sandbox, &format!("{found} {option} < s"), reason);
+        let piped = format!("cat s | {found} {option}");
+        check_runs_again_in(&sandbox, &piped, "from its standard input");
+        check_hit_in(&sandbox, &format!("{found} {option} < empty"));
     }
 }
 

@@ -57,13 +57,17 @@ impl<'a> Context<'a> {
         None
     }
 
-    /// The empty path asks a descriptor that was opened on the link itself.
+    /// The empty path asks a descriptor that was opened on the link itself; without one it is no
+    /// link, whatever the working directory is.
     pub(super) fn readlink(&mut self, dirfd: i32, address: u64, room: i32) -> Option<Step> {
         if room <= 0 {
             // It fails before anybody looks.
             return None;
         }
-        let flags = libc::AT_EMPTY_PATH | libc::AT_SYMLINK_NOFOLLOW;
+        let mut flags = libc::AT_SYMLINK_NOFOLLOW;
+        if dirfd != AT_FDCWD {
+            flags |= libc::AT_EMPTY_PATH;
+        }
         let path = match self.place(dirfd, address, flags)? {
             Place::Path(path) => path,
             Place::File(file) => PathRef {
@@ -362,6 +366,9 @@ mod tests {
             0,
             &["readlink /d@"],
         );
+        // The working directory is no link.
+        case.check(nr::readlinkat, &[CWD, empty, 0x1000, 64], -2, &[]);
+        case.check(nr::readlink, &[empty, 0x1000, 64], -2, &[]);
         // It fails before it looks.
         case.check(nr::readlinkat, &[3, empty, 0x1000, 0], -22, &[]);
         case.check(nr::fstatfs, &[3], 0, &["statfs </d>"]);

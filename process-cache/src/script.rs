@@ -1,0 +1,313 @@
+//! Programs of interpreters: what in them makes results depend on time or chance, where system
+//! calls do not tell, and whether they can be looked through at all.
+
+/// Which scripts are looked through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Scripts {
+    /// None.
+    Any,
+    /// Those of bash, for `$RANDOM`.
+    Bash,
+    /// Those of other shells, which may hand one to a bash.
+    Shell,
+    /// Those of awk, for random numbers and times.
+    Awk,
+    /// Those of Python outside its own library, for clocks.
+    Python,
+    /// Those of Perl, for the time of its start.
+    Perl,
+}
+
+impl Scripts {
+    /// Whether a script of any length is looked through, such as that of an archive that extracts
+    /// itself. The long files that others read are data.
+    pub fn may_be_long(self) -> bool {
+        matches!(self, Self::Bash | Self::Shell)
+    }
+
+    /// Why a script (or an argument that may be one) makes results depend on
+    /// time or chance, if it does.
+    pub fn doubt(self, path: Option<&std::path::Path>, script: &[u8]) -> Option<&'static str> {
+        if script.starts_with(b"\x7fELF") {
+            return None;
+        }
+        match self {
+            Self::Any => None,
+            Self::Bash | Self::Shell => uses_chance(script).then_some("uses $RANDOM"),
+            Self::Awk => awk_uses_chance(script).then_some("may draw random numbers"),
+            Self::Perl => perl_uses_start(script).then_some("may use the time of its start"),
+            Self::Python => {
+                let library = path.is_some_and(|path| {
+                    let text = path.to_string_lossy();
+                    text.contains("/lib/python3") && !text.contains("-packages/")
+                });
+                let words = [
+                    &b"monotonic"[..],
+                    b"perf_counter",
+                    b"timeit",
+                    b"clock_gettime",
+                    b"importtime",
+                    // What the year may have to do with.
+                    b"tzname",
+                    b"altzone",
+                    b"time.timezone",
+                ];
+                let found = |word: &&[u8]| memchr::memmem::find(script, word).is_some();
+                (!library && words.iter().any(found)).then_some("reads a clock or the time zone")
+            }
+        }
+    }
+}
+
+/// Whether a bash script (or `-c` string) may use `$RANDOM` for more than a
+/// temporary name (`conf$$-$RANDOM`, where the process id stands beside it).
+pub fn uses_chance(script: &[u8]) -> bool {
+    let comments = script
+        .split_inclusive(|&b| b == b'\n')
+        .take_while(|line| matches!(line.trim_ascii_start().first(), None | Some(b'#')));
+    let start = comments.map(<[u8]>::len).sum();
+    names_chance(&script[start..])
+}
+
+/// The same of a piece of text, which may be part of a script.
+pub fn names_chance(text: &[u8]) -> bool {
+    let in_use = |line: &[u8], at: usize| {
+        let (before, after) = (&line[..at], &line[at + NAME.len()..]);
+        // `$SRANDOM` is another one.
+        let before_word = before.strip_suffix(b"S").unwrap_or(before);
+        let is_word =
+            !before_word.last().is_some_and(is_word) && !after.first().is_some_and(is_word);
+        let beside_pid = before.ends_with(b"$$-$") || after.starts_with(b"-$$");
+        let in_name = before.ends_with(b"{") && after.starts_with(b"-0}$$");
+        let only_asked = before.ends_with(b"-n \"$") || before.ends_with(b"-z \"$");
+        is_word && !(beside_pid || in_name || only_asked || is_remark(before, after))
+    };
+    text.split(|&b| b == b'\n').any(|line| {
+        // `printf '%(%s)T' -2` tells when the shell started.
+        let prints_time = memchr::memmem::find(line, b"%(").is_some()
+            && memchr::memmem::find(line, b")T").is_some();
+        prints_time || memchr::memmem::find_iter(line, NAME).any(|at| in_use(line, at))
+    })
+}
+
+/// The variable.
+const NAME: &[u8] = b"RANDOM";
+
+/// How much of one write into a pipe and of the next is to be looked at together.
+pub const SEAM: usize = NAME.len() + 1;
+
+/// Whether this is what the scripts of autotools remark about the variable. A line that begins
+/// with `#` is a comment only outside of here-documents and strings, which takes a shell to tell:
+/// `cat > seed.h <<EOF` may well be followed by `#define SEED $RANDOM`.
+fn is_remark(before: &[u8], after: &[u8]) -> bool {
+    before.trim_ascii_start().starts_with(b"#")
+        && ([
+            &b" variable is not portable (e.g., dash)."[..],
+            b" is bash specific and expands to empty",
+            b" to avoid a race",
+        ]
+        .iter()
+        .any(|remark| after.starts_with(remark)))
+}
+
+/// Whether a byte belongs to names of variables.
+fn is_word(byte: &u8) -> bool {
+    byte.is_ascii_alphanumeric() || *byte == b'_'
+}
+
+/// Whether an awk program may draw random numbers or tell the time.
+fn awk_uses_chance(program: &[u8]) -> bool {
+    [&b"rand"[..], b"systime", b"strftime"].iter().any(|call| {
+        memchr::memmem::find_iter(program, call).any(|at| {
+            let after = &program[at + call.len()..];
+            after.trim_ascii_start().starts_with(b"(")
+        })
+    })
+}
+
+/// Whether a Perl script may use the time when Perl started: as `$^T`, or as
+/// what `-M`, `-A` and `-C` count ages of files from. These are file tests
+/// where no word goes on after them.
+fn perl_uses_start(script: &[u8]) -> bool {
+    if memchr::memchr(0, script).is_some() {
+        // Locales and other data.
+        return false;
+    }
+    [&b"^T"[..], b"BASETIME"]
+        .iter()
+        .any(|name| memchr::memmem::find(script, name).is_some())
+        || memchr::memchr_iter(b'-', script).any(|at| {
+            let rest = &script[at + 1..];
+            matches!(rest.first(), Some(b'M' | b'A' | b'C')) && !rest.get(1).is_some_and(is_word)
+        })
+}
+
+/// Whether an interpreter of this name, with these arguments, reads its program from its standard
+/// input. In doubt it does.
+pub fn from_input(name: &[u8], argv: &[Vec<u8>]) -> bool {
+    let mut arguments = argv.iter().skip(1).map(Vec::as_slice);
+    if name == b"awk" || name == b"mawk" || name == b"gawk" {
+        let mut file_next = false;
+        return arguments.any(|argument| {
+            let is_file = std::mem::take(&mut file_next);
+            file_next = matches!(argument, b"-f" | b"--file");
+            matches!(argument, b"-f-" | b"--file=-") || (is_file && argument == b"-")
+        });
+    }
+    // Options that hold a program or a module, those whose value is the next argument, and those
+    // whose value is the rest of the argument.
+    let (holds, takes, ends): (&[u8], &[u8], &[u8]) = match name {
+        b"bash" => (b"c", b"oO", b""),
+        b"perl" => (b"eE", b"I", b"IMmixFCDVd"),
+        _ if name.starts_with(b"python") => (b"cm", b"XW", b"XW"),
+        _ => return false,
+    };
+    while let Some(argument) = arguments.next() {
+        match argument {
+            b"-" => return name != b"bash" || arguments.next().is_none(),
+            b"--" => return arguments.next().is_none_or(|argument| argument == b"-"),
+            b"--rcfile" | b"--init-file" | b"--check-hash-based-pycs" => drop(arguments.next()),
+            _ if argument.starts_with(b"--") => {}
+            [b'-' | b'+', letters @ ..] => {
+                for (at, letter) in letters.iter().enumerate() {
+                    if argument[0] == b'-' && holds.contains(letter) {
+                        return false;
+                    }
+                    if name == b"bash" && *letter == b's' {
+                        return true;
+                    }
+                    if takes.contains(letter) && (name == b"bash" || at + 1 == letters.len()) {
+                        let _ = arguments.next();
+                    }
+                    if ends.contains(letter) {
+                        break;
+                    }
+                }
+            }
+            _operand => return false,
+        }
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_read_from_the_input_unless_they_are_given() {
+        let from_input = |command: &str| {
+            let argv: Vec<Vec<u8>> = command.split(' ').map(|word| word.into()).collect();
+            from_input(&argv[0], &argv)
+        };
+        for command in [
+            "bash",
+            "bash -s a",
+            "bash -ex",
+            "bash -o pipefail",
+            "bash -eo pipefail -u",
+            "bash -",
+            "bash --norc --rcfile f",
+            "bash -es x",
+            "bash --",
+            "perl",
+            "perl -w",
+            "perl -I dir",
+            "perl -MCarp -",
+            "perl -Mre -i.e",
+            "perl -w -- -",
+            "python3",
+            "python3 -u -",
+            "python3 -X dev",
+            "python3.11 -W error -",
+            "awk -v a=b -f -",
+            "mawk -f- x",
+            "gawk --file=-",
+        ] {
+            assert!(from_input(command), "{command}");
+        }
+        for command in [
+            "bash -c x",
+            "bash -ec x",
+            "bash script",
+            "bash -o pipefail script",
+            "bash - script",
+            "bash -- script",
+            "bash +x script",
+            "perl -e 1",
+            "perl -ne 1",
+            "perl -w0777 script",
+            "perl -lane 1",
+            "perl -pi -e 1",
+            "perl -I dir script",
+            "perl -Idire script",
+            "perl -- script -",
+            "python3 -c x",
+            "python3 -um mod",
+            "python3 -Xdev script",
+            "python3 -X dev script -",
+            "awk -f prog -",
+            "awk { -f x",
+            "make -f -",
+            "sed -f -",
+        ] {
+            assert!(!from_input(command), "{command}");
+        }
+    }
+
+    #[test]
+    fn another_name_with_random_in_it_is_no_chance() {
+        assert!(!uses_chance(
+            b"GL_GNULIB_RANDOM=0\nS[\"RANDOM_R\"]=1\nRANDOMS=2"
+        ));
+        assert!(uses_chance(b"echo $SRANDOM"));
+        assert!(uses_chance(b"x[1]=RANDOM"));
+    }
+
+    #[test]
+    fn what_looks_like_a_comment_may_be_text() {
+        assert!(!uses_chance(
+            b"#!/bin/bash\n\n # $RANDOM is used nowhere\necho 1\n"
+        ));
+        assert!(uses_chance(b"cat <<E\n#define SEED $RANDOM\nE\n"));
+        assert!(!names_chance(
+            b"echo\n\t# The $RANDOM variable is not portable (e.g., dash).  Use it\n"
+        ));
+        assert!(names_chance(b"#define SEED $RANDOM"));
+    }
+
+    #[test]
+    fn a_random_number_beside_the_process_id_is_a_name() {
+        assert!(!uses_chance(
+            b"# echo $RANDOM\n  # $RANDOM\ntmp=./conf$$-$RANDOM\n"
+        ));
+        assert!(!uses_chance(
+            b"{ test -n \"$RANDOM\" && tmp=$TMPDIR/cg$$-$RANDOM; }"
+        ));
+        assert!(uses_chance(b"echo $RANDOM > x"));
+        assert!(uses_chance(b"x=${RANDOM}"));
+    }
+
+    #[test]
+    fn an_awk_program_that_calls_rand_draws_a_number() {
+        assert!(awk_uses_chance(b"BEGIN { srand(); print 1 }"));
+        assert!(awk_uses_chance(b"{ x = rand () }"));
+        assert!(!awk_uses_chance(b"{ print brand, $1 }"));
+    }
+
+    #[test]
+    fn a_perl_script_that_tells_the_age_of_files_uses_the_time_of_its_start() {
+        assert!(perl_uses_start(b"print $^T"));
+        assert!(perl_uses_start(b"print if -M $file > 1"));
+        assert!(perl_uses_start(b"print -A \"f\""));
+        assert!(!perl_uses_start(b"-MList::Util"));
+        assert!(!perl_uses_start(b"print if -f $file; $x - 1; '--All'"));
+    }
+
+    #[test]
+    fn a_python_script_that_names_time_zones_is_looked_for() {
+        let doubt = |script: &[u8]| Scripts::Python.doubt(None, script);
+        assert!(doubt(b"import time; print(time.tzname)").is_some());
+        assert!(doubt(b"from datetime import timezone; timezone.utc").is_none());
+    }
+}
