@@ -10,6 +10,7 @@
 
 mod observe;
 mod open;
+mod scripts;
 mod stream;
 mod tree;
 

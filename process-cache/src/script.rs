@@ -71,23 +71,27 @@ pub fn uses_chance(script: &[u8]) -> bool {
 
 /// The same of a piece of text, which may be part of a script.
 pub fn names_chance(text: &[u8]) -> bool {
-    let in_use = |line: &[u8], at: usize| {
-        let (before, after) = (&line[..at], &line[at + NAME.len()..]);
-        // `$SRANDOM` is another one.
-        let before_word = before.strip_suffix(b"S").unwrap_or(before);
-        let is_word =
-            !before_word.last().is_some_and(is_word) && !after.first().is_some_and(is_word);
-        let beside_pid = before.ends_with(b"$$-$") || after.starts_with(b"-$$");
-        let in_name = before.ends_with(b"{") && after.starts_with(b"-0}$$");
-        let only_asked = before.ends_with(b"-n \"$") || before.ends_with(b"-z \"$");
-        is_word && !(beside_pid || in_name || only_asked || is_remark(before, after))
+    // `printf '%(%s)T' -2` tells when the shell started.
+    let prints_time = |at| {
+        let line = text[at..].split(|&b| b == b'\n').next();
+        line.is_some_and(|line| memchr::memmem::find(line, b")T").is_some())
     };
-    text.split(|&b| b == b'\n').any(|line| {
-        // `printf '%(%s)T' -2` tells when the shell started.
-        let prints_time = memchr::memmem::find(line, b"%(").is_some()
-            && memchr::memmem::find(line, b")T").is_some();
-        prints_time || memchr::memmem::find_iter(line, NAME).any(|at| in_use(line, at))
-    })
+    memchr::memmem::find_iter(text, b"%(").any(prints_time)
+        || memchr::memmem::find_iter(text, NAME).any(|at| {
+            let before = memchr::memrchr(b'\n', &text[..at]).map_or(0, |newline| newline + 1);
+            uses_name(&text[before..at], &text[at + NAME.len()..])
+        })
+}
+
+/// Whether the name with this before it, on its line, and this after it is the variable in use.
+fn uses_name(before: &[u8], after: &[u8]) -> bool {
+    // `$SRANDOM` is another one.
+    let prefix = before.strip_suffix(b"S").unwrap_or(before).last();
+    let beside_pid = before.ends_with(b"$$-$") || after.starts_with(b"-$$");
+    let in_name = before.ends_with(b"{") && after.starts_with(b"-0}$$");
+    let only_asked = before.ends_with(b"-n \"$") || before.ends_with(b"-z \"$");
+    !(prefix.is_some_and(is_word) || after.first().is_some_and(is_word))
+        && !(beside_pid || in_name || only_asked || is_remark(before, after))
 }
 
 /// The variable.

@@ -11,39 +11,16 @@ use crate::machine::GROUP;
 use crate::path::{Asked, FilePath};
 use crate::place::{Class, classify};
 use crate::policy::Policy;
-use crate::script::{SEAM, Scripts};
+use crate::script::Scripts;
 use crate::session::Before;
 use crate::session::Session;
 use crate::unit::{Observed, TimeState, UnitId};
 use ptrace_async::event::{FileKind, OpenFile, OpenMode, PathRef};
 use rustix::fs::Stat;
-use std::fs::File;
-use std::io::Read;
 
 /// Whether a path leads to a process's own control groups.
 fn is_group(path: &std::path::Path) -> bool {
     path.as_os_str() == GROUP || path.as_os_str() == "/proc/thread-self/cgroup"
-}
-
-/// Longer files are no scripts (bytes).
-const LONGEST_SCRIPT: i64 = 4 << 20;
-
-/// [`Scripts::doubt`] of a file, which is not held in memory as a whole.
-fn doubt_in_file(scripts: Scripts, path: &FilePath) -> Option<&'static str> {
-    let mut file = File::open(path).ok()?;
-    let mut part = Vec::new();
-    loop {
-        part.drain(..part.len().saturating_sub(SEAM));
-        let read = (&mut file)
-            .take(LONGEST_SCRIPT.cast_unsigned())
-            .read_to_end(&mut part);
-        if read.unwrap_or_default() == 0 {
-            return None;
-        }
-        if let Some(reason) = scripts.doubt(Some(path), &part) {
-            return Some(reason);
-        }
-    }
 }
 
 impl Session {
@@ -266,38 +243,6 @@ impl Session {
         if (permissions && is_regular(&stat)) || (time != TimeUse::None && !listed) {
             self.metadata(unit, &path.path, path.follow, &located);
         }
-    }
-
-    /// Looks through a file that a unit reads, where that may be a script.
-    pub(super) fn look_through(&mut self, unit: UnitId, given: &FilePath, stat: &Stat) {
-        let scripts = self.unit(unit).policy.scripts;
-        if scripts != Scripts::Any
-            && is_regular(stat)
-            && (stat.st_size < LONGEST_SCRIPT || scripts.may_be_long())
-            && let Some(reason) = self.script_doubt(given, stat, scripts)
-        {
-            self.unit(unit).doubt_script(reason);
-        }
-    }
-
-    /// Why the results of a script depend on time or chance, if they do. A
-    /// library that each shell opens is read once.
-    fn script_doubt(
-        &mut self,
-        given: &FilePath,
-        stat: &Stat,
-        scripts: Scripts,
-    ) -> Option<&'static str> {
-        let known = self.world.known(given, stat);
-        let key = known.map(|digest| (given.clone(), digest, scripts));
-        if let Some(found) = key.as_ref().and_then(|key| self.scripts.get(key)) {
-            return *found;
-        }
-        let doubt = doubt_in_file(scripts, given);
-        if let Some(key) = key {
-            self.scripts.insert(key, doubt);
-        }
-        doubt
     }
 
     pub(super) fn opened_for_writing(

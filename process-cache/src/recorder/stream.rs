@@ -9,7 +9,6 @@ use crate::path::FilePath;
 use crate::place::{Class, classify, descriptor};
 use crate::policy::{Policy, Streams};
 use crate::roots::{Roots, said};
-use crate::script::{self, SEAM, Scripts};
 use crate::session::{Before, Session};
 use crate::tracer::UNHEARD;
 use crate::unit::{Observed, TimeState, Unit, UnitId, Written};
@@ -162,46 +161,6 @@ impl Session {
             bytes: bytes.into(),
             of_place,
         });
-    }
-
-    /// Bytes that are not known have gone into a description.
-    fn wrote_unseen(&mut self, unit: UnitId, file: &OpenFile, reason: &str) {
-        self.doubt_outside(unit, file, reason);
-        if let Some(owner) = self.owners.get(file.id) {
-            self.unit(owner).names_chance = true;
-        }
-    }
-
-    /// Somebody writes into what a unit above has made. Files are looked through by who opens
-    /// them; what goes through a pipe is looked through here, since a bash may run it.
-    pub(crate) fn hand_on(&mut self, file: &OpenFile, bytes: &[u8]) {
-        let Some(owner) = self.owners.get(file.id) else {
-            return;
-        };
-        if matches!(file.kind, FileKind::Opened | FileKind::Regular) {
-            return;
-        }
-        let mut seam = self.tails.remove(&file.id).unwrap_or_default();
-        seam.extend_from_slice(&bytes[..bytes.len().min(SEAM)]);
-        let found = script::names_chance(&seam) || script::names_chance(bytes);
-        if bytes.last().is_some_and(|&last| last != b'\n') {
-            seam.extend_from_slice(
-                &bytes[bytes.len().saturating_sub(SEAM).max(SEAM.min(bytes.len()))..],
-            );
-            seam.drain(..seam.len().saturating_sub(SEAM));
-            self.tails.insert(file.id, seam);
-        }
-        self.unit(owner).names_chance |= found;
-    }
-
-    /// Whether a unit is a bash to which `$RANDOM` may have come through a pipe.
-    pub(crate) fn may_be_handed_chance(&self, unit: UnitId) -> bool {
-        let unit = &self.units[unit.0 as usize];
-        unit.policy.scripts == Scripts::Bash
-            && std::iter::successors(Some(unit), |unit| {
-                Some(&self.units[unit.parent?.0 as usize])
-            })
-            .any(|unit| unit.names_chance)
     }
 
     /// A unit has used a description, or tried to: what that is counts for it and for those above,
@@ -382,29 +341,6 @@ impl Session {
             FileKind::Socket(_) => self.doubt_outside(unit, file, "reads from an inherited socket"),
             FileKind::MemFd | FileKind::Anon(_) | FileKind::Other(_) => {
                 self.doubt_outside(unit, file, "reads from an inherited descriptor");
-            }
-        }
-    }
-
-    /// A unit has read what nobody has looked through: its program, if that is there.
-    fn program_unseen(&mut self, unit: UnitId) {
-        if self.unit(unit).policy.from_input {
-            self.doubt(unit, "reads its program from its standard input", true);
-        }
-    }
-
-    /// Whether a program that comes from this description has been looked through, or is now.
-    fn is_looked_through(&self, unit: UnitId, file: &OpenFile) -> bool {
-        let scripts = |unit: UnitId| self.units[unit.0 as usize].policy.scripts;
-        match file.kind {
-            FileKind::Opened | FileKind::Regular => file.path.is_some(),
-            FileKind::CharDevice(_) | FileKind::Directory => true,
-            // Shells write what is in their scripts; what others write into the pipe of a shell
-            // is looked through for a bash.
-            _ => {
-                let owner = self.owners.get(file.id).map(scripts);
-                scripts(unit) == Scripts::Bash
-                    && matches!(owner, Some(Scripts::Bash | Scripts::Shell))
             }
         }
     }
