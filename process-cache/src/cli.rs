@@ -255,6 +255,13 @@ fn command(args: RunArgs, verify: bool) -> anyhow::Result<()> {
         // An empty store has nothing to offer and takes nothing.
         return Err(plainly(&args.command));
     }
+    if let Some(limit) = file_limit().filter(|limit| *limit < SMALLEST_FILE) {
+        eprintln!(
+            "pcache: files may not grow beyond {} KiB here (ulimit -f); the command runs without a cache",
+            limit / 1024
+        );
+        return Err(plainly(&args.command));
+    }
     let store = match open(&args.store, args.read_only) {
         Ok(store) => store,
         Err(error) => {
@@ -313,6 +320,14 @@ fn command(args: RunArgs, verify: bool) -> anyhow::Result<()> {
         return Err(plainly(&plan.argv));
     }
     anyhow::bail!("{error}\n{ADVICE}")
+}
+
+/// What files may grow to at least, for the store and the memory shared with tracees (bytes).
+const SMALLEST_FILE: u64 = 64 << 20;
+
+/// How large files may become, if that is limited (bytes).
+fn file_limit() -> Option<u64> {
+    rustix::process::getrlimit(rustix::process::Resource::Fsize).current
 }
 
 /// Becomes the command. Returns only when that is impossible.

@@ -7,7 +7,7 @@
 //! tables.
 
 use crate::fact::TimeUse;
-use crate::script::{Scripts, from_input};
+use crate::script::{Scripts, compares_times, from_input};
 
 /// What a program may do and still be skipped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,6 +37,11 @@ pub struct Policy {
     /// How often it asks for the position of its standard input, output and error (of each)
     /// when it starts, to know whether that is the start of a file.
     pub start_seeks: u8,
+    /// It does nothing but wait. It is skipped as a part of others only, or loops that wait for
+    /// something would not.
+    pub waits: bool,
+    /// What it does cannot be noted: it is never stored, for this reason.
+    pub unknown: Option<&'static str>,
     /// Its scripts are looked through for uses of time and chance that its
     /// system calls do not tell from its own.
     pub scripts: Scripts,
@@ -75,6 +80,8 @@ impl Policy {
         stack: false,
         start_clock: 0,
         start_seeks: 0,
+        waits: false,
+        unknown: None,
         scripts: Scripts::Any,
         from_input: false,
         plain_directories: false,
@@ -130,6 +137,10 @@ pub fn policy(program: &[u8], argv: &[Vec<u8>], strict: bool) -> Policy {
         return Policy::STRICT;
     }
     let name = plain_name(program);
+    if !is_distinct(name) && !is_installed(program) {
+        // A test of the project's own may be called `test`.
+        return Policy::STRICT;
+    }
     // The GNU tools that can overflow their stack watch for that.
     let shows =
         |arg: &Vec<u8>| memchr::memmem::find(arg, b"/proc").is_some() || arg.ends_with(b"maps");
@@ -154,6 +165,66 @@ pub fn policy(program: &[u8], argv: &[Vec<u8>], strict: bool) -> Policy {
     }
 }
 
+/// Whether a program of this name is hardly anything else, wherever it is.
+fn is_distinct(name: &[u8]) -> bool {
+    let names: &[&[u8]] = &[
+        b"gcc",
+        b"g++",
+        b"cc",
+        b"c++",
+        b"cpp",
+        b"c89",
+        b"c99",
+        b"cc1",
+        b"cc1plus",
+        b"collect2",
+        b"as",
+        b"ld",
+        b"ld.bfd",
+        b"ld.gold",
+        b"ld.lld",
+        b"rust-lld",
+        b"lto1",
+        b"lto-wrapper",
+        b"gfortran",
+        b"f951",
+        b"clang",
+        b"clang++",
+        b"ar",
+        b"gcc-ar",
+        b"ranlib",
+        b"gcc-ranlib",
+        b"strip",
+        b"objcopy",
+        b"objdump",
+        b"readelf",
+        b"make",
+        b"gmake",
+        b"cmake",
+        b"ninja",
+        b"cargo",
+        b"rustc",
+        b"sh",
+        b"dash",
+        b"bash",
+        b"perl",
+        b"mawk",
+        b"gawk",
+    ];
+    names.contains(&name) || name.starts_with(b"python")
+}
+
+/// Whether a program is where such are installed.
+fn is_installed(program: &[u8]) -> bool {
+    let mut directories = program.rsplit(|&b| b == b'/').skip(1);
+    [&b"/usr/"[..], b"/opt/", b"/nix/", b"/gnu/"]
+        .iter()
+        .any(|place| program.starts_with(place))
+        || directories.any(|name| matches!(name, b"bin" | b"sbin" | b"libexec"))
+        // Named by a test, or looked up.
+        || !program.contains(&b'/')
+}
+
 /// The policy for a program of this name.
 fn by_name(name: &[u8], argv: &[Vec<u8>]) -> Policy {
     let option = |letter: u8| {
@@ -162,6 +233,12 @@ fn by_name(name: &[u8], argv: &[Vec<u8>]) -> Policy {
         })
     };
     let long = |name: &[u8]| argv.iter().any(|arg| arg.starts_with(name));
+    let mention = |word: &[u8]| {
+        let mut arguments = argv.iter().skip(1);
+        arguments.any(|arg| memchr::memmem::find(arg, word).is_some())
+    };
+    // A linker draws one, which shows.
+    let drawn = mention(b"build-id=uuid") || mention(b"build-id,uuid");
     match name {
         // Compilers, assemblers, linkers: names of temporary files come from
         // the clock; file times do not matter (__TIMESTAMP__ is looked for).
@@ -169,6 +246,7 @@ fn by_name(name: &[u8], argv: &[Vec<u8>]) -> Policy {
         | b"collect2" => Policy {
             outputs: Outputs::Written,
             meters: true,
+            random: !drawn,
             // These can name variables.
             unnested: !long(b"-specs") && !long(b"--specs"),
             ..Policy::compiler(TimeUse::None)
@@ -176,6 +254,7 @@ fn by_name(name: &[u8], argv: &[Vec<u8>]) -> Policy {
         b"as" | b"ld" | b"ld.bfd" => Policy {
             outputs: Outputs::Removed,
             meters: true,
+            random: !drawn,
             ..Policy::compiler(TimeUse::None)
         },
         b"gfortran" | b"f951" | b"ld.gold" => Policy {
@@ -194,7 +273,9 @@ fn by_name(name: &[u8], argv: &[Vec<u8>]) -> Policy {
         },
         b"ar" | b"gcc-ar" | b"ranlib" | b"gcc-ranlib" => {
             // `D` is the default of the distribution's binutils; `U` undoes it.
-            let undone = argv.get(1).is_some_and(|arg| arg.contains(&b'U'));
+            let undone = option(b'U')
+                || argv.get(1).is_some_and(|arg| arg.contains(&b'U'))
+                || argv.iter().any(|arg| arg.starts_with(b"@"));
             Policy::compiler(if undone {
                 TimeUse::Exact
             } else {
@@ -204,11 +285,24 @@ fn by_name(name: &[u8], argv: &[Vec<u8>]) -> Policy {
         // They give what they make the permissions of what it is made from.
         b"strip" | b"objcopy" => Policy {
             permissions: true,
-            ..Policy::compiler(TimeUse::None)
+            ..Policy::compiler(if option(b'p') || long(b"--p") {
+                TimeUse::Modified
+            } else {
+                TimeUse::None
+            })
         },
-        b"sed" | b"ed" | b"patch" | b"xz" | b"bzip2" | b"zstd" => Policy {
+        b"sed" | b"ed" | b"patch" => Policy {
             permissions: true,
             ..Policy::tool(TimeUse::None)
+        },
+        // What they make of a file gets its time as well.
+        b"xz" | b"bzip2" | b"zstd" => Policy {
+            permissions: true,
+            ..Policy::tool(if names_input(argv) {
+                TimeUse::Modified
+            } else {
+                TimeUse::None
+            })
         },
         b"nm" | b"objdump" | b"readelf" => Policy {
             unnested: true,
@@ -221,7 +315,11 @@ fn by_name(name: &[u8], argv: &[Vec<u8>]) -> Policy {
         b"make" | b"gmake" => Policy {
             meters: true,
             terminal: true,
-            ..Policy::tool(TimeUse::Order)
+            ..Policy::tool(if option(b'L') || long(b"--check-s") {
+                TimeUse::Exact
+            } else {
+                TimeUse::Order
+            })
         },
         b"sh" | b"dash" => Policy {
             scripts: Scripts::Shell,
@@ -229,7 +327,7 @@ fn by_name(name: &[u8], argv: &[Vec<u8>]) -> Policy {
             ..Policy::time(TimeUse::Order)
         },
         b"test" | b"[" => Policy {
-            plain_directories: true,
+            plain_directories: !argv.iter().any(|arg| compares_times(arg)),
             ..Policy::time(TimeUse::Order)
         },
         // bash notes the time and seeds $RANDOM when it starts; scripts that use
@@ -292,7 +390,12 @@ fn by_name(name: &[u8], argv: &[Vec<u8>]) -> Policy {
         },
         // Small tools that read contents and names only; where they make
         // temporary files, clock and chance give those their names.
-        b"chmod" | b"ln" | b"mkdir" | b"mv" | b"rm" => Policy::quiet(TimeUse::None),
+        b"chmod" | b"ln" | b"mkdir" | b"rm" => Policy::quiet(TimeUse::None),
+        b"mv" => Policy::quiet(if option(b'u') || long(b"--u") {
+            TimeUse::Modified
+        } else {
+            TimeUse::None
+        }),
         b"cat" | b"cut" | b"grep" | b"head" | b"tail" | b"tr" | b"uniq" | b"wc" => Policy {
             unnested: true,
             ..Policy::tool(TimeUse::None)
@@ -302,21 +405,36 @@ fn by_name(name: &[u8], argv: &[Vec<u8>]) -> Policy {
         | b"md5sum" | b"nl" | b"nproc" | b"file" | b"sha224sum" | b"sha384sum" | b"sha512sum"
         | b"b2sum" | b"sum" | b"truncate" | b"fmt" | b"factor" | b"numfmt" | b"csplit" | b"bc"
         | b"dc" | b"getconf" | b"getopt" | b"gettext" | b"msgfmt" | b"msgmerge" | b"locale"
-        | b"nice" | b"nohup" | b"stdbuf" | b"tput" | b"sync" | b"chgrp" | b"chown" | b"od"
-        | b"paste" | b"printf" | b"pwd" | b"readlink" | b"realpath" | b"rmdir" | b"seq"
-        | b"sha1sum" | b"sha256sum" | b"sleep" | b"split" | b"tac" | b"tee" | b"true"
-        | b"tsort" | b"uname" | b"unexpand" | b"unlink" | b"xargs" | b"xzcat" | b"zcat"
-        | b"which" | b"hostname" | b"arch" | b"tty" | b"mkfifo" => Policy::tool(TimeUse::None),
+        | b"nohup" | b"stdbuf" | b"tput" | b"sync" | b"chgrp" | b"chown" | b"od" | b"paste"
+        | b"printf" | b"pwd" | b"readlink" | b"realpath" | b"rmdir" | b"seq" | b"sha1sum"
+        | b"sha256sum" | b"split" | b"tac" | b"tee" | b"true" | b"tsort" | b"uname"
+        | b"unexpand" | b"unlink" | b"xargs" | b"xzcat" | b"zcat" | b"which" | b"hostname"
+        | b"arch" | b"tty" | b"mkfifo" => Policy::tool(TimeUse::None),
+        b"sleep" => Policy {
+            waits: true,
+            ..Policy::tool(TimeUse::None)
+        },
+        b"nice" if argv.len() > 1 => Policy::tool(TimeUse::None),
+        b"flock" => Policy {
+            unknown: Some("takes a lock"),
+            ..Policy::STRICT
+        },
         b"sort" => Policy {
-            // A random order is the point of -R.
-            random: !option(b'R') && !long(b"--r"),
+            // A random order is the point of -R, also in keys.
+            random: !argv.iter().skip(1).any(|arg| match arg.as_slice() {
+                [b'-', b'-', ..] => {
+                    arg.starts_with(b"--r") || arg.starts_with(b"--s") || arg.contains(&b'R')
+                }
+                [b'-' | b'0'..=b'9', ..] => arg.contains(&b'R'),
+                _ => arg == b"random",
+            }),
             unnested: true,
             ..Policy::tool(TimeUse::None)
         },
         b"dd" => Policy::time(TimeUse::None),
         // The head of a unified or context diff shows the files' times.
         b"diff" => {
-            let shows = option(b'u') || option(b'c') || option(b'U') || option(b'C') || long(b"--");
+            let shows = b"ucUCpF0123456789".iter().copied().any(option) || long(b"--");
             let time = if shows {
                 TimeUse::Modified
             } else {
@@ -327,11 +445,33 @@ fn by_name(name: &[u8], argv: &[Vec<u8>]) -> Policy {
                 ..Policy::time(time)
             }
         }
+        // What these ask of files, and when, is more than when they were changed.
+        b"tar"
+            if [b'g', b'N', b'S', b'H'].into_iter().any(|letter| {
+                let first = argv.get(1).filter(|arg| !arg.starts_with(b"--"));
+                option(letter) || first.is_some_and(|arg| arg.contains(&letter))
+            }) || [
+                &b"--listed"[..],
+                b"--newer",
+                b"--after",
+                b"--format=p",
+                b"--posix",
+                b"--sparse",
+                b"--mtime",
+            ]
+            .into_iter()
+            .any(|name| {
+                argv.iter()
+                    .any(|arg| arg.starts_with(name) && !is_dated(arg))
+            }) =>
+        {
+            Policy::STRICT
+        }
         b"tar" => Policy::tool(TimeUse::Modified),
         // gzip stores the time of the file it compresses by name.
         b"gzip" => Policy {
             permissions: true,
-            ..Policy::time(if option(b'n') || option(b'd') {
+            ..Policy::time(if (option(b'n') || option(b'd')) && !names_input(argv) {
                 TimeUse::None
             } else {
                 TimeUse::Modified
@@ -353,29 +493,28 @@ fn by_name(name: &[u8], argv: &[Vec<u8>]) -> Policy {
             } else {
                 TimeUse::None
             };
-            // A complete date does not depend on the present.
-            let complete = |arg: &Vec<u8>| {
-                let date = arg.strip_prefix(b"--date=").unwrap_or(arg);
-                let date = date.strip_prefix(b"-d").unwrap_or(date);
-                date.starts_with(b"@")
-                    || date.len() >= 10
-                        && date[..4].iter().all(u8::is_ascii_digit)
-                        && date[4] == b'-'
-            };
             Policy {
-                clock: argv.iter().any(complete),
+                clock: argv
+                    .iter()
+                    .zip(std::iter::once(None).chain(argv.iter().map(Some)))
+                    .any(|(arg, before)| {
+                        let is_value = before.is_some_and(|it| it == b"-d" || it == b"--date");
+                        is_dated(arg) || is_value && is_complete(arg)
+                    }),
                 unnested: true,
                 ..Policy::time(time)
             }
         }
         b"ls" | b"dir" => {
-            let shows = [b'l', b's', b'o', b'g', b'n'].into_iter().any(option) || long(b"--");
+            let shows = b"lsogncu".iter().copied().any(option) || long(b"--");
             let time = match (shows, option(b't')) {
                 (true, _) => TimeUse::Exact,
                 (false, true) => TimeUse::Order,
                 (false, false) => TimeUse::None,
             };
+            let read = option(b'u') || long(b"--time=a") || long(b"--time=u");
             Policy {
+                unknown: read.then_some("asks when files were read"),
                 inodes: option(b'i'),
                 usage: true,
                 ..Policy::time(time)
@@ -406,6 +545,13 @@ fn by_name(name: &[u8], argv: &[Vec<u8>]) -> Policy {
             });
             // It notes when it started, to compare times with that.
             Policy {
+                unknown: if long(b"-links") {
+                    Some("asks how many names directories have")
+                } else if long(b"-a") && !plain || long(b"-used") {
+                    Some("asks when files were read")
+                } else {
+                    None
+                },
                 clock: plain,
                 usage: plain,
                 ..Policy::time(if plain { TimeUse::None } else { TimeUse::Exact })
@@ -413,6 +559,30 @@ fn by_name(name: &[u8], argv: &[Vec<u8>]) -> Policy {
         }
         _ => Policy::STRICT,
     }
+}
+
+/// Whether an option gives a complete date, which does not depend on the present.
+fn is_dated(arg: &[u8]) -> bool {
+    let options = [&b"--date="[..], b"--mtime=", b"-d"];
+    let mut dates = options.iter().filter_map(|name| arg.strip_prefix(*name));
+    dates.any(is_complete)
+}
+
+/// Whether this is a complete date.
+fn is_complete(date: &[u8]) -> bool {
+    date.starts_with(b"@")
+        || date.len() >= 10 && date[..4].iter().all(u8::is_ascii_digit) && date[4] == b'-'
+}
+
+/// Whether a compressor is given a file, beside which it puts another.
+fn names_input(argv: &[Vec<u8>]) -> bool {
+    let mut arguments = argv.iter().skip(1);
+    let to_output = argv.iter().skip(1).any(|arg| match arg.as_slice() {
+        [b'-', b'-', ..] => arg.starts_with(b"--stdout") || arg.starts_with(b"--to-stdout"),
+        [b'-', ..] => arg.contains(&b'c'),
+        _ => false,
+    });
+    !to_output && arguments.any(|arg| !arg.starts_with(b"-"))
 }
 
 /// The name without directory, target triple and version

@@ -273,6 +273,15 @@ impl Session {
                         TimeState::Set(accessed, Some(ns(s, n)))
                     }
                 };
+                // Where from, if times are no inputs? `touch` is told.
+                let of_unit = self.unit(unit);
+                let told = of_unit.program.ends_with("touch");
+                if matches!(time, TimeState::Set(..))
+                    && matches!(of_unit.policy.time, TimeUse::None | TimeUse::Order)
+                    && !told
+                {
+                    of_unit.doubt("gives a file a time that it has from somewhere", true);
+                }
                 if let Some(change) = self.meta_change(unit, before, &place) {
                     change.time = time;
                     change.dated |= time == TimeState::Present;
@@ -358,9 +367,11 @@ impl Session {
                         };
                         self.ask(unit, query, located.resource);
                     } else {
+                        // Were it a link, the working directory would be another.
+                        let is_link = given != located.resource;
                         let query = Query::Kind {
                             path: given.clone(),
-                            follow: true,
+                            follow: is_link || error.is_some(),
                         };
                         self.note(
                             unit,
@@ -368,7 +379,7 @@ impl Session {
                             Observed::Answer(observed),
                             located.resource.clone(),
                         );
-                        if given != located.resource && error.is_none() {
+                        if is_link && error.is_none() {
                             let answer = Answer::Path(located.resource.clone());
                             self.note(
                                 unit,

@@ -514,7 +514,8 @@ fn trace(
     program.default_signals.clear();
     program.ignored_signals.clear();
     let quiet = [libc::SIGINT, libc::SIGQUIT];
-    for signal in quiet.into_iter().chain(os::TERMINAL_STOPS) {
+    let own = [libc::SIGXFSZ];
+    for signal in quiet.into_iter().chain(os::TERMINAL_STOPS).chain(own) {
         if os::is_ignored(signal) {
             program.ignored_signals.push(signal);
         } else {
@@ -554,7 +555,8 @@ fn trace(
         }
         Ok(None) => {
             drop(from_tracer);
-            for signal in os::TERMINAL_STOPS {
+            // A store that cannot grow is no reason to die.
+            for signal in os::TERMINAL_STOPS.into_iter().chain(own) {
                 os::ignore(signal, true);
             }
             os::admit_stops();

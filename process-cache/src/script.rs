@@ -18,11 +18,28 @@ pub enum Scripts {
     Perl,
 }
 
+/// What was found in a script.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Found {
+    /// Why results depend on time or chance, if they do.
+    pub doubt: Option<&'static str>,
+    /// It may compare the times of files: [`compares_times`].
+    pub compares_times: bool,
+}
+
 impl Scripts {
     /// Whether a script of any length is looked through, such as that of an archive that extracts
     /// itself. The long files that others read are data.
     pub fn may_be_long(self) -> bool {
         matches!(self, Self::Bash | Self::Shell)
+    }
+
+    /// What there is to know of a script.
+    pub fn look(self, path: Option<&std::path::Path>, script: &[u8]) -> Found {
+        Found {
+            doubt: self.doubt(path, script),
+            compares_times: matches!(self, Self::Bash | Self::Shell) && compares_times(script),
+        }
     }
 
     /// Why a script (or an argument that may be one) makes results depend on
@@ -57,6 +74,18 @@ impl Scripts {
             }
         }
     }
+}
+
+/// Whether a script of a shell, or an argument of `test`, may compare the times of files: those of
+/// directories count then as well (`[ package.json -nt node_modules ]`).
+pub fn compares_times(text: &[u8]) -> bool {
+    [&b"-nt"[..], b"-ot"].iter().any(|operator| {
+        memchr::memmem::find_iter(text, operator).any(|at| {
+            let before = at.checked_sub(1).map(|at| text[at]);
+            let after = text.get(at + operator.len());
+            !before.as_ref().is_some_and(is_word) && !after.is_some_and(is_word)
+        })
+    })
 }
 
 /// Whether a bash script (or `-c` string) may use `$RANDOM` for more than a

@@ -21,7 +21,7 @@ use crate::lookups::Lookups;
 use crate::path::FilePath;
 use crate::remote::Remote;
 use crate::report::Report;
-use crate::script::{SEAM, Scripts};
+use crate::script::{Found, SEAM, Scripts};
 use crate::store::Store;
 use crate::unit::{Change, Unit, UnitId};
 use crate::world::World;
@@ -141,8 +141,8 @@ pub struct Session {
     pub contents: Contents,
     /// The last bytes that went through a pipe, if a line goes on after them.
     pub tails: FxHashMap<OfdId, SmallVec<[u8; 2 * SEAM]>>,
-    /// Whether scripts of this path and content depend on time or chance.
-    pub scripts: FxHashMap<(FilePath, Digest, Scripts), Option<&'static str>>,
+    /// What was found in scripts of this path and content.
+    pub scripts: FxHashMap<(FilePath, Digest, Scripts), Found>,
     /// Answers.
     pub world: Arc<World>,
     /// Results.

@@ -32,7 +32,7 @@ use crate::path::FilePath;
 use crate::policy::Policy;
 use crate::roots::judge::Moved;
 use crate::roots::manner::Manner;
-use crate::script::Scripts;
+use crate::script::{Found, Scripts};
 use crate::store::WeakKey;
 
 /// Bytes by descriptor number, in order.
@@ -369,6 +369,8 @@ pub struct Unit {
     pub random_requests: u32,
     /// It has asked for the bounds of its stack.
     pub knows_stack: bool,
+    /// It has looked whether it has a terminal, which bash does when it starts.
+    pub knows_terminal: bool,
     /// Clock reads so far.
     pub clock_reads: u32,
     /// It has asked for its own name, which Perl does right before it compiles
@@ -430,6 +432,7 @@ impl Unit {
             written_bytes: 0,
             random_requests: 0,
             knows_stack: false,
+            knows_terminal: false,
             clock_reads: 0,
             knows_itself: false,
             names_chance: false,
@@ -501,11 +504,13 @@ impl Unit {
     }
 
     /// Notes what was found in its script: another shell draws no numbers itself.
-    pub fn doubt_script(&mut self, reason: &str) {
-        match self.policy.scripts {
-            Scripts::Shell => self.names_chance = true,
-            _ => self.doubt(reason, true),
+    pub fn found_in_script(&mut self, found: Found) {
+        match found.doubt {
+            Some(_) if self.policy.scripts == Scripts::Shell => self.names_chance = true,
+            Some(reason) => self.doubt(reason, true),
+            None => {}
         }
+        self.policy.plain_directories &= !found.compares_times;
     }
 
     /// Notes a doubt (each reason once).

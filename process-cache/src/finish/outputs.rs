@@ -51,6 +51,18 @@ pub(super) fn forget_outputs(unit: &mut Unit) {
         if !before.iter().all(|query| names(unit, query, &path)) {
             continue;
         }
+        // It was told that it may not.
+        let refused = |query: &Query| {
+            let seen = unit.observations.get(query).map(|seen| &seen.observed);
+            let error = match seen {
+                Some(Observed::Answer(Answer::Error(error))) => *error,
+                _ => 0,
+            };
+            !matches!(error, 0 | libc::ENOENT)
+        };
+        if before.iter().any(refused) {
+            continue;
+        }
         let first = before
             .iter()
             .filter_map(|query| unit.observations.remove(query))

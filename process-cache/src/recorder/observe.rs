@@ -364,7 +364,7 @@ impl Session {
         };
         match classify(path) {
             Class::Ordinary => {}
-            Class::Determined => return,
+            Class::Determined if path.as_os_str() != "/proc" => return,
             _ => {
                 self.doubt(unit, format!("lists {}", path.display()), true);
                 return;

@@ -75,8 +75,16 @@ impl Session {
                 return;
             }
             Class::Usage | Class::Volatile => {
-                if error.is_none() {
-                    self.doubt(unit, format!("opens {}", path.path.display()), true);
+                let path = &path.path;
+                let is_terminal = path.as_os_str() == "/dev/tty";
+                let of_unit = self.unit(unit);
+                let starting = is_terminal
+                    && of_unit.policy.scripts == Scripts::Bash
+                    && !std::mem::replace(&mut of_unit.knows_terminal, true);
+                // Compilers ask it how wide they may write.
+                let matters = is_terminal && !of_unit.policy.meters || self.is_of_other(path);
+                if !starting && (error.is_none() || matters) {
+                    self.doubt(unit, format!("opens {}", path.display()), true);
                 }
                 return;
             }
@@ -270,7 +278,8 @@ impl Session {
                 .changes
                 .get(&resource)
                 .is_some_and(|c| c.fresh);
-            if mode.exclusive || !(mode.truncate || mode.append) {
+            let blind = mode.append && self.appends_blindly(unit);
+            if mode.exclusive || !(mode.truncate || blind) {
                 // Had something stood there, it would have failed, or kept
                 // what it held.
                 self.expect_kind(unit, &resource, None);
@@ -317,14 +326,16 @@ impl Session {
         self.contents.forget(stat);
         self.world.table().suspend(stat.st_dev, stat.st_ino);
         if !known {
-            if mode.create.is_some() && (mode.truncate || mode.append) {
+            let blind = mode.append && self.appends_blindly(unit);
+            if mode.create.is_some() && (mode.truncate || blind) {
                 self.expect_target(unit, &resource, Some(stat));
             } else {
                 self.expect_kind(unit, &resource, Some(stat));
             }
         }
         let umask = self.umask;
-        if let (Some(content), false) = (&initial_content, mode.append && !mode.read) {
+        let blind = mode.append && !mode.read && self.appends_blindly(unit);
+        if let (Some(content), false) = (&initial_content, blind) {
             let observed = Observed::Content(content.clone());
             self.note(
                 unit,
@@ -360,6 +371,13 @@ impl Session {
         if !known || !matches!(change.time, TimeState::Set(..)) || mode.truncate {
             change.time = TimeState::Present;
         }
+    }
+
+    /// Whether a unit does not care how much is in a file that it appends to. Libraries of
+    /// languages go to its end, and tell where that is.
+    fn appends_blindly(&mut self, unit: UnitId) -> bool {
+        let policy = &self.unit(unit).policy;
+        matches!(policy.scripts, Scripts::Bash | Scripts::Shell) || policy.time == TimeUse::None
     }
 
     /// Notes that the program wrote to a name without looking.

@@ -2,7 +2,7 @@
 
 use crate::locate::is_regular;
 use crate::path::FilePath;
-use crate::script::{self, SEAM, Scripts};
+use crate::script::{self, Found, SEAM, Scripts};
 use crate::session::Session;
 use crate::unit::UnitId;
 use ptrace_async::event::{FileKind, OpenFile};
@@ -13,9 +13,12 @@ use std::io::Read;
 /// Longer files are no scripts (bytes).
 const LONGEST_SCRIPT: i64 = 4 << 20;
 
-/// [`Scripts::doubt`] of a file, which is not held in memory as a whole.
-fn doubt_in_file(scripts: Scripts, path: &FilePath) -> Option<&'static str> {
-    let mut file = File::open(path).ok()?;
+/// [`Scripts::look`] of a file, which is not held in memory as a whole.
+fn look_at_file(scripts: Scripts, path: &FilePath) -> Found {
+    let mut found = Found::default();
+    let Ok(mut file) = File::open(path) else {
+        return found;
+    };
     let mut part = Vec::new();
     loop {
         part.drain(..part.len().saturating_sub(SEAM));
@@ -23,11 +26,11 @@ fn doubt_in_file(scripts: Scripts, path: &FilePath) -> Option<&'static str> {
             .take(LONGEST_SCRIPT.cast_unsigned())
             .read_to_end(&mut part);
         if read.unwrap_or_default() == 0 {
-            return None;
+            return found;
         }
-        if let Some(reason) = scripts.doubt(Some(path), &part) {
-            return Some(reason);
-        }
+        let more = scripts.look(Some(path), &part);
+        found.doubt = found.doubt.or(more.doubt);
+        found.compares_times |= more.compares_times;
     }
 }
 
@@ -38,30 +41,24 @@ impl Session {
         if scripts != Scripts::Any
             && is_regular(stat)
             && (stat.st_size < LONGEST_SCRIPT || scripts.may_be_long())
-            && let Some(reason) = self.script_doubt(given, stat, scripts)
         {
-            self.unit(unit).doubt_script(reason);
+            let found = self.found_in(given, stat, scripts);
+            self.unit(unit).found_in_script(found);
         }
     }
 
-    /// Why the results of a script depend on time or chance, if they do. A
-    /// library that each shell opens is read once.
-    fn script_doubt(
-        &mut self,
-        given: &FilePath,
-        stat: &Stat,
-        scripts: Scripts,
-    ) -> Option<&'static str> {
+    /// What there is to know of a script. A library that each shell opens is read once.
+    fn found_in(&mut self, given: &FilePath, stat: &Stat, scripts: Scripts) -> Found {
         let known = self.world.known(given, stat);
         let key = known.map(|digest| (given.clone(), digest, scripts));
         if let Some(found) = key.as_ref().and_then(|key| self.scripts.get(key)) {
             return *found;
         }
-        let doubt = doubt_in_file(scripts, given);
+        let found = look_at_file(scripts, given);
         if let Some(key) = key {
-            self.scripts.insert(key, doubt);
+            self.scripts.insert(key, found);
         }
-        doubt
+        found
     }
 
     /// A unit has read what nobody has looked through: its program, if that is there.

@@ -236,6 +236,9 @@ impl Session {
         self.use_anywhere(unit, Part::Input);
         self.use_anywhere(unit, Part::Output);
         let Some(fd) = descriptor(path) else {
+            if self.is_of_other(path) {
+                self.doubt(unit, "looks at another process", true);
+            }
             return;
         };
         let Some(file) = self.model.file(self.acting, fd).cloned() else {
@@ -252,6 +255,16 @@ impl Session {
             let reason = format!("looks at {}, which is a file", path.display());
             self.doubt(unit, reason, true);
         }
+    }
+
+    /// Whether a path tells of a process that is not traced, or of none: what is so later
+    /// nobody knows.
+    pub(super) fn is_of_other(&self, path: &Path) -> bool {
+        let mut parts = path.strip_prefix("/proc").ok().into_iter().flatten();
+        let process = parts
+            .next()
+            .and_then(|name| name.to_str()?.parse::<Tid>().ok());
+        process.is_some_and(|process| !self.tasks.contains_key(&process))
     }
 
     /// A unit could not write to a description.

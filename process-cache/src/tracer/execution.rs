@@ -26,7 +26,7 @@ use crate::roots::Roots;
 use crate::roots::judge::Moved;
 use crate::roots::manner::manner;
 use crate::roots::said::is_make;
-use crate::script::Scripts;
+use crate::script::{Found, Scripts};
 use crate::store::Lookup;
 use crate::unit::{Unit, UnitId};
 
@@ -396,9 +396,17 @@ impl Tracer {
                         let scripts = unit.policy.scripts;
                         let environment = &keyed.made_of.environment;
                         let environment = environment.iter().filter(|_| scripts == Scripts::Bash);
-                        let mut given = unit.argv.iter().skip(1).chain(environment);
-                        if let Some(reason) = given.find_map(|text| scripts.doubt(None, text)) {
-                            unit.doubt_script(reason);
+                        let given = unit.argv.iter().skip(1).chain(environment);
+                        let found: Vec<Found> =
+                            given.map(|text| scripts.look(None, text)).collect();
+                        for found in found {
+                            unit.found_in_script(found);
+                        }
+                        if unit.policy.waits {
+                            unit.doubt("does nothing but wait", false);
+                        }
+                        if let Some(reason) = unit.policy.unknown {
+                            unit.doubt(reason, true);
                         }
                         // dd tells its speed on descriptor 2, if anybody listens.
                         let unheard = session.model.file(now, 2).is_none_or(|file| {

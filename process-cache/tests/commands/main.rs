@@ -5,6 +5,7 @@
 //! One program for all of them, so that the sandbox is compiled once; a file
 //! for each concern.
 
+mod assumed;
 mod command_line;
 mod descriptors;
 mod doubts;

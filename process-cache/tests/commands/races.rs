@@ -180,8 +180,10 @@ impl Program {
     fn new() -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
         fs::write(dir.path().join("unit.c"), SOURCE).expect("a file");
+        // Elsewhere nothing is known of a program by its name.
+        fs::create_dir(dir.path().join("bin")).expect("a directory");
         let compiled = Command::new("cc")
-            .args(["-O1", "-o", "cat", "unit.c"])
+            .args(["-O1", "-o", "bin/cat", "unit.c"])
             .current_dir(dir.path())
             .status();
         assert!(compiled.is_ok_and(|status| status.success()), "cc");
@@ -190,7 +192,7 @@ impl Program {
 
     /// The command that does this.
     fn does(&self, how: &str) -> String {
-        let path: PathBuf = self.dir.path().join("cat");
+        let path: PathBuf = self.dir.path().join("bin/cat");
         format!("'{}' {how}", path.display())
     }
 }

@@ -1,0 +1,210 @@
+//! What is assumed of programs holds of them, and with their other options no more is assumed than
+//! holds then.
+
+use crate::support::{
+    Sandbox, check_hit, check_miss, check_runs_again, check_runs_again_in, program,
+};
+use std::process::Command;
+
+/// Two files with times, of which the first is older.
+const OLDER: &str = "echo 1 > a; echo 2 > b; touch -d @1000000000 a; touch -d @1100000000 b";
+/// Now it is newer.
+const NEWER: &str = "touch -d @1200000000 a";
+
+#[test]
+fn a_loop_that_waits_for_something_is_not_hurried() {
+    let sandbox = Sandbox::new("");
+    let command = "sleep 0.01; sleep 0.01; echo over";
+    let first = sandbox.cached(command);
+    let sleeps: Vec<_> = first.units.iter().skip(1).collect();
+    assert_eq!(sleeps.len(), 2, "{first:?}");
+    for sleep in sleeps {
+        assert_eq!(sleep.result, "not_stored", "{first:?}");
+    }
+    sandbox.cached(command).assert_hit();
+}
+
+#[test]
+fn how_much_is_in_a_file_counts_for_who_appends_to_it_and_knows() {
+    for (interpreter, script) in [
+        (
+            "python3",
+            "f = open(\"log\", \"a\"); f.tell() == 0 and f.write(\"header\\n\"); f.write(\"row\\n\")",
+        ),
+        (
+            "perl",
+            "open F, \">>log\"; print F \"header\\n\" if !-s F; print F \"row\\n\"",
+        ),
+    ] {
+        let Some(found) = program(&[interpreter]) else {
+            continue;
+        };
+        let option = if interpreter == "perl" { "-e" } else { "-c" };
+        let sandbox = Sandbox::new("");
+        for _ in 0..3 {
+            sandbox.cached(&format!("{found} {option} '{script}'"));
+        }
+        assert_eq!(
+            sandbox.text("log"),
+            "header\nrow\nrow\nrow\n",
+            "{interpreter}"
+        );
+    }
+    let sandbox = Sandbox::new("");
+    sandbox.cached("echo line >> log");
+    sandbox.cached("echo line >> log").assert_hit();
+    assert_eq!(sandbox.text("log"), "line\nline\n");
+}
+
+#[test]
+fn the_time_of_a_directory_counts_where_it_is_compared() {
+    let setup = "mkdir d; echo 1 > f; touch -d @1000000000 d; touch -d @1100000000 f";
+    let edit = "touch -d @1200000000 d";
+    check_miss(setup, "[ f -nt d ] && echo install || echo skip", edit, "");
+    check_miss(
+        setup,
+        "env test d -ot f && echo install || echo skip",
+        edit,
+        "",
+    );
+    if let Some(bash) = program(&["bash"]) {
+        let command = format!("{bash} -c 'if [[ f -nt d ]]; then echo install; fi'");
+        check_miss(setup, &command, edit, "");
+    }
+}
+
+#[test]
+fn other_processes_are_not_known() {
+    check_runs_again("[ -e /proc/1/stat ]; echo", "another process");
+    check_runs_again("[ -e /proc/4194304 ]; echo", "another process");
+    check_runs_again("ls /proc > /dev/null", "lists /proc");
+    check_hit("", "[ -e /proc/self ] && echo yes");
+}
+
+#[test]
+fn who_takes_a_lock_waits_for_it_again() {
+    if program(&["flock"]).is_some() {
+        check_runs_again("flock f cat f", "takes a lock");
+    }
+}
+
+#[test]
+fn a_directory_that_has_become_a_link_is_another_to_stand_in() {
+    let edit = "mv d e; ln -s e d";
+    check_miss("mkdir d", "cd d && pwd -P", edit, "");
+    check_miss(
+        "mkdir d; echo 'all:;@echo made' > d/Makefile",
+        "make -C d",
+        edit,
+        "",
+    );
+}
+
+#[test]
+fn times_count_with_the_options_that_use_them() {
+    check_miss(OLDER, "mv -u a b", NEWER, "");
+    check_miss(OLDER, "mv --update a b", NEWER, "");
+    check_miss(
+        "echo 1 > a; sleep 0.02; echo 2 > b",
+        "ls -c",
+        "sleep 0.02; chmod 600 a",
+        "",
+    );
+    check_runs_again("ls -u", "were read");
+    check_runs_again("find . -amin -3", "were read");
+    check_miss(OLDER, "diff -p a b || true", NEWER, "");
+    if program(&["ar"]).is_some() {
+        check_runs_again("ar -r -c -U x.a f", "which it made");
+    }
+}
+
+#[test]
+fn a_time_that_is_handed_on_counts() {
+    let setup = "echo 1 > a; touch -d @1000000000 a";
+    for (tool, command) in [
+        ("xz", "xz -k a"),
+        ("gzip", "gzip -nk a"),
+        ("bzip2", "bzip2 -k a"),
+        ("zstd", "zstd -q a"),
+    ] {
+        if program(&[tool]).is_some() {
+            let shown = format!("{command}; stat -c %Y a.*");
+            check_miss(setup, &shown, NEWER, "");
+        }
+    }
+    if program(&["strip"]).is_some() {
+        let setup = "echo 'int x;' > a.c; cc -c a.c; touch -d @1000000000 a.o";
+        let edit = "touch -d @1200000000 a.o";
+        check_miss(setup, "strip -p -o b.o a.o; stat -c %Y b.o", edit, "");
+    }
+    if program(&["xz"]).is_some() {
+        check_hit("echo 1 > a", "xz -c a > b; xz < a > c");
+    }
+}
+
+#[test]
+fn dates_that_depend_on_the_present_are_told_from_those_that_do_not() {
+    check_runs_again("touch -d '1 hour ago' 2024-01-01.log", "time of day");
+    check_hit(
+        "",
+        "touch -d 2024-01-01 x; touch -d @1000000000 y; touch --date=2024-01-01 z",
+    );
+    if program(&["tar"]).is_some() {
+        check_runs_again("tar --newer-mtime='2 seconds ago' -cf - f | cksum", "");
+        check_hit("echo 1 > f", "tar --mtime=2024-01-01 -cf x.tar f");
+    }
+}
+
+#[test]
+fn an_order_at_random_is_drawn_again() {
+    for command in ["sort --sort=random f", "sort --key=1R f", "sort -k 1R f"] {
+        check_runs_again(command, "random");
+    }
+    check_hit("seq 9 > f", "sort -k 1,1 -n -r f");
+}
+
+#[test]
+fn links_of_directories_are_counted_again() {
+    check_runs_again("find . -maxdepth 1 -type d -links 2", "names");
+}
+
+#[test]
+fn a_program_of_the_project_is_not_known_by_its_name() {
+    let source = "#include <stdio.h>\n#include <time.h>\nint main(void) \
+                  { printf(\"%ld\\n\", (long) time(0)); return 0; }\n";
+    let sandbox = Sandbox::new("");
+    for name in ["sum", "test", "file"] {
+        std::fs::write(sandbox.path("x.c"), source).expect("a file");
+        let compiled = Command::new("cc")
+            .args(["-o", name, "x.c"])
+            .current_dir(sandbox.dir())
+            .status();
+        assert!(compiled.is_ok_and(|status| status.success()), "cc");
+        check_runs_again_in(&sandbox, &format!("./{name}"), "time of day");
+    }
+}
+
+#[test]
+fn a_compiler_that_could_not_write_is_no_pattern_for_when_it_can() {
+    if rustix::process::geteuid().is_root() {
+        eprintln!("skipped: root may write everything");
+        return;
+    }
+    let setup = "echo 'int x;' > a.c; echo > a.s; chmod 444 a.s";
+    check_miss(setup, "cc -S a.c", "chmod 644 a.s", "");
+}
+
+#[test]
+fn with_a_small_limit_on_files_the_command_runs_all_the_same() {
+    let sandbox = Sandbox::new("");
+    for (limit, cached) in [(8, false), (1_000_000, true)] {
+        let pcache = sandbox.pcache();
+        let pcache = pcache.get_program().display().to_string();
+        let script = format!("ulimit -f {limit} && exec '{pcache}' -- sh -c 'echo hi; echo > f'");
+        let mut command = Command::new("sh");
+        let run = sandbox.run(sandbox.environment(command.args(["-c", &script])));
+        assert!(run.status.success(), "{run:?}");
+        assert_eq!(run.out, "hi\n", "{run:?}");
+        assert_eq!(run.err.contains("ulimit -f"), !cached, "{run:?}");
+    }
+}
