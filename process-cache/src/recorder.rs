@@ -579,6 +579,8 @@ impl Session {
             "credentials" => self.unit(unit).ids = Ids::default(),
             // `/proc` shows the ids of other processes as they are here.
             "namespaces" => self.one_namespace = false,
+            // It is handed down, and the keys have that of the machine.
+            "personality" => self.one_personality = false,
             _ => {}
         }
         if !OWN.contains(&what) {

@@ -141,6 +141,8 @@ pub struct Session {
     pub contents: Contents,
     /// The last bytes that went through a pipe, if a line goes on after them.
     pub tails: FxHashMap<OfdId, SmallVec<[u8; 2 * SEAM]>>,
+    /// Nobody has changed its personality (personality(2), `setarch`).
+    pub one_personality: bool,
     /// What was found in scripts of this path and content.
     pub scripts: FxHashMap<(FilePath, Digest, Scripts), Found>,
     /// Answers.
@@ -207,6 +209,7 @@ impl Session {
             lookups: Lookups::default(),
             contents: Contents::default(),
             tails: FxHashMap::default(),
+            one_personality: true,
             scripts: FxHashMap::default(),
             world,
             store,

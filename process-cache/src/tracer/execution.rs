@@ -145,6 +145,7 @@ impl Tracer {
             let lookup = unit != OUTSIDE
                 && !session.settings.refresh
                 && !temporary
+                && session.one_personality
                 && !session.is_unseen(tid);
             (execution, known_limits, unit, lookup, temporary)
         };
@@ -462,6 +463,9 @@ impl Tracer {
                 }
                 if next.temporary {
                     unit.doubt(INTERNAL, false);
+                }
+                if !session.one_personality {
+                    unit.doubt("may have another personality", true);
                 }
             }
             None => unit.doubt("was executed in an unusual way", true),

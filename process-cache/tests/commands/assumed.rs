@@ -208,3 +208,14 @@ fn with_a_small_limit_on_files_the_command_runs_all_the_same() {
         assert_eq!(run.err.contains("ulimit -f"), !cached, "{run:?}");
     }
 }
+
+#[test]
+fn another_personality_is_not_that_of_the_machine() {
+    if program(&["setarch"]).is_some() {
+        let sandbox = Sandbox::new("");
+        let command = "setarch i686 uname -m";
+        let plain = sandbox.plain(command);
+        sandbox.cached("sh -c 'uname -m'");
+        sandbox.cached(command).assert_like(&plain, "after the other");
+    }
+}
