@@ -157,8 +157,12 @@ impl Tracer {
                     progress: None,
                     ages: &job.ages,
                 };
-                restore::apply_with(&results, &job.effects, options)
-                    .map_err(|error| error.to_string())?;
+                restore::apply_with(&results, &job.effects, options).map_err(
+                    |error| match error.is_clean() {
+                        true => error.to_string(),
+                        false => format!("{error}; what was done before stays"),
+                    },
+                )?;
                 Ok::<_, String>((file, stream))
             })
             .await;

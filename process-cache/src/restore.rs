@@ -6,7 +6,8 @@
 //! made, that nothing of another kind stands in the way, and that writing is
 //! allowed. Until it has succeeded, nothing that is there has been touched, and
 //! on failure its temporary files are removed. *Commit* then goes through the
-//! effects in order.
+//! effects in order; if one of them fails, it takes back those before (see
+//! `undo`).
 //!
 //! A new inode is a temporary file, complete with permissions and time, renamed
 //! over the name: whoever looks, or kills us, sees the old file or the new one.
@@ -18,13 +19,16 @@
 //! in the future. All effects together may take less than a tick of that clock,
 //! and build tools compare times: files whose times differed when the program
 //! made them get times that differ, in the same order (see `ages`). Explicit
-//! times of directories are set last, because making entries changes them.
+//! times of directories are set last, because making entries changes them, and
+//! so are permissions that do not let their owner make any (see `directories`).
 
 mod ages;
 mod commit;
+mod directories;
 mod draft;
 mod sketch;
 mod stage;
+mod undo;
 
 use std::io;
 use std::path::PathBuf;
@@ -59,7 +63,8 @@ pub enum RestoreError {
         path: PathBuf,
         /// Why it failed.
         source: io::Error,
-        /// Effects that were established before; `None` if nothing was changed.
+        /// Effects that were established before and could not all be taken back;
+        /// `None` if the tree is as it was.
         established: Option<usize>,
     },
 }

@@ -119,8 +119,8 @@ fn uses_name(before: &[u8], after: &[u8]) -> bool {
     let beside_pid = before.ends_with(b"$$-$") || after.starts_with(b"-$$");
     let in_name = before.ends_with(b"{") && after.starts_with(b"-0}$$");
     let only_asked = before.ends_with(b"-n \"$") || before.ends_with(b"-z \"$");
-    !(prefix.is_some_and(is_word) || after.first().is_some_and(is_word))
-        && !(beside_pid || in_name || only_asked || is_remark(before, after))
+    let is_part = prefix.is_some_and(is_word) || after.first().is_some_and(is_word);
+    !(is_part || beside_pid || in_name || only_asked || is_remark(before, after))
 }
 
 /// The variable.

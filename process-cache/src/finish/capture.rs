@@ -128,7 +128,8 @@ pub(super) fn capture(
                     }
                     let effect = Effect::MakeDir {
                         path: path.clone(),
-                        mode: stat.st_mode & 0o7777,
+                        // The kernel hands down the bit of a set-gid directory.
+                        mode: stat.st_mode & 0o7777 & !libc::S_ISGID,
                         time: match change.time {
                             TimeState::Set(a, m) => Time::Set(a, m),
                             _ => Time::Present,
@@ -142,6 +143,10 @@ pub(super) fn capture(
                         change.content.unwrap_or(change.last)
                     };
                     effects.push((seq, effect));
+                    if change.mode_set && !planted(Defect::ModeEffect) {
+                        let (path, mode) = (path.clone(), stat.st_mode & 0o7777);
+                        effects.push((change.last, Effect::Chmod { path, mode }));
+                    }
                 }
             }
             _ => return Err(format!("{} is no plain file", path.display())),

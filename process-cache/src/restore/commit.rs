@@ -1,64 +1,43 @@
 //! Committing: effects in order, each with its permissions and time.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata};
 use std::io::Write;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
+use tempfile::TempPath;
 
+use super::directories::Directories;
 use super::draft::Draft;
 use super::stage::{Stage, Stages, temporary};
-use super::{Options, RestoreError, Restored, Result, content_of, is_explicit};
+use super::undo::{Before, Undo, put_over, removed_dirs};
+use super::{Options, RestoreError, Restored, Result, content_of, is_explicit, path_of};
 use crate::outcome::{Effect, Time};
 use crate::path::FilePath;
 use crate::store::{Store, copy};
 
-/// Establishes prepared effects.
+/// Establishes prepared effects, or takes back those that were established.
 pub(super) fn run(
     store: &Store,
     effects: &[Effect],
     mut stages: Stages,
-    mut options: Options<'_>,
+    options: Options<'_>,
 ) -> Result<Restored> {
-    stages.committed = true;
-    let total = effects
-        .iter()
-        .filter_map(content_of)
-        .map(|(_, length)| length)
-        .sum();
-    let mut restored = Restored::default();
-    let mut late = Vec::new();
-    let list = std::mem::take(&mut stages.list);
-    for (index, (effect, stage)) in effects.iter().zip(list).enumerate() {
-        let length = content_of(effect).map_or(0, |(_, length)| length);
-        let kept = matches!(stage, Stage::InPlace);
-        establish(store, effect, stage, &mut late).map_err(|error| after(error, index))?;
-        *(if kept {
-            &mut restored.kept
-        } else {
-            &mut restored.bytes
-        }) += length;
-        if length > 0
-            && let Some(progress) = &mut options.progress
-        {
-            progress(restored.bytes + restored.kept, total);
+    let (list, times) = stages.commit();
+    let mut commit = Commit {
+        store,
+        directories: Directories::default(),
+        undo: Undo::new(removed_dirs(effects), times),
+    };
+    let mut established = 0;
+    let restored = commit.all(effects, list, options, &mut established);
+    restored.map_err(|error| {
+        commit.directories.reopen();
+        match commit.undo.take_back() {
+            true => error,
+            false => after(error, established),
         }
-    }
-    super::ages::apply(effects, options.ages);
-    if let Some(world) = options.world {
-        for effect in effects {
-            if let Effect::Write { path, content, .. } = effect {
-                world.learn(path, *content);
-            }
-        }
-    }
-    for (path, time) in late {
-        // It may have been removed again.
-        if fs::symlink_metadata(&path).is_ok_and(|found| found.is_dir()) {
-            set_times(&path, time).map_err(|error| after(error, effects.len()))?;
-        }
-    }
-    Ok(restored)
+    })
 }
 
 pub(super) fn timespec(ns: i128) -> Timespec {
@@ -76,75 +55,161 @@ fn after(mut error: RestoreError, index: usize) -> RestoreError {
     error
 }
 
-fn establish(
-    store: &Store,
-    effect: &Effect,
-    stage: Stage,
-    late: &mut Vec<(FilePath, Time)>,
-) -> Result<()> {
-    match effect {
-        Effect::Write {
-            path,
-            mode,
-            create_mode,
-            fresh,
-            time,
-            ..
-        } => {
-            let content = Content {
-                store,
-                effect,
-                stage,
-            };
-            let new_mode = mode.unwrap_or(*create_mode);
-            match (&content.stage, *fresh) {
-                (Stage::Draft(_), _) | (_, true) => create(path, content, new_mode, *time),
-                _ => overwrite(path, content, *mode, *create_mode, *time),
+/// Effects on their way into the tree.
+struct Commit<'a> {
+    store: &'a Store,
+    directories: Directories,
+    undo: Undo<'a>,
+}
+
+impl Commit<'_> {
+    fn all(
+        &mut self,
+        effects: &[Effect],
+        list: Vec<Stage>,
+        mut options: Options<'_>,
+        established: &mut usize,
+    ) -> Result<Restored> {
+        let total = effects
+            .iter()
+            .filter_map(content_of)
+            .map(|(_, length)| length)
+            .sum();
+        let mut restored = Restored::default();
+        for (effect, stage) in effects.iter().zip(list) {
+            let length = content_of(effect).map_or(0, |(_, length)| length);
+            let kept = matches!(stage, Stage::InPlace);
+            self.establish(effect, stage)?;
+            *established += 1;
+            *(if kept {
+                &mut restored.kept
+            } else {
+                &mut restored.bytes
+            }) += length;
+            if length > 0
+                && let Some(progress) = &mut options.progress
+            {
+                progress(restored.bytes + restored.kept, total);
             }
         }
-        Effect::Append {
-            path,
-            create_mode,
-            time,
-            ..
-        } => {
-            let content = Content {
-                store,
-                effect,
-                stage,
-            };
-            match content.stage {
-                Stage::Draft(_) => create(path, content, *create_mode, *time),
-                _ => append(path, content, *create_mode, *time),
+        super::ages::apply(effects, options.ages);
+        if let Some(world) = options.world {
+            for effect in effects {
+                if let Effect::Write { path, content, .. } = effect {
+                    world.learn(path, *content);
+                }
             }
         }
-        Effect::MakeDir { path, mode, time } => {
-            make_dir(path, *mode)?;
-            if is_explicit(*time) {
-                late.push((path.clone(), *time));
+        self.undo.settle();
+        self.directories.finish()?;
+        Ok(restored)
+    }
+
+    fn establish(&mut self, effect: &Effect, stage: Stage) -> Result<()> {
+        let path = path_of(effect);
+        let before = self.undo.look(path);
+        let content = Content {
+            store: self.store,
+            effect,
+            stage,
+        };
+        match effect {
+            Effect::Write {
+                mode,
+                create_mode,
+                fresh,
+                time,
+                ..
+            } => match (&content.stage, *fresh, &before) {
+                (Stage::Draft(_), ..) | (_, true, _) | (_, _, None) => {
+                    let mode = mode.unwrap_or(*create_mode);
+                    self.create(path, before, |path| create(path, content, mode, *time))
+                }
+                (_, false, Some(before)) => {
+                    if matches!(content.stage, Stage::InPlace) {
+                        self.undo.change(path, before, Before::Same);
+                    } else {
+                        self.undo.overwrite(path, before);
+                    }
+                    overwrite(path, before, content, *mode, *time)
+                }
+            },
+            Effect::Append {
+                create_mode, time, ..
+            } => match (&content.stage, &before) {
+                (Stage::Draft(_), _) | (_, None) => self.create(path, before, |path| {
+                    create(path, content, *create_mode, *time)
+                }),
+                (_, Some(before)) => {
+                    self.undo.change(path, before, Before::Start);
+                    append(path, content, *time)
+                }
+            },
+            Effect::MakeDir { mode, time, .. } => {
+                let before = before.as_ref();
+                self.directories.make(path, *mode, before, &mut self.undo)?;
+                if is_explicit(*time) {
+                    self.directories.date(path, *time);
+                }
+                Ok(())
             }
-            Ok(())
-        }
-        Effect::Symlink { path, target } => replace(path, |temporary| {
-            rustix::fs::symlinkat(target.as_path(), CWD, temporary)
-        }),
-        Effect::HardLink { path, to } => replace(path, |temporary| {
-            rustix::fs::linkat(CWD, to.as_path(), CWD, temporary, AtFlags::empty())
-        }),
-        Effect::Remove { path } => {
-            gone(fs::remove_file(path.as_path())).map_err(RestoreError::io("remove", path))
-        }
-        Effect::RemoveDir { path } => {
-            gone(fs::remove_dir(path.as_path())).map_err(RestoreError::io("remove", path))
-        }
-        Effect::Chmod { path, mode } => chmod(path, *mode),
-        Effect::SetTimes { path, time } => {
-            let directory = fs::symlink_metadata(path).is_ok_and(|found| found.is_dir());
-            if directory && is_explicit(*time) {
-                late.push((path.clone(), *time));
-                return Ok(());
+            Effect::Symlink { target, .. } => self.create(path, before, |path| {
+                replace(path, |name| {
+                    rustix::fs::symlinkat(target.as_path(), CWD, name)
+                })
+            }),
+            Effect::HardLink { to, .. } => self.create(path, before, |path| {
+                replace(path, |name| {
+                    rustix::fs::linkat(CWD, to.as_path(), CWD, name, AtFlags::empty())
+                })
+            }),
+            Effect::Remove { .. } => self.undo.remove(path, before.as_ref()),
+            Effect::RemoveDir { .. } => {
+                self.undo.remove_dir(path, before.as_ref())?;
+                self.directories.forget(path);
+                Ok(())
             }
-            set_times(path, *time)
+            Effect::Chmod { mode, .. } => match &before {
+                Some(before) if before.is_dir() => {
+                    self.directories.chmod(path, *mode, before, &mut self.undo)
+                }
+                _ => {
+                    self.note_change(path, before);
+                    chmod(path, *mode)
+                }
+            },
+            Effect::SetTimes { time, .. } => {
+                let directory = before.as_ref().is_some_and(Metadata::is_dir);
+                if directory && is_explicit(*time) {
+                    self.directories.date(path, *time);
+                    return Ok(());
+                }
+                self.note_change(path, before);
+                set_times(path, *time)
+            }
+        }
+    }
+
+    /// Makes a new inode under a name, whatever had it.
+    fn create(
+        &mut self,
+        path: &FilePath,
+        before: Option<Metadata>,
+        make: impl FnOnce(&FilePath) -> Result<Option<TempPath>>,
+    ) -> Result<()> {
+        if before.as_ref().is_some_and(Metadata::is_dir) {
+            let error = std::io::Error::from(std::io::ErrorKind::IsADirectory);
+            return Err(RestoreError::io("create", path)(error));
+        }
+        let old = make(path)?;
+        self.undo.made(path, before.as_ref(), old);
+        Ok(())
+    }
+
+    /// The metadata of this is going to be changed.
+    fn note_change(&mut self, path: &FilePath, before: Option<Metadata>) {
+        if let Some(before) = before {
+            self.undo.change(path, &before, Before::Same);
         }
     }
 }
@@ -185,8 +250,13 @@ impl Content<'_> {
     }
 }
 
-/// Makes a new inode under a name, whatever had it.
-fn create(path: &FilePath, content: Content<'_>, mode: u32, time: Time) -> Result<()> {
+/// Makes a new file under a name; what had it is returned.
+fn create(
+    path: &FilePath,
+    content: Content<'_>,
+    mode: u32,
+    time: Time,
+) -> Result<Option<TempPath>> {
     let time = match time {
         Time::Set(..) => time,
         Time::Present | Time::Kept => Time::Present,
@@ -207,23 +277,18 @@ fn create(path: &FilePath, content: Content<'_>, mode: u32, time: Time) -> Resul
 /// Writes a file in place.
 fn overwrite(
     path: &FilePath,
+    before: &Metadata,
     content: Content<'_>,
     mode: Option<u32>,
-    create_mode: u32,
     time: Time,
 ) -> Result<()> {
     let keeps = matches!(content.stage, Stage::InPlace);
-    let before = fs::symlink_metadata(path).ok();
-    if before.is_none() {
-        return create(path, content, mode.unwrap_or(create_mode), time);
-    }
-    let kept = match (time, &before) {
-        (Time::Kept, Some(before)) => {
-            use std::os::unix::fs::MetadataExt;
-            let ns = i128::from(before.mtime()) * 1_000_000_000 + i128::from(before.mtime_nsec());
-            Time::Set(None, Some(ns))
-        }
-        _ => time,
+    let kept = if time == Time::Kept {
+        use std::os::unix::fs::MetadataExt;
+        let ns = i128::from(before.mtime()) * 1_000_000_000 + i128::from(before.mtime_nsec());
+        Time::Set(None, Some(ns))
+    } else {
+        time
     };
     let mut stamped = false;
     if !keeps {
@@ -231,7 +296,7 @@ fn overwrite(
         let length = content_of(content.effect).map_or(0, |(_, length)| length);
         // Emptying it first would make ext4 allocate and write out anew, a
         // hundred times the cost of writing over what is there.
-        let before = before.as_ref().map_or(0, fs::Metadata::len);
+        let before = before.len();
         let keep = if super::has_holes(content.effect) {
             0
         } else {
@@ -256,7 +321,7 @@ fn overwrite(
 }
 
 /// Opens an existing file.
-fn open_for_writing(path: &FilePath, may_chmod: bool) -> Result<File> {
+pub(super) fn open_for_writing(path: &FilePath, may_chmod: bool) -> Result<File> {
     let mut options = File::options();
     options
         .write(true)
@@ -271,17 +336,14 @@ fn open_for_writing(path: &FilePath, may_chmod: bool) -> Result<File> {
     .map_err(RestoreError::io("write", path))
 }
 
-fn append(path: &FilePath, content: Content<'_>, create_mode: u32, time: Time) -> Result<()> {
+fn append(path: &FilePath, content: Content<'_>, time: Time) -> Result<()> {
     let mut options = File::options();
     options
         .append(true)
         .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
-    let mut file = match options.open(path.as_path()) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            return create(path, content, create_mode, time);
-        }
-        opened => opened.map_err(RestoreError::io("append to", path))?,
-    };
+    let mut file = options
+        .open(path.as_path())
+        .map_err(RestoreError::io("append to", path))?;
     // The kernel copies no ranges into a file that is open for appending.
     match content.stage {
         Stage::Verified => {
@@ -303,61 +365,30 @@ fn append(path: &FilePath, content: Content<'_>, create_mode: u32, time: Time) -
     }
 }
 
-fn make_dir(path: &FilePath, mode: u32) -> Result<()> {
-    match fs::create_dir(path.as_path()) {
-        Ok(()) => chmod(path, mode),
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-            let found = fs::symlink_metadata(path).map_err(RestoreError::io("look at", path))?;
-            if !found.is_dir() {
-                return Err(RestoreError::io("create", path)(error));
-            }
-            if found.permissions().mode() & 0o7777 == mode & 0o7777 {
-                return Ok(());
-            }
-            chmod(path, mode)
-        }
-        Err(error) => Err(RestoreError::io("create", path)(error)),
-    }
-}
-
-/// Makes something under a temporary name and renames it over `path`.
+/// Makes something under a name; what had it is returned.
 fn replace(
     path: &FilePath,
     make: impl Fn(&std::path::Path) -> rustix::io::Result<()>,
-) -> Result<()> {
+) -> Result<Option<TempPath>> {
     let attempt = make(path);
     if attempt != Err(rustix::io::Errno::EXIST) {
-        return attempt.map_err(RestoreError::io("create", path));
+        return attempt
+            .map(|()| None)
+            .map_err(RestoreError::io("create", path));
     }
     // Its name is unique; what it stands for is made in its place.
     let name = temporary(path)?.into_temp_path();
     fs::remove_file(&name).map_err(RestoreError::io("create", path))?;
     make(&name).map_err(RestoreError::io("create", path))?;
-    // Renaming one link of a file over another does nothing: the guard then
-    // removes the temporary name.
-    fs::rename(&name, path.as_path()).map_err(RestoreError::io("create", path))
+    put_over(name, path).map_err(RestoreError::io("create", path))
 }
 
-fn gone(result: std::io::Result<()>) -> std::io::Result<()> {
-    match result {
-        Err(error)
-            if matches!(
-                error.kind(),
-                std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory
-            ) =>
-        {
-            Ok(())
-        }
-        result => result,
-    }
-}
-
-fn chmod(path: &FilePath, mode: u32) -> Result<()> {
+pub(super) fn chmod(path: &FilePath, mode: u32) -> Result<()> {
     fs::set_permissions(path.as_path(), fs::Permissions::from_mode(mode & 0o7777))
         .map_err(RestoreError::io("set the permissions of", path))
 }
 
-fn set_times(path: &FilePath, time: Time) -> Result<()> {
+pub(super) fn set_times(path: &FilePath, time: Time) -> Result<()> {
     if time == Time::Kept {
         return Ok(());
     }

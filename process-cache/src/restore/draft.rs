@@ -15,10 +15,10 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 
 use super::commit::timestamps;
 use super::stage::{names, temporary};
+use super::undo::put_over;
 use super::{RestoreError, Result};
 use crate::outcome::Time;
 use crate::path::FilePath;
-use crate::store::copy;
 
 /// How many files without names wait at a time: a process may have few descriptors.
 const UNNAMED: usize = 64;
@@ -112,20 +112,23 @@ impl Draft {
         }
     }
 
-    /// Puts the file in its place, whatever is there.
-    pub(super) fn place(self, path: &FilePath, mode: u32, time: Time) -> Result<()> {
+    /// Puts the file in its place; what was there is returned, under a temporary
+    /// name.
+    pub(super) fn place(
+        self,
+        path: &FilePath,
+        mode: u32,
+        time: Time,
+    ) -> Result<Option<tempfile::TempPath>> {
         let temporary = match self {
             Self::Unnamed(unnamed) => match unnamed.finish(path, mode, time)? {
                 Some(temporary) => temporary,
-                None => return Ok(()),
+                None => return Ok(None),
             },
             Self::Named(file) => dress(file.into_temp_path(), path, mode, time)?,
             Self::Closed(name) => dress(name, path, mode, time)?,
         };
-        copy::replace(&temporary, path).map_err(RestoreError::io("create", path))?;
-        // The name is gone: nothing is left for the guard to remove.
-        let _ = temporary.keep();
-        Ok(())
+        put_over(temporary, path).map_err(RestoreError::io("create", path))
     }
 }
 

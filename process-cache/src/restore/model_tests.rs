@@ -301,4 +301,46 @@ proptest! {
             }
         }
     }
+
+    #[test]
+    fn effects_before_one_that_fails_are_taken_back(
+        start in prop::collection::vec(small(), 0..12),
+        effects in prop::collection::vec(small(), 0..10),
+    ) {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(dir.path().join("store")).unwrap();
+        let root = dir.path().join("tree");
+        fs::create_dir(&root).unwrap();
+        for small in &start {
+            let _ = reference(&store, &effect(small, &root, &store));
+        }
+        let mut effects: Vec<Effect> = effects.iter().map(|s| effect(s, &root, &store)).collect();
+        let last = root.join("late/last");
+        fs::create_dir(root.join("late")).unwrap();
+        effects.push(Effect::MakeDir {
+            path: last.as_path().into(),
+            mode: 0o755,
+            time: Time::Present,
+        });
+        let Ok(stages) = stage::prepare(&store, &effects, None) else {
+            return Ok(());
+        };
+        fs::write(&last, "").unwrap();
+        let seen = || {
+            let seen = look(&root);
+            let time = |name: &String| fs::symlink_metadata(root.join(name))?.modified();
+            let times: Vec<_> = seen.keys().map(|name| time(name).unwrap()).collect();
+            (seen, times, fs::metadata(&root).unwrap().modified().unwrap())
+        };
+        let before = seen();
+        let error = commit::run(&store, &effects, stages, Options::default()).unwrap_err();
+        let removes_dirs = effects.iter().any(|e| matches!(e, Effect::RemoveDir { .. }));
+        let has_long = start.iter().any(|small| {
+            matches!(small, Small::Write { content: 3, .. } | Small::Append(_, 3))
+        }) || effects.iter().any(|e| content_of(e).is_some_and(|(_, length)| length > 1000));
+        prop_assert!(error.is_clean() || removes_dirs || has_long, "{}", error);
+        if error.is_clean() {
+            prop_assert_eq!(seen(), before);
+        }
+    }
 }

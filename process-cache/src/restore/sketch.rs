@@ -24,12 +24,23 @@ pub(super) enum Kind {
     Special,
 }
 
+/// When something can be put into a directory that is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Writable {
+    Already,
+    /// Once an effect has set its permissions.
+    Then,
+    Never,
+    /// It hands down an access list, which effects do not tell.
+    HandsDown,
+}
+
 #[derive(Default)]
 pub(super) struct Sketch {
     /// What effects have changed.
     changed: FxHashMap<PathBuf, Kind>,
-    /// Directories that are there and can be written into.
-    writable: FxHashMap<PathBuf, bool>,
+    /// Directories that are there: when they can be written into.
+    writable: FxHashMap<PathBuf, Writable>,
     /// Files with several names that were written by one of them.
     written: FxHashSet<(u64, u64)>,
 }
@@ -63,7 +74,7 @@ impl Sketch {
     }
 
     /// Checks that the directory of `path` will be there and can be changed.
-    /// Whether it is there already is returned.
+    /// Whether it can be changed already is returned.
     fn check_parent(&mut self, path: &FilePath) -> Result<bool> {
         let Some(parent) = path.parent() else {
             return Err(RestoreError::obstacle(path, "has no directory"));
@@ -74,22 +85,45 @@ impl Sketch {
                 _ => Err(RestoreError::obstacle(path, "has no directory by then")),
             };
         }
-        let writable = match self.writable.get(parent) {
-            Some(&writable) => writable,
-            None => {
-                let writable = is_writable_dir(parent);
-                self.writable.insert(parent.to_owned(), writable);
-                writable
-            }
-        };
-        if writable {
-            Ok(true)
-        } else {
-            Err(RestoreError::obstacle(
+        match self.writable(parent) {
+            Writable::Already => Ok(true),
+            Writable::Then => Ok(false),
+            Writable::Never => Err(RestoreError::obstacle(
                 path,
                 "is not in a directory that can be written",
-            ))
+            )),
+            Writable::HandsDown => Err(RestoreError::obstacle(
+                path,
+                "is in a directory with a default access list",
+            )),
         }
+    }
+
+    fn writable(&mut self, dir: &Path) -> Writable {
+        if let Some(&writable) = self.writable.get(dir) {
+            return writable;
+        }
+        let writable = match is_writable_dir(dir) {
+            true if hands_down(dir) => Writable::HandsDown,
+            true => Writable::Already,
+            false => Writable::Never,
+        };
+        self.writable.insert(dir.to_owned(), writable);
+        writable
+    }
+
+    /// Checks that the permissions of a directory can be set. Its owner can put
+    /// something into it then, if they say so.
+    fn chmod_dir(&mut self, path: &FilePath, stat: Option<&Stat>, mode: u32) -> Result<()> {
+        let Some(stat) = stat.filter(|stat| stat.st_mode & 0o7777 != mode & 0o7777) else {
+            return Ok(());
+        };
+        check_owned(path, stat)?;
+        let wanted = libc::S_IWUSR | libc::S_IXUSR;
+        if self.writable(path) == Writable::Never && mode & wanted == wanted {
+            self.writable.insert(path.to_path_buf(), Writable::Then);
+        }
+        Ok(())
     }
 
     fn set(&mut self, path: &FilePath, kind: Kind) {
@@ -130,13 +164,12 @@ impl Sketch {
     }
 
     /// Checks an effect against the sketch and changes the sketch by it.
-    /// Returns what stood there before, and whether its directory is there
-    /// already.
+    /// Returns what stood there before, and whether its directory is ready.
     pub(super) fn step(&mut self, effect: &Effect) -> Result<Step> {
         let path = super::path_of(effect);
         let (before, mut stat) = self.look(path)?;
         let wrong = |found| Err(RestoreError::obstacle(path, found));
-        let mut parent_there = true;
+        let mut parent_ready = true;
         match (effect, before) {
             (
                 Effect::Write { .. }
@@ -164,14 +197,16 @@ impl Sketch {
                 Kind::Symlink | Kind::Special,
             ) => return wrong("is not a regular file"),
             (Effect::Write { .. } | Effect::Append { .. }, _) => {
-                parent_there = self.check_parent(path)?;
+                parent_ready = self.check_parent(path)?;
                 self.set(path, Kind::File);
             }
             (Effect::MakeDir { .. }, Kind::Absent) => {
                 self.check_parent(path)?;
                 self.set(path, Kind::Directory);
             }
-            (Effect::MakeDir { .. }, Kind::Directory) => {}
+            (Effect::MakeDir { mode, .. }, Kind::Directory) => {
+                self.chmod_dir(path, stat.as_ref(), *mode)?;
+            }
             (Effect::MakeDir { .. }, _) => return wrong("is not a directory"),
             (Effect::Symlink { .. }, _) => {
                 self.check_parent(path)?;
@@ -207,20 +242,25 @@ impl Sketch {
                 return wrong("is not there");
             }
             (Effect::Chmod { .. }, Kind::Symlink) => return wrong("is a symbolic link"),
-            // What it could be written with before says nothing any more. What
-            // is in a directory stays there.
-            (Effect::Chmod { .. }, Kind::Directory) => {
-                if !self.changed.contains_key(path.as_path()) {
-                    self.writable.insert(path.to_path_buf(), true);
+            // What is in a directory stays there.
+            (Effect::Chmod { mode, .. }, Kind::Directory) => {
+                self.chmod_dir(path, stat.as_ref(), *mode)?;
+            }
+            // What it could be written with before says nothing any more.
+            (Effect::Chmod { .. }, _) => {
+                stat.iter().try_for_each(|stat| check_owned(path, stat))?;
+                self.set(path, before);
+            }
+            (Effect::SetTimes { time, .. }, _) => {
+                if super::is_explicit(*time) {
+                    stat.iter().try_for_each(|stat| check_owned(path, stat))?;
                 }
             }
-            (Effect::Chmod { .. }, _) => self.set(path, before),
-            (Effect::SetTimes { .. }, _) => {}
         }
         Ok(Step {
             before,
             stat,
-            parent_there,
+            parent_ready,
         })
     }
 }
@@ -230,8 +270,9 @@ pub(super) struct Step {
     pub(super) before: Kind,
     /// Of the file that is there, if no effect has changed it.
     pub(super) stat: Option<Stat>,
-    /// Whether its directory exists before anything is committed.
-    pub(super) parent_there: bool,
+    /// Whether its directory is there and can be written into before anything is
+    /// committed.
+    pub(super) parent_ready: bool,
 }
 
 fn is_writable_dir(path: &Path) -> bool {
@@ -239,6 +280,26 @@ fn is_writable_dir(path: &Path) -> bool {
     rustix::fs::lstat(path)
         .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory)
         && rustix::fs::accessat(CWD, path, rights, AtFlags::EACCESS).is_ok()
+}
+
+/// Whether a directory has an access list for what is made in it (acl(5)): permissions that were
+/// recorded elsewhere would let others read what they may not.
+fn hands_down(dir: &Path) -> bool {
+    let mut list = [0_u8; 64];
+    match rustix::fs::getxattr(dir, "system.posix_acl_default", &mut list[..]) {
+        Ok(length) => length > 0,
+        Err(error) => error == Errno::RANGE,
+    }
+}
+
+/// Checks that permissions and times can be set.
+fn check_owned(path: &FilePath, stat: &Stat) -> Result<()> {
+    let user = rustix::process::geteuid();
+    if user.is_root() || user.as_raw() == stat.st_uid {
+        Ok(())
+    } else {
+        Err(RestoreError::obstacle(path, "belongs to somebody else"))
+    }
 }
 
 /// Checks that an existing file can be written. Its owner can give himself the

@@ -1,15 +1,13 @@
 //! Preparing: every content verified before anything is touched.
 
-use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
-
-use rustc_hash::FxHashMap;
-use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_OMIT};
+use std::mem::take;
+use std::path::Path;
 
 use super::draft::Draft;
 use super::sketch::{Kind, Sketch, Step};
+use super::undo::{DirTimes, removed_dirs};
 use super::{RestoreError, Result, content_of};
 use crate::fact::Digest;
 use crate::outcome::Effect;
@@ -18,9 +16,9 @@ use crate::store::{Shared, Store, StoreError, copy};
 use crate::world::World;
 
 /// Contents up to this length wait in memory.
-const SMALL: u64 = 256 * 1024;
+pub(super) const SMALL: u64 = 256 * 1024;
 /// As long as no more than this waits there already.
-const BUDGET: u64 = 32 << 20;
+pub(super) const BUDGET: u64 = 32 << 20;
 
 /// How an effect's content waits for its turn.
 pub(super) enum Stage {
@@ -40,21 +38,22 @@ pub(super) enum Stage {
 /// The stages of all effects. Dropped before its end, it leaves directories as
 /// they were.
 pub(super) struct Stages {
-    pub(super) list: Vec<Stage>,
-    /// Directories that got temporary files, with their times.
-    touched: FxHashMap<PathBuf, Timestamps>,
-    pub(super) committed: bool,
+    list: Vec<Stage>,
+    /// Directories that got temporary files.
+    touched: DirTimes,
 }
 
 impl Drop for Stages {
     fn drop(&mut self) {
-        if self.committed {
-            return;
-        }
         self.list.clear();
-        for (dir, times) in &self.touched {
-            let _ = rustix::fs::utimensat(CWD, dir, times, AtFlags::empty());
-        }
+        self.touched.restore();
+    }
+}
+
+impl Stages {
+    /// Hands over what is to be committed, with the times of directories before.
+    pub(super) fn commit(&mut self) -> (Vec<Stage>, DirTimes) {
+        (take(&mut self.list), take(&mut self.touched))
     }
 }
 
@@ -63,17 +62,10 @@ pub(super) fn prepare(store: &Store, effects: &[Effect], world: Option<&World>) 
     let mut sketch = Sketch::default();
     let mut stages = Stages {
         list: Vec::with_capacity(effects.len()),
-        touched: FxHashMap::default(),
-        committed: false,
+        touched: DirTimes::default(),
     };
     // A temporary file must not keep a directory from being removed.
-    let removed: HashSet<&Path> = effects
-        .iter()
-        .filter_map(|effect| match effect {
-            Effect::RemoveDir { path } => Some(path.as_path()),
-            _ => None,
-        })
-        .collect();
+    let removed = removed_dirs(effects);
     let mut waiting = 0;
     for effect in effects {
         let step = sketch.step(effect)?;
@@ -85,10 +77,12 @@ pub(super) fn prepare(store: &Store, effects: &[Effect], world: Option<&World>) 
         let stage = if is_in_place(effect, &step, world) {
             Stage::InPlace
         } else if is_new(effect, &step)
-            && step.parent_there
+            && step.parent_ready
             && !path.ancestors().any(|dir| removed.contains(dir))
         {
-            stages.remember_times(path);
+            if let Some(dir) = path.parent() {
+                stages.touched.remember(dir);
+            }
             let holes = super::has_holes(effect);
             Stage::Draft(stage_file(store, path, (digest, length), holes)?)
         } else if length <= SMALL && waiting + length <= BUDGET {
@@ -103,27 +97,6 @@ pub(super) fn prepare(store: &Store, effects: &[Effect], world: Option<&World>) 
         stages.list.push(stage);
     }
     Ok(stages)
-}
-
-impl Stages {
-    fn remember_times(&mut self, path: &FilePath) {
-        let Some(dir) = path.parent() else { return };
-        if !self.touched.contains_key(dir)
-            && let Ok(stat) = rustix::fs::stat(dir)
-        {
-            let times = Timestamps {
-                last_access: Timespec {
-                    tv_sec: 0,
-                    tv_nsec: UTIME_OMIT,
-                },
-                last_modification: Timespec {
-                    tv_sec: stat.st_mtime,
-                    tv_nsec: stat.st_mtime_nsec as _,
-                },
-            };
-            self.touched.insert(dir.to_owned(), times);
-        }
-    }
 }
 
 /// Whether the effect makes a new inode.

@@ -108,6 +108,30 @@ impl Place {
         names
     }
 
+    /// All names with inode, mode, time and what they hold.
+    fn tree(&self) -> Vec<(PathBuf, u64, u32, SystemTime, Vec<u8>)> {
+        let mut left = vec![self.path("")];
+        let mut found = Vec::new();
+        while let Some(path) = left.pop() {
+            let metadata = fs::symlink_metadata(&path).unwrap();
+            let holds = if metadata.is_dir() {
+                left.extend(fs::read_dir(&path).unwrap().map(|e| e.unwrap().path()));
+                Vec::new()
+            } else if metadata.is_symlink() {
+                let target = fs::read_link(&path).unwrap();
+                target.into_os_string().into_encoded_bytes()
+            } else {
+                fs::read(&path).unwrap()
+            };
+            // A directory that is made again is another one.
+            let inode = if metadata.is_dir() { 0 } else { metadata.ino() };
+            let time = metadata.modified().unwrap();
+            found.push((path, inode, metadata.mode(), time, holds));
+        }
+        found.sort();
+        found
+    }
+
     /// Makes a content's blob wrong without changing its length.
     fn damage(&self, bytes: &[u8]) {
         let name = copy::digest(bytes).to_string();
@@ -495,4 +519,144 @@ fn times_that_differed_differ() {
     assert!(time("c") <= time("after"));
     let five = std::time::Duration::from_nanos(5);
     assert_eq!(time("set"), std::time::UNIX_EPOCH + five);
+}
+
+#[test]
+fn directories_are_closed_when_all_is_in_them() {
+    let place = Place::new();
+    fs::create_dir(place.path("old")).unwrap();
+    fs::create_dir(place.path("opened")).unwrap();
+    fs::set_permissions(place.path("opened"), fs::Permissions::from_mode(0o500)).unwrap();
+    let make_dir = |name: &str, mode| Effect::MakeDir {
+        path: place.path(name).into(),
+        mode,
+        time: Time::Set(None, Some(7)),
+    };
+    let chmod = |name: &str, mode| Effect::Chmod {
+        path: place.path(name).into(),
+        mode,
+    };
+    let present = Time::Present;
+    let effects = [
+        make_dir("new", 0o500),
+        make_dir("new/below", 0),
+        place.write("new/below/a", &long(), true, present),
+        place.symlink("new/l", "a"),
+        chmod("old", 0o500),
+        place.write("old/a", b"1", true, present),
+        chmod("opened", 0o700),
+        place.write("opened/a", b"1", true, present),
+        place.write("opened/long", &long(), false, present),
+        make_dir("passing", 0o500),
+        place.write("passing/a", b"1", true, present),
+        place.remove("passing/a"),
+        place.remove_dir("passing"),
+        make_dir("passing", 0o711),
+    ];
+    place.apply(&effects).unwrap();
+    let modes = ["new", "old", "opened", "passing"].map(|name| place.mode(name));
+    assert_eq!(modes, [0o500, 0o500, 0o700, 0o711]);
+    assert_eq!(place.mode("new/below"), 0);
+    let seven = SystemTime::UNIX_EPOCH + Duration::from_nanos(7);
+    assert_eq!(
+        ["new", "new/below"].map(|name| place.time(name)),
+        [seven; 2]
+    );
+    for name in ["new", "new/below"] {
+        fs::set_permissions(place.path(name), fs::Permissions::from_mode(0o700)).unwrap();
+    }
+    assert_eq!(fs::read(place.path("new/below/a")).unwrap(), long());
+    assert_eq!(place.names("opened"), ["a", "long"]);
+    assert!(place.names("passing").is_empty());
+    fs::set_permissions(place.path("old"), fs::Permissions::from_mode(0o700)).unwrap();
+}
+
+#[test]
+fn a_directory_takes_its_group_from_its_parent() {
+    let place = Place::new();
+    let make_dir = |name: &str, mode| Effect::MakeDir {
+        path: place.path(name).into(),
+        mode,
+        time: Time::Present,
+    };
+    let path = place.path("handed").into();
+    place
+        .apply(&[
+            make_dir("handed", 0o2755),
+            make_dir("handed/down", 0o755),
+            make_dir("handed/closed", 0o555),
+            make_dir("not", 0o755),
+            make_dir("handed/not", 0o755),
+            Effect::Chmod {
+                path: place.path("handed/not").into(),
+                mode: 0o755,
+            },
+            Effect::Chmod { path, mode: 0o755 },
+            make_dir("handed/late", 0o755),
+        ])
+        .unwrap();
+    let names = ["down", "closed", "not", "late"];
+    let modes = names.map(|name| place.mode(&format!("handed/{name}")));
+    assert_eq!(modes, [0o2755, 0o2555, 0o755, 0o755]);
+}
+
+#[test]
+fn effects_before_one_that_fails_are_taken_back() {
+    let place = Place::new();
+    for name in ["gone", "dir", "late"] {
+        fs::create_dir(place.path(name)).unwrap();
+    }
+    for name in ["removed", "written", "replaced", "appended", "gone/a"] {
+        fs::write(place.path(name), name).unwrap();
+    }
+    symlink("written", place.path("link")).unwrap();
+    let chmod = |name: &str, mode| Effect::Chmod {
+        path: place.path(name).into(),
+        mode,
+    };
+    let present = Time::Present;
+    let effects = [
+        place.remove("removed"),
+        place.write("written", b"longer than before", false, present),
+        place.write("replaced", &long(), true, present),
+        place.append("appended", b" and more"),
+        place.remove("gone/a"),
+        place.remove_dir("gone"),
+        place.symlink("gone", "link"),
+        place.symlink("link", "elsewhere"),
+        place.hard_link("hard", "written"),
+        place.make_dir("new", present),
+        place.write("new/a", b"1", true, present),
+        chmod("dir", 0o500),
+        place.write("dir/a", b"1", true, present),
+        chmod("appended", 0o400),
+        place.make_dir("late/fails", present),
+    ];
+    let options = Options::default;
+    let stages = stage::prepare(&place.store, &effects, None).unwrap();
+    fs::write(place.path("late/fails"), "").unwrap();
+    let before = place.tree();
+    let error = commit::run(&place.store, &effects, stages, options()).unwrap_err();
+    assert!(error.is_clean(), "{error}");
+    assert_eq!(place.tree(), before);
+    fs::remove_file(place.path("late/fails")).unwrap();
+    place.apply(&effects).unwrap();
+    assert_ne!(place.tree(), before);
+}
+
+#[test]
+fn a_long_content_that_was_written_over_is_not_taken_back() {
+    let place = Place::new();
+    fs::write(place.path("long"), long()).unwrap();
+    fs::create_dir(place.path("late")).unwrap();
+    let effects = [
+        place.make_dir("new", Time::Present),
+        place.write("long", b"1", false, Time::Present),
+        place.make_dir("late/fails", Time::Present),
+    ];
+    let stages = stage::prepare(&place.store, &effects, None).unwrap();
+    fs::write(place.path("late/fails"), "").unwrap();
+    let error = commit::run(&place.store, &effects, stages, Options::default()).unwrap_err();
+    assert!(!error.is_clean(), "{error}");
+    assert_eq!(place.names(""), ["late", "long"]);
 }

@@ -216,6 +216,51 @@ fn another_personality_is_not_that_of_the_machine() {
         let command = "setarch i686 uname -m";
         let plain = sandbox.plain(command);
         sandbox.cached("sh -c 'uname -m'");
-        sandbox.cached(command).assert_like(&plain, "after the other");
+        sandbox
+            .cached(command)
+            .assert_like(&plain, "after the other");
+    }
+}
+
+#[test]
+fn a_directory_hands_down_its_access_list() {
+    use std::os::unix::fs::MetadataExt;
+    let sandbox = Sandbox::new("mkdir p; echo 1 > a");
+    sandbox.cached("cp a p/b");
+    sandbox.edit("rm p/b");
+    // acl(5) as the kernel has it: version 2; owner, group and others with their rights.
+    let mut list = 2_u32.to_le_bytes().to_vec();
+    for (tag, rights) in [(1_u16, 6_u16), (4, 0), (0x20, 0)] {
+        list.extend(tag.to_le_bytes().into_iter().chain(rights.to_le_bytes()));
+        list.extend(u32::MAX.to_le_bytes());
+    }
+    let name = "system.posix_acl_default";
+    let flags = rustix::fs::XattrFlags::empty();
+    if let Err(error) = rustix::fs::setxattr(sandbox.path("p"), name, &list, flags) {
+        eprintln!("skipped: no access lists here ({error})");
+        return;
+    }
+    sandbox.cached("cp a p/b");
+    let found = std::fs::metadata(sandbox.path("p/b")).expect("p/b");
+    assert_eq!(found.mode() & 0o777, 0o600);
+}
+
+#[test]
+fn a_directory_hands_down_its_group() {
+    let setup = "mkdir p";
+    let command = "mkdir p/s && stat -c %a p/s";
+    for edit in ["chmod g+s p", "chmod g-s p"] {
+        let sandbox = Sandbox::new(setup);
+        sandbox.cached("mkdir p/s");
+        sandbox.edit(&format!("rmdir p/s; {edit}"));
+        sandbox.cached("mkdir p/s");
+        let mode = |sandbox: &Sandbox| {
+            use std::os::unix::fs::MetadataExt;
+            std::fs::metadata(sandbox.path("p/s")).expect("p/s").mode() & 0o7777
+        };
+        let plain = Sandbox::new(setup);
+        plain.edit(edit);
+        plain.plain(command);
+        assert_eq!(mode(&sandbox), mode(&plain), "{edit}");
     }
 }

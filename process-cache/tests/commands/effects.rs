@@ -70,7 +70,7 @@ fn appending_nothing_leaves_the_time_of_what_stands_there() {
         commands.push((format!("perl -e '{script}'"), true));
     }
     for (command, dated) in commands {
-        let sandbox = Sandbox::new(": > empty");
+        let sandbox = Sandbox::new(": > empty; : > log");
         sandbox.cached(&command);
         for _ in 0..2 {
             sandbox.edit("touch -d @1000000000 log");
@@ -454,4 +454,23 @@ fn inode(sandbox: &Sandbox, name: &str) -> u64 {
 fn modified(sandbox: &Sandbox, name: &str) -> (i64, i64) {
     let metadata = fs::metadata(sandbox.path(name)).unwrap_or_else(|e| panic!("{name}: {e}"));
     (metadata.mtime(), metadata.mtime_nsec())
+}
+
+#[test]
+fn directories_that_are_read_only_in_the_end_come_back() {
+    check_hit("", "mkdir -p d/e; echo 1 > d/e/f; chmod 555 d/e d");
+    check_hit("mkdir d", "echo 1 > d/f; chmod 500 d");
+    check_hit("mkdir s; echo 1 > s/f; chmod 555 s", "cp -r s t");
+}
+
+#[test]
+fn a_directory_that_comes_back_takes_the_set_gid_bit_of_its_parent() {
+    let sandbox = Sandbox::new("mkdir p");
+    sandbox.cached("mkdir p/d");
+    for (bit, mode) in [("g+s", 0o2000), ("g-s", 0)] {
+        sandbox.edit(&format!("rmdir p/d; chmod {bit} p"));
+        sandbox.cached("mkdir p/d").assert_hit();
+        let found = fs::metadata(sandbox.path("p/d")).expect("d").mode();
+        assert_eq!(found & 0o7000, mode, "{bit}");
+    }
 }

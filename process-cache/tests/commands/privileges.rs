@@ -409,3 +409,44 @@ fn users_share_a_store_that_is_open_to_their_group() {
     let found = found.expect("pcache runs");
     assert!(found.status.success(), "{found:?}");
 }
+
+#[test]
+fn directories_that_their_owner_cannot_write_come_back() {
+    let Some(ordinary) = Ordinary::new("") else {
+        return;
+    };
+    let dir = ordinary.sandbox.dir();
+    std::os::unix::fs::chown(dir, Some(USER), Some(USER)).expect("an owner");
+    let report = ordinary.sandbox.report();
+    let options = ["--quiet", "--json", report.to_str().expect("text")];
+    let source = "mkdir -p s/t; echo 1 > s/a; echo 2 > s/t/b; chmod 555 s/t s";
+    let archive = "mkdir -p d/e; echo 1 > d/e/a; chmod 500 d/e d; touch -d @1000000000 d/e/a d/e d; \
+                   tar cf t.tar d; chmod -R u+w d; rm -r d";
+    for (setup, command) in [
+        (source, "cp -r s e"),
+        (archive, "tar xf t.tar"),
+        (":", "mkdir -p o/p; echo 1 > o/p/x; chmod -R a-w o"),
+        (":", "mkdir d; echo 1 > d/a; chmod 500 d"),
+        ("mkdir d", "echo 1 > d/a; ln -s a d/l; chmod 555 d"),
+        (
+            "mkdir d; echo 1 > d/a",
+            "rm d/a; mkdir d/e; chmod 555 d/e d",
+        ),
+    ] {
+        let again = || {
+            let old = "find . -exec touch -hd @1234567890 {} +";
+            let setup = format!("chmod -R u+rwx ./*; rm -rf ./*; {setup}; {old}");
+            let run = ordinary.run(&["sh", "-c", &setup]);
+            assert!(run.status.success(), "{setup}: {run:?}");
+        };
+        again();
+        let plain = ordinary.run(&["sh", "-c", command]);
+        again();
+        let first = ordinary.cached(&options, &["sh", "-c", command]);
+        first.assert_like(&plain, command);
+        again();
+        let second = ordinary.cached(&options, &["sh", "-c", command]);
+        second.assert_like(&plain, command);
+        second.assert_hit();
+    }
+}
