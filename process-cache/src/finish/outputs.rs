@@ -54,11 +54,12 @@ pub(super) fn forget_outputs(unit: &mut Unit) {
         // It was told that it may not.
         let refused = |query: &Query| {
             let seen = unit.observations.get(query).map(|seen| &seen.observed);
-            let error = match seen {
-                Some(Observed::Answer(Answer::Error(error))) => *error,
-                _ => 0,
-            };
-            !matches!(error, 0 | libc::ENOENT)
+            matches!(
+                seen,
+                Some(Observed::Answer(Answer::Error(
+                    libc::EACCES | libc::EPERM | libc::EROFS | libc::ETXTBSY
+                )))
+            )
         };
         if before.iter().any(refused) {
             continue;

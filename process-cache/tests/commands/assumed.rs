@@ -2,7 +2,7 @@
 //! holds then.
 
 use crate::support::{
-    Sandbox, check_hit, check_miss, check_runs_again, check_runs_again_in, program,
+    Sandbox, check_hit, check_miss, check_runs_again, check_runs_again_in, check_still_hit, program,
 };
 use std::process::Command;
 
@@ -182,6 +182,14 @@ fn a_program_of_the_project_is_not_known_by_its_name() {
         assert!(compiled.is_ok_and(|status| status.success()), "cc");
         check_runs_again_in(&sandbox, &format!("./{name}"), "time of day");
     }
+}
+
+#[test]
+fn what_was_compiled_over_an_old_output_is_found_when_that_is_gone() {
+    check_still_hit("echo 'int x;' > a.c; cc -c a.c", "cc -c a.c", "rm a.o");
+    let link = "cc -o p a.o && ./p";
+    let setup = "echo 'int main(void) { return 0; }' > a.c; cc -c a.c; cc -o p a.o";
+    check_still_hit(setup, link, "rm p");
 }
 
 #[test]
