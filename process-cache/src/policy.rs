@@ -238,7 +238,7 @@ fn by_name(name: &[u8], argv: &[Vec<u8>]) -> Policy {
         arguments.any(|arg| memchr::memmem::find(arg, word).is_some())
     };
     // A linker draws one, which shows.
-    let drawn = mention(b"build-id=uuid") || mention(b"build-id,uuid");
+    let drawn = || mention(b"build-id=uuid") || mention(b"build-id,uuid");
     match name {
         // Compilers, assemblers, linkers: names of temporary files come from
         // the clock; file times do not matter (__TIMESTAMP__ is looked for).
@@ -246,7 +246,7 @@ fn by_name(name: &[u8], argv: &[Vec<u8>]) -> Policy {
         | b"collect2" => Policy {
             outputs: Outputs::Written,
             meters: true,
-            random: !drawn,
+            random: !drawn(),
             // These can name variables.
             unnested: !long(b"-specs") && !long(b"--specs"),
             ..Policy::compiler(TimeUse::None)
@@ -254,7 +254,7 @@ fn by_name(name: &[u8], argv: &[Vec<u8>]) -> Policy {
         b"as" | b"ld" | b"ld.bfd" => Policy {
             outputs: Outputs::Removed,
             meters: true,
-            random: !drawn,
+            random: !drawn(),
             ..Policy::compiler(TimeUse::None)
         },
         b"gfortran" | b"f951" | b"ld.gold" => Policy {
@@ -445,28 +445,7 @@ fn by_name(name: &[u8], argv: &[Vec<u8>]) -> Policy {
                 ..Policy::time(time)
             }
         }
-        // What these ask of files, and when, is more than when they were changed.
-        b"tar"
-            if [b'g', b'N', b'S', b'H'].into_iter().any(|letter| {
-                let first = argv.get(1).filter(|arg| !arg.starts_with(b"--"));
-                option(letter) || first.is_some_and(|arg| arg.contains(&letter))
-            }) || [
-                &b"--listed"[..],
-                b"--newer",
-                b"--after",
-                b"--format=p",
-                b"--posix",
-                b"--sparse",
-                b"--mtime",
-            ]
-            .into_iter()
-            .any(|name| {
-                argv.iter()
-                    .any(|arg| arg.starts_with(name) && !is_dated(arg))
-            }) =>
-        {
-            Policy::STRICT
-        }
+        b"tar" if archives_more(argv) => Policy::STRICT,
         b"tar" => Policy::tool(TimeUse::Modified),
         // gzip stores the time of the file it compresses by name.
         b"gzip" => Policy {
@@ -574,15 +553,37 @@ fn is_complete(date: &[u8]) -> bool {
         || date.len() >= 10 && date[..4].iter().all(u8::is_ascii_digit) && date[4] == b'-'
 }
 
+/// Whether tar is told to ask more of files, and of the present, than when they were changed.
+fn archives_more(argv: &[Vec<u8>]) -> bool {
+    const LETTERS: [u8; 4] = *b"gNSH";
+    const NAMES: [&[u8]; 7] = [
+        b"--listed",
+        b"--newer",
+        b"--after",
+        b"--format=p",
+        b"--posix",
+        b"--sparse",
+        b"--mtime",
+    ];
+    argv.iter().enumerate().skip(1).any(|(at, arg)| {
+        if arg.starts_with(b"--") {
+            NAMES.iter().any(|name| arg.starts_with(name)) && !is_dated(arg)
+        } else {
+            // The first needs no dash.
+            (at == 1 || arg.starts_with(b"-")) && LETTERS.iter().any(|it| arg.contains(it))
+        }
+    })
+}
+
 /// Whether a compressor is given a file, beside which it puts another.
 fn names_input(argv: &[Vec<u8>]) -> bool {
-    let mut arguments = argv.iter().skip(1);
-    let to_output = argv.iter().skip(1).any(|arg| match arg.as_slice() {
+    let to_output = |arg: &Vec<u8>| match arg.as_slice() {
         [b'-', b'-', ..] => arg.starts_with(b"--stdout") || arg.starts_with(b"--to-stdout"),
         [b'-', ..] => arg.contains(&b'c'),
         _ => false,
-    });
-    !to_output && arguments.any(|arg| !arg.starts_with(b"-"))
+    };
+    let given = argv.get(1..).unwrap_or_default();
+    !given.iter().any(to_output) && given.iter().any(|arg| !arg.starts_with(b"-"))
 }
 
 /// The name without directory, target triple and version

@@ -27,6 +27,16 @@ pub struct Found {
     pub compares_times: bool,
 }
 
+impl Found {
+    /// What was found in two parts of a script.
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            doubt: self.doubt.or(other.doubt),
+            compares_times: self.compares_times || other.compares_times,
+        }
+    }
+}
+
 impl Scripts {
     /// Whether a script of any length is looked through, such as that of an archive that extracts
     /// itself. The long files that others read are data.
@@ -44,7 +54,7 @@ impl Scripts {
 
     /// Why a script (or an argument that may be one) makes results depend on
     /// time or chance, if it does.
-    pub fn doubt(self, path: Option<&std::path::Path>, script: &[u8]) -> Option<&'static str> {
+    fn doubt(self, path: Option<&std::path::Path>, script: &[u8]) -> Option<&'static str> {
         if script.starts_with(b"\x7fELF") {
             return None;
         }
@@ -90,7 +100,7 @@ pub fn compares_times(text: &[u8]) -> bool {
 
 /// Whether a bash script (or `-c` string) may use `$RANDOM` for more than a
 /// temporary name (`conf$$-$RANDOM`, where the process id stands beside it).
-pub fn uses_chance(script: &[u8]) -> bool {
+fn uses_chance(script: &[u8]) -> bool {
     let comments = script
         .split_inclusive(|&b| b == b'\n')
         .take_while(|line| matches!(line.trim_ascii_start().first(), None | Some(b'#')));

@@ -28,9 +28,7 @@ fn look_at_file(scripts: Scripts, path: &FilePath) -> Found {
         if read.unwrap_or_default() == 0 {
             return found;
         }
-        let more = scripts.look(Some(path), &part);
-        found.doubt = found.doubt.or(more.doubt);
-        found.compares_times |= more.compares_times;
+        found = found.and(scripts.look(Some(path), &part));
     }
 }
 

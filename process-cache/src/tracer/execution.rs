@@ -398,11 +398,9 @@ impl Tracer {
                         let environment = &keyed.made_of.environment;
                         let environment = environment.iter().filter(|_| scripts == Scripts::Bash);
                         let given = unit.argv.iter().skip(1).chain(environment);
-                        let found: Vec<Found> =
-                            given.map(|text| scripts.look(None, text)).collect();
-                        for found in found {
-                            unit.found_in_script(found);
-                        }
+                        let found = given.map(|text| scripts.look(None, text));
+                        let found = found.fold(Found::default(), Found::and);
+                        unit.found_in_script(found);
                         if unit.policy.waits {
                             unit.doubt("does nothing but wait", false);
                         }
