@@ -284,14 +284,14 @@ impl Hasher {
     fn new(strict: bool) -> Self {
         let roots = Roots::current().filter(|_| !strict);
         let moved = roots.map(|roots| {
-            let mut hasher = blake3::Hasher::new_derive_key("pcache weak key of any place 3");
+            let mut hasher = blake3::Hasher::new_derive_key("pcache weak key of any place 4");
             roots
                 .names()
                 .for_each(|name| add(&mut hasher, name.as_bytes()));
             (hasher, roots)
         });
         Self {
-            digest: blake3::Hasher::new_derive_key("pcache weak key 4"),
+            digest: blake3::Hasher::new_derive_key("pcache weak key 5"),
             moved,
             heard: None,
         }

@@ -273,12 +273,11 @@ impl Session {
                         TimeState::Set(accessed, Some(ns(s, n)))
                     }
                 };
-                // Where from, if times are no inputs? `touch` is told.
+                // Where from, if times are no inputs?
                 let of_unit = self.unit(unit);
-                let told = of_unit.program.ends_with("touch");
                 if matches!(time, TimeState::Set(..))
                     && matches!(of_unit.policy.time, TimeUse::None | TimeUse::Order)
-                    && !told
+                    && !of_unit.policy.told_times
                 {
                     of_unit.doubt("gives a file a time that it has from somewhere", true);
                 }

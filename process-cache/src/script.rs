@@ -25,6 +25,8 @@ pub struct Found {
     pub doubt: Option<&'static str>,
     /// It may compare the times of files: [`compares_times`].
     pub compares_times: bool,
+    /// It may ask whether two names are those of one file.
+    pub compares_inodes: bool,
 }
 
 impl Found {
@@ -33,6 +35,7 @@ impl Found {
         Self {
             doubt: self.doubt.or(other.doubt),
             compares_times: self.compares_times || other.compares_times,
+            compares_inodes: self.compares_inodes || other.compares_inodes,
         }
     }
 }
@@ -46,9 +49,11 @@ impl Scripts {
 
     /// What there is to know of a script.
     pub fn look(self, path: Option<&std::path::Path>, script: &[u8]) -> Found {
+        let of_shell = matches!(self, Self::Bash | Self::Shell);
         Found {
             doubt: self.doubt(path, script),
-            compares_times: matches!(self, Self::Bash | Self::Shell) && compares_times(script),
+            compares_times: of_shell && compares_times(script),
+            compares_inodes: of_shell && has_operator(script, b"-ef"),
         }
     }
 
@@ -60,7 +65,9 @@ impl Scripts {
         }
         match self {
             Self::Any => None,
-            Self::Bash | Self::Shell => uses_chance(script).then_some("uses $RANDOM"),
+            Self::Bash | Self::Shell if uses_chance(script) => Some("uses $RANDOM"),
+            Self::Bash => asks_reads(script).then_some("asks when files were read"),
+            Self::Shell => None,
             Self::Awk => awk_uses_chance(script).then_some("may draw random numbers"),
             Self::Perl => perl_uses_start(script).then_some("may use the time of its start"),
             Self::Python => {
@@ -89,12 +96,27 @@ impl Scripts {
 /// Whether a script of a shell, or an argument of `test`, may compare the times of files: those of
 /// directories count then as well (`[ package.json -nt node_modules ]`).
 pub fn compares_times(text: &[u8]) -> bool {
-    [&b"-nt"[..], b"-ot"].iter().any(|operator| {
-        memchr::memmem::find_iter(text, operator).any(|at| {
-            let before = at.checked_sub(1).map(|at| text[at]);
-            let after = text.get(at + operator.len());
-            !before.as_ref().is_some_and(is_word) && !after.is_some_and(is_word)
-        })
+    has_operator(text, b"-nt") || has_operator(text, b"-ot")
+}
+
+/// Whether a bash script may ask whether files were read since they were changed, which digesting
+/// them would answer otherwise: `-N` where a test begins.
+fn asks_reads(script: &[u8]) -> bool {
+    let begins: [&[u8]; 8] = [b"[", b"[[", b"test", b"!", b"(", b"&&", b"||", b"-a"];
+    memchr::memmem::find_iter(script, b"-N").any(|at| {
+        let last = script[..at].trim_ascii_end();
+        let word = last.rsplit(u8::is_ascii_whitespace).next().unwrap_or(last);
+        let ends = script.get(at + 2).is_none_or(u8::is_ascii_whitespace);
+        last.len() < at && ends && begins.contains(&word)
+    })
+}
+
+/// Whether this stands somewhere as a word.
+fn has_operator(text: &[u8], operator: &[u8]) -> bool {
+    memchr::memmem::find_iter(text, operator).any(|at| {
+        let before = at.checked_sub(1).map(|at| text[at]);
+        let after = text.get(at + operator.len());
+        !before.as_ref().is_some_and(is_word) && !after.is_some_and(is_word)
     })
 }
 
@@ -329,6 +351,16 @@ mod tests {
         ));
         assert!(uses_chance(b"echo $RANDOM > x"));
         assert!(uses_chance(b"x=${RANDOM}"));
+    }
+
+    #[test]
+    fn a_test_for_files_that_were_read_is_told_from_options() {
+        assert!(asks_reads(b"[ -N f ] && echo new"));
+        assert!(asks_reads(b"if [[ -e f && -N f ]]; then"));
+        assert!(asks_reads(b"test ! -N f"));
+        assert!(!asks_reads(
+            b"diff -urN a b; grep -N x; diff -N a b; [ -Nt ]"
+        ));
     }
 
     #[test]

@@ -511,6 +511,7 @@ impl Unit {
             None => {}
         }
         self.policy.plain_directories &= !found.compares_times;
+        self.policy.inodes |= found.compares_inodes;
     }
 
     /// Notes a doubt (each reason once).

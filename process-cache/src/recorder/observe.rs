@@ -314,12 +314,8 @@ impl Session {
     /// its results, shows one all the same: a date as text needs the time zone
     /// (`__DATE__` and `__TIMESTAMP__` of compilers, `make -p`).
     pub(super) fn shows_time(&mut self, unit: UnitId, path: &Path) -> bool {
-        let zone = is_zone(path);
-        let unit = self.unit(unit);
-        // touch reads a date, and shows none.
-        zone && unit.policy.clock
-            && unit.policy.time < TimeUse::Modified
-            && !unit.program.ends_with("touch")
+        let policy = self.unit(unit).policy;
+        is_zone(path) && policy.clock && policy.time < TimeUse::Modified && !policy.told_times
     }
 
     pub(super) fn read_link(&mut self, unit: UnitId, path: &Path) {

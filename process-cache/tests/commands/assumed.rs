@@ -74,6 +74,33 @@ fn the_time_of_a_directory_counts_where_it_is_compared() {
 }
 
 #[test]
+fn two_names_of_one_file_are_told_from_two_files() {
+    let (one, two) = ("echo 1 > a; ln a b", "rm b; cp a b");
+    check_miss(one, "[ a -ef b ] && echo one", two, "");
+    check_miss(one, "env test a -ef b && echo one", two, "");
+    check_miss(
+        "echo 1 > a; cp a b",
+        "[ a -ef b ] || echo two",
+        "ln -f a b",
+        "",
+    );
+    check_hit(one, "[ a -ef b ] && echo one");
+    if let Some(bash) = program(&["bash"]) {
+        check_miss(
+            one,
+            &format!("{bash} -c '[[ a -ef b ]] && echo one'"),
+            two,
+            "",
+        );
+        check_runs_again(
+            &format!("{bash} -c '[ -N / ]; echo'"),
+            "when files were read",
+        );
+    }
+    check_runs_again("env test -N /; echo", "when files were read");
+}
+
+#[test]
 fn other_processes_are_not_known() {
     check_runs_again("[ -e /proc/1/stat ]; echo", "another process");
     check_runs_again("[ -e /proc/4194304 ]; echo", "another process");
