@@ -117,7 +117,9 @@ impl Tracer {
             let policy = keyed.map_or(Policy::STRICT, |keyed| keyed.policy);
             session.use_for(tid, unit, &policy);
             for Fact { query, answer } in &outcome.facts {
-                session.inherit(tid, unit, query, answer);
+                if !session.unit(unit).leaves_out(&policy, query) {
+                    session.inherit(tid, unit, query, answer);
+                }
             }
             let began = session.tick();
             session.lookups.begin_change(tid, began);

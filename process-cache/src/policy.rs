@@ -53,6 +53,10 @@ pub struct Policy {
     pub from_input: bool,
     /// It shows or compares inode numbers.
     pub inodes: bool,
+    /// Its output is the inode number of the directory it stands in, and no more (`ls -di .`).
+    pub shows_place: bool,
+    /// What such programs below it show, it compares with each other only (`configure`).
+    pub compares_places: bool,
     /// It looks at directories without comparing their times.
     pub plain_directories: bool,
     /// What it makes of a file it is going to write.
@@ -92,6 +96,8 @@ impl Policy {
         from_input: false,
         plain_directories: false,
         inodes: false,
+        shows_place: false,
+        compares_places: false,
         outputs: Outputs::Observed,
         permissions: false,
         names: false,

@@ -27,6 +27,8 @@ pub struct Found {
     pub compares_times: bool,
     /// It may ask whether two names are those of one file.
     pub compares_inodes: bool,
+    /// It is one of autoconf's, which ask `ls -di .` whether `$PWD` is where they are.
+    pub compares_places: bool,
 }
 
 impl Found {
@@ -36,6 +38,7 @@ impl Found {
             doubt: self.doubt.or(other.doubt),
             compares_times: self.compares_times || other.compares_times,
             compares_inodes: self.compares_inodes || other.compares_inodes,
+            compares_places: self.compares_places || other.compares_places,
         }
     }
 }
@@ -54,6 +57,9 @@ impl Scripts {
             doubt: self.doubt(path, script),
             compares_times: of_shell && compares_times(script),
             compares_inodes: of_shell && has_operator(script, b"-ef"),
+            compares_places: of_shell
+                && memchr::memmem::find(script, b"\nac_pwd_ls_di=`cd \"$ac_pwd\" && ls -di .`")
+                    .is_some(),
         }
     }
 

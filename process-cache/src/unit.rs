@@ -512,6 +512,7 @@ impl Unit {
         }
         self.policy.plain_directories &= !found.compares_times;
         self.policy.inodes |= found.compares_inodes;
+        self.policy.compares_places |= found.compares_places;
     }
 
     /// Notes a doubt (each reason once).
@@ -540,9 +541,17 @@ impl Unit {
         change
     }
 
+    /// Whether what a unit below with this policy asked is nothing to this one.
+    pub fn leaves_out(&self, below: &Policy, query: &Query) -> bool {
+        self.policy.compares_places && below.shows_place && matches!(query, Query::Inode { .. })
+    }
+
     /// Takes in what a finished unit below observed and changed, and leaves it
     /// without.
     pub fn absorb(&mut self, child: &mut Self) {
+        child
+            .observations
+            .retain(|query, _| !self.leaves_out(&child.policy, query));
         // It is the same which is added to which: the fewer to the many.
         if self.observations.len() < child.observations.len() {
             std::mem::swap(&mut self.observations, &mut child.observations);

@@ -765,7 +765,10 @@ fn fact_words(fact: &crate::fact::Fact) -> (&'static str, String, String) {
         Answer::File(digest) => format!("content {digest}"),
         Answer::Directory => "a directory".to_owned(),
         Answer::Special { .. } => "a special file".to_owned(),
-        Answer::Metadata(data) => format!("mode {:o}, {} bytes", data.mode, data.size),
+        Answer::Metadata(data) => match fact.query {
+            Query::Inode { .. } => data.inode.1.to_string(),
+            _ => format!("mode {:o}, {} bytes", data.mode, data.size),
+        },
         Answer::Granted => "granted".to_owned(),
         Answer::Path(path) => path.display().to_string(),
         Answer::Summary(digest) => format!("digest {digest}"),

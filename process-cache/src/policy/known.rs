@@ -123,6 +123,12 @@ pub(super) fn distinct(name: &[u8], argv: &[Vec<u8>]) -> Option<Policy> {
             scripts: Scripts::Awk,
             ..Policy::tool(TimeUse::None)
         },
+        // What autoconf compiles to ask about the machine: it answers with its status, and what it
+        // makes of times and chance on the way is a property of the machine as well.
+        b"conftest" => Policy {
+            told_times: true,
+            ..Policy::tool(TimeUse::None)
+        },
         // Perl notes when it started; scripts that may use that are looked for.
         b"perl" => Policy {
             start_clock: 1,
@@ -287,6 +293,7 @@ pub(super) fn installed(name: &[u8], argv: &[Vec<u8>]) -> Policy {
             Policy {
                 unknown: read.then_some("asks when files were read"),
                 inodes: has_letter(argv, b'i'),
+                shows_place: matches!(argv, [_, option, place] if option == b"-di" && place == b"."),
                 usage: true,
                 ..Policy::time(time)
             }

@@ -2,7 +2,8 @@
 //! holds then.
 
 use crate::support::{
-    Sandbox, check_hit, check_miss, check_runs_again, check_runs_again_in, check_still_hit, program,
+    Sandbox, check_hit, check_miss, check_runs_again, check_runs_again_in, check_still_hit,
+    check_uncacheable, program,
 };
 use std::process::Command;
 
@@ -84,7 +85,7 @@ fn two_names_of_one_file_are_told_from_two_files() {
         "ln -f a b",
         "",
     );
-    check_hit(one, "[ a -ef b ] && echo one");
+    check_still_hit(one, "[ a -ef b ] && echo one", "echo 1 > c");
     if let Some(bash) = program(&["bash"]) {
         check_miss(
             one,
@@ -98,6 +99,42 @@ fn two_names_of_one_file_are_told_from_two_files() {
         );
     }
     check_runs_again("env test -N /; echo", "when files were read");
+}
+
+/// As autoconf writes it.
+const CONFIGURE: &str = r#"ac_pwd=`pwd` && test -n "$ac_pwd" &&
+ac_ls_di=`ls -di .` &&
+ac_pwd_ls_di=`cd "$ac_pwd" && ls -di .` ||
+  exit 1
+test "X$ac_ls_di" = "X$ac_pwd_ls_di" || exit 2
+echo ok > config.h
+"#;
+
+#[test]
+fn a_configure_in_another_directory_of_the_same_name_is_skipped() {
+    let make_anew = "cp -rp d e; rm -r d; mv e d";
+    let setup =
+        format!("mkdir d; cat > d/configure <<'EOF'\n{CONFIGURE}EOF\nchmod 755 d/configure");
+    check_still_hit(&setup, "cd d && sh ./configure", make_anew);
+    // Who shows the number is held to it.
+    let sandbox = Sandbox::new("mkdir d");
+    sandbox.cached("cd d && ls -di .");
+    sandbox.cached("cd d && ls -di .").assert_hit();
+    sandbox.edit_then(make_anew);
+    sandbox
+        .cached("cd d && ls -di .")
+        .assert_miss("inode number");
+}
+
+#[test]
+fn a_test_of_autoconf_may_look_at_what_configure_made() {
+    let command = "echo 1 > confdefs.h; ./conftest -c %s confdefs.h";
+    check_hit("cp $(command -v stat) conftest", command);
+    check_uncacheable(
+        "cp $(command -v stat) other",
+        "echo 1 > confdefs.h; ./other -c %s confdefs.h",
+        "looks at the time of",
+    );
 }
 
 #[test]

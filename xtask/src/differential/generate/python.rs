@@ -161,7 +161,8 @@ pub(super) fn project(dice: &mut Dice) -> Project {
             "-c",
             "print(open('src/s0.txt').read())",
         ]),
-        run(&["sh", "-c", "python3 -S main.py 2>&1 | cat"]),
+        // In parentheses: else "Terminated" comes from the shell outside, and races with `cat`.
+        run(&["sh", "-c", "(python3 -S main.py; true) 2>&1 | cat"]),
         run(&["python3", "-S", "-c", "import mod_a; print(mod_a.value())"]),
         run(&["python3", "-S", "-m", "compileall", "-q", "pack"]),
         run(&["rm", "-rf", "out", "work", "__pycache__"]),
