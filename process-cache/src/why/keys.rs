@@ -121,6 +121,8 @@ pub fn differences(old: (&Run, &Entry), new: (&Run, &Entry)) -> Vec<Reason> {
     for (path, digest) in images(new) {
         match before.get(&path) {
             Some(known) if *known == digest => {}
+            // The same at another place, as what was found before says.
+            None if !reasons.is_empty() && before.values().any(|known| *known == digest) => {}
             known => {
                 let short = |digest: &[u8; 8]| {
                     let hex: String = digest[..4].iter().map(|b| format!("{b:02x}")).collect();

@@ -353,25 +353,32 @@ echo 'int main(void) { return 0; }' > a.c; echo 'static int v;' > a.h
 /// A directory is one reason, and there is something to be done about it.
 #[test]
 fn another_checkout_is_told_as_that() {
-    let sandbox = Sandbox::new("mkdir one two; echo 'int v;' | tee one/a.c > two/a.c");
-    for name in ["one", "two"] {
-        let mut pcache = sandbox.pcache();
-        let directory = sandbox.path(name);
-        pcache
-            .args(["--", "cc", "-c", "a.c"])
-            .env("PWD", &directory);
-        let run = sandbox.run(pcache.current_dir(directory));
-        assert!(run.status.success(), "{run:#?}");
+    let sandbox = Sandbox::new(
+        "mkdir one two; echo 'int v;' | tee one/a.c > two/a.c
+        echo '#!/bin/sh' | tee one/s > two/s; chmod 755 one/s two/s",
+    );
+    for command in [&["cc", "-c", "a.c"][..], &["./s"]] {
+        for name in ["one", "two"] {
+            let mut pcache = sandbox.pcache();
+            let directory = sandbox.path(name);
+            pcache.arg("--").args(command).env("PWD", &directory);
+            let run = sandbox.run(pcache.current_dir(directory));
+            assert!(run.status.success(), "{run:#?}");
+        }
+        let mut why = Command::new(PCACHE);
+        sandbox
+            .environment(&mut why)
+            .current_dir(sandbox.path("two"));
+        let output = why.arg("why").output().expect("pcache runs");
+        let screen = String::from_utf8_lossy(&output.stdout);
+        assert!(screen.contains("1. another working directory"), "{screen}");
+        assert!(screen.contains("--root"), "{screen}");
+        assert!(!screen.contains("PWD"), "{screen}");
+        let output = why.arg("1").output().expect("pcache runs");
+        let screen = String::from_utf8_lossy(&output.stdout);
+        assert!(screen.contains("another working directory"), "{screen}");
+        assert!(!screen.contains("program"), "{screen}");
     }
-    let mut why = Command::new(PCACHE);
-    sandbox
-        .environment(&mut why)
-        .current_dir(sandbox.path("two"));
-    let output = why.arg("why").output().expect("pcache runs");
-    let screen = String::from_utf8_lossy(&output.stdout);
-    assert!(screen.contains("1. another working directory"), "{screen}");
-    assert!(screen.contains("--root"), "{screen}");
-    assert!(!screen.contains("PWD"), "{screen}");
 }
 
 /// What was taken for a skipped unit is what the next one is compared with, and not whatever
