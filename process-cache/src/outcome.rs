@@ -26,7 +26,7 @@ pub struct Outcome {
     /// Changes of the file tree, in the order of production.
     #[serde(deserialize_with = "crate::bounded::list::<_, _, MANY>")]
     pub effects: Vec<Effect>,
-    /// For each effect that leaves a plain file with [`Time::Present`], the
+    /// For each effect that leaves a plain file or a directory with [`Time::Present`], the
     /// rank of that time among all of them, from 1; 0 for the others. Empty
     /// when they are all the same.
     #[serde(deserialize_with = "crate::bounded::list::<_, _, MANY>")]

@@ -194,12 +194,14 @@ fn ages(effects: &[Effect]) -> Vec<u32> {
     let time = |effect: &Effect| {
         let (Effect::Write { path, time, .. }
         | Effect::Append { path, time, .. }
+        | Effect::MakeDir { path, time, .. }
         | Effect::SetTimes { path, time }) = effect
         else {
             return None;
         };
         let stat = rustix::fs::lstat(path.as_path()).ok()?;
-        (*time == Time::Present && is_regular(&stat)).then(|| modified(&stat))
+        let has_its_own = is_regular(&stat) || is_directory(&stat);
+        (*time == Time::Present && has_its_own).then(|| modified(&stat))
     };
     let times: Vec<Option<i128>> = effects.iter().map(time).collect();
     let mut distinct: Vec<i128> = times.iter().flatten().copied().collect();

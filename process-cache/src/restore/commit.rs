@@ -92,6 +92,8 @@ impl Commit<'_> {
                 progress(restored.bytes + restored.kept, total);
             }
         }
+        // What stood aside is removed first: that changes the times of directories.
+        self.undo.settle();
         super::ages::apply(effects, options.ages);
         if let Some(world) = options.world {
             for effect in effects {
@@ -100,7 +102,6 @@ impl Commit<'_> {
                 }
             }
         }
-        self.undo.settle();
         self.directories.finish()?;
         Ok(restored)
     }

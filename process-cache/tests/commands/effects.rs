@@ -222,6 +222,17 @@ fn a_file_removed_and_made_again_is_a_new_one() {
 }
 
 #[test]
+fn what_was_touched_after_what_is_in_it_is_newer_again() {
+    let make = "mkdir -p d; echo 1 > d/x; sleep 0.02; echo 2 > d/y; sleep 0.02; touch d";
+    let sandbox = Sandbox::new("");
+    sandbox.cached(make);
+    sandbox.edit("rm -r d");
+    sandbox.cached(make).assert_hit();
+    let order = sandbox.plain("[ d/x -nt d/y ] || [ d/y -nt d ] || [ ! d -nt d/y ]");
+    assert!(!order.status.success(), "{order:#?}");
+}
+
+#[test]
 fn a_product_shares_no_inode_with_the_store() {
     let sandbox = Sandbox::new("seq 10 > f");
     let command = "sort f > g";
