@@ -39,10 +39,11 @@ pub(super) fn distinct(name: &[u8], argv: &[Vec<u8>]) -> Option<Policy> {
             ..Policy::tool(TimeUse::None)
         },
         b"ar" | b"gcc-ar" | b"ranlib" | b"gcc-ranlib" => {
-            // `D` is the default of the distribution's binutils; `U` undoes it.
-            let undone = has_letter(argv, b'U')
-                || argv.get(1).is_some_and(|arg| arg.contains(&b'U'))
-                || argv.iter().any(|arg| arg.starts_with(b"@"));
+            // `D` is the default of the distribution's binutils; `U` undoes it. What follows on the
+            // operation in a file (`ar cr lib.a @objects`) are members.
+            let unknown =
+                |operation: &Vec<u8>| operation.contains(&b'U') || operation.starts_with(b"@");
+            let undone = has_letter(argv, b'U') || argv.get(1).is_some_and(unknown);
             Policy::compiler(if undone {
                 TimeUse::Exact
             } else {

@@ -85,7 +85,9 @@ fn two_names_of_one_file_are_told_from_two_files() {
         "ln -f a b",
         "",
     );
-    check_still_hit(one, "[ a -ef b ] && echo one", "echo 1 > c");
+    let sandbox = Sandbox::new(one);
+    sandbox.cached("[ a -ef b ] && echo one");
+    sandbox.cached("[ a -ef b ] && echo one").assert_hit();
     if let Some(bash) = program(&["bash"]) {
         check_miss(
             one,
@@ -135,6 +137,19 @@ fn a_test_of_autoconf_may_look_at_what_configure_made() {
         "echo 1 > confdefs.h; ./other -c %s confdefs.h",
         "looks at the time of",
     );
+}
+
+#[test]
+fn archives_hold_times_if_they_are_told_to() {
+    if program(&["ar"]).is_none() {
+        return;
+    }
+    let setup = "echo 1 > x; echo x > list; echo crU lib.a x > told; touch -d @1000000000 x";
+    let edit = "touch -d @1200000000 x";
+    check_still_hit(setup, "ar cr lib.a @list", edit);
+    for command in ["ar crU lib.a @list", "ar -r -U lib.a x", "ar @told"] {
+        check_uncacheable(setup, command, "looks at the time of");
+    }
 }
 
 #[test]
