@@ -129,8 +129,8 @@ impl Session {
         if unit.alive > 1 {
             unit.doubt("leaves processes behind", false);
         }
-        if let Some(reason) = self.disturbed(id) {
-            self.doubt(id, reason, true);
+        if let Some(disturbance) = self.disturbed(id) {
+            self.doubt(id, disturbance.reason, !disturbance.traced);
         }
         if self.may_be_handed_chance(id) {
             self.doubt(id, "may read $RANDOM from a pipe", true);

@@ -6,6 +6,8 @@
 //! sequence numbers. Of all others the kernel's times tell: what was changed before a
 //! unit began has an earlier change time.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::rc::Rc;
 
 use ptrace_async::event::{OpenFile, Tid};
@@ -78,21 +80,26 @@ impl Session {
         Ok(())
     }
 
-    /// Why what was observed may not be what the unit saw: somebody who is not traced
-    /// changed it while the unit ran, or in the moment before.
-    pub(super) fn disturbed(&self, id: UnitId) -> Option<String> {
+    /// Why what was observed may not be what the unit saw: somebody changed it while the
+    /// unit ran, or in the moment before.
+    pub(super) fn disturbed(&self, id: UnitId) -> Option<Disturbance> {
         let unit = &self.units[id.0 as usize];
         if unit.is_doubtful() {
             return None;
         }
         let mut shape = None;
-        unit.observations.iter().find_map(|(query, observation)| {
+        let mut by_traced = None;
+        let by_others = unit.observations.iter().find_map(|(query, observation)| {
             let path = observation.resource.display();
             if let (Query::List(given), Observed::Listing(_)) = (query, &observation.observed) {
                 let shape = shape.get_or_insert_with(|| Shape::of(&unit.changes));
-                return self
-                    .relisted(unit, given, observation, shape)
-                    .then(|| format!("names in {path} changed while it ran"));
+                let reason = || format!("names in {path} changed while it ran");
+                match self.relisted(unit, given, observation, shape) {
+                    Relisted::Same => {}
+                    Relisted::ByTraced => by_traced = Some(reason()),
+                    Relisted::ByOthers => return Some(reason()),
+                }
+                return None;
             }
             let (changed, inode) = time_of(query, observation)?;
             if self.was_mapped(unit, inode) {
@@ -106,7 +113,10 @@ impl Session {
             };
             self.changed_by_others(unit, &observation.resource, changed)
                 .then(|| format!("{path} was changed while it ran, by somebody outside"))
-        })
+        });
+        let traced = by_others.is_none();
+        let reason = by_others.or(by_traced)?;
+        Some(Disturbance { reason, traced })
     }
 
     /// Whether somebody else changed a file at this time so late that the unit may have
@@ -134,14 +144,7 @@ impl Session {
             self.resources.get(&file.id) == Some(resource)
                 || path.is_some_and(|path| FilePath::from(path) == *resource)
         });
-        let renamed = || {
-            self.tasks.values().any(|task| {
-                let pending = task.pending.as_ref();
-                !self.is_within(task.unit, unit.id)
-                    && pending.is_some_and(|(_, before)| before.iter().any(|(p, _)| p == resource))
-            })
-        };
-        held || renamed()
+        held || self.is_pending_outside(unit, resource)
     }
 
     /// Whether a unit outside may have stored to a file through its memory after the unit
@@ -170,6 +173,25 @@ impl Session {
         found
     }
 
+    /// Whether a unit outside of this one has made or removed a name since it began, or is
+    /// about to.
+    fn is_renamed_by_traced(&self, unit: &Unit, path: &FilePath) -> bool {
+        let touched = self.touched.get(path).map_or(&[][..], |list| list);
+        let outside = |who| !self.is_within(who, unit.id);
+        let since = |&(seq, who): &(u64, UnitId)| seq > unit.started && outside(who);
+        touched.iter().any(since) || self.is_pending_outside(unit, path)
+    }
+
+    /// Whether a task that does not belong to the unit is about to change what this path
+    /// means.
+    fn is_pending_outside(&self, unit: &Unit, path: &FilePath) -> bool {
+        self.tasks.values().any(|task| {
+            let pending = task.pending.as_ref();
+            !self.is_within(task.unit, unit.id)
+                && pending.is_some_and(|(_, before)| before.iter().any(|(p, _)| p == path))
+        })
+    }
+
     /// Whether the names in a directory are others than those that were observed and
     /// what the unit made of them.
     fn relisted(
@@ -178,26 +200,63 @@ impl Session {
         given: &FilePath,
         observation: &Observation,
         shape: &Shape<'_>,
-    ) -> bool {
+    ) -> Relisted {
         let Observed::Listing(names) = &observation.observed else {
-            return false;
+            return Relisted::Same;
         };
         let directory = &observation.resource;
         match rustix::fs::stat(given.as_path()) {
-            Ok(stat) if Changed::of(&stat).is_some_and(|at| at.any < unit.window.0) => false,
+            Ok(stat) if Changed::of(&stat).is_some_and(|at| at.any < unit.window.0) => {
+                Relisted::Same
+            }
             Ok(_) => match self.world.listing(given) {
                 Ok(now) => {
-                    shape.without(directory, &now, u64::MAX)
-                        != shape.without(directory, names, observation.seq)
+                    let now = shape.without(directory, &now, u64::MAX);
+                    let then = shape.without(directory, names, observation.seq);
+                    let differs = |name: &&Vec<u8>| now.get(*name) != then.get(*name);
+                    let mut others = now.keys().chain(then.keys()).filter(differs).peekable();
+                    let traced = |name: &Vec<u8>| {
+                        let path = directory.join(OsStr::from_bytes(name));
+                        self.is_renamed_by_traced(unit, &FilePath::from(path))
+                    };
+                    match (others.peek().is_some(), others.all(traced)) {
+                        (false, _) => Relisted::Same,
+                        (true, true) => Relisted::ByTraced,
+                        (true, false) => Relisted::ByOthers,
+                    }
                 }
-                Err(_) => true,
+                Err(_) => Relisted::ByOthers,
             },
             // It is gone, or what leads there: by its own doing?
-            Err(_) => !directory
-                .ancestors()
-                .any(|above| unit.changes.contains_key(Asked::from(above).key())),
+            Err(_) => {
+                let own = directory
+                    .ancestors()
+                    .any(|above| unit.changes.contains_key(Asked::from(above).key()));
+                if own {
+                    Relisted::Same
+                } else {
+                    Relisted::ByOthers
+                }
+            }
         }
     }
+}
+
+/// That what a unit observed may not be what it saw.
+pub(super) struct Disturbance {
+    pub(super) reason: String,
+    /// Only units did it, which those above both take in.
+    pub(super) traced: bool,
+}
+
+/// What has become of the names in a directory.
+enum Relisted {
+    /// They are as they were seen, but for what the unit did.
+    Same,
+    /// Other units made or removed those that differ.
+    ByTraced,
+    /// Nobody knows who did.
+    ByOthers,
 }
 
 /// When what was observed was changed last, and its inode; `None` where that does not
@@ -326,6 +385,33 @@ mod tests {
         };
         session.take_over(WRITER, &path, Some(&stat), &mode);
         assert!(session.check_conflicts(&session.units[3]).is_err());
+    }
+
+    #[test]
+    fn a_name_that_a_traced_unit_made_is_told_from_one_that_came_from_nowhere() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().canonicalize().unwrap();
+        let mut session = session(&path);
+        session.unit(READER).window = (0, 0);
+        let names = session.world.listing(&path).unwrap();
+        let listed = FilePath::from(path.as_path());
+        session.note(
+            READER,
+            Query::List(listed.clone()),
+            Observed::Listing(Arc::new(names)),
+            listed,
+        );
+        let traced = |session: &Session| session.disturbed(READER).map(|it| it.traced);
+        assert_eq!(traced(&session), None);
+        std::fs::write(path.join("made"), "x").unwrap();
+        assert_eq!(traced(&session), Some(false));
+        let seq = session.tick();
+        let made = FilePath::from(path.join("made"));
+        session.touch(WRITER, seq, &made, true);
+        assert_eq!(traced(&session), Some(true));
+        assert!(session.check_conflicts(&session.units[3]).is_err());
+        std::fs::write(path.join("foreign"), "x").unwrap();
+        assert_eq!(traced(&session), Some(false));
     }
 
     #[test]
