@@ -116,8 +116,9 @@ impl Tracer {
             session.locator.look_again();
             let policy = keyed.map_or(Policy::STRICT, |keyed| keyed.policy);
             session.use_for(tid, unit, &policy);
+            let without_inodes = session.unit(unit).leaves_inodes_out(&policy);
             for Fact { query, answer } in &outcome.facts {
-                if !session.unit(unit).leaves_out(&policy, query) {
+                if !(without_inodes && matches!(query, Query::Inode { .. })) {
                     session.inherit(tid, unit, query, answer);
                 }
             }

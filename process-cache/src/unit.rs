@@ -541,17 +541,19 @@ impl Unit {
         change
     }
 
-    /// Whether what a unit below with this policy asked is nothing to this one.
-    pub fn leaves_out(&self, below: &Policy, query: &Query) -> bool {
-        self.policy.compares_places && below.shows_place && matches!(query, Query::Inode { .. })
+    /// Whether the inode numbers that a unit below with this policy asked for are nothing to
+    /// this one.
+    pub fn leaves_inodes_out(&self, below: &Policy) -> bool {
+        self.policy.compares_places && below.shows_place
     }
 
     /// Takes in what a finished unit below observed and changed, and leaves it
     /// without.
     pub fn absorb(&mut self, child: &mut Self) {
-        child
-            .observations
-            .retain(|query, _| !self.leaves_out(&child.policy, query));
+        if self.leaves_inodes_out(&child.policy) {
+            let asked = &mut child.observations;
+            asked.retain(|query, _| !matches!(query, Query::Inode { .. }));
+        }
         // It is the same which is added to which: the fewer to the many.
         if self.observations.len() < child.observations.len() {
             std::mem::swap(&mut self.observations, &mut child.observations);

@@ -93,12 +93,12 @@ impl Session {
             let path = observation.resource.display();
             if let (Query::List(given), Observed::Listing(_)) = (query, &observation.observed) {
                 let shape = shape.get_or_insert_with(|| Shape::of(&unit.changes));
-                let reason = || format!("names in {path} changed while it ran");
-                match self.relisted(unit, given, observation, shape) {
-                    Relisted::Same => {}
-                    Relisted::ByTraced => by_traced = Some(reason()),
-                    Relisted::ByOthers => return Some(reason()),
+                let traced = self.relisted(unit, given, observation, shape)?;
+                let reason = format!("names in {path} changed while it ran");
+                if !traced {
+                    return Some(reason);
                 }
+                by_traced = Some(reason);
                 return None;
             }
             let (changed, inode) = time_of(query, observation)?;
@@ -193,22 +193,20 @@ impl Session {
     }
 
     /// Whether the names in a directory are others than those that were observed and
-    /// what the unit made of them.
+    /// what the unit made of them; if so, whether other units made or removed all that differ.
     fn relisted(
         &self,
         unit: &Unit,
         given: &FilePath,
         observation: &Observation,
         shape: &Shape<'_>,
-    ) -> Relisted {
+    ) -> Option<bool> {
         let Observed::Listing(names) = &observation.observed else {
-            return Relisted::Same;
+            return None;
         };
         let directory = &observation.resource;
         match rustix::fs::stat(given.as_path()) {
-            Ok(stat) if Changed::of(&stat).is_some_and(|at| at.any < unit.window.0) => {
-                Relisted::Same
-            }
+            Ok(stat) if Changed::of(&stat).is_some_and(|at| at.any < unit.window.0) => None,
             Ok(_) => match self.world.listing(given) {
                 Ok(now) => {
                     let now = shape.without(directory, &now, u64::MAX);
@@ -219,24 +217,17 @@ impl Session {
                         let path = directory.join(OsStr::from_bytes(name));
                         self.is_renamed_by_traced(unit, &FilePath::from(path))
                     };
-                    match (others.peek().is_some(), others.all(traced)) {
-                        (false, _) => Relisted::Same,
-                        (true, true) => Relisted::ByTraced,
-                        (true, false) => Relisted::ByOthers,
-                    }
+                    others.peek()?;
+                    Some(others.all(traced))
                 }
-                Err(_) => Relisted::ByOthers,
+                Err(_) => Some(false),
             },
             // It is gone, or what leads there: by its own doing?
             Err(_) => {
                 let own = directory
                     .ancestors()
                     .any(|above| unit.changes.contains_key(Asked::from(above).key()));
-                if own {
-                    Relisted::Same
-                } else {
-                    Relisted::ByOthers
-                }
+                (!own).then_some(false)
             }
         }
     }
@@ -247,16 +238,6 @@ pub(super) struct Disturbance {
     pub(super) reason: String,
     /// Only units did it, which those above both take in.
     pub(super) traced: bool,
-}
-
-/// What has become of the names in a directory.
-enum Relisted {
-    /// They are as they were seen, but for what the unit did.
-    Same,
-    /// Other units made or removed those that differ.
-    ByTraced,
-    /// Nobody knows who did.
-    ByOthers,
 }
 
 /// When what was observed was changed last, and its inode; `None` where that does not

@@ -110,10 +110,10 @@ pub fn reason(query: &Query, old: &Answer, new: &Answer) -> Reason {
     }
     let values = |reason: Reason| reason.values(thing(old), thing(new));
     match (query, old, new) {
-        (Query::Inode { .. }, was @ Answer::Metadata(old), is @ Answer::Metadata(new)) => {
+        (Query::Inode { .. }, Answer::Metadata(was), Answer::Metadata(is)) => {
             let number = |data: &Metadata| Some(data.inode.1.to_string());
-            let words = crate::tracer::change(query, was, is);
-            Reason::new(Kind::Other, words).values(number(old), number(new))
+            let words = crate::tracer::change(query, old, new);
+            Reason::new(Kind::Other, words).values(number(was), number(is))
         }
         (_, Answer::Metadata(old), Answer::Metadata(new)) => metadata(path, old, new),
         (Query::Content(_), ..) => values(Reason::new(Kind::Content, path)),
