@@ -6,9 +6,9 @@ use std::hint::black_box;
 use std::os::unix::fs::MetadataExt;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use process_cache::fact::{Answer, Digest, Fact, Query, TimeUse};
-use process_cache::outcome::{Effect, Ending, Outcome, Time};
-use process_cache::path::FilePath;
+use process_cache::model::fact::{Answer, Digest, Fact, Query, TimeUse};
+use process_cache::model::outcome::{Effect, Ending, Outcome, Time};
+use process_cache::model::path::FilePath;
 use process_cache::restore;
 use process_cache::store::{DigestTable, FileKey, Lookup, Store, Trust, WeakKey};
 use process_cache::world::World;

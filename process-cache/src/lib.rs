@@ -7,18 +7,18 @@
 //!
 //! | step | modules |
 //! |---|---|
-//! | what identifies a unit before it runs | [`key`], [`machine`] |
-//! | looking it up: questions, answers, the store | [`fact`], [`world`], [`store`] |
-//! | a hit: files restored, a stand-in executed | [`restore`], [`hit`], [`standin`] |
-//! | a miss: stops of tasks, events, observations, changes | [`tracer`], [`recorder`], [`mod@unit`], [`session`] |
+//! | what identifies a unit before it runs | [`key`] |
+//! | looking it up: questions, answers, the store | [`model::fact`], [`world`], [`store`] |
+//! | a hit: files restored, a stand-in executed | [`restore`], [`engine::hit`], [`engine::standin`] |
+//! | a miss: stops of tasks, events, observations, changes | [`engine::tracer`], [`engine::recorder`], [`mod@engine::unit`], [`engine::session`] |
 //! | results of others, and for others | [`remote`] |
-//! | results of other places | [`roots`] |
-//! | the end of a unit: preconditions, effects | [`finish`], [`outcome`] |
-//! | what is assumed about programs and places | [`policy`], [`place`], [`config`] |
-//! | what past runs did, and explanations | [`journal`], [`why`], [`page`] |
-//! | the command line, and what is told | [`cli`], [`run`], [`report`], [`brief`] |
+//! | results of other places | [`relocation`] |
+//! | the end of a unit: preconditions, effects | [`engine::finalize`], [`model::outcome`] |
+//! | what is assumed about programs and places | [`policy`], [`model::path_kind`] |
+//! | what past runs did, and explanations | [`journal`], [`explain`] |
+//! | the command line, and what is told | [`cli`], [`engine::run`], [`engine::report`] |
 //!
-//! **Invariant:** what is not understood is a [`unit::Doubt`], and a unit in
+//! **Invariant:** what is not understood is a [`engine::unit::Doubt`], and a unit in
 //! doubt is run and not stored. Doubt never changes what a command does.
 //!
 //! The modules are public so that the binary, the tests, the benchmarks and the
@@ -26,7 +26,7 @@
 //! asked without any of the rest:
 //!
 //! ```
-//! use process_cache::fact::{Answer, Query};
+//! use process_cache::model::fact::{Answer, Query};
 //! use process_cache::store::DigestTable;
 //! use process_cache::world::World;
 //!
@@ -35,41 +35,16 @@
 //! assert_eq!(answer, Answer::Error(2)); // ENOENT
 //! ```
 
-pub mod begins;
-mod bounded;
-pub mod brief;
 pub mod cli;
-pub mod clock;
-pub mod config;
-pub mod content;
-pub mod defect;
-pub mod fact;
-pub mod finish;
-pub mod hit;
-pub mod jobs;
+pub mod engine;
+pub mod explain;
 pub mod journal;
 pub mod key;
-pub mod locate;
-pub mod logged;
-pub mod lookups;
-pub mod machine;
-pub mod os;
-pub mod outcome;
-pub mod page;
-pub mod path;
-pub mod place;
+pub mod model;
+pub mod platform;
 pub mod policy;
-pub mod recorder;
+pub mod relocation;
 pub mod remote;
-pub mod report;
 pub mod restore;
-pub mod roots;
-pub mod run;
-pub mod script;
-pub mod session;
-pub mod standin;
 pub mod store;
-pub mod tracer;
-pub mod unit;
-pub mod why;
 pub mod world;

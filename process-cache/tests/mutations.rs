@@ -24,7 +24,7 @@ const TARGETS: [Target; 5] = [
         let _ = store::check_table(bytes);
     }),
     ("journal", store::check_journal),
-    ("remote", remote::form::check_remote),
+    ("remote", remote::codec::check_remote),
 ];
 
 /// How many changed inputs each target gets.
@@ -131,7 +131,7 @@ fn seeds() -> BTreeMap<&'static str, Vec<Vec<u8>>> {
             journal.push(bytes);
         } else if within("remote") {
             // A server's, who has the results of this directory in bundles.
-            let key = remote::form::Key([7; 32]);
+            let key = remote::codec::Key([7; 32]);
             let bundle = remote::bundle::encode(key, &bytes, b"contents").expect("zstd");
             let remote = seeds.entry("remote").or_default();
             remote.extend(bundle);

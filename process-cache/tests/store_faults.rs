@@ -11,8 +11,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use process_cache::fact::{Answer, Digest, Fact, Query};
-use process_cache::outcome::{Effect, Ending, Outcome, StreamChunk, StreamData, Time};
+use process_cache::model::fact::{Answer, Digest, Fact, Query};
+use process_cache::model::outcome::{Effect, Ending, Outcome, StreamChunk, StreamData, Time};
 use process_cache::restore;
 use process_cache::store::{DigestTable, FileKey, Lookup, Miss, Store, StoreError, Trust, WeakKey};
 

@@ -156,7 +156,7 @@ fn samples(text: &str) -> Vec<Sample> {
 fn of_tracers(mut samples: Vec<Sample>) -> Vec<Sample> {
     let tracers: BTreeSet<u32> = samples
         .iter()
-        .filter(|sample| sample.is_in("process_cache::run::serve"))
+        .filter(|sample| sample.is_in("process_cache::engine::run::serve"))
         .map(|sample| sample.process)
         .collect();
     samples.retain(|sample| tracers.contains(&sample.process));
@@ -278,7 +278,7 @@ pcache 10/10
 \tffffffff8100 do_wait
 \tffffffff8101 entry_SYSCALL_64_after_hwframe
 \t    55550001 ptrace_async_waitid_end
-\t    55550002 process_cache::run::serve
+\t    55550002 process_cache::engine::run::serve
 \t    55550003 main
 
 digest 10/12 
@@ -291,9 +291,9 @@ pcache 9/9
 \t    55550005 main
 
 pcache 10/10 
-\t    55550006 <process_cache::session::Session>::apply_logged
-\t    55550007 <process_cache::tracer::Tracer>::executed
-\t    55550002 process_cache::run::serve
+\t    55550006 <process_cache::engine::session::Session>::apply_logged
+\t    55550007 <process_cache::engine::tracer::Tracer>::executed
+\t    55550002 process_cache::engine::run::serve
 ";
 
     #[test]

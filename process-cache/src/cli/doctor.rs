@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::{StoreArgs, directory, open};
-use crate::config::Config;
+use crate::policy::config::Config;
 
 #[derive(Debug, Args)]
 pub(super) struct DoctorArgs {

@@ -10,13 +10,13 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::{StoreArgs, open};
-use crate::clock::{ago, local};
-use crate::hit::effect_path;
+use crate::engine::hit::effect_path;
+use crate::engine::report::seconds;
+use crate::explain::why::{Cause, Explainer, Kind, Overview, Reason, advice, overview};
 use crate::journal::{Entry, Fate, History, Run, secrets};
-use crate::outcome::{Effect, Ending};
-use crate::report::seconds;
+use crate::model::outcome::{Effect, Ending};
+use crate::platform::clock::{ago, local};
 use crate::store::{Store, WeakKey};
-use crate::why::{Cause, Explainer, Kind, Overview, Reason, advice, overview};
 
 /// The version of all JSON here.
 const VERSION: u32 = 1;
@@ -537,7 +537,7 @@ fn fate_words(unit: &Entry) -> String {
 pub(super) fn report(args: &ReportArgs) -> anyhow::Result<()> {
     let (store, history) = remembered(&args.store)?;
     let at = chosen(&history, args.run.as_deref())?;
-    let page = crate::page::page(&Explainer::new(&store, &history), at);
+    let page = crate::explain::page::page(&Explainer::new(&store, &history), at);
     let path = match &args.output {
         Some(path) if path.as_os_str() == "-" => {
             print(&page);
@@ -757,8 +757,8 @@ pub(super) fn show(args: &ShowArgs) -> anyhow::Result<()> {
 }
 
 /// Question, subject and answer of a fact.
-fn fact_words(fact: &crate::fact::Fact) -> (&'static str, String, String) {
-    use crate::fact::{Answer, Query};
+fn fact_words(fact: &crate::model::fact::Fact) -> (&'static str, String, String) {
+    use crate::model::fact::{Answer, Query};
     let answer = match &fact.answer {
         Answer::Error(libc::ENOENT) => "absent".to_owned(),
         Answer::Error(errno) => std::io::Error::from_raw_os_error(*errno).to_string(),

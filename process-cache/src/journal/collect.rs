@@ -6,10 +6,10 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use rustc_hash::FxHashMap;
 
 use super::{Entry, Fate, Missed, Mode, Run, secrets};
-use crate::fact::Digest;
 use crate::key::Keyed;
-use crate::outcome::Ending;
-use crate::path::FilePath;
+use crate::model::fact::Digest;
+use crate::model::outcome::Ending;
+use crate::model::path::FilePath;
 
 /// Collects what becomes of a run's units.
 #[derive(Debug)]

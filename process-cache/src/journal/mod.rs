@@ -20,12 +20,12 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 pub use self::collect::{Begun, Collector};
-use crate::brief;
-use crate::fact::{Answer, Digest, Query};
-use crate::outcome::Ending;
-use crate::report;
+use crate::engine::report;
+use crate::engine::tracer::describe;
+use crate::model::abbreviate;
+use crate::model::fact::{Answer, Digest, Query};
+use crate::model::outcome::Ending;
 use crate::store::{Miss, Result, Store};
-use crate::tracer::describe;
 
 /// One run of pcache.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,7 +72,7 @@ pub struct Entry {
     pub environment: u32,
     /// Files it was started from, with the beginning of their digests.
     pub images: Vec<(u32, [u8; 8])>,
-    /// The beginning of [`crate::machine::digest`].
+    /// The beginning of [`crate::key::machine::digest`].
     pub machine: [u8; 8],
     /// Lines of `/proc/PID/status` that are in the key.
     pub process: u32,
@@ -186,7 +186,7 @@ impl fmt::Display for Missed {
                 query,
                 recorded,
                 found,
-            } => f.write_str(&crate::tracer::change(query, recorded, found)),
+            } => f.write_str(&crate::engine::tracer::change(query, recorded, found)),
             Self::Unusable(why) => f.write_str(why),
         }
     }
@@ -231,7 +231,7 @@ impl Run {
 
     /// A unit's command in at most about `limit` characters.
     pub fn command(&self, unit: &Entry, limit: usize) -> String {
-        brief::command(&secrets::shown(self.argv(unit)), limit)
+        abbreviate::command(&secrets::shown(self.argv(unit)), limit)
     }
 
     /// The directory of the command.

@@ -3,7 +3,7 @@
 //! Of some programs ([`Streams`]) the key says only that there is something to write to as
 //! standard output and error, not what, and that there is a standard input. What is left out is
 //! digested by itself: once the program has written or read something, that digest is a fact
-//! ([`Query::LeftOut`](crate::fact::Query::LeftOut)).
+//! ([`Query::LeftOut`](crate::model::fact::Query::LeftOut)).
 //!
 //! How large a terminal is, no key says: whoever wants to know asks the kernel, which is seen.
 //! To programs that ask always, and want to know it only for what they write, it means something
@@ -19,12 +19,12 @@ use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open}
 use rustix::time::Timespec;
 
 use super::{Descriptor, Execution, Hasher};
-use crate::fact::{Digest, Part};
-use crate::path::FilePath;
+use crate::engine::recorder::position;
+use crate::engine::unit::Inherited;
+use crate::model::fact::{Digest, Part};
+use crate::model::path::FilePath;
 use crate::policy::Streams;
-use crate::recorder::position;
-use crate::roots::Roots;
-use crate::unit::Inherited;
+use crate::relocation::Roots;
 
 /// What was hashed.
 pub(super) struct Descriptors {

@@ -7,9 +7,9 @@ use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Execution;
-use crate::config::Config;
-use crate::fact::Digest;
-use crate::path::FilePath;
+use crate::model::fact::Digest;
+use crate::model::path::FilePath;
+use crate::policy::config::Config;
 use crate::policy::{Policy, ignores_variable, says_how_nested};
 
 /// Strings in one piece of memory.

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use ptrace_async::event::Tid;
 use ptrace_async::process::read_proc;
 
-use crate::os;
+use crate::platform::os;
 
 /// The soft and the hard limit of each resource.
 #[derive(Debug, PartialEq, Eq)]

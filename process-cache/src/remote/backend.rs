@@ -4,11 +4,11 @@ use std::io::{Cursor, Read};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::codec::Key;
 use super::digest::{Function, Wire};
 use super::directory::Directory;
-use super::form::Key;
 use super::grpc::Client;
-use crate::fact::Digest;
+use crate::model::fact::Digest;
 use crate::store::{Incoming, Store, StoreError};
 
 /// Why a remote cache did not do what it was asked for.

@@ -16,7 +16,7 @@
 use std::io;
 use std::sync::Arc;
 
-use super::form::{FormError, Key};
+use super::codec::{FormError, Key};
 use crate::store::Shared;
 
 const MAGIC: &[u8; 3] = b"pcb";

@@ -6,7 +6,7 @@
 
 use sha2::Digest as _;
 
-use crate::fact::Digest;
+use crate::model::fact::Digest;
 
 /// How a server digests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

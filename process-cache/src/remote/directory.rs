@@ -16,9 +16,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use super::backend::{Entry, Failure, Offer, Result, Want};
+use super::codec::{Key, MAX_PACKED};
 use super::digest::Wire;
-use super::form::{Key, MAX_PACKED};
-use crate::fact::Digest;
+use crate::model::fact::Digest;
 
 /// A blob's digest and length.
 const ENTRY: usize = 40;

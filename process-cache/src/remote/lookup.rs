@@ -9,13 +9,13 @@ use tokio::task::JoinHandle;
 
 use super::backend::{Backend, Entry, Failure, Result, Want};
 use super::bundle::Bundle;
+use super::codec::{self, Content, Hint, Key, PathSet, Sets, Stored};
 use super::digest::Wire;
-use super::form::{self, Content, Hint, Key, PathSet, Sets, Stored};
 use super::{Remote, Running, lock};
-use crate::fact::{Answer, Fact, Query};
 use crate::key::Keyed;
-use crate::outcome::Outcome;
-use crate::roots::Roots;
+use crate::model::fact::{Answer, Fact, Query};
+use crate::model::outcome::Outcome;
+use crate::relocation::Roots;
 use crate::store::{Incoming, Shared, Store, WeakKey};
 
 /// Less than this (before anything is known of a result) is no time to ask.
@@ -116,7 +116,7 @@ impl Remote {
         let Some((index, bytes)) = self.result(running, end, &keys, early)? else {
             return Ok(None);
         };
-        let mut stored = form::decode_result(&bytes).map_err(Stop::refused)?;
+        let mut stored = codec::decode_result(&bytes).map_err(Stop::refused)?;
         let here = match roots {
             Some(roots) => {
                 let outcome = roots.effects_here(&stored.outcome).map_err(Stop::refused)?;
@@ -299,7 +299,7 @@ async fn sets(backend: &Backend, key: &WeakKey) -> Result<(Sets, Option<Vec<u8>>
     let Some(bytes) = blob(backend, entry).await? else {
         return Ok(Default::default());
     };
-    let sets = form::decode_sets(&bytes).map_err(Stop::refused)?;
+    let sets = codec::decode_sets(&bytes).map_err(Stop::refused)?;
     match sets.sets.iter().find_map(PathSet::odd) {
         Some(query) => Err(Stop::Refused(format!("it asks {query:?}"))),
         None => Ok((sets, bundle)),
@@ -411,7 +411,7 @@ async fn result(backend: &Backend, keys: &[Option<Key>]) -> Result<Option<(usize
 async fn blob(backend: &Backend, entry: Entry) -> Result<Option<Vec<u8>>> {
     match entry.inlined {
         Some(bytes) => Ok(Some(bytes)),
-        None if entry.blob.size > form::MAX_PACKED => {
+        None if entry.blob.size > codec::MAX_PACKED => {
             Err(Failure::Wrong("a blob is too large".to_owned()))
         }
         None => match backend.bytes(entry.blob).await {

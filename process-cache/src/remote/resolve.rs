@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::backend::{Failure, Result};
 use super::settings::Address;
-use crate::os;
+use crate::platform::os;
 
 /// How long looking a name up may take.
 const PATIENCE: Duration = Duration::from_secs(2);

@@ -16,13 +16,13 @@ use tokio::sync::{Mutex as Turn, Notify, Semaphore};
 use super::backend::{Backend, Entry, Failure, Offer, Result, Source};
 use super::breaker::Breaker;
 use super::check::{contents, is_shareable};
-use super::digest::{Function, Wire};
-use super::form::{
+use super::codec::{
     self, Content, Hint, Key, MAX_HINTED, MAX_HINTS, MAX_SETS, PathSet, Sets, Stored,
 };
+use super::digest::{Function, Wire};
 use super::{Remote, Trouble, bundle, lock};
-use crate::fact::{Answer, Digest, Fact, Query};
-use crate::outcome::Outcome;
+use crate::model::fact::{Answer, Digest, Fact, Query};
+use crate::model::outcome::Outcome;
 use crate::store::{Store, WeakKey, hash_file};
 
 /// How many results are on their way at once.
@@ -198,7 +198,7 @@ impl Uploads {
         let stored = named
             .await
             .map_err(|error| Failure::Local(error.to_string()))??;
-        let blob = form::encode_result(&stored).map_err(too_large)?;
+        let blob = codec::encode_result(&stored).map_err(too_large)?;
         let entry = Entry {
             blob: function.of(&blob),
             inlined: None,
@@ -326,9 +326,9 @@ impl Uploads {
             Ok(Some(Entry {
                 inlined: Some(bytes),
                 ..
-            })) => form::decode_sets(&bytes).unwrap_or_default(),
+            })) => codec::decode_sets(&bytes).unwrap_or_default(),
             Ok(Some(entry)) => match backend.bytes(entry.blob).await {
-                Ok(bytes) => form::decode_sets(&bytes).unwrap_or_default(),
+                Ok(bytes) => codec::decode_sets(&bytes).unwrap_or_default(),
                 Err(Failure::Missing | Failure::Wrong(_)) => Sets::default(),
                 Err(failure) => return Err(failure),
             },
@@ -351,7 +351,7 @@ impl Uploads {
             sets.hints.insert(0, hint);
             sets.hints.truncate(MAX_HINTS);
         }
-        let blob = form::encode_sets(&sets).map_err(too_large)?;
+        let blob = codec::encode_sets(&sets).map_err(too_large)?;
         let beside = beside.flatten().map(|bytes| (function.of(&bytes), bytes));
         let entry = Entry {
             blob: function.of(&blob),
@@ -396,6 +396,6 @@ fn local(error: std::io::Error) -> Failure {
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "it is given to map_err")]
-fn too_large(error: form::FormError) -> Failure {
+fn too_large(error: codec::FormError) -> Failure {
     Failure::Local(format!("a result cannot be packed: {error}"))
 }

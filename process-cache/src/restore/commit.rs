@@ -8,12 +8,12 @@ use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
 use tempfile::TempPath;
 
 use super::directories::Directories;
-use super::draft::Draft;
-use super::stage::{Stage, Stages, temporary};
+use super::prepare::{Stage, Stages, temporary};
 use super::undo::{Before, Undo, put_over, removed_dirs};
+use super::unnamed_file::Draft;
 use super::{Options, RestoreError, Restored, Result, content_of, is_explicit, path_of};
-use crate::outcome::{Effect, Time};
-use crate::path::FilePath;
+use crate::model::outcome::{Effect, Time};
+use crate::model::path::FilePath;
 use crate::store::{Store, copy};
 
 /// Establishes prepared effects, or takes back those that were established.
@@ -94,7 +94,7 @@ impl Commit<'_> {
         }
         // What stood aside is removed first: that changes the times of directories.
         self.undo.settle();
-        super::ages::apply(effects, options.ages);
+        super::time_order::apply(effects, options.ages);
         if let Some(world) = options.world {
             for effect in effects {
                 if let Effect::Write { path, content, .. } = effect {

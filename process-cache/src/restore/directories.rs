@@ -11,8 +11,8 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use super::commit::{chmod, set_times};
 use super::undo::{Before, Undo};
 use super::{RestoreError, Result};
-use crate::outcome::Time;
-use crate::path::FilePath;
+use crate::model::outcome::Time;
+use crate::model::path::FilePath;
 
 /// What the owner needs to put something into a directory.
 const OPEN: u32 = 0o700;

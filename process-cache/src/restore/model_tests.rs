@@ -322,7 +322,7 @@ proptest! {
             mode: 0o755,
             time: Time::Present,
         });
-        let Ok(stages) = stage::prepare(&store, &effects, None) else {
+        let Ok(stages) = prepare::prepare(&store, &effects, None) else {
             return Ok(());
         };
         fs::write(&last, "").unwrap();

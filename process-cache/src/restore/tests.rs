@@ -633,7 +633,7 @@ fn effects_before_one_that_fails_are_taken_back() {
         place.make_dir("late/fails", present),
     ];
     let options = Options::default;
-    let stages = stage::prepare(&place.store, &effects, None).unwrap();
+    let stages = prepare::prepare(&place.store, &effects, None).unwrap();
     fs::write(place.path("late/fails"), "").unwrap();
     let before = place.tree();
     let error = commit::run(&place.store, &effects, stages, options()).unwrap_err();
@@ -654,7 +654,7 @@ fn a_long_content_that_was_written_over_is_not_taken_back() {
         place.write("long", b"1", false, Time::Present),
         place.make_dir("late/fails", Time::Present),
     ];
-    let stages = stage::prepare(&place.store, &effects, None).unwrap();
+    let stages = prepare::prepare(&place.store, &effects, None).unwrap();
     fs::write(place.path("late/fails"), "").unwrap();
     let error = commit::run(&place.store, &effects, stages, Options::default()).unwrap_err();
     assert!(!error.is_clean(), "{error}");

@@ -17,10 +17,10 @@ use rustix::fs::{AtFlags, CWD, FileType, RenameFlags, Timespec, Timestamps, UTIM
 use tempfile::TempPath;
 
 use super::commit::{open_for_writing, timestamps};
-use super::stage::{BUDGET, SMALL, names};
+use super::prepare::{BUDGET, SMALL, names};
 use super::{RestoreError, Result};
-use crate::outcome::{Effect, Time};
-use crate::path::FilePath;
+use crate::model::outcome::{Effect, Time};
+use crate::model::path::FilePath;
 
 /// What undoes the effects so far.
 pub(super) struct Undo<'a> {

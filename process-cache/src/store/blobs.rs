@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
 use super::{DAY, Result, Store, StoreError, copy, now, sharded};
-use crate::fact::Digest;
+use crate::model::fact::Digest;
 
 /// Contents up to this length are read into memory, so that what the store has
 /// already is not written to find that out.

@@ -14,7 +14,7 @@ use super::entries::WeakKey;
 use super::error::{Result, StoreError};
 use super::frame::DecodeError;
 use super::{Store, codec};
-use crate::fact::Digest;
+use crate::model::fact::Digest;
 
 /// What a check found.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -167,7 +167,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
-    use crate::outcome::{Ending, Outcome, StreamChunk, StreamData};
+    use crate::model::outcome::{Ending, Outcome, StreamChunk, StreamData};
 
     fn store() -> (tempfile::TempDir, Store, Digest, PathBuf) {
         let dir = tempfile::tempdir().unwrap();

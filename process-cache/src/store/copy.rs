@@ -9,7 +9,7 @@ use std::path::Path;
 
 use rustix::fs::{CWD, RenameFlags};
 
-use crate::fact::Digest;
+use crate::model::fact::Digest;
 
 /// How much is read at once: enough for BLAKE3's widest vectors, little enough
 /// to stay in the second-level cache between reading and hashing.

@@ -20,7 +20,7 @@ use rustix::fs::Stat;
 
 use super::table_file::{Reader, Record, write};
 use super::{DAY, now};
-use crate::fact::Digest;
+use crate::model::fact::Digest;
 
 /// How long (in ns) a file must have been left alone before it was hashed.
 const SETTLE: i64 = 100_000_000;

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::fact::{Digest, Query};
+use crate::model::fact::{Digest, Query};
 
 /// A failure of the store. None of them is a reason to fail the command: the
 /// caller runs it without the cache, or does not store its result.

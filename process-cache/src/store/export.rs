@@ -14,7 +14,7 @@ use std::sync::Arc;
 use super::entries::WeakKey;
 use super::error::{Result, StoreError};
 use super::{Incoming, Store, codec};
-use crate::fact::Digest;
+use crate::model::fact::Digest;
 
 const HEADER: &[u8; 16] = b"pcache export 1\n";
 const CONTENT: u8 = b'c';
@@ -157,8 +157,8 @@ pub fn export_file(store: &Store, path: &Path) -> Result<Moved> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fact::{Answer, Fact, Query};
-    use crate::outcome::{Ending, Outcome, StreamChunk, StreamData};
+    use crate::model::fact::{Answer, Fact, Query};
+    use crate::model::outcome::{Ending, Outcome, StreamChunk, StreamData};
     use crate::store::Lookup;
 
     fn store() -> (tempfile::TempDir, Arc<Store>) {

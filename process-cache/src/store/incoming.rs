@@ -3,9 +3,9 @@
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use super::held::LIMIT;
+use super::write_behind::LIMIT;
 use super::{Result, Shared, Store, StoreError, copy};
-use crate::fact::Digest;
+use crate::model::fact::Digest;
 
 /// Contents up to this length arrive in memory.
 const WHOLE: u64 = 1 << 20;

@@ -222,7 +222,7 @@ impl Store {
             "usage",
             super::journal::JOURNAL,
             super::IMAGES,
-            super::mentions::ROOTS,
+            super::path_free::ROOTS,
         ] {
             let path = self.root.join(name);
             let removed = match fs::remove_file(&path) {
@@ -347,7 +347,7 @@ mod tests {
         (dir, store)
     }
 
-    fn set_age(store: &Store, digest: &crate::fact::Digest, seconds: u64) {
+    fn set_age(store: &Store, digest: &crate::model::fact::Digest, seconds: u64) {
         let path = super::super::sharded(&store.root.join("blobs"), digest);
         let time = std::time::SystemTime::now() - Duration::from_secs(seconds);
         let file = fs::File::open(path).unwrap();

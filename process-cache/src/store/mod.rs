@@ -29,13 +29,13 @@ mod entries;
 mod error;
 mod export;
 mod frame;
-mod held;
 mod incoming;
 mod journal;
 mod maintenance;
-mod mentions;
+mod path_free;
 mod table_file;
 mod tree;
+mod write_behind;
 
 use std::fs::{self, DirBuilder, File};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
@@ -51,13 +51,13 @@ pub use entries::{Lookup, Miss, Recorded, WeakKey};
 pub use entries::{check_entry, check_entry_body};
 pub use error::{Result, StoreError};
 pub use export::{Moved, export_file};
-pub use held::Shared;
 pub use incoming::Incoming;
 #[doc(hidden)]
 pub use journal::check_journal;
 pub use maintenance::{DEFAULT_MAX_AGE, DEFAULT_MAX_BYTES, GcReport, Limits, Stats};
 #[doc(hidden)]
 pub use table_file::check_table;
+pub use write_behind::Shared;
 
 /// What `format` says in a store that this version reads and writes.
 const FORMAT: &str = "format 1";
@@ -77,7 +77,7 @@ pub struct Store {
     /// Bytes this process added, for the estimate in `usage`.
     written: AtomicU64,
     /// Contents that are to be stored later.
-    held: held::Held,
+    held: write_behind::Held,
 }
 
 impl Store {
@@ -160,7 +160,7 @@ impl Store {
             explains: false,
             mode: 0o700,
             written: AtomicU64::new(0),
-            held: held::Held::default(),
+            held: write_behind::Held::default(),
         }
     }
 
@@ -346,7 +346,7 @@ pub(crate) fn hash_file(
     file: &File,
     length: u64,
     mut sink: impl FnMut(&[u8]),
-) -> std::io::Result<Option<crate::fact::Digest>> {
+) -> std::io::Result<Option<crate::model::fact::Digest>> {
     copy::hash_range(file, 0, length, |piece| {
         sink(piece);
         Ok(())
@@ -359,7 +359,7 @@ pub(crate) fn hash_file(
 const SHARD: usize = 1;
 
 /// The sharded place of a digest's file: `<dir>/a/bcdef…`.
-fn sharded(dir: &Path, digest: &crate::fact::Digest) -> PathBuf {
+fn sharded(dir: &Path, digest: &crate::model::fact::Digest) -> PathBuf {
     let name = digest.to_string();
     let (shard, rest) = name.split_at(SHARD);
     let mut path = PathBuf::with_capacity(dir.as_os_str().len() + name.len() + 2);

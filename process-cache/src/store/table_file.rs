@@ -18,7 +18,7 @@ use std::sync::OnceLock;
 use rustix::fs::FlockOperation;
 
 use super::digest_table::FileKey;
-use crate::fact::Digest;
+use crate::model::fact::Digest;
 
 const PAGE: usize = 4096;
 const RECORD: usize = 80;

@@ -8,7 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use rustix::fs::{FileType, Mode, OFlags, Stat};
 
 use super::{World, is, readable};
-use crate::fact::Digest;
+use crate::model::fact::Digest;
 use crate::store::{FileKey, Trust, copy};
 
 /// Looks at the bytes of a file that is being hashed, piece by piece, and says

@@ -10,8 +10,8 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir};
 use rustix::io::Errno;
 
 use super::private;
-use crate::fact::{Answer, Digest};
-use crate::path::FilePath;
+use crate::model::fact::{Answer, Digest};
+use crate::model::path::FilePath;
 
 /// Summarises a directory as it would be without `added` and with `removed`:
 /// sorted names with their types. The order in which the kernel lists them is

@@ -8,9 +8,9 @@ use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
 
 use super::private;
-use crate::fact::{Answer, Digest, Metadata, TimeUse};
-use crate::locate;
-use crate::path::FilePath;
+use crate::model::fact::{Answer, Digest, Metadata, TimeUse};
+use crate::model::path::FilePath;
+use crate::world::locate;
 
 /// What a reader with this use of times may depend on. For a device, the size
 /// is its number, which stat tells as well.

@@ -6,8 +6,8 @@ use std::os::unix::fs::symlink;
 use proptest::prelude::*;
 
 use super::*;
-use crate::outcome::StreamChunk;
-use crate::remote::form::Content;
+use crate::model::outcome::StreamChunk;
+use crate::remote::codec::Content;
 
 /// A tree that results may write to, and one that they may not.
 struct World {

@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::fact::Fact;
-use crate::outcome::{Effect, Ending, StreamChunk, StreamData, Time};
+use crate::model::fact::Fact;
+use crate::model::outcome::{Effect, Ending, StreamChunk, StreamData, Time};
 use crate::store::tree::{OutcomeRef, canonical};
 
 fn path() -> impl Strategy<Value = FilePath> {

@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 
 use super::*;
-use crate::outcome::{Ending, StreamChunk};
+use crate::model::outcome::{Ending, StreamChunk};
 
 fn store() -> (tempfile::TempDir, Store) {
     let dir = tempfile::tempdir().unwrap();
@@ -47,7 +47,7 @@ fn write(store: &Store, bytes: &[u8]) -> Effect {
         mode: None,
         create_mode: 0o644,
         fresh: false,
-        time: crate::outcome::Time::Present,
+        time: crate::model::outcome::Time::Present,
     }
 }
 

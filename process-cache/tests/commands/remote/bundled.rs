@@ -3,7 +3,7 @@
 use std::fs;
 
 use process_cache::remote::bundle::{self, Bundle};
-use process_cache::remote::form::Key;
+use process_cache::remote::codec::Key;
 
 use super::server::{FakeServer, Kind, PLAIN};
 use super::{check_shared, sandbox};
@@ -96,13 +96,13 @@ fn a_result_in_a_bundle_is_checked_like_any() {
     server.change_bundles(|bytes| {
         let found = Bundle::decode(bytes).expect("a bundle");
         let mut stored =
-            process_cache::remote::form::decode_result(&found.result).expect("a result");
+            process_cache::remote::codec::decode_result(&found.result).expect("a result");
         for effect in &mut stored.outcome.effects {
-            if let process_cache::outcome::Effect::Write { path, .. } = effect {
+            if let process_cache::model::outcome::Effect::Write { path, .. } = effect {
                 *path = "/usr/planted".into();
             }
         }
-        let result = process_cache::remote::form::encode_result(&stored).expect("a result");
+        let result = process_cache::remote::codec::encode_result(&stored).expect("a result");
         let bundle = bundle::encode(found.key, &result, &vec![b'x'; all]).expect("zstd");
         bundle.expect("a short one")
     });

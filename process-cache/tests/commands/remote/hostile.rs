@@ -4,9 +4,9 @@
 use std::fs;
 use std::path::PathBuf;
 
-use process_cache::outcome::{Effect, StreamChunk, StreamData, Time};
-use process_cache::path::FilePath;
-use process_cache::remote::form::{self, PathSet, Sets, Stored};
+use process_cache::model::outcome::{Effect, StreamChunk, StreamData, Time};
+use process_cache::model::path::FilePath;
+use process_cache::remote::codec::{self, PathSet, Sets, Stored};
 
 use super::sandbox;
 use super::server::{FakeServer, PLAIN};
@@ -231,7 +231,7 @@ fn a_content_is_what_was_asked_for() {
 
 #[test]
 fn rubbish_is_told_from_results() {
-    let relative = PathSet::new(vec![process_cache::fact::Query::Content("f".into())]);
+    let relative = PathSet::new(vec![process_cache::model::fact::Query::Content("f".into())]);
     let relative = Sets {
         sets: vec![relative],
         hints: Vec::new(),

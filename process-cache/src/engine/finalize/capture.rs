@@ -1,0 +1,339 @@
+//! What a tree of units made of each name that it changed.
+
+use crate::engine::hit::effect_path;
+use crate::engine::unit::{Change, TimeState};
+use crate::model::outcome::{Effect, Time};
+use crate::model::path::FilePath;
+use crate::platform::defect::{Defect, planted};
+use crate::store::{Store, copy};
+use crate::world::World;
+use crate::world::locate::{is_directory, is_link, is_regular, modified};
+use rustix::fs::{FileType, Stat};
+
+/// Reads off the world what became of each changed name: effects, and their
+/// [`crate::model::outcome::Outcome::ages`].
+pub(super) fn capture(
+    store: &Store,
+    world: &World,
+    changes: &[(FilePath, Change)],
+) -> Result<(Vec<Effect>, Vec<u32>), String> {
+    let mut effects: Vec<(u64, Effect)> = Vec::new();
+    let mut links: Vec<Effect> = Vec::new();
+    let mut passing: Vec<(u64, FilePath)> = Vec::new();
+    for (path, change) in changes {
+        let now = match rustix::fs::lstat(path.as_path()) {
+            Ok(stat) => Some(stat),
+            Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => None,
+            Err(error) => return Err(format!("{}: {error}", path.display())),
+        };
+        let Some(stat) = now else {
+            match change.initial.as_deref() {
+                Some(initial) if is_directory(initial) => {
+                    if !planted(Defect::RemoveEffect) {
+                        effects.push((change.last, Effect::RemoveDir { path: path.clone() }));
+                    }
+                }
+                Some(_) => {
+                    if !planted(Defect::RemoveEffect) {
+                        effects.push((change.last, Effect::Remove { path: path.clone() }));
+                    }
+                }
+                None => {
+                    // It came and went: that is seen in its directory's time.
+                    if let Some(parent) = path.parent() {
+                        passing.push((change.last, FilePath::from(parent)));
+                    }
+                }
+            }
+            continue;
+        };
+        let attributes = || {
+            let mut buffer = [0_u8; 64];
+            !matches!(rustix::fs::llistxattr(path.as_path(), &mut buffer), Ok(0))
+        };
+        if change.attributes && attributes() {
+            return Err(format!("sets extended attributes of {}", path.display()));
+        }
+        if change.content.is_none() {
+            metadata_effects(path, change, &stat, &mut effects);
+            continue;
+        }
+        // Another kind of thing stood there: it goes first.
+        if let Some(initial) = change.initial.as_deref()
+            && FileType::from_raw_mode(initial.st_mode) != FileType::from_raw_mode(stat.st_mode)
+        {
+            let first = change.content.unwrap_or(change.last);
+            let effect = if is_directory(initial) {
+                Effect::RemoveDir { path: path.clone() }
+            } else {
+                Effect::Remove { path: path.clone() }
+            };
+            effects.push((first, effect));
+        }
+        // Another name of a file or of a symbolic link.
+        if let Some(target) = &change.linked_to
+            && let Ok(other) = rustix::fs::lstat(target.as_path())
+            && (other.st_ino, other.st_dev) == (stat.st_ino, stat.st_dev)
+        {
+            if let Some(parent) = path.parent() {
+                passing.push((change.last, FilePath::from(parent)));
+            }
+            links.push(Effect::HardLink {
+                path: path.clone(),
+                to: target.clone(),
+            });
+            continue;
+        }
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => {
+                if let Some(effect) = file_effect(store, world, path, change, &stat)? {
+                    effects.push((change.last, effect));
+                }
+            }
+            // It has the time of what it was another name of.
+            FileType::Symlink if change.linked_to.is_some() && change.time == TimeState::Kept => {
+                let path = path.display();
+                return Err(format!(
+                    "{path} is another name of a link that was replaced"
+                ));
+            }
+            FileType::Symlink => {
+                let target =
+                    std::fs::read_link(path).map_err(|e| format!("{}: {e}", path.display()))?;
+                if !planted(Defect::SymlinkEffect) {
+                    let target = FilePath::from(target);
+                    effects.push((
+                        change.last,
+                        Effect::Symlink {
+                            path: path.clone(),
+                            target,
+                        },
+                    ));
+                }
+                if let TimeState::Set(..) = change.time {
+                    let (path, time) = (path.clone(), time_of(change));
+                    effects.push((change.last, Effect::SetTimes { path, time }));
+                }
+            }
+            FileType::Directory => {
+                if !planted(Defect::DirectoryEffect) {
+                    // Removed and made again, it is another directory.
+                    let again = change
+                        .initial
+                        .as_deref()
+                        .is_some_and(|initial| is_directory(initial) && change.fresh);
+                    if again {
+                        let first = change.content.unwrap_or(change.last);
+                        effects.push((first, Effect::RemoveDir { path: path.clone() }));
+                    }
+                    let effect = Effect::MakeDir {
+                        path: path.clone(),
+                        // The kernel hands down the bit of a set-gid directory.
+                        mode: stat.st_mode & 0o7777 & !libc::S_ISGID,
+                        time: match change.time {
+                            TimeState::Set(a, m) => Time::Set(a, m),
+                            _ => Time::Present,
+                        },
+                    };
+                    // Others may put something into it before the call that
+                    // makes it is seen to have ended.
+                    let seq = if change.was_absent() {
+                        change.begun
+                    } else {
+                        change.content.unwrap_or(change.last)
+                    };
+                    effects.push((seq, effect));
+                    if change.mode_set && !planted(Defect::ModeEffect) {
+                        let (path, mode) = (path.clone(), stat.st_mode & 0o7777);
+                        effects.push((change.last, Effect::Chmod { path, mode }));
+                    }
+                }
+            }
+            _ => return Err(format!("{} is no plain file", path.display())),
+        }
+    }
+    // What certainly changes the directory's time by itself.
+    let shaped = |directory: &FilePath| {
+        effects.iter().any(|(_, effect)| {
+            effect_path(effect).parent() == Some(directory.as_path())
+                && matches!(
+                    effect,
+                    Effect::MakeDir { .. }
+                        | Effect::Symlink { .. }
+                        | Effect::Remove { .. }
+                        | Effect::RemoveDir { .. }
+                        | Effect::Write { fresh: true, .. }
+                )
+        })
+    };
+    passing.sort_by(|a, b| (&a.1, b.0).cmp(&(&b.1, a.0)));
+    passing.dedup_by(|a, b| a.1 == b.1);
+    passing.retain(|(_, directory)| {
+        !shaped(directory)
+            && rustix::fs::lstat(directory.as_path())
+                .is_ok_and(|stat| stat.st_uid == rustix::process::geteuid().as_raw())
+    });
+    for (seq, path) in passing {
+        effects.push((
+            seq,
+            Effect::SetTimes {
+                path,
+                time: Time::Present,
+            },
+        ));
+    }
+    effects.sort_by_key(|(seq, _)| *seq);
+    let mut effects: Vec<Effect> = effects.into_iter().map(|(_, effect)| effect).collect();
+    effects.append(&mut links);
+    let ages = ages(&effects);
+    Ok((effects, ages))
+}
+
+/// See [`crate::model::outcome::Outcome::ages`].
+fn ages(effects: &[Effect]) -> Vec<u32> {
+    let time = |effect: &Effect| {
+        let (Effect::Write { path, time, .. }
+        | Effect::Append { path, time, .. }
+        | Effect::MakeDir { path, time, .. }
+        | Effect::SetTimes { path, time }) = effect
+        else {
+            return None;
+        };
+        let stat = rustix::fs::lstat(path.as_path()).ok()?;
+        let has_its_own = is_regular(&stat) || is_directory(&stat);
+        (*time == Time::Present && has_its_own).then(|| modified(&stat))
+    };
+    let times: Vec<Option<i128>> = effects.iter().map(time).collect();
+    let mut distinct: Vec<i128> = times.iter().flatten().copied().collect();
+    distinct.sort_unstable();
+    distinct.dedup();
+    if distinct.len() < 2 {
+        return Vec::new();
+    }
+    let rank = |time: &Option<i128>| {
+        time.and_then(|time| distinct.binary_search(&time).ok())
+            .map_or(0, |index| index as u32 + 1)
+    };
+    times.iter().map(rank).collect()
+}
+
+fn time_of(change: &Change) -> Time {
+    if planted(Defect::TimeEffect) {
+        return Time::Present;
+    }
+    match change.time {
+        TimeState::Kept => Time::Kept,
+        TimeState::Present => Time::Present,
+        TimeState::Set(accessed, modified) => Time::Set(accessed, modified),
+    }
+}
+
+/// Effects of a change that left the content alone.
+fn metadata_effects(
+    path: &FilePath,
+    change: &Change,
+    stat: &Stat,
+    effects: &mut Vec<(u64, Effect)>,
+) {
+    if change.mode_set && !is_link(stat) && !planted(Defect::ModeEffect) {
+        let mode = stat.st_mode & 0o7777;
+        effects.push((
+            change.last,
+            Effect::Chmod {
+                path: path.clone(),
+                mode,
+            },
+        ));
+    }
+    if change.time != TimeState::Kept {
+        let time = time_of(change);
+        effects.push((
+            change.last,
+            Effect::SetTimes {
+                path: path.clone(),
+                time,
+            },
+        ));
+    }
+}
+
+/// The effect of a change of a regular file's content.
+fn file_effect(
+    store: &Store,
+    world: &World,
+    path: &FilePath,
+    change: &Change,
+    stat: &Stat,
+) -> Result<Option<Effect>, String> {
+    let shown = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    let length = stat.st_size as u64;
+    let permissions = stat.st_mode & 0o7777;
+    let create_mode = if change.was_absent() || change.mode_set {
+        permissions
+    } else {
+        change.create_mode.unwrap_or(permissions)
+    };
+    let initial = change.initial.as_deref();
+    let opened_only = !change.fresh
+        && initial.is_some_and(|initial| {
+            initial.st_size == stat.st_size
+                && initial.st_ino == stat.st_ino
+                && modified(initial) == modified(stat)
+        });
+    // It says nothing about the truncation of what is empty, in one tick of the
+    // clock; and what is only opened for appending may be missing next time.
+    let opened_only = opened_only && change.initial_content.is_some();
+    let creates = change.appended_from.is_some() && change.create_mode.is_some();
+    if opened_only && !creates && change.time == TimeState::Present && !change.mode_set {
+        return Ok(None);
+    }
+    if planted(Defect::WriteEffect) && !change.fresh && initial.is_some() {
+        return Ok(None);
+    }
+    let file = std::fs::File::open(path).map_err(|error| shown(&error))?;
+    if let Some(from) = change.appended_from.filter(|from| *from <= length)
+        && !planted(Defect::AppendEffect)
+    {
+        let data = store
+            .put_range(&file, from, length - from)
+            .map_err(|error| shown(&error))?;
+        let (length, time) = (length - from, time_of(change));
+        // Appending nothing leaves the time of what stands there.
+        let time = match time {
+            Time::Present if length == 0 && !change.dated => Time::Kept,
+            time => time,
+        };
+        let path = path.clone();
+        return Ok(Some(Effect::Append {
+            path,
+            data,
+            length,
+            create_mode,
+            time,
+        }));
+    }
+    let content = store
+        .put_file(&file, length)
+        .map_err(|error| shown(&error))?;
+    world.table().resume(stat.st_dev, stat.st_ino);
+    world.learn(path, content);
+    let mode = (change.fresh || change.mode_set).then_some(permissions);
+    Ok(Some(Effect::Write {
+        path: path.clone(),
+        content,
+        length,
+        holes: copy::has_holes(stat.st_blocks, length),
+        mode: if planted(Defect::ModeEffect) {
+            None
+        } else {
+            mode
+        },
+        create_mode: if planted(Defect::ModeEffect) {
+            0o644
+        } else {
+            create_mode
+        },
+        fresh: change.fresh,
+        time: time_of(change),
+    }))
+}

@@ -1,0 +1,415 @@
+//! What others do to a unit's inputs while it runs.
+//!
+//! An observation may be applied some time after the call that made it: where calls
+//! are logged without stops, the program has read the file by then. What is found is
+//! what was read only if nobody changed it in between. Changes that are traced carry
+//! sequence numbers. Of all others the kernel's times tell: what was changed before a
+//! unit began has an earlier change time.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::rc::Rc;
+
+use ptrace_async::event::{OpenFile, Tid};
+use rustix::fs::Stat;
+use smallvec::SmallVec;
+
+use super::preconditions::Shape;
+use crate::engine::session::{Session, named_file, names_in};
+use crate::engine::unit::{Observation, Observed, Unit, UnitId};
+use crate::model::fact::{Answer, Query};
+use crate::model::path::{Asked, FilePath};
+use crate::store::FileKey;
+use crate::world::locate::is_directory;
+
+/// When somebody changed a file, in ns since the epoch.
+#[derive(Clone, Copy)]
+struct Changed {
+    /// Its content, name or metadata.
+    any: i64,
+    /// Its content, as far as nobody set that.
+    content: i64,
+}
+
+impl Changed {
+    fn of(stat: &Stat) -> Option<Self> {
+        FileKey::of(stat).map(|key| Self::from(&key))
+    }
+}
+
+impl From<&FileKey> for Changed {
+    fn from(key: &FileKey) -> Self {
+        Self {
+            any: key.changed,
+            content: key.modified,
+        }
+    }
+}
+
+impl Session {
+    /// Whether somebody outside the unit changed what it saw or made, while it
+    /// ran.
+    pub(super) fn check_conflicts(&self, unit: &Unit) -> Result<(), String> {
+        if self.touched.is_empty() {
+            return Ok(());
+        }
+        let outsider = |path: &FilePath| {
+            self.touched.get(path).is_some_and(|list| {
+                list.iter()
+                    .any(|&(seq, who)| seq > unit.started && !self.is_within(who, unit.id))
+            })
+        };
+        for (query, observation) in &unit.observations {
+            if outsider(&observation.resource) {
+                let path = observation.resource.display();
+                return Err(format!("{path} was changed by another unit while it ran"));
+            }
+            if matches!(query, Query::List(_))
+                && outsider(&names_in(observation.resource.as_path()))
+            {
+                let path = observation.resource.display();
+                return Err(format!("names in {path} changed while it ran"));
+            }
+        }
+        for path in unit.changes.keys() {
+            if outsider(path) {
+                let path = path.display();
+                return Err(format!("{path} was changed by another unit while it ran"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Why what was observed may not be what the unit saw: somebody changed it while the
+    /// unit ran, or in the moment before.
+    pub(super) fn disturbed(&self, id: UnitId) -> Option<Disturbance> {
+        let unit = &self.units[id.0 as usize];
+        if unit.is_doubtful() {
+            return None;
+        }
+        let mut shape = None;
+        let mut by_traced = None;
+        let by_others = unit.observations.iter().find_map(|(query, observation)| {
+            let path = observation.resource.display();
+            if let (Query::List(given), Observed::Listing(_)) = (query, &observation.observed) {
+                let shape = shape.get_or_insert_with(|| Shape::of(&unit.changes));
+                let traced = self.relisted(unit, given, observation, shape)?;
+                let reason = format!("names in {path} changed while it ran");
+                if !traced {
+                    return Some(reason);
+                }
+                by_traced = Some(reason);
+                return None;
+            }
+            let (changed, inode) = time_of(query, observation)?;
+            if self.was_mapped(unit, inode) {
+                return Some(format!(
+                    "{path} was mapped for writing by another unit while it ran"
+                ));
+            }
+            let changed = match self.relinked.contains(&inode) {
+                true => changed.content,
+                false => changed.any,
+            };
+            self.changed_by_others(unit, &observation.resource, changed)
+                .then(|| format!("{path} was changed while it ran, by somebody outside"))
+        });
+        let traced = by_others.is_none();
+        let reason = by_others.or(by_traced)?;
+        Some(Disturbance { reason, traced })
+    }
+
+    /// Whether somebody else changed a file at this time so late that the unit may have
+    /// seen it before that.
+    fn changed_by_others(&self, unit: &Unit, resource: &FilePath, changed: i64) -> bool {
+        let (earliest, latest) = unit.window;
+        if changed < earliest {
+            return false;
+        }
+        let touched = self.touched.get(resource).map_or(&[][..], |list| list);
+        let own = touched.iter().any(|(_, who)| self.is_within(*who, unit.id));
+        if own || self.world.is_made_up(resource) {
+            return false;
+        }
+        // Before the unit began or after that, within one tick of the clock.
+        let unclear = changed <= latest && !touched.is_empty();
+        !unclear || self.is_being_changed(unit, resource)
+    }
+
+    /// Whether a task that does not belong to the unit may have changed a file after the
+    /// unit began, or is about to: who opened it later is known by its number.
+    fn is_being_changed(&self, unit: &Unit, resource: &FilePath) -> bool {
+        let held = unit.open_elsewhere.iter().any(|file| {
+            let path = named_file(file).and_then(|path| path.canonicalize().ok());
+            self.resources.get(&file.id) == Some(resource)
+                || path.is_some_and(|path| FilePath::from(path) == *resource)
+        });
+        held || self.is_pending_outside(unit, resource)
+    }
+
+    /// Whether a unit outside may have stored to a file through its memory after the unit
+    /// began. A store to a page that has been stored to changes no time of the file.
+    fn was_mapped(&self, unit: &Unit, inode: (u64, u64)) -> bool {
+        let who = self.mapped.get(&inode).map_or(&[][..], |who| who);
+        who.iter().any(|&who| {
+            let until = self.units[who.0 as usize].ended.unwrap_or(u64::MAX);
+            until > unit.started && !self.is_within(who, unit.id)
+        })
+    }
+
+    /// The files that tasks other than this one have open for writing.
+    pub fn open_elsewhere(&self, tid: Tid) -> SmallVec<[Rc<OpenFile>; 2]> {
+        let mut found: SmallVec<[Rc<OpenFile>; 2]> = SmallVec::new();
+        for other in self.model.tasks().filter(|&other| other != tid) {
+            for (_, file, _) in self.model.descriptors(other) {
+                if file.writable
+                    && named_file(file).is_some()
+                    && found.iter().all(|known| known.id != file.id)
+                {
+                    found.push(Rc::clone(file));
+                }
+            }
+        }
+        found
+    }
+
+    /// Whether a unit outside of this one has made or removed a name since it began, or is
+    /// about to.
+    fn is_renamed_by_traced(&self, unit: &Unit, path: &FilePath) -> bool {
+        let touched = self.touched.get(path).map_or(&[][..], |list| list);
+        let outside = |who| !self.is_within(who, unit.id);
+        let since = |&(seq, who): &(u64, UnitId)| seq > unit.started && outside(who);
+        touched.iter().any(since) || self.is_pending_outside(unit, path)
+    }
+
+    /// Whether a task that does not belong to the unit is about to change what this path
+    /// means.
+    fn is_pending_outside(&self, unit: &Unit, path: &FilePath) -> bool {
+        self.tasks.values().any(|task| {
+            let pending = task.pending.as_ref();
+            !self.is_within(task.unit, unit.id)
+                && pending.is_some_and(|(_, before)| before.iter().any(|(p, _)| p == path))
+        })
+    }
+
+    /// Whether the names in a directory are others than those that were observed and
+    /// what the unit made of them; if so, whether other units made or removed all that differ.
+    fn relisted(
+        &self,
+        unit: &Unit,
+        given: &FilePath,
+        observation: &Observation,
+        shape: &Shape<'_>,
+    ) -> Option<bool> {
+        let Observed::Listing(names) = &observation.observed else {
+            return None;
+        };
+        let directory = &observation.resource;
+        match rustix::fs::stat(given.as_path()) {
+            Ok(stat) if Changed::of(&stat).is_some_and(|at| at.any < unit.window.0) => None,
+            Ok(_) => match self.world.listing(given) {
+                Ok(now) => {
+                    let now = shape.without(directory, &now, u64::MAX);
+                    let then = shape.without(directory, names, observation.seq);
+                    let differs = |name: &&Vec<u8>| now.get(*name) != then.get(*name);
+                    let mut others = now.keys().chain(then.keys()).filter(differs).peekable();
+                    let traced = |name: &Vec<u8>| {
+                        let path = directory.join(OsStr::from_bytes(name));
+                        self.is_renamed_by_traced(unit, &FilePath::from(path))
+                    };
+                    others.peek()?;
+                    Some(others.all(traced))
+                }
+                Err(_) => Some(false),
+            },
+            // It is gone, or what leads there: by its own doing?
+            Err(_) => {
+                let own = directory
+                    .ancestors()
+                    .any(|above| unit.changes.contains_key(Asked::from(above).key()));
+                (!own).then_some(false)
+            }
+        }
+    }
+}
+
+/// That what a unit observed may not be what it saw.
+pub(super) struct Disturbance {
+    pub(super) reason: String,
+    /// Only units did it, which those above both take in.
+    pub(super) traced: bool,
+}
+
+/// When what was observed was changed last, and its inode; `None` where that does not
+/// matter.
+fn time_of(query: &Query, observation: &Observation) -> Option<(Changed, (u64, u64))> {
+    let of = |stat: &Stat| Some((Changed::of(stat)?, (stat.st_dev, stat.st_ino)));
+    match (query, &observation.observed) {
+        (_, Observed::Content(content)) => {
+            let key = content.key()?;
+            Some((Changed::from(key), (key.device, key.inode)))
+        }
+        // Entries come and go in a directory.
+        (_, Observed::Metadata { stat, .. }) if !is_directory(stat) => of(stat),
+        (Query::Link(path), Observed::Answer(Answer::Path(_))) => {
+            of(&rustix::fs::lstat(path.as_path()).ok()?)
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use ptrace_async::event::{FileKind, OfdId};
+
+    use super::*;
+    use crate::engine::session::Settings;
+    use crate::engine::unit::UnitId;
+    use crate::model::outcome::{Effect, Time};
+    use crate::store::{DigestTable, Store};
+    use crate::world::World;
+
+    const WRITER: UnitId = UnitId(2);
+    const READER: UnitId = UnitId(3);
+
+    /// A writer touched the input before a reader began; both have one parent.
+    fn session(directory: &Path) -> Session {
+        let store = Store::open(directory.join("store")).unwrap();
+        let world = World::new(DigestTable::in_memory());
+        let mut session = Session::new(Settings::default(), Arc::new(store), Arc::new(world));
+        for (id, parent) in [(0, None), (1, Some(0)), (2, Some(1)), (3, Some(1))] {
+            let parent = parent.map(UnitId);
+            let started = session.tick();
+            let unit = Unit::new(UnitId(id), parent, id as Tid, started);
+            session.units.push(unit);
+        }
+        let seq = session.tick();
+        session.touch(WRITER, seq, &input(directory), false);
+        let reader = session.tick();
+        session.unit(READER).started = reader;
+        session.unit(READER).window = (100, 200);
+        session
+    }
+
+    fn input(directory: &Path) -> FilePath {
+        FilePath::from(directory.join("input").as_path())
+    }
+
+    fn open(path: &Path) -> OpenFile {
+        OpenFile {
+            id: OfdId(7),
+            kind: FileKind::Opened,
+            path: Some(path.to_owned()),
+            readable: true,
+            writable: true,
+            path_only: false,
+            append: Cell::new(false),
+            nonblocking: Cell::new(false),
+            creator: None,
+        }
+    }
+
+    #[test]
+    fn who_could_write_when_a_unit_began_may_have_done_so_in_the_same_tick() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().canonicalize().unwrap();
+        let mut session = session(&path);
+        std::fs::write(path.join("input"), "x").unwrap();
+        let changed =
+            |session: &Session, at| session.changed_by_others(&session.units[3], &input(&path), at);
+        assert!(!changed(&session, 99));
+        assert!(!changed(&session, 100));
+        assert!(!changed(&session, 200));
+        assert!(changed(&session, 201));
+        // The writer has ended since, or has not: that is the same.
+        session
+            .unit(READER)
+            .open_elsewhere
+            .push(Rc::new(open(&path.join("input"))));
+        assert!(!changed(&session, 99));
+        assert!(changed(&session, 100));
+        assert!(changed(&session, 200));
+    }
+
+    /// A file that came and went in it, in a unit that is skipped this time.
+    #[test]
+    fn who_looked_at_a_directory_is_not_disturbed_by_what_came_and_went_there() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut session = session(directory.path());
+        let path = FilePath::from(directory.path());
+        let stat = rustix::fs::stat(directory.path()).unwrap();
+        session.note(
+            READER,
+            Query::Kind {
+                path: path.clone(),
+                follow: true,
+            },
+            Observed::Metadata {
+                stat: Box::new(stat),
+                content: None,
+            },
+            path.clone(),
+        );
+        let passing = Effect::SetTimes {
+            path: path.clone(),
+            time: Time::Present,
+        };
+        session.take_over(WRITER, &path, Some(&stat), &passing);
+        assert_eq!(session.check_conflicts(&session.units[3]), Ok(()));
+        let mode = Effect::Chmod {
+            path: path.clone(),
+            mode: 0o700,
+        };
+        session.take_over(WRITER, &path, Some(&stat), &mode);
+        assert!(session.check_conflicts(&session.units[3]).is_err());
+    }
+
+    #[test]
+    fn a_name_that_a_traced_unit_made_is_told_from_one_that_came_from_nowhere() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().canonicalize().unwrap();
+        let mut session = session(&path);
+        session.unit(READER).window = (0, 0);
+        let names = session.world.listing(&path).unwrap();
+        let listed = FilePath::from(path.as_path());
+        session.note(
+            READER,
+            Query::List(listed.clone()),
+            Observed::Listing(Arc::new(names)),
+            listed,
+        );
+        let traced = |session: &Session| session.disturbed(READER).map(|it| it.traced);
+        assert_eq!(traced(&session), None);
+        std::fs::write(path.join("made"), "x").unwrap();
+        assert_eq!(traced(&session), Some(false));
+        let seq = session.tick();
+        let made = FilePath::from(path.join("made"));
+        session.touch(WRITER, seq, &made, true);
+        assert_eq!(traced(&session), Some(true));
+        assert!(session.check_conflicts(&session.units[3]).is_err());
+        std::fs::write(path.join("foreign"), "x").unwrap();
+        assert_eq!(traced(&session), Some(false));
+    }
+
+    #[test]
+    fn a_mapping_counts_until_the_unit_that_made_it_has_ended() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut session = session(directory.path());
+        session.mapped.entry((1, 2)).or_default().push(WRITER);
+        let mapped = |session: &Session, inode| session.was_mapped(&session.units[3], inode);
+        assert!(mapped(&session, (1, 2)));
+        assert!(!mapped(&session, (1, 3)));
+        let began = session.units[3].started;
+        session.unit(WRITER).ended = Some(began + 1);
+        assert!(mapped(&session, (1, 2)));
+        session.unit(WRITER).ended = Some(began - 1);
+        assert!(!mapped(&session, (1, 2)));
+        // Its own.
+        session.mapped.entry((1, 4)).or_default().push(READER);
+        assert!(!mapped(&session, (1, 4)));
+    }
+}

@@ -1,0 +1,667 @@
+//! The end of a unit: preconditions, postconditions, and their storing.
+//!
+//! [`preconditions`] runs over each resource's events once and keeps the
+//! observations that nothing in the tree had made; `capture` runs over them
+//! again and reads off the world what the tree made of each name.
+
+mod capture;
+mod interference;
+mod outputs;
+mod preconditions;
+mod verify;
+
+use crate::engine::recorder::{open_flags, position};
+use crate::engine::session::Session;
+use crate::engine::tracer::{OUTSIDE, TOO_SHORT};
+use crate::engine::unit::{Change, Inherited, Observed, Unit, UnitId};
+use crate::key::status_flags;
+use crate::model::fact::{Answer, Fact, Part, Query};
+use crate::model::outcome::{Effect, Ending, Outcome, StreamChunk, StreamData};
+use crate::model::path::FilePath;
+use crate::platform::clock;
+use crate::platform::defect::{Defect, planted};
+use crate::policy::Streams;
+use crate::policy::config::Config;
+use crate::relocation::relocatable::Moved;
+use crate::relocation::{Roots, Turn};
+use crate::remote::Remote;
+use crate::store::{Store, WeakKey};
+use crate::world::World;
+use crate::world::pending_digest::Content;
+use ptrace_async::event::Tid;
+use rustc_hash::FxHashMap;
+use std::collections::HashSet;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+
+use self::capture::capture;
+use self::outputs::forget_outputs;
+use self::preconditions::answer;
+pub use self::preconditions::preconditions;
+
+/// A stream's bytes are kept in the outcome itself up to this length.
+const INLINE: usize = 4096;
+
+/// A unit whose process is about to be gone: all that a worker needs to store
+/// it.
+#[derive(Debug)]
+pub struct Finished {
+    /// Where it goes.
+    pub key: WeakKey,
+    /// What it observed that it had not made, in order.
+    pub facts: Vec<(Query, Observed)>,
+    /// What it changed.
+    pub changes: Vec<(FilePath, Change)>,
+    /// What it wrote into inherited descriptors.
+    pub stream: Vec<Piece>,
+    /// Positions of inherited files it read from.
+    pub positions: Vec<(i32, u64)>,
+    /// Status flags of inherited descriptions that changed.
+    pub flags: Vec<(i32, i32)>,
+    /// How it ended.
+    pub ending: Ending,
+    /// Random names made in the tree.
+    pub names: Vec<FilePath>,
+    /// How long it took, and how long it would have taken with nothing skipped in it, in µs.
+    pub spent: (u64, u64),
+    /// Units in the tree.
+    pub units: u32,
+    /// Nothing is assumed, whatever is configured.
+    pub strict: bool,
+    /// What is known about other places.
+    pub moved: Moved,
+    /// It is compared with what is stored.
+    pub verified: bool,
+    /// When it ended ([`clock::running`]).
+    pub ended: u64,
+}
+
+impl Finished {
+    /// The names that it changed.
+    fn changed(&self) -> HashSet<&FilePath> {
+        self.changes.iter().map(|(path, _)| path).collect()
+    }
+}
+
+/// Bytes of a stream.
+#[derive(Debug)]
+pub struct Piece {
+    /// The descriptor.
+    fd: i32,
+    bytes: Vec<u8>,
+    /// It is what make says of the place.
+    of_place: bool,
+}
+
+/// A unit that was stored.
+#[derive(Debug, Clone, Default)]
+pub struct Recorded {
+    /// The number of the result.
+    pub serial: u64,
+    /// Why it is not found at other places, where there are roots.
+    pub bound: Option<String>,
+    /// In what it differs from what was stored before, if it was to be compared and there
+    /// was something.
+    pub differences: Option<Vec<String>>,
+}
+
+impl Session {
+    /// Ends a unit: its parent takes it in, and what is needed to store it is
+    /// returned. One that took less than `min_us` is not worth storing by itself.
+    ///
+    /// # Errors
+    /// Why it cannot be stored.
+    pub fn conclude(&mut self, id: UnitId, status: i32, min_us: u64) -> Result<Finished, String> {
+        let ending = if status & 0x7f == 0 {
+            Ending::Exited(if planted(Defect::ExitStatus) {
+                0
+            } else {
+                (status >> 8) & 0xff
+            })
+        } else {
+            Ending::Killed(status & 0x7f)
+        };
+        self.lookups.forget(id);
+        let now = self.tick();
+        let unit = self.unit(id);
+        unit.ended = (unit.alive == 1).then_some(now);
+        forget_outputs(unit);
+        if unit.alive > 1 {
+            unit.doubt("leaves processes behind", false);
+        }
+        if let Some(disturbance) = self.disturbed(id) {
+            self.doubt(id, disturbance.reason, !disturbance.traced);
+        }
+        if self.may_be_handed_chance(id) {
+            self.doubt(id, "may read $RANDOM from a pipe", true);
+        }
+        let result = self.conclusion(id, ending, min_us);
+        if let Err(reason) = &result {
+            self.unit(id).doubt(reason.clone(), false);
+        }
+        self.give_to_parent(id);
+        self.unit(id).open_elsewhere = smallvec::SmallVec::new();
+        result
+    }
+
+    fn conclusion(&mut self, id: UnitId, ending: Ending, min_us: u64) -> Result<Finished, String> {
+        let spent = {
+            let unit = self.unit(id);
+            let wall = unit.clock.elapsed().as_micros() as u64;
+            (wall, wall.saturating_add(unit.skipped_us))
+        };
+        let unit = self.unit(id);
+        if unit.policy.names {
+            let made: Vec<FilePath> = unit
+                .changes
+                .iter()
+                .filter(|(_, c)| c.was_absent())
+                .map(|(p, _)| p.clone())
+                .collect();
+            let reason = "makes a random name";
+            unit.doubt(reason, made.is_empty());
+            unit.names.extend(made);
+        }
+        let unit = &self.units[id.0 as usize];
+        if let Some(doubt) = unit.doubts.first() {
+            return Err(doubt.reason.clone());
+        }
+        let Some(key) = unit.key else {
+            return Err("has no key".to_owned());
+        };
+        if unit.units == 1 && spent.0 < min_us && id.0 != 1 {
+            return Err(TOO_SHORT.to_owned());
+        }
+        self.check_limits(id)?;
+        let unit = &self.units[id.0 as usize];
+        self.check_conflicts(unit)?;
+        let mut facts = preconditions(unit)?;
+        look_at_what_is_gone(unit, &mut facts);
+        let stream = self.stream(unit)?;
+        let positions = self.positions(unit)?;
+        let flags = self.flags(unit);
+        let mut changes: Vec<(FilePath, Change)> = unit
+            .changes
+            .iter()
+            .map(|(path, change)| (path.clone(), change.clone()))
+            .collect();
+        changes.sort_by(|a, b| (a.1.last, &a.0).cmp(&(b.1.last, &b.0)));
+        let mut uses = unit.uses;
+        if !stream.is_empty() {
+            uses.insert(Part::Output);
+        }
+        if !positions.is_empty() {
+            uses.insert(Part::Input);
+            uses.insert(Part::Output);
+        }
+        if unit.policy.streams != Streams::Observed && !flags.is_empty() {
+            return Err("sets flags of what it inherited".to_owned());
+        }
+        let left_out = unit.left_out.facts(uses);
+        let left_out = left_out.map(|(query, answer)| (query, Observed::Answer(answer)));
+        facts.splice(0..0, left_out);
+        Ok(Finished {
+            key,
+            facts,
+            changes,
+            stream,
+            positions,
+            flags,
+            ending,
+            names: unit.names.clone(),
+            spent,
+            units: unit.units,
+            strict: self.settings.strict,
+            moved: unit.moved.clone(),
+            verified: self.settings.verify,
+            ended: clock::running(),
+        })
+    }
+
+    /// What went into inherited descriptors, in order.
+    fn stream(&self, unit: &Unit) -> Result<Vec<Piece>, String> {
+        let mut written: Vec<_> = unit.written.iter().collect();
+        if planted(Defect::StreamOrder) {
+            written.sort_by_key(|written| (written.file, written.seq));
+        } else {
+            written.sort_by_key(|written| written.seq);
+        }
+        let mut stream: Vec<Piece> = Vec::new();
+        for written in written {
+            let Some(inherited) = unit.inherited.iter().find(|i| i.file == written.file) else {
+                return Err("writes to a descriptor that it did not inherit".to_owned());
+            };
+            let fd = inherited.written_as;
+            match stream.last_mut() {
+                Some(last) if last.fd == fd && !last.of_place && !written.of_place => {
+                    last.bytes.extend_from_slice(&written.bytes);
+                }
+                _ => stream.push(Piece {
+                    fd,
+                    bytes: written.bytes.to_vec(),
+                    of_place: written.of_place,
+                }),
+            }
+        }
+        Ok(stream)
+    }
+
+    /// A process that still holds an inherited description, with its descriptor
+    /// and the status flags: it can tell what became of the description. If
+    /// nobody holds it, nobody can notice.
+    fn holder(&self, unit: &Unit, inherited: &Inherited) -> Option<(Tid, i32, i32)> {
+        let traced = self.model.tasks().find_map(|task| {
+            let found = self
+                .model
+                .descriptors(task)
+                .find(|(_, file, _)| file.id == inherited.file);
+            found.map(|(fd, file, _)| {
+                (
+                    task,
+                    fd,
+                    status_flags(file.append.get(), file.nonblocking.get()),
+                )
+            })
+        });
+        traced.or_else(|| {
+            // What the command itself inherited, its front holds, and probably
+            // whoever started that.
+            let first = unit.parent == Some(OUTSIDE);
+            let flags = first
+                .then(|| open_flags(self.front, inherited.fd))
+                .flatten()?;
+            let append = flags & libc::O_APPEND != 0;
+            let nonblocking = flags & libc::O_NONBLOCK != 0;
+            Some((self.front, inherited.fd, status_flags(append, nonblocking)))
+        })
+    }
+
+    /// How far inherited regular files were read; and a check that positions
+    /// of files that were written moved by what was written.
+    fn positions(&self, unit: &Unit) -> Result<Vec<(i32, u64)>, String> {
+        let mut positions = Vec::new();
+        for inherited in &unit.inherited {
+            let Some(start) = inherited.position else {
+                continue;
+            };
+            let read = unit.consumed.contains(&inherited.file);
+            let wrote = unit
+                .written
+                .iter()
+                .any(|written| written.file == inherited.file);
+            let sought = unit.sought.contains(&inherited.file);
+            if sought && start != 0 {
+                return Err("asks for its position in an inherited file".to_owned());
+            }
+            if !read && !wrote && !sought {
+                continue;
+            }
+            let Some((holder, fd, flags)) = self.holder(unit, inherited) else {
+                continue;
+            };
+            let append = flags & libc::O_APPEND != 0;
+            let Some(end) = position(holder, fd) else {
+                continue;
+            };
+            if read {
+                if wrote {
+                    return Err("reads and writes one inherited file".to_owned());
+                }
+                let moved = end.checked_sub(start);
+                positions.push((inherited.fd, moved.ok_or("moves backwards in its input")?));
+            } else if !append {
+                let bytes: usize = unit
+                    .written
+                    .iter()
+                    .filter(|written| written.file == inherited.file)
+                    .map(|written| written.bytes.len())
+                    .sum();
+                if end != start + bytes as u64 {
+                    return Err("moves the position of an inherited file".to_owned());
+                }
+            }
+        }
+        Ok(positions)
+    }
+
+    /// Status flags that the unit leaves changed in what it inherited.
+    fn flags(&self, unit: &Unit) -> Vec<(i32, i32)> {
+        let mut changed = Vec::new();
+        for inherited in &unit.inherited {
+            let now = self.holder(unit, inherited).map(|(_, _, flags)| flags);
+            if let Some(now) = now.filter(|now| *now != inherited.flags) {
+                changed.push((inherited.fd, now));
+            }
+        }
+        changed
+    }
+
+    /// The unit above takes in what this one saw, did and wrote.
+    fn give_to_parent(&mut self, id: UnitId) {
+        let Some(parent) = self.unit(id).parent else {
+            return;
+        };
+        let mut child = std::mem::replace(&mut self.units[id.0 as usize], placeholder(id, parent));
+        let above = &mut self.units[parent.0 as usize];
+        above.absorb(&mut child);
+        above.names.extend(child.names.iter().cloned());
+        for written in &child.written {
+            if self.owners.get(written.file) != Some(parent) {
+                above.written_bytes += written.bytes.len() as u64;
+                above.written.push(written.clone());
+            }
+        }
+        for (mine, theirs) in [
+            (&mut above.consumed, &child.consumed),
+            (&mut above.sought, &child.sought),
+        ] {
+            for file in theirs {
+                if self.owners.get(*file) != Some(parent) && !mine.contains(file) {
+                    mine.push(*file);
+                }
+            }
+        }
+        child.observations = FxHashMap::default();
+        child.changes = FxHashMap::default();
+        child.written = Vec::new();
+        self.units[id.0 as usize] = child;
+    }
+}
+
+/// Of what was written without looking and is gone at the end, it counts
+/// whether it was there: removing it changes the time of its directory, and so
+/// does making it first, but leaving it away does not.
+fn look_at_what_is_gone(unit: &Unit, facts: &mut Vec<(Query, Observed)>) {
+    let mut looked = FxHashMap::default();
+    for (query, observed) in facts.iter_mut() {
+        if let Query::Target(path) | Query::Replaced(path) = query
+            && let Some(change) = unit.changes.get(path)
+            && rustix::fs::lstat(path.as_path()).is_err()
+        {
+            let initial = change.initial.as_deref();
+            let answer = initial.map_or(Answer::Error(libc::ENOENT), World::kind_of);
+            *observed = Observed::Answer(answer);
+            *query = Query::Kind {
+                path: path.clone(),
+                follow: false,
+            };
+            looked.insert(query.clone(), 0);
+        }
+    }
+    // It may have been asked before.
+    facts.retain(|(query, _)| {
+        looked.get_mut(query).is_none_or(|times| {
+            *times += 1;
+            *times == 1
+        })
+    });
+}
+
+/// Stands in a unit's place while it is moved.
+fn placeholder(id: UnitId, parent: UnitId) -> Unit {
+    Unit::new(id, Some(parent), 0, 0)
+}
+
+/// A unit whose contents are in the store, but not yet its result.
+#[derive(Debug)]
+pub struct Captured {
+    /// What it changed; its stream.
+    outcome: Outcome,
+    /// What it depends on.
+    batches: Vec<Vec<Fact>>,
+    /// Something of that is taken for constant.
+    assumes: bool,
+    /// What it read that no traced process had changed: whether somebody else has is to be
+    /// seen, for many units at once.
+    pub read: Vec<(FilePath, Arc<Content>)>,
+}
+
+/// Establishes whether the world still says what was observed (apart from what
+/// the tree itself changed), and captures what the tree made. Runs on a worker. `secured` is
+/// called as soon as the contents are safe.
+///
+/// # Errors
+/// Why it cannot be stored.
+pub fn captured(
+    store: &Store,
+    world: &World,
+    finished: &Finished,
+    secured: impl FnOnce(),
+) -> Result<Captured, String> {
+    let result = capture(store, world, &finished.changes).and_then(|captured| {
+        let stream = stream_chunks(store, &finished.stream)?;
+        Ok((captured, stream))
+    });
+    secured();
+    let ((effects, ages), stream) = result?;
+    check_names(store, finished, &effects)?;
+    let mut batches: Vec<Vec<Fact>> = Vec::new();
+    let mut batch = Vec::new();
+    let mut size = 32;
+    let changed = finished.changed();
+    let mut assumes = false;
+    let mut read = Vec::new();
+    for (query, observed) in &finished.facts {
+        if !finished.strict && Config::current().is_constant(query) {
+            assumes = true;
+            continue;
+        }
+        let answer = answer(query, observed);
+        if let Answer::Unknown(reason) = answer {
+            return Err(reason);
+        }
+        if let (Query::Content(path), Observed::Content(content)) = (query, observed) {
+            match content.is_believed() && !changed.contains(path) {
+                true => read.push((path.clone(), content.clone())),
+                false => unchanged(path, content, finished.ended, &changed)?,
+            }
+        }
+        batch.push(Fact {
+            query: query.clone(),
+            answer,
+        });
+        if batch.len() == size {
+            batches.push(std::mem::take(&mut batch));
+            size *= 2;
+        }
+    }
+    if !batch.is_empty() {
+        batches.push(batch);
+    }
+    let outcome = Outcome {
+        ending: finished.ending,
+        stream,
+        positions: finished.positions.clone(),
+        flags: finished.flags.clone(),
+        effects,
+        ages,
+        facts: Vec::new(),
+        conditions: None,
+        cpu_us: finished.spent.0,
+        wall_us: finished.spent.1,
+        units: finished.units,
+    };
+    Ok(Captured {
+        outcome,
+        batches,
+        assumes,
+        read,
+    })
+}
+
+/// Stores the result of a unit, where there are roots in its `turn`; `remote` gets it as well.
+///
+/// # Errors
+/// Why it was not stored.
+pub fn record(
+    store: &Store,
+    finished: &Finished,
+    captured: Captured,
+    remote: Option<&Remote>,
+    turn: Option<&Turn>,
+) -> Result<Recorded, String> {
+    let Captured {
+        outcome,
+        batches,
+        assumes,
+        read,
+    } = captured;
+    if !read.is_empty() {
+        let changed = finished.changed();
+        for (path, content) in &read {
+            unchanged(path, content, finished.ended, &changed)?;
+        }
+    }
+    let differences = finished
+        .verified
+        .then(|| verify::differences(store, &finished.key, &batches, &outcome))
+        .flatten();
+    let remote = remote.filter(|remote| remote.writes());
+    let copy = remote.map(|remote| (remote, batches.clone()));
+    let moved = Roots::current()
+        .zip(turn)
+        .map(|(roots, turn)| match assumes {
+            true => Err("it takes what it reads for constant".to_owned()),
+            false => roots.record(store, &finished.moved, &batches, &outcome, turn),
+        });
+    let serial = store
+        .record(&finished.key, batches, &outcome)
+        .map_err(|error| error.to_string())?;
+    if let Some((remote, batches)) = copy {
+        match (&moved, &finished.moved.key) {
+            (Some(Ok(named)), Some(key)) => remote.publish(key, &named.facts, &named.outcome),
+            _ => remote.publish(&finished.key, &batches, &outcome),
+        }
+    }
+    let bound = moved.and_then(Result::err);
+    Ok(Recorded {
+        serial,
+        bound,
+        differences,
+    })
+}
+
+/// A random name must be gone, and must not be left in what the tree made.
+fn check_names(store: &Store, finished: &Finished, effects: &[Effect]) -> Result<(), String> {
+    for path in &finished.names {
+        if rustix::fs::lstat(path.as_path()).is_ok() {
+            return Err(format!(
+                "leaves {}, which has a random name",
+                path.display()
+            ));
+        }
+        let Some(name) = path.file_name() else {
+            continue;
+        };
+        let finder = memchr::memmem::Finder::new(name.as_bytes());
+        let in_stream = finished
+            .stream
+            .iter()
+            .any(|piece| finder.find(&piece.bytes).is_some());
+        let in_files = effects.iter().any(|effect| match effect {
+            Effect::Write { content, .. } | Effect::Append { data: content, .. } => {
+                // What cannot be looked at might hold it.
+                store
+                    .get_bytes(content)
+                    .map_or(true, |bytes| finder.find(&bytes).is_some())
+            }
+            Effect::Symlink { target, .. } => finder.find(target.as_bytes()).is_some(),
+            _ => false,
+        });
+        if in_stream || in_files {
+            return Err(format!("shows the random name {}", path.display()));
+        }
+    }
+    Ok(())
+}
+
+/// A file that somebody outside changed after it was looked at says nothing
+/// reliable about what the program read, which `ended` then.
+fn unchanged(
+    path: &FilePath,
+    content: &Content,
+    ended: u64,
+    changed: &HashSet<&FilePath>,
+) -> Result<(), String> {
+    if !content.is_refuted() {
+        if changed.contains(path) || content.held(path, ended) || is_own(path, changed) {
+            return Ok(());
+        }
+        if content.is_believed() {
+            // Others may have been thought to read the same.
+            content.refute();
+        }
+    }
+    let path = path.display();
+    Err(format!("{path} was changed by somebody else meanwhile"))
+}
+
+/// Whether a path is another name of something that the unit changed itself. What is
+/// gone has no canonical name, but what is left of its directories has.
+fn is_own(path: &FilePath, changed: &HashSet<&FilePath>) -> bool {
+    let found = path
+        .ancestors()
+        .find_map(|above| Some((above, above.canonicalize().ok()?)));
+    let Some((above, canonical)) = found else {
+        return false;
+    };
+    let Ok(rest) = path.strip_prefix(above) else {
+        return false;
+    };
+    // It went with the directories that are gone.
+    let mut at = canonical;
+    if rest.as_os_str().is_empty() {
+        return changed.contains(&FilePath::from(at.as_path()));
+    }
+    rest.components().any(|part| {
+        at.push(part);
+        changed.contains(&FilePath::from(at.as_path()))
+    })
+}
+
+fn stream_chunks(store: &Store, stream: &[Piece]) -> Result<Vec<StreamChunk>, String> {
+    stream
+        .iter()
+        .map(
+            |Piece {
+                 fd,
+                 bytes,
+                 of_place,
+             }| {
+                let data = if *of_place {
+                    StreamData::Place(bytes.clone())
+                } else if bytes.len() <= INLINE {
+                    StreamData::Inline(bytes.to_vec())
+                } else {
+                    let digest = store.put_bytes(bytes).map_err(|error| error.to_string())?;
+                    StreamData::Stored(digest, bytes.len() as u64)
+                };
+                Ok(StreamChunk { fd: *fd, data })
+            },
+        )
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_gone_was_removed_by_the_unit_only_if_it_changed_that_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        std::fs::create_dir(root.join("real")).unwrap();
+        std::os::unix::fs::symlink("real", root.join("link")).unwrap();
+        let path = |name: &str| FilePath::from(root.join(name).as_path());
+        let own = |asked: &str, changed: &[&str]| {
+            let changed: Vec<FilePath> = changed.iter().map(|name| path(name)).collect();
+            is_own(&path(asked), &changed.iter().collect())
+        };
+        assert!(own("link/x", &["real/x"]));
+        assert!(own("gone/sub/x", &["gone"]));
+        assert!(!own("real/x", &[]));
+        // That its directory was changed does not say that the file was.
+        assert!(!own("real/x", &["real"]));
+        assert!(!own("real/x", &["real/y"]));
+    }
+}

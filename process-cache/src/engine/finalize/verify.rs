@@ -1,0 +1,115 @@
+//! Whether a unit that ran again left what it is stored to leave.
+//!
+//! Two runs that saw the same may differ in what they left: then the program depends on
+//! something that nobody sees (chance, addresses, the order of threads), or a result is
+//! wrong. Ages of files are left out: they depend on the clock's ticks.
+
+use std::collections::BTreeMap;
+
+use crate::engine::hit::{effect_path, stream};
+use crate::model::fact::{Digest, Fact};
+use crate::model::outcome::{Effect, Outcome};
+use crate::model::path::FilePath;
+use crate::store::{Store, WeakKey};
+
+/// In words, each thing in which a run differs from the newest stored one with the same
+/// facts; `None` where there is no such one.
+pub(super) fn differences(
+    store: &Store,
+    key: &WeakKey,
+    facts: &[Vec<Fact>],
+    outcome: &Outcome,
+) -> Option<Vec<String>> {
+    let sorted = |facts: &mut dyn Iterator<Item = &Fact>| {
+        let mut facts: Vec<Fact> = facts.cloned().collect();
+        facts.sort_by(|a, b| a.query.cmp(&b.query));
+        facts.dedup();
+        facts
+    };
+    let ours = sorted(&mut facts.iter().flatten());
+    let stored = store.results(key).unwrap_or_default();
+    let stored = stored.into_iter().rev().find_map(|result| {
+        let is_same = sorted(&mut result.facts.iter()) == ours;
+        result.outcome.filter(|_| is_same)
+    })?;
+    Some(compare(store, &stored, outcome))
+}
+
+fn compare(store: &Store, stored: &Outcome, now: &Outcome) -> Vec<String> {
+    let mut found = Vec::new();
+    if stored.ending != now.ending {
+        found.push(format!("ended {:?}, not {:?}", now.ending, stored.ending));
+    }
+    let written = |outcome: &Outcome| {
+        let mut written: BTreeMap<i32, Vec<u8>> = BTreeMap::new();
+        for (fd, bytes) in stream(store, outcome).unwrap_or_default() {
+            written.entry(fd).or_default().extend_from_slice(&bytes);
+        }
+        written
+    };
+    let (before, after) = (written(stored), written(now));
+    let nothing = Vec::new();
+    for fd in before
+        .keys()
+        .chain(after.keys().filter(|fd| !before.contains_key(fd)))
+    {
+        let texts = [&before, &after].map(|all| all.get(fd).unwrap_or(&nothing));
+        if let Some(at) = first_difference(texts) {
+            found.push(format!(
+                "output on descriptor {fd} differs from byte {at} on"
+            ));
+        }
+    }
+    let by_path = |outcome: &Outcome| {
+        let mut effects: BTreeMap<FilePath, Vec<Effect>> = BTreeMap::new();
+        for effect in &outcome.effects {
+            let mut effect = effect.clone();
+            if let Effect::Write { holes, .. } = &mut effect {
+                *holes = false;
+            }
+            effects
+                .entry(effect_path(&effect).clone())
+                .or_default()
+                .push(effect);
+        }
+        effects
+    };
+    let (before, mut after) = (by_path(stored), by_path(now));
+    for (path, effects) in before {
+        let shown = path.display();
+        match after.remove(&path) {
+            None => found.push(format!("{shown} was not touched this time")),
+            Some(others) if others != effects => {
+                let contents = [content(&effects), content(&others)];
+                let bytes = contents.map(|digest| store.get_bytes(&digest?).ok());
+                let at = match &bytes {
+                    [Some(one), Some(other)] => first_difference([one, other]),
+                    _ => None,
+                };
+                found.push(match at {
+                    Some(at) => format!("{shown} differs from byte {at} on"),
+                    None => format!("{shown} was changed in another way"),
+                });
+            }
+            Some(_) => {}
+        }
+    }
+    let more = after.keys().map(|path| path.display().to_string());
+    found.extend(more.map(|path| format!("{path} was not touched before")));
+    found
+}
+
+/// Where two texts begin to differ.
+fn first_difference([one, other]: [&Vec<u8>; 2]) -> Option<usize> {
+    let common = one.iter().zip(other).take_while(|(a, b)| a == b).count();
+    (one.len() != other.len() || common < one.len()).then_some(common)
+}
+
+/// The last content among these.
+fn content(effects: &[Effect]) -> Option<Digest> {
+    effects.iter().rev().find_map(|effect| match effect {
+        Effect::Write { content, .. } => Some(*content),
+        Effect::Append { data, .. } => Some(*data),
+        _ => None,
+    })
+}

@@ -1,0 +1,472 @@
+//! What a unit looks at: metadata, links, listings, permissions, and calls that
+//! fail.
+
+use super::errno;
+use crate::engine::session::Session;
+use crate::engine::unit::{Change, Observed, TimeState, UnitId};
+use crate::model::fact::{Answer, Query, TimeUse};
+use crate::model::path::FilePath;
+use crate::model::path_kind::{Class, classify, is_for_devices, is_standard_stream, is_zone};
+use crate::platform::defect::{Defect, planted};
+use crate::world::World;
+use crate::world::locate::{Located, is_directory, is_regular, modified};
+use crate::world::lookup_cache::Kind;
+use ptrace_async::event::{FileKind, OpenFile, PathRef};
+use rustix::fs::Stat;
+use rustix::io::Errno;
+use std::path::Path;
+use std::sync::Arc;
+
+impl Session {
+    /// Notes an observation now.
+    pub fn note(&mut self, unit: UnitId, query: Query, observed: Observed, resource: FilePath) {
+        let seq = match self.looking_back {
+            None => self.tick(),
+            Some(then) => {
+                if self.changed_since(then, &resource, &observed) {
+                    let reason = format!("{} changed while it was looked at", resource.display());
+                    self.doubt(unit, reason, true);
+                }
+                then
+            }
+        };
+        if let (
+            Query::Stat {
+                time: TimeUse::Order,
+                ..
+            },
+            Observed::Metadata { stat, .. },
+        ) = (&query, &observed)
+        {
+            self.note_given_time(unit, &resource, stat);
+        }
+        self.unit(unit).observe(seq, query, observed, resource);
+    }
+
+    /// Notes that a file's time is compared which this unit, or one above it, has given to it.
+    fn note_given_time(&mut self, unit: UnitId, resource: &FilePath, stat: &Stat) {
+        let mut at = Some(unit);
+        while let Some(id) = at {
+            let unit = &mut self.units[id.0 as usize];
+            let change = unit.changes.get(resource);
+            match change.map(|change| change.time) {
+                Some(TimeState::Set(_, Some(_))) => {
+                    let time = modified(stat);
+                    return unit.compare((time, time));
+                }
+                Some(TimeState::Present) => return,
+                _ => at = unit.parent,
+            }
+        }
+    }
+
+    /// Whether somebody changed a name after `then` so that nobody can tell if
+    /// what was `observed` is from before that or after. Of a name that was
+    /// absent it can be told.
+    fn changed_since(&self, then: u64, resource: &FilePath, observed: &Observed) -> bool {
+        let missing = matches!(observed, Observed::Answer(Answer::Error(_)));
+        let told_apart = |who: UnitId| {
+            let change = self.change_of(who, resource);
+            change.is_some_and(|change| {
+                change.was_absent() && (missing || change.made(then, observed))
+            })
+        };
+        let touched = self.touched.get(resource).into_iter().flatten();
+        touched
+            .filter(|(seq, _)| *seq > then)
+            .any(|(_, who)| !told_apart(*who))
+    }
+
+    /// What a unit did to a name, if it is known still: who has ended has left
+    /// it to the one above.
+    fn change_of(&self, unit: UnitId, resource: &FilePath) -> Option<&Change> {
+        let mut at = Some(unit);
+        while let Some(id) = at {
+            let unit = &self.units[id.0 as usize];
+            if let Some(change) = unit.changes.get(resource) {
+                return Some(change);
+            }
+            at = unit.parent;
+        }
+        None
+    }
+
+    /// That nothing was there, if the lookup that is being applied said so.
+    pub(super) fn told_missing(&self) -> Option<i32> {
+        let error = self.told.and_then(|told| i32::try_from(-told).ok());
+        error.filter(|error| matches!(*error, libc::ENOENT | libc::ENOTDIR))
+    }
+
+    /// Notes what a lookup by name said: that nothing was there, or else what
+    /// the world says.
+    pub(super) fn ask_name(&mut self, unit: UnitId, query: Query, resource: FilePath) {
+        match self.told_missing() {
+            Some(error) => {
+                let observed = Observed::Answer(Answer::Error(error));
+                self.note(unit, query, observed, resource);
+            }
+            None => self.ask(unit, query, resource),
+        }
+    }
+
+    /// Asks the world, and notes the answer.
+    pub(super) fn ask(&mut self, unit: UnitId, query: Query, resource: FilePath) {
+        let answer = self.world.ask(&query);
+        if let Answer::Unknown(reason) = answer {
+            self.doubt(unit, reason, true);
+            return;
+        }
+        if self.told.is_some() {
+            let found = match &answer {
+                Answer::Error(error) => Err(*error),
+                _ => Ok(()),
+            };
+            self.compare(unit, &resource, found);
+        }
+        self.note(unit, query, Observed::Answer(answer), resource);
+    }
+
+    /// Compares what a logged lookup said with what is found now.
+    pub(super) fn compare(&mut self, unit: UnitId, path: &Path, found: Result<(), i32>) {
+        let same = match (self.told, found) {
+            (None, _) => true,
+            (Some(told), Ok(())) => told >= 0,
+            (Some(told), Err(error)) => told == -i64::from(error),
+        };
+        if !same {
+            let reason = format!("{} changed while it was looked at", path.display());
+            self.doubt(unit, reason, true);
+        }
+    }
+
+    /// Looks at a path; links on the way are noted.
+    pub fn look(&mut self, unit: UnitId, path: &Path, follow: bool) -> Located {
+        let nothing = self.told_missing() == Some(libc::ENOENT);
+        let vacant = nothing.then(|| self.locator.vacant(path.into())).flatten();
+        let located = vacant.unwrap_or_else(|| self.locator.look(path, follow));
+        self.note_way(unit, &located);
+        located
+    }
+
+    /// Notes the links on the way to what was found at a path.
+    pub fn note_way(&mut self, unit: UnitId, located: &Located) {
+        self.note_indirect(unit, located.indirect.clone());
+        for step in located.steps.iter().flat_map(|steps| steps.iter()) {
+            self.note_indirect(unit, step.indirect.clone());
+            let Some(link) = &step.link else { continue };
+            let query = Query::Link(link.path.clone());
+            if !self.unit(unit).observations.contains_key(&query) {
+                let answer = Observed::Answer(Answer::Path(link.target.clone()));
+                self.note(unit, query, answer, link.resource.clone());
+            }
+        }
+    }
+
+    /// Notes links on the way to a directory.
+    pub fn note_indirect(&mut self, unit: UnitId, indirect: Option<(FilePath, FilePath)>) {
+        if let Some((given, canonical)) = indirect {
+            let query = Query::RealPath(given.clone());
+            if !self.unit(unit).observations.contains_key(&query) {
+                let answer = Observed::Answer(Answer::Path(canonical));
+                self.note(unit, query, answer, given);
+            }
+        }
+    }
+
+    pub(super) fn stat(&mut self, unit: UnitId, path: &Path, follow: bool) {
+        let time = self.unit(unit).policy.time;
+        self.stat_as(unit, path, follow, time);
+    }
+
+    pub(super) fn stat_as(&mut self, unit: UnitId, path: &Path, follow: bool, time: TimeUse) {
+        if classify(path) != Class::Ordinary {
+            self.looked_past(unit, path);
+            return;
+        }
+        let mut located = self.look(unit, path, follow);
+        if let (Some(error), Ok(_)) = (self.told_missing(), &located.stat) {
+            // It has come since.
+            located.stat = Err(Errno::from_raw_os_error(error));
+            self.metadata_as(unit, path, follow, &located, time);
+            return;
+        }
+        let found = located.stat.as_ref().map(|_| ());
+        self.compare(unit, path, found.map_err(|error| error.raw_os_error()));
+        if located.stat.is_err() && time == self.unit(unit).policy.time {
+            let given = located.given.clone();
+            self.lookups
+                .learn(unit, &given, Kind::no_metadata(follow), self.told);
+        }
+        self.metadata_as(unit, path, follow, &located, time);
+    }
+
+    /// Metadata of a file that was inherited for reading.
+    pub(super) fn stat_inherited(&mut self, unit: UnitId, file: &OpenFile) {
+        if !self.is_own(unit, file)
+            && file.readable
+            && matches!(file.kind, FileKind::Opened | FileKind::Regular)
+            && let Some(path) = &file.path
+        {
+            self.stat(unit, path, true);
+        }
+    }
+
+    /// Notes metadata as the program's policy wants it.
+    pub(super) fn metadata(&mut self, unit: UnitId, path: &Path, follow: bool, located: &Located) {
+        let time = self.unit(unit).policy.time;
+        self.metadata_as(unit, path, follow, located, time);
+    }
+
+    pub(super) fn metadata_as(
+        &mut self,
+        unit: UnitId,
+        path: &Path,
+        follow: bool,
+        located: &Located,
+        mut time: TimeUse,
+    ) {
+        let plain = self.unit(unit).policy.plain_directories
+            && located.stat.as_ref().is_ok_and(is_directory);
+        if is_for_devices(path) || time == TimeUse::Order && plain {
+            time = TimeUse::None;
+        }
+        let query = Query::Stat {
+            path: located.given.clone(),
+            follow,
+            time,
+        };
+        let observed = match &located.stat {
+            Err(error) => Observed::Answer(errno(*error)),
+            Ok(stat) => {
+                let content =
+                    (time == TimeUse::Order && is_regular(stat)).then(|| self.content(path, stat));
+                Observed::Metadata {
+                    stat: Box::new(*stat),
+                    content,
+                }
+            }
+        };
+        self.note(unit, query, observed, located.resource.clone());
+        if let (true, Ok(stat)) = (self.unit(unit).policy.inodes, &located.stat) {
+            let query = Query::Inode {
+                path: located.given.clone(),
+                follow,
+            };
+            let answer = Observed::Answer(World::inode_of(stat));
+            self.note(unit, query, answer, located.resource.clone());
+        }
+    }
+
+    /// Notes what a program file is to the one who executes it; `granted` if it has
+    /// just been found that it may be executed.
+    pub fn executable(&mut self, unit: UnitId, given: &FilePath, located: &Located, granted: bool) {
+        if planted(Defect::ExecutableFact) {
+            return;
+        }
+        if let Ok(stat) = &located.stat
+            && is_regular(stat)
+        {
+            let content = Observed::Content(self.content(given, stat));
+            self.note(
+                unit,
+                Query::Content(given.clone()),
+                content,
+                located.resource.clone(),
+            );
+        }
+        let query = Query::Access {
+            path: given.clone(),
+            mode: libc::X_OK,
+            effective: true,
+            follow: true,
+        };
+        let resource = located.resource.clone();
+        match granted {
+            true => self.note(unit, query, Observed::Answer(Answer::Granted), resource),
+            false => self.ask(unit, query, resource),
+        }
+    }
+
+    /// Notes what kind of thing was there (by canonical path) when the change
+    /// that is being applied began.
+    pub(super) fn expect_kind(&mut self, unit: UnitId, path: &FilePath, initial: Option<&Stat>) {
+        let seq = self.at_beginning();
+        self.note_kind(seq, unit, path, initial);
+    }
+
+    /// Notes what kind of thing is there (by canonical path).
+    pub(super) fn note_kind(
+        &mut self,
+        seq: u64,
+        unit: UnitId,
+        path: &FilePath,
+        found: Option<&Stat>,
+    ) {
+        let answer = Observed::Answer(found.map_or(errno(Errno::NOENT), World::kind_of));
+        let query = Query::Kind {
+            path: path.clone(),
+            follow: false,
+        };
+        self.unit(unit).observe(seq, query, answer, path.clone());
+    }
+
+    /// Whether a program whose clock reads do not count, as they do not show in
+    /// its results, shows one all the same: a date as text needs the time zone
+    /// (`__DATE__` and `__TIMESTAMP__` of compilers, `make -p`).
+    pub(super) fn shows_time(&mut self, unit: UnitId, path: &Path) -> bool {
+        let policy = self.unit(unit).policy;
+        is_zone(path) && policy.clock && policy.time < TimeUse::Modified && !policy.told_times
+    }
+
+    pub(super) fn read_link(&mut self, unit: UnitId, path: &Path) {
+        if self.lookups.knows(unit, path, Kind::LINK, self.told) {
+            return;
+        }
+        match classify(path) {
+            Class::Ordinary => {}
+            Class::Determined => return,
+            Class::Random | Class::Usage | Class::Volatile => {
+                let names_terminal = self.unit(unit).policy.terminal && is_standard_stream(path);
+                if !names_terminal {
+                    self.doubt(unit, format!("reads the link {}", path.display()), true);
+                }
+                return;
+            }
+        }
+        // The commonest call of compilers: one question and no more.
+        let (resource, indirect) = self.locator.place(path);
+        self.note_indirect(unit, indirect);
+        let given = resource.or_same(path);
+        if self.told_missing().is_none() {
+            self.lookups.learn(unit, &given, Kind::LINK, self.told);
+        }
+        let query = Query::Link(given);
+        if self.told == Some(-i64::from(libc::EINVAL)) {
+            // It is there, and no link.
+            let observed = Observed::Answer(Answer::Error(libc::EINVAL));
+            self.note(unit, query, observed, resource);
+        } else {
+            self.ask_name(unit, query, resource);
+        }
+    }
+
+    pub(super) fn list(&mut self, unit: UnitId, file: &OpenFile) {
+        if !self.listed.insert(file.id) {
+            return;
+        }
+        let Some(path) = &file.path else {
+            self.doubt(unit, "lists a nameless directory", true);
+            return;
+        };
+        match classify(path) {
+            Class::Ordinary => {}
+            Class::Determined if path.as_os_str() != "/proc" => return,
+            _ => {
+                self.doubt(unit, format!("lists {}", path.display()), true);
+                return;
+            }
+        }
+        let located = self.look(unit, path, true);
+        self.list_path(unit, &FilePath::from(path.as_path()), located.resource);
+    }
+
+    pub(super) fn list_path(&mut self, unit: UnitId, path: &FilePath, resource: FilePath) {
+        match self.world.listing(path) {
+            Ok(names) => {
+                self.note(
+                    unit,
+                    Query::List(path.clone()),
+                    Observed::Listing(Arc::new(names)),
+                    resource,
+                );
+            }
+            Err(error) => {
+                self.note(
+                    unit,
+                    Query::List(path.clone()),
+                    Observed::Answer(errno(error)),
+                    resource,
+                );
+            }
+        }
+    }
+
+    pub(super) fn parent_access(&mut self, unit: UnitId, path: &FilePath) {
+        if let Some(parent) = path.parent() {
+            let parent = FilePath::from(parent);
+            let query = Query::Access {
+                path: parent.clone(),
+                mode: libc::W_OK | libc::X_OK,
+                effective: true,
+                follow: true,
+            };
+            self.ask(unit, query, parent);
+        }
+    }
+
+    pub(super) fn failed(&mut self, unit: UnitId, call: &str, paths: &[PathRef], error: i32) {
+        match error {
+            libc::EFAULT | libc::EINVAL | libc::ENAMETOOLONG | libc::EBADF | libc::EINTR => {}
+            libc::ENOENT
+            | libc::ENOTDIR
+            | libc::EEXIST
+            | libc::EISDIR
+            | libc::ENOTEMPTY
+            | libc::EACCES
+            | libc::EPERM
+            | libc::EROFS
+            | libc::ELOOP
+            | libc::EXDEV => {
+                for path in paths {
+                    if classify(&path.path) != Class::Ordinary {
+                        continue;
+                    }
+                    let given = FilePath::from(path.path.as_path());
+                    let located = self.look(unit, &path.path, path.follow);
+                    let follow = path.follow;
+                    self.ask(
+                        unit,
+                        Query::Kind {
+                            path: given.clone(),
+                            follow,
+                        },
+                        located.resource.clone(),
+                    );
+                    match error {
+                        // Making a name is not concerned with what is in it.
+                        libc::ENOTEMPTY | libc::EEXIST
+                            if !makes_name(call)
+                                && located.stat.is_ok_and(|stat| is_directory(&stat)) =>
+                        {
+                            self.list_path(unit, &given, located.resource);
+                        }
+                        libc::EACCES | libc::EPERM | libc::EROFS => {
+                            let query = Query::Access {
+                                path: given.clone(),
+                                mode: libc::W_OK,
+                                effective: true,
+                                follow: true,
+                            };
+                            self.ask(unit, query, located.resource);
+                            self.ask(unit, Query::Permissions(given.clone()), given.clone());
+                        }
+                        _ => {}
+                    }
+                    self.parent_access(unit, &given);
+                }
+            }
+            _ => {
+                let error = std::io::Error::from_raw_os_error(error);
+                self.doubt(unit, format!("{call} fails: {error}"), true);
+            }
+        }
+    }
+}
+
+/// Whether a call of this name fails with `EEXIST` because of the name, not
+/// because a directory holds something.
+fn makes_name(call: &str) -> bool {
+    ["mk", "link", "symlink"]
+        .iter()
+        .any(|start| call.starts_with(start))
+}

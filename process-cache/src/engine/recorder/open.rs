@@ -1,0 +1,466 @@
+//! Files that are opened: what is read of them, and what becomes of them.
+
+use std::sync::Arc;
+
+use crate::engine::session::Before;
+use crate::engine::session::Session;
+use crate::engine::unit::{Observed, TimeState, UnitId};
+use crate::key::machine::GROUP;
+use crate::model::fact::{Answer, Query, TimeUse};
+use crate::model::path::{Asked, FilePath};
+use crate::model::path_kind::{Class, classify};
+use crate::platform::defect::{Defect, planted};
+use crate::policy::Policy;
+use crate::policy::script::Scripts;
+use crate::world::locate::{Located, Recalled, is_directory, is_regular};
+use crate::world::lookup_cache::Kind;
+use crate::world::pending_digest::Content;
+use ptrace_async::event::{FileKind, OpenFile, OpenMode, PathRef};
+use rustix::fs::Stat;
+
+/// Whether a path leads to a process's own control groups.
+fn is_group(path: &std::path::Path) -> bool {
+    path.as_os_str() == GROUP || path.as_os_str() == "/proc/thread-self/cgroup"
+}
+
+impl Session {
+    pub(super) fn opened(
+        &mut self,
+        unit: UnitId,
+        before: &Before,
+        path: &PathRef,
+        mode: &OpenMode,
+        file: Option<&OpenFile>,
+        error: Option<i32>,
+    ) {
+        if let Some(file) = file {
+            self.owners.insert(file.id, unit);
+        }
+        if self.shows_time(unit, &path.path) {
+            self.doubt(unit, "looks up the time zone, to show a time", true);
+        }
+        // A jobserver's descriptor, opened anew to be non-blocking.
+        if let Some(file) = file
+            && let FileKind::Pipe { pipe } = file.kind
+            && self.jobserver_pipes.contains(&pipe)
+        {
+            self.jobserver.insert(file.id);
+            return;
+        }
+        if is_group(&path.path) {
+            let group = FilePath::from(GROUP);
+            self.ask(unit, Query::Content(group.clone()), group);
+            return;
+        }
+        match classify(&path.path) {
+            Class::Ordinary => {}
+            Class::Determined => return,
+            Class::Random => {
+                // Perl seeds its hashes and itself before it looks at a script.
+                let seed = self.unit(unit).policy.scripts == Scripts::Perl
+                    && !self.unit(unit).knows_itself;
+                let policy = self.unit(unit).policy;
+                let own_use = policy.random && policy.meters;
+                if error.is_none() && !seed && !own_use {
+                    self.doubt(unit, format!("reads {}", path.path.display()), true);
+                }
+                return;
+            }
+            Class::Usage if self.unit(unit).policy.meters => return,
+            Class::Usage
+                if self.unit(unit).policy.stack
+                    && path.path.as_os_str() == "/proc/self/maps"
+                    && !std::mem::replace(&mut self.unit(unit).knows_stack, true) =>
+            {
+                return;
+            }
+            Class::Usage | Class::Volatile => {
+                let path = &path.path;
+                let is_terminal = path.as_os_str() == "/dev/tty";
+                let of_unit = self.unit(unit);
+                let starting = is_terminal
+                    && of_unit.policy.scripts == Scripts::Bash
+                    && !std::mem::replace(&mut of_unit.knows_terminal, true);
+                // Compilers ask it how wide they may write.
+                let matters = is_terminal && !of_unit.policy.meters || self.is_of_other(path);
+                if !starting && (error.is_none() || matters) {
+                    self.doubt(unit, format!("opens {}", path.display()), true);
+                }
+                return;
+            }
+        }
+        if mode.tmpfile {
+            if let Some(error) = error {
+                self.failed(unit, "open", std::slice::from_ref(path), error);
+            }
+            return;
+        }
+        if mode.path_only {
+            self.stat(unit, &path.path, path.follow);
+            return;
+        }
+        if let Some(error) = error {
+            self.open_failed(unit, path, mode, error);
+            return;
+        }
+        if !mode.write && path.follow && self.opened_as_before(unit, path.path.as_path().into()) {
+            return;
+        }
+        let located = match mode.write {
+            true => self.locator.look(&path.path, path.follow),
+            false => self.look(unit, &path.path, path.follow),
+        };
+        let inode = located.stat.as_ref().ok();
+        let inode = inode.map(|stat| (stat.st_dev, stat.st_ino));
+        if self.is_inherited_output(unit, inode, &located.resource) {
+            self.doubt(unit, "opens the file that its output goes to", true);
+        }
+        if mode.write {
+            self.opened_for_writing(unit, before, path, mode, file);
+        } else {
+            self.opened_for_reading(unit, path, located, mode, before);
+        }
+    }
+
+    /// Whether somebody has opened for reading, through links, what another has read, and nobody
+    /// traced has changed: then it is noted that this one reads the same.
+    pub fn opened_as_before(&mut self, unit: UnitId, path: Asked<'_>) -> bool {
+        let policy = &self.unit(unit).policy;
+        // Of others the opened file's own metadata count, or what is written in it.
+        let content_only =
+            policy.scripts == Scripts::Any && !policy.permissions && policy.time == TimeUse::None;
+        if !content_only {
+            return false;
+        }
+        let Some(it) = self.locator.believed(path) else {
+            return false;
+        };
+        if self.is_inherited_output(unit, Some(it.inode), &it.resource) {
+            return false;
+        }
+        self.note_believed(unit, it);
+        true
+    }
+
+    /// A unit depends on what is thought to be in a file.
+    pub(crate) fn note_believed(&mut self, unit: UnitId, it: Recalled) {
+        self.note_indirect(unit, it.indirect);
+        let (query, observed) = (Query::Content(it.given), Observed::Content(it.content));
+        self.note(unit, query, observed, it.resource);
+    }
+
+    /// A unit depends on nothing being where nothing was before.
+    pub(crate) fn note_missing(&mut self, unit: UnitId, query: Query, located: Located) {
+        self.note_indirect(unit, located.indirect);
+        let observed = Observed::Answer(Answer::Error(libc::ENOENT));
+        self.note(unit, query, observed, located.resource);
+    }
+
+    /// Whether somebody has found nothing to open where nothing was before: then that is noted.
+    pub fn missing_as_before(&mut self, unit: UnitId, path: Asked<'_>) -> bool {
+        let Some(located) = self.locator.plainly_vacant(path) else {
+            return false;
+        };
+        self.note_missing(unit, Query::Content(located.given.clone()), located);
+        true
+    }
+
+    /// Whether a file is one that the unit also writes to through a descriptor it inherited.
+    fn is_inherited_output(
+        &self,
+        unit: UnitId,
+        inode: Option<(u64, u64)>,
+        resource: &FilePath,
+    ) -> bool {
+        let unit = &self.units[unit.0 as usize];
+        unit.inherited.iter().any(|inherited| {
+            let made = self.resources.get(&inherited.file);
+            let output = made.or(inherited.output.as_ref());
+            let same =
+                inherited.output.is_some() && inherited.inode.is_some() && inherited.inode == inode;
+            same || output == Some(resource)
+        })
+    }
+
+    /// What is in the regular file that was located, to be believed if nobody who is traced
+    /// has changed it.
+    pub(crate) fn content_to_believe(
+        &mut self,
+        given: &FilePath,
+        located: &Located,
+        stat: &Stat,
+    ) -> Arc<Content> {
+        let content = self.content(given, stat);
+        if !self.touched.contains_key(&located.resource) && self.lookups.is_quiet() {
+            self.locator.believe(located, &content);
+        }
+        content
+    }
+
+    pub(super) fn opened_for_reading(
+        &mut self,
+        unit: UnitId,
+        path: &PathRef,
+        located: Located,
+        mode: &OpenMode,
+        before: &Before,
+    ) {
+        let given = located.given.clone();
+        let Ok(stat) = located.stat else {
+            // It was there a moment ago.
+            self.doubt(
+                unit,
+                format!("{} vanished while it was opened", given.display()),
+                true,
+            );
+            return;
+        };
+        if mode.create.is_some()
+            && let Some((resource, initial)) = before.first()
+            && initial.is_none()
+        {
+            self.expect_kind(unit, resource, None);
+            self.remade(unit, resource, None, TimeState::Present);
+            return;
+        }
+        let observed = if is_regular(&stat) {
+            Observed::Content(self.content_to_believe(&given, &located, &stat))
+        } else if is_directory(&stat) {
+            Observed::Answer(Answer::Directory)
+        } else {
+            self.doubt(
+                unit,
+                format!("opens {}, which is no plain file", given.display()),
+                true,
+            );
+            return;
+        };
+        self.look_through(unit, &given, &stat);
+        self.note(
+            unit,
+            Query::Content(given),
+            observed,
+            located.resource.clone(),
+        );
+        // fstat on it is not seen. Who lists a directory does not compare its
+        // time with those of files.
+        let Policy {
+            time, permissions, ..
+        } = self.unit(unit).policy;
+        let listed = time == TimeUse::Order && is_directory(&stat);
+        if (permissions && is_regular(&stat)) || (time != TimeUse::None && !listed) {
+            self.metadata(unit, &path.path, path.follow, &located);
+        }
+    }
+
+    pub(super) fn opened_for_writing(
+        &mut self,
+        unit: UnitId,
+        before: &Before,
+        path: &PathRef,
+        mode: &OpenMode,
+        file: Option<&OpenFile>,
+    ) {
+        let Some((resource, initial)) = before.first().cloned() else {
+            return;
+        };
+        if let Some(file) = file {
+            self.resources.insert(file.id, resource.clone());
+        }
+        let Some(stat) = initial.as_deref() else {
+            if mode.exclusive && mode.create.is_some_and(|mode| mode & 0o077 == 0) {
+                use std::os::unix::ffi::OsStrExt;
+                self.temporary
+                    .insert(path.path.as_os_str().as_bytes().to_vec());
+            }
+            let was_fresh = self
+                .unit(unit)
+                .changes
+                .get(&resource)
+                .is_some_and(|c| c.fresh);
+            let blind = mode.append && self.appends_blindly(unit);
+            if mode.exclusive || !(mode.truncate || blind) {
+                // Had something stood there, it would have failed, or kept
+                // what it held.
+                self.expect_kind(unit, &resource, None);
+                let change = self.remade(unit, &resource, None, TimeState::Present);
+                change.fresh = was_fresh || mode.exclusive;
+            } else {
+                // What stands there at another time is written in place.
+                self.expect_target(unit, &resource, None);
+                let known = self
+                    .unit(unit)
+                    .changes
+                    .get(&resource)
+                    .is_some_and(|c| c.content.is_some());
+                let change = self.remade(unit, &resource, None, TimeState::Present);
+                change.fresh = was_fresh;
+                if mode.append && !mode.read && !mode.truncate && !known {
+                    change.appended_from = Some(0);
+                }
+            }
+            return;
+        };
+        if !is_regular(stat) {
+            if path.path.starts_with("/dev") {
+                // A device that takes bytes and keeps nothing.
+                self.doubt(unit, format!("writes to {}", path.path.display()), true);
+            } else {
+                let text = format!("writes to {}, which is no plain file", path.path.display());
+                self.doubt(unit, text, true);
+            }
+            return;
+        }
+        if stat.st_nlink > 1 && self.unit(unit).made_before(&resource, u64::MAX).is_none() {
+            let text = format!("writes to {}, which has several names", path.path.display());
+            self.doubt(unit, text, true);
+        }
+        let known = self
+            .unit(unit)
+            .changes
+            .get(&resource)
+            .is_some_and(|c| c.content.is_some());
+        // Its digest is known by now, see `Session::before`; it would be too
+        // late to make one.
+        let initial_content = (!mode.truncate && !known).then(|| self.content(&resource, stat));
+        self.contents.forget(stat);
+        self.world.table().suspend(stat.st_dev, stat.st_ino);
+        if !known {
+            let blind = mode.append && self.appends_blindly(unit);
+            if mode.create.is_some() && (mode.truncate || blind) {
+                self.expect_target(unit, &resource, Some(stat));
+            } else {
+                self.expect_kind(unit, &resource, Some(stat));
+            }
+        }
+        let umask = self.umask;
+        let blind = mode.append && !mode.read && self.appends_blindly(unit);
+        if let (Some(content), false) = (&initial_content, blind) {
+            let observed = Observed::Content(content.clone());
+            self.note(
+                unit,
+                Query::Content(resource.clone()),
+                observed,
+                resource.clone(),
+            );
+        }
+        if !mode.truncate && known && (mode.read || !mode.append) {
+            // It reads or keeps what the tree wrote, perhaps after an append.
+            let content = self.content(&resource, stat);
+            let observed = Observed::Content(content);
+            self.note(
+                unit,
+                Query::Content(resource.clone()),
+                observed,
+                resource.clone(),
+            );
+        }
+        let appends = mode.append && !mode.read && !mode.truncate;
+        let seq = self.tick();
+        self.touch(unit, seq, &resource, false);
+        let size = stat.st_size as u64;
+        let change = self.change(unit, seq, &resource, initial.clone());
+        if change.content.is_none() {
+            change.content = Some(seq);
+            change.initial_content = initial_content;
+            change.appended_from = appends.then_some(size);
+            change.create_mode = mode.create.map(|mode| mode & !umask & 0o7777);
+        } else if !appends {
+            change.appended_from = None;
+        }
+        if !known || !matches!(change.time, TimeState::Set(..)) || mode.truncate {
+            change.time = TimeState::Present;
+        }
+    }
+
+    /// Whether a unit does not care how much is in a file that it appends to. Libraries of
+    /// languages go to its end, and tell where that is.
+    fn appends_blindly(&mut self, unit: UnitId) -> bool {
+        let policy = &self.unit(unit).policy;
+        matches!(policy.scripts, Scripts::Bash | Scripts::Shell) || policy.time == TimeUse::None
+    }
+
+    /// Notes that the program wrote to a name without looking.
+    pub(super) fn expect_target(
+        &mut self,
+        unit: UnitId,
+        resource: &FilePath,
+        initial: Option<&Stat>,
+    ) {
+        if planted(Defect::TargetFact) {
+            return;
+        }
+        let answer = match initial {
+            Some(stat) if !is_regular(stat) || stat.st_nlink > 1 => return,
+            _ => Answer::Writable,
+        };
+        let query = Query::Target(resource.clone());
+        let seq = self.at_beginning();
+        let observed = Observed::Answer(answer);
+        self.unit(unit)
+            .observe(seq, query, observed, resource.clone());
+    }
+
+    pub(super) fn open_failed(
+        &mut self,
+        unit: UnitId,
+        path: &PathRef,
+        mode: &OpenMode,
+        error: i32,
+    ) {
+        let plain = !mode.write && mode.create.is_none();
+        let missing = plain && matches!(error, libc::ENOENT | libc::ENOTDIR);
+        let kind = Kind::no_content(path.follow);
+        if missing && self.lookups.knows(unit, &path.path, kind, self.told) {
+            return;
+        }
+        let located = self.look(unit, &path.path, path.follow);
+        let given = located.given.clone();
+        if missing {
+            // Or it has come since.
+            if located.stat.is_err() {
+                self.lookups.learn(unit, &given, kind, self.told);
+            }
+            let observed = Observed::Answer(Answer::Error(error));
+            self.note(unit, Query::Content(given), observed, located.resource);
+            return;
+        }
+        match error {
+            libc::EFAULT | libc::EINVAL | libc::ENAMETOOLONG => {}
+            libc::ENOENT
+            | libc::ENOTDIR
+            | libc::EACCES
+            | libc::EPERM
+            | libc::EROFS
+            | libc::EISDIR
+            | libc::EEXIST
+            | libc::ELOOP => {
+                let follow = path.follow;
+                let resource = located.resource;
+                self.ask(
+                    unit,
+                    Query::Kind {
+                        path: given.clone(),
+                        follow,
+                    },
+                    resource.clone(),
+                );
+                if matches!(error, libc::EACCES | libc::EPERM | libc::EROFS) {
+                    let mode = if mode.write { libc::W_OK } else { libc::R_OK };
+                    let query = Query::Access {
+                        path: given.clone(),
+                        mode,
+                        effective: true,
+                        follow,
+                    };
+                    self.ask(unit, query, resource);
+                    self.parent_access(unit, &given);
+                }
+                if error == libc::ENOENT {
+                    self.parent_access(unit, &given);
+                }
+            }
+            _ => self.doubt(unit, format!("fails to open {}", given.display()), true),
+        }
+    }
+}

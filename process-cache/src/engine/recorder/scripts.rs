@@ -1,0 +1,124 @@
+//! Programs of interpreters are looked through: in files that they read, in what goes through pipes.
+
+use crate::engine::session::Session;
+use crate::engine::unit::UnitId;
+use crate::model::path::FilePath;
+use crate::policy::script::{self, Found, SEAM, Scripts};
+use crate::world::locate::is_regular;
+use ptrace_async::event::{FileKind, OpenFile};
+use rustix::fs::Stat;
+use std::fs::File;
+use std::io::Read;
+
+/// Longer files are no scripts (bytes).
+const LONGEST_SCRIPT: i64 = 4 << 20;
+
+/// [`Scripts::look`] of a file, which is not held in memory as a whole.
+fn look_at_file(scripts: Scripts, path: &FilePath) -> Found {
+    let mut found = Found::default();
+    let Ok(mut file) = File::open(path) else {
+        return found;
+    };
+    let mut part = Vec::new();
+    loop {
+        part.drain(..part.len().saturating_sub(SEAM));
+        let read = (&mut file)
+            .take(LONGEST_SCRIPT.cast_unsigned())
+            .read_to_end(&mut part);
+        if read.unwrap_or_default() == 0 {
+            return found;
+        }
+        found = found.and(scripts.look(Some(path), &part));
+    }
+}
+
+impl Session {
+    /// Looks through a file that a unit reads, where that may be a script.
+    pub(super) fn look_through(&mut self, unit: UnitId, given: &FilePath, stat: &Stat) {
+        let scripts = self.unit(unit).policy.scripts;
+        if scripts != Scripts::Any
+            && is_regular(stat)
+            && (stat.st_size < LONGEST_SCRIPT || scripts.may_be_long())
+        {
+            let found = self.found_in(given, stat, scripts);
+            self.unit(unit).found_in_script(found);
+        }
+    }
+
+    /// What there is to know of a script. A library that each shell opens is read once.
+    fn found_in(&mut self, given: &FilePath, stat: &Stat, scripts: Scripts) -> Found {
+        let known = self.world.known(given, stat);
+        let key = known.map(|digest| (given.clone(), digest, scripts));
+        if let Some(found) = key.as_ref().and_then(|key| self.scripts.get(key)) {
+            return *found;
+        }
+        let found = look_at_file(scripts, given);
+        if let Some(key) = key {
+            self.scripts.insert(key, found);
+        }
+        found
+    }
+
+    /// A unit has read what nobody has looked through: its program, if that is there.
+    pub(super) fn program_unseen(&mut self, unit: UnitId) {
+        if self.unit(unit).policy.from_input {
+            self.doubt(unit, "reads its program from its standard input", true);
+        }
+    }
+
+    /// Whether a program that comes from this description has been looked through, or is now.
+    pub(super) fn is_looked_through(&self, unit: UnitId, file: &OpenFile) -> bool {
+        let scripts = |unit: UnitId| self.units[unit.0 as usize].policy.scripts;
+        match file.kind {
+            FileKind::Opened | FileKind::Regular => file.path.is_some(),
+            FileKind::CharDevice(_) | FileKind::Directory => true,
+            // Shells write what is in their scripts; what others write into the pipe of a shell
+            // is looked through for a bash.
+            _ => {
+                let owner = self.owners.get(file.id).map(scripts);
+                scripts(unit) == Scripts::Bash
+                    && matches!(owner, Some(Scripts::Bash | Scripts::Shell))
+            }
+        }
+    }
+
+    /// Bytes that are not known have gone into a description.
+    pub(super) fn wrote_unseen(&mut self, unit: UnitId, file: &OpenFile, reason: &str) {
+        self.doubt_outside(unit, file, reason);
+        if let Some(owner) = self.owners.get(file.id) {
+            self.unit(owner).names_chance = true;
+        }
+    }
+
+    /// Somebody writes into what a unit above has made. Files are looked through by who opens
+    /// them; what goes through a pipe is looked through here, since a bash may run it.
+    pub(crate) fn hand_on(&mut self, file: &OpenFile, bytes: &[u8]) {
+        let Some(owner) = self.owners.get(file.id) else {
+            return;
+        };
+        if matches!(file.kind, FileKind::Opened | FileKind::Regular) {
+            return;
+        }
+        // A name may be written in two pieces.
+        let mut seam = self.tails.remove(&file.id).unwrap_or_default();
+        let (head, rest) = bytes.split_at(bytes.len().min(SEAM));
+        seam.extend_from_slice(head);
+        let found = script::names_chance(&seam) || script::names_chance(bytes);
+        self.unit(owner).names_chance |= found;
+        if bytes.last().is_some_and(|&last| last != b'\n') {
+            seam.extend_from_slice(&rest[rest.len().saturating_sub(SEAM)..]);
+            seam.drain(..seam.len().saturating_sub(SEAM));
+            self.tails.insert(file.id, seam);
+        }
+    }
+
+    /// Whether a unit is a bash to which `$RANDOM` may have come through a pipe.
+    pub(crate) fn may_be_handed_chance(&self, unit: UnitId) -> bool {
+        let unit = &self.units[unit.0 as usize];
+        unit.policy.scripts == Scripts::Bash
+            && std::iter::successors(Some(unit), |unit| {
+                Some(&self.units[unit.parent?.0 as usize])
+            })
+            .any(|unit| unit.names_chance)
+    }
+}

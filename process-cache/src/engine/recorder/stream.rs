@@ -1,0 +1,386 @@
+//! Descriptors that a unit inherited: what it writes into them, and what it
+//! reads from them.
+
+use super::{MAX_STREAM, Reader, position};
+use crate::engine::session::{Before, Session};
+use crate::engine::tracer::UNHEARD;
+use crate::engine::unit::{Observed, TimeState, Unit, UnitId, Written};
+use crate::model::fact::{Part, Query};
+use crate::model::path::FilePath;
+use crate::model::path_kind::{Class, classify, descriptor};
+use crate::platform::defect::{Defect, planted};
+use crate::policy::{Policy, Streams};
+use crate::relocation::{Roots, make_output};
+use crate::world::locate::is_regular;
+use ptrace_async::event::{FileKind, OpenFile, Tid};
+use ptrace_async::invocation::Invocation;
+use ptrace_async::memory::Memory;
+use ptrace_async::process::Pending;
+use smallvec::SmallVec;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// What the kernel writes at most in one call (write(2), "NOTES").
+const MOST_AT_ONCE: u64 = 0x7fff_f000;
+
+impl Session {
+    /// Deals with a write into what the unit opened itself: only that it wrote
+    /// matters, so nobody waits for how many bytes it were. Returns what is
+    /// still to be done at the exit.
+    pub fn write_own(
+        &mut self,
+        tid: Tid,
+        call: &Invocation,
+        pending: Option<Pending>,
+        memory: &dyn Memory,
+    ) -> Option<Pending> {
+        let pending = pending?;
+        let own = call.nr == libc::SYS_write as u64
+            && pending.writes_to().is_some_and(|file| {
+                let unit = self.unit_of(tid);
+                unit.is_some_and(|unit| self.is_own(unit, &file))
+            });
+        if !own {
+            return Some(pending);
+        }
+        let length = call.args[2].min(MOST_AT_ONCE).cast_signed();
+        let mut events = SmallVec::new();
+        self.model.exit(tid, pending, length, memory, &mut events);
+        for event in events {
+            self.apply(tid, &Before::new(), event, &|_| Vec::new());
+        }
+        None
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the fields of one event")]
+    pub(super) fn wrote(
+        &mut self,
+        tid: Tid,
+        unit: UnitId,
+        fd: i32,
+        file: &OpenFile,
+        length: u64,
+        positioned: bool,
+        source: Option<&OpenFile>,
+        buffers: &[(u64, u64)],
+        read: Reader<'_>,
+    ) {
+        if self.jobserver.contains(&file.id) {
+            return;
+        }
+        if self.is_own(unit, file) {
+            if let Some(resource) = self.resources.get(&file.id).cloned() {
+                let seq = self.tick();
+                let change = self.unit(unit).changes.get_mut(&resource);
+                if let Some(change) = change {
+                    change.last = seq;
+                    change.time = TimeState::Present;
+                }
+                self.touch(unit, seq, &resource, false);
+            }
+            return;
+        }
+        self.use_part(unit, file, Part::Output);
+        if fd == 0 {
+            // Which of several things it is is not in the key.
+            self.doubt_outside(unit, file, "writes to its standard input");
+        }
+        let seq = self.tick();
+        self.touch_inherited(unit, seq, file);
+        if let Some(resource) = self.resources.get(&file.id).cloned() {
+            // An ancestor opened it: its own change goes on.
+            if let Some(owner) = self.owners.get(file.id)
+                && let Some(change) = self.unit(owner).changes.get_mut(&resource)
+            {
+                change.last = seq;
+                change.time = TimeState::Present;
+            }
+        }
+        match &file.kind {
+            FileKind::CharDevice(_) => return,
+            FileKind::Anon(what) => {
+                self.doubt_outside(unit, file, &format!("writes to an inherited {what}"));
+                return;
+            }
+            _ => {}
+        }
+        if file
+            .path
+            .as_deref()
+            .is_some_and(|path| classify(path) == Class::Determined)
+        {
+            return;
+        }
+        if positioned {
+            self.doubt_outside(unit, file, "writes to a position in an inherited file");
+            return;
+        }
+        if !self
+            .unit(unit)
+            .inherited
+            .iter()
+            .any(|inherited| inherited.file == file.id)
+        {
+            self.wrote_unseen(
+                unit,
+                file,
+                "writes to a descriptor that it got in some other way",
+            );
+            return;
+        }
+        let bytes = match source {
+            None => read(buffers),
+            Some(_) => match self.copied(tid, fd, length) {
+                Some(bytes) => bytes,
+                None => {
+                    self.wrote_unseen(unit, file, "copies into a pipe inside the kernel");
+                    return;
+                }
+            },
+        };
+        if bytes.len() as u64 != length {
+            self.wrote_unseen(unit, file, "writes bytes that could not be read");
+            return;
+        }
+        let total = &mut self.unit(unit).written_bytes;
+        *total += length;
+        if *total > MAX_STREAM {
+            self.wrote_unseen(
+                unit,
+                file,
+                "writes more than 256 MiB to inherited descriptors",
+            );
+            self.unit(unit).written.clear();
+            return;
+        }
+        self.hand_on(file, &bytes);
+        let of_place = self.is_of_place(tid, unit, &bytes);
+        self.unit(unit).written.push(Written {
+            seq,
+            file: file.id,
+            bytes: bytes.into(),
+            of_place,
+        });
+    }
+
+    /// A unit has used a description, or tried to: what that is counts for it and for those above,
+    /// up to the one that made the description.
+    pub(super) fn use_part(&mut self, unit: UnitId, file: &OpenFile, part: Part) {
+        let owner = self.owners.get(file.id);
+        if owner == Some(unit) {
+            return;
+        }
+        self.use_below(unit, owner, part);
+        // It may know how wide its terminal is, or that it has none. What compilers write into
+        // pipes of their own is for each other.
+        let is_compiler = |unit: &Unit| unit.policy.streams == Streams::Used;
+        let among_them = owner.is_some_and(|owner| is_compiler(self.unit(owner)));
+        let may_know = self.unit(unit).policy.streams != Streams::Observed;
+        if part == Part::Output && may_know && !among_them {
+            self.use_anywhere(unit, Part::Size);
+        }
+    }
+
+    /// A unit has used something that it has from those above, or may have.
+    pub(crate) fn use_anywhere(&mut self, unit: UnitId, part: Part) {
+        self.use_below(unit, None, part);
+    }
+
+    fn use_below(&mut self, unit: UnitId, end: Option<UnitId>, part: Part) {
+        let mut at = Some(unit);
+        while let Some(id) = at.filter(|_| at != end) {
+            let unit = self.unit(id);
+            unit.uses.insert(part);
+            at = unit.parent;
+        }
+    }
+
+    /// A task executes a program, of which its key says what those of the units above may leave
+    /// out: they depend on that as well.
+    pub(crate) fn use_for(&mut self, tid: Tid, unit: UnitId, policy: &Policy) {
+        if policy.streams == Streams::Observed {
+            self.use_part_of(tid, unit, Part::Output);
+        }
+        if policy.streams != Streams::Used {
+            self.use_part_of(tid, unit, Part::Input);
+        }
+        if !policy.unnested {
+            self.use_anywhere(unit, Part::Nesting);
+        }
+    }
+
+    /// A unit depends on a part by what the task has as descriptors.
+    pub(crate) fn use_part_of(&mut self, tid: Tid, unit: UnitId, part: Part) {
+        let descriptors: &[i32] = match part {
+            Part::Input => &[0],
+            Part::Output => &[1, 2],
+            Part::Nesting | Part::Size => {
+                self.use_anywhere(unit, part);
+                return;
+            }
+        };
+        for fd in descriptors {
+            if let Some(file) = self.model.file(tid, *fd).cloned() {
+                let owner = self.owners.get(file.id);
+                self.use_below(unit, owner, part);
+            }
+        }
+    }
+
+    /// A unit has looked at something that means another thing to every process: what a name of
+    /// a descriptor leads to counts.
+    pub(super) fn looked_past(&mut self, unit: UnitId, path: &Path) {
+        if classify(path) != Class::Volatile {
+            return;
+        }
+        self.use_anywhere(unit, Part::Input);
+        self.use_anywhere(unit, Part::Output);
+        let Some(fd) = descriptor(path) else {
+            if self.is_of_other(path) {
+                self.doubt(unit, "looks at another process", true);
+            }
+            return;
+        };
+        let Some(file) = self.model.file(self.acting, fd).cloned() else {
+            return;
+        };
+        let is_file = matches!(file.kind, FileKind::Opened | FileKind::Regular);
+        let named = file.path.as_deref();
+        if !is_file || named.is_some_and(|path| classify(path) != Class::Ordinary) {
+            return;
+        }
+        if named.is_some() && file.readable {
+            self.stat_inherited(unit, &file);
+        } else {
+            let reason = format!("looks at {}, which is a file", path.display());
+            self.doubt(unit, reason, true);
+        }
+    }
+
+    /// Whether a path tells of a process that is not traced, or of none: what is so later
+    /// nobody knows.
+    pub(super) fn is_of_other(&self, path: &Path) -> bool {
+        let mut parts = path.strip_prefix("/proc").ok().into_iter().flatten();
+        let process = parts
+            .next()
+            .and_then(|name| name.to_str()?.parse::<Tid>().ok());
+        process.is_some_and(|process| !self.tasks.contains_key(&process))
+    }
+
+    /// A unit could not write to a description.
+    pub fn could_not_write(&mut self, unit: UnitId, file: &OpenFile, error: i64) {
+        self.use_part(unit, file, Part::Output);
+        if error == -i64::from(libc::EPIPE) {
+            self.doubt_outside(unit, file, UNHEARD);
+        }
+    }
+
+    /// Whether these bytes, written in one call, are what make says of the place.
+    fn is_of_place(&self, tid: Tid, unit: UnitId, bytes: &[u8]) -> bool {
+        let unit = &self.units[unit.0 as usize];
+        if !make_output::is_make(unit.program.as_bytes()) {
+            return false;
+        }
+        let cwd = self.model.cwd(tid).map(|cwd| cwd.as_os_str().as_bytes());
+        cwd.is_some_and(|cwd| make_output::says_where(cwd, bytes))
+            || Roots::current().is_some_and(|roots| roots.says_given(&unit.moved.maps, bytes))
+    }
+
+    /// The last `length` bytes that an in-kernel copy put into a regular file.
+    pub(super) fn copied(&self, tid: Tid, fd: i32, length: u64) -> Option<Vec<u8>> {
+        use std::os::unix::fs::FileExt;
+        let position = position(tid, fd)?;
+        let file = std::fs::File::open(format!("/proc/{tid}/fd/{fd}")).ok()?;
+        if !file.metadata().ok()?.is_file() {
+            return None;
+        }
+        let mut bytes = vec![0; usize::try_from(length).ok()?];
+        file.read_exact_at(&mut bytes, position.checked_sub(length)?)
+            .ok()?;
+        Some(bytes)
+    }
+
+    pub(crate) fn read_from(&mut self, unit: UnitId, file: &OpenFile) {
+        if self.is_own(unit, file) || self.jobserver.contains(&file.id) {
+            return;
+        }
+        self.use_part(unit, file, Part::Input);
+        if !self.is_looked_through(unit, file) {
+            self.program_unseen(unit);
+        }
+        match &file.kind {
+            FileKind::Opened | FileKind::Regular | FileKind::Directory => {
+                let Some(path) = file.path.clone() else {
+                    self.doubt_outside(unit, file, "reads an inherited file without a name");
+                    return;
+                };
+                if classify(&path) != Class::Ordinary {
+                    // What is known of a process is not known of who opened its file.
+                    if classify(&path) != Class::Determined || path.starts_with("/proc") {
+                        self.doubt_outside(unit, file, "reads an inherited device");
+                    }
+                    return;
+                }
+                if self.unit(unit).consumed.contains(&file.id) {
+                    return;
+                }
+                self.unit(unit).consumed.push(file.id);
+                let located = self.look(unit, &path, true);
+                let given = FilePath::from(path);
+                match &located.stat {
+                    Ok(stat) if is_regular(stat) => {
+                        self.look_through(unit, &given, stat);
+                        let content = Observed::Content(self.content(&given, stat));
+                        if !planted(Defect::StdinFact) {
+                            self.note(unit, Query::Content(given), content, located.resource);
+                        }
+                    }
+                    _ => {
+                        self.program_unseen(unit);
+                        self.doubt_outside(unit, file, "reads an inherited file that has moved");
+                    }
+                }
+            }
+            FileKind::CharDevice(number) => {
+                // /dev/null (1:3) and /dev/zero (1:5) always say the same.
+                if !matches!(number, 0x103 | 0x105) {
+                    self.doubt_outside(unit, file, "reads an inherited device");
+                }
+            }
+            FileKind::Pipe { .. } => {
+                self.doubt_outside(unit, file, "reads from a pipe that others write to");
+            }
+            FileKind::Terminal => self.doubt_outside(unit, file, "reads from the terminal"),
+            FileKind::Socket(_) => self.doubt_outside(unit, file, "reads from an inherited socket"),
+            FileKind::MemFd | FileKind::Anon(_) | FileKind::Other(_) => {
+                self.doubt_outside(unit, file, "reads from an inherited descriptor");
+            }
+        }
+    }
+
+    pub(super) fn control(&mut self, unit: UnitId, file: &OpenFile, request: u64) {
+        const TCGETS: u64 = libc::TCGETS;
+        const TCGETS2: u64 = 0x802c_542a;
+        const TIOCGWINSZ: u64 = libc::TIOCGWINSZ;
+        const FIONREAD: u64 = libc::FIONREAD;
+        const TIOCGPGRP: u64 = libc::TIOCGPGRP;
+        match request {
+            // Whether it is a terminal is in the key.
+            TCGETS | TCGETS2 => {}
+            TIOCGWINSZ => {
+                let is_terminal = matches!(file.kind, FileKind::Terminal);
+                // For others it counts when they write.
+                if is_terminal && self.unit(unit).policy.streams == Streams::Observed {
+                    self.use_anywhere(unit, Part::Size);
+                }
+            }
+            TIOCGPGRP if !matches!(file.kind, FileKind::Terminal) => {}
+            FIONREAD if self.is_own(unit, file) => {}
+            _ => self.doubt(
+                unit,
+                format!("controls a device (ioctl {request:#x})"),
+                true,
+            ),
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! Changes of the file tree: names that are made, moved and removed, lengths,
+//! permission bits, owners and times.
+
+use super::{ns, place_path};
+use crate::engine::session::Before;
+use crate::engine::session::Session;
+use crate::engine::unit::{Change, Observed, TimeState, UnitId};
+use crate::model::fact::{Answer, Query, TimeUse};
+use crate::model::path::FilePath;
+use crate::world::locate::{is_directory, is_regular};
+use ptrace_async::event::{PathRef, Place};
+use rustix::fs::Stat;
+
+impl Session {
+    /// A name was made anew, replaced or removed.
+    pub(super) fn remade(
+        &mut self,
+        unit: UnitId,
+        path: &FilePath,
+        initial: Option<Box<Stat>>,
+        time: TimeState,
+    ) -> &mut Change {
+        let seq = self.tick();
+        if let Some(stat) = initial.as_deref() {
+            self.contents.forget(stat);
+        }
+        self.touch(unit, seq, path, true);
+        let change = self.change(unit, seq, path, initial);
+        change.content.get_or_insert(seq);
+        change.fresh = true;
+        change.appended_from = None;
+        change.linked_to = None;
+        change.moved_from = None;
+        change.mode_set = false;
+        change.time = time;
+        change
+    }
+
+    pub(super) fn renamed(&mut self, unit: UnitId, before: &Before, exchange: bool) {
+        let plain = |stat: &Option<Box<Stat>>| stat.as_deref().is_none_or(is_regular);
+        if before.len() == 2 && before.iter().all(|(_, stat)| plain(stat)) {
+            self.locator.forget_missing();
+        } else {
+            self.locator.forget();
+        }
+        let [(from, source), (to, target)] = before.as_slice() else {
+            return;
+        };
+        if exchange {
+            self.doubt(unit, "exchanges two files", true);
+            return;
+        }
+        if from == to {
+            return;
+        }
+        let Some(stat) = source.as_deref() else {
+            return;
+        };
+        if let Some(target) = target.as_deref()
+            && (target.st_ino, target.st_dev) == (stat.st_ino, stat.st_dev)
+        {
+            // Two names of one file: rename does nothing.
+            self.expect_kind(unit, from, Some(stat));
+            return;
+        }
+        self.expect_kind(unit, from, Some(stat));
+        self.expect_kind(unit, to, target.as_deref());
+        let made = self
+            .unit(unit)
+            .changes
+            .get(from)
+            .filter(|c| c.content.is_some())
+            .cloned();
+        if is_directory(stat) {
+            self.renamed_directory(unit, from, to, made.as_ref(), target.clone());
+            return;
+        }
+        let time = match &made {
+            Some(change) => change.time,
+            None => {
+                self.carried(unit, from, to, stat);
+                if stat.st_nlink > 1 {
+                    self.doubt(
+                        unit,
+                        format!("moves {}, which has several names", from.display()),
+                        true,
+                    );
+                }
+                TimeState::Set(
+                    Some(ns(stat.st_atime, stat.st_atime_nsec as i64)),
+                    Some(ns(stat.st_mtime, stat.st_mtime_nsec as i64)),
+                )
+            }
+        };
+        let linked = made.as_ref().and_then(|change| change.linked_to.clone());
+        let moved = match &made {
+            Some(change) => change.moved_from.clone(),
+            None => Some(from.clone()),
+        };
+        self.remade(unit, from, source.clone(), TimeState::Present);
+        let change = self.remade(unit, to, target.clone(), time);
+        change.mode_set = true;
+        change.linked_to = linked;
+        change.moved_from = moved;
+    }
+
+    /// Everything in a directory that the unit made gets its new name.
+    pub(super) fn renamed_directory(
+        &mut self,
+        unit: UnitId,
+        from: &FilePath,
+        to: &FilePath,
+        made: Option<&Change>,
+        target: Option<Box<Stat>>,
+    ) {
+        if !made.is_some_and(Change::was_absent) {
+            self.doubt(
+                unit,
+                format!("moves the directory {}", from.display()),
+                true,
+            );
+            return;
+        }
+        let inside: Vec<(FilePath, Change)> = self
+            .unit(unit)
+            .changes
+            .iter()
+            .filter(|(path, _)| path.starts_with(from.as_path()) && *path != from)
+            .map(|(path, change)| (path.clone(), change.clone()))
+            .collect();
+        self.remade(unit, from, None, TimeState::Present);
+        self.remade(unit, to, target, TimeState::Present);
+        for (path, change) in inside {
+            let Ok(rest) = path.strip_prefix(from.as_path()) else {
+                continue;
+            };
+            let new = FilePath::from(to.join(rest));
+            if rustix::fs::lstat(new.as_path()).is_err() {
+                continue;
+            }
+            let linked =
+                change
+                    .linked_to
+                    .clone()
+                    .map(|target| match target.strip_prefix(from.as_path()) {
+                        Ok(rest) => FilePath::from(to.join(rest)),
+                        Err(_) => target,
+                    });
+            let moved = self.remade(unit, &new, None, change.time);
+            moved.mode_set = change.mode_set;
+            moved.linked_to = linked;
+        }
+    }
+
+    /// What had the name `from`, and is at `now`, keeps its content and its
+    /// times under another name.
+    fn carried(&mut self, unit: UnitId, from: &FilePath, now: &FilePath, stat: &Stat) {
+        if is_regular(stat) {
+            let content = self.content(now, stat);
+            let observed = Observed::Content(content);
+            self.note(unit, Query::Content(from.clone()), observed, from.clone());
+        } else if let Ok(target) = std::fs::read_link(now) {
+            let answer = Observed::Answer(Answer::Path(FilePath::from(target)));
+            self.note(unit, Query::Link(from.clone()), answer, from.clone());
+        }
+        let query = Query::Stat {
+            path: from.clone(),
+            follow: false,
+            time: TimeUse::Modified,
+        };
+        let observed = Observed::Metadata {
+            stat: Box::new(*stat),
+            content: None,
+        };
+        let seen = self.unit(unit).observations.contains_key(&query);
+        self.note(unit, query.clone(), observed, from.clone());
+        if let Some(noted) = self.unit(unit).observations.get_mut(&query) {
+            noted.carried = !seen;
+        }
+    }
+
+    pub(super) fn linked(&mut self, unit: UnitId, before: &Before, from: &Place, to: &PathRef) {
+        let Some((target, initial)) = before.last().cloned() else {
+            return;
+        };
+        let source = match from {
+            Place::Path(path) => Some(self.look(unit, &path.path, path.follow).resource),
+            Place::File(file) => file.path.as_deref().map(|path| self.locator.name(path)),
+        };
+        let _ = to;
+        self.expect_kind(unit, &target, initial.as_deref());
+        let source = source.filter(|source| *source != target);
+        if let Some(source) = &source {
+            self.relink(source);
+            let made = self
+                .unit(unit)
+                .changes
+                .get(source)
+                .is_some_and(|c| c.content.is_some());
+            if !made {
+                let stat = rustix::fs::lstat(source.as_path()).ok();
+                let seq = self.tick();
+                self.note_kind(seq, unit, source, stat.as_ref());
+                if let Some(stat) = stat.filter(is_regular) {
+                    // It can be looked at by its new name.
+                    self.carried(unit, source, source, &stat);
+                }
+            }
+        }
+        let change = self.remade(unit, &target, initial, TimeState::Kept);
+        change.linked_to = source;
+        if change.linked_to.is_none() {
+            change.time = TimeState::Present;
+        }
+    }
+
+    pub(super) fn truncated(&mut self, unit: UnitId, before: &Before, place: &Place, length: u64) {
+        if let Place::File(file) = place
+            && !self.is_own(unit, file)
+        {
+            self.doubt(unit, "sets the length of an inherited file", true);
+            return;
+        }
+        let Some((path, initial)) = before.first().cloned() else {
+            return;
+        };
+        let known = self
+            .unit(unit)
+            .changes
+            .get(&path)
+            .is_some_and(|c| c.content.is_some());
+        if let (Some(stat), false) = (initial.as_deref(), known) {
+            self.expect_target(unit, &path, Some(stat));
+            if length > 0 && stat.st_size > 0 {
+                let content = Observed::Content(self.content(&path, stat));
+                self.note(unit, Query::Content(path.clone()), content, path.clone());
+            }
+            if stat.st_nlink > 1 {
+                self.doubt(
+                    unit,
+                    format!("cuts {}, which has several names", path.display()),
+                    true,
+                );
+            }
+        }
+        let seq = self.tick();
+        self.touch(unit, seq, &path, false);
+        let change = self.change(unit, seq, &path, initial);
+        change.content.get_or_insert(seq);
+        change.appended_from = None;
+        change.time = TimeState::Present;
+    }
+
+    /// Begins or continues a change of metadata.
+    pub(super) fn meta_change(
+        &mut self,
+        unit: UnitId,
+        before: &Before,
+        place: &Place,
+    ) -> Option<&mut Change> {
+        if let Place::File(file) = place
+            && file.path.is_none()
+        {
+            // A file without a name (or a pipe): gone with its descriptor.
+            return None;
+        }
+        let (path, initial) = before.first().cloned()?;
+        let known = self.unit(unit).changes.contains_key(&path);
+        if !known {
+            self.expect_kind(unit, &path, initial.as_deref());
+        }
+        let seq = self.tick();
+        self.touch(unit, seq, &path, false);
+        let change = self.change(unit, seq, &path, initial);
+        change.meta.get_or_insert(seq);
+        Some(change)
+    }
+
+    pub(super) fn owned(&mut self, unit: UnitId, before: &Before, place: &Place) {
+        let Some((path, initial)) = before.first() else {
+            if place_path(place).is_none() {
+                return;
+            }
+            self.doubt(unit, "changes the owner of a file", true);
+            return;
+        };
+        let (uid, gid) = match initial.as_deref() {
+            Some(stat) => (stat.st_uid, stat.st_gid),
+            None => self.ids,
+        };
+        let same = rustix::fs::lstat(path.as_path())
+            .is_ok_and(|now| (now.st_uid, now.st_gid) == (uid, gid));
+        if same {
+            let _ = self.meta_change(unit, before, place);
+        } else {
+            let text = format!("changes the owner of {}", path.display());
+            self.doubt(unit, text, true);
+        }
+    }
+}

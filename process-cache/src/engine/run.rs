@@ -1,0 +1,722 @@
+//! Running a command: look it up, or trace it.
+//!
+//! Two processes serve a traced command. The *front* is the one that the
+//! user's shell started: it waits, stops and ends as the command does. The
+//! *tracer* is its child and the command's parent; it stays until the last
+//! orphan of the command has ended, while the front leaves with the command.
+
+use std::cell::RefCell;
+use std::io::{self, IsTerminal, Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Instant;
+
+use ptrace_async::event::{FileKind, Tid};
+use ptrace_async::filter;
+use ptrace_async::process::Processes;
+use ptrace_async::runtime::{Interception, Options, Program, Runtime};
+use serde::{Deserialize, Serialize};
+
+use crate::engine::hit::stream;
+use crate::engine::report::{Fate, Line, Report};
+use crate::engine::session::{Session, Settings};
+use crate::engine::tracer::{Notice, Tracer};
+use crate::journal::{Begun, Missed, Mode};
+use crate::key::exec_context::Begins;
+use crate::key::machine;
+use crate::key::{Descriptor, Execution, Keyed, Limits, Texts, Unkeyed, jobserver, weak_key};
+use crate::model::abbreviate;
+use crate::model::outcome::{Ending, Outcome};
+use crate::model::path::FilePath;
+use crate::platform::{clock, os};
+use crate::relocation::Roots;
+use crate::remote::{self, Remote};
+use crate::restore;
+use crate::store::{Lookup, Store};
+use crate::world::World;
+
+/// How a command is run.
+#[derive(Debug, Clone, Default)]
+pub struct Plan {
+    /// The command and its arguments.
+    pub argv: Vec<std::ffi::OsString>,
+    /// Session settings.
+    pub settings: Settings,
+    /// Units that take less (µs) are not stored.
+    pub min_us: u64,
+    /// Without a seccomp filter.
+    pub no_seccomp: bool,
+    /// Run the plain command where tracing is impossible.
+    pub fallback: bool,
+    /// Say nothing at the end.
+    pub quiet: bool,
+    /// Whether people read on standard error what is told.
+    pub at_terminal: bool,
+    /// Say what became of each unit.
+    pub explain: bool,
+    /// Write a report to this file.
+    pub json: Option<PathBuf>,
+    /// How much the store may hold.
+    pub limits: crate::store::Limits,
+    /// Share results with others.
+    pub remote: Option<remote::settings::Settings>,
+}
+
+/// What the tracer tells the front.
+#[derive(Debug, Serialize, Deserialize)]
+enum Message {
+    Started(Tid),
+    Stopped { signal: i32, from_terminal: bool },
+    Warning(String),
+    Ended(Ending, String),
+    Failed(String),
+    CannotTrace(String),
+}
+
+/// Runs the command. Returns only when it cannot be run at all; otherwise the
+/// process ends as the command does.
+pub fn run(plan: &Plan, mut store: Store) -> anyhow::Error {
+    let begun = clock::window().1;
+    store.explains = plan.explain;
+    let store = Arc::new(store);
+    let world = Arc::new(World::new(store.digest_table()));
+    let asked = Instant::now();
+    if let Some(roots) = Roots::current() {
+        roots.recall(&store);
+    }
+    let sharing = plan.remote.clone();
+    let sharing = sharing.map(|settings| Arc::new(Remote::new(settings, store.clone())));
+    if let Some(remote) = sharing.as_deref().filter(|_| !plan.settings.refresh) {
+        remote.begin();
+    }
+    let mut program = match Program::new(&plan.argv) {
+        Ok(program) => program,
+        Err(error) => return error.into(),
+    };
+    program.skip_missing();
+    let mut model = Processes::new();
+    let machine = machine::digest();
+    let execution = execution(&program, machine, plan.settings.strict, &mut model);
+    if let Err(error) = can_execute(&execution.path) {
+        // As shells say it: 127 for what is not there, 126 for what is no
+        // program.
+        let missing = error.kind() == io::ErrorKind::NotFound;
+        let _ = writeln!(
+            io::stderr(),
+            "pcache: cannot run {}: {error}",
+            plan.argv[0].display()
+        );
+        std::process::exit(if missing { 127 } else { 126 });
+    }
+    let keyed = weak_key(&execution, &world);
+    let report = Report::with(sharing.clone());
+    let mut miss = Missed::NotLookedUp;
+    if let Ok(keyed) = &keyed
+        && !plan.settings.refresh
+    {
+        if let Some(remote) = &sharing {
+            remote.hold();
+        }
+        let begins = Begins::of(keyed);
+        let mut ask = |query: &_| begins.ask(&world, query);
+        match remote::lookup(sharing.as_deref(), &store, keyed, &mut ask) {
+            Ok(Lookup::Hit(outcome)) => {
+                match skip(plan, (&store, &world), &report, &outcome, keyed, asked) {
+                    Ok(never) => match never {},
+                    Err(reason) => {
+                        miss = Missed::Unusable(reason);
+                        // What was restored may have replaced files that are open.
+                        model = Processes::new();
+                    }
+                }
+            }
+            Ok(Lookup::Miss(reason)) => miss = reason.into(),
+            Err(error) => miss = Missed::Unusable(error.to_string()),
+        }
+    }
+    if let (true, Err(Unkeyed::Privileged(name))) = (plan.no_seccomp, &keyed) {
+        let reason = format!("runs {name} untraced (set-uid)");
+        report.add(whole(plan, Fate::NotStored { reason }, miss.to_string()));
+        tell(plan, &report, None);
+        return Untraced.into();
+    }
+    // What was changed before us was changed before the command, for its change time as well.
+    clock::tick_after(begun);
+    let found = Found {
+        keyed,
+        miss,
+        machine: execution.machine,
+        model,
+        report,
+        sharing,
+    };
+    trace(plan, program, store, world, found)
+}
+
+/// What is known of the command before it is traced.
+struct Found {
+    keyed: Result<Keyed, Unkeyed>,
+    /// Why there is no result.
+    miss: Missed,
+    machine: crate::model::fact::Digest,
+    /// This process, which the command's is a copy of.
+    model: Processes,
+    report: Report,
+    sharing: Option<Arc<Remote>>,
+}
+
+/// What is reported of a command that is not traced.
+fn whole(plan: &Plan, fate: Fate, miss: String) -> Line {
+    let argv: Vec<Vec<u8>> = plan
+        .argv
+        .iter()
+        .map(|arg| arg.as_bytes().to_vec())
+        .collect();
+    Line {
+        unit: 1,
+        depth: 0,
+        command: abbreviate::command(&argv, 100),
+        miss,
+        fate,
+        wall_us: 0,
+        record: 0,
+        serial: 0,
+        bound: None,
+        differences: None,
+    }
+}
+
+/// Whether a file can be executed at all.
+fn can_execute(path: &FilePath) -> io::Result<()> {
+    let found = std::fs::metadata(path)?;
+    rustix::fs::access(path.as_path(), rustix::fs::Access::EXEC_OK)?;
+    if found.is_file() {
+        Ok(())
+    } else {
+        Err(io::ErrorKind::PermissionDenied.into())
+    }
+}
+
+/// The kernel does not let us trace.
+#[derive(Debug, thiserror::Error)]
+#[error("the command cannot be traced: {0}")]
+pub struct CannotTrace(String);
+
+/// The command is to be run plainly: under trace it would lose its rights.
+#[derive(Debug, thiserror::Error)]
+#[error("the command runs with other rights (set-uid)")]
+pub struct Untraced;
+
+enum Never {}
+
+/// Establishes the outcome of the whole command, and ends as it did.
+fn skip(
+    plan: &Plan,
+    (store, world): (&Store, &World),
+    report: &Report,
+    outcome: &Outcome,
+    keyed: &Keyed,
+    asked: Instant,
+) -> Result<Never, String> {
+    let stream = stream(store, outcome)?;
+    let total: u64 = outcome.effects.iter().map(effect_length).sum();
+    let mut bar = Progress::new(total, plan.quiet);
+    let mut progress = |done: u64, all: u64| bar.show(done, all);
+    let options = restore::Options {
+        world: Some(world),
+        progress: Some(&mut progress),
+        ages: &outcome.ages,
+    };
+    let keeping = report.remote().filter(|remote| remote.holds());
+    let restored = restore::apply_with(store, &outcome.effects, options);
+    restored.map_err(|error| error.to_string())?;
+    if let Some(remote) = keeping.filter(|remote| !remote.keeps_behind()) {
+        remote.keep();
+    }
+    bar.clear();
+    // From here on it is done.
+    let took_us = asked.elapsed().as_micros() as u64;
+    let fate = Fate::Hit {
+        recorded_us: outcome.wall_us,
+        took_us,
+        units: outcome.units,
+    };
+    let argv: Vec<Vec<u8>> = plan
+        .argv
+        .iter()
+        .map(|arg| arg.as_bytes().to_vec())
+        .collect();
+    let begun = Begun {
+        path: None,
+        keyed: Some(keyed),
+    };
+    let record = report.journal().begin(0, &argv, begun, Missed::Not);
+    report.add(Line {
+        wall_us: took_us,
+        record,
+        ..whole(plan, fate, String::new())
+    });
+    os::ignore(libc::SIGPIPE, os::pipe_was_ignored());
+    for (fd, bytes) in stream {
+        // An error strikes here as it would have struck the command.
+        let _ = os::write_all(fd, &bytes);
+    }
+    for &(fd, by) in &outcome.positions {
+        os::advance(fd, by);
+    }
+    for &(fd, flags) in &outcome.flags {
+        os::set_flags(fd, flags);
+    }
+    // Losing digests costs time, nothing else.
+    let _ = world.table().flush();
+    if let Some(roots) = Roots::current() {
+        roots.keep(store);
+    }
+    write_down(plan, store, report, outcome.ending, took_us);
+    tell(plan, report, None);
+    if let Some(remote) = keeping {
+        keep_behind(plan, store, remote);
+    }
+    end(outcome.ending)
+}
+
+/// Puts what was found into the store and makes room there, in a process that nobody waits
+/// for, if it may be so.
+fn keep_behind(plan: &Plan, store: &Store, remote: &Remote) {
+    if store.is_read_only() {
+        return;
+    }
+    let keep = || {
+        remote.keep();
+        if store.account(plan.limits).unwrap_or(false) {
+            // The next run can do it as well.
+            let _ = store.tidy(plan.limits);
+        }
+    };
+    if remote.keeps_behind() {
+        remote.disconnect();
+        if os::leave_behind(keep).is_ok() {
+            return;
+        }
+    }
+    keep();
+}
+
+fn effect_length(effect: &crate::model::outcome::Effect) -> u64 {
+    use crate::model::outcome::Effect;
+    match effect {
+        Effect::Write { length, .. } | Effect::Append { length, .. } => *length,
+        _ => 0,
+    }
+}
+
+/// A progress bar for restores that take long, on terminals only.
+struct Progress {
+    bar: Option<indicatif::ProgressBar>,
+}
+
+impl Progress {
+    fn new(total: u64, quiet: bool) -> Self {
+        let shown = !quiet && total > 64 << 20 && io::stderr().is_terminal();
+        let bar = shown.then(|| {
+            let bar = indicatif::ProgressBar::new(total);
+            let style = "pcache: restoring {bytes}/{total_bytes} {bar:30} {eta}";
+            if let Ok(style) = indicatif::ProgressStyle::with_template(style) {
+                bar.set_style(style);
+            }
+            bar
+        });
+        Self { bar }
+    }
+
+    fn show(&mut self, done: u64, total: u64) {
+        if let Some(bar) = &self.bar {
+            bar.set_length(total);
+            bar.set_position(done);
+        }
+    }
+
+    fn clear(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// Adds the run to the journal. It began `before_us` before it was collected.
+fn write_down(plan: &Plan, store: &Store, report: &Report, ending: Ending, before_us: u64) {
+    if store.is_read_only() {
+        return;
+    }
+    let mode = Mode {
+        strict: plan.settings.strict,
+        refresh: plan.settings.refresh,
+    };
+    let mut run = report.journal().finish(mode, ending);
+    run.began = run.began.saturating_sub(before_us);
+    run.wall_us += before_us;
+    // What cannot be explained afterwards is no reason to fail.
+    if let Ok(bytes) = postcard::to_stdvec(&run) {
+        let _ = store.add_to_journal(&bytes);
+    }
+}
+
+/// The end of a run: lines on stderr, and the report file.
+fn tell(plan: &Plan, report: &Report, text: Option<&str>) {
+    let mut out = String::new();
+    match text {
+        Some(text) => out.push_str(text),
+        None => out = told(plan, report),
+    }
+    // Nobody may be listening; that is no reason to fail.
+    let _ = io::stderr().write_all(out.as_bytes());
+}
+
+/// What is said at the end, and the report file written.
+fn told(plan: &Plan, report: &Report) -> String {
+    let mut out = String::new();
+    if plan.explain {
+        out.push_str(&report.explain());
+    }
+    if plan.settings.verify {
+        out.push_str(&report.verified());
+    } else if !plan.quiet {
+        out.push_str(&report.one_line());
+        if plan.at_terminal {
+            out.push_str(report.hint().unwrap_or_default());
+        }
+        out.push('\n');
+        let complaints = report.remote().map(|remote| remote.complaints());
+        out.push_str(&complaints.unwrap_or_default());
+    }
+    if let Some(path) = &plan.json {
+        #[derive(Serialize)]
+        struct Json {
+            version: u32,
+            summary: crate::engine::report::Summary,
+            units: Vec<Line>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            remote: Option<remote::Summary>,
+        }
+        let json = Json {
+            version: 1,
+            summary: report.summary(),
+            units: report.lines(),
+            remote: report.remote().map(|remote| remote.summary()),
+        };
+        let written = serde_json::to_vec_pretty(&json)
+            .map_err(io::Error::from)
+            .and_then(|bytes| std::fs::write(path, bytes));
+        if let Err(error) = written {
+            out.push_str(&format!(
+                "pcache: cannot write {}: {error}\n",
+                path.display()
+            ));
+        }
+    }
+    out
+}
+
+/// Ends this process the way a command ended.
+fn end(ending: Ending) -> ! {
+    match ending {
+        Ending::Exited(status) => std::process::exit(status),
+        Ending::Killed(signal) => {
+            os::kill_self(signal);
+            std::process::exit(128 + signal)
+        }
+    }
+}
+
+/// What the command's execve is going to be.
+/// `model` takes in this process.
+fn execution(
+    program: &Program,
+    machine: crate::model::fact::Digest,
+    strict: bool,
+    model: &mut Processes,
+) -> Execution {
+    let cwd = std::env::current_dir().unwrap_or_default();
+    let chosen = program.candidates.iter().find(|candidate| {
+        let path = Path::new(std::ffi::OsStr::from_bytes(candidate.as_bytes()));
+        let access = rustix::fs::Access::EXEC_OK;
+        path.is_file() && rustix::fs::access(path, access).is_ok()
+    });
+    let chosen = chosen
+        .or(program.candidates.first())
+        .map(|c| c.as_bytes())
+        .unwrap_or_default();
+    let chosen = Path::new(std::ffi::OsStr::from_bytes(chosen));
+    let mut path = cwd.clone();
+    for part in chosen.components() {
+        match part {
+            std::path::Component::CurDir => {}
+            other => path.push(other),
+        }
+    }
+    let argv = program.argv.iter().map(|arg| arg.as_bytes().to_vec());
+    let argv: Vec<Vec<u8>> = argv.collect();
+    let envp: Texts = program.envp.iter().map(|entry| entry.as_bytes()).collect();
+    let own = std::process::id() as Tid;
+    let mut descriptors = Vec::new();
+    let mut same = |one, other| os::same_description(own, one, other);
+    if model.adopt_comparing(own, own, &mut same).is_ok() {
+        let tokens = jobserver(&envp, |fd| match model.file(own, fd)?.kind {
+            FileKind::Pipe { pipe } => Some(pipe),
+            _ => None,
+        });
+        for (fd, file, cloexec) in model.descriptors(own) {
+            if !cloexec {
+                descriptors.push(Descriptor {
+                    fd,
+                    file: file.id,
+                    kind: file.kind.clone(),
+                    path: file.path.clone(),
+                    modes: [
+                        file.readable,
+                        file.writable,
+                        file.append.get(),
+                        file.nonblocking.get(),
+                    ],
+                    jobserver: tokens.contains(&fd),
+                });
+            }
+        }
+    }
+    Execution {
+        tid: 0,
+        path: FilePath::from(path),
+        argv,
+        envp,
+        cwd,
+        descriptors,
+        limits: Limits::of(0).into(),
+        machine,
+        strict,
+    }
+}
+
+/// Runs the command under trace.
+fn trace(
+    plan: &Plan,
+    mut program: Program,
+    store: Arc<Store>,
+    world: Arc<World>,
+    found: Found,
+) -> anyhow::Error {
+    let (from_tracer, to_front) = match io::pipe() {
+        Ok(pipe) => pipe,
+        Err(error) => return error.into(),
+    };
+    if let Some(remote) = &found.sharing {
+        remote.suspend();
+    }
+    os::keep_memory();
+    program.default_signals.clear();
+    program.ignored_signals.clear();
+    let quiet = [libc::SIGINT, libc::SIGQUIT];
+    let own = [libc::SIGXFSZ];
+    for signal in quiet.into_iter().chain(os::TERMINAL_STOPS).chain(own) {
+        if os::is_ignored(signal) {
+            program.ignored_signals.push(signal);
+        } else {
+            program.default_signals.push(signal);
+        }
+    }
+    if os::pipe_was_ignored() {
+        program.ignored_signals.push(libc::SIGPIPE);
+    } else {
+        program.default_signals.push(libc::SIGPIPE);
+    }
+    for signal in quiet {
+        os::ignore(signal, true);
+    }
+    let forwarded = [libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2];
+    for signal in forwarded {
+        if os::is_ignored(signal) {
+            program.ignored_signals.push(signal);
+        } else {
+            program.default_signals.push(signal);
+        }
+    }
+    os::forward(&forwarded, 0);
+    let front = std::process::id();
+    os::hold_stops();
+    match os::fork() {
+        Err(error) => error.into(),
+        Ok(Some(tracer)) => {
+            drop(to_front);
+            let error = wait_as_front(plan, from_tracer, tracer, &forwarded);
+            // The command may be run plainly now, with the signals we came with.
+            for signal in quiet {
+                os::ignore(signal, program.ignored_signals.contains(&signal));
+            }
+            os::admit_stops();
+            error
+        }
+        Ok(None) => {
+            drop(from_tracer);
+            // A store that cannot grow is no reason to die.
+            for signal in os::TERMINAL_STOPS.into_iter().chain(own) {
+                os::ignore(signal, true);
+            }
+            os::admit_stops();
+            os::die_with_parent(true);
+            if std::os::unix::process::parent_id() != front {
+                std::process::exit(1);
+            }
+            let tell = Rc::new(RefCell::new(to_front));
+            let result = serve(plan, &program, store, world, found, tell.clone());
+            if let Err(error) = result {
+                send(&tell, &Message::Failed(error.to_string()));
+            }
+            std::process::exit(0)
+        }
+    }
+}
+
+fn send(to_front: &RefCell<io::PipeWriter>, message: &Message) {
+    // A front that is gone needs no news.
+    if let Ok(bytes) = postcard::to_stdvec(message) {
+        let mut framed = (bytes.len() as u32).to_le_bytes().to_vec();
+        framed.extend_from_slice(&bytes);
+        let _ = to_front.borrow_mut().write_all(&framed);
+    }
+}
+
+fn receive(from_tracer: &mut io::PipeReader) -> Option<Message> {
+    let mut length = [0; 4];
+    from_tracer.read_exact(&mut length).ok()?;
+    let mut bytes = vec![0; u32::from_le_bytes(length) as usize];
+    from_tracer.read_exact(&mut bytes).ok()?;
+    postcard::from_bytes(&bytes).ok()
+}
+
+/// The front's life.
+fn wait_as_front(
+    plan: &Plan,
+    mut from_tracer: io::PipeReader,
+    tracer: Tid,
+    forwarded: &[i32],
+) -> anyhow::Error {
+    loop {
+        match receive(&mut from_tracer) {
+            Some(Message::Started(pid)) => os::forward(forwarded, pid),
+            Some(Message::Stopped {
+                signal,
+                from_terminal,
+            }) => os::stop_self(signal, from_terminal),
+            Some(Message::Warning(text)) => {
+                let _ = writeln!(io::stderr(), "pcache: {text}");
+            }
+            Some(Message::Ended(ending, text)) => {
+                tell(plan, &Report::default(), Some(&text));
+                end(ending)
+            }
+            Some(Message::CannotTrace(text)) => {
+                os::wait_for(tracer);
+                return CannotTrace(text).into();
+            }
+            Some(Message::Failed(text)) => {
+                os::wait_for(tracer);
+                return anyhow::Error::msg(text);
+            }
+            None => {
+                os::wait_for(tracer);
+                return anyhow::Error::msg("the tracer has died; the command was killed with it");
+            }
+        }
+    }
+}
+
+/// The tracer's life.
+fn serve(
+    plan: &Plan,
+    program: &Program,
+    store: Arc<Store>,
+    world: Arc<World>,
+    found: Found,
+    to_front: Rc<RefCell<io::PipeWriter>>,
+) -> io::Result<()> {
+    let filter = filter::watching();
+    let interception = if plan.no_seccomp {
+        Interception::Ptrace(filter)
+    } else {
+        Interception::Seccomp(filter)
+    };
+    let runtime = Runtime::new(Options {
+        interception,
+        exit_kill: true,
+    });
+    if !store.is_read_only() {
+        runtime.keep_copies_in(store.images());
+    }
+    if let Err(error) = runtime.spawn(program) {
+        send(&to_front, &Message::CannotTrace(error.to_string()));
+        return Ok(());
+    }
+    os::let_go_of_streams();
+    let mut session = Session::new(plan.settings.clone(), store.clone(), world.clone());
+    session.jobs.background = runtime.handle().background();
+    session.model = found.model;
+    session.report = found.report;
+    session.remote = found.sharing.clone();
+    if let Some(remote) = &found.sharing {
+        remote.enter(runtime.handle().background());
+    }
+    let report = session.report.clone();
+    let session = Rc::new(RefCell::new(session));
+    let told_plan = plan.clone();
+    let (table, results) = (world.clone(), store.clone());
+    let ended = session.clone();
+    let sharing = found.sharing;
+    let notify = move |notice: Notice| {
+        let mut is_time = false;
+        let message = match notice {
+            Notice::Started(pid) => Message::Started(pid),
+            Notice::Stopped {
+                signal,
+                from_terminal,
+            } => Message::Stopped {
+                signal,
+                from_terminal,
+            },
+            Notice::Warning(text) => Message::Warning(text),
+            Notice::Ended(ending) => {
+                // Losing digests, or not tidying up, costs nothing but time.
+                let _ = table.table().flush();
+                if let Some(roots) = Roots::current() {
+                    roots.keep(&results);
+                }
+                is_time = results.account(told_plan.limits).unwrap_or(false);
+                ended.borrow().write_outputs();
+                write_down(&told_plan, &results, &report, ending, 0);
+                if let Some(remote) = &sharing {
+                    remote.finish();
+                }
+                let text = told(&told_plan, &report);
+                os::die_with_parent(false);
+                Message::Ended(ending, text)
+            }
+        };
+        send(&to_front, &message);
+        if is_time {
+            // Nobody waits any more.
+            let _ = results.tidy(told_plan.limits);
+        }
+    };
+    let tracer = Tracer {
+        session: session.clone(),
+        handle: runtime.handle(),
+        machine: found.machine,
+        root: Rc::new((found.keyed, found.miss)),
+        min_us: plan.min_us,
+        notify: Rc::new(notify),
+        filtered: !plan.no_seccomp,
+    };
+    runtime.run(move |tracee| tracer.clone().follow(tracee))?;
+    session.borrow_mut().jobs.finish();
+    Ok(())
+}

@@ -1,0 +1,632 @@
+//! An execve: looked up, and what follows it.
+
+use std::os::fd::AsRawFd;
+
+use ptrace_async::event::{FileKind, Tid};
+use ptrace_async::invocation::Invocation;
+use ptrace_async::memory::Memory;
+use ptrace_async::process::reads_unseen;
+use ptrace_async::runtime::{Exec, Prehook, Running, Stop, Tracee};
+use rustix::io::Errno;
+
+use super::{INTERNAL, Notice, OUTSIDE, Tracer};
+use crate::engine::hit::{Applied, Skipped};
+use crate::engine::unit::{Unit, UnitId};
+use crate::journal::{Begun, Missed};
+use crate::key::exec_context::Begins;
+use crate::key::{
+    Descriptor, Execution, Keyed, Known, Texts, Unkeyed, allowed, jobserver, key_at_once, weak_key,
+};
+use crate::model::path::FilePath;
+use crate::model::path_kind::{Class, classify};
+use crate::policy::config::Config;
+use crate::policy::script::{Found, Scripts};
+use crate::policy::shows_environment;
+use crate::relocation::Roots;
+use crate::relocation::make_output::is_make;
+use crate::relocation::path_use::manner;
+use crate::relocation::relocatable::Moved;
+use crate::remote;
+use crate::store::Lookup;
+use crate::world::locate::{Located, is_regular};
+
+/// A unit that begins when an execve succeeds.
+pub(super) struct Next {
+    keyed: Result<Keyed, Unkeyed>,
+    /// Where the limits in the key are known from.
+    limits: Option<Known>,
+    argv: Vec<Vec<u8>>,
+    path: FilePath,
+    /// Where the path of the program leads.
+    real: FilePath,
+    miss: Missed,
+    temporary: bool,
+    lookup: bool,
+}
+
+pub(super) enum Attempt {
+    Run(Tracee<Prehook>, Option<Box<Next>>),
+    /// It fails with this error.
+    Fails(Tracee<Prehook>, i32),
+    Instead(Stop),
+    Detached,
+}
+
+impl Tracer {
+    /// An execve is about to happen.
+    pub(super) async fn execution(
+        &self,
+        tracee: Tracee<Prehook>,
+        path: FilePath,
+        argv: u64,
+        envp: u64,
+    ) -> Attempt {
+        let tid = tracee.tid();
+        // What is not there fails by itself, and the failure is a fact.
+        if classify(&path) != Class::Ordinary {
+            return Attempt::Run(tracee, None);
+        }
+        let program = self.session.borrow_mut().locator.look(&path, true);
+        match program.stat {
+            Ok(_) => {}
+            Err(error @ (Errno::NOENT | Errno::NOTDIR)) => {
+                return Attempt::Fails(tracee, error.raw_os_error());
+            }
+            Err(_) => return Attempt::Run(tracee, None),
+        }
+        let mut seen = vec![program];
+        let [argv, envp] = strings(&tracee, [argv, envp]);
+        let argv = argv.to_vecs();
+        let (execution, known_limits, unit, lookup, temporary) = {
+            let mut session = self.session.borrow_mut();
+            let Some(unit) = session.unit_of(tid) else {
+                return Attempt::Run(tracee, None);
+            };
+            if shows_environment(path.as_bytes(), &argv) {
+                // Its own key has all variables, those of the units above do not.
+                session.doubt(unit, "shows its environment, session and all", true);
+            }
+            let tokens = jobserver(&envp, |fd| match session.model.file(tid, fd)?.kind {
+                FileKind::Pipe { pipe } => Some(pipe),
+                _ => None,
+            });
+            let mut found = Vec::new();
+            let descriptors: Vec<Descriptor> = session
+                .model
+                .descriptors(tid)
+                .filter(|(_, _, cloexec)| !cloexec)
+                .map(|(fd, file, _)| {
+                    let is_token =
+                        tokens.contains(&fd) && matches!(file.kind, FileKind::Pipe { .. });
+                    if let (true, FileKind::Pipe { pipe }) = (is_token, &file.kind) {
+                        found.push((file.id, *pipe));
+                    }
+                    let device = session.devices.get(&file.id).copied();
+                    Descriptor {
+                        fd,
+                        file: file.id,
+                        kind: device.map_or_else(|| file.kind.clone(), FileKind::CharDevice),
+                        path: file.path.clone(),
+                        modes: [
+                            file.readable,
+                            file.writable,
+                            file.append.get(),
+                            file.nonblocking.get(),
+                        ],
+                        jobserver: is_token,
+                    }
+                })
+                .collect();
+            for (file, pipe) in found {
+                session.jobserver.insert(file);
+                session.jobserver_pipes.insert(pipe);
+            }
+            let temporary = argv.iter().any(|arg| {
+                // By itself, or as the value of an option.
+                let value = arg.rsplit(|byte| *byte == b'=').next();
+                value.is_some_and(|value| session.temporary.contains(value))
+            });
+            let (limits, known_limits) = session.limits(tid);
+            let execution = Execution {
+                tid,
+                path: path.clone(),
+                argv: argv.clone(),
+                envp,
+                cwd: session
+                    .model
+                    .cwd(tid)
+                    .map(std::path::Path::to_path_buf)
+                    .unwrap_or_default(),
+                descriptors,
+                limits,
+                machine: self.machine,
+                strict: session.settings.strict,
+            };
+            let lookup = unit != OUTSIDE
+                && !session.settings.refresh
+                && !temporary
+                && session.one_personality
+                && !session.is_unseen(tid);
+            (execution, known_limits, unit, lookup, temporary)
+        };
+        if unit == OUTSIDE {
+            let (keyed, miss) = (*self.root).clone();
+            let real = self.note_images(OUTSIDE, &keyed, &path, seen);
+            self.warn_of_lost_rights(tid, &keyed);
+            let next = Next {
+                keyed,
+                limits: None,
+                argv,
+                path,
+                real,
+                miss,
+                temporary,
+                lookup: true,
+            };
+            return Attempt::Run(tracee, Some(Box::new(next)));
+        }
+        let asked = std::time::Instant::now();
+        let (world, results, remote) = {
+            let session = self.session.borrow();
+            let remote = session.remote.clone().filter(|remote| remote.reads());
+            (session.world.clone(), session.store.clone(), remote)
+        };
+        // Most are answered in less time than another thread takes to wake.
+        let keyed = key_at_once(&execution, &world, &mut |image| {
+            let known = seen.iter().find(|known| known.given == *image);
+            let real = |located: &Located| Some(located.resource.clone());
+            if let Some(known) = known {
+                return known.stat.map(|stat| (stat, real(known)));
+            }
+            let located = self.session.borrow_mut().locator.look(image, true);
+            let looked = located.stat.map(|stat| (stat, real(&located)));
+            seen.push(located);
+            looked
+        });
+        if let (Some(Ok(keyed)), true) = (&keyed, lookup) {
+            self.session.borrow().jobs.want(&keyed.key);
+        }
+        let miss = match &keyed {
+            Some(Ok(keyed)) if lookup && remote.is_none() => {
+                let miss = results.miss_at_once(&keyed.key, &mut |query| world.ask(query));
+                miss.filter(|_| {
+                    Roots::current()
+                        .is_none_or(|roots| roots.misses_at_once(&results, keyed, &world))
+                })
+            }
+            _ => None,
+        };
+        let (keyed, found) = match (keyed, miss) {
+            (Some(keyed), Some(miss)) => (keyed, Some(Ok(Lookup::Miss(miss)))),
+            (Some(keyed), None) if keyed.is_err() || !lookup => (keyed, None),
+            (keyed, _) => {
+                // That takes long enough for them to change.
+                seen.clear();
+                let rest = move || {
+                    let keyed = keyed.unwrap_or_else(|| weak_key(&execution, &world));
+                    let found = match &keyed {
+                        Ok(keyed) if lookup => {
+                            let begins = Begins::of(keyed);
+                            let mut ask = |query: &_| begins.ask(&world, query);
+                            Some(remote::lookup(remote.as_deref(), &results, keyed, &mut ask))
+                        }
+                        _ => None,
+                    };
+                    (keyed, found)
+                };
+                self.handle.blocking(rest).await
+            }
+        };
+        if let Ok(keyed) = &keyed {
+            let inherited = keyed.inherited.iter();
+            let devices = inherited.filter_map(|entry| Some((entry.file, entry.device?)));
+            self.session.borrow_mut().devices.extend(devices);
+        }
+        let (keyed, found) = match (keyed, found) {
+            (Ok(keyed), Some(Ok(Lookup::Hit(outcome)))) => {
+                match keyed.images.iter().try_for_each(allowed) {
+                    Ok(()) => (Ok(keyed), Some(Ok(Lookup::Hit(outcome)))),
+                    Err(reason) => (Err(reason), None),
+                }
+            }
+            others => others,
+        };
+        let real = self.note_images(unit, &keyed, &path, seen);
+        let miss = match found {
+            Some(Ok(Lookup::Hit(outcome))) => {
+                let skipped = Skipped {
+                    outcome: *outcome,
+                    argv: &argv,
+                    keyed: keyed.as_ref().ok(),
+                    asked,
+                };
+                let applied = self.skip(tracee, unit, skipped).await;
+                match applied {
+                    Applied::Skipped(stop) => return Attempt::Instead(stop),
+                    Applied::Refused(same, reason) => {
+                        let next = Next {
+                            keyed,
+                            limits: known_limits,
+                            argv,
+                            path,
+                            real,
+                            miss: Missed::Unusable(reason),
+                            temporary,
+                            lookup,
+                        };
+                        return Attempt::Run(same, Some(Box::new(next)));
+                    }
+                }
+            }
+            Some(Ok(Lookup::Miss(miss))) => miss.into(),
+            Some(Err(error)) => Missed::Unusable(error.to_string()),
+            None => Missed::NotLookedUp,
+        };
+        self.warn_of_lost_rights(tid, &keyed);
+        if let Err(Unkeyed::Privileged(name)) = &keyed
+            && !self.filtered
+        {
+            let reason = format!("runs {name} untraced (set-uid)");
+            self.session.borrow_mut().doubt(unit, reason, true);
+            let _ = tracee.detach();
+            return Attempt::Detached;
+        }
+        let next = Next {
+            keyed,
+            limits: known_limits,
+            argv,
+            path,
+            real,
+            miss,
+            temporary,
+            lookup,
+        };
+        Attempt::Run(tracee, Some(Box::new(next)))
+    }
+
+    /// Who may install a filter only by giving up new privileges runs set-uid
+    /// programs as if they were none.
+    fn warn_of_lost_rights(&self, tid: Tid, keyed: &Result<Keyed, Unkeyed>) {
+        let Err(Unkeyed::Privileged(name)) = keyed else {
+            return;
+        };
+        let status = std::fs::read_to_string(format!("/proc/{tid}/status")).unwrap_or_default();
+        if self.filtered && status.lines().any(|line| line == "NoNewPrivs:\t1") {
+            (self.notify)(Notice::Warning(format!(
+                "{name} is set-uid and runs without its rights here; --no-seccomp lets it run"
+            )));
+        }
+    }
+
+    /// The files a program is started from are facts to whoever starts it. Where the path of
+    /// the program itself leads. Those that were `seen` just now are not looked at again.
+    fn note_images(
+        &self,
+        unit: UnitId,
+        keyed: &Result<Keyed, Unkeyed>,
+        path: &FilePath,
+        mut seen: Vec<Located>,
+    ) -> FilePath {
+        let mut session = self.session.borrow_mut();
+        let (images, program) = match keyed {
+            Ok(keyed) => (keyed.images.clone(), &keyed.program),
+            Err(_) => (vec![path.clone()], path),
+        };
+        let mut real = path.clone();
+        for image in images {
+            let known = seen.iter().position(|known| known.given == image);
+            let located = match known {
+                Some(index) => seen.swap_remove(index),
+                None => session.locator.look(&image, true),
+            };
+            session.note_way(unit, &located);
+            // The key was made of those that may be executed.
+            let granted = keyed.is_ok() && classify(&image) == Class::Ordinary;
+            session.executable(unit, &image, &located, granted);
+            if image == *program {
+                real = located.resource;
+            }
+        }
+        real
+    }
+
+    /// The execve succeeded.
+    pub(super) fn executed(
+        &self,
+        tracee: Tracee<Exec>,
+        tid: Tid,
+        next: Option<Next>,
+    ) -> Tracee<Running> {
+        let (former, now) = (tracee.former(), tracee.tid());
+        // What a thread did that is not the leader; and what others have changed
+        // before the unit begins.
+        self.catch_up(now);
+        self.catch_up_all();
+        let mut session = self.session.borrow_mut();
+        let session = &mut *session;
+        session.model.exec(now, former);
+        let former = if former == 0 { tid } else { former };
+        if former != now
+            && let Some(task) = session.tasks.remove(&former)
+        {
+            session.tasks.insert(now, task);
+        }
+        let Some(task) = session.tasks.get_mut(&now) else {
+            return tracee.resume();
+        };
+        task.pending = None;
+        let (process, above, skipped) = (task.process, task.unit, task.skipped);
+        session
+            .tasks
+            .retain(|&other, task| task.process != process || other == now);
+        let entry = session.processes.entry(process).or_default();
+        (entry.threads, entry.statuses) = (1, (None, None));
+        if skipped {
+            return tracee.resume();
+        }
+        tracee.hide_vdso();
+        if !session.settings.stops_only {
+            tracee.perform_in_process();
+        }
+        let id = UnitId(session.units.len() as u32);
+        let started = session.tick();
+        let mut unit = Unit::new(id, Some(above), process, started);
+        unit.open_elsewhere = session.open_elsewhere(now);
+        match next {
+            Some(next) => {
+                unit.argv = next.argv;
+                unit.miss = next.miss;
+                if !next.lookup {
+                    unit.miss = Missed::NotLookedUp;
+                }
+                let started_by = session.units[above.0 as usize].record;
+                let begun = Begun {
+                    path: Some(&next.path),
+                    keyed: next.keyed.as_ref().ok(),
+                };
+                let miss = unit.miss.clone();
+                let mut journal = session.report.journal();
+                unit.record = journal.begin(started_by, &unit.argv, begun, miss);
+                drop(journal);
+                match next.keyed {
+                    Ok(keyed) => {
+                        let real = next.real;
+                        unit.policy = keyed.policy;
+                        unit.left_out = keyed.left_out;
+                        // A bash takes functions from its environment.
+                        let scripts = unit.policy.scripts;
+                        let environment = &keyed.made_of.environment;
+                        let environment = environment.iter().filter(|_| scripts == Scripts::Bash);
+                        let given = unit.argv.iter().skip(1).chain(environment);
+                        let found = given.map(|text| scripts.look(None, text));
+                        let found = found.fold(Found::default(), Found::and);
+                        unit.found_in_script(found);
+                        if unit.policy.waits {
+                            unit.doubt("does nothing but wait", false);
+                        }
+                        if let Some(reason) = unit.policy.unknown {
+                            unit.doubt(reason, true);
+                        }
+                        // dd tells its speed on descriptor 2, if anybody listens.
+                        let unheard = session.model.file(now, 2).is_none_or(|file| {
+                            matches!(file.kind, FileKind::CharDevice(0x103))
+                                || file
+                                    .path
+                                    .as_deref()
+                                    .is_some_and(|p| p.as_os_str() == "/dev/null")
+                        });
+                        if unheard && keyed.program.ends_with("dd") {
+                            unit.policy.clock = true;
+                        }
+                        if !session.settings.strict && Config::current().runs_always(&keyed.program)
+                        {
+                            unit.doubt("is configured to run always", true);
+                        }
+                        if let Some(roots) = Roots::current() {
+                            let environment = &keyed.made_of.environment;
+                            let read = keyed.read();
+                            unit.moved = Moved {
+                                key: keyed.moved,
+                                images: read.map(|(path, digest)| (path.clone(), digest)).collect(),
+                                manner: manner(real.as_bytes(), &unit.argv, environment, roots),
+                                conditions: Vec::new(),
+                                maps: match is_make(real.as_bytes()) {
+                                    true => {
+                                        let given = unit.argv.iter().chain(environment.iter());
+                                        roots.maps_given(given.map(Vec::as_slice))
+                                    }
+                                    false => Vec::new(),
+                                },
+                            };
+                        }
+                        unit.program = keyed.program;
+                        unit.key = Some(keyed.key);
+                        unit.ids = keyed.ids;
+                        unit.limits = next.limits;
+                        unit.inherited = keyed.inherited;
+                        if above == OUTSIDE {
+                            // The key was computed before the session knew
+                            // these descriptions.
+                            for inherited in &mut unit.inherited {
+                                if let Some(file) = session.model.file(now, inherited.fd) {
+                                    inherited.file = file.id;
+                                }
+                            }
+                        }
+                    }
+                    Err(reason) => {
+                        unit.program = next.path;
+                        unit.doubt(reason.to_string(), true);
+                    }
+                }
+                if next.temporary {
+                    unit.doubt(INTERNAL, false);
+                }
+                if !session.one_personality {
+                    unit.doubt("may have another personality", true);
+                }
+            }
+            None => unit.doubt("was executed in an unusual way", true),
+        }
+        session.use_for(now, above, &unit.policy);
+        if session.is_unseen(now) {
+            unit.doubt(
+                "was started by a program that makes 32-bit system calls",
+                true,
+            );
+        }
+        // Where reads are not seen, all that can be read is.
+        let mut read = Vec::new();
+        for (fd, file, _) in session.model.descriptors(now) {
+            if fd < 3 || !file.readable || session.jobserver.contains(&file.id) {
+                continue;
+            }
+            match file.kind {
+                FileKind::Pipe { .. } | FileKind::Terminal | FileKind::Socket(_)
+                    if reads_unseen(fd) =>
+                {
+                    unit.doubt(
+                        format!("inherits a pipe or terminal as descriptor {fd}"),
+                        false,
+                    );
+                }
+                // By their position, or mapped.
+                FileKind::Opened | FileKind::Regular => read.push(file.clone()),
+                _ => {}
+            }
+        }
+        let entry = session.processes.entry(process).or_default();
+        entry.units.push(id);
+        // A program that gets other rights gets another limit of its stack (execve(2)).
+        if !unit.ids.are_single() {
+            entry.limits = Known::default();
+        }
+        session.units.push(unit);
+        if let Some(task) = session.tasks.get_mut(&now) {
+            task.unit = id;
+        }
+        for file in read {
+            let stat = file.path.as_deref().map(rustix::fs::stat);
+            if stat.is_some_and(|stat| stat.is_ok_and(|stat| is_regular(&stat))) {
+                session.read_from(id, &file);
+            }
+        }
+        tracee.resume()
+    }
+}
+
+/// The size of a page.
+const PAGE: u64 = 4096;
+
+/// Reads NULL-terminated arrays of strings.
+fn strings(tracee: &Tracee<Prehook>, arrays: [u64; 2]) -> [Texts; 2] {
+    /// How much of each string is read at first: most are shorter.
+    const START: u64 = 128;
+    let pointers = pointers(tracee, arrays);
+    // All at once, none of them beyond its page; those of a page and of the pages after
+    // it as one range, since the kernel pins the pages of each.
+    let mut ranges: Vec<(u64, u64)> = Vec::new();
+    let mut sorted = pointers.concat();
+    sorted.sort_unstable();
+    for pointer in sorted {
+        let end = pointer.saturating_add(START.min(PAGE - pointer % PAGE));
+        match ranges.last_mut() {
+            Some((from, len)) if pointer / PAGE - (*from + *len - 1) / PAGE <= 1 => {
+                *len = end.max(*from + *len) - *from
+            }
+            _ => ranges.push((pointer, end - pointer)),
+        }
+    }
+    let bytes = tracee.read_ranges(&ranges);
+    // Where each range is among the bytes.
+    let mut places = Vec::with_capacity(ranges.len());
+    let mut before = 0;
+    for (from, len) in ranges {
+        places.push((from, before));
+        before += len as usize;
+    }
+    let add = |texts: &mut Texts, pointer: u64| {
+        let place = places.partition_point(|(from, _)| *from <= pointer);
+        let (from, before) = places[..place].last().copied().unwrap_or_default();
+        let start = before + (pointer - from) as usize;
+        let end = places.get(place).map_or(bytes.len(), |(_, before)| *before);
+        let rest = bytes.get(start..end.min(bytes.len())).unwrap_or_default();
+        match memchr::memchr(0, rest) {
+            Some(end) => texts.push(&rest[..end]),
+            None => texts.push(&tracee.read_c_string(pointer, 1 << 20).unwrap_or_default()),
+        }
+    };
+    pointers.map(|pointers| {
+        let mut texts = Texts::default();
+        pointers
+            .into_iter()
+            .for_each(|pointer| add(&mut texts, pointer));
+        texts
+    })
+}
+
+/// Reads NULL-terminated arrays of pointers; none at address 0 is an empty one.
+fn pointers(tracee: &Tracee<Prehook>, arrays: [u64; 2]) -> [Vec<u64>; 2] {
+    /// How much is read at once.
+    const CHUNK: u64 = 1024;
+    // The beginnings of both at once.
+    let starts = arrays.map(|at| (at, CHUNK.min(PAGE - at % PAGE)));
+    let both = match arrays {
+        [0, _] | [_, 0] => Vec::new(),
+        _ => tracee.read_ranges(&starts),
+    };
+    let whole = both.len() as u64 == starts[0].1 + starts[1].1;
+    let (first, second) = both.split_at(if whole { starts[0].1 as usize } else { 0 });
+    let known = [first, if whole { second } else { &[] }];
+    let read = |index: usize| {
+        let (mut found, mut at) = (Vec::new(), arrays[index]);
+        let mut words = known[index].to_vec();
+        while at != 0 {
+            if words.len() < 8 {
+                words.resize(CHUNK as usize, 0);
+                let got = tracee.read(at, &mut words);
+                words.truncate(got);
+            }
+            let (all, _) = words.as_chunks::<8>();
+            for word in all {
+                match u64::from_le_bytes(*word) {
+                    0 => return found,
+                    pointer => found.push(pointer),
+                }
+            }
+            if all.is_empty() {
+                break;
+            }
+            at += 8 * all.len() as u64;
+            words.clear();
+        }
+        found
+    };
+    [read(0), read(1)]
+}
+
+/// Redirects an execve: the call's path becomes `/proc/PID/fd/N`, written below
+/// the stack pointer, where nothing lives.
+///
+/// # Errors
+/// When the tracee's stack cannot be written.
+pub fn redirect(tracee: &mut Tracee<Prehook>, file: &std::fs::File) -> std::io::Result<()> {
+    let path = format!("/proc/{}/fd/{}\0", std::process::id(), file.as_raw_fd());
+    // 128 bytes below the stack pointer belong to the running function.
+    let address = (tracee.stack_pointer() - 128 - path.len() as u64) & !15;
+    tracee.write(address, path.as_bytes())?;
+    let call = tracee.invocation();
+    let args = if call.nr == libc::SYS_execveat as u64 {
+        [
+            libc::AT_FDCWD as u64,
+            address,
+            call.args[2],
+            call.args[3],
+            0,
+            0,
+        ]
+    } else {
+        [address, call.args[1], call.args[2], 0, 0, 0]
+    };
+    tracee.modify(Invocation { nr: call.nr, args })
+}

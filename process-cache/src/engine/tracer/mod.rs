@@ -1,0 +1,481 @@
+//! The function of each traced task.
+//!
+//! A task's stops become events of the process model, which become
+//! observations and changes of its unit. At an execve the program is looked up:
+//! on a hit its files are restored and a stand-in is executed in its place; on
+//! a miss a new unit begins.
+
+mod ending;
+mod execution;
+mod words;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use ptrace_async::event::{IoEvent, Tid};
+use ptrace_async::process::Pending;
+use ptrace_async::runtime::{Handle, Posthook, Prehook, Running, Signal, Started, Stop, Tracee};
+use smallvec::SmallVec;
+
+pub use self::execution::redirect;
+use self::execution::{Attempt, Next};
+pub use self::words::{change, describe};
+use crate::engine::session::{Before, Process, Session, Task};
+use crate::engine::unit::{Unit, UnitId};
+use crate::journal::Missed;
+use crate::key::{Keyed, Unkeyed};
+use crate::model::fact::Digest;
+use crate::model::outcome::Ending;
+
+/// What is told to whoever waits for the command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Notice {
+    /// The command's first process has this id.
+    Started(Tid),
+    /// Job control stopped it.
+    Stopped {
+        /// By this signal.
+        signal: i32,
+        /// Its terminal sent that to its whole job.
+        from_terminal: bool,
+    },
+    /// It has ended.
+    Ended(Ending),
+    /// Something the user should know.
+    Warning(String),
+}
+
+/// What all tasks share.
+#[derive(Clone)]
+pub struct Tracer {
+    /// The session.
+    pub session: Rc<RefCell<Session>>,
+    /// The runtime.
+    pub handle: Handle,
+    /// [`crate::key::machine::digest`].
+    pub machine: Digest,
+    /// The key of the command itself, computed before tracing began, and why
+    /// it was not found.
+    pub root: Rc<(Result<Keyed, Unkeyed>, Missed)>,
+    /// Units that take less are not stored.
+    pub min_us: u64,
+    /// Told about the command.
+    pub notify: Rc<dyn Fn(Notice)>,
+    /// Whether there is a filter; without one set-uid programs are let go.
+    pub filtered: bool,
+}
+
+/// The unit that stands for the world outside.
+pub const OUTSIDE: UnitId = UnitId(0);
+
+/// Why a unit is not stored that takes less time than a lookup.
+pub const TOO_SHORT: &str = "too short to be worth it";
+/// Why a unit is neither looked up nor stored by itself: what it is told to do has a
+/// random name in it, and the unit above has not.
+pub const INTERNAL: &str = "is given a temporary file of the program that started it";
+
+/// Why a unit is not stored that was told so by the kernel.
+pub(crate) const UNHEARD: &str = "writes to a pipe that nobody reads any more";
+
+impl Tracer {
+    /// Follows one task from its first stop to its end.
+    pub async fn follow(self, tracee: Tracee<Started>) {
+        let tid = tracee.tid();
+        let is_first = tracee.parent().is_none();
+        if is_first {
+            self.adopt(tid);
+        }
+        let mut next: Option<Next> = None;
+        let mut running = tracee.resume();
+        if is_first {
+            // It installs its filter meanwhile, on another CPU if there is one: the
+            // front, which waits for news, would be woken there.
+            self.prepare();
+            (self.notify)(Notice::Started(tid));
+        }
+        loop {
+            let tid = running.tid();
+            let mut stop = running.stop().await;
+            self.catch_up(tid);
+            running = loop {
+                break match stop {
+                    Stop::Prehook(tracee) => match self.prehook(tracee, &mut next).await {
+                        Onward::Running(running) => running,
+                        Onward::Stopped(instead) => {
+                            stop = instead;
+                            continue;
+                        }
+                        Onward::Detached => return,
+                    },
+                    Stop::Posthook(tracee) => self.posthook(tracee),
+                    Stop::Exec(tracee) => self.executed(tracee, tid, next.take()),
+                    Stop::Spawned(tracee) => {
+                        self.spawned(tracee.tid(), tracee.child(), tracee.flags());
+                        tracee.resume()
+                    }
+                    Stop::PreExit(tracee) => self.leaving(tracee).await,
+                    Stop::Signal(tracee) => self.signal(tracee),
+                    Stop::GroupStop(tracee) => {
+                        self.stopped(tid, tracee.signal());
+                        tracee.listen()
+                    }
+                    Stop::Interrupted(tracee) => {
+                        self.continued(tid);
+                        tracee.resume()
+                    }
+                    Stop::Exited(status) => {
+                        self.gone(tid, status << 8).await;
+                        return;
+                    }
+                    Stop::Killed { signal, core } => {
+                        self.gone(tid, signal | if core { 0x80 } else { 0 }).await;
+                        return;
+                    }
+                    Stop::Superseded => return,
+                };
+            };
+        }
+    }
+
+    /// Makes ready what the command is going to be started with.
+    fn prepare(&self) {
+        if let (Ok(keyed), _) = &*self.root
+            && let Some(loader) = keyed.images.last().filter(|last| **last != keyed.program)
+            && !self.session.borrow().settings.stops_only
+        {
+            self.handle.prepare(loader.as_path());
+        }
+    }
+
+    /// The first task: what it has open belongs to the outside.
+    fn adopt(&self, tid: Tid) {
+        let mut session = self.session.borrow_mut();
+        // It is a copy of the front, in all that it keeps when it executes.
+        let front = session.front;
+        if session.model.tasks().any(|task| task == front) {
+            let _ = session.model.spawned(front, tid, 0);
+            session.model.exited(front);
+        } else {
+            // The child is ours and stopped, so this can only fail if it was
+            // killed; then nothing follows.
+            let mut same = |one, other| crate::platform::os::same_description(tid, one, other);
+            let _ = session.model.adopt_comparing(tid, tid, &mut same);
+        }
+        session.first = tid;
+        let outside = Unit::new(OUTSIDE, None, 0, 0);
+        session.units.push(outside);
+        session.tasks.insert(tid, Task::new(OUTSIDE, tid));
+        session.processes.insert(
+            tid,
+            Process {
+                threads: 1,
+                ..Process::default()
+            },
+        );
+    }
+
+    /// A task is stopped by job control. Whoever waits is told of the first
+    /// thread of the command; the others follow, and may do so after the
+    /// command was continued already.
+    fn stopped(&self, tid: Tid, signal: i32) {
+        let mut session = self.session.borrow_mut();
+        let command = session
+            .units
+            .get(1)
+            .map_or(session.first, |unit| unit.process);
+        let process = match session.tasks.get(&tid) {
+            Some(task) if !task.stop_told => task.process,
+            _ => return,
+        };
+        let sent = session.processes.get(&process);
+        let sent = sent.is_some_and(|process| process.kernel_signal == Some(signal));
+        for task in session.tasks.values_mut() {
+            task.stop_told |= task.process == process;
+        }
+        drop(session);
+        if process == command {
+            let job = |process| rustix::process::getpgid(process).ok();
+            let same_job = job(None) == job(rustix::process::Pid::from_raw(process));
+            (self.notify)(Notice::Stopped {
+                signal,
+                from_terminal: sent && same_job,
+            });
+        }
+    }
+
+    /// Each thread is interrupted when its process is continued.
+    fn continued(&self, tid: Tid) {
+        if let Some(task) = self.session.borrow_mut().tasks.get_mut(&tid) {
+            task.stop_told = false;
+        }
+    }
+
+    fn spawned(&self, parent: Tid, child: Tid, flags: u64) {
+        let mut session = self.session.borrow_mut();
+        let _ = session.model.spawned(parent, child, flags);
+        let Some((unit, process, skipped)) = session
+            .tasks
+            .get(&parent)
+            .map(|task| (task.unit, task.process, task.skipped))
+        else {
+            return;
+        };
+        let thread = flags & libc::CLONE_THREAD as u64 != 0;
+        let above = session.processes.get(&process).filter(|_| !thread);
+        let limits = above.map(|above| above.limits.clone());
+        let process = if thread { process } else { child };
+        session.tasks.insert(
+            child,
+            Task {
+                skipped,
+                ..Task::new(unit, process)
+            },
+        );
+        let unseen = session.is_unseen(parent);
+        let entry = session.processes.entry(process).or_default();
+        entry.threads += 1;
+        entry.unseen |= unseen;
+        if let Some(limits) = limits {
+            entry.limits = limits;
+        }
+        if !thread {
+            session.count_alive(unit, 1);
+        }
+    }
+
+    async fn prehook(&self, mut tracee: Tracee<Prehook>, next: &mut Option<Next>) -> Onward {
+        // An error means that the tracee is gone, which its next stop says.
+        let _ = tracee.keep_in_sight();
+        let tracee = match tracee.emulate_ptrace().await {
+            ptrace_async::runtime::Emulation::Answered(running) => return Onward::Running(running),
+            ptrace_async::runtime::Emulation::NotOurs(tracee) => tracee,
+        };
+        let mut tracee = match self.hasten(tracee).await {
+            Ok(tracee) => tracee,
+            Err(stop) => return Onward::Stopped(stop),
+        };
+        let tid = tracee.tid();
+        let call = tracee.invocation();
+        let mut events: SmallVec<[IoEvent; 2]> = SmallVec::new();
+        let entry = {
+            let mut session = self.session.borrow_mut();
+            let session = &mut *session;
+            let Some(task) = session.tasks.get(&tid) else {
+                return Onward::Running(tracee.resume());
+            };
+            if task.skipped {
+                return Onward::Running(tracee.resume());
+            }
+            let (unit, process) = (task.unit, task.process);
+            if tracee.is_foreign() {
+                session.doubt(unit, "makes 32-bit system calls", true);
+                if let Some(entry) = session.processes.get_mut(&process) {
+                    entry.unseen = true;
+                }
+                return Onward::Running(tracee.resume());
+            }
+            if session.keeps_ids(unit, &call) {
+                return Onward::Running(tracee.resume());
+            }
+            session.may_set_limits(tid, &call);
+            session.locator.look_again();
+            session.model.entry(tid, &call, &tracee, &mut events)
+        };
+        let mut wait = Vec::new();
+        let mut before = Before::new();
+        if !entry.about_to_change.is_empty() {
+            self.catch_up_all();
+            let mut session = self.session.borrow_mut();
+            if let Some(unit) = session.unit_of(tid) {
+                let began = session.tick();
+                session.lookups.begin_change(tid, began);
+                (before, wait) = session.before(unit, &entry.about_to_change);
+            }
+        }
+        let execution = events.iter().find_map(|event| match event {
+            IoEvent::ExecAttempt { path, argv, envp } => Some((path.path.clone(), *argv, *envp)),
+            _ => None,
+        });
+        let pending;
+        {
+            let mut session = self.session.borrow_mut();
+            let read = |ranges: &[(u64, u64)]| tracee.read_ranges(ranges);
+            for event in events {
+                session.apply(tid, &before, event, &read);
+            }
+            pending = session.write_own(tid, &call, entry.pending, &tracee);
+        }
+        if pending
+            .as_ref()
+            .is_some_and(|pending| pending.writes_to().is_some())
+        {
+            // What others have written before is to come before it.
+            self.catch_up_all();
+        }
+        if !wait.is_empty() {
+            // The present content is still being digested: the change waits.
+            self.handle
+                .blocking(move || {
+                    for content in wait {
+                        let _ = content.wait();
+                    }
+                })
+                .await;
+        }
+        let is_execution = execution.is_some();
+        if let Some((path, argv, envp)) = execution {
+            match self.execution(tracee, path.into(), argv, envp).await {
+                Attempt::Run(same, new) => {
+                    tracee = same;
+                    *next = new.map(|new| *new);
+                }
+                Attempt::Fails(same, error) => {
+                    // Nobody waits to be told so. If it comes into being just now,
+                    // nobody knows what is executed.
+                    self.failed(&same, pending, &before, error);
+                    return Onward::Running(same.resume());
+                }
+                Attempt::Instead(stop) => return Onward::Stopped(stop),
+                Attempt::Detached => return Onward::Detached,
+            }
+        }
+        let mut session = self.session.borrow_mut();
+        if let Some(task) = session.tasks.get_mut(&tid) {
+            task.pending = pending.map(|pending| (pending, before));
+            if task.pending.is_some() || is_execution {
+                return Onward::Running(tracee.resume_to_exit());
+            }
+        }
+        Onward::Running(tracee.resume())
+    }
+
+    /// Applies that a call fails which has not been made yet.
+    fn failed(
+        &self,
+        tracee: &Tracee<Prehook>,
+        pending: Option<Pending>,
+        before: &Before,
+        error: i32,
+    ) {
+        let Some(pending) = pending else { return };
+        let mut session = self.session.borrow_mut();
+        let session = &mut *session;
+        let mut events: SmallVec<[IoEvent; 2]> = SmallVec::new();
+        let (tid, value) = (tracee.tid(), -i64::from(error));
+        session.model.exit(tid, pending, value, tracee, &mut events);
+        let read = |ranges: &[(u64, u64)]| tracee.read_ranges(ranges);
+        for event in events {
+            session.apply(tid, before, event, &read);
+        }
+    }
+
+    fn posthook(&self, tracee: Tracee<Posthook>) -> Tracee<Running> {
+        let tid = tracee.tid();
+        let changes = {
+            let session = self.session.borrow();
+            let pending = session.tasks.get(&tid).map(|task| &task.pending);
+            matches!(pending, Some(Some((_, before))) if !before.is_empty())
+        };
+        if changes {
+            self.catch_up_all();
+        }
+        let mut session = self.session.borrow_mut();
+        let session = &mut *session;
+        if let Some((pending, before)) = session
+            .tasks
+            .get_mut(&tid)
+            .and_then(|task| task.pending.take())
+        {
+            let mut events: SmallVec<[IoEvent; 2]> = SmallVec::new();
+            let written = pending.writes_to();
+            session.locator.look_again();
+            session
+                .model
+                .exit(tid, pending, tracee.value(), &tracee, &mut events);
+            let read = |ranges: &[(u64, u64)]| tracee.read_ranges(ranges);
+            for event in events {
+                session.apply(tid, &before, event, &read);
+            }
+            session.lookups.end_change(tid);
+            if tracee.value() < 0
+                && let (Some(unit), Some(file)) = (session.unit_of(tid), written)
+            {
+                session.could_not_write(unit, &file, tracee.value());
+            }
+        }
+        tracee.resume()
+    }
+
+    fn signal(&self, tracee: Tracee<Signal>) -> Tracee<Running> {
+        let signal = tracee.signal();
+        let tid = tracee.tid();
+        let mut session = self.session.borrow_mut();
+        let session = &mut *session;
+        let Some((unit, process)) = session
+            .tasks
+            .get(&tid)
+            .map(|task| (task.unit, task.process))
+        else {
+            return tracee.deliver();
+        };
+        let Ok(info) = tracee.info() else {
+            return tracee.deliver();
+        };
+        let from_process = info.si_code <= 0 && info.si_code != libc::SI_TIMER;
+        if let Some(entry) = session.processes.get_mut(&process) {
+            entry.kernel_signal = (info.si_code == libc::SI_KERNEL).then_some(signal);
+        }
+        match signal {
+            libc::SIGCHLD | libc::SIGWINCH | libc::SIGURG => {}
+            libc::SIGPIPE => {
+                let file = tracee
+                    .registers()
+                    .ok()
+                    .and_then(|regs| session.model.file(tid, regs.rdi as i32).cloned());
+                match file {
+                    Some(file) => session.doubt_outside(unit, &file, UNHEARD),
+                    None => session.doubt(unit, "gets SIGPIPE", true),
+                }
+            }
+            _ if !from_process && info.si_code > 0 && info.si_code != libc::SI_KERNEL => {}
+            libc::SIGSEGV
+            | libc::SIGBUS
+            | libc::SIGFPE
+            | libc::SIGILL
+            | libc::SIGTRAP
+            | libc::SIGSYS
+                if !from_process => {}
+            _ if from_process => {
+                let sender = crate::engine::hit::sender(&info);
+                if sender != process {
+                    let other = session.tasks.get(&sender).map(|task| task.unit);
+                    let mut at = Some(unit);
+                    while let Some(id) = at {
+                        if other.is_some_and(|other| session.is_within(other, id)) {
+                            break;
+                        }
+                        session
+                            .unit(id)
+                            .doubt(format!("gets signal {signal} from outside"), false);
+                        at = session.unit(id).parent;
+                    }
+                }
+            }
+            _ => session.doubt(
+                unit,
+                format!("gets signal {signal} from a timer or terminal"),
+                true,
+            ),
+        }
+        tracee.deliver()
+    }
+}
+
+/// How a task goes on after an entry stop.
+enum Onward {
+    Running(Tracee<Running>),
+    /// It is in another stop already.
+    Stopped(Stop),
+    /// It is not traced any more.
+    Detached,
+}

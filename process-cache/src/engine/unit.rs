@@ -1,0 +1,746 @@
+//! Exec-units: what one program run observed and changed.
+//!
+//! A unit collects *observations* (a query, its answer, when) and *changes*
+//! (per file, from the first touch to the last). Both carry the session's
+//! sequence number, so that a unit's and its descendants' can be put together
+//! afterwards: an observation is a precondition exactly if no earlier change
+//! of the same tree made what was observed. That is the state machine over
+//! each resource's events, run once for what must have been true before
+//! ([`crate::engine::finalize`], preconditions) and once for what is true after
+//! (postconditions).
+//!
+//! **Invariant:** nothing is decided while the unit runs that could turn out
+//! otherwise later; parallel children may report in any order.
+
+use std::collections::BTreeMap;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use ptrace_async::event::{OfdId, OpenFile, Tid};
+use rustc_hash::FxHashMap;
+use rustix::fs::Stat;
+use smallvec::SmallVec;
+
+use crate::journal::Missed;
+use crate::key::{Ids, Known, LeftOut};
+use crate::model::abbreviate;
+use crate::model::fact::{Answer, Fact, Part, Query, TimeUse};
+use crate::model::path::FilePath;
+use crate::policy::Policy;
+use crate::policy::script::{Found, Scripts};
+use crate::relocation::path_use::Manner;
+use crate::relocation::relocatable::Moved;
+use crate::store::WeakKey;
+use crate::world::pending_digest::Content;
+
+/// Bytes by descriptor number, in order.
+pub type Chunks = Vec<(i32, std::sync::Arc<[u8]>)>;
+
+/// Identifies a unit within a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct UnitId(pub u32);
+
+/// Names and types (`d_type`) of a directory.
+pub type Listing = BTreeMap<Vec<u8>, u8>;
+
+/// An answer as it was observed; some are completed at the unit's end.
+#[derive(Debug, Clone)]
+pub enum Observed {
+    /// Complete.
+    Answer(Answer),
+    /// The content of a regular file, perhaps still being digested.
+    Content(Arc<Content>),
+    /// Metadata, with the content where that counts, and the raw modification
+    /// time for ranking.
+    Metadata {
+        /// What stat said.
+        stat: Box<Stat>,
+        /// The content, where it stands in for the time.
+        content: Option<Arc<Content>>,
+    },
+    /// A directory as it was read.
+    Listing(Arc<Listing>),
+}
+
+impl Observed {
+    /// Whether two answers to one query differ for sure.
+    pub fn differs(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Answer(a), Self::Answer(b)) => a != b,
+            (Self::Content(a), Self::Content(b)) => !a.is_same_as(b),
+            (Self::Metadata { stat: a, .. }, Self::Metadata { stat: b, .. }) => {
+                a.st_ino != b.st_ino
+                    || a.st_size != b.st_size
+                    || a.st_mode != b.st_mode
+                    || (a.st_mtime, a.st_mtime_nsec) != (b.st_mtime, b.st_mtime_nsec)
+            }
+            (Self::Listing(a), Self::Listing(b)) => a != b,
+            // It was not there, and appeared, or the other way round.
+            (Self::Answer(Answer::Error(_)), _) | (_, Self::Answer(Answer::Error(_))) => true,
+            // A hit's stored answer against a fresh one: compared when both
+            // are complete, at the end.
+            _ => false,
+        }
+    }
+}
+
+/// One observation.
+#[derive(Debug, Clone)]
+pub struct Observation {
+    /// When.
+    pub seq: u64,
+    /// What.
+    pub observed: Observed,
+    /// The canonical path of what was looked at.
+    pub resource: FilePath,
+    /// Noted because a moved file keeps its time, not because the program
+    /// looked at it.
+    pub carried: bool,
+    /// A later, different answer to the same question: (when, the same
+    /// question's answer at that time).
+    pub later: Option<Box<(u64, Observed)>>,
+}
+
+/// What a file's timestamps are after the unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TimeState {
+    /// Not touched.
+    Kept,
+    /// Made by writing.
+    Present,
+    /// Set explicitly: (accessed, modified) in ns, absent ones to the present.
+    Set(Option<i128>, Option<i128>),
+}
+
+/// Everything a tree of units did to one name.
+#[derive(Debug, Clone)]
+pub struct Change {
+    /// When the first change began: it happened between then and its own
+    /// number, nobody can tell when.
+    pub begun: u64,
+    /// First change of content or existence.
+    pub content: Option<u64>,
+    /// First change of metadata alone.
+    pub meta: Option<u64>,
+    /// Last change.
+    pub last: u64,
+    /// What was there before the first change; `None`: nothing.
+    pub initial: Option<Box<Stat>>,
+    /// The content before an append, or before writing in place.
+    pub initial_content: Option<Arc<Content>>,
+    /// The name has a new inode.
+    pub fresh: bool,
+    /// It has one because its maker would have removed whatever stood there, had
+    /// something stood there.
+    pub would_remove: bool,
+    /// Only appended to, from this length on.
+    pub appended_from: Option<u64>,
+    /// What happened to its times.
+    pub time: TimeState,
+    /// It was given the present time, beyond what writing does.
+    pub dated: bool,
+    /// Permission bits were set.
+    pub mode_set: bool,
+    /// It got extended attributes.
+    pub attributes: bool,
+    /// Permission bits it would have been made with.
+    pub create_mode: Option<u32>,
+    /// It was made as a hard link to this name.
+    pub linked_to: Option<FilePath>,
+    /// It came from this name, with the time it had there.
+    pub moved_from: Option<FilePath>,
+}
+
+impl Change {
+    /// A change that begins now.
+    pub fn new(seq: u64, initial: Option<Box<Stat>>) -> Self {
+        Self {
+            content: None,
+            begun: seq,
+            meta: None,
+            last: seq,
+            initial,
+            initial_content: None,
+            fresh: false,
+            would_remove: false,
+            appended_from: None,
+            time: TimeState::Kept,
+            dated: false,
+            mode_set: false,
+            attributes: false,
+            create_mode: None,
+            linked_to: None,
+            moved_from: None,
+        }
+    }
+
+    /// Whether nothing was there at first.
+    pub fn was_absent(&self) -> bool {
+        self.initial.is_none()
+    }
+
+    /// Whether what was `observed` of this name at `seq` is what this change
+    /// made. While the call that makes a name runs, who finds one finds this.
+    pub fn made(&self, seq: u64, observed: &Observed) -> bool {
+        let missing = matches!(observed, Observed::Answer(Answer::Error(_)));
+        let found_early = self.was_absent() && self.begun < seq && !missing;
+        self.content.is_some_and(|at| at < seq || found_early)
+    }
+
+    /// Takes in a change of the same name by a unit below.
+    fn absorb(&mut self, other: &Self) {
+        let begins = |c: &Self| {
+            c.content
+                .into_iter()
+                .chain(c.meta)
+                .min()
+                .unwrap_or(u64::MAX)
+        };
+        let (earlier, later) = if begins(self) <= begins(other) {
+            (&*self, other)
+        } else {
+            (other, &*self)
+        };
+        let min = |a: Option<u64>, b: Option<u64>| a.into_iter().chain(b).min();
+        let appended_from = match (earlier.content, later.content) {
+            (Some(_), Some(_)) => earlier
+                .appended_from
+                .filter(|_| later.appended_from.is_some()),
+            (Some(_), None) => earlier.appended_from,
+            (None, _) => later.appended_from,
+        };
+        let others_time = other.time != TimeState::Kept && other.last >= self.last;
+        let time = match self.time {
+            mine if mine != TimeState::Kept && !others_time => mine,
+            _ => other.time,
+        };
+        let linked_to = if other.last >= self.last && other.fresh {
+            other.linked_to.clone()
+        } else {
+            self.linked_to.clone()
+        };
+        let moved_from = if others_time {
+            other.moved_from.clone()
+        } else {
+            self.moved_from.clone()
+        };
+        *self = Self {
+            moved_from,
+            begun: self.begun.min(other.begun),
+            content: min(self.content, other.content),
+            meta: min(self.meta, other.meta),
+            last: self.last.max(other.last),
+            initial: earlier.initial.clone(),
+            initial_content: earlier.initial_content.clone().or_else(|| {
+                later
+                    .initial_content
+                    .clone()
+                    .filter(|_| earlier.content.is_none())
+            }),
+            fresh: self.fresh || other.fresh,
+            would_remove: self.would_remove || other.would_remove,
+            appended_from,
+            time,
+            dated: self.dated || other.dated,
+            mode_set: self.mode_set || other.mode_set,
+            attributes: self.attributes || other.attributes,
+            create_mode: earlier.create_mode.or(later.create_mode),
+            linked_to,
+        };
+    }
+}
+
+/// Some of the parts that keys leave out.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Parts([bool; Part::ALL.len()]);
+
+impl Parts {
+    /// Adds one.
+    pub fn insert(&mut self, part: Part) {
+        self.0[part as usize] = true;
+    }
+
+    /// Whether it is one of them.
+    pub fn contains(self, part: Part) -> bool {
+        self.0[part as usize]
+    }
+}
+
+/// Why a unit cannot be skipped in future.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Doubt {
+    /// In words.
+    pub reason: String,
+    /// Whether units above are affected as well.
+    pub leaks: bool,
+}
+
+/// An inherited descriptor at the unit's beginning.
+#[derive(Debug, Clone)]
+pub struct Inherited {
+    /// The lowest descriptor number of this description.
+    pub fd: i32,
+    /// The number that what is written to it is kept under: the lowest, or 1 or 2, where the key
+    /// does not say that it is the same as the lowest.
+    pub written_as: i32,
+    /// Which description.
+    pub file: OfdId,
+    /// The position of a regular file.
+    pub position: Option<u64>,
+    /// The path, for regular files.
+    pub path: Option<FilePath>,
+    /// Device and inode number of a regular file.
+    pub inode: Option<(u64, u64)>,
+    /// The number of a character device that was opened by a path.
+    pub device: Option<u64>,
+    /// The path, for regular files that can be written.
+    pub output: Option<FilePath>,
+    /// `O_APPEND` and `O_NONBLOCK` as they were.
+    pub flags: i32,
+}
+
+/// Bytes written into an inherited description.
+#[derive(Debug, Clone)]
+pub struct Written {
+    /// When.
+    pub seq: u64,
+    /// Where to.
+    pub file: OfdId,
+    /// What.
+    pub bytes: Arc<[u8]>,
+    /// It is what make says of the place ([`crate::model::outcome::StreamData::Place`]).
+    pub of_place: bool,
+}
+
+/// One exec-unit.
+#[derive(Debug)]
+pub struct Unit {
+    /// Its identity.
+    pub id: UnitId,
+    /// The unit that executed it.
+    pub parent: Option<UnitId>,
+    /// The process whose exit ends it.
+    pub process: Tid,
+    /// The sequence number at its beginning.
+    pub started: u64,
+    /// When it began.
+    pub clock: std::time::Instant,
+    /// The same in ns since the epoch, as the change times of files tell it: what was
+    /// changed later has none before the first, what was changed earlier none after the
+    /// second.
+    pub window: (i64, i64),
+    /// Where its result is stored.
+    pub key: Option<WeakKey>,
+    /// Its arguments, for people.
+    pub argv: Vec<Vec<u8>>,
+    /// The executable.
+    pub program: FilePath,
+    /// What is known about the program.
+    pub policy: Policy,
+    /// What its key says nothing of.
+    pub left_out: LeftOut,
+    /// What of that it depends on.
+    pub uses: Parts,
+    /// Observations by query.
+    pub observations: FxHashMap<Query, Observation>,
+    /// Changes by canonical path.
+    pub changes: FxHashMap<FilePath, Change>,
+    /// What makes it uncacheable.
+    pub doubts: Vec<Doubt>,
+    /// Descriptors it began with.
+    pub inherited: Vec<Inherited>,
+    /// Who its processes are, as far as that is known.
+    pub ids: Ids,
+    /// Where the limits in its key are known from, if they had been asked for earlier.
+    pub limits: Option<Known>,
+    /// What went into them.
+    pub written: Vec<Written>,
+    /// Inherited regular files that were read: descriptions.
+    pub consumed: Vec<OfdId>,
+    /// Inherited writable files whose position was asked for or moved.
+    pub sought: Vec<OfdId>,
+    /// Bytes held in `written`.
+    pub written_bytes: u64,
+    /// How often it has asked for the positions of the descriptors 0, 1 and 2, or set them.
+    pub seeks: [u8; 3],
+    /// Requests for random bytes so far (per process image).
+    pub random_requests: u32,
+    /// It has asked for the bounds of its stack.
+    pub knows_stack: bool,
+    /// It has looked whether it has a terminal, which bash does when it starts.
+    pub knows_terminal: bool,
+    /// Clock reads so far.
+    pub clock_reads: u32,
+    /// It has asked for its own name, which Perl does right before it compiles
+    /// a script.
+    pub knows_itself: bool,
+    /// `$RANDOM` is named in what has gone through pipes that it made, or may be: a bash that
+    /// reads there may use it.
+    pub names_chance: bool,
+    /// Random names that were made in the tree: (path, last component).
+    pub names: Vec<FilePath>,
+    /// Processes of the subtree that are alive.
+    pub alive: u32,
+    /// Units in the subtree, itself included.
+    pub units: u32,
+    /// How much longer it would have taken without units of the subtree that were skipped, one
+    /// after the other, in µs.
+    pub skipped_us: u64,
+    /// Why the lookup at its beginning failed.
+    pub miss: Missed,
+    /// Its number in the journal.
+    pub record: u32,
+    /// What is known about other places.
+    pub moved: Moved,
+    /// The sequence number at its end; none while processes of it are left.
+    pub ended: Option<u64>,
+    /// The files that tasks outside of it had open for writing when it began.
+    pub open_elsewhere: SmallVec<[Rc<OpenFile>; 2]>,
+    /// The earliest and the latest of the modification times that it gave to files (ns since the
+    /// epoch, as `touch -r` does) and that a program looked at to compare.
+    pub compared: Option<(i128, i128)>,
+}
+
+impl Unit {
+    /// An empty unit.
+    pub fn new(id: UnitId, parent: Option<UnitId>, process: Tid, started: u64) -> Self {
+        Self {
+            id,
+            parent,
+            process,
+            started,
+            clock: std::time::Instant::now(),
+            window: crate::platform::clock::window(),
+            key: None,
+            argv: Vec::new(),
+            program: FilePath::from("/"),
+            policy: Policy::STRICT,
+            left_out: LeftOut::default(),
+            uses: Parts::default(),
+            observations: FxHashMap::default(),
+            changes: FxHashMap::default(),
+            doubts: Vec::new(),
+            inherited: Vec::new(),
+            ids: Ids::default(),
+            limits: None,
+            written: Vec::new(),
+            consumed: Vec::new(),
+            sought: Vec::new(),
+            seeks: [0; 3],
+            written_bytes: 0,
+            random_requests: 0,
+            knows_stack: false,
+            knows_terminal: false,
+            clock_reads: 0,
+            knows_itself: false,
+            names_chance: false,
+            names: Vec::new(),
+            alive: 1,
+            units: 1,
+            skipped_us: 0,
+            miss: Missed::NotLookedUp,
+            record: 0,
+            moved: Moved::default(),
+            ended: None,
+            open_elsewhere: SmallVec::new(),
+            compared: None,
+        }
+    }
+
+    /// Times that were given to its files are compared with others.
+    pub fn compare(&mut self, (first, last): (i128, i128)) {
+        let (earliest, latest) = self.compared.unwrap_or((first, last));
+        self.compared = Some((earliest.min(first), latest.max(last)));
+    }
+
+    /// Whether what it compares with the times of other files is no time of its own: one that
+    /// lies before its beginning, or to come.
+    pub fn compares_with_constants(&self) -> bool {
+        self.compared.is_some_and(|(earliest, latest)| {
+            earliest < i128::from(self.window.0)
+                || latest > i128::from(crate::platform::clock::window().1)
+        })
+    }
+
+    /// Notes an answer.
+    pub fn observe(&mut self, seq: u64, query: Query, observed: Observed, resource: FilePath) {
+        match self.observations.entry(query) {
+            std::collections::hash_map::Entry::Vacant(entry) => {
+                let carried = false;
+                entry.insert(Observation {
+                    seq,
+                    observed,
+                    resource,
+                    carried,
+                    later: None,
+                });
+            }
+            std::collections::hash_map::Entry::Occupied(mut entry) => {
+                entry.get_mut().carried = false;
+                entry.get_mut().merge(seq, observed, &resource);
+            }
+        }
+    }
+
+    /// The metadata of a directory was asked for (after `since`, for the first
+    /// time) only to list it: its time does not count.
+    pub fn forget_time(&mut self, path: &Path, since: u64) {
+        for follow in [true, false] {
+            let ask = |time| Query::Stat {
+                path: path.into(),
+                follow,
+                time,
+            };
+            let compared = ask(TimeUse::Order);
+            let first = self
+                .observations
+                .get(&compared)
+                .is_some_and(|seen| seen.seq > since && seen.later.is_none());
+            if first && let Some(seen) = self.observations.remove(&compared) {
+                self.observations.entry(ask(TimeUse::None)).or_insert(seen);
+            }
+        }
+    }
+
+    /// Notes what was found in its script: another shell draws no numbers itself.
+    pub fn found_in_script(&mut self, found: Found) {
+        match found.doubt {
+            Some(_) if self.policy.scripts == Scripts::Shell => self.names_chance = true,
+            Some(reason) => self.doubt(reason, true),
+            None => {}
+        }
+        self.policy.plain_directories &= !found.compares_times;
+        self.policy.inodes |= found.compares_inodes;
+        self.policy.compares_places |= found.compares_places;
+    }
+
+    /// Notes a doubt (each reason once).
+    pub fn doubt(&mut self, reason: impl Into<String>, leaks: bool) {
+        let doubt = Doubt {
+            reason: reason.into(),
+            leaks,
+        };
+        if !self.doubts.contains(&doubt) && self.doubts.len() < 32 {
+            self.doubts.push(doubt);
+        }
+    }
+
+    /// Whether it cannot be cached whatever happens.
+    pub fn is_doubtful(&self) -> bool {
+        !self.doubts.is_empty()
+    }
+
+    /// The change record of a name, begun if need be with what was there.
+    pub fn change(&mut self, seq: u64, path: &FilePath, initial: Option<Box<Stat>>) -> &mut Change {
+        let change = self
+            .changes
+            .entry(path.clone())
+            .or_insert_with(|| Change::new(seq, initial));
+        change.last = seq;
+        change
+    }
+
+    /// Whether the inode numbers that a unit below with this policy asked for are nothing to
+    /// this one.
+    pub fn leaves_inodes_out(&self, below: &Policy) -> bool {
+        self.policy.compares_places && below.shows_place
+    }
+
+    /// Takes in what a finished unit below observed and changed, and leaves it
+    /// without.
+    pub fn absorb(&mut self, child: &mut Self) {
+        if self.leaves_inodes_out(&child.policy) {
+            let asked = &mut child.observations;
+            asked.retain(|query, _| !matches!(query, Query::Inode { .. }));
+        }
+        // It is the same which is added to which: the fewer to the many.
+        if self.observations.len() < child.observations.len() {
+            std::mem::swap(&mut self.observations, &mut child.observations);
+        }
+        for (query, observation) in child.observations.drain() {
+            match self.observations.entry(query) {
+                std::collections::hash_map::Entry::Vacant(entry) => {
+                    entry.insert(observation);
+                }
+                std::collections::hash_map::Entry::Occupied(mut entry) => {
+                    let mine = entry.get_mut();
+                    mine.carried &= observation.carried;
+                    mine.merge(observation.seq, observation.observed, &observation.resource);
+                    if let Some(later) = observation.later {
+                        mine.merge(later.0, later.1, &observation.resource);
+                    }
+                }
+            }
+        }
+        // What was moved has the time it was given here, if it was made here.
+        for change in child.changes.values_mut() {
+            if let Some(from) = &change.moved_from
+                && let Some(made) = self.changes.get(from)
+                && made.content.is_some()
+            {
+                change.time = made.time;
+                change.moved_from = made.moved_from.clone();
+            }
+        }
+        for (path, change) in child.changes.drain() {
+            match self.changes.entry(path) {
+                std::collections::hash_map::Entry::Vacant(entry) => {
+                    entry.insert(change);
+                }
+                std::collections::hash_map::Entry::Occupied(mut entry) => {
+                    entry.get_mut().absorb(&change);
+                }
+            }
+        }
+        for doubt in child.doubts.iter().filter(|doubt| doubt.leaks) {
+            self.doubt(doubt.reason.clone(), true);
+        }
+        if let Some(times) = child.compared {
+            self.compare(times);
+        }
+        self.units += child.units;
+        self.skipped_us = self.skipped_us.saturating_add(child.skipped_us);
+        self.depend(child.moved.manner, &child.moved.conditions);
+    }
+
+    /// Takes in what is known of other places about a unit below.
+    pub fn depend(&mut self, manner: Manner, conditions: &[Fact]) {
+        self.moved.manner = self.moved.manner.max(manner);
+        for condition in conditions {
+            if !self.moved.conditions.contains(condition) {
+                self.moved.conditions.push(condition.clone());
+            }
+        }
+    }
+
+    /// Whether the name was made or given content by this tree before `seq`.
+    pub fn made_before(&self, path: &FilePath, seq: u64) -> Option<&Change> {
+        self.changes
+            .get(path)
+            .filter(|change| change.content.is_some_and(|at| at < seq))
+    }
+
+    /// A short name for people.
+    pub fn name(&self) -> String {
+        abbreviate::command(&self.argv, 60)
+    }
+}
+
+impl Observation {
+    /// Takes in what was observed at another time. The first answer stays, with
+    /// what it was about, and of those that differ from it the first one.
+    fn merge(&mut self, seq: u64, observed: Observed, resource: &FilePath) {
+        let (seq, observed) = if seq < self.seq {
+            self.resource = resource.clone();
+            let former = std::mem::replace(&mut self.observed, observed);
+            (std::mem::replace(&mut self.seq, seq), former)
+        } else {
+            (seq, observed)
+        };
+        let earlier = self
+            .later
+            .as_deref()
+            .is_none_or(|(at, other)| seq < *at || !self.observed.differs(other));
+        if earlier && self.observed.differs(&observed) {
+            self.later = Some(Box::new((seq, observed)));
+        }
+    }
+}
+
+/// The parent directory and the last component.
+pub fn split(path: &Path) -> Option<(&Path, &[u8])> {
+    Some((path.parent()?, path.file_name()?.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A unit that got these answers to one question, about these files.
+    fn unit(answers: &[(u64, i32)], about: impl Fn(u64) -> FilePath) -> Unit {
+        let mut unit = Unit::new(UnitId(1), None, 1, 0);
+        for &(seq, answer) in answers {
+            let query = Query::Link(FilePath::from("/x"));
+            let answer = Observed::Answer(Answer::Error(answer));
+            unit.observe(seq, query, answer, about(seq));
+        }
+        // Something else, so that either may be the one with more.
+        for n in 0..answers.len() % 3 {
+            let path = FilePath::from(format!("/{n}").as_str());
+            let answer = Observed::Answer(Answer::Error(0));
+            unit.observe(100, Query::Link(path.clone()), answer, path);
+        }
+        unit
+    }
+
+    /// Each about another file.
+    fn resource(seq: u64) -> FilePath {
+        FilePath::from(format!("/at/{seq}").as_str())
+    }
+
+    /// All about one of two.
+    fn shared(seq: u64) -> FilePath {
+        resource(seq % 2)
+    }
+
+    #[test]
+    fn what_is_there_and_what_is_not_are_different_answers() {
+        let stat = Box::new(rustix::fs::stat("/").unwrap());
+        let there = [
+            Observed::Metadata {
+                stat,
+                content: None,
+            },
+            Observed::Listing(Arc::default()),
+            Observed::Answer(Answer::Granted),
+        ];
+        let absent = Observed::Answer(Answer::Error(libc::ENOENT));
+        for there in there {
+            assert!(
+                there.differs(&absent) && absent.differs(&there),
+                "{there:?}"
+            );
+        }
+        assert!(!absent.differs(&absent.clone()));
+    }
+
+    proptest! {
+        #[test]
+        fn the_first_answer_stays_and_the_first_that_differs(
+            answers in prop::collection::vec((0..3_i32, 0..4_u8), 1..16),
+            is_shared in any::<bool>(),
+            order in Just([1, 2, 3]).prop_shuffle(),
+        ) {
+            let about = if is_shared { shared } else { resource };
+            let numbered = || (1_u64..).zip(&answers);
+            let of = |whose: u8| -> Unit {
+                let its = numbered().filter(|(_, (_, who))| *who == whose);
+                let its: Vec<(u64, i32)> = its.map(|(seq, (answer, _))| (seq, *answer)).collect();
+                unit(&its, about)
+            };
+            let mut parent = of(0);
+            for whose in order {
+                parent.absorb(&mut of(whose));
+            }
+            let seen = &parent.observations[&Query::Link("/x".into())];
+            let first = answers[0].0;
+            prop_assert_eq!(seen.seq, 1);
+            prop_assert_eq!(&seen.resource, &about(1));
+            prop_assert!(!seen.observed.differs(&Observed::Answer(Answer::Error(first))));
+            let differing = numbered().find(|(_, (answer, _))| *answer != first);
+            let later = seen
+                .later
+                .as_deref()
+                .filter(|(_, later)| seen.observed.differs(later));
+            // Of one unit's own answers only its first other one is known.
+            prop_assert_eq!(later.is_some(), differing.is_some());
+            if let (Some((at, _)), Some((first, _))) = (later, differing) {
+                prop_assert_eq!(*at, first);
+            }
+        }
+    }
+}

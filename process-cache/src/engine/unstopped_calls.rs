@@ -1,0 +1,245 @@
+//! Lookups that tracees made without a stop.
+//!
+//! They are applied before anything else is done about a stop of their task,
+//! and before and after any change of a name, so that they come before the
+//! changes that they came before. One that came shortly after a change may be
+//! taken for one before it; what is found while a call makes it is told from
+//! what was there by [`Change::made`](crate::engine::unit::Change::made).
+//!
+//! A lookup that found nothing is believed. What another found is looked at
+//! when it is applied; if nothing is there then, or if it was changed in between
+//! so that nobody can tell what the lookup has seen, the unit is in doubt.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use ptrace_async::event::{IoEvent, Tid};
+use ptrace_async::invocation::Invocation;
+use ptrace_async::memory::Memory;
+use ptrace_async::runtime::{Calls, Logged, Prehook, Stop, Tracee};
+use smallvec::SmallVec;
+
+use crate::engine::session::{Before, Session};
+use crate::engine::tracer::Tracer;
+use crate::engine::unit::UnitId;
+use crate::model::path::Asked;
+use crate::world::lookup_cache::Kind;
+
+/// Flags of an open that is not more than an attempt to read what a path leads to.
+const PLAIN: u64 = (libc::O_CLOEXEC | libc::O_NOCTTY) as u64;
+/// More than the bytes of any call that are logged.
+const MOST_LOGGED: usize = 1 << 16;
+
+/// Whether a call that is performed in process writes.
+fn writes(nr: u64) -> bool {
+    nr.cast_signed() == libc::SYS_write
+}
+
+/// What a call has written, as far as it was logged.
+fn written(call: &Logged, ranges: &[(u64, u64)]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for &(address, len) in ranges {
+        let mut range = vec![0; usize::try_from(len).unwrap_or(0).min(MOST_LOGGED)];
+        let got = call.read(address, &mut range);
+        bytes.extend_from_slice(&range[..got]);
+    }
+    bytes
+}
+
+impl Tracer {
+    /// Lets a task perform its lookups without stops, if it makes many.
+    pub(crate) async fn hasten(&self, tracee: Tracee<Prehook>) -> Result<Tracee<Prehook>, Stop> {
+        let skipped = {
+            let session = self.session.borrow();
+            session.settings.stops_only
+                || session
+                    .tasks
+                    .get(&tracee.tid())
+                    .is_none_or(|task| task.skipped)
+        };
+        if skipped {
+            return Ok(tracee);
+        }
+        tracee.perform_in_process().await
+    }
+
+    /// Applies what a task has done without stops; if it wrote, what others have as
+    /// well, in their order.
+    pub(crate) fn catch_up(&self, tid: Tid) {
+        let calls = self.handle.logged(tid);
+        let wrote = |calls: &[Logged]| calls.iter().any(|call| writes(call.invocation().nr));
+        match calls {
+            Calls::Made(calls) if wrote(&calls) => self.apply_all(vec![(tid, Calls::Made(calls))]),
+            calls => self.session.borrow_mut().looked_up(tid, calls),
+        }
+    }
+
+    /// Applies what all tasks have done without stops, in their order.
+    pub(crate) fn catch_up_all(&self) {
+        self.apply_all(Vec::new());
+    }
+
+    /// Applies these and those of all others.
+    fn apply_all(&self, mut logs: Vec<(Tid, Calls)>) {
+        let now = self.session.borrow().now();
+        logs.extend(self.handle.logged_everywhere(now));
+        let mut session = self.session.borrow_mut();
+        session.locator.look_again();
+        if logs.len() < 2 {
+            for (tid, calls) in logs {
+                session.looked_up(tid, calls);
+            }
+            return;
+        }
+        let mut merged = Vec::new();
+        for (tid, calls) in logs {
+            match calls {
+                Calls::Made(calls) => merged.extend(calls.into_iter().map(|call| (tid, call))),
+                Calls::Lost => session.looked_up(tid, Calls::Lost),
+            }
+        }
+        // Those of one task have ascending numbers.
+        merged.sort_by_key(|(_, call)| call.stamp());
+        session.jobs.hold();
+        for (tid, call) in merged {
+            session.apply_logged(tid, &call);
+        }
+        session.jobs.let_go();
+    }
+}
+
+impl Session {
+    fn looked_up(&mut self, tid: Tid, calls: Calls) {
+        match calls {
+            Calls::Made(calls) => {
+                self.jobs.hold();
+                self.locator.look_again();
+                for call in calls {
+                    self.apply_logged(tid, &call);
+                }
+                self.jobs.let_go();
+            }
+            Calls::Lost => {
+                if let Some(unit) = self.unit_of(tid) {
+                    self.doubt(unit, "overwrites the log of its system calls", true);
+                }
+            }
+        }
+    }
+
+    /// Whether a call asks, by an absolute path, what its unit knows: then there is
+    /// nothing to apply. Most that compilers ask is such a question.
+    fn asks_again(&self, tid: Tid, unit: UnitId, call: &Logged) -> bool {
+        let Invocation { nr, args } = call.invocation();
+        let kind = match nr.cast_signed() {
+            libc::SYS_readlink => Some(Kind::LINK),
+            libc::SYS_access => Kind::access(args[1] as i32, false, true),
+            libc::SYS_newfstatat => {
+                let follow = args[3] & libc::AT_SYMLINK_NOFOLLOW as u64 == 0;
+                Some(Kind::no_metadata(follow))
+            }
+            _ => None,
+        };
+        let Some((kind, path)) = kind.zip(call.path()) else {
+            return false;
+        };
+        let path = Path::new(OsStr::from_bytes(path));
+        self.lookups.knows(unit, path, kind, Some(call.value()))
+            && self.model.root(tid).is_some_and(|root| *root == *"/")
+    }
+
+    /// Whether a call reads what its unit has opened, or asks for its metadata: the opening
+    /// has said all.
+    fn reads_its_own(&self, tid: Tid, unit: UnitId, call: &Logged) -> bool {
+        let Invocation { nr, args } = call.invocation();
+        let reads = match nr.cast_signed() {
+            libc::SYS_read | libc::SYS_fstat => true,
+            libc::SYS_newfstatat => {
+                args[3] & libc::AT_EMPTY_PATH as u64 != 0 && call.path() == Some(b"")
+            }
+            _ => false,
+        };
+        reads
+            && self
+                .model
+                .file(tid, args[0] as i32)
+                .is_some_and(|file| self.is_own(unit, file))
+    }
+
+    /// Whether a call opens to read what somebody has read before, or where nothing was to be
+    /// found before, and so it was now: then that is noted, as [`Session::apply`] would. Most
+    /// that compilers open is so.
+    fn opens_as_before(&mut self, tid: Tid, unit: UnitId, call: &Logged) -> bool {
+        let Invocation { nr, args } = call.invocation();
+        let flags = match nr.cast_signed() {
+            libc::SYS_openat if args[0] as i32 == libc::AT_FDCWD => args[2],
+            libc::SYS_open => args[1],
+            _ => return false,
+        };
+        let value = call.value();
+        let decided = value >= 0 || value == -i64::from(libc::ENOENT);
+        let simple = flags & !PLAIN == 0 && call.mark().is_none() && self.lookups.is_quiet();
+        if !decided || !simple || self.model.root(tid).is_none_or(|root| *root != *"/") {
+            return false;
+        }
+        let mut path = std::mem::take(&mut self.spelled);
+        let given = call.path().unwrap_or_default();
+        let is_known = self.model.find(tid, given, &mut path) && {
+            let asked = Asked::new(&path);
+            match value {
+                0.. => self.opened_as_before(unit, asked),
+                _ => self.missing_as_before(unit, asked),
+            }
+        };
+        if is_known {
+            self.looked_at = None;
+            if let Ok(fd) = i32::try_from(value)
+                && fd >= 0
+            {
+                let path = Path::new(OsStr::from_bytes(&path)).to_owned();
+                let file = self.model.opened_to_read(tid, fd, path, flags as i32);
+                self.owners.insert(file, unit);
+            }
+        }
+        self.spelled = path;
+        is_known
+    }
+
+    fn apply_logged(&mut self, tid: Tid, call: &Logged) {
+        let unit = match self.tasks.get(&tid) {
+            Some(task) if !task.skipped => task.unit,
+            _ => return,
+        };
+        let is_applied = self.opens_as_before(tid, unit, call)
+            || self.reads_its_own(tid, unit, call)
+            || self.asks_again(tid, unit, call);
+        if is_applied {
+            return;
+        }
+        let mut events: SmallVec<[IoEvent; 2]> = SmallVec::new();
+        let entry = self.model.entry(tid, &call.invocation(), call, &mut events);
+        let mut unwritten = None;
+        if let Some(pending) = entry.pending {
+            if call.value() < 0 {
+                unwritten = pending.writes_to();
+            }
+            self.model
+                .exit(tid, pending, call.value(), call, &mut events);
+        }
+        let nr = call.invocation().nr;
+        let is_lookup =
+            !writes(nr) && !matches!(nr.cast_signed(), libc::SYS_read | libc::SYS_lseek);
+        self.told = is_lookup.then_some(call.value());
+        self.looking_back = call.mark();
+        let read = |ranges: &[(u64, u64)]| written(call, ranges);
+        for event in events {
+            self.apply(tid, &Before::new(), event, &read);
+        }
+        if let (Some(file), Some(unit)) = (unwritten, self.unit_of(tid)) {
+            self.could_not_write(unit, &file, call.value());
+        }
+        self.told = None;
+        self.looking_back = None;
+    }
+}

@@ -1,0 +1,43 @@
+//! What is the same for all units of a run: the machine and the user.
+
+use ptrace_async::process::read_proc;
+
+use crate::model::fact::Digest;
+
+/// Files that say what uname(2) says, apart from what all Linux systems on this
+/// architecture have in common.
+pub const NAMES: [&str; 4] = [
+    "/proc/sys/kernel/hostname",
+    "/proc/sys/kernel/domainname",
+    "/proc/sys/kernel/osrelease",
+    "/proc/sys/kernel/version",
+];
+/// The control groups of a process. Those of a run are ours.
+pub const GROUP: &str = "/proc/self/cgroup";
+
+/// Digests what programs may depend on without a syscall or a file telling:
+/// the CPU's features (cpuid cannot be observed, and `-march=native` asks
+/// it), the personality, and the mapping of user ids.
+///
+/// The names of the host and the kernel and the control group are facts of those who
+/// ask for them ([`NAMES`], [`GROUP`]): no two hosts agree on them.
+pub fn digest() -> Digest {
+    let mut hasher = blake3::Hasher::new();
+    let mut text = |bytes: &[u8]| {
+        hasher.update(&(bytes.len() as u64).to_le_bytes());
+        hasher.update(bytes);
+    };
+    text(&read_proc("/proc/self/personality").unwrap_or_default());
+    text(&read_proc("/proc/self/uid_map").unwrap_or_default());
+    for leaf in [0, 1, 7, 0x8000_0001, 0x8000_0002, 0x8000_0003, 0x8000_0004] {
+        let mut found = std::arch::x86_64::__cpuid_count(leaf, 0);
+        if leaf == 1 {
+            // The number of the core that happens to run us.
+            found.ebx &= 0x00ff_ffff;
+        }
+        for word in [found.eax, found.ebx, found.ecx, found.edx] {
+            text(&word.to_le_bytes());
+        }
+    }
+    Digest(*hasher.finalize().as_bytes())
+}

@@ -1,0 +1,671 @@
+//! The weak key: what identifies a unit before it has looked at anything.
+//!
+//! It is the digest of the program's content, arguments, environment, working
+//! directory, mask, limits, ids, signal state, CPU affinity, and of what it
+//! inherits as descriptors: their kinds, access modes, flags, positions, and
+//! which of them share one open file description. Of this it leaves out what means
+//! something to few runs of a program ([`LeftOut`]).
+
+mod descriptors;
+mod environment;
+pub mod exec_context;
+mod limits;
+pub mod machine;
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use ptrace_async::event::{FileKind, OfdId, Tid};
+use ptrace_async::invocation::Invocation;
+use ptrace_async::process::read_record;
+use rustix::fs::Stat;
+
+use crate::engine::unit::{Inherited, Parts};
+use crate::model::fact::{Answer, Digest, Part, Query};
+use crate::model::path::FilePath;
+use crate::platform::defect::{Defect, planted};
+use crate::platform::os;
+use crate::policy::{Policy, policy};
+use crate::relocation::Roots;
+use crate::store::{FileKey, WeakKey};
+use crate::world::World;
+
+use self::descriptors::hash_descriptors;
+pub use self::descriptors::status_flags;
+pub use self::environment::{LastVariables, Texts};
+use self::limits::Hashed;
+pub use self::limits::{Known, Limits};
+
+/// One inherited descriptor.
+#[derive(Debug, Clone)]
+pub struct Descriptor {
+    /// Its number.
+    pub fd: i32,
+    /// Which description.
+    pub file: OfdId,
+    /// What it is.
+    pub kind: FileKind,
+    /// The path it was opened by.
+    pub path: Option<PathBuf>,
+    /// Readable, writable, append, non-blocking.
+    pub modes: [bool; 4],
+    /// One of make's tokens.
+    pub jobserver: bool,
+}
+
+/// What an execve is about to do.
+#[derive(Debug, Clone)]
+pub struct Execution {
+    /// The task (0: ourselves).
+    pub tid: Tid,
+    /// The file, as it was named, made absolute.
+    pub path: FilePath,
+    /// Arguments.
+    pub argv: Vec<Vec<u8>>,
+    /// Environment.
+    pub envp: Texts,
+    /// Working directory.
+    pub cwd: PathBuf,
+    /// Descriptors that stay open.
+    pub descriptors: Vec<Descriptor>,
+    /// Limits of its resources.
+    pub limits: Arc<Limits>,
+    /// [`crate::key::machine::digest`].
+    pub machine: Digest,
+    /// Nothing is ignored.
+    pub strict: bool,
+}
+
+/// What kind of executable a file is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Format {
+    /// A 64-bit x86 ELF file, with its interpreter if it is dynamic.
+    Elf(Option<FilePath>),
+    /// A script with its interpreter.
+    Script(FilePath),
+    /// An ELF file for another machine or word size.
+    Foreign,
+    /// Anything else.
+    Other,
+}
+
+/// A key and what was found out on the way.
+#[derive(Debug, Clone)]
+pub struct Keyed {
+    /// The key.
+    pub key: WeakKey,
+    /// The descriptors, one for each description.
+    pub inherited: Vec<Inherited>,
+    /// Files that the kernel reads to start the program: it, its interpreter,
+    /// and so on.
+    pub images: Vec<FilePath>,
+    /// The program whose policy counts: the last interpreter.
+    pub program: FilePath,
+    /// Its policy.
+    pub policy: Policy,
+    /// What the key says nothing of.
+    pub left_out: LeftOut,
+    /// Who executes it.
+    pub ids: Ids,
+    /// What the key was made of, for explanations.
+    pub made_of: MadeOf,
+    /// The key with the names of roots, if there are any.
+    pub moved: Option<WeakKey>,
+}
+
+impl Keyed {
+    /// The files that the program is started from, with their contents.
+    pub fn read(&self) -> impl Iterator<Item = (&FilePath, Digest)> {
+        self.images.iter().zip(self.made_of.digests.iter().copied())
+    }
+}
+
+/// Digests of what a key leaves out, one for each [`Part`]; none where the key has that part.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LeftOut([Option<Digest>; Part::ALL.len()]);
+
+impl LeftOut {
+    /// The answer to [`Query::LeftOut`].
+    pub fn answer(self, part: Part) -> Answer {
+        let digest = self.0[part as usize];
+        digest.map_or(Answer::Error(libc::ENOENT), Answer::Summary)
+    }
+
+    /// Those of these parts that are left out, as facts.
+    pub fn facts(self, parts: Parts) -> impl Iterator<Item = (Query, Answer)> {
+        let is_used = move |part: &Part| parts.contains(*part) && self.0[*part as usize].is_some();
+        let parts = Part::ALL.into_iter().filter(is_used);
+        parts.map(move |part| (Query::LeftOut(part), self.answer(part)))
+    }
+}
+
+/// What a key was made of, besides the arguments.
+#[derive(Debug, Clone, Default)]
+pub struct MadeOf {
+    /// [`crate::key::machine::digest`].
+    pub machine: Digest,
+    /// Digests of the images.
+    pub digests: Vec<Digest>,
+    /// The variables that count, sorted.
+    pub environment: Arc<[Vec<u8>]>,
+    /// The working directory.
+    pub cwd: FilePath,
+    /// Lines of `/proc/PID/status`.
+    pub process: Vec<u8>,
+    /// Resource limits: pairs of numbers.
+    pub limits: Vec<u8>,
+    /// Each inherited descriptor in words.
+    pub descriptors: Vec<Vec<u8>>,
+}
+
+/// User and group of a process, where its four kinds of each (real, effective,
+/// saved and of file access) are one.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Ids {
+    user: Option<u32>,
+    group: Option<u32>,
+}
+
+impl Ids {
+    /// Whether its four kinds of each are one.
+    pub fn are_single(&self) -> bool {
+        self.user.is_some() && self.group.is_some()
+    }
+
+    /// Whether a call sets what it sets to what is there (setresuid(2)).
+    pub fn keep(&self, call: &Invocation) -> bool {
+        let present = match call.nr.cast_signed() {
+            libc::SYS_setresuid => self.user,
+            libc::SYS_setresgid => self.group,
+            _ => None,
+        };
+        let is_kept = |wanted: u32, id: u32| wanted == u32::MAX || wanted == id;
+        present.is_some_and(|id| call.args[..3].iter().all(|arg| is_kept(*arg as u32, id)))
+    }
+
+    /// What lines of `/proc/PID/status` say.
+    fn read(status: &[u8]) -> Self {
+        let only = |wanted: &[u8]| {
+            let (_, line) = lines(status).find(|(name, _)| *name == wanted)?;
+            let line = line.get(wanted.len() + 1..)?;
+            let mut ids = std::str::from_utf8(line).ok()?.split_ascii_whitespace();
+            let first = ids.next()?;
+            ids.all(|id| id == first).then(|| first.parse().ok())?
+        };
+        Self {
+            user: only(b"Uid"),
+            group: only(b"Gid"),
+        }
+    }
+}
+
+/// Why a program is run without being looked up.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unkeyed {
+    /// The file cannot be read.
+    #[error("{0} cannot be read")]
+    Unreadable(String),
+    /// The kernel is going to refuse it.
+    #[error("{0} cannot be executed")]
+    Forbidden(String),
+    /// Set-uid, set-gid or with file capabilities.
+    #[error("{0} runs with other rights (set-uid)")]
+    Privileged(String),
+    /// A 32-bit program or one for another machine.
+    #[error("{0} is no 64-bit x86 program: its system calls cannot be followed")]
+    Foreign(String),
+    /// Nothing the kernel is known to execute.
+    #[error("{0} has no known executable format")]
+    Unknown(String),
+}
+
+/// Reads what kind of executable a file is.
+pub fn format(path: &std::path::Path) -> std::io::Result<Format> {
+    use std::io::Read;
+    let mut head = Vec::with_capacity(4096);
+    std::fs::File::open(path)?
+        .take(4096)
+        .read_to_end(&mut head)?;
+    if let Some(line) = head.strip_prefix(b"#!") {
+        let line = line.split(|&b| b == b'\n').next().unwrap_or_default();
+        let line = line.trim_ascii();
+        let end = line
+            .iter()
+            .position(u8::is_ascii_whitespace)
+            .unwrap_or(line.len());
+        if end == 0 {
+            return Ok(Format::Other);
+        }
+        return Ok(Format::Script(FilePath::from(std::path::Path::new(
+            OsStr::from_bytes(&line[..end]),
+        ))));
+    }
+    if !head.starts_with(b"\x7fELF") || head.len() < 64 {
+        return Ok(Format::Other);
+    }
+    // Class 64 bits, machine 62 (EM_X86_64).
+    if head[4] != 2 || head[18..20] != [62, 0] {
+        return Ok(Format::Foreign);
+    }
+    let word = |at: usize, length: usize| {
+        let mut bytes = [0; 8];
+        let found = head.get(at..at + length)?;
+        bytes[..length].copy_from_slice(found);
+        Some(u64::from_le_bytes(bytes) as usize)
+    };
+    let interpreter = || {
+        let (table, size, count) = (word(32, 8)?, word(54, 2)?, word(56, 2)?);
+        for index in 0..count {
+            let at = table.checked_add(index.checked_mul(size)?)?;
+            if word(at, 4)? == 3 {
+                let (offset, length) = (word(at + 8, 8)?, word(at + 32, 8)?);
+                let name = head.get(offset..offset.checked_add(length)?)?;
+                let name = name.split(|&b| b == 0).next()?;
+                return Some(FilePath::from(std::path::Path::new(OsStr::from_bytes(
+                    name,
+                ))));
+            }
+        }
+        None
+    };
+    Ok(Format::Elf(interpreter()))
+}
+
+struct Hasher {
+    digest: blake3::Hasher,
+    /// The same with the names of roots.
+    moved: Option<(blake3::Hasher, &'static Roots)>,
+    /// The same in words, separated by spaces, where somebody listens.
+    heard: Option<Vec<u8>>,
+}
+
+impl Hasher {
+    fn new(strict: bool) -> Self {
+        let roots = Roots::current().filter(|_| !strict);
+        let moved = roots.map(|roots| {
+            let mut hasher = blake3::Hasher::new_derive_key("pcache weak key of any place 4");
+            roots
+                .names()
+                .for_each(|name| add(&mut hasher, name.as_bytes()));
+            (hasher, roots)
+        });
+        Self {
+            digest: blake3::Hasher::new_derive_key("pcache weak key 5"),
+            moved,
+            heard: None,
+        }
+    }
+
+    /// For something that is no part of the key.
+    fn aside(context: &str) -> Self {
+        Self {
+            digest: blake3::Hasher::new_derive_key(context),
+            moved: None,
+            heard: None,
+        }
+    }
+
+    /// The digest of all that was hashed.
+    fn end(&self) -> Digest {
+        Digest(*self.digest.finalize().as_bytes())
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.either(bytes, |_| None);
+    }
+
+    /// A text that may have paths in it.
+    fn text(&mut self, text: &[u8]) {
+        self.either(text, |roots| roots.text(text));
+    }
+
+    /// Texts, which `hashed` are with their lengths.
+    fn texts(&mut self, texts: &[Vec<u8>], hashed: &[u8]) {
+        if self.moved.is_none() && self.heard.is_none() {
+            self.digest.update(hashed);
+        } else {
+            texts.iter().for_each(|text| self.text(text));
+        }
+    }
+
+    /// A path.
+    fn path(&mut self, path: &[u8]) {
+        self.either(path, |roots| roots.place(path));
+    }
+
+    fn either(&mut self, bytes: &[u8], named: impl FnOnce(&Roots) -> Option<Vec<u8>>) {
+        add(&mut self.digest, bytes);
+        if let Some((hasher, roots)) = &mut self.moved {
+            match named(roots) {
+                Some(named) => add(hasher, &named),
+                None => add(hasher, bytes),
+            }
+        }
+        if let Some(heard) = &mut self.heard {
+            heard.extend_from_slice(bytes);
+            heard.push(b' ');
+        }
+    }
+
+    fn number(&mut self, number: u64) {
+        let mut shown = itoa::Buffer::new();
+        self.numbers(&number.to_le_bytes(), shown.format(number).as_bytes());
+    }
+
+    /// Numbers, as [`Hasher::number`] hashes each; `shown` are the same in words.
+    fn numbers(&mut self, bytes: &[u8], shown: &[u8]) {
+        self.digest.update(bytes);
+        if let Some((hasher, _)) = &mut self.moved {
+            hasher.update(bytes);
+        }
+        if let Some(heard) = &mut self.heard {
+            heard.extend_from_slice(shown);
+            heard.push(b' ');
+        }
+    }
+
+    /// What was hashed since somebody listens; from now on again.
+    fn heard(&mut self) -> Vec<u8> {
+        let mut heard = self.heard.replace(Vec::new()).unwrap_or_default();
+        heard.truncate(heard.trim_ascii_end().len());
+        heard
+    }
+}
+
+fn add(hasher: &mut blake3::Hasher, bytes: &[u8]) {
+    hasher.update(&(bytes.len() as u64).to_le_bytes());
+    hasher.update(bytes);
+}
+
+/// Computes the key.
+///
+/// # Errors
+/// Why the program must simply be run.
+pub fn weak_key(execution: &Execution, world: &World) -> Result<Keyed, Unkeyed> {
+    let mut look = |image: &FilePath| Ok((rustix::fs::stat(image.as_path())?, None));
+    key_with(execution, world, &mut look, &mut |image, stat| {
+        world
+            .known(image, stat)
+            .map_or_else(|| world.digest_file(image).map(|(digest, _)| digest), Ok)
+    })
+}
+
+/// Computes the key if that takes no reading of whole files; see [`weak_key`]. `look` tells what
+/// stat(2) says of a file.
+pub fn key_at_once(
+    execution: &Execution,
+    world: &World,
+    look: &mut Look<'_>,
+) -> Option<Result<Keyed, Unkeyed>> {
+    let mut is_known = true;
+    let keyed = key_with(execution, world, look, &mut |image, stat| {
+        let known = world.known(image, stat);
+        is_known &= known.is_some();
+        known.ok_or_else(|| io::ErrorKind::WouldBlock.into())
+    });
+    is_known.then_some(keyed)
+}
+
+/// Looks at a file, through links, and tells where its path leads, if that is known.
+pub type Look<'l> = dyn FnMut(&FilePath) -> rustix::io::Result<(Stat, Option<FilePath>)> + 'l;
+
+/// Computes the key, with the digests of the files that the program is started from.
+fn key_with(
+    execution: &Execution,
+    world: &World,
+    look: &mut Look<'_>,
+    digest: &mut dyn FnMut(&FilePath, &Stat) -> io::Result<Digest>,
+) -> Result<Keyed, Unkeyed> {
+    let shown = |path: &FilePath| path.display().to_string();
+    let mut hasher = Hasher::new(execution.strict);
+    let mut digests = Vec::new();
+    hasher.bytes(&execution.machine.0);
+
+    let mut images = Vec::new();
+    let mut program = execution.path.clone();
+    let real = loop {
+        let unreadable = |_| Unkeyed::Unreadable(shown(&program));
+        let (stat, real) = look(&program).map_err(|_| Unkeyed::Unreadable(shown(&program)))?;
+        may_be_executed(&program, &stat, world)?;
+        if stat.st_mode & 0o6000 != 0 {
+            return Err(Unkeyed::Privileged(shown(&program)));
+        }
+        let content = digest(&program, &stat).map_err(unreadable)?;
+        hasher.bytes(&content.0);
+        digests.push(content);
+        images.push(program.clone());
+        let format = match world.format(&content) {
+            Some(known) => known,
+            None => {
+                let found = format(&program).map_err(unreadable)?;
+                // If it is that content still.
+                let now = rustix::fs::stat(program.as_path()).ok();
+                if now.is_some_and(|now| FileKey::of(&now) == FileKey::of(&stat)) {
+                    world.learn_format(content, &found);
+                }
+                found
+            }
+        };
+        match format {
+            Format::Elf(None) => break real,
+            Format::Elf(Some(interpreter)) => {
+                let (stat, _) =
+                    look(&interpreter).map_err(|_| Unkeyed::Forbidden(shown(&interpreter)))?;
+                may_be_executed(&interpreter, &stat, world)?;
+                let digest = digest(&interpreter, &stat).map_err(unreadable)?;
+                hasher.bytes(&digest.0);
+                digests.push(digest);
+                images.push(interpreter);
+                break real;
+            }
+            Format::Script(interpreter) if images.len() < 5 => {
+                program = if interpreter.is_absolute() {
+                    interpreter
+                } else {
+                    FilePath::from(execution.cwd.join(interpreter.as_path()))
+                };
+            }
+            Format::Foreign => return Err(Unkeyed::Foreign(shown(&program))),
+            // execvp's rule makes a shell script of it, which is another exec.
+            Format::Script(_) | Format::Other => return Err(Unkeyed::Unknown(shown(&program))),
+        }
+    };
+    let real = real.or_else(|| Some(std::fs::canonicalize(program.as_path()).ok()?.into()));
+    let mut policy = match &real {
+        Some(real) => policy(real.as_bytes(), &execution.argv, execution.strict),
+        None => Policy::STRICT,
+    };
+    // An interpreter is given its script.
+    policy.from_input &= program == execution.path;
+
+    hasher.path(execution.path.as_bytes());
+    hasher.number(execution.argv.len() as u64);
+    for argument in &execution.argv {
+        hasher.text(argument);
+    }
+    let variables = world.variables().of(execution, &program, &policy);
+    if !planted(Defect::EnvironmentKey) {
+        hasher.texts(&variables.sorted, &variables.hashed);
+    }
+    hasher.number(0);
+    if !planted(Defect::DirectoryKey) {
+        hasher.path(execution.cwd.as_os_str().as_bytes());
+    }
+    hasher.heard();
+    let ids = hash_process(&mut hasher, execution.tid);
+    let process = hasher.heard();
+    match &execution.limits.hashed {
+        Hashed::Numbers(numbers) => hasher.numbers(numbers, &execution.limits.shown),
+        Hashed::Text(text) => hasher.bytes(text),
+    }
+    let limits = hasher.heard();
+    let descriptors = hash_descriptors(&mut hasher, execution, policy.streams);
+    let key = |hasher: &blake3::Hasher| WeakKey(Digest(*hasher.finalize().as_bytes()));
+    Ok(Keyed {
+        key: key(&hasher.digest),
+        moved: hasher.moved.as_ref().map(|(hasher, _)| key(hasher)),
+        inherited: descriptors.inherited,
+        images,
+        program,
+        policy,
+        left_out: LeftOut([
+            descriptors.input,
+            descriptors.output,
+            variables.nesting,
+            Some(descriptors.size),
+        ]),
+        ids,
+        made_of: MadeOf {
+            machine: execution.machine,
+            digests,
+            environment: variables.sorted.clone(),
+            cwd: execution.cwd.as_path().into(),
+            process,
+            limits,
+            descriptors: descriptors.words,
+        },
+    })
+}
+
+/// Whether an image may be executed, or could be earlier in this run. Who is going to skip the
+/// program asks [`allowed`] again.
+fn may_be_executed(image: &FilePath, stat: &Stat, world: &World) -> Result<(), Unkeyed> {
+    if !world.could_be_executed(image, stat) {
+        allowed(image)?;
+        world.learn_executable(image, stat);
+    }
+    Ok(())
+}
+
+/// Whether an image may be executed: what is going to fail must not be skipped.
+///
+/// # Errors
+/// [`Unkeyed::Forbidden`].
+pub fn allowed(image: &FilePath) -> Result<(), Unkeyed> {
+    let (mode, flags) = (rustix::fs::Access::EXEC_OK, rustix::fs::AtFlags::EACCESS);
+    rustix::fs::accessat(rustix::fs::CWD, image.as_path(), mode, flags)
+        .map_err(|_| Unkeyed::Forbidden(image.display().to_string()))
+}
+
+/// The descriptors of the jobserver that an environment announces. They are both
+/// ends of one pipe; `pipe_of` tells which pipe a descriptor is. Where they are
+/// not, somebody has put another pipe in the place of one (`a | b` without a
+/// standard input, whose number make may have given to its tokens).
+pub fn jobserver(envp: &Texts, pipe_of: impl Fn(i32) -> Option<u64>) -> Vec<i32> {
+    envp.iter()
+        .filter_map(|entry| {
+            entry
+                .strip_prefix(b"MAKEFLAGS=")
+                .or_else(|| entry.strip_prefix(b"CARGO_MAKEFLAGS="))
+        })
+        .flat_map(|flags| flags.split(|&b| b == b' '))
+        .filter_map(|word| {
+            word.strip_prefix(b"--jobserver-auth=")
+                .or_else(|| word.strip_prefix(b"--jobserver-fds="))
+        })
+        .filter_map(|pair| {
+            let (reading, writing) = std::str::from_utf8(pair).ok()?.split_once(',')?;
+            let pair: [i32; 2] = [reading.parse().ok()?, writing.parse().ok()?];
+            let [reading, writing] = pair.map(&pipe_of);
+            (reading.is_some() && reading == writing).then_some(pair)
+        })
+        .flatten()
+        .collect()
+}
+
+/// What `/proc` says of the status of a process (0: our own).
+fn status(tid: Tid) -> Vec<u8> {
+    let status = match tid {
+        0 => read_record("/proc/self/status"),
+        _ => read_record(format!("/proc/{tid}/status")),
+    };
+    status.unwrap_or_default()
+}
+
+/// The lines of a status, each with its name.
+fn lines(status: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    status.split(|&byte| byte == b'\n').map(|line| {
+        let name = memchr::memchr(b':', line).unwrap_or(line.len());
+        (&line[..name], line)
+    })
+}
+
+/// Ids and capabilities of a process (0: our own), as the kernel tells them.
+pub fn rights(tid: Tid) -> Vec<u8> {
+    let wanted = |name: &[u8]| matches!(name, b"Uid" | b"Gid" | b"Groups" | b"CapPrm" | b"CapEff");
+    lines(&status(tid))
+        .filter(|(name, _)| wanted(name))
+        .flat_map(|(_, line)| line)
+        .copied()
+        .collect()
+}
+
+/// Ids, masks, signals and affinity of the process.
+fn hash_process(hasher: &mut Hasher, tid: Tid) -> Ids {
+    let status = status(tid);
+    for (name, line) in lines(&status) {
+        match name {
+            b"SigIgn" => {
+                let mut ignored = ignored_signals(line);
+                if tid == 0 {
+                    // Our runtime ignores it; the command is started with what we were given.
+                    let bit = 1 << (libc::SIGPIPE - 1);
+                    ignored = if os::pipe_was_ignored() {
+                        ignored | bit
+                    } else {
+                        ignored & !bit
+                    };
+                }
+                hasher.number(ignored);
+            }
+            b"Umask" | b"Uid" | b"Gid" | b"Groups" | b"SigBlk" | b"CapInh" | b"CapPrm"
+            | b"CapEff" | b"CapBnd" | b"CapAmb" | b"Cpus_allowed" => hasher.bytes(line),
+            _ => {}
+        }
+    }
+    Ids::read(&status)
+}
+
+/// The signals that a line of `/proc/PID/status` lists, without 32 and 33:
+/// these are the C library's own, and posix_spawn(3) leaves them ignored.
+fn ignored_signals(line: &[u8]) -> u64 {
+    let hex = line.strip_prefix(b"SigIgn:").unwrap_or(line).trim_ascii();
+    let set = std::str::from_utf8(hex)
+        .ok()
+        .and_then(|hex| u64::from_str_radix(hex, 16).ok());
+    set.map_or(u64::MAX, |set| set & !(0b11 << 31))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_kept_by_calls_that_name_them_or_nothing() {
+        const KEEP: u64 = u64::MAX;
+        let ids = Ids::read(b"Name:\tx\nUid:\t7\t7\t7\t7\nGid:\t8\t8\t9\t8\n");
+        let keeps = |nr: i64, wanted: [u64; 3]| {
+            let args = [wanted[0], wanted[1], wanted[2], 0, 0, 0];
+            let nr = nr.cast_unsigned();
+            ids.keep(&Invocation { nr, args })
+        };
+        for kept in [
+            [7, 7, 7],
+            [KEEP, 7, KEEP],
+            [KEEP; 3],
+            [u64::from(u32::MAX), 7, 7],
+        ] {
+            assert!(keeps(libc::SYS_setresuid, kept), "{kept:?}");
+        }
+        for changed in [[0, 7, 7], [7, 7, 8], [KEEP, 0, KEEP]] {
+            assert!(!keeps(libc::SYS_setresuid, changed), "{changed:?}");
+        }
+        // They are not one.
+        assert!(!keeps(libc::SYS_setresgid, [8, 8, 8]));
+        assert!(!keeps(libc::SYS_setuid, [7, 7, 7]));
+        assert_eq!(Ids::read(b""), Ids::default());
+    }
+}

@@ -1,0 +1,7 @@
+//! The operating system below the cache: system calls, clocks and worker threads.
+
+pub mod bounded;
+pub mod clock;
+pub mod defect;
+pub mod jobs;
+pub mod os;

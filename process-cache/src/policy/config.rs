@@ -1,0 +1,292 @@
+//! The configuration file: what a user knows of programs and places that pcache does
+//! not.
+//!
+//! `$PCACHE_CONFIG`, or `pcache/config.toml` in `$XDG_CONFIG_HOME` or `~/.config`. A file
+//! that cannot be read or has something unknown in it is an error: what a user took
+//! for an input must not silently stop being one, or the other way round. `--strict`
+//! leaves all of it out but the limits.
+
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use crate::model::fact::Query;
+use crate::store::Limits;
+
+/// A file with everything in it, commented.
+pub const EXAMPLE: &str = r#"# Configuration of pcache. Everything here is optional.
+
+# Variables that do not count, in addition to the few that never do. A name, or its
+# beginning with a star. They are not removed: programs see them as ever.
+ignore_variables = []                 # ["BUILD_NUMBER", "CI_JOB_*"]
+
+# Programs that always run, and whatever starts them: a name or a path.
+uncacheable = []                      # ["deploy", "/opt/licence/check"]
+
+# Places that are taken to be as they were, whatever is changed there: what is read
+# below them is not looked at again. A compiler that is never changed in place, say.
+constant_paths = []                   # ["/opt/toolchain-1.2"]
+
+# Directories whose place does not count: results of one checkout are found in another.
+# `worktree` (the checkout that a command is run in), or a name and a directory.
+roots = []                            # ["worktree", "home=/home/me"]
+
+# Programs that take less (in milliseconds) are not stored by themselves.
+min_time_ms = 3
+
+# How much the store may hold, and for how many days it keeps what nobody uses.
+max_size = "10G"
+max_age_days = 60
+"#;
+
+/// What the file says.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// Names of variables that do not count.
+    pub ignore_variables: Vec<String>,
+    /// Programs that always run.
+    pub uncacheable: Vec<String>,
+    /// Directories in which nothing changes.
+    pub constant_paths: Vec<PathBuf>,
+    /// Directories whose place does not count.
+    pub roots: Vec<String>,
+    /// Units that take less are not stored (ms).
+    pub min_time_ms: Option<u64>,
+    /// Bytes, with a unit.
+    pub max_size: Option<String>,
+    /// Days.
+    pub max_age_days: Option<u64>,
+}
+
+/// Why there is no configuration.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot use the configuration {}: {why}", path.display())]
+pub struct ConfigError {
+    path: PathBuf,
+    why: String,
+}
+
+static CONFIG: OnceLock<Config> = OnceLock::new();
+
+impl Config {
+    /// Where the file is expected; nothing where no variable says so.
+    pub fn path() -> Option<PathBuf> {
+        let var = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+        var("PCACHE_CONFIG").map(PathBuf::from).or_else(|| {
+            var("XDG_CONFIG_HOME")
+                .map(PathBuf::from)
+                .filter(|dir| dir.is_absolute())
+                .or_else(|| var("HOME").map(|home| Path::new(&home).join(".config")))
+                .map(|dir| dir.join("pcache/config.toml"))
+        })
+    }
+
+    /// Reads the file; what is not there says nothing.
+    ///
+    /// # Errors
+    /// Where it cannot be read, or says something unknown.
+    pub fn load() -> Result<Self, ConfigError> {
+        let Some(path) = Self::path() else {
+            return Ok(Self::default());
+        };
+        let error = |why: String| ConfigError {
+            path: path.clone(),
+            why,
+        };
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(found) if found.kind() == std::io::ErrorKind::NotFound => {
+                return Ok(Self::default());
+            }
+            Err(found) => return Err(error(found.to_string())),
+        };
+        Self::parse(&text).map_err(error)
+    }
+
+    /// Reads a text.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let config: Self = toml::from_str(text).map_err(|error| error.to_string())?;
+        if let Some(path) = config
+            .constant_paths
+            .iter()
+            .find(|path| !path.is_absolute())
+        {
+            return Err(format!(
+                "{} in constant_paths is not absolute",
+                path.display()
+            ));
+        }
+        if let Some(path) = config
+            .constant_paths
+            .iter()
+            .find(|path| path.parent().is_none())
+        {
+            return Err(format!(
+                "{} in constant_paths is everything",
+                path.display()
+            ));
+        }
+        config.limits()?;
+        Ok(config)
+    }
+
+    /// Makes this what [`Config::current`] returns from now on.
+    pub fn install(self) {
+        // Whoever comes first has read the same file.
+        let _ = CONFIG.set(self);
+    }
+
+    /// The configuration of this process.
+    pub fn current() -> &'static Self {
+        CONFIG.get_or_init(Self::default)
+    }
+
+    /// How much the store may hold.
+    ///
+    /// # Errors
+    /// Where the size is none.
+    pub fn limits(&self) -> Result<Limits, String> {
+        let mut limits = Limits::default();
+        if let Some(size) = &self.max_size {
+            limits.max_bytes = bytes(size)?;
+        }
+        if let Some(days) = self.max_age_days {
+            limits.max_age = Some(Duration::from_secs(days.saturating_mul(24 * 60 * 60)));
+        }
+        Ok(limits)
+    }
+
+    /// Whether a variable does not count.
+    pub fn ignores(&self, name: &[u8]) -> bool {
+        self.ignore_variables
+            .iter()
+            .any(|pattern| match pattern.strip_suffix('*') {
+                Some(start) => name.starts_with(start.as_bytes()),
+                None => name == pattern.as_bytes(),
+            })
+    }
+
+    /// Whether a program always runs.
+    pub fn runs_always(&self, program: &Path) -> bool {
+        self.uncacheable.iter().any(|listed| {
+            let listed = Path::new(listed);
+            listed == program || (listed.components().count() == 1 && program.ends_with(listed))
+        })
+    }
+
+    /// Whether what is asked lies where nothing changes.
+    pub fn is_constant(&self, query: &Query) -> bool {
+        if self.constant_paths.is_empty() {
+            return false;
+        }
+        let paths = query.paths();
+        // Components that lead up could lead out.
+        let is_inside = |path: &Path| {
+            let climbs = path
+                .components()
+                .any(|part| part == std::path::Component::ParentDir);
+            !climbs
+                && self
+                    .constant_paths
+                    .iter()
+                    .any(|place| path.starts_with(place))
+        };
+        !paths.is_empty() && paths.iter().all(|path| is_inside(path))
+    }
+}
+
+/// Bytes from a number with a unit: `10G`.
+///
+/// # Errors
+/// What a size looks like.
+pub fn bytes(text: &str) -> Result<u64, String> {
+    let text = text
+        .trim()
+        .trim_end_matches(['B', 'b'])
+        .trim_end_matches('i');
+    let split = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let shift = match unit.trim().to_ascii_uppercase().as_str() {
+        "" => 0,
+        "K" => 10,
+        "M" => 20,
+        "G" => 30,
+        "T" => 40,
+        _ => return Err("a size is a number with K, M, G or T, such as 10G".to_owned()),
+    };
+    let number: u64 = number
+        .parse()
+        .map_err(|_| "a size begins with a number, such as 10G".to_owned())?;
+    number
+        .checked_mul(1 << shift)
+        .ok_or_else(|| "too large".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_example_says_what_holds_without_it() {
+        let example = Config::parse(EXAMPLE).unwrap();
+        assert_eq!(example.limits(), Config::default().limits());
+        assert_eq!(example.min_time_ms, Some(3));
+        assert!(example.ignore_variables.is_empty() && example.constant_paths.is_empty());
+    }
+
+    #[test]
+    fn sizes_have_units() {
+        for (text, size) in [
+            ("10", 10),
+            ("4K", 4096),
+            ("4 KiB", 4096),
+            ("2mb", 2 << 20),
+            ("10G", 10 << 30),
+            ("1T", 1 << 40),
+        ] {
+            assert_eq!(bytes(text), Ok(size), "{text}");
+        }
+        for text in ["", "G", "1X", "-1", "99999999999999T"] {
+            assert!(bytes(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_unknown_or_too_much_is_refused() {
+        for text in [
+            "ignore_variable = []",
+            "constant_paths = ['relative']",
+            "constant_paths = ['/']",
+            "max_size = 'much'",
+            "min_time_ms = -1",
+        ] {
+            assert!(Config::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn variables_programs_and_places_are_found() {
+        let config = Config::parse(
+            "ignore_variables = ['A', 'CI_*']\nuncacheable = ['git', '/opt/x']\n\
+             constant_paths = ['/opt/tool']",
+        )
+        .unwrap();
+        assert!(config.ignores(b"A") && config.ignores(b"CI_JOB"));
+        assert!(!config.ignores(b"AB") && !config.ignores(b"CI"));
+        assert!(config.runs_always(Path::new("/usr/bin/git")));
+        assert!(config.runs_always(Path::new("/opt/x")));
+        assert!(!config.runs_always(Path::new("/usr/bin/x")));
+        let asked = |path: &str| config.is_constant(&Query::Content(path.into()));
+        assert!(asked("/opt/tool/include/a.h"));
+        assert!(!asked("/opt/tools/a.h") && !asked("/opt/tool/../b.h"));
+        assert!(!config.is_constant(&Query::Order(vec!["/opt/tool/a".into(), "/b".into()])));
+    }
+}

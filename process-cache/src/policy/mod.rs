@@ -1,0 +1,402 @@
+//! What is known about programs: how they use time, chance and file times.
+//!
+//! By default a program may depend on everything it could look at. The tables
+//! in `known` list programs of which more is known, so that compilers are not held
+//! to file times they never look at, and `make` may ask for the time of day.
+//! Each entry is an assumption about that program; `--strict` empties the
+//! tables.
+
+use crate::model::fact::TimeUse;
+use crate::policy::script::{Scripts, from_input};
+
+pub mod config;
+mod known_programs;
+pub mod script;
+
+use known_programs::{distinct, installed};
+
+/// What a program may do and still be skipped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Policy {
+    /// How it depends on timestamps and inode numbers of files.
+    pub time: TimeUse,
+    /// It may read clocks: what it does with them leaves no trace in results
+    /// (names of temporary files, progress, "clock skew" warnings).
+    pub clock: bool,
+    /// It may read the running clock (`CLOCK_MONOTONIC`, also the coarse one), which says nothing
+    /// about the present.
+    pub running_clock: bool,
+    /// It may ask for random bytes beyond a hash seed at start-up.
+    pub random: bool,
+    /// It may ask how its process or the machine is doing (usage, load, the
+    /// bounds of its stack).
+    pub usage: bool,
+    /// It reads files about how it is doing, and random bytes, for its own use
+    /// only: it is no program that shows the contents of any file.
+    pub meters: bool,
+    /// It asks once for the bounds of its stack, in `/proc/self/maps`, and is
+    /// not told to show that file.
+    pub stack: bool,
+    /// Clock reads that belong to its start-up: the first ones (of the time of
+    /// day, for Python).
+    pub start_clock: u32,
+    /// How often it asks for the position of its standard input, output and error (of each)
+    /// when it starts, to know whether that is the start of a file.
+    pub start_seeks: u8,
+    /// It does nothing but wait. It is skipped as a part of others only, or loops that wait for
+    /// something would not.
+    pub waits: bool,
+    /// What it does cannot be noted: it is never stored, for this reason.
+    pub unknown: Option<&'static str>,
+    /// Its scripts are looked through for uses of time and chance that its
+    /// system calls do not tell from its own.
+    pub scripts: Scripts,
+    /// It reads its program from its standard input.
+    pub from_input: bool,
+    /// It shows or compares inode numbers.
+    pub inodes: bool,
+    /// Its output is the inode number of the directory it stands in, and no more (`ls -di .`).
+    pub shows_place: bool,
+    /// What such programs below it show, it compares with each other only (`configure`).
+    pub compares_places: bool,
+    /// It looks at directories without comparing their times.
+    pub plain_directories: bool,
+    /// What it makes of a file it is going to write.
+    pub outputs: Outputs,
+    /// It gives what it makes the permissions of what it opened.
+    pub permissions: bool,
+    /// What it makes is a random name (mktemp): the name may be used, but not
+    /// be left anywhere.
+    pub names: bool,
+    /// It asks for the name of its terminal, to tell programs that it starts, whose keys
+    /// leave that out (`MAKE_TERMOUT`).
+    pub terminal: bool,
+    /// How it depends on what its standard input, output and error are.
+    pub streams: Streams,
+    /// How makes and shells were called and nested above it is nothing to it (`lto-wrapper` looks
+    /// for the jobserver there).
+    pub unnested: bool,
+    /// It gives files the times that it is told, and shows none.
+    pub told_times: bool,
+}
+
+impl Policy {
+    /// That of a program of which nothing is known.
+    pub const STRICT: Self = Self {
+        time: TimeUse::Exact,
+        clock: false,
+        running_clock: false,
+        random: false,
+        usage: false,
+        meters: false,
+        stack: false,
+        start_clock: 0,
+        start_seeks: 0,
+        waits: false,
+        unknown: None,
+        scripts: Scripts::Any,
+        from_input: false,
+        plain_directories: false,
+        inodes: false,
+        shows_place: false,
+        compares_places: false,
+        outputs: Outputs::Observed,
+        permissions: false,
+        names: false,
+        terminal: false,
+        streams: Streams::Observed,
+        unnested: false,
+        told_times: false,
+    };
+
+    const fn time(time: TimeUse) -> Self {
+        Self {
+            time,
+            ..Self::STRICT
+        }
+    }
+
+    const fn tool(time: TimeUse) -> Self {
+        Self {
+            time,
+            clock: true,
+            random: true,
+            usage: true,
+            ..Self::STRICT
+        }
+    }
+
+    /// A tool that has nothing to say while all is well, and asks whether its standard input is a
+    /// terminal if it has a question.
+    const fn quiet(time: TimeUse) -> Self {
+        Self {
+            streams: Streams::Written,
+            unnested: true,
+            ..Self::tool(time)
+        }
+    }
+
+    /// One that asks nobody anything.
+    const fn compiler(time: TimeUse) -> Self {
+        Self {
+            streams: Streams::Used,
+            ..Self::quiet(time)
+        }
+    }
+}
+
+/// The policy for a program, by the name of its executable (of its
+/// interpreter for a script) and its arguments.
+pub fn policy(program: &[u8], argv: &[Vec<u8>], strict: bool) -> Policy {
+    if strict {
+        return Policy::STRICT;
+    }
+    let name = plain_name(program);
+    let distinct = distinct(name, argv);
+    // A test of the project's own may be called `test`.
+    let Some(known) = distinct.or_else(|| is_installed(program).then(|| installed(name, argv)))
+    else {
+        return Policy::STRICT;
+    };
+    // The GNU tools that can overflow their stack watch for that.
+    let shows =
+        |arg: &Vec<u8>| memchr::memmem::find(arg, b"/proc").is_some() || arg.ends_with(b"maps");
+    let stack = matches!(
+        name,
+        b"grep"
+            | b"egrep"
+            | b"fgrep"
+            | b"diff"
+            | b"diff3"
+            | b"sdiff"
+            | b"cmp"
+            | b"m4"
+            | b"gawk"
+            | b"bison"
+            | b"sed"
+    ) && !argv.iter().skip(1).any(shows);
+    Policy {
+        stack,
+        from_input: from_input(name, argv),
+        ..known
+    }
+}
+
+/// Whether a program is where such are installed.
+fn is_installed(program: &[u8]) -> bool {
+    let mut directories = program.rsplit(|&b| b == b'/').skip(1);
+    [&b"/usr/"[..], b"/opt/", b"/nix/", b"/gnu/"]
+        .iter()
+        .any(|place| program.starts_with(place))
+        || directories.any(|name| matches!(name, b"bin" | b"sbin" | b"libexec"))
+        // Named by a test, or looked up.
+        || !program.contains(&b'/')
+}
+
+/// The name without directory, target triple and version
+/// (`/usr/bin/x86_64-linux-gnu-gcc-12` is `gcc`).
+pub(crate) fn plain_name(program: &[u8]) -> &[u8] {
+    let mut name = program.rsplit(|&b| b == b'/').next().unwrap_or(program);
+    for prefix in [&b"x86_64-linux-gnu-"[..], b"x86_64-pc-linux-gnu-"] {
+        name = name.strip_prefix(prefix).unwrap_or(name);
+    }
+    if let Some(dash) = name.iter().rposition(|&b| b == b'-') {
+        let version = &name[dash + 1..];
+        if !version.is_empty() && version.iter().all(|b| b.is_ascii_digit() || *b == b'.') {
+            name = &name[..dash];
+        }
+    }
+    name
+}
+
+/// What a program makes of what stands where it is going to write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outputs {
+    /// It may depend on it.
+    Observed,
+    /// Nothing, if it is a plain file with one name, or missing.
+    Written,
+    /// It removes it first, if it is a plain file; else as `Written`.
+    Removed,
+}
+
+/// How a program depends on what its standard input, output and error are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Streams {
+    /// On all that can be known of them.
+    Observed,
+    /// On what its output and error are only if it writes there: it asks whether, and how wide,
+    /// terminals they are for the sake of that alone.
+    Written,
+    /// On its input, too, only if it reads from it.
+    Used,
+}
+
+/// Environment variables that belong to the session and not to the work, or to the builder and
+/// not to this program. One that shows them all (`env`) is keyed by them all the same.
+pub fn ignores_variable(name: &[u8], program: &[u8], policy: &Policy) -> bool {
+    if matches!(plain_name(program), b"env" | b"printenv") {
+        return false;
+    }
+    if says_how_nested(name) {
+        return policy.unnested;
+    }
+    // Ours: where the store is says nothing about the work.
+    if name.starts_with(b"PCACHE_") {
+        return true;
+    }
+    matches!(
+        name,
+        b"_" | b"OLDPWD"
+            | b"SSH_CLIENT"
+            | b"SSH_CONNECTION"
+            | b"SSH_TTY"
+            | b"SSH_AUTH_SOCK"
+            | b"WINDOWID"
+            | b"XDG_SESSION_ID"
+            | b"INVOCATION_ID"
+            | b"JOURNAL_STREAM"
+            | b"TMUX"
+            | b"TMUX_PANE"
+            | b"STY"
+            | b"GPG_TTY"
+            | b"MAKE_TERMOUT"
+            | b"MAKE_TERMERR"
+    )
+}
+
+/// Whether a variable says how makes and shells are called or nested.
+pub fn says_how_nested(name: &[u8]) -> bool {
+    matches!(name, b"MAKEFLAGS" | b"MFLAGS" | b"MAKELEVEL" | b"SHLVL")
+}
+
+/// Whether these arguments make a program show its whole environment, with the
+/// variables that [`ignores_variable`] leaves out elsewhere.
+pub fn shows_environment(program: &[u8], argv: &[Vec<u8>]) -> bool {
+    match plain_name(program) {
+        b"printenv" => true,
+        b"env" => {
+            let mut arguments = argv.iter().skip(1);
+            while let Some(argument) = arguments.next() {
+                match argument.as_slice() {
+                    b"-u" | b"--unset" | b"-C" | b"--chdir" => drop(arguments.next()),
+                    b"--" => return arguments.all(|argument| argument.contains(&b'=')),
+                    option
+                        if option.starts_with(b"-S") || option.starts_with(b"--split-string") =>
+                    {
+                        return false;
+                    }
+                    option if option.starts_with(b"-") => {}
+                    assignment if assignment.contains(&b'=') => {}
+                    _command => return false,
+                }
+            }
+            true
+        }
+        _ => false,
+    }
+}
+
+/// Random bytes that seed hash tables or allocators at start-up: glibc's
+/// malloc (8 bytes, once), CPython (24 bytes), Rust's std (16 bytes,
+/// `GRND_INSECURE`). They do not reach results of programs that are
+/// deterministic otherwise.
+pub fn is_hash_seed(length: u64, flags: u32, earlier: u32) -> bool {
+    const NONBLOCK: u32 = 1;
+    const INSECURE: u32 = 4;
+    match (length, flags) {
+        (8, NONBLOCK) => earlier == 0,
+        (24, NONBLOCK) => true,
+        (16, INSECURE) => true,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args(list: &[&str]) -> Vec<Vec<u8>> {
+        list.iter().map(|s| s.as_bytes().to_vec()).collect()
+    }
+
+    #[test]
+    fn env_shows_the_environment_unless_it_has_a_command() {
+        for shown in [
+            &["env"][..],
+            &["env", "A=b"],
+            &["env", "-i", "A=b"],
+            &["env", "-u", "A"],
+            &["env", "-0", "-C", "dir", "A=b"],
+            &["env", "--", "A=b"],
+        ] {
+            assert!(
+                shows_environment(b"/usr/bin/env", &args(shown)),
+                "{shown:?}"
+            );
+        }
+        for hidden in [
+            &["env", "make"][..],
+            &["env", "A=b", "make"],
+            &["env", "-u", "A", "-i", "make", "C=d"],
+            &["env", "--", "A=b", "make"],
+            &["env", "-S", "make all"],
+        ] {
+            assert!(
+                !shows_environment(b"/usr/bin/env", &args(hidden)),
+                "{hidden:?}"
+            );
+        }
+        assert!(shows_environment(
+            b"/usr/bin/printenv",
+            &args(&["printenv", "A"])
+        ));
+        assert!(!shows_environment(b"/bin/sh", &args(&["sh"])));
+    }
+
+    #[test]
+    fn triples_and_versions_are_no_part_of_a_name() {
+        assert_eq!(plain_name(b"/usr/bin/x86_64-linux-gnu-gcc-12"), b"gcc");
+        assert_eq!(plain_name(b"gcc-ar"), b"gcc-ar");
+        assert_eq!(plain_name(b"python3.11"), b"python3.11");
+    }
+
+    #[test]
+    fn a_program_nobody_knows_is_held_to_everything() {
+        assert_eq!(policy(b"/opt/x", &args(&["x"]), false), Policy::STRICT);
+        assert_eq!(
+            policy(b"/usr/bin/gcc", &args(&["gcc"]), true),
+            Policy::STRICT
+        );
+    }
+
+    #[test]
+    fn a_search_by_age_depends_on_the_present() {
+        let find = |list: &[&str]| policy(b"find", &args(list), false);
+        assert!(find(&["find", ".", "-name", "x"]).clock);
+        for test in ["-mmin", "-newer", "-newerat", "-atime", "-ls", "-printf"] {
+            let policy = find(&["find", ".", test, "1"]);
+            assert_eq!(
+                (policy.clock, policy.time),
+                (false, TimeUse::Exact),
+                "{test}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_listing_with_times_depends_on_times() {
+        assert_eq!(
+            policy(b"ls", &args(&["ls", "-l"]), false).time,
+            TimeUse::Exact
+        );
+        assert_eq!(
+            policy(b"ls", &args(&["ls", "-t"]), false).time,
+            TimeUse::Order
+        );
+        assert_eq!(
+            policy(b"cp", &args(&["cp", "-p", "a", "b"]), false).time,
+            TimeUse::Modified
+        );
+    }
+}

@@ -1,0 +1,252 @@
+//! Lists of what a compiler read (`gcc -MD`), which make and ninja understand.
+//!
+//! A compiler that was given its files by their full names lists them so, and the list
+//! mentions the root. It is kept as a template: its names, those in a root with the
+//! root's name, and written anew at another place, in lines as long as gcc's are there
+//! (gcc's `mkdeps.cc`, `make_write_name`).
+//!
+//! **Invariant:** a list is kept so only if writing its template here gives its bytes.
+
+use super::{MARK, Root, Roots};
+use crate::model::outcome::Effect;
+use crate::store::Store;
+
+/// How long gcc's lines are, in bytes.
+const WIDTH: usize = 72;
+/// What wraps them.
+const WRAP: &[u8] = b" \\\n ";
+/// Longer ones are not kept, in bytes.
+const LONGEST: usize = 4 << 20;
+/// What the name of a root begins with in the path of an effect whose content is a
+/// template.
+const PLUS: &[u8] = b"/\0+";
+
+impl Roots {
+    /// The template of a list; `None` if it is none, or mentions a root in another way.
+    pub(super) fn template(&self, list: &[u8]) -> Option<Vec<u8>> {
+        if list.len() > LONGEST || !self.roots.iter().all(is_plain) {
+            return None;
+        }
+        let lines = list.strip_suffix(b"\n")?;
+        let mut template = Vec::with_capacity(list.len());
+        let mut rest = lines;
+        while let Some(at) = memchr::memmem::find(rest, WRAP) {
+            template.extend_from_slice(&rest[..at]);
+            template.push(b' ');
+            rest = &rest[at + WRAP.len()..];
+        }
+        template.extend_from_slice(rest);
+        // Names that are written in another way than they are.
+        if template.iter().any(|byte| b"\\$#\t\0".contains(byte)) {
+            return None;
+        }
+        let words = template.split(|byte| b" \n".contains(byte));
+        let mut named = Vec::with_capacity(template.len());
+        let mut done = 0;
+        for word in words {
+            let (name, rest) = match self.root_of(word) {
+                Some((root, rest)) => (Some(&root.name), rest),
+                None => (None, word),
+            };
+            if self.mention.is_in(rest) {
+                return None;
+            }
+            if let Some(name) = name {
+                named.extend_from_slice(MARK);
+                named.extend_from_slice(name.as_bytes());
+            }
+            named.extend_from_slice(rest);
+            done += word.len();
+            // What ended the word.
+            named.extend(template.get(done));
+            done += 1;
+        }
+        named.push(b'\n');
+        (self.written(&named)? == list).then_some(named)
+    }
+
+    /// The list that a template is here.
+    fn written(&self, template: &[u8]) -> Option<Vec<u8>> {
+        if template.len() > LONGEST || !self.roots.iter().all(is_plain) {
+            return None;
+        }
+        let lines = template.strip_suffix(b"\n")?;
+        let mut list = Vec::with_capacity(2 * template.len());
+        for line in lines.split(|&byte| byte == b'\n') {
+            let mut column = 0;
+            for word in line.split(|&byte| byte == b' ') {
+                let here = self.here(&word.into())?;
+                let word = here.as_bytes();
+                if column > 0 {
+                    if column + word.len() > WIDTH {
+                        list.extend_from_slice(&WRAP[..WRAP.len() - 1]);
+                        column = 0;
+                    }
+                    list.push(b' ');
+                    column += 1;
+                }
+                list.extend_from_slice(word);
+                column += word.len();
+            }
+            list.push(b'\n');
+            if list.len() > 8 * LONGEST {
+                return None;
+            }
+        }
+        Some(list)
+    }
+
+    /// Makes an effect's content a template, and says so in its path, which has the name
+    /// of its root already.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub(super) fn keep_template(
+        store: &Store,
+        effect: &mut Effect,
+        template: &[u8],
+    ) -> Result<(), String> {
+        let (path, content, length) = match effect {
+            Effect::Write {
+                path,
+                content,
+                length,
+                ..
+            } => (path, content, length),
+            _ => return Err("a list is no file".to_owned()),
+        };
+        let rest = path.as_bytes().strip_prefix(MARK);
+        let rest = rest.ok_or("a list is in no root")?;
+        *path = [PLUS, rest].concat().as_slice().into();
+        *content = store
+            .put_bytes(template)
+            .map_err(|error| error.to_string())?;
+        *length = template.len() as u64;
+        Ok(())
+    }
+
+    /// Writes the lists that a result of another place has as templates.
+    ///
+    /// # Errors
+    /// Why one cannot be written.
+    pub(super) fn write_lists(
+        &self,
+        store: &Store,
+        named: &[Effect],
+        here: &mut [Effect],
+    ) -> Result<(), String> {
+        for (named, here) in named.iter().zip(here) {
+            let (
+                Effect::Write { path, .. },
+                Effect::Write {
+                    content, length, ..
+                },
+            ) = (named, here)
+            else {
+                continue;
+            };
+            if !path.as_bytes().starts_with(PLUS) {
+                continue;
+            }
+            let template = store
+                .get_bytes(content)
+                .map_err(|error| error.to_string())?;
+            let list = self
+                .written(&template)
+                .ok_or("a list of dependencies cannot be written here")?;
+            *content = store.put_bytes(&list).map_err(|error| error.to_string())?;
+            *length = list.len() as u64;
+        }
+        Ok(())
+    }
+}
+
+/// Whether a root is written in such a list as it is.
+fn is_plain(root: &Root) -> bool {
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-+,@".contains(byte);
+    root.path.iter().all(is_plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn at(path: &str) -> Roots {
+        Roots::of(vec![Root {
+            name: "r".to_owned(),
+            path: path.as_bytes().to_vec(),
+        }])
+    }
+
+    const HERE: &str = "/home/somebody/project";
+    /// As gcc 12 writes it.
+    const LIST: &str = "\
+a.o: /home/somebody/project/src/a.c /usr/include/stdc-predef.h \\
+ /home/somebody/project/src/a.h local.h b.h \\
+ /home/somebody/project/include/a_long_name_that_is_too_long_for_a_line_of_gcc.h
+/home/somebody/project/src/a.h:
+local.h:
+";
+
+    #[test]
+    fn a_list_is_written_at_another_place_as_the_compiler_would() {
+        let template = at(HERE).template(LIST.as_bytes()).unwrap();
+        assert_eq!(at(HERE).written(&template).unwrap(), LIST.as_bytes());
+        let there = "\
+a.o: /p/src/a.c /usr/include/stdc-predef.h /p/src/a.h local.h b.h \\
+ /p/include/a_long_name_that_is_too_long_for_a_line_of_gcc.h
+/p/src/a.h:
+local.h:
+";
+        let written = at("/p").written(&template).unwrap();
+        assert_eq!(String::from_utf8(written).unwrap(), there);
+    }
+
+    #[test]
+    fn what_the_compiler_would_not_write_is_no_list() {
+        let here = at(HERE);
+        for other in [
+            // In lines of other lengths.
+            "a.o: b.h \\\n /home/somebody/project/a.h\n",
+            // Written in another way than it is called.
+            "a.o: /home/somebody/project/a\\ b.h\n",
+            "a.o: /home/somebody/project/a$$b.h\n",
+            // A mention that is no name of a file.
+            "a.o: x/home/somebody/project/a.h\n",
+            "a.o: /home/somebody/project/a.h",
+            "",
+        ] {
+            assert_eq!(here.template(other.as_bytes()), None, "{other}");
+        }
+        let odd = at("/home/some body");
+        assert_eq!(odd.template(b"a.o: /home/some body/a.h\n"), None);
+    }
+
+    #[test]
+    fn a_root_that_is_not_here_makes_no_list() {
+        assert_eq!(at(HERE).written(b"/\0q/x\n"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_it_is_it_comes_back_or_is_none(
+            parts in prop::collection::vec(
+                prop::sample::select(vec![
+                    " ", "\n", " \\\n ", HERE, "/", "a.h", "a_rather_long_name_of_a_file.h", ":",
+                    "/\0r", "/\0+r", "/\0", "\\", "$$", "\t",
+                ]),
+                0..20,
+            ),
+        ) {
+            let bytes = parts.concat().into_bytes();
+            let here = at(HERE);
+            if let Some(template) = here.template(&bytes) {
+                prop_assert_eq!(here.written(&template).unwrap(), bytes.clone());
+                prop_assert!(memchr::memmem::find(&template, HERE.as_bytes()).is_none());
+            }
+            let _ = here.written(&bytes);
+        }
+    }
+}

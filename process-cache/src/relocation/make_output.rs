@@ -1,0 +1,320 @@
+//! What make says that names the place in a known way.
+//!
+//! Of two kinds of output it is known what make would write at another place, so that a
+//! result that may move has the root's name there:
+//!
+//! - `make[1]: Entering directory '/home/ann/w/src'`: one line in one call, of the
+//!   directory that it works in as the kernel calls it (`log_working_directory` in GNU
+//!   make's `output.c`, getcwd(3)).
+//! - The commands that it is about to run, if the only mention of a root in them is a
+//!   compiler's option that make itself was given, word for word, in an argument or a
+//!   variable (`CFLAGS=-ffile-prefix-map=/home/ann/w=.`).
+//!
+//! **Invariant:** only what make itself wrote counts; the same bytes of another program, and
+//! of a make that was not given the option, are output like any other.
+
+use std::ops::Range;
+
+use super::{MARK, Root, Roots};
+use crate::policy::plain_name;
+
+/// What ends a line about a directory.
+const END: &[u8] = b"'\n";
+/// Options that replace a directory by something else: `OPTION=OLD=NEW`.
+const MAPS: [&[u8]; 3] = [
+    b"-ffile-prefix-map=",
+    b"-fmacro-prefix-map=",
+    b"-fdebug-prefix-map=",
+];
+/// More than this in one call is looked at by nobody, in bytes.
+const LONGEST: usize = 64 << 10;
+
+/// Whether a program is make.
+pub(crate) fn is_make(program: &[u8]) -> bool {
+    matches!(plain_name(program), b"make" | b"gmake")
+}
+
+/// Whether these bytes, written in one call of make's in the directory `cwd`, say that it
+/// enters or leaves this directory.
+pub(crate) fn says_where(cwd: &[u8], bytes: &[u8]) -> bool {
+    parts(bytes).is_some_and(|(_, directory)| directory == cwd)
+}
+
+/// Such a line up to the directory, and this; nothing where it is none.
+fn parts(line: &[u8]) -> Option<(&[u8], &[u8])> {
+    let names = [&b"gmake"[..], b"make"];
+    let rest = names.iter().find_map(|name| line.strip_prefix(*name))?;
+    let rest = match rest.strip_prefix(b"[") {
+        Some(level) => {
+            let end = level.iter().position(|byte| !byte.is_ascii_digit())?;
+            level[end..].strip_prefix(b"]").filter(|_| end > 0)?
+        }
+        None => rest,
+    };
+    let directory = rest
+        .strip_prefix(b": Entering directory '")
+        .or_else(|| rest.strip_prefix(b": Leaving directory '"))?;
+    let directory = directory.strip_suffix(END)?;
+    let head = line.len() - END.len() - directory.len();
+    (directory.first() == Some(&b'/')).then_some((&line[..head], directory))
+}
+
+/// Whether a word may begin behind these bytes, or end before them.
+fn is_between(byte: Option<&u8>) -> bool {
+    byte.is_none_or(|byte| b" \t\n\"'=\\".contains(byte))
+}
+
+impl Roots {
+    /// The options that replace a root, among what a program was given.
+    pub(crate) fn maps_given<'t>(&self, texts: impl Iterator<Item = &'t [u8]>) -> Vec<Vec<u8>> {
+        let mut given: Vec<Vec<u8>> = Vec::new();
+        for text in texts {
+            for (place, _) in self.mapped(text) {
+                let begin = MAPS.iter().find_map(|map| {
+                    let begin = place.start.checked_sub(map.len())?;
+                    text[begin..].starts_with(map).then_some(begin)
+                });
+                let Some(begin) = begin.filter(|begin| is_between(text[..*begin].last())) else {
+                    continue;
+                };
+                // To the end of the word.
+                let new = &text[place.end + 1..];
+                let length = new.iter().position(|byte| is_between(Some(byte)));
+                let end = place.end + 1 + length.unwrap_or(new.len());
+                let word = text[begin..end].to_vec();
+                if !given.contains(&word) {
+                    given.push(word);
+                }
+            }
+        }
+        given
+    }
+
+    /// Where options in a text have a root's path, and which root.
+    fn mapped<'r>(&'r self, text: &[u8]) -> Vec<(Range<usize>, &'r Root)> {
+        let mut found = Vec::new();
+        for map in MAPS {
+            for begin in memchr::memmem::find_iter(text, map) {
+                let at = begin + map.len();
+                let root = self.roots.iter().find(|root| {
+                    let rest = text[at..].strip_prefix(root.path.as_slice());
+                    rest.is_some_and(|rest| rest.first() == Some(&b'='))
+                });
+                found.extend(root.map(|root| (at..at + root.path.len(), root)));
+            }
+        }
+        found.sort_by_key(|(place, _)| place.start);
+        found
+    }
+
+    /// Whether all mentions of a root in what make wrote are options that it was given.
+    pub(crate) fn says_given(&self, given: &[Vec<u8>], bytes: &[u8]) -> bool {
+        if given.is_empty() || bytes.len() > LONGEST || bytes.contains(&0) {
+            return false;
+        }
+        let mut rest = bytes.to_vec();
+        for word in given {
+            let places: Vec<usize> = memchr::memmem::find_iter(bytes, word).collect();
+            for at in places {
+                let end = at + word.len();
+                if is_between(bytes[..at].last()) && is_between(bytes.get(end)) {
+                    rest[at..end].fill(b' ');
+                }
+            }
+        }
+        rest != bytes && !self.mention.is_in(&rest)
+    }
+
+    /// Where the paths of roots are in what make said.
+    fn places<'r>(&'r self, said: &[u8]) -> Vec<(Range<usize>, &'r Root)> {
+        let Some((head, directory)) = parts(said) else {
+            return self.mapped(said);
+        };
+        let root = self.root_of(directory).map(|(root, _)| root);
+        let place = root.map(|root| (head.len()..head.len() + root.path.len(), root));
+        place.into_iter().collect()
+    }
+
+    /// What make said, with something else in the place of each root that it names.
+    fn with(&self, said: &[u8], instead: impl Fn(&Root) -> Vec<u8>) -> Vec<u8> {
+        let mut changed = Vec::with_capacity(said.len());
+        let mut copied = 0;
+        for (place, root) in self.places(said) {
+            changed.extend_from_slice(&said[copied..place.start]);
+            changed.extend(instead(root));
+            copied = place.end;
+        }
+        changed.extend_from_slice(&said[copied..]);
+        changed
+    }
+
+    /// All else that it says.
+    pub(super) fn said_besides(&self, said: &[u8]) -> Vec<u8> {
+        self.with(said, |_| Vec::new())
+    }
+
+    /// The same with the names of roots; nothing unless that gives the same bytes again
+    /// here.
+    pub(super) fn said_named(&self, said: &[u8]) -> Option<Vec<u8>> {
+        let named = self.with(said, |root| [MARK, root.name.as_bytes()].concat());
+        (self.said_here(&named)? == said).then_some(named)
+    }
+
+    /// What make would write here; nothing where there is no such root.
+    pub(super) fn said_here(&self, named: &[u8]) -> Option<Vec<u8>> {
+        let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_".contains(byte);
+        let mut said = Vec::with_capacity(named.len());
+        let mut rest = named;
+        while let Some(at) = memchr::memmem::find(rest, MARK) {
+            said.extend_from_slice(&rest[..at]);
+            rest = &rest[at + MARK.len()..];
+            let end = rest.iter().position(|byte| !is_name(byte));
+            let (name, after) = rest.split_at(end.unwrap_or(rest.len()));
+            let root = self
+                .roots
+                .iter()
+                .find(|root| root.name.as_bytes() == name)?;
+            said.extend_from_slice(&root.path);
+            rest = after;
+        }
+        said.extend_from_slice(rest);
+        Some(said)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::relocation::Root;
+
+    fn at(path: &str) -> Roots {
+        Roots::of(vec![Root {
+            name: "r".to_owned(),
+            path: path.as_bytes().to_vec(),
+        }])
+    }
+
+    const HERE: &str = "/home/ann/w";
+    const MAP: &str = "-ffile-prefix-map=/home/ann/w=.";
+
+    #[test]
+    fn what_make_says_it_says_at_another_place_of_that_place() {
+        for (said, there) in [
+            (
+                "make: Entering directory '/home/ann/w'\n",
+                "make: Entering directory '/p'\n",
+            ),
+            (
+                "make[12]: Leaving directory '/home/ann/w/a b/it's'\n",
+                "make[12]: Leaving directory '/p/a b/it's'\n",
+            ),
+            (
+                "gmake[1]: Entering directory '/home/ann/w/src'\n",
+                "gmake[1]: Entering directory '/p/src'\n",
+            ),
+            (
+                "cc -ffile-prefix-map=/home/ann/w=. -fdebug-prefix-map=/home/ann/w=/x -c a.c\n",
+                "cc -ffile-prefix-map=/p=. -fdebug-prefix-map=/p=/x -c a.c\n",
+            ),
+            // Of no root.
+            (
+                "make: Entering directory '/home/ann/w2'\n",
+                "make: Entering directory '/home/ann/w2'\n",
+            ),
+        ] {
+            let named = at(HERE).said_named(said.as_bytes()).unwrap();
+            let said = at("/p").said_here(&named).unwrap();
+            assert_eq!(String::from_utf8(said).unwrap(), there);
+        }
+        let unknown = b"make: Entering directory '/\0q/src'\n";
+        assert_eq!(at(HERE).said_here(unknown), None);
+    }
+
+    #[test]
+    fn a_line_is_about_the_directory_that_make_is_in() {
+        let says = |cwd: &str, line: &str| says_where(cwd.as_bytes(), line.as_bytes());
+        assert!(says(HERE, "make[1]: Entering directory '/home/ann/w'\n"));
+        for other in [
+            "make[1]: Entering directory '/home/ann/w/src'\n",
+            "make[]: Entering directory '/home/ann/w'\n",
+            "make[1: Entering directory '/home/ann/w'\n",
+            "make[1]: Entering directory '/home/ann/w'",
+            "make[1]: Entering directory '/home/ann/w\n",
+            "make[1]: Entering directory `/home/ann/w'\n",
+            "make[1]: entering directory '/home/ann/w'\n",
+            " make[1]: Entering directory '/home/ann/w'\n",
+            "make[1]: Entering directory '/home/ann/w'\nmore\n",
+            "x make: Entering directory '/home/ann/w'\n",
+            "make: Entering directory ''\n",
+            "",
+        ] {
+            assert!(!says(HERE, other), "{other}");
+        }
+        assert!(is_make(b"/usr/bin/gmake-4.3") && is_make(b"make") && !is_make(b"/bin/sh"));
+    }
+
+    #[test]
+    fn an_option_is_given_as_a_word() {
+        let given = |texts: &[&str]| at(HERE).maps_given(texts.iter().map(|text| text.as_bytes()));
+        let map = vec![MAP.as_bytes().to_vec()];
+        assert_eq!(given(&["make", &format!("CFLAGS=-O2 {MAP}")]), map);
+        assert_eq!(
+            given(&[&format!("MAKEFLAGS= -- CFLAGS=-O2\\ {MAP}\\ -g")]),
+            map
+        );
+        assert_eq!(given(&[MAP, MAP, &format!("A={MAP}")]), map);
+        for none in [
+            "-ffile-prefix-map=/home/ann/w",
+            "-ffile-prefix-map=/home/ann/w/src=.",
+            "-ffile-prefix-map=/home/ann=.",
+            "x-ffile-prefix-map=/home/ann/w=.",
+            "PWD=/home/ann/w",
+        ] {
+            assert!(given(&[none]).is_empty(), "{none}");
+        }
+    }
+
+    #[test]
+    fn what_was_given_is_said_and_nothing_else_of_the_place() {
+        let given = [MAP.as_bytes().to_vec()];
+        let says = |bytes: &str| at(HERE).says_given(&given, bytes.as_bytes());
+        assert!(says(&format!("cc {MAP} -c a.c\n")));
+        assert!(says(&format!("cc CFLAGS='{MAP}' -c a.c\n{MAP}\n")));
+        for other in [
+            "cc -c a.c\n".to_owned(),
+            format!("cc {MAP} -c /home/ann/w/a.c\n"),
+            format!("cc {MAP}x -c a.c\n"),
+            format!("cc x{MAP} -c a.c\n"),
+            "cc -ffile-prefix-map=/home/ann/w=x\n".to_owned(),
+            format!("cc {MAP}\0\n"),
+        ] {
+            assert!(!says(&other), "{other}");
+        }
+        assert!(!at(HERE).says_given(&[], MAP.as_bytes()));
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_it_is_it_comes_back_or_is_none(
+            parts in prop::collection::vec(
+                prop::sample::select(vec![
+                    "make", "gmake", "[1]", "[", ": Entering directory '", ": Leaving directory '",
+                    HERE, "/", "src", "'", "\n", "'\n", "/\0r", "/\0", " ", "=", ".", MAP,
+                    "-ffile-prefix-map=", "-fdebug-prefix-map=",
+                ]),
+                0..10,
+            ),
+        ) {
+            let said = parts.concat().into_bytes();
+            let here = at(HERE);
+            if let Some(named) = here.said_named(&said) {
+                prop_assert_eq!(here.said_here(&named).unwrap(), said.clone());
+            }
+            let given = here.maps_given([said.as_slice()].into_iter());
+            let _ = here.says_given(&given, &said);
+            let _ = (here.said_here(&said), here.said_besides(&said));
+        }
+    }
+}

@@ -1,0 +1,652 @@
+//! Roots: directories whose place does not count.
+//!
+//! A user names directories (`--root`), such as the checkout, and a result that was
+//! recorded in one checkout is found in another one, at another place. Such a result is
+//! *movable*. It is stored a second time, under a key and with facts and effects in which
+//! the path of each root is replaced by its name: `/\0NAME/src/x.c`, which is no path of
+//! any file. Whoever looks it up puts the path of his own root there.
+//!
+//! What a program is told of the place (arguments, variables, directories, descriptors) is
+//! replaced only where it is a path as a whole ([`Roots::text`]); where it is anything else
+//! it stays, and then the keys of two places differ. The rest decides whether a result is
+//! stored so at all ([`judge`]): nothing that the unit read, and nothing that it made, may
+//! mention a root in any form ([`mention`]), and of its programs it must be known what they
+//! do with paths ([`manner`]), or else two runs at different places must have left the same
+//! ([`judge`]).
+//!
+//! What holds of some places only is stored as a [`Condition`]: a fact about a root, which
+//! is asked like any other fact.
+
+mod commit_order;
+mod dependency_files;
+pub(crate) mod make_output;
+pub mod path_occurrences;
+pub mod path_use;
+pub mod relocatable;
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+pub use self::commit_order::Turn;
+use self::path_occurrences::Mention;
+use crate::key::Keyed;
+use crate::model::fact::{Answer, Digest, Fact, Query};
+use crate::model::outcome::{Effect, Outcome, StreamData};
+use crate::model::path::FilePath;
+use crate::store::{Lookup, Miss, Store, StoreError, WeakKey};
+use crate::world::World;
+
+/// What the name of a root begins with in a path.
+pub(crate) const MARK: &[u8] = b"/\0";
+
+/// A directory whose place does not count.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Root {
+    /// What it is called wherever it is.
+    pub name: String,
+    /// Where it is: absolute, without links, dots or a slash at its end.
+    path: Vec<u8>,
+}
+
+impl Root {
+    /// Its components, outermost first.
+    fn parts(&self) -> impl DoubleEndedIterator<Item = &[u8]> {
+        self.path[1..].split(|&byte| byte == b'/')
+    }
+
+    fn depth(&self) -> usize {
+        self.parts().count()
+    }
+
+    /// The directories that it is in, but for `/`.
+    fn above(&self) -> impl Iterator<Item = &[u8]> {
+        let ends = memchr::memchr_iter(b'/', &self.path).skip(1);
+        ends.map(|end| &self.path[..end])
+    }
+
+    /// Whether a path leads to it or below it, and what follows it there.
+    fn below<'p>(&self, path: &'p [u8]) -> Option<&'p [u8]> {
+        path.strip_prefix(self.path.as_slice())
+            .filter(|rest| rest.first().is_none_or(|&byte| byte == b'/'))
+    }
+}
+
+/// All roots of a run.
+#[derive(Debug, Default)]
+pub struct Roots {
+    /// Those within others first.
+    roots: Vec<Root>,
+    mention: Mention,
+    /// Whether contents mention a root, as far as that is known.
+    known: Mutex<FxHashMap<Digest, bool>>,
+    /// Those among them that the store need not be told.
+    kept: Mutex<FxHashSet<Digest>>,
+    /// What programs made of which it is known that they do not depend on the place.
+    settled: Mutex<FxHashSet<Digest>>,
+    turns: commit_order::Turns,
+}
+
+/// Why directories are no roots.
+#[derive(Debug, thiserror::Error)]
+pub enum NoRoots {
+    /// It is not there, for example.
+    #[error("{} cannot be a root: {error}", path.display())]
+    Absent {
+        /// Which directory.
+        path: PathBuf,
+        /// What the system says.
+        error: std::io::Error,
+    },
+    /// It holds everything.
+    #[error("/ cannot be a root")]
+    All,
+    /// A name that is used twice, or is none.
+    #[error("`{0}` is no name of a root, or of two: use letters, digits, `-` and `_`")]
+    Name(String),
+}
+
+/// What must be so of a root for a result to hold there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Condition {
+    /// The number of its components.
+    Depth,
+    /// Its length in bytes.
+    Length,
+    /// A component, counted from the last one.
+    Part(usize),
+    /// A component, counted from the first one.
+    Head(usize),
+    /// The directory so many levels above it.
+    Up(usize),
+}
+
+impl std::fmt::Display for Condition {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Depth => f.write_str("depth"),
+            Self::Length => f.write_str("length"),
+            Self::Part(0) => f.write_str("name"),
+            Self::Part(at) => write!(f, "name {at} levels up"),
+            Self::Head(at) => write!(f, "component {}", at + 1),
+            Self::Up(levels) => write!(f, "place {levels} levels up"),
+        }
+    }
+}
+
+static ROOTS: OnceLock<Roots> = OnceLock::new();
+
+impl Roots {
+    /// Roots from what a user writes: `worktree`, `NAME=DIRECTORY`, or a directory.
+    ///
+    /// # Errors
+    /// Why something is none.
+    pub fn new(words: &[String]) -> Result<Self, NoRoots> {
+        let mut roots: Vec<Root> = Vec::new();
+        for word in words {
+            let (name, place) = match word.split_once('=') {
+                Some((name, place)) => (name, PathBuf::from(place)),
+                None if word == "worktree" => ("worktree", worktree()),
+                None => ("root", PathBuf::from(word)),
+            };
+            let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+            if name.is_empty()
+                || !name.chars().all(is_name)
+                || roots.iter().any(|root| root.name == name)
+            {
+                return Err(NoRoots::Name(name.to_owned()));
+            }
+            let path = place
+                .canonicalize()
+                .map_err(|error| NoRoots::Absent { path: place, error })?;
+            if path.parent().is_none() {
+                return Err(NoRoots::All);
+            }
+            roots.push(Root {
+                name: name.to_owned(),
+                path: path.as_os_str().as_bytes().to_vec(),
+            });
+        }
+        Ok(Self::of(roots))
+    }
+
+    fn of(mut roots: Vec<Root>) -> Self {
+        roots.sort_by(|a, b| (b.path.len(), &a.path).cmp(&(a.path.len(), &b.path)));
+        let mention = Mention::new(roots.iter().map(|root| root.parts().collect()));
+        Self {
+            roots,
+            mention,
+            ..Self::default()
+        }
+    }
+
+    /// Makes these what [`Roots::current`] returns from now on.
+    pub fn install(self) {
+        // Whoever comes first has read the same command line.
+        let _ = ROOTS.set(self);
+    }
+
+    /// The roots of this process, if there are any.
+    pub fn current() -> Option<&'static Self> {
+        ROOTS.get().filter(|roots| !roots.roots.is_empty())
+    }
+
+    /// The turn of a unit that has ended: see [`Turn`].
+    pub fn turn(&'static self) -> Turn {
+        self.turns.take()
+    }
+
+    /// What they are called.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.roots.iter().map(|root| root.name.as_str())
+    }
+
+    /// Recalls which contents do not mention a root, as earlier runs found.
+    pub fn recall(&self, store: &Store) {
+        let clean = store.clean_contents(&self.signature());
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.extend(clean.iter().map(|digest| (*digest, false)));
+        kept.extend(clean);
+    }
+
+    /// Tells the store which contents do not mention a root.
+    pub fn keep(&self, store: &Store) {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let clean = known.iter().filter(|(_, mentions)| !**mentions);
+        let fresh: Vec<Digest> = clean
+            .map(|(digest, _)| *digest)
+            .filter(|digest| !kept.contains(digest))
+            .collect();
+        // Not to know it costs reading them again.
+        if store.add_clean_contents(&self.signature(), &fresh).is_ok() {
+            kept.extend(fresh);
+        }
+    }
+
+    /// Names the roots, and how they are looked for.
+    fn signature(&self) -> Digest {
+        let mut hasher = blake3::Hasher::new_derive_key("pcache mentions 1");
+        for root in &self.roots {
+            hasher.update(&root.path);
+            hasher.update(b"\0");
+        }
+        Digest(*hasher.finalize().as_bytes())
+    }
+
+    /// A path with the name of the root that it lies in.
+    fn path(&self, path: &[u8]) -> Option<FilePath> {
+        let (root, rest) = self.root_of(path)?;
+        let mut named = MARK.to_vec();
+        named.extend_from_slice(root.name.as_bytes());
+        named.extend_from_slice(rest);
+        Some(FilePath::from(named.as_slice()))
+    }
+
+    fn root_of<'p>(&self, path: &'p [u8]) -> Option<(&Root, &'p [u8])> {
+        self.roots
+            .iter()
+            .find_map(|root| Some((root, root.below(path)?)))
+    }
+
+    fn named(&self, path: &FilePath) -> FilePath {
+        self.path(path.as_bytes()).unwrap_or_else(|| path.clone())
+    }
+
+    /// The path that a named one is here; `None` where there is no such root.
+    fn here(&self, path: &FilePath) -> Option<FilePath> {
+        let Some(rest) = path.as_bytes().strip_prefix(MARK) else {
+            return Some(path.clone());
+        };
+        let end = rest.iter().position(|&byte| byte == b'/');
+        let (name, rest) = rest.split_at(end.unwrap_or(rest.len()));
+        let name = name.strip_prefix(b"+").unwrap_or(name);
+        let root = self
+            .roots
+            .iter()
+            .find(|root| root.name.as_bytes() == name)?;
+        Some(FilePath::from([&root.path, rest].concat().as_slice()))
+    }
+
+    /// A text with the names of roots in place of their paths, as far as these are told
+    /// from their surroundings; `None` where there are none. What is a path only perhaps
+    /// is left as it is.
+    pub fn text(&self, text: &[u8]) -> Option<Vec<u8>> {
+        let mut named: Option<Vec<u8>> = None;
+        let mut copied = 0;
+        for at in memchr::memchr_iter(b'/', text) {
+            if at < copied || !begins_path(&text[..at]) {
+                continue;
+            }
+            let found = self.roots.iter().find(|root| {
+                text[at..].starts_with(&root.path) && ends_path(&text[at + root.path.len()..])
+            });
+            if let Some(root) = found {
+                let named = named.get_or_insert_default();
+                named.extend_from_slice(&text[copied..at]);
+                named.extend_from_slice(MARK);
+                named.extend_from_slice(root.name.as_bytes());
+                copied = at + root.path.len();
+            }
+        }
+        if let Some(named) = &mut named {
+            named.extend_from_slice(&text[copied..]);
+        }
+        named
+    }
+
+    /// A path as it goes into a key.
+    pub fn place(&self, path: &[u8]) -> Option<Vec<u8>> {
+        self.path(path).map(|path| path.as_bytes().to_vec())
+    }
+
+    /// Answers a question in which roots have names.
+    pub(crate) fn ask(&self, query: &Query, ask: &mut dyn FnMut(&Query) -> Answer) -> Answer {
+        if is_note(query) {
+            return match self.condition(query) {
+                Some((condition, root)) => self.holds(condition, root),
+                None if *query == relocatable::whole().query => Answer::Granted,
+                None => Answer::Unknown("a root is missing".to_owned()),
+            };
+        }
+        match with_paths(query, &mut |path| self.here(path)) {
+            Some(here) => {
+                let answer = ask(&here);
+                self.answer(&here, &answer).unwrap_or(answer)
+            }
+            None => Answer::Unknown("a root is missing".to_owned()),
+        }
+    }
+
+    /// An answer with the names of roots; `None` where it leads from outside into a root,
+    /// or from one into another.
+    fn answer(&self, here: &Query, answer: &Answer) -> Option<Answer> {
+        let Answer::Path(path) = answer else {
+            return Some(answer.clone());
+        };
+        let Some((root, _)) = self.root_of(path.as_bytes()) else {
+            return Some(answer.clone());
+        };
+        let mut from = here
+            .paths()
+            .iter()
+            .map(|path| self.root_of(path.as_bytes()));
+        from.all(|from| from.is_some_and(|(from, _)| from == root))
+            .then(|| Answer::Path(self.named(path)))
+    }
+
+    /// Whether it is a question about a root, and which.
+    fn condition(&self, query: &Query) -> Option<(Condition, &Root)> {
+        let Query::Link(path) = query else {
+            return None;
+        };
+        let rest = path.as_bytes().strip_prefix(MARK)?.strip_prefix(b"\0")?;
+        let (what, name) = std::str::from_utf8(rest).ok()?.split_once('\0')?;
+        let split = what
+            .find(|c: char| c.is_ascii_digit())
+            .unwrap_or(what.len());
+        let number = what[split..].parse().ok();
+        let condition = match (&what[..split], number) {
+            ("depth", None) => Condition::Depth,
+            ("length", None) => Condition::Length,
+            ("part", Some(number)) => Condition::Part(number),
+            ("head", Some(number)) => Condition::Head(number),
+            ("up", Some(number)) => Condition::Up(number),
+            _ => return None,
+        };
+        let root = self.roots.iter().find(|root| root.name == name)?;
+        Some((condition, root))
+    }
+
+    /// What a root says to a condition here.
+    fn holds(&self, condition: Condition, root: &Root) -> Answer {
+        let part = |part: Option<&[u8]>| {
+            part.map_or(Answer::Error(libc::ENOENT), |part| {
+                Answer::Path(FilePath::from(part))
+            })
+        };
+        let number = |number: usize| Answer::Path(FilePath::from(number.to_string().as_str()));
+        match condition {
+            Condition::Depth => number(root.depth()),
+            Condition::Length => number(root.path.len()),
+            Condition::Part(at) => part(root.parts().nth_back(at)),
+            Condition::Head(at) => part(root.parts().nth(at)),
+            Condition::Up(levels) => {
+                let path = Path::new(std::ffi::OsStr::from_bytes(&root.path));
+                match path.ancestors().nth(levels) {
+                    Some(above) => Answer::Path(self.named(&above.into())),
+                    None => Answer::Error(libc::ENOENT),
+                }
+            }
+        }
+    }
+
+    /// A condition with what this place says to it.
+    fn fact(&self, condition: Condition, root: &Root) -> Fact {
+        let what = match condition {
+            Condition::Depth => "depth".to_owned(),
+            Condition::Length => "length".to_owned(),
+            Condition::Part(at) => format!("part{at}"),
+            Condition::Head(at) => format!("head{at}"),
+            Condition::Up(levels) => format!("up{levels}"),
+        };
+        Fact {
+            query: note(&format!("{what}\0{}", root.name)),
+            answer: self.holds(condition, root),
+        }
+    }
+
+    /// Whether a content mentions a root.
+    fn mentions(&self, digest: &Digest, bytes: &[u8]) -> bool {
+        let lock = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = lock().get(digest) {
+            return *known;
+        }
+        let found = self.mention.is_in(bytes);
+        lock().insert(*digest, found);
+        found
+    }
+
+    /// Whether a file that has this content mentions a root, or has another content.
+    fn file_mentions(&self, path: &Path, digest: &Digest) -> bool {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = known.get(digest) {
+            return *known;
+        }
+        drop(known);
+        match std::fs::read(path) {
+            Ok(bytes) if blake3::hash(&bytes).as_bytes() == &digest.0 => {
+                self.mentions(digest, &bytes)
+            }
+            _ => true,
+        }
+    }
+
+    /// The result of another place that holds here, or why there is none.
+    ///
+    /// # Errors
+    /// As [`Store::lookup`].
+    pub fn lookup(
+        &self,
+        store: &Store,
+        keyed: &Keyed,
+        ask: &mut dyn FnMut(&Query) -> Answer,
+    ) -> Result<Lookup, StoreError> {
+        let Some(key) = &keyed.moved else {
+            return Ok(Lookup::Miss(Miss::NoEntry));
+        };
+        let found = store.lookup(key, &mut |query| self.ask(query, ask))?;
+        Ok(match found {
+            Lookup::Hit(outcome) => match self.admit(store, *outcome, keyed) {
+                Ok(outcome) => Lookup::Hit(Box::new(outcome)),
+                Err(reason) => Lookup::Miss(Miss::Incomplete(reason)),
+            },
+            Lookup::Miss(Miss::Changed {
+                query,
+                recorded,
+                found,
+            }) => Lookup::Miss(if let Some((condition, root)) = self.condition(&query) {
+                let name = &root.name;
+                Miss::Incomplete(match (condition, recorded) {
+                    (Condition::Up(levels), Answer::Path(path)) => {
+                        let path = path.display();
+                        format!("root {name} is not {levels} levels below {path}, as there")
+                    }
+                    _ => format!("root {name} has another {condition}"),
+                })
+            } else if let Some(query) = with_paths(&query, &mut |path| self.here(path)) {
+                Miss::Changed {
+                    query,
+                    recorded,
+                    found,
+                }
+            } else {
+                Miss::NoEntry
+            }),
+            miss => miss,
+        })
+    }
+
+    /// Whether no result of another place holds, if that is seen at a glance.
+    pub fn misses_at_once(&self, store: &Store, keyed: &Keyed, world: &World) -> bool {
+        keyed.moved.is_none_or(|key| {
+            let mut ask = |query: &Query| world.ask(query);
+            store
+                .miss_at_once(&key, &mut |query| self.ask(query, &mut ask))
+                .is_some()
+        })
+    }
+
+    /// A result of another place as it is here, unless what it depends on speaks of this
+    /// one.
+    pub(crate) fn admit(
+        &self,
+        store: &Store,
+        outcome: Outcome,
+        keyed: &Keyed,
+    ) -> Result<Outcome, String> {
+        let missing = || "a root is missing".to_owned();
+        let mut here = self.effects_here(&outcome)?;
+        self.write_lists(store, &outcome.effects, &mut here.effects)?;
+        here.facts = outcome.facts;
+        let mut conditions = Vec::new();
+        let mut facts = Vec::with_capacity(here.facts.len());
+        for fact in std::mem::take(&mut here.facts) {
+            if is_note(&fact.query) {
+                conditions.push(fact);
+                continue;
+            }
+            let query = with_paths(&fact.query, &mut |path| self.here(path)).ok_or_else(missing)?;
+            let answer = match &fact.answer {
+                Answer::Path(path) => Answer::Path(self.here(path).ok_or_else(missing)?),
+                answer => answer.clone(),
+            };
+            facts.push(Fact { query, answer });
+        }
+        self.reads_nothing_of_it(&facts, keyed.read())?;
+        here.facts = facts;
+        here.conditions = Some(conditions);
+        Ok(here)
+    }
+
+    /// A result of another place with the paths that it has here, apart from its facts.
+    pub(crate) fn effects_here(&self, outcome: &Outcome) -> Result<Outcome, String> {
+        let mut here = Outcome {
+            facts: Vec::new(),
+            ..outcome.clone()
+        };
+        for effect in &mut here.effects {
+            effect_paths(effect, &mut |path| self.here(path))
+                .ok_or_else(|| "a root is missing".to_owned())?;
+        }
+        for chunk in &mut here.stream {
+            if let StreamData::Place(said) = &mut chunk.data {
+                let here = self.said_here(said);
+                *said = here.ok_or("what make said of its place cannot be said here")?;
+            }
+        }
+        Ok(here)
+    }
+
+    /// That nothing which was read mentions a root.
+    fn reads_nothing_of_it<'f>(
+        &self,
+        facts: &'f [Fact],
+        images: impl Iterator<Item = (&'f FilePath, Digest)>,
+    ) -> Result<(), String> {
+        let contents = facts
+            .iter()
+            .filter_map(|fact| match (&fact.query, &fact.answer) {
+                (Query::Content(path), Answer::File(digest)) => Some((path, *digest)),
+                _ => None,
+            });
+        for (path, digest) in contents.chain(images) {
+            if self.file_mentions(path, &digest) {
+                return Err(format!("{} mentions a root", path.display()));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What is said of a result, as a question that no file answers.
+fn note(what: &str) -> Query {
+    let mut path = MARK.to_vec();
+    path.push(0);
+    path.extend_from_slice(what.as_bytes());
+    Query::Link(FilePath::from(path.as_slice()))
+}
+
+pub(crate) fn is_note(query: &Query) -> bool {
+    matches!(query, Query::Link(path) if path.as_bytes().starts_with(b"/\0\0"))
+}
+
+/// Whether what follows this text is the beginning of a path: the text ends, or an option
+/// of one letter or a word does (`-I/x`, `A=/x`).
+fn begins_path(before: &[u8]) -> bool {
+    const ENDS: &[u8] = b"=:;,\"'(@ \t\n[{<";
+    let ends = |byte: Option<&u8>| byte.is_none_or(|byte| ENDS.contains(byte));
+    match before {
+        [rest @ .., b'-', letter] if letter.is_ascii_alphabetic() => ends(rest.last()),
+        before => ends(before.last()),
+    }
+}
+
+/// Whether a path, or its component, ends before this text.
+fn ends_path(after: &[u8]) -> bool {
+    after
+        .first()
+        .is_none_or(|byte| b"/:;,\"')= \t\n]}>".contains(byte))
+}
+
+/// A question about other paths.
+fn with_paths(
+    query: &Query,
+    other: &mut dyn FnMut(&FilePath) -> Option<FilePath>,
+) -> Option<Query> {
+    let mut query = query.clone();
+    for path in query.paths_mut() {
+        *path = other(path)?;
+    }
+    Some(query)
+}
+
+/// Gives an effect other paths. What a symbolic link holds is no path of an effect.
+fn effect_paths(
+    effect: &mut Effect,
+    other: &mut dyn FnMut(&FilePath) -> Option<FilePath>,
+) -> Option<()> {
+    match effect {
+        Effect::HardLink { path, to } => {
+            *path = other(path)?;
+            *to = other(to)?;
+        }
+        Effect::Write { path, .. }
+        | Effect::Append { path, .. }
+        | Effect::MakeDir { path, .. }
+        | Effect::Symlink { path, .. }
+        | Effect::Remove { path }
+        | Effect::RemoveDir { path }
+        | Effect::Chmod { path, .. }
+        | Effect::SetTimes { path, .. } => *path = other(path)?,
+    }
+    Some(())
+}
+
+/// The checkout that the working directory is in: the directory with `.git`, or the
+/// working directory itself.
+fn worktree() -> PathBuf {
+    let cwd = std::env::current_dir().unwrap_or_default();
+    let found = cwd.ancestors().find(|above| above.join(".git").exists());
+    found.unwrap_or(&cwd).to_path_buf()
+}
+
+/// Whether a path leads out of where it begins, by its text.
+fn leads_out(path: &[u8]) -> bool {
+    let mut depth = 0_usize;
+    path.split(|&byte| byte == b'/').any(|part| match part {
+        b"" | b"." => false,
+        b".." if depth == 0 => true,
+        b".." => {
+            depth -= 1;
+            false
+        }
+        _ => {
+            depth += 1;
+            false
+        }
+    })
+}
+
+/// The key under which results wait for a second witness.
+fn waiting(key: &WeakKey) -> WeakKey {
+    let mut hasher = blake3::Hasher::new_derive_key("pcache result of one place");
+    hasher.update(&key.0.0);
+    WeakKey(Digest(*hasher.finalize().as_bytes()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,630 @@
+//! Whether a result is the same at other places.
+//!
+//! What a unit could know of the place is in its key or its facts, with the names of
+//! roots. It remains to be shown that what it left does not depend on what these are
+//! here:
+//!
+//! - Nothing that it read mentions a root: it could name files here, wherever the same
+//!   bytes are read.
+//! - Nothing that it left mentions a root, but for a compiler's list of what it read
+//!   (`listing.rs`), and what make itself says of the place (`said.rs`).
+//! - Where it looked at (or wrote) something outside of a root, but below a directory that
+//!   the root is in, nobody knows whether it came there by a path of its own or from the
+//!   root: this directory has to be the same one, as far above.
+//! - Programs that may take paths apart must not have left a component either, or it has
+//!   to be the same one.
+//! - What an unknown program left has to be seen twice, at different places. It is then
+//!   taken to depend on nothing in which these differ.
+
+use std::collections::BTreeSet;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use super::path_occurrences::{is_packed, is_part_in};
+use super::path_use::Manner;
+use super::{
+    Condition, Root, Roots, Turn, effect_paths, is_note, leads_out, note, waiting, with_paths,
+};
+use crate::engine::hit::effect_path;
+use crate::model::fact::{Answer, Digest, Fact, Query};
+use crate::model::outcome::{Effect, Outcome, StreamData};
+use crate::model::path::FilePath;
+use crate::store::{Store, WeakKey};
+
+/// Longer contents are not looked through, in bytes.
+const LONGEST: u64 = 512 << 20;
+/// So many results of one key wait for a second witness, at most.
+const WAITING: usize = 16;
+
+/// What is known of a unit besides its result.
+#[derive(Debug, Clone, Default)]
+pub struct Moved {
+    /// Its key with the names of roots.
+    pub key: Option<WeakKey>,
+    /// The files that it was started from.
+    pub images: Vec<(FilePath, Digest)>,
+    /// The worst manner of its programs.
+    pub manner: Manner,
+    /// What must hold for those below it that were skipped.
+    pub conditions: Vec<Fact>,
+    /// The options that replace a root, as it was given them, if it is make.
+    pub maps: Vec<Vec<u8>>,
+}
+
+/// A result with the names of roots.
+#[derive(Debug, Clone)]
+pub struct Named {
+    /// What it depends on.
+    pub facts: Vec<Vec<Fact>>,
+    /// What it leaves.
+    pub outcome: Outcome,
+}
+
+impl Roots {
+    /// Stores a result for other places, if it is one for them, and returns it as it was
+    /// stored.
+    ///
+    /// # Errors
+    /// Why it is not.
+    pub fn record(
+        &self,
+        store: &Store,
+        moved: &Moved,
+        batches: &[Vec<Fact>],
+        outcome: &Outcome,
+        turn: &Turn,
+    ) -> Result<Named, String> {
+        let key = moved.key.ok_or("it has no key for other places")?;
+        let batches = &self.without_walks(batches);
+        let facts = || batches.iter().flatten();
+        let images = moved.images.iter().map(|(path, digest)| (path, *digest));
+        self.reads_nothing_of_it(&batches.concat(), images)?;
+        let mut conditions: BTreeSet<(usize, Condition)> = BTreeSet::new();
+        self.outside(facts(), outcome, &mut conditions)?;
+        let mut named = self.name(batches, outcome)?;
+        let mut parts = BTreeSet::new();
+        let lists = self.left(store, facts(), outcome, (moved.manner, turn), &mut parts)?;
+        for (index, template) in lists {
+            Self::keep_template(store, &mut named.outcome.effects[index], &template)?;
+        }
+        let told = |conditions: BTreeSet<(usize, Condition)>| {
+            let conditions = conditions.into_iter();
+            conditions.map(|(root, condition)| self.fact(condition, &self.roots[root]))
+        };
+        let mut conditions: Vec<Fact> = told(conditions).collect();
+        conditions.extend(moved.conditions.iter().cloned());
+        match moved.manner {
+            Manner::Whole => {
+                let made = contents(outcome).map(|(digest, _)| digest);
+                self.lock_settled().extend(made);
+                self.put(store, &key, named, conditions, moved.manner)
+            }
+            Manner::Parts => {
+                if !parts.is_empty() {
+                    // Perhaps the same words come from elsewhere: that is seen there.
+                    let _ = self.witness(store, &key, &named, conditions.clone());
+                }
+                conditions.extend(told(parts));
+                self.put(store, &key, named, conditions, moved.manner)
+            }
+            Manner::Any => self.witness(store, &key, &named, conditions),
+        }
+    }
+
+    /// Whether it is known of what made this, a part of the unit whose turn it is, that it
+    /// does not depend on the place.
+    pub(super) fn is_settled(&self, digest: &Digest, turn: &Turn) -> bool {
+        self.lock_settled().contains(digest) || {
+            turn.wait();
+            self.lock_settled().contains(digest)
+        }
+    }
+
+    pub(super) fn lock_settled(&self) -> std::sync::MutexGuard<'_, rustc_hash::FxHashSet<Digest>> {
+        self.settled
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Facts without those of realpath(3) about the directories above a root: that none of
+    /// them is a link holds wherever a root is, as it is said without links.
+    fn without_walks(&self, batches: &[Vec<Fact>]) -> Vec<Vec<Fact>> {
+        let is_no_link = |fact: &&Fact| fact.answer == Answer::Error(libc::EINVAL);
+        let facts = batches.iter().flatten().filter(is_no_link);
+        let looked: std::collections::HashSet<&[u8]> = facts
+            .filter_map(|fact| match &fact.query {
+                Query::Link(path) => Some(path.as_bytes()),
+                _ => None,
+            })
+            .collect();
+        // Whoever comes to a root this way looks at all that is above it.
+        let above: std::collections::HashSet<&[u8]> = self
+            .roots
+            .iter()
+            .map(|root| root.above().collect::<Vec<&[u8]>>())
+            .filter(|above| above.iter().all(|path| looked.contains(path)))
+            .flatten()
+            .filter(|path| !is_temporary(path))
+            .collect();
+        let stays = |fact: &&Fact| {
+            let Query::Link(path) = &fact.query else {
+                return true;
+            };
+            !(is_no_link(fact) && above.contains(path.as_bytes()))
+        };
+        batches
+            .iter()
+            .map(|batch| batch.iter().filter(stays).cloned().collect())
+            .collect()
+    }
+
+    /// What must hold because of paths outside of roots, and answers that lead there.
+    fn outside<'f>(
+        &self,
+        facts: impl Iterator<Item = &'f Fact>,
+        outcome: &Outcome,
+        conditions: &mut BTreeSet<(usize, Condition)>,
+    ) -> Result<(), String> {
+        for fact in facts {
+            for path in fact.query.paths() {
+                self.outside_path(path, conditions)?;
+            }
+            if let Answer::Path(path) = &fact.answer {
+                if self.answer(&fact.query, &fact.answer).is_none() {
+                    let from = fact.query.paths().first();
+                    let from = from.map(|from| from.display().to_string());
+                    return Err(format!("{} leads into a root", from.unwrap_or_default()));
+                }
+                // The text of a link may lead anywhere; what it leads to is a fact.
+                if path.is_absolute() {
+                    self.outside_path(path, conditions)?;
+                } else if self.mention.is_in(path.as_bytes()) {
+                    return Err(format!("the link {} mentions a root", path.display()));
+                }
+            }
+        }
+        for effect in &outcome.effects {
+            let path = effect_path(effect);
+            self.outside_path(path, conditions)?;
+            // Its path is canonical, however the program came there.
+            if self.root_of(path.as_bytes()).is_none() && !is_temporary(path.as_bytes()) {
+                conditions.extend((0..self.roots.len()).map(|root| (root, Condition::Depth)));
+            }
+            if let Effect::HardLink { to, .. } = effect {
+                self.outside_path(to, conditions)?;
+            }
+        }
+        // Wherever nothing else is above it.
+        for (index, root) in self.roots.iter().enumerate() {
+            if root.depth() == 1 {
+                conditions.insert((index, Condition::Depth));
+            }
+        }
+        Ok(())
+    }
+
+    fn outside_path(
+        &self,
+        path: &FilePath,
+        conditions: &mut BTreeSet<(usize, Condition)>,
+    ) -> Result<(), String> {
+        let plain = plain(path);
+        let inside = self.root_of(path.as_bytes());
+        let rest = inside.map_or(plain.as_slice(), |(_, rest)| rest);
+        if self.mention.is_in(rest) {
+            return Err(format!("{} mentions a root", path.display()));
+        }
+        let is_out = inside.is_none_or(|(_, rest)| leads_out(rest));
+        // By the root's name, whoever knows it.
+        if is_out && self.root_of(&plain).is_some() {
+            return Err(format!("{} leads into a root", path.display()));
+        }
+        if is_out && inside.is_some() {
+            conditions.extend((0..self.roots.len()).map(|root| (root, Condition::Depth)));
+        }
+        for (index, root) in self.roots.iter().enumerate() {
+            if root.below(&plain).is_some() || is_temporary(&plain) {
+                continue;
+            }
+            let shared = common(root, &plain);
+            if shared == 0 {
+                continue;
+            }
+            conditions.insert((index, Condition::Up(root.depth() - shared)));
+            // A name beside the root may be made of the root's.
+            let beside: Vec<&[u8]> = components(&plain).skip(shared).collect();
+            for (at, part) in root.parts().rev().enumerate().take(root.depth() - shared) {
+                if beside.iter().any(|beside| is_part_in(part, beside)) {
+                    conditions.insert((index, Condition::Part(at)));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts the names of roots into a result.
+    fn name(&self, batches: &[Vec<Fact>], outcome: &Outcome) -> Result<Named, String> {
+        let mut named = |path: &FilePath| Some(self.named(path));
+        let lost = || "a path has no name".to_owned();
+        let mut facts = Vec::with_capacity(batches.len() + 1);
+        for batch in batches.iter().filter(|batch| !batch.is_empty()) {
+            let mut here = Vec::with_capacity(batch.len());
+            for fact in batch {
+                here.push(Fact {
+                    query: with_paths(&fact.query, &mut named).ok_or_else(lost)?,
+                    answer: self.answer(&fact.query, &fact.answer).ok_or_else(lost)?,
+                });
+            }
+            facts.push(here);
+        }
+        let mut outcome = outcome.clone();
+        for effect in &mut outcome.effects {
+            effect_paths(effect, &mut named).ok_or_else(lost)?;
+        }
+        for chunk in &mut outcome.stream {
+            if let StreamData::Place(said) = &mut chunk.data
+                && let Some(named) = self.said_named(said)
+            {
+                *said = named;
+            }
+        }
+        Ok(Named { facts, outcome })
+    }
+
+    /// That nothing which was left mentions a root, or may do so unseen; but for some
+    /// effects by their number, with the templates of their contents.
+    fn left<'f>(
+        &self,
+        store: &Store,
+        facts: impl Iterator<Item = &'f Fact>,
+        outcome: &Outcome,
+        (manner, turn): (Manner, &Turn),
+        conditions: &mut BTreeSet<(usize, Condition)>,
+    ) -> Result<Vec<(usize, Vec<u8>)>, String> {
+        let mut lists = Vec::new();
+        let read: std::collections::HashSet<Digest> = facts
+            .filter_map(|fact| match (&fact.query, &fact.answer) {
+                (Query::Content(_), Answer::File(digest)) => Some(*digest),
+                _ => None,
+            })
+            .collect();
+        let mut texts: Vec<Vec<u8>> = Vec::new();
+        for chunk in &outcome.stream {
+            let bytes = match &chunk.data {
+                StreamData::Place(said) if self.said_named(said).is_some() => {
+                    self.said_besides(said)
+                }
+                StreamData::Place(said) => said.clone(),
+                StreamData::Inline(bytes) => bytes.clone(),
+                StreamData::Stored(digest, _) => {
+                    store.get_bytes(digest).map_err(|error| error.to_string())?
+                }
+            };
+            if self.mention.is_in(&bytes) {
+                return Err("its output mentions a root".to_owned());
+            }
+            texts.push(bytes);
+        }
+        for effect in &outcome.effects {
+            if let Effect::Symlink { target, path } = effect {
+                if self.mention.is_in(target.as_bytes()) {
+                    return Err(format!("{} leads to a root", path.display()));
+                }
+                texts.push(target.as_bytes().to_vec());
+            }
+            let path = effect_path(effect).as_bytes();
+            let rest = self.root_of(path).map_or(path, |(_, rest)| rest);
+            if !is_temporary(path) {
+                texts.push(rest.to_vec());
+            }
+        }
+        for (index, effect) in outcome.effects.iter().enumerate() {
+            let Some((effect, digest, length)) = content(effect) else {
+                continue;
+            };
+            // What was only copied says what it says anywhere.
+            if read.contains(&digest) {
+                continue;
+            }
+            let shown = effect_path(effect).display();
+            if length > LONGEST {
+                return Err(format!("{shown} is too long to be looked through"));
+            }
+            let bytes = store
+                .get_bytes(&digest)
+                .map_err(|error| error.to_string())?;
+            if self.mentions(&digest, &bytes) {
+                let is_compilers = manner == Manner::Whole || self.is_settled(&digest, turn);
+                let is_list = effect_path(effect).as_bytes().ends_with(b".d");
+                if is_compilers
+                    && is_list
+                    && let Some(template) = self.template(&bytes)
+                {
+                    lists.push((index, template));
+                    continue;
+                }
+                return Err(format!("{shown} mentions a root"));
+            }
+            if self.is_settled(&digest, turn) {
+                continue;
+            }
+            if manner != Manner::Any && is_packed(&bytes) {
+                return Err(format!("{shown} is packed, and may mention a root"));
+            }
+            if manner == Manner::Parts {
+                texts.push(bytes);
+            }
+        }
+        if manner == Manner::Parts {
+            for (index, root) in self.roots.iter().enumerate() {
+                for (at, part) in root.parts().rev().enumerate() {
+                    if texts.iter().any(|text| is_part_in(part, text)) {
+                        conditions.insert((index, Condition::Part(at)));
+                    }
+                }
+            }
+        }
+        Ok(lists)
+    }
+
+    fn put(
+        &self,
+        store: &Store,
+        key: &WeakKey,
+        named: Named,
+        conditions: Vec<Fact>,
+        manner: Manner,
+    ) -> Result<Named, String> {
+        let mut first = conditions;
+        if manner == Manner::Whole {
+            first.push(whole());
+        }
+        first.sort_by(|a, b| a.query.cmp(&b.query));
+        first.dedup();
+        let mut named = named;
+        if !first.is_empty() {
+            named.facts.insert(0, first);
+        }
+        store
+            .record(key, named.facts.clone(), &named.outcome)
+            .map_err(|error| error.to_string())?;
+        Ok(named)
+    }
+
+    /// Stores what an unknown program left, if another place has seen the same.
+    fn witness(
+        &self,
+        store: &Store,
+        key: &WeakKey,
+        named: &Named,
+        conditions: Vec<Fact>,
+    ) -> Result<Named, String> {
+        let place = waiting(key);
+        let others = store.results(&place).map_err(|error| error.to_string())?;
+        let here: Vec<Fact> = self.roots.iter().map(place_of).collect();
+        let all = |facts: &mut dyn Iterator<Item = &Fact>| {
+            let mut facts: Vec<Fact> = facts
+                .filter(|fact| !is_note(&fact.query))
+                .cloned()
+                .collect();
+            facts.sort_by(|a, b| a.query.cmp(&b.query));
+            facts.dedup();
+            facts
+        };
+        let ours = all(&mut named.facts.iter().flatten());
+        let mut is_known = false;
+        let is_full = others.len() >= WAITING;
+        for other in others {
+            let Some(outcome) = &other.outcome else {
+                continue;
+            };
+            if !same(outcome, &named.outcome) || all(&mut other.facts.iter()) != ours {
+                continue;
+            }
+            let notes = other.facts.iter().filter(|fact| is_note(&fact.query));
+            let there: Vec<Fact> = notes.cloned().collect();
+            if here.iter().all(|fact| there.contains(fact)) {
+                is_known = true;
+                continue;
+            }
+            let agreed = self.agreed(&there)?;
+            let conditions = conditions.into_iter().chain(agreed).collect();
+            return self.put(store, key, named.clone(), conditions, Manner::Any);
+        }
+        if !is_known && !is_full {
+            let mut facts = named.facts.clone();
+            facts.insert(0, here);
+            store
+                .record(&place, facts, &named.outcome)
+                .map_err(|error| error.to_string())?;
+        }
+        Err("nobody knows whether it is the same elsewhere until it has run elsewhere".to_owned())
+    }
+
+    /// What two places have in common: perhaps the result depends on that.
+    fn agreed(&self, there: &[Fact]) -> Result<Vec<Fact>, String> {
+        let mut agreed = Vec::new();
+        for root in &self.roots {
+            let wanted = place_of(root).query;
+            let other = there.iter().find(|fact| fact.query == wanted);
+            let Some(Answer::Path(path)) = other.map(|fact| &fact.answer) else {
+                return Err("it has other roots elsewhere".to_owned());
+            };
+            let other = Root {
+                name: root.name.clone(),
+                path: path.as_bytes().to_vec(),
+            };
+            let parts = root.depth();
+            let candidates = [Condition::Depth, Condition::Length]
+                .into_iter()
+                .chain((0..parts).map(Condition::Part))
+                .chain((0..parts).map(Condition::Head));
+            for condition in candidates {
+                if self.holds(condition, root) == self.holds(condition, &other) {
+                    agreed.push(self.fact(condition, root));
+                }
+            }
+        }
+        Ok(agreed)
+    }
+
+    /// What a unit that was skipped is to the one above: what must hold for it, and what
+    /// is known of its manner. `None` is a result of this place.
+    pub fn taken_in(&self, outcome: &Outcome) -> (Manner, Vec<Fact>) {
+        let Some(conditions) = &outcome.conditions else {
+            return (Manner::Any, Vec::new());
+        };
+        let whole = whole();
+        let is_whole = conditions.contains(&whole);
+        if is_whole {
+            let made = contents(outcome).map(|(digest, _)| digest);
+            self.lock_settled().extend(made);
+        }
+        let manner = if is_whole {
+            Manner::Whole
+        } else {
+            Manner::Parts
+        };
+        let conditions = conditions.iter().filter(|fact| **fact != whole).cloned();
+        (manner, conditions.collect())
+    }
+
+    /// Whether a prefix map of a compiler (`OLD=NEW`) replaces a whole root.
+    pub(super) fn is_mapped(&self, map: &[u8]) -> bool {
+        let old = map.split(|&byte| byte == b'=').next().unwrap_or_default();
+        self.roots.iter().any(|root| root.path == old)
+    }
+}
+
+/// That only programs made the result that leave paths as they are.
+pub(super) fn whole() -> Fact {
+    Fact {
+        query: note("whole"),
+        answer: Answer::Granted,
+    }
+}
+
+/// Where a root is.
+fn place_of(root: &Root) -> Fact {
+    Fact {
+        query: note(&format!("at\0{}", root.name)),
+        answer: Answer::Path(FilePath::from(root.path.as_slice())),
+    }
+}
+
+/// Whether two runs left the same, whatever time they took.
+fn same(one: &Outcome, other: &Outcome) -> bool {
+    let timeless = |outcome: &Outcome| Outcome {
+        facts: Vec::new(),
+        conditions: None,
+        cpu_us: 0,
+        wall_us: 0,
+        ..outcome.clone()
+    };
+    timeless(one) == timeless(other)
+}
+
+/// Whether programs come to a place by this name, wherever the root is: a directory for
+/// temporary files, or a file that a compiler makes there.
+fn is_temporary(path: &[u8]) -> bool {
+    let Some(rest) = [&b"/tmp"[..], b"/var/tmp"]
+        .iter()
+        .find_map(|dir| path.strip_prefix(*dir))
+    else {
+        return false;
+    };
+    let is_compilers = |name: &[u8]| {
+        let (random, end) = name.split_at_checked(6).unwrap_or_default();
+        let letters = random.iter().all(u8::is_ascii_alphanumeric);
+        let is_end = |byte: &u8| byte.is_ascii_lowercase() || *byte == b'.';
+        letters && end.starts_with(b".") && end.iter().all(is_end)
+    };
+    rest.is_empty() || rest.strip_prefix(b"/cc").is_some_and(is_compilers)
+}
+
+/// An effect's content with its length.
+fn content(effect: &Effect) -> Option<(&Effect, Digest, u64)> {
+    match effect {
+        Effect::Write {
+            content, length, ..
+        } => Some((effect, *content, *length)),
+        Effect::Append { data, length, .. } => Some((effect, *data, *length)),
+        _ => None,
+    }
+}
+
+fn contents(outcome: &Outcome) -> impl Iterator<Item = (Digest, u64)> + '_ {
+    let effects = outcome.effects.iter().filter_map(content);
+    effects.map(|(_, digest, length)| (digest, length))
+}
+
+/// A path without components that lead up, by its text. Links on the way are facts of
+/// their own.
+fn plain(path: &Path) -> Vec<u8> {
+    let mut parts: Vec<&[u8]> = Vec::new();
+    for part in components(path.as_os_str().as_bytes()) {
+        match part {
+            b"" | b"." => {}
+            b".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    let mut plain = Vec::new();
+    for part in parts {
+        plain.push(b'/');
+        plain.extend_from_slice(part);
+    }
+    if plain.is_empty() {
+        plain.push(b'/');
+    }
+    plain
+}
+
+fn components(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    path.split(|&byte| byte == b'/').skip(1)
+}
+
+/// How many components a path has in common with a root, from the first one on.
+fn common(root: &Root, plain: &[u8]) -> usize {
+    let both = root.parts().zip(components(plain));
+    both.take_while(|(one, other)| one == other).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_for_temporary_files_are_told() {
+        for path in [
+            "/tmp",
+            "/var/tmp",
+            "/tmp/ccjN5XKa.s",
+            "/tmp/ccjN5XKa.cdtor.o",
+        ] {
+            assert!(is_temporary(path.as_bytes()), "{path}");
+        }
+        for path in [
+            "/tmp2",
+            "/tmp/x",
+            "/tmp/cc.s",
+            "/tmp/ccjN5XKa",
+            "/tmp/ccjN5X/a.s",
+            "/tmp/cc/ab/c.s",
+        ] {
+            assert!(!is_temporary(path.as_bytes()), "{path}");
+        }
+    }
+
+    #[test]
+    fn texts_of_paths_become_plain() {
+        for (path, expected) in [
+            ("/a/./b//c/", "/a/b/c"),
+            ("/a/../b", "/b"),
+            ("/../a", "/a"),
+            ("/a/..", "/"),
+        ] {
+            assert_eq!(plain(Path::new(path)), expected.as_bytes(), "{path}");
+        }
+    }
+}

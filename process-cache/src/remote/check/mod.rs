@@ -1,0 +1,381 @@
+//! Whether a result from a remote cache may be established here.
+//!
+//! It is data from a stranger: it may name any file, any descriptor and any
+//! permission. What is established stays below the directories that a command
+//! writes to (its working directory, unless the user says otherwise), under the
+//! names that are written there: nothing is reached through a symbolic link, neither
+//! one that is there nor one that the result itself makes. That whoever can write
+//! to the cache decides what a build produces below those directories is in the
+//! nature of a cache.
+
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::codec::{MAX_ITEMS, Stored};
+use crate::engine::unit::Inherited;
+use crate::model::fact::Digest;
+use crate::model::outcome::{Effect, Ending, Outcome, StreamData, Time};
+use crate::model::path::FilePath;
+
+/// The largest result that is taken, in bytes of all its contents.
+pub const MAX_BYTES: u64 = 4 << 30;
+/// Longer ones cannot be opened (`PATH_MAX`, `NAME_MAX`).
+const MAX_PATH: usize = 4095;
+const MAX_NAME: usize = 255;
+/// A year in µs: what a run is said to have taken is added up.
+const MAX_TIME: u64 = 365 * 24 * 3600 * 1_000_000;
+const MAX_UNITS: u32 = 1 << 20;
+
+/// What is wrong with a result.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// A path that is none of ours to touch.
+    #[error("{} {wrong}", path.display())]
+    Path {
+        /// Which.
+        path: FilePath,
+        /// Why not.
+        wrong: &'static str,
+    },
+    /// Permission bits that give rights away.
+    #[error("{} would get the permissions {mode:o}", path.display())]
+    Mode {
+        /// Of what.
+        path: FilePath,
+        /// Which.
+        mode: u32,
+    },
+    /// A descriptor that the program does not inherit, or not like this.
+    #[error("it uses descriptor {0}, which the program does not have")]
+    Descriptor(i32),
+    /// An ending that no program has.
+    #[error("no program ends like this: {0:?}")]
+    Ending(Ending),
+    /// More than is taken.
+    #[error("it is too large: {0}")]
+    Large(&'static str),
+    /// It does not say where a content is, or says two things of it.
+    #[error("it is inconsistent about content {0}")]
+    Content(Digest),
+    /// Its parts do not fit each other.
+    #[error("{0}")]
+    Shape(&'static str),
+}
+
+/// Where results may write.
+#[derive(Debug, Clone)]
+pub struct Bounds {
+    roots: Vec<PathBuf>,
+    /// Directories in which files come and go, which their times show.
+    temporary: Vec<PathBuf>,
+    /// See [`MAX_BYTES`].
+    pub max_bytes: u64,
+}
+
+impl Bounds {
+    /// Below these directories, as far as they are there.
+    pub fn new(roots: Vec<PathBuf>) -> Self {
+        let temporary = [std::env::temp_dir(), "/tmp".into(), "/var/tmp".into()];
+        let real = |dirs: &[PathBuf]| {
+            let dirs = dirs.iter().filter_map(|dir| dir.canonicalize().ok());
+            dirs.collect()
+        };
+        Self {
+            roots: real(&roots),
+            temporary: real(&temporary),
+            max_bytes: MAX_BYTES,
+        }
+    }
+
+    /// Checks a result for a program that inherits these descriptors.
+    ///
+    /// # Errors
+    /// The first thing that is wrong with it.
+    pub fn check(&self, stored: &Stored, inherited: &[Inherited]) -> Result<(), Refusal> {
+        let outcome = &stored.outcome;
+        check_ending(outcome.ending)?;
+        check_descriptors(outcome, inherited)?;
+        if outcome.effects.len() > MAX_ITEMS {
+            return Err(Refusal::Large("it changes too many files"));
+        }
+        if outcome.cpu_us > MAX_TIME || outcome.wall_us > MAX_TIME || outcome.units > MAX_UNITS {
+            return Err(Refusal::Large("it ran for too long"));
+        }
+        if !outcome.ages.is_empty() && outcome.ages.len() != outcome.effects.len() {
+            return Err(Refusal::Shape("its files have other ages"));
+        }
+        self.check_contents(stored)?;
+        let mut places = Places {
+            bounds: self,
+            checked: FxHashSet::default(),
+        };
+        outcome
+            .effects
+            .iter()
+            .try_for_each(|effect| places.check(effect))
+    }
+
+    fn is_inside(&self, path: &Path) -> bool {
+        let below = |root: &PathBuf| path.starts_with(root) && path != root;
+        self.roots.iter().any(below)
+    }
+
+    /// Whether the time of this directory tells no more than that something was done
+    /// in it.
+    fn may_be_touched(&self, path: &Path) -> bool {
+        let mut known = self.roots.iter().chain(&self.temporary);
+        known.any(|dir| dir == path)
+    }
+
+    /// Each content is said to be somewhere, once, with the length it has.
+    fn check_contents(&self, stored: &Stored) -> Result<(), Refusal> {
+        let mut lengths = FxHashMap::default();
+        let mut total: u64 = 0;
+        for content in &stored.contents {
+            if lengths.insert(content.digest, content.length).is_some() {
+                return Err(Refusal::Content(content.digest));
+            }
+            total = total.saturating_add(content.length);
+        }
+        // What is written may be more than what is there.
+        let mut written: u64 = 0;
+        for (digest, length) in contents(&stored.outcome) {
+            if lengths.get(&digest) != Some(&length) {
+                return Err(Refusal::Content(digest));
+            }
+            written = written.saturating_add(length);
+        }
+        if total.max(written) > self.max_bytes {
+            return Err(Refusal::Large("its contents"));
+        }
+        Ok(())
+    }
+}
+
+/// All contents that an outcome names, with their lengths.
+pub(super) fn contents(outcome: &Outcome) -> impl Iterator<Item = (Digest, u64)> {
+    let files = outcome.effects.iter().filter_map(|effect| match effect {
+        Effect::Write {
+            content, length, ..
+        } => Some((*content, *length)),
+        Effect::Append { data, length, .. } => Some((*data, *length)),
+        _ => None,
+    });
+    let stream = outcome.stream.iter().filter_map(|chunk| match &chunk.data {
+        StreamData::Stored(digest, length) => Some((*digest, *length)),
+        StreamData::Inline(_) | StreamData::Place(_) => None,
+    });
+    files.chain(stream)
+}
+
+/// Whether anybody would take this outcome: nobody takes files that give rights away.
+pub(super) fn is_shareable(outcome: &Outcome) -> bool {
+    outcome
+        .effects
+        .iter()
+        .all(|effect| check_modes(effect).is_ok())
+}
+
+fn check_ending(ending: Ending) -> Result<(), Refusal> {
+    // Signals that stop, continue or do nothing.
+    const HARMLESS: [i32; 8] = [
+        libc::SIGCHLD,
+        libc::SIGCONT,
+        libc::SIGSTOP,
+        libc::SIGTSTP,
+        libc::SIGTTIN,
+        libc::SIGTTOU,
+        libc::SIGURG,
+        libc::SIGWINCH,
+    ];
+    match ending {
+        Ending::Exited(0..=255) => Ok(()),
+        Ending::Killed(signal @ 1..=64) if !HARMLESS.contains(&signal) => Ok(()),
+        _ => Err(Refusal::Ending(ending)),
+    }
+}
+
+fn check_descriptors(outcome: &Outcome, inherited: &[Inherited]) -> Result<(), Refusal> {
+    let find = |fd: i32| {
+        let mut all = inherited.iter();
+        all.find(|inherited| inherited.fd == fd || inherited.written_as == fd)
+    };
+    for chunk in &outcome.stream {
+        find(chunk.fd).ok_or(Refusal::Descriptor(chunk.fd))?;
+    }
+    for (fd, _) in &outcome.positions {
+        find(*fd)
+            .filter(|inherited| inherited.position.is_some())
+            .ok_or(Refusal::Descriptor(*fd))?;
+    }
+    for (fd, flags) in &outcome.flags {
+        find(*fd)
+            .filter(|_| flags & !(libc::O_APPEND | libc::O_NONBLOCK) == 0)
+            .ok_or(Refusal::Descriptor(*fd))?;
+    }
+    Ok(())
+}
+
+/// Places of effects, of which many share a directory.
+struct Places<'a> {
+    bounds: &'a Bounds,
+    /// Directories that are what their names say.
+    checked: FxHashSet<PathBuf>,
+}
+
+impl Places<'_> {
+    fn check(&mut self, effect: &Effect) -> Result<(), Refusal> {
+        let path = crate::engine::hit::effect_path(effect);
+        if let Effect::SetTimes {
+            time: Time::Present,
+            ..
+        } = effect
+            && self.bounds.may_be_touched(path)
+        {
+            return Ok(());
+        }
+        self.check_place(path)?;
+        check_modes(effect)?;
+        match effect {
+            Effect::HardLink { to, .. } => self.check_place(to),
+            Effect::Symlink { target, .. } => self.check_target(path, target),
+            _ => Ok(()),
+        }
+    }
+
+    /// A name below one of the roots, reached without links.
+    fn check_place(&mut self, path: &FilePath) -> Result<(), Refusal> {
+        let wrong = |wrong| {
+            Err(Refusal::Path {
+                path: path.clone(),
+                wrong,
+            })
+        };
+        if !is_plain(path.as_bytes()) {
+            return wrong("is no plain path");
+        }
+        if !self.bounds.is_inside(path) {
+            return wrong("is outside of where results of others may write");
+        }
+        let dir = path.parent().unwrap_or(Path::new("/"));
+        if self.checked.contains(dir) {
+            return Ok(());
+        }
+        if !is_itself(dir) {
+            return wrong("is behind a symbolic link");
+        }
+        self.checked.insert(dir.to_owned());
+        Ok(())
+    }
+
+    /// A link out of the tree is harmless as long as nobody writes through it. One to
+    /// a file is never written through, as long as we are asked; of one to a directory
+    /// nobody can tell.
+    fn check_target(&self, path: &FilePath, target: &FilePath) -> Result<(), Refusal> {
+        let wrong = |wrong| {
+            Err(Refusal::Path {
+                path: path.clone(),
+                wrong,
+            })
+        };
+        let bytes = target.as_bytes();
+        if bytes.is_empty() || bytes.len() > MAX_PATH || bytes.contains(&0) {
+            return wrong("would be a link to nowhere");
+        }
+        let Some(lexical) = resolve(path.parent().unwrap_or(Path::new("/")), target) else {
+            return wrong("would be a link that goes down and up again");
+        };
+        let leads_to = lexical.canonicalize();
+        let roots = &self.bounds.roots;
+        let inside = |path: &Path| roots.iter().any(|root| path.starts_with(root));
+        let harmless = match &leads_to {
+            Ok(found) => inside(found) || !found.is_dir(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => inside(&lexical),
+            Err(_) => false,
+        };
+        if harmless {
+            Ok(())
+        } else {
+            wrong("would be a link to a directory elsewhere")
+        }
+    }
+}
+
+/// Absolute, without `.`, `..`, doubled slashes or NUL, and not too long.
+fn is_plain(path: &[u8]) -> bool {
+    let Some(names) = path.strip_prefix(b"/") else {
+        return false;
+    };
+    let is_name =
+        |name: &[u8]| !name.is_empty() && name.len() <= MAX_NAME && name != b"." && name != b"..";
+    path.len() <= MAX_PATH && !path.contains(&0) && names.split(|byte| *byte == b'/').all(is_name)
+}
+
+/// Whether no link is among what is there of a directory's path.
+fn is_itself(dir: &Path) -> bool {
+    for ancestor in dir.ancestors() {
+        match ancestor.canonicalize() {
+            Ok(found) => return found.as_os_str().as_bytes() == ancestor.as_os_str().as_bytes(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                // A link to what is not there is a link.
+                if ancestor.is_symlink() {
+                    return false;
+                }
+            }
+            Err(_) => return false,
+        }
+    }
+    false
+}
+
+/// Where a link in `dir` leads by its text alone; `None` where that depends on what
+/// is there (`a/..`).
+fn resolve(dir: &Path, target: &Path) -> Option<PathBuf> {
+    let mut resolved = if target.is_absolute() {
+        PathBuf::from("/")
+    } else {
+        dir.to_owned()
+    };
+    let mut is_down = target.is_absolute();
+    for part in target.components() {
+        match part {
+            Component::RootDir | Component::CurDir => {}
+            Component::ParentDir if is_down => return None,
+            Component::ParentDir => drop(resolved.pop()),
+            Component::Normal(name) => {
+                is_down = true;
+                resolved.push(name);
+            }
+            Component::Prefix(_) => return None,
+        }
+    }
+    Some(resolved)
+}
+
+/// Permission bits that give nobody the rights of somebody else.
+fn check_modes(effect: &Effect) -> Result<(), Refusal> {
+    let (mode, allowed) = match effect {
+        Effect::Write {
+            mode, create_mode, ..
+        } => (mode.unwrap_or_default() | create_mode, 0o777),
+        Effect::Append { create_mode, .. } => (*create_mode, 0o777),
+        // The other bits of a directory concern its names only.
+        Effect::MakeDir { mode, .. } => (*mode, 0o3777),
+        Effect::Chmod { mode, .. } => (*mode, 0o777),
+        _ => return Ok(()),
+    };
+    if mode & !allowed == 0 {
+        Ok(())
+    } else {
+        Err(Refusal::Mode {
+            path: crate::engine::hit::effect_path(effect).clone(),
+            mode,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,342 @@
+//! What a remote cache holds for a unit, as bytes.
+//!
+//! *Path sets* are lists of questions without answers, the newest first, under the
+//! weak key. The answers to all questions of one set give the strong key, under
+//! which the *result* is: an outcome, and what its contents are called there. *Hints*
+//! stand beside the path sets: which result it is going to be if the questions about
+//! the project itself have these answers, so that it can be on its way while all others
+//! are asked.
+//!
+//! Both are a header (`"pcq"` or `"pcr"`, a version byte) and postcard, packed with
+//! zstd. They come from strangers: whatever the bytes are, decoding returns
+//! something within the bounds below, or an error. What the values mean is checked
+//! elsewhere ([`super::check`]).
+
+use std::io::Read;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::digest::Wire;
+use crate::model::fact::{Answer, Digest, Query};
+use crate::model::outcome::Outcome;
+use crate::model::path::FilePath;
+use crate::relocation::{MARK, Roots, is_note};
+use crate::store::WeakKey;
+
+/// Part of every key: results of other versions are not seen.
+const VERSION: u8 = 4;
+const SETS: &[u8; 3] = b"pcq";
+const RESULT: &[u8; 3] = b"pcr";
+/// How many path sets there are under one weak key.
+pub const MAX_SETS: usize = 6;
+/// How many hints there are beside them.
+pub const MAX_HINTS: usize = 3;
+/// How many contents a hint names. It is read whenever its unit is looked up.
+pub const MAX_HINTED: usize = 512;
+/// No more than this is unpacked, in bytes.
+pub const MAX_UNPACKED: u64 = 16 << 20;
+/// Packed, nothing may be longer than this, in bytes.
+pub const MAX_PACKED: u64 = 8 << 20;
+/// How many questions there are in all sets, and how many contents and effects in
+/// a result.
+pub const MAX_ITEMS: usize = 200_000;
+/// How hard zstd tries: more of it costs more than it saves.
+const LEVEL: i32 = 1;
+
+/// Why bytes are no path sets or no result.
+#[derive(Debug, thiserror::Error)]
+pub enum FormError {
+    /// Something else begins like this.
+    #[error("it is not one of pcache's")]
+    Magic,
+    /// Another version wrote it.
+    #[error("version {0} wrote it")]
+    Version(u8),
+    /// It is longer than anything that we would write.
+    #[error("it is too large")]
+    Large,
+    /// It is damaged.
+    #[error("it is damaged: {0}")]
+    Damaged(String),
+}
+
+/// What to look at: sorted, without doubles.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PathSet(
+    #[serde(deserialize_with = "crate::platform::bounded::list::<_, _, MAX_ITEMS>")] pub Vec<Query>,
+);
+
+impl PathSet {
+    /// From questions in any order.
+    pub fn new(mut queries: Vec<Query>) -> Self {
+        queries.sort_unstable();
+        queries.dedup();
+        Self(queries)
+    }
+
+    /// A question that nobody of us would ask.
+    pub fn odd(&self) -> Option<&Query> {
+        self.0.iter().find(|query| !is_askable(query))
+    }
+
+    /// The questions about other places than those where systems are installed, which
+    /// differ more often.
+    pub fn near(&self) -> impl Iterator<Item = &Query> {
+        self.0.iter().filter(|query| is_near(query))
+    }
+}
+
+/// Which result it is, probably.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hint {
+    /// What the near questions lead to ([`Key::of_near`]).
+    pub near: Key,
+    /// Where the result is.
+    pub result: Key,
+    /// What it needs.
+    #[serde(deserialize_with = "crate::platform::bounded::list::<_, _, MAX_HINTED>")]
+    pub contents: Vec<Content>,
+}
+
+/// What stands under a weak key.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sets {
+    /// The path sets, the newest first.
+    #[serde(deserialize_with = "crate::platform::bounded::list::<_, _, MAX_SETS>")]
+    pub sets: Vec<PathSet>,
+    /// The newest first.
+    #[serde(deserialize_with = "crate::platform::bounded::list::<_, _, MAX_HINTS>")]
+    pub hints: Vec<Hint>,
+}
+
+/// Where systems are installed.
+const FAR: [&[u8]; 9] = [
+    b"/usr/", b"/lib", b"/bin/", b"/sbin/", b"/etc/", b"/opt/", b"/proc/", b"/sys/", b"/dev/",
+];
+
+fn is_near(query: &Query) -> bool {
+    let is_far = |path: &FilePath| {
+        FAR.iter().any(|far| path.as_bytes().starts_with(far))
+            && !path.as_bytes().starts_with(b"/dev/shm/")
+    };
+    !matches!(query, Query::Order(_)) && !query.paths().iter().any(is_far)
+}
+
+/// Whether a question is about absolute paths, as ours are, or about roots.
+fn is_askable(query: &Query) -> bool {
+    if is_note(query) {
+        return true;
+    }
+    let one = |path: &FilePath| {
+        let bytes = path.as_bytes();
+        let plain = bytes.strip_prefix(MARK).unwrap_or(bytes);
+        bytes.first() == Some(&b'/') && !plain.contains(&0) && bytes.len() < 1 << 16
+    };
+    let is_named = match query {
+        Query::Xattr { name, .. } => !name.contains(&0) && name.len() < 256,
+        _ => true,
+    };
+    is_named && query.paths().iter().all(one)
+}
+
+/// A result as it travels.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Stored {
+    /// What the unit leaves behind.
+    pub outcome: Outcome,
+    /// All contents that the outcome names.
+    #[serde(deserialize_with = "crate::platform::bounded::list::<_, _, MAX_ITEMS>")]
+    pub contents: Vec<Content>,
+}
+
+/// A content by both names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Content {
+    /// As we call it.
+    pub digest: Digest,
+    /// As the server calls it.
+    pub hash: [u8; 32],
+    /// Its length in bytes.
+    pub length: u64,
+}
+
+impl Content {
+    /// What the server calls it.
+    pub fn wire(&self) -> Wire {
+        Wire {
+            hash: self.hash,
+            size: self.length,
+        }
+    }
+}
+
+/// What an entry of a remote cache is found by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Key(pub [u8; 32]);
+
+impl Key {
+    /// Where the path sets of a weak key are.
+    pub fn of_sets(key: &WeakKey) -> Self {
+        Self::new("reprise pcache path sets", &[&key.0.0])
+    }
+
+    /// Where the result is that these answers to a path set lead to; `None` if one
+    /// of them is not known.
+    pub fn of_result(key: &WeakKey, set: &PathSet, answers: &[Answer]) -> Option<Self> {
+        Self::of_answers("reprise pcache result", key, set, answers)
+    }
+
+    /// What these answers to a path set's near questions lead to ([`Hint`]); `None` if
+    /// one of them is not known.
+    pub fn of_near(key: &WeakKey, near: &[&Query], answers: &[Answer]) -> Option<Self> {
+        Self::of_answers("reprise pcache near questions", key, near, answers)
+    }
+
+    fn of_answers(
+        context: &str,
+        key: &WeakKey,
+        questions: &(impl Serialize + ?Sized),
+        answers: &[Answer],
+    ) -> Option<Self> {
+        if answers.iter().any(|a| matches!(a, Answer::Unknown(_))) {
+            return None;
+        }
+        let questions = postcard::to_stdvec(questions).ok()?;
+        let answers = postcard::to_stdvec(answers).ok()?;
+        Some(Self::new(context, &[&key.0.0, &questions, &answers]))
+    }
+
+    fn new(context: &str, parts: &[&[u8]]) -> Self {
+        let mut hasher = blake3::Hasher::new_derive_key(context);
+        hasher.update(&[VERSION]);
+        for part in parts {
+            hasher.update(&(part.len() as u64).to_le_bytes());
+            hasher.update(part);
+        }
+        Self(*hasher.finalize().as_bytes())
+    }
+}
+
+/// Packs path sets, as many of the first as there may be.
+///
+/// # Errors
+/// [`FormError::Large`] if not even the first fits.
+pub fn encode_sets(sets: &Sets) -> Result<Vec<u8>, FormError> {
+    let hints = &sets.hints[..sets.hints.len().min(MAX_HINTS)];
+    let mut count = sets.sets.len().min(MAX_SETS);
+    loop {
+        let some = &sets.sets[..count];
+        let questions: usize = some.iter().map(|set| set.0.len()).sum();
+        let packed = if questions <= MAX_ITEMS {
+            pack(SETS, &(some, hints))
+        } else {
+            Err(FormError::Large)
+        };
+        match packed {
+            Err(FormError::Large) if count > 1 => count -= 1,
+            packed => return packed,
+        }
+    }
+}
+
+/// Unpacks path sets.
+///
+/// # Errors
+/// What is wrong with the bytes.
+pub fn decode_sets(bytes: &[u8]) -> Result<Sets, FormError> {
+    let sets: Sets = unpack(SETS, bytes)?;
+    let questions: usize = sets.sets.iter().map(|set| set.0.len()).sum();
+    if questions > MAX_ITEMS {
+        return Err(FormError::Large);
+    }
+    Ok(sets)
+}
+
+/// Packs a result.
+///
+/// # Errors
+/// [`FormError::Large`].
+pub fn encode_result(stored: &Stored) -> Result<Vec<u8>, FormError> {
+    pack(RESULT, stored)
+}
+
+/// Unpacks a result.
+///
+/// # Errors
+/// What is wrong with the bytes.
+pub fn decode_result(bytes: &[u8]) -> Result<Stored, FormError> {
+    unpack(RESULT, bytes)
+}
+
+fn damaged(error: impl std::fmt::Display) -> FormError {
+    FormError::Damaged(error.to_string())
+}
+
+fn pack(magic: &[u8; 3], value: &(impl Serialize + ?Sized)) -> Result<Vec<u8>, FormError> {
+    let plain = postcard::to_stdvec(value).map_err(damaged)?;
+    if plain.len() as u64 > MAX_UNPACKED {
+        return Err(FormError::Large);
+    }
+    let mut bytes = magic.to_vec();
+    bytes.push(VERSION);
+    bytes.extend(zstd::bulk::compress(&plain, LEVEL).map_err(damaged)?);
+    if bytes.len() as u64 > MAX_PACKED {
+        return Err(FormError::Large);
+    }
+    Ok(bytes)
+}
+
+fn unpack<T: DeserializeOwned>(magic: &[u8; 3], bytes: &[u8]) -> Result<T, FormError> {
+    if bytes.len() as u64 > MAX_PACKED {
+        return Err(FormError::Large);
+    }
+    let rest = bytes.strip_prefix(magic).ok_or(FormError::Magic)?;
+    let (&version, packed) = rest.split_first().ok_or(FormError::Magic)?;
+    if version != VERSION {
+        return Err(FormError::Version(version));
+    }
+    let mut plain = Vec::new();
+    zstd::stream::read::Decoder::new(packed)
+        .map_err(damaged)?
+        .take(MAX_UNPACKED + 1)
+        .read_to_end(&mut plain)
+        .map_err(damaged)?;
+    if plain.len() as u64 > MAX_UNPACKED {
+        return Err(FormError::Large);
+    }
+    match postcard::take_from_bytes(&plain) {
+        Ok((value, [])) => Ok(value),
+        Ok(_) => Err(FormError::Damaged("something follows its end".to_owned())),
+        Err(error) => Err(damaged(error)),
+    }
+}
+
+/// Unpacks bytes that claim to come from a remote cache, and what would be behind
+/// the packing, which a fuzzer cannot get through; checks what comes out.
+#[doc(hidden)]
+pub fn check_remote(bytes: &[u8]) {
+    let _ = decode_sets(bytes);
+    let stored = match decode_result(bytes) {
+        Ok(stored) => Some(stored),
+        Err(_) => postcard::from_bytes(bytes).ok(),
+    };
+    if let Some(stored) = stored {
+        let _ = super::check::Bounds::new(vec!["/tmp".into()]).check(&stored, &[]);
+        if let Ok(roots) = Roots::new(&["r=/tmp".to_owned()]) {
+            let _ = roots.effects_here(&stored.outcome);
+        }
+        let _ = encode_result(&stored).map(|bytes| decode_result(&bytes));
+    }
+    if let Ok(bundle) = super::bundle::Bundle::decode(bytes.to_vec()) {
+        let length = bytes.first().copied().map_or(0, u64::from);
+        let _ = bundle.contents(&[length, 0, length]);
+        let _ = decode_result(&bundle.result);
+    }
+    if let Ok(sets) = postcard::from_bytes::<Sets>(bytes) {
+        let _ = encode_sets(&sets).map(|bytes| decode_sets(&bytes));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,318 @@
+//! The tree as it will be at each step, on top of the tree that is there.
+//!
+//! Only kinds matter: preparing has to know whether a directory will exist when
+//! its turn comes, and whether a name is free, a file, or in the way.
+
+use std::path::{Path, PathBuf};
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use rustix::fs::{Access, AtFlags, CWD, FileType, Stat};
+use rustix::io::Errno;
+
+use super::{RestoreError, Result};
+use crate::model::outcome::Effect;
+use crate::model::path::FilePath;
+
+/// What stands at a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Absent,
+    File,
+    Directory,
+    Symlink,
+    /// A device, FIFO or socket.
+    Special,
+}
+
+/// When something can be put into a directory that is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Writable {
+    Already,
+    /// Once an effect has set its permissions.
+    Then,
+    Never,
+    /// It hands down an access list, which effects do not tell.
+    HandsDown,
+}
+
+#[derive(Default)]
+pub(super) struct Sketch {
+    /// What effects have changed.
+    changed: FxHashMap<PathBuf, Kind>,
+    /// Directories that are there: when they can be written into.
+    writable: FxHashMap<PathBuf, Writable>,
+    /// Files with several names that were written by one of them.
+    written: FxHashSet<(u64, u64)>,
+}
+
+impl Sketch {
+    /// What will stand at a path, and its metadata if that is what stands there
+    /// now.
+    fn look(&self, path: &FilePath) -> Result<(Kind, Option<Stat>)> {
+        if let Some(&kind) = self.changed.get(path.as_path()) {
+            return Ok((kind, None));
+        }
+        // A directory that was made or removed has no entries but those above;
+        // the kernel would look through what stands there now.
+        let parent = path.parent();
+        if parent.is_some_and(|parent| self.changed.contains_key(parent)) {
+            return Ok((Kind::Absent, None));
+        }
+        match rustix::fs::lstat(path.as_path()) {
+            Ok(stat) => {
+                let kind = match FileType::from_raw_mode(stat.st_mode) {
+                    FileType::RegularFile => Kind::File,
+                    FileType::Directory => Kind::Directory,
+                    FileType::Symlink => Kind::Symlink,
+                    _ => Kind::Special,
+                };
+                Ok((kind, Some(stat)))
+            }
+            Err(Errno::NOENT | Errno::NOTDIR) => Ok((Kind::Absent, None)),
+            Err(error) => Err(RestoreError::io("look at", path)(error)),
+        }
+    }
+
+    /// Checks that the directory of `path` will be there and can be changed.
+    /// Whether it can be changed already is returned.
+    fn check_parent(&mut self, path: &FilePath) -> Result<bool> {
+        let Some(parent) = path.parent() else {
+            return Err(RestoreError::obstacle(path, "has no directory"));
+        };
+        if let Some(kind) = self.changed.get(parent) {
+            return match kind {
+                Kind::Directory => Ok(false),
+                _ => Err(RestoreError::obstacle(path, "has no directory by then")),
+            };
+        }
+        match self.writable(parent) {
+            Writable::Already => Ok(true),
+            Writable::Then => Ok(false),
+            Writable::Never => Err(RestoreError::obstacle(
+                path,
+                "is not in a directory that can be written",
+            )),
+            Writable::HandsDown => Err(RestoreError::obstacle(
+                path,
+                "is in a directory with a default access list",
+            )),
+        }
+    }
+
+    fn writable(&mut self, dir: &Path) -> Writable {
+        if let Some(&writable) = self.writable.get(dir) {
+            return writable;
+        }
+        let writable = match is_writable_dir(dir) {
+            true if hands_down(dir) => Writable::HandsDown,
+            true => Writable::Already,
+            false => Writable::Never,
+        };
+        self.writable.insert(dir.to_owned(), writable);
+        writable
+    }
+
+    /// Checks that the permissions of a directory can be set. Its owner can put
+    /// something into it then, if they say so.
+    fn chmod_dir(&mut self, path: &FilePath, stat: Option<&Stat>, mode: u32) -> Result<()> {
+        let Some(stat) = stat.filter(|stat| stat.st_mode & 0o7777 != mode & 0o7777) else {
+            return Ok(());
+        };
+        check_owned(path, stat)?;
+        let wanted = libc::S_IWUSR | libc::S_IXUSR;
+        if self.writable(path) == Writable::Never && mode & wanted == wanted {
+            self.writable.insert(path.to_path_buf(), Writable::Then);
+        }
+        Ok(())
+    }
+
+    fn set(&mut self, path: &FilePath, kind: Kind) {
+        self.changed.insert(path.to_path_buf(), kind);
+    }
+
+    /// Notes that an existing file is written, which changes it under all its
+    /// names; takes its metadata away if that has happened before.
+    fn write(&mut self, path: &FilePath, stat: &mut Option<Stat>) {
+        self.set(path, Kind::File);
+        if let Some(found) = stat
+            && !self.written.insert((found.st_dev, found.st_ino))
+        {
+            *stat = None;
+        }
+    }
+
+    /// Whether a directory will have entries.
+    fn has_entries(&self, path: &FilePath) -> Result<bool> {
+        let changed = self
+            .changed
+            .iter()
+            .any(|(name, kind)| *kind != Kind::Absent && name.parent() == Some(path.as_path()));
+        if changed {
+            return Ok(true);
+        }
+        if self.changed.contains_key(path.as_path()) {
+            // Made by an effect.
+            return Ok(false);
+        }
+        for entry in std::fs::read_dir(path.as_path()).map_err(RestoreError::io("list", path))? {
+            let entry = entry.map_err(RestoreError::io("list", path))?;
+            if self.changed.get(&path.join(entry.file_name())) != Some(&Kind::Absent) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Checks an effect against the sketch and changes the sketch by it.
+    /// Returns what stood there before, and whether its directory is ready.
+    pub(super) fn step(&mut self, effect: &Effect) -> Result<Step> {
+        let path = super::path_of(effect);
+        let (before, mut stat) = self.look(path)?;
+        let wrong = |found| Err(RestoreError::obstacle(path, found));
+        let mut parent_ready = true;
+        match (effect, before) {
+            (
+                Effect::Write { .. }
+                | Effect::Append { .. }
+                | Effect::Symlink { .. }
+                | Effect::HardLink { .. }
+                | Effect::Remove { .. },
+                Kind::Directory,
+            ) => return wrong("is a directory"),
+            (
+                Effect::Write {
+                    fresh: false, mode, ..
+                },
+                Kind::File,
+            ) => {
+                check_writable(path, stat.as_ref(), mode.is_some())?;
+                self.write(path, &mut stat);
+            }
+            (Effect::Append { .. }, Kind::File) => {
+                check_writable(path, stat.as_ref(), false)?;
+                self.write(path, &mut stat);
+            }
+            (
+                Effect::Write { fresh: false, .. } | Effect::Append { .. },
+                Kind::Symlink | Kind::Special,
+            ) => return wrong("is not a regular file"),
+            (Effect::Write { .. } | Effect::Append { .. }, _) => {
+                parent_ready = self.check_parent(path)?;
+                self.set(path, Kind::File);
+            }
+            (Effect::MakeDir { .. }, Kind::Absent) => {
+                self.check_parent(path)?;
+                self.set(path, Kind::Directory);
+            }
+            (Effect::MakeDir { mode, .. }, Kind::Directory) => {
+                self.chmod_dir(path, stat.as_ref(), *mode)?;
+            }
+            (Effect::MakeDir { .. }, _) => return wrong("is not a directory"),
+            (Effect::Symlink { .. }, _) => {
+                self.check_parent(path)?;
+                self.set(path, Kind::Symlink);
+            }
+            (Effect::HardLink { to, .. }, _) => {
+                self.check_parent(path)?;
+                let (kind, mut target) = self.look(to)?;
+                match kind {
+                    Kind::Absent => return Err(RestoreError::obstacle(to, "is not there")),
+                    Kind::Directory => return Err(RestoreError::obstacle(to, "is a directory")),
+                    kind => self.set(path, kind),
+                }
+                if kind == Kind::File {
+                    // From now on it may be written by another name.
+                    self.write(to, &mut target);
+                }
+            }
+            (Effect::Remove { .. }, Kind::Absent) | (Effect::RemoveDir { .. }, Kind::Absent) => {}
+            (Effect::Remove { .. }, _) => {
+                self.check_parent(path)?;
+                self.set(path, Kind::Absent);
+            }
+            (Effect::RemoveDir { .. }, Kind::Directory) => {
+                if self.has_entries(path)? {
+                    return wrong("is not empty");
+                }
+                self.check_parent(path)?;
+                self.set(path, Kind::Absent);
+            }
+            (Effect::RemoveDir { .. }, _) => return wrong("is not a directory"),
+            (Effect::Chmod { .. } | Effect::SetTimes { .. }, Kind::Absent) => {
+                return wrong("is not there");
+            }
+            (Effect::Chmod { .. }, Kind::Symlink) => return wrong("is a symbolic link"),
+            // What is in a directory stays there.
+            (Effect::Chmod { mode, .. }, Kind::Directory) => {
+                self.chmod_dir(path, stat.as_ref(), *mode)?;
+            }
+            // What it could be written with before says nothing any more.
+            (Effect::Chmod { .. }, _) => {
+                stat.iter().try_for_each(|stat| check_owned(path, stat))?;
+                self.set(path, before);
+            }
+            (Effect::SetTimes { time, .. }, _) => {
+                if super::is_explicit(*time) {
+                    stat.iter().try_for_each(|stat| check_owned(path, stat))?;
+                }
+            }
+        }
+        Ok(Step {
+            before,
+            stat,
+            parent_ready,
+        })
+    }
+}
+
+/// What an effect meets.
+pub(super) struct Step {
+    pub(super) before: Kind,
+    /// Of the file that is there, if no effect has changed it.
+    pub(super) stat: Option<Stat>,
+    /// Whether its directory is there and can be written into before anything is
+    /// committed.
+    pub(super) parent_ready: bool,
+}
+
+fn is_writable_dir(path: &Path) -> bool {
+    let rights = Access::WRITE_OK | Access::EXEC_OK;
+    rustix::fs::lstat(path)
+        .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory)
+        && rustix::fs::accessat(CWD, path, rights, AtFlags::EACCESS).is_ok()
+}
+
+/// Whether a directory has an access list for what is made in it (acl(5)): permissions that were
+/// recorded elsewhere would let others read what they may not.
+fn hands_down(dir: &Path) -> bool {
+    let mut list = [0_u8; 64];
+    match rustix::fs::getxattr(dir, "system.posix_acl_default", &mut list[..]) {
+        Ok(length) => length > 0,
+        Err(error) => error == Errno::RANGE,
+    }
+}
+
+/// Checks that permissions and times can be set.
+fn check_owned(path: &FilePath, stat: &Stat) -> Result<()> {
+    let user = rustix::process::geteuid();
+    if user.is_root() || user.as_raw() == stat.st_uid {
+        Ok(())
+    } else {
+        Err(RestoreError::obstacle(path, "belongs to somebody else"))
+    }
+}
+
+/// Checks that an existing file can be written. Its owner can give himself the
+/// right where the effect sets the permission bits anyway.
+fn check_writable(path: &FilePath, stat: Option<&Stat>, sets_mode: bool) -> Result<()> {
+    let Some(stat) = stat else {
+        return Ok(());
+    };
+    let allowed = rustix::fs::accessat(CWD, path.as_path(), Access::WRITE_OK, AtFlags::EACCESS);
+    let owned = sets_mode && stat.st_uid == rustix::process::geteuid().as_raw();
+    match allowed {
+        Ok(()) => Ok(()),
+        Err(Errno::ACCESS) if owned => Ok(()),
+        Err(error) => Err(RestoreError::io("write", path)(error)),
+    }
+}

@@ -1,0 +1,238 @@
+//! Preparing: every content verified before anything is touched.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::mem::take;
+use std::path::Path;
+
+use super::planned_tree::{Kind, Sketch, Step};
+use super::undo::{DirTimes, removed_dirs};
+use super::unnamed_file::Draft;
+use super::{RestoreError, Result, content_of};
+use crate::model::fact::Digest;
+use crate::model::outcome::Effect;
+use crate::model::path::FilePath;
+use crate::store::{Shared, Store, StoreError, copy};
+use crate::world::World;
+
+/// Contents up to this length wait in memory.
+pub(super) const SMALL: u64 = 256 * 1024;
+/// As long as no more than this waits there already.
+pub(super) const BUDGET: u64 = 32 << 20;
+
+/// How an effect's content waits for its turn.
+pub(super) enum Stage {
+    /// There is none.
+    Nothing,
+    /// The file has it already.
+    InPlace,
+    /// In a file on the same file system, which only has to get its name.
+    Draft(Draft),
+    /// In memory.
+    Bytes(Shared),
+    /// In the store, verified; it is opened again when its turn comes, because
+    /// a process may have few descriptors and an outcome many files.
+    Verified,
+}
+
+/// The stages of all effects. Dropped before its end, it leaves directories as
+/// they were.
+pub(super) struct Stages {
+    list: Vec<Stage>,
+    /// Directories that got temporary files.
+    touched: DirTimes,
+}
+
+impl Drop for Stages {
+    fn drop(&mut self) {
+        self.list.clear();
+        self.touched.restore();
+    }
+}
+
+impl Stages {
+    /// Hands over what is to be committed, with the times of directories before.
+    pub(super) fn commit(&mut self) -> (Vec<Stage>, DirTimes) {
+        (take(&mut self.list), take(&mut self.touched))
+    }
+}
+
+/// Verifies everything; see the module above.
+pub(super) fn prepare(store: &Store, effects: &[Effect], world: Option<&World>) -> Result<Stages> {
+    let mut sketch = Sketch::default();
+    let mut stages = Stages {
+        list: Vec::with_capacity(effects.len()),
+        touched: DirTimes::default(),
+    };
+    // A temporary file must not keep a directory from being removed.
+    let removed = removed_dirs(effects);
+    let mut waiting = 0;
+    for effect in effects {
+        let step = sketch.step(effect)?;
+        let Some((digest, length)) = content_of(effect) else {
+            stages.list.push(Stage::Nothing);
+            continue;
+        };
+        let path = super::path_of(effect);
+        let stage = if is_in_place(effect, &step, world) {
+            Stage::InPlace
+        } else if is_new(effect, &step)
+            && step.parent_ready
+            && !path.ancestors().any(|dir| removed.contains(dir))
+        {
+            if let Some(dir) = path.parent() {
+                stages.touched.remember(dir);
+            }
+            let holes = super::has_holes(effect);
+            Stage::Draft(stage_file(store, path, (digest, length), holes)?)
+        } else if length <= SMALL && waiting + length <= BUDGET {
+            waiting += length;
+            Stage::Bytes(verified_bytes(store, digest, length)?)
+        } else if let Some(held) = store.held(digest, length) {
+            Stage::Bytes(held)
+        } else {
+            verify(store, digest, length, |_| Ok(())).map_err(|error| error.at(path))?;
+            Stage::Verified
+        };
+        stages.list.push(stage);
+    }
+    Ok(stages)
+}
+
+/// Whether the effect makes a new inode.
+fn is_new(effect: &Effect, step: &Step) -> bool {
+    matches!(effect, Effect::Write { fresh: true, .. }) || step.before == Kind::Absent
+}
+
+/// Whether the file that is there has the content already; finding out costs at
+/// most one read, less than a copy.
+fn is_in_place(effect: &Effect, step: &Step, world: Option<&World>) -> bool {
+    let (
+        Effect::Write {
+            content,
+            length,
+            fresh: false,
+            ..
+        },
+        Some(world),
+        Some(stat),
+    ) = (effect, world, &step.stat)
+    else {
+        return false;
+    };
+    step.before == Kind::File
+        && u64::try_from(stat.st_size) == Ok(*length)
+        && world.has_content(super::path_of(effect), stat, content)
+}
+
+/// A failure while a content is moved.
+enum Failure {
+    Store(StoreError),
+    Io(&'static str, io::Error),
+}
+
+impl Failure {
+    fn at(self, path: &FilePath) -> RestoreError {
+        match self {
+            Self::Store(StoreError::Io { what, path, source }) => RestoreError::Io {
+                what,
+                path,
+                source,
+                established: None,
+            },
+            Self::Store(error) => RestoreError::Incomplete(error),
+            Self::Io(what, source) => RestoreError::io(what, path)(source),
+        }
+    }
+}
+
+/// Reads a content, hands it to `sink`, and checks its digest.
+fn verify(
+    store: &Store,
+    digest: &Digest,
+    length: u64,
+    sink: impl FnMut(&[u8]) -> io::Result<()>,
+) -> Result<(), Failure> {
+    let file = store.open_blob(digest, length).map_err(Failure::Store)?;
+    verify_open(store, &file, digest, length, sink)
+}
+
+fn verify_open(
+    store: &Store,
+    file: &File,
+    digest: &Digest,
+    length: u64,
+    sink: impl FnMut(&[u8]) -> io::Result<()>,
+) -> Result<(), Failure> {
+    match copy::hash_range(file, 0, length, sink) {
+        Ok(Some(found)) if found == *digest => Ok(()),
+        Ok(_) => Err(Failure::Store(store.discard(digest))),
+        Err(error) => Err(Failure::Io("write", error)),
+    }
+}
+
+fn verified_bytes(store: &Store, digest: &Digest, length: u64) -> Result<Shared> {
+    if let Some(held) = store.held(digest, length) {
+        return Ok(held);
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or_default());
+    let sink = |piece: &[u8]| {
+        bytes.extend_from_slice(piece);
+        Ok(())
+    };
+    verify(store, digest, length, sink).map_err(|error| error.at(&FilePath::from(store.dir())))?;
+    Ok(bytes.into())
+}
+
+/// A verified copy next to where it will be, still without its permissions.
+fn stage_file(
+    store: &Store,
+    path: &FilePath,
+    (digest, length): (&Digest, u64),
+    holes: bool,
+) -> Result<Draft> {
+    let mut draft = Draft::new(path)?;
+    let Some(file) = draft.file() else {
+        return Ok(draft);
+    };
+    if let Some(held) = store.held(digest, length) {
+        let written = if holes {
+            let mut to = copy::Sparse::new(file);
+            to.write(&held).and_then(|()| to.finish())
+        } else {
+            file.write_all(&held)
+        };
+        written.map_err(RestoreError::io("write", path))?;
+        return Ok(draft.waiting());
+    }
+    let blob = store
+        .open_blob(digest, length)
+        .map_err(|error| Failure::Store(error).at(path))?;
+    let cloned = length > SMALL && rustix::fs::ioctl_ficlone(&*file, &blob).is_ok();
+    let verified = if cloned {
+        verify_open(store, file, digest, length, |_| Ok(()))
+    } else if holes {
+        let mut to = copy::Sparse::new(file);
+        verify_open(store, &blob, digest, length, |piece| to.write(piece))
+            .and_then(|()| to.finish().map_err(|error| Failure::Io("write", error)))
+    } else {
+        verify_open(store, &blob, digest, length, |piece| file.write_all(piece))
+    };
+    verified.map_err(|error| error.at(path))?;
+    Ok(draft.waiting())
+}
+
+/// A new file in the directory of `path`.
+pub(super) fn temporary(path: &FilePath) -> Result<tempfile::NamedTempFile> {
+    let dir = path.parent().unwrap_or(Path::new("/"));
+    names()
+        .tempfile_in(dir)
+        .map_err(RestoreError::io("create a file next to", path))
+}
+
+/// Temporary names.
+pub(super) fn names() -> tempfile::Builder<'static, 'static> {
+    let mut names = tempfile::Builder::new();
+    names.prefix(".pcache-").rand_bytes(8);
+    names
+}

@@ -1,0 +1,172 @@
+//! Times that differ where they differed when the files were made.
+
+use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
+
+use super::commit::timespec;
+use crate::model::outcome::Effect;
+use crate::model::path::FilePath;
+use crate::platform::clock;
+use crate::world::locate;
+
+/// How often a file is touched for a time of its own. The kernel gives a finer
+/// time at the second touch at the latest.
+const TOUCHES: usize = 3;
+
+/// Gives the files of `effects` new times in the order of their `ages` (see
+/// [`crate::model::outcome::Outcome::ages`]). They lie above all that was written
+/// before and not above anything written later.
+pub(super) fn apply(effects: &[Effect], ages: &[u32]) {
+    let mut aged: Vec<(u32, &FilePath)> = ages
+        .iter()
+        .zip(effects)
+        .filter(|(age, _)| **age > 0)
+        .map(|(age, effect)| (*age, super::path_of(effect)))
+        .collect();
+    aged.sort_by_key(|(age, _)| *age);
+    let groups: Vec<_> = aged.chunk_by(|a, b| a.0 == b.0).collect();
+    if groups.len() > 1 && !by_touching(&groups) {
+        by_the_tick(&groups);
+    }
+}
+
+/// Since Linux 6.13, most file systems give a file that was looked at since its
+/// last change a time of its own, and none to any file afterwards that is below
+/// it (kernel documentation, filesystems/multigrain-ts). Whether that was so.
+fn by_touching(groups: &[&[(u32, &FilePath)]]) -> bool {
+    // The files themselves are younger than all that was written before.
+    let mut last = None;
+    for group in groups {
+        let first = group[0].1;
+        let Some(time) = touched_after(first, last.or_else(|| modified(first))) else {
+            return false;
+        };
+        for (_, path) in &group[1..] {
+            set(path, time);
+        }
+        last = group.iter().map(|(_, path)| modified(path)).max().flatten();
+    }
+    true
+}
+
+/// The time of the file at `path` once it was touched and is above `last`.
+fn touched_after(path: &FilePath, last: Option<i128>) -> Option<i128> {
+    (0..TOUCHES).find_map(|_| {
+        // Looking at it is what makes the next time a fine one.
+        modified(path)?;
+        touch(path);
+        modified(path).filter(|time| Some(*time) > last)
+    })
+}
+
+/// A nanosecond each, just below the kernel's next tick.
+fn by_the_tick(groups: &[&[(u32, &FilePath)]]) {
+    // Files may have times as fine as those of this clock.
+    let begun = clock::window().1;
+    let tick = clock::tick_after(begun.saturating_add(groups.len() as i64));
+    // As many as fit.
+    let room = usize::try_from(tick - begun - 1).unwrap_or(0);
+    for (index, group) in groups.iter().enumerate() {
+        let before = (groups.len() - 1 - index).min(room);
+        for (_, path) in *group {
+            set(path, i128::from(tick) - before as i128);
+        }
+    }
+}
+
+/// When the file at `path` was modified (ns since the epoch).
+fn modified(path: &FilePath) -> Option<i128> {
+    let stat = rustix::fs::lstat(path.as_path()).ok()?;
+    Some(locate::modified(&stat))
+}
+
+/// Gives the file this time. Who may write a file need not own it: then it gets
+/// the present.
+fn set(path: &FilePath, ns: i128) {
+    if modify(path, kept(), timespec(ns)).is_err() {
+        touch(path);
+    }
+}
+
+/// Gives the file the present.
+fn touch(path: &FilePath) {
+    let present = Timespec {
+        tv_sec: 0,
+        tv_nsec: UTIME_NOW,
+    };
+    // Who does not own it may only do both.
+    if modify(path, kept(), present).is_err() {
+        let _ = modify(path, present, present);
+    }
+}
+
+fn kept() -> Timespec {
+    Timespec {
+        tv_sec: 0,
+        tv_nsec: UTIME_OMIT,
+    }
+}
+
+fn modify(
+    path: &FilePath,
+    last_access: Timespec,
+    last_modification: Timespec,
+) -> rustix::io::Result<()> {
+    let times = Timestamps {
+        last_access,
+        last_modification,
+    };
+    rustix::fs::utimensat(CWD, path.as_path(), &times, AtFlags::SYMLINK_NOFOLLOW)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Files `groups` times two, and one from before.
+    fn files(groups: u32) -> (tempfile::TempDir, FilePath, Vec<(u32, FilePath)>) {
+        let dir = tempfile::tempdir().unwrap();
+        let make = |name: String| {
+            let path = dir.path().join(name);
+            std::fs::write(&path, b"").unwrap();
+            FilePath::from(path.as_path())
+        };
+        let before = make("before".into());
+        let _looked_at = modified(&before);
+        std::fs::write(before.as_path(), b"").unwrap();
+        let all = (0..groups * 2)
+            .map(|n| (n / 2, make(n.to_string())))
+            .collect();
+        (dir, before, all)
+    }
+
+    #[test]
+    fn the_tick_gives_times_in_order() {
+        let (dir, before, all) = files(3);
+        let aged: Vec<_> = all.iter().map(|(age, path)| (*age, path)).collect();
+        let groups: Vec<_> = aged.chunk_by(|a, b| a.0 == b.0).collect();
+        by_the_tick(&groups);
+        let times: Vec<_> = aged.iter().map(|(_, path)| modified(path)).collect();
+        assert!(modified(&before) < times[0]);
+        for pair in times.chunks(2) {
+            assert_eq!(pair[0], pair[1]);
+        }
+        assert!(times[1] < times[2] && times[3] < times[4]);
+        let after = dir.path().join("after");
+        std::fs::write(&after, b"").unwrap();
+        assert!(times[5] <= modified(&FilePath::from(after.as_path())));
+    }
+
+    #[test]
+    fn a_file_that_is_gone_leaves_the_others_in_order() {
+        let (dir, _before, all) = files(3);
+        std::fs::remove_file(dir.path().join("2")).unwrap();
+        let aged: Vec<_> = all.iter().map(|(age, path)| (*age, path)).collect();
+        let groups: Vec<_> = aged.chunk_by(|a, b| a.0 == b.0).collect();
+        if !by_touching(&groups) {
+            by_the_tick(&groups);
+        }
+        let times: Vec<_> = aged.iter().map(|(_, path)| modified(path)).collect();
+        assert!(times[0] < times[3] && times[3] < times[4]);
+        assert_eq!(times[2], None);
+    }
+}

@@ -1,0 +1,199 @@
+//! Files that are finished before they get their names.
+//!
+//! A file without a name (open(2), `O_TMPFILE`) leaves nothing behind when its
+//! maker is killed, and does not change its directory before its time. Where the file
+//! system has none, or many wait already (each holds a descriptor), it has a
+//! temporary name beside its own.
+
+use std::fs::{self, File};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+
+use super::commit::timestamps;
+use super::prepare::{names, temporary};
+use super::undo::put_over;
+use super::{RestoreError, Result};
+use crate::model::outcome::Time;
+use crate::model::path::FilePath;
+
+/// How many files without names wait at a time: a process may have few descriptors.
+const UNNAMED: usize = 64;
+static WAITING: AtomicUsize = AtomicUsize::new(0);
+
+/// A new file that has not got its name yet.
+pub(super) enum Draft {
+    /// It has none at all.
+    Unnamed(Unnamed),
+    /// It has a temporary one, in the same directory.
+    Named(tempfile::NamedTempFile),
+    /// The same, closed.
+    Closed(tempfile::TempPath),
+}
+
+/// A file without a name, counted.
+pub(super) struct Unnamed(File);
+
+impl Drop for Unnamed {
+    fn drop(&mut self) {
+        WAITING.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Unnamed {
+    fn new(dir: &Path) -> Option<Self> {
+        if WAITING.fetch_add(1, Ordering::Relaxed) >= UNNAMED {
+            WAITING.fetch_sub(1, Ordering::Relaxed);
+            return None;
+        }
+        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+        match rustix::fs::open(dir, flags, Mode::RUSR | Mode::WUSR) {
+            Ok(file) => Some(Self(file.into())),
+            Err(_) => {
+                WAITING.fetch_sub(1, Ordering::Relaxed);
+                None
+            }
+        }
+    }
+
+    /// Gives the file its name, or a temporary one where something has that name.
+    fn finish(self, path: &FilePath, mode: u32, time: Time) -> Result<Option<tempfile::TempPath>> {
+        self.0
+            .set_permissions(fs::Permissions::from_mode(mode & 0o7777))
+            .map_err(RestoreError::io("set the permissions of", path))?;
+        rustix::fs::futimens(&self.0, &timestamps(time))
+            .map_err(RestoreError::io("set the times of", path))?;
+        match self.link(path) {
+            Ok(()) => return Ok(None),
+            Err(rustix::io::Errno::EXIST) => {}
+            Err(error) => return Err(RestoreError::io("create", path)(error)),
+        }
+        let dir = path.parent().unwrap_or(Path::new("/"));
+        let named = names()
+            .make_in(dir, |name| Ok(self.link(name)?))
+            .map_err(RestoreError::io("create", path))?;
+        Ok(Some(named.into_temp_path()))
+    }
+
+    /// Gives the file a name that nobody has.
+    fn link(&self, path: &Path) -> rustix::io::Result<()> {
+        let own = format!("/proc/self/fd/{}", self.0.as_raw_fd());
+        rustix::fs::linkat(CWD, own, CWD, path, AtFlags::SYMLINK_FOLLOW)
+    }
+}
+
+impl Draft {
+    /// A new file that is going to be `path`.
+    pub(super) fn new(path: &FilePath) -> Result<Self> {
+        let dir = path.parent().unwrap_or(Path::new("/"));
+        match Unnamed::new(dir) {
+            Some(unnamed) => Ok(Self::Unnamed(unnamed)),
+            None => temporary(path).map(Self::Named),
+        }
+    }
+
+    /// The file, to be written.
+    pub(super) fn file(&mut self) -> Option<&mut File> {
+        match self {
+            Self::Unnamed(unnamed) => Some(&mut unnamed.0),
+            Self::Named(file) => Some(file.as_file_mut()),
+            Self::Closed(_) => None,
+        }
+    }
+
+    /// The same with as few descriptors open as possible.
+    pub(super) fn waiting(self) -> Self {
+        match self {
+            Self::Named(file) => Self::Closed(file.into_temp_path()),
+            other => other,
+        }
+    }
+
+    /// Puts the file in its place; what was there is returned, under a temporary
+    /// name.
+    pub(super) fn place(
+        self,
+        path: &FilePath,
+        mode: u32,
+        time: Time,
+    ) -> Result<Option<tempfile::TempPath>> {
+        let temporary = match self {
+            Self::Unnamed(unnamed) => match unnamed.finish(path, mode, time)? {
+                Some(temporary) => temporary,
+                None => return Ok(None),
+            },
+            Self::Named(file) => dress(file.into_temp_path(), path, mode, time)?,
+            Self::Closed(name) => dress(name, path, mode, time)?,
+        };
+        put_over(temporary, path).map_err(RestoreError::io("create", path))
+    }
+}
+
+/// Gives a file that has a temporary name its permissions and times.
+fn dress(
+    temporary: tempfile::TempPath,
+    path: &FilePath,
+    mode: u32,
+    time: Time,
+) -> Result<tempfile::TempPath> {
+    fs::set_permissions(&temporary, fs::Permissions::from_mode(mode & 0o7777))
+        .map_err(RestoreError::io("set the permissions of", path))?;
+    let (times, flags) = (timestamps(time), AtFlags::SYMLINK_NOFOLLOW);
+    rustix::fs::utimensat(CWD, &*temporary, &times, flags)
+        .map_err(RestoreError::io("set the times of", path))?;
+    Ok(temporary)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    fn names(dir: &Path) -> Vec<String> {
+        let entries = fs::read_dir(dir).unwrap();
+        let mut names: Vec<String> = entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn drafts_are_not_seen_before_they_are_placed_and_replace_what_is_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = FilePath::from(dir.path().join("f").as_path());
+        for text in ["one", "two"] {
+            let before = names(dir.path());
+            let mut draft = Draft::new(&path).unwrap();
+            let is_unnamed = matches!(draft, Draft::Unnamed(_));
+            draft.file().unwrap().write_all(text.as_bytes()).unwrap();
+            if is_unnamed {
+                assert_eq!(names(dir.path()), before);
+            }
+            draft.waiting().place(&path, 0o640, Time::Present).unwrap();
+            assert_eq!(fs::read_to_string(&path).unwrap(), text);
+            assert_eq!(names(dir.path()), ["f"]);
+        }
+    }
+
+    #[test]
+    fn many_drafts_need_few_descriptors() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |n: usize| FilePath::from(dir.path().join(n.to_string()).as_path());
+        let drafts: Vec<Draft> = (0..2 * UNNAMED)
+            .map(|n| Draft::new(&path(n)).unwrap().waiting())
+            .collect();
+        let unnamed = drafts
+            .iter()
+            .filter(|draft| matches!(draft, Draft::Unnamed(_)))
+            .count();
+        assert!(unnamed <= UNNAMED);
+        for (n, draft) in drafts.into_iter().enumerate() {
+            draft.place(&path(n), 0o600, Time::Present).unwrap();
+        }
+        assert_eq!(names(dir.path()).len(), 2 * UNNAMED);
+    }
+}

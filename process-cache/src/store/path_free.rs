@@ -1,0 +1,100 @@
+//! Which contents do not mention some directories: a list for each set of them.
+//!
+//! A list is a header and digests, appended in one write. What is cut, or is none, is no
+//! content's digest.
+
+use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
+
+use super::{Result, Store, StoreError};
+use crate::model::fact::Digest;
+
+/// The directory of the lists.
+pub(super) const ROOTS: &str = "roots";
+const HEADER: &[u8; 8] = b"pcroots1";
+/// A list that is longer begins anew, in bytes.
+const LONGEST: u64 = 8 << 20;
+
+impl Store {
+    /// The contents that are known not to mention the directories of this name.
+    pub fn clean_contents(&self, name: &Digest) -> Vec<Digest> {
+        let bytes = fs::read(self.mentions(name)).unwrap_or_default();
+        let digests = bytes.strip_prefix(HEADER).unwrap_or_default();
+        let (digests, _) = digests.as_chunks::<32>();
+        digests.iter().copied().map(Digest).collect()
+    }
+
+    /// Adds such contents.
+    ///
+    /// # Errors
+    /// [`StoreError::ReadOnly`], [`StoreError::Io`].
+    pub fn add_clean_contents(&self, name: &Digest, contents: &[Digest]) -> Result<()> {
+        if contents.is_empty() {
+            return Ok(());
+        }
+        if self.read_only {
+            return Err(StoreError::ReadOnly);
+        }
+        let _lock = self.lock(ROOTS)?;
+        let path = self.mentions(name);
+        let there = fs::metadata(&path).map_or(0, |file| file.len());
+        let is_list = there >= HEADER.len() as u64 && there <= LONGEST;
+        let mut bytes = Vec::new();
+        if !is_list {
+            bytes.extend_from_slice(HEADER);
+        }
+        for digest in contents {
+            bytes.extend_from_slice(&digest.0);
+        }
+        let written = if is_list {
+            // Behind the last one that is whole.
+            let whole = there - (there - HEADER.len() as u64) % 32;
+            let file = fs::File::options().write(true).open(&path);
+            file.and_then(|file| std::os::unix::fs::FileExt::write_all_at(&file, &bytes, whole))
+                .map_err(StoreError::io("write", &path))
+        } else {
+            let mut file = self.temporary()?;
+            file.write_all(&bytes)
+                .map_err(StoreError::io("write", &path))?;
+            self.publish(file.into_temp_path(), &path)
+        };
+        self.written
+            .fetch_add(bytes.len() as u64, std::sync::atomic::Ordering::Relaxed);
+        written
+    }
+
+    fn mentions(&self, name: &Digest) -> PathBuf {
+        self.root.join(ROOTS).join(name.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_added_is_there_and_what_is_cut_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(dir.path()).unwrap();
+        let (name, other) = (Digest([1; 32]), Digest([2; 32]));
+        let digest = |n: u8| Digest([n; 32]);
+        assert_eq!(store.clean_contents(&name), []);
+        store.add_clean_contents(&name, &[digest(7)]).unwrap();
+        store
+            .add_clean_contents(&name, &[digest(8), digest(9)])
+            .unwrap();
+        assert_eq!(store.clean_contents(&name), [7, 8, 9].map(digest));
+        assert_eq!(store.clean_contents(&other), []);
+        let path = store.mentions(&name);
+        let bytes = fs::read(&path).unwrap();
+        fs::write(&path, &bytes[..bytes.len() - 5]).unwrap();
+        assert_eq!(store.clean_contents(&name), [7, 8].map(digest));
+        store.add_clean_contents(&name, &[digest(3)]).unwrap();
+        assert_eq!(store.clean_contents(&name), [7, 8, 3].map(digest));
+        fs::write(&path, "nonsense").unwrap();
+        assert_eq!(store.clean_contents(&name), []);
+        store.clear().unwrap();
+        assert!(!path.exists());
+    }
+}

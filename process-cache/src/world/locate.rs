@@ -1,0 +1,776 @@
+//! From a path as a program names it to the thing it means.
+//!
+//! Facts are asked by the path as given; but whether a unit looks at something
+//! that it made itself is decided by the *resource*: the canonical path. The
+//! canonical form of a directory is remembered until a traced process makes
+//! or removes a link, or moves something; so is where a path leads by it, and whether nothing
+//! was there, or what was read there. So is where a link leads, for as long
+//! as it is that link and leads to that file: of links in between that somebody else
+//! changes, the former targets are noted as facts, which the next lookup refutes.
+
+use std::cell::Cell;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use rustix::fs::{FileType, Stat};
+use rustix::io::Errno;
+
+use crate::model::path::{Asked, FilePath};
+use crate::model::path_kind::is_plain;
+use crate::platform::clock;
+use crate::store::FileKey;
+use crate::world::pending_digest::Content;
+
+/// What a path means at present.
+#[derive(Debug)]
+pub struct Located {
+    /// The path that was looked at.
+    pub given: FilePath,
+    /// The canonical path; of what is missing, as far as it can be told.
+    pub resource: FilePath,
+    /// What stat (or lstat) says of it.
+    pub stat: Result<Stat, Errno>,
+    /// The directory part as given, where it is not canonical, and what it is.
+    pub indirect: Option<(FilePath, FilePath)>,
+    /// The way that was followed, if the last component is a link.
+    pub steps: Option<Rc<[Step]>>,
+}
+
+/// One step of the way from a link to what it means.
+#[derive(Debug)]
+pub struct Step {
+    /// The directory part as in [`Located::indirect`].
+    pub indirect: Option<(FilePath, FilePath)>,
+    /// None where the way ends.
+    pub link: Option<Link>,
+}
+
+/// A link.
+#[derive(Debug)]
+pub struct Link {
+    /// Its path.
+    pub path: FilePath,
+    /// The same with a canonical directory.
+    pub resource: FilePath,
+    /// What it holds.
+    pub target: FilePath,
+}
+
+/// Where a link leads that led there before.
+#[derive(Debug)]
+struct Way {
+    /// Device, inode and change time of the link.
+    from: (u64, u64, i64, i64),
+    /// Device and inode of what it means.
+    to: (u64, u64),
+    resource: FilePath,
+    steps: Rc<[Step]>,
+}
+
+/// Remembers canonical directories, which do not exist, and where links lead.
+#[derive(Debug, Default)]
+pub struct Locator {
+    directories: FxHashMap<Vec<u8>, FilePath>,
+    missing: FxHashSet<Vec<u8>>,
+    ways: FxHashMap<Vec<u8>, Way>,
+    /// By the path as given.
+    places: FxHashMap<FilePath, Place>,
+    /// What lay where a path leads, by canonical path; see [`Locator::believe`].
+    believed: FxHashMap<FilePath, Rc<Believed>>,
+    /// How often all of that may have changed.
+    shape: u64,
+    /// Directories that something has been opened in.
+    seen: FxHashMap<FilePath, Rc<Directory>>,
+    /// Counts [`Locator::look_again`].
+    round: u64,
+}
+
+/// Device and inode.
+type Identity = (u64, u64);
+
+/// A directory as it is named.
+#[derive(Debug)]
+struct Directory {
+    path: FilePath,
+    /// What it was when it was looked at last, and in which round.
+    seen: Cell<(u64, Option<Identity>)>,
+}
+
+impl Directory {
+    /// What it is.
+    fn identity(&self, round: u64) -> Option<Identity> {
+        if self.seen.get().0 != round {
+            let stat = rustix::fs::stat(self.path.as_path()).ok();
+            let identity = stat.map(|stat| (stat.st_dev, stat.st_ino));
+            self.seen.set((round, identity));
+        }
+        self.seen.get().1
+    }
+}
+
+/// A regular file as it was found.
+#[derive(Debug)]
+struct Believed {
+    inode: Identity,
+    /// The directory that it was found in.
+    directory: Identity,
+    content: Arc<Content>,
+    /// [`Locator::shape`] when it was found.
+    shape: u64,
+    /// It was believed, and is not any more.
+    former: Cell<bool>,
+}
+
+/// What is thought to be read at a path.
+#[derive(Debug)]
+pub struct Recalled {
+    /// The path that was opened.
+    pub given: FilePath,
+    /// As [`Located::resource`].
+    pub resource: FilePath,
+    /// As [`Located::indirect`].
+    pub indirect: Option<(FilePath, FilePath)>,
+    /// Device and inode number of the file.
+    pub inode: (u64, u64),
+    /// What is in it.
+    pub content: Arc<Content>,
+}
+
+/// Where a path leads whose last component is no link, or is not followed; see [`Located`].
+#[derive(Debug)]
+struct Place {
+    resource: FilePath,
+    indirect: Option<(FilePath, FilePath)>,
+    /// Nothing was there, not even a link.
+    vacant: Cell<bool>,
+    /// See [`is_plain`].
+    plain: bool,
+    /// What is believed to be there, and the directory that it was found in.
+    believed: Option<(Rc<Directory>, Rc<Believed>)>,
+}
+
+impl Place {
+    fn located(&self, given: &FilePath, stat: Result<Stat, Errno>) -> Located {
+        Located {
+            given: given.clone(),
+            resource: self.resource.clone(),
+            stat,
+            indirect: self.indirect.clone(),
+            steps: None,
+        }
+    }
+}
+
+/// How many places are remembered.
+const MOST_PLACES: usize = 1 << 16;
+
+/// Links on the way that are followed (path_resolution(7)).
+pub const MAX_LINKS: u32 = 40;
+
+/// Whether this is a symbolic link.
+pub fn is_link(stat: &Stat) -> bool {
+    FileType::from_raw_mode(stat.st_mode) == FileType::Symlink
+}
+
+/// Whether this is a regular file.
+pub fn is_regular(stat: &Stat) -> bool {
+    FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
+}
+
+/// Whether this is a directory.
+pub fn is_directory(stat: &Stat) -> bool {
+    FileType::from_raw_mode(stat.st_mode) == FileType::Directory
+}
+
+/// The modification time (ns since the epoch).
+pub fn modified(stat: &Stat) -> i128 {
+    i128::from(stat.st_mtime) * 1_000_000_000 + i128::from(stat.st_mtime_nsec)
+}
+
+impl Locator {
+    /// Forgets everything: the tree's shape has changed.
+    pub fn forget(&mut self) {
+        self.directories.clear();
+        self.missing.clear();
+        self.ways.clear();
+        self.places.clear();
+        self.seen.clear();
+        self.disbelieve_all();
+    }
+
+    /// A directory has come into being.
+    pub fn forget_absent(&mut self) {
+        self.forget_missing();
+        self.places.clear();
+    }
+
+    /// A file has come into being, which leads nowhere.
+    pub fn forget_missing(&mut self) {
+        self.missing.clear();
+    }
+
+    /// The canonical form of a directory (an absolute path), if it exists.
+    pub fn directory(&mut self, directory: &Path) -> Option<FilePath> {
+        self.resolve(directory.as_os_str().as_bytes(), MAX_LINKS)
+    }
+
+    /// From the directory above, which is often known: what compilers ask for
+    /// lies in few directories, many of them missing.
+    fn resolve(&mut self, directory: &[u8], links: u32) -> Option<FilePath> {
+        if let Some(known) = self.directories.get(directory) {
+            return Some(known.clone());
+        }
+        if self.missing.contains(directory) {
+            return None;
+        }
+        let found = self.resolve_last(directory, links);
+        match &found {
+            Some(canonical) => {
+                self.directories
+                    .insert(directory.to_vec(), canonical.clone());
+            }
+            None => {
+                self.missing.insert(directory.to_vec());
+            }
+        }
+        found
+    }
+
+    fn resolve_last(&mut self, directory: &[u8], links: u32) -> Option<FilePath> {
+        let slash = memchr::memrchr(b'/', directory)?;
+        let (above, name) = (&directory[..slash], &directory[slash + 1..]);
+        if above.is_empty() && matches!(name, b"" | b"." | b"..") {
+            return Some(FilePath::from("/"));
+        }
+        let above = if above.is_empty() { b"/" } else { above };
+        let parent = self.resolve(above, links)?;
+        match name {
+            b"" | b"." => return Some(parent),
+            b".." => return Some(parent.parent().map_or_else(|| parent.clone(), Into::into)),
+            _ => {}
+        }
+        let here = parent.join(OsStr::from_bytes(name));
+        match rustix::fs::readlink(&here, Vec::new()) {
+            Ok(target) => {
+                let target = parent.join(OsStr::from_bytes(target.as_bytes()));
+                self.resolve(target.as_os_str().as_bytes(), links.checked_sub(1)?)
+            }
+            // It is there, and no link (readlink(2)).
+            Err(Errno::INVAL) => Some(here.into()),
+            Err(_) => None,
+        }
+    }
+
+    /// The canonical path of a name whose last component is not followed.
+    pub fn name(&mut self, path: &Path) -> FilePath {
+        let Some((directory, name)) = parts(path) else {
+            return std::fs::canonicalize(path).map_or_else(|_| path.into(), FilePath::from);
+        };
+        match self.directory(directory) {
+            Some(canonical) => FilePath::from(canonical.join(OsStr::from_bytes(name))),
+            None => path.into(),
+        }
+    }
+
+    /// The canonical path of a name whose last component is not followed, and
+    /// its directory as given, where that is not canonical, with what it is.
+    pub fn place(&mut self, path: &Path) -> (FilePath, Option<(FilePath, FilePath)>) {
+        let Some((directory, name)) = parts(path) else {
+            return (self.name(path), None);
+        };
+        let Some(canonical) = self.directory(directory) else {
+            return (path.into(), None);
+        };
+        if canonical.as_os_str() == directory.as_os_str() {
+            return (path.into(), None);
+        }
+        let resource = FilePath::from(canonical.join(OsStr::from_bytes(name)));
+        (resource, Some((FilePath::from(directory), canonical)))
+    }
+
+    /// Looks at a path.
+    pub fn look(&mut self, path: &Path, follow: bool) -> Located {
+        let follow = follow || path.as_os_str().as_bytes().ends_with(b"/");
+        let stat = rustix::fs::lstat(path);
+        let leads_on = follow && stat.as_ref().is_ok_and(is_link);
+        let nothing = matches!(stat, Err(Errno::NOENT));
+        let known = self.places.get_key_value(Asked::from(path).key());
+        if let Some((given, place)) = known.filter(|_| !leads_on) {
+            place.vacant.set(nothing);
+            return place.located(given, stat);
+        }
+        let parts = parts(path);
+        let place = parts.and_then(|(directory, name)| {
+            let canonical = self.directory(directory)?;
+            Some((directory, name, canonical))
+        });
+        if let (Ok(link), true) = (&stat, leads_on) {
+            let indirect =
+                place.and_then(|(directory, _, canonical)| elsewhere(directory, canonical));
+            return self.follow(path, link, indirect);
+        }
+        let (resource, indirect) = match place {
+            Some((directory, name, canonical)) => {
+                let resource = below(&canonical, name, path);
+                (resource, elsewhere(directory, canonical))
+            }
+            None => (self.name(path), None),
+        };
+        let given = resource.or_same(path);
+        let place = Place {
+            resource,
+            indirect,
+            vacant: Cell::new(nothing),
+            plain: is_plain(path),
+            believed: None,
+        };
+        let located = place.located(&given, stat);
+        if parts.is_some() {
+            if self.places.len() == MOST_PLACES {
+                self.places.clear();
+            }
+            self.places.insert(given, place);
+        }
+        located
+    }
+
+    /// What is to be seen at a path at which somebody has found nothing, where nothing
+    /// has been before: no traced process has made a link since.
+    pub fn vacant(&self, path: Asked<'_>) -> Option<Located> {
+        let (given, place) = self.places.get_key_value(path.key())?;
+        let vacant = place.vacant.get();
+        vacant.then(|| place.located(given, Err(Errno::NOENT)))
+    }
+
+    /// The same, of a plain path.
+    pub fn plainly_vacant(&self, path: Asked<'_>) -> Option<Located> {
+        let is_plain = self.places.get(path.key())?.plain;
+        is_plain.then(|| self.vacant(path)).flatten()
+    }
+
+    /// Remembers what is in the regular file that was `located`, which has one name. As long as
+    /// no traced process changes it, and the path leads to the same directory, whoever opens it
+    /// is thought to find the same; if somebody else has changed it, that shows when the file is
+    /// looked at next (see [`Content::refute`]): when somebody is about to change it, or opens
+    /// it otherwise, or when a unit ends that has read it.
+    pub fn believe(&mut self, located: &Located, content: &Arc<Content>) {
+        let (Ok(stat), None) = (&located.stat, &located.steps) else {
+            return;
+        };
+        if content.key().is_none() || stat.st_nlink != 1 {
+            return;
+        }
+        let Some(directory) = self.directory_of(&located.given) else {
+            return;
+        };
+        let Some(identity) = directory.identity(self.round) else {
+            return;
+        };
+        let believed = Rc::new(Believed {
+            inode: (stat.st_dev, stat.st_ino),
+            directory: identity,
+            content: content.clone(),
+            shape: self.shape,
+            former: Cell::new(false),
+        });
+        content.believe();
+        if let Some(place) = self.places.get_mut(&located.given) {
+            place.believed = Some((directory, believed.clone()));
+        }
+        if let Some(former) = self.believed.insert(located.resource.clone(), believed) {
+            former.former.set(true);
+            if former.content.key() != content.key() {
+                // Some may have been thought to read what was not there any more.
+                former.content.refute();
+            }
+        }
+    }
+
+    /// What is thought to be at a path that somebody has opened to read it.
+    pub fn believed(&mut self, path: Asked<'_>) -> Option<Recalled> {
+        let known = self.places.get(path.key())?;
+        let current = known.believed.as_ref();
+        if current.is_none_or(|(_, it)| it.former.get()) {
+            self.recall(path)?;
+        }
+        let (given, place) = self.places.get_key_value(path.key())?;
+        let (directory, it) = place.believed.as_ref()?;
+        let holds = place.plain
+            && it.shape == self.shape
+            && !it.former.get()
+            && !it.content.is_refuted()
+            && !it.content.has_failed()
+            && directory.identity(self.round) == Some(it.directory);
+        holds.then(|| Recalled {
+            given: given.clone(),
+            resource: place.resource.clone(),
+            indirect: place.indirect.clone(),
+            inode: it.inode,
+            content: it.content.clone(),
+        })
+    }
+
+    /// Another path may lead to the same.
+    fn recall(&mut self, path: Asked<'_>) -> Option<()> {
+        let (given, place) = self.places.get_key_value(path.key())?;
+        let believed = self.believed.get(&place.resource)?.clone();
+        let directory = self.directory_of(&given.clone())?;
+        self.places.get_mut(path.key())?.believed = Some((directory, believed));
+        Some(())
+    }
+
+    /// What is opened from now on, directories are looked at for again: who is not traced may
+    /// have put others in their places.
+    pub fn look_again(&mut self) {
+        self.round += 1;
+    }
+
+    /// The directory that a path names something in.
+    fn directory_of(&mut self, path: &Path) -> Option<Rc<Directory>> {
+        let (path, _) = parts(path)?;
+        if let Some(known) = self.seen.get(Asked::from(path).key()) {
+            return Some(known.clone());
+        }
+        let path = FilePath::from(path);
+        let directory = Rc::new(Directory {
+            path: path.clone(),
+            // In no round.
+            seen: Cell::new((u64::MAX, None)),
+        });
+        self.seen.insert(path, directory.clone());
+        Some(directory)
+    }
+
+    /// A traced process is about to change a name, at which this is `found`. If it is a file
+    /// with other names, they change as well.
+    pub fn disbelieve(&mut self, resource: &FilePath, found: Option<&Stat>) {
+        if let Some(it) = self.believed.remove(resource) {
+            it.former.set(true);
+            match found.and_then(FileKey::of).as_ref() == it.content.key() {
+                // It is what it was until now, for those that have ended.
+                true => it.content.confirm(clock::running()),
+                false => it.content.refute(),
+            }
+        }
+        if found.is_some_and(|stat| stat.st_nlink > 1 && !is_directory(stat)) {
+            self.disbelieve_all();
+        }
+    }
+
+    /// A file that was read may have changed by another name.
+    pub fn disbelieve_all(&mut self) {
+        self.shape += 1;
+    }
+
+    /// Looks at what a path means that leads to this link.
+    fn follow(
+        &mut self,
+        path: &Path,
+        link: &Stat,
+        indirect: Option<(FilePath, FilePath)>,
+    ) -> Located {
+        let stat = rustix::fs::stat(path);
+        let from = (
+            link.st_dev,
+            link.st_ino,
+            link.st_ctime,
+            link.st_ctime_nsec as i64,
+        );
+        let to = stat.as_ref().ok().map(|stat| (stat.st_dev, stat.st_ino));
+        let bytes = path.as_os_str().as_bytes();
+        let known = self.ways.get(bytes);
+        let known = known.filter(|way| way.from == from && Some(way.to) == to);
+        let (resource, steps) = match known {
+            Some(way) => (way.resource.clone(), way.steps.clone()),
+            None => {
+                let (resource, steps) = (self.target(path), self.steps(path));
+                if let Some(to) = to {
+                    let way = Way {
+                        from,
+                        to,
+                        resource: resource.clone(),
+                        steps: steps.clone(),
+                    };
+                    self.ways.insert(bytes.to_vec(), way);
+                }
+                (resource, steps)
+            }
+        };
+        Located {
+            given: resource.or_same(path),
+            resource,
+            stat,
+            indirect,
+            steps: Some(steps),
+        }
+    }
+
+    /// The way from a link to where it leads: where that is matters to what is
+    /// written through it.
+    fn steps(&mut self, path: &Path) -> Rc<[Step]> {
+        let mut steps = Vec::new();
+        let mut at = FilePath::from(path);
+        for _ in 0..MAX_LINKS {
+            let (resource, indirect) = self.place(&at);
+            let target = std::fs::read_link(&at).ok();
+            let next = target.as_ref().zip(at.parent());
+            let next = next.map(|(target, parent)| FilePath::from(parent.join(target)));
+            let link = target.map(|target| Link {
+                path: at.clone(),
+                resource,
+                target: target.into(),
+            });
+            steps.push(Step { indirect, link });
+            match next {
+                Some(next) => at = next,
+                None => break,
+            }
+        }
+        steps.into()
+    }
+
+    /// Where a path leads in the end, also when nothing is there.
+    pub fn target(&mut self, path: &Path) -> FilePath {
+        let mut at = PathBuf::from(path);
+        for _ in 0..MAX_LINKS {
+            let Some((directory, name)) = parts(&at) else {
+                break;
+            };
+            let Some(directory) = self.directory(directory) else {
+                return at.into();
+            };
+            let here = directory.join(OsStr::from_bytes(name));
+            match rustix::fs::readlink(&here, Vec::new()) {
+                Ok(target) => at = directory.join(OsStr::from_bytes(target.as_bytes())),
+                Err(_) => return here.into(),
+            }
+        }
+        self.name(&at)
+    }
+}
+
+/// A directory as given, and what it is, if that is not the same.
+fn elsewhere(directory: &Path, canonical: FilePath) -> Option<(FilePath, FilePath)> {
+    (canonical.as_os_str() != directory.as_os_str()).then(|| (FilePath::from(directory), canonical))
+}
+
+/// A name in a canonical directory; it is likely to be `path`.
+fn below(canonical: &FilePath, name: &[u8], path: &Path) -> FilePath {
+    let (bytes, above) = (path.as_os_str().as_bytes(), canonical.as_bytes());
+    let is_same =
+        above != b"/" && bytes.len() == above.len() + 1 + name.len() && bytes.starts_with(above);
+    match is_same {
+        true => FilePath::from(path),
+        false => FilePath::from(canonical.join(OsStr::from_bytes(name))),
+    }
+}
+
+/// Directory and name; `None` where the last component is no plain name.
+fn parts(path: &Path) -> Option<(&Path, &[u8])> {
+    let name = path.file_name()?.as_bytes();
+    let bytes = path.as_os_str().as_bytes();
+    // `file_name` looks through a trailing `/.`, which follows like `/`.
+    if bytes.ends_with(b"/.") || bytes.ends_with(b"/") {
+        return None;
+    }
+    Some((path.parent()?, name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_on_the_way_is_told_and_the_resource_is_canonical() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let base = dir.path().canonicalize().expect("its path");
+        std::fs::create_dir(base.join("real")).expect("mkdir");
+        std::os::unix::fs::symlink("real", base.join("alias")).expect("symlink");
+        let mut locator = Locator::default();
+        let found = locator.look(&base.join("alias/file"), true);
+        assert_eq!(found.resource, FilePath::from(base.join("real/file")));
+        assert_eq!(found.stat.err(), Some(Errno::NOENT));
+        let (given, canonical) = found.indirect.expect("an indirection");
+        assert_eq!(given, FilePath::from(base.join("alias")));
+        assert_eq!(canonical, FilePath::from(base.join("real")));
+    }
+
+    #[test]
+    fn directories_are_what_the_kernel_makes_of_them() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let base = dir.path().canonicalize().expect("its path");
+        std::fs::create_dir_all(base.join("a/b/c")).expect("mkdir");
+        std::fs::write(base.join("a/file"), "").expect("a file");
+        for (target, link) in [
+            ("a/b", "relative"),
+            ("../a/b/../b", "a/winding"),
+            ("loop", "loop"),
+            ("nowhere", "dangling"),
+            ("relative/c", "chain"),
+        ] {
+            std::os::unix::fs::symlink(target, base.join(link)).expect("symlink");
+        }
+        std::os::unix::fs::symlink(base.join("a"), base.join("absolute")).expect("symlink");
+        let mut locator = Locator::default();
+        for given in [
+            "",
+            "/",
+            "/.",
+            "a",
+            "a/",
+            "a//b",
+            "a/./b/.",
+            "a/b/..",
+            "a/b/../..",
+            "relative",
+            "relative/..",
+            "relative/c",
+            "a/winding/c",
+            "chain",
+            "chain/../..",
+            "absolute/b",
+            "loop",
+            "loop/x",
+            "dangling",
+            "dangling/x",
+            "none",
+            "none/..",
+            "a/file",
+            "a/b/c/../../x",
+        ] {
+            let path = PathBuf::from(format!("{}/{given}", base.display()));
+            let expected = path.canonicalize().ok().map(FilePath::from);
+            assert_eq!(locator.directory(&path), expected, "{given}");
+        }
+        for given in ["/", "/..", "/.", "/../usr", "//usr"] {
+            let expected = Path::new(given).canonicalize().ok().map(FilePath::from);
+            assert_eq!(locator.directory(Path::new(given)), expected, "{given}");
+        }
+        std::fs::create_dir(base.join("none")).expect("mkdir");
+        assert_eq!(locator.directory(&base.join("none")), None);
+        locator.forget_absent();
+        assert_eq!(
+            locator.directory(&base.join("none")),
+            Some(base.join("none").into())
+        );
+    }
+
+    #[test]
+    fn a_dangling_link_leads_to_what_it_would_create() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let base = dir.path().canonicalize().expect("its path");
+        std::os::unix::fs::symlink("later", base.join("link")).expect("symlink");
+        let mut locator = Locator::default();
+        let found = locator.look(&base.join("link"), true);
+        assert_eq!(found.resource, FilePath::from(base.join("later")));
+        assert_eq!(found.stat.err(), Some(Errno::NOENT));
+        let found = locator.look(&base.join("link"), false);
+        assert_eq!(found.resource, FilePath::from(base.join("link")));
+        assert!(found.stat.is_ok_and(|stat| is_link(&stat)));
+    }
+
+    #[test]
+    fn a_link_leads_where_it_leads_now() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let base = dir.path().canonicalize().expect("its path");
+        let link = |target: &str| {
+            let _ = std::fs::remove_file(base.join("link"));
+            std::os::unix::fs::symlink(target, base.join("link")).expect("symlink");
+        };
+        for name in ["a", "b"] {
+            std::fs::write(base.join(name), "").expect("a file");
+        }
+        let mut locator = Locator::default();
+        let mut check = |target: &str| {
+            // The second time it is known.
+            for _ in 0..2 {
+                let found = locator.look(&base.join("link"), true);
+                assert_eq!(found.resource, FilePath::from(base.join(target)));
+                let steps = found.steps.expect("the way");
+                let links: Vec<_> = steps.iter().filter_map(|step| step.link.as_ref()).collect();
+                assert_eq!(links.len(), 1);
+                assert_eq!(links[0].path, FilePath::from(base.join("link")));
+                assert_eq!(links[0].target, FilePath::from(target));
+            }
+        };
+        link("a");
+        check("a");
+        link("b");
+        check("b");
+        std::fs::remove_file(base.join("b")).expect("unlink");
+        check("b");
+        std::fs::write(base.join("b"), "").expect("a file");
+        check("b");
+    }
+
+    #[test]
+    fn nothing_is_where_nothing_was_until_it_is_seen_or_may_be() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let base = dir.path().canonicalize().expect("its path");
+        let path = base.join("file");
+        let mut locator = Locator::default();
+        assert!(locator.vacant(Asked::from(path.as_path())).is_none());
+        let found = locator.look(&path, true);
+        assert_eq!(found.stat.err(), Some(Errno::NOENT));
+        let vacant = locator
+            .vacant(Asked::from(path.as_path()))
+            .expect("nothing was there");
+        assert_eq!(
+            (vacant.given, vacant.resource),
+            (found.given, found.resource)
+        );
+        std::fs::write(&path, "").expect("a file");
+        assert!(locator.look(&path, true).stat.is_ok());
+        assert!(locator.vacant(Asked::from(path.as_path())).is_none());
+        std::fs::remove_file(&path).expect("unlink");
+        assert!(locator.look(&path, true).stat.is_err());
+        assert!(locator.vacant(Asked::from(path.as_path())).is_some());
+        // A link leads elsewhere, and so does one that somebody else made.
+        std::os::unix::fs::symlink("there", &path).expect("symlink");
+        let found = locator.look(&path, true);
+        assert_eq!(found.resource, FilePath::from(base.join("there")));
+        locator.forget();
+        assert!(locator.vacant(Asked::from(path.as_path())).is_none());
+    }
+
+    #[test]
+    fn slashes_are_not_part_of_the_resource() {
+        let mut locator = Locator::default();
+        for (given, resource) in [
+            ("//usr", "/usr"),
+            ("/usr//x", "/usr/x"),
+            ("/usr/x", "/usr/x"),
+        ] {
+            let found = locator.look(Path::new(given), true);
+            assert_eq!(found.resource, FilePath::from(resource), "{given}");
+        }
+    }
+
+    #[test]
+    fn a_chain_of_links_leads_to_its_end_whether_that_is_there_or_not() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let base = dir.path().canonicalize().expect("its path");
+        let link = |target: &str, link: &str| {
+            std::os::unix::fs::symlink(target, base.join(link)).expect("symlink");
+        };
+        std::fs::create_dir(base.join("sub")).expect("mkdir");
+        link("b", "a");
+        link("sub/../c", "b");
+        let mut locator = Locator::default();
+        let mut target = || locator.target(&base.join("a"));
+        assert_eq!(target(), FilePath::from(base.join("c")));
+        std::fs::write(base.join("c"), "").expect("a file");
+        assert_eq!(target(), FilePath::from(base.join("c")));
+        std::fs::remove_file(base.join("c")).expect("unlink");
+        link("a", "c");
+        // In a circle: it ends somewhere.
+        assert!(target().starts_with(&base));
+        std::fs::remove_file(base.join("c")).expect("unlink");
+        link("/", "c");
+        assert_eq!(target(), FilePath::from("/"));
+    }
+}

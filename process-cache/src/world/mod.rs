@@ -1,0 +1,529 @@
+//! Asking the world: from a [`Query`] to its [`Answer`].
+//!
+//! The same question is put to the kernel that the program put, by the same
+//! path, so symlinks on the way, mounts and permissions have their say. Answers
+//! are about the asking process's own rights and root directory: it is expected
+//! to share them with the program.
+//!
+//! What cannot be answered reliably (a file that keeps changing, a path such as
+//! `/proc/self` that means another thing to every process) is
+//! [`Answer::Unknown`], which equals no stored answer.
+
+mod content;
+mod devices;
+mod listing;
+pub mod locate;
+pub mod lookup_cache;
+mod metadata;
+pub mod pending_digest;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use rustc_hash::FxHashMap;
+use rustix::fs::{Access, AtFlags, CWD, FileType, Stat};
+use rustix::io::Errno;
+
+use crate::key::machine::GROUP;
+use crate::key::{Format, LastVariables};
+use crate::model::fact::{Answer, Digest, Metadata, Query, TimeUse};
+use crate::model::path::FilePath;
+use crate::store::{DigestTable, FileKey, Trust};
+
+use content::Need;
+pub use content::Scanner;
+use devices::Devices;
+
+/// Answers queries, remembering digests of files in a [`DigestTable`]. Shared
+/// by reference among threads.
+#[derive(Debug)]
+pub struct World {
+    table: DigestTable,
+    scanner: Option<Scanner>,
+    devices: Devices,
+    /// What kind of executable contents are.
+    formats: Mutex<FxHashMap<Digest, Format>>,
+    /// Files that could be executed by these paths.
+    executables: Mutex<FxHashMap<FilePath, (FileKey, [u32; 3])>>,
+    variables: LastVariables,
+}
+
+impl World {
+    /// A world whose known digests are in `table`.
+    pub fn new(table: DigestTable) -> Self {
+        Self {
+            table,
+            scanner: None,
+            devices: Devices::default(),
+            formats: Mutex::default(),
+            executables: Mutex::default(),
+            variables: LastVariables::default(),
+        }
+    }
+
+    /// A world that also looks at the bytes it hashes: see [`Scanner`] and
+    /// [`World::digest_and_flags`].
+    pub fn with_scanner(table: DigestTable, scanner: Scanner) -> Self {
+        Self {
+            scanner: Some(scanner),
+            ..Self::new(table)
+        }
+    }
+
+    /// The table of known digests; flush it at the end of a run.
+    pub fn table(&self) -> &DigestTable {
+        &self.table
+    }
+
+    /// The variables that a key was made of last.
+    pub fn variables(&self) -> &LastVariables {
+        &self.variables
+    }
+
+    /// What kind of executable a content is, if [`World::learn_format`] was told.
+    pub fn format(&self, content: &Digest) -> Option<Format> {
+        let formats = self.formats.lock().unwrap_or_else(PoisonError::into_inner);
+        formats.get(content).cloned()
+    }
+
+    /// Remembers what kind of executable a content is.
+    pub fn learn_format(&self, content: Digest, format: &Format) {
+        let mut formats = self.formats.lock().unwrap_or_else(PoisonError::into_inner);
+        formats.insert(content, format.clone());
+    }
+
+    /// Whether a file with this metadata could be executed by this path earlier.
+    pub fn could_be_executed(&self, path: &FilePath, stat: &Stat) -> bool {
+        let known = self.executables.lock();
+        let known = known.unwrap_or_else(PoisonError::into_inner);
+        known
+            .get(path)
+            .is_some_and(|known| state_of(stat).as_ref() == Some(known))
+    }
+
+    /// Remembers that it may be executed.
+    pub fn learn_executable(&self, path: &FilePath, stat: &Stat) {
+        if let Some(state) = state_of(stat) {
+            let known = self.executables.lock();
+            let mut known = known.unwrap_or_else(PoisonError::into_inner);
+            known.insert(path.clone(), state);
+        }
+    }
+
+    /// Asks one question.
+    pub fn ask(&self, query: &Query) -> Answer {
+        let answer = match query {
+            Query::Content(path) => self.content(path),
+            Query::Stat { path, follow, time } => self.stat(path, *follow, *time),
+            Query::Access {
+                path,
+                mode,
+                effective,
+                follow,
+            } => access(path, *mode, *effective, *follow),
+            Query::Link(path) => link(path),
+            Query::List(path) => listing::list(path, &BTreeSet::new(), &BTreeMap::new()),
+            Query::RealPath(path) => real_path(path),
+            Query::Target(path) => target(path),
+            Query::Replaced(path) => replaced(path),
+            Query::Kind { path, follow } => kind(path, *follow),
+            Query::Inode { path, follow } => inode(path, *follow),
+            Query::Permissions(path) => permissions(path),
+            Query::Order(paths) => Ok(metadata::order(paths)),
+            Query::StatFs(path) => metadata::file_system(path),
+            Query::Xattr { path, follow, name } => metadata::xattr(path, *follow, name),
+            Query::LeftOut(_) => Ok(Answer::Unknown("no program begins".to_owned())),
+        };
+        answer.unwrap_or_else(|error| Answer::Error(error.raw_os_error()))
+    }
+
+    /// What [`Query::List`] would answer if a unit had not added `own_added` to
+    /// the directory nor removed `own_removed` (names with their `d_type`) from
+    /// it.
+    pub fn list_answer(
+        &self,
+        path: &Path,
+        own_added: &BTreeSet<OsString>,
+        own_removed: &BTreeMap<OsString, u8>,
+    ) -> Answer {
+        listing::list(path, own_added, own_removed)
+            .unwrap_or_else(|error| Answer::Error(error.raw_os_error()))
+    }
+
+    /// The names in a directory with their types.
+    ///
+    /// # Errors
+    /// What opening and reading it says.
+    pub fn listing(&self, path: &Path) -> Result<BTreeMap<Vec<u8>, u8>, Errno> {
+        Ok(listing::read(path)?.into_iter().collect())
+    }
+
+    /// What [`Query::List`] answers for a directory with these names.
+    pub fn listing_answer(names: &BTreeMap<Vec<u8>, u8>) -> Answer {
+        listing::summary(names.iter().map(|(name, kind)| (name.as_slice(), *kind)))
+    }
+
+    /// What [`Query::Stat`] answers for a file with this metadata (without the
+    /// content that [`TimeUse::Order`] adds).
+    pub fn metadata(stat: &Stat, time: TimeUse) -> Metadata {
+        metadata::of(stat, time)
+    }
+
+    /// What [`Query::Kind`] answers for a file with this metadata.
+    pub fn kind_of(stat: &Stat) -> Answer {
+        kind_of(stat)
+    }
+
+    /// What [`Query::Inode`] answers for a file with this metadata.
+    pub fn inode_of(stat: &Stat) -> Answer {
+        inode_of(stat)
+    }
+
+    /// What [`Query::Permissions`] answers for a file with this metadata.
+    pub fn permissions_of(stat: &Stat) -> Answer {
+        permissions_of(stat)
+    }
+
+    /// What [`Query::Order`] answers for these modification times (ns since
+    /// the epoch, or errno) of its paths.
+    pub fn order_answer(times: &[Result<i128, i32>]) -> Answer {
+        metadata::ranking(times)
+    }
+
+    /// The digest of a regular file and the file state it belongs to.
+    ///
+    /// # Errors
+    /// As [`World::digest_file`].
+    pub fn digest_with_key(&self, path: &Path) -> io::Result<(Digest, Option<FileKey>)> {
+        let (digest, _, stat) = self.digest_path(path, Need::Digest)?;
+        Ok((digest, FileKey::of(&stat)))
+    }
+
+    /// The digest of a regular file and its metadata (with [`TimeUse::Exact`]).
+    ///
+    /// # Errors
+    /// `InvalidInput` for anything but a regular file, `ResourceBusy` for one
+    /// that keeps changing, and what the system calls return.
+    pub fn digest_file(&self, path: &Path) -> io::Result<(Digest, Metadata)> {
+        let (digest, _, stat) = self.digest_path(path, Need::Digest)?;
+        Ok((digest, metadata::of(&stat, TimeUse::Exact)))
+    }
+
+    /// As [`World::digest_file`], of an open file (readable; its position
+    /// stays).
+    ///
+    /// # Errors
+    /// As [`World::digest_file`].
+    pub fn digest_open(&self, file: &File) -> io::Result<(Digest, Metadata)> {
+        let (digest, _, stat) = self.digest_fd(file, Need::Digest)?;
+        Ok((digest, metadata::of(&stat, TimeUse::Exact)))
+    }
+
+    /// The digest of a regular file and what the [`Scanner`] said about it (0
+    /// without one).
+    ///
+    /// # Errors
+    /// As [`World::digest_file`].
+    pub fn digest_and_flags(&self, path: &Path) -> io::Result<(Digest, u8)> {
+        let (digest, flags, _) = self.digest_path(path, Need::Flags)?;
+        Ok((digest, flags))
+    }
+
+    /// The digest of the regular file at `path`, which has this metadata, if
+    /// it is known without reading it.
+    pub fn known(&self, path: &Path, stat: &Stat) -> Option<Digest> {
+        if self.is_volatile(stat, || rustix::fs::statfs(path)) {
+            return None;
+        }
+        self.table
+            .get(&FileKey::of(stat)?)
+            .map(|(digest, _)| digest)
+    }
+
+    /// Remembers, for this run only, that the file has this content now: the
+    /// caller has just written it or secured its copy, and knows that nobody
+    /// else writes it.
+    pub fn learn(&self, path: &Path, digest: Digest) {
+        if let Ok(stat) = rustix::fs::lstat(path)
+            && is(&stat, FileType::RegularFile)
+            && let Some(key) = FileKey::of(&stat)
+        {
+            self.table.insert(&key, digest, 0, Trust::ThisRun);
+        }
+    }
+
+    /// Whether the regular file at `path`, which has this metadata, has this
+    /// content.
+    pub(crate) fn has_content(&self, path: &Path, stat: &Stat, digest: &Digest) -> bool {
+        self.digest_at(path, stat, Need::Digest)
+            .is_ok_and(|(found, _, _)| found == *digest)
+    }
+
+    fn content(&self, path: &FilePath) -> Result<Answer, Errno> {
+        if let Some(reason) = private(path) {
+            return Ok(reason);
+        }
+        let stat = rustix::fs::stat(path.as_path())?;
+        Ok(match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Directory => {
+                // What an attempt to open it would say.
+                readable(path, &stat, 0o555)?;
+                Answer::Directory
+            }
+            FileType::RegularFile => match self.digest_at(path, &stat, Need::Digest) {
+                Ok((digest, _, _)) => Answer::File(digest),
+                Err(error) => from_io(&error, path)?,
+            },
+            FileType::CharacterDevice | FileType::BlockDevice => Answer::Special {
+                kind: stat.st_mode & libc::S_IFMT,
+                device: stat.st_rdev,
+            },
+            _ => Answer::Special {
+                kind: stat.st_mode & libc::S_IFMT,
+                device: 0,
+            },
+        })
+    }
+
+    fn stat(&self, path: &FilePath, follow: bool, time: TimeUse) -> Result<Answer, Errno> {
+        if let Some(reason) = private(path) {
+            return Ok(reason);
+        }
+        let stat = if follow {
+            rustix::fs::stat(path.as_path())?
+        } else {
+            rustix::fs::lstat(path.as_path())?
+        };
+        let mut answer = metadata::of(&stat, time);
+        if time == TimeUse::Order && is(&stat, FileType::RegularFile) {
+            match self.digest_at(path, &stat, Need::Digest) {
+                Ok((digest, _, _)) => answer.content = Some(digest),
+                // It can be looked at without being readable.
+                Err(error) if error.raw_os_error() == Some(libc::EACCES) => {}
+                Err(error) => return from_io(&error, path),
+            }
+        }
+        Ok(Answer::Metadata(Box::new(answer)))
+    }
+}
+
+/// A file's state, with mode and owners.
+fn state_of(stat: &Stat) -> Option<(FileKey, [u32; 3])> {
+    FileKey::of(stat).map(|key| (key, [stat.st_mode, stat.st_uid, stat.st_gid]))
+}
+
+/// Whether a file is of this type.
+fn is(stat: &Stat, kind: FileType) -> bool {
+    FileType::from_raw_mode(stat.st_mode) == kind
+}
+
+/// Checks the permission to read where the bits do not grant it to everybody
+/// (the table knows digests of files that could be read once).
+fn readable(path: &Path, stat: &Stat, everybody: u32) -> Result<(), Errno> {
+    if stat.st_mode & 0o444 == everybody & 0o444 {
+        return Ok(());
+    }
+    rustix::fs::accessat(CWD, path, Access::READ_OK, AtFlags::EACCESS)
+}
+
+fn from_io(error: &io::Error, path: &FilePath) -> Result<Answer, Errno> {
+    match Errno::from_io_error(error) {
+        Some(errno) => Err(errno),
+        None => Ok(Answer::Unknown(format!("{}: {error}", path.display()))),
+    }
+}
+
+/// The refusal to answer about a path that means another thing to every
+/// process.
+fn private(path: &FilePath) -> Option<Answer> {
+    let bytes = path.as_bytes();
+    if bytes == GROUP.as_bytes() {
+        return None;
+    }
+    let rest = bytes.strip_prefix(b"/proc/");
+    let of_process = rest.is_some_and(|rest| {
+        let name = rest.split(|&byte| byte == b'/').next().unwrap_or_default();
+        name == b"self"
+            || name == b"thread-self"
+            || (!name.is_empty() && name.iter().all(u8::is_ascii_digit))
+    });
+    let of_descriptor = [
+        &b"/dev/fd"[..],
+        b"/dev/stdin",
+        b"/dev/stdout",
+        b"/dev/stderr",
+    ]
+    .iter()
+    .any(|name| {
+        bytes
+            .strip_prefix(*name)
+            .is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
+    });
+    (of_process || of_descriptor)
+        .then(|| Answer::Unknown(format!("{} differs among processes", path.display())))
+}
+
+fn access(path: &FilePath, mode: i32, effective: bool, follow: bool) -> Result<Answer, Errno> {
+    if let Some(reason) = private(path) {
+        return Ok(reason);
+    }
+    let mut flags = AtFlags::empty();
+    flags.set(AtFlags::EACCESS, effective);
+    flags.set(AtFlags::SYMLINK_NOFOLLOW, !follow);
+    let mode = u32::try_from(mode).map_err(|_| Errno::INVAL)?;
+    let mode = Access::from_bits(mode).ok_or(Errno::INVAL)?;
+    rustix::fs::accessat(CWD, path.as_path(), mode, flags)?;
+    Ok(Answer::Granted)
+}
+
+fn link(path: &FilePath) -> Result<Answer, Errno> {
+    if let Some(reason) = private(path) {
+        return Ok(reason);
+    }
+    let target = rustix::fs::readlink(path.as_path(), Vec::new())?;
+    Ok(Answer::Path(FilePath::from(target.as_bytes())))
+}
+
+fn real_path(path: &FilePath) -> Result<Answer, Errno> {
+    if let Some(reason) = private(path) {
+        return Ok(reason);
+    }
+    match std::fs::canonicalize(path.as_path()) {
+        Ok(real) => Ok(Answer::Path(FilePath::from(real))),
+        Err(error) => Err(Errno::from_io_error(&error).unwrap_or(Errno::IO)),
+    }
+}
+
+fn kind(path: &FilePath, follow: bool) -> Result<Answer, Errno> {
+    if let Some(reason) = private(path) {
+        return Ok(reason);
+    }
+    let stat = if follow {
+        rustix::fs::stat(path.as_path())
+    } else {
+        rustix::fs::lstat(path.as_path())
+    };
+    Ok(kind_of(&stat?))
+}
+
+fn kind_of(stat: &Stat) -> Answer {
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::Directory => Answer::Directory,
+        _ => Answer::Special {
+            kind: stat.st_mode & libc::S_IFMT,
+            device: 0,
+        },
+    }
+}
+
+fn inode(path: &FilePath, follow: bool) -> Result<Answer, Errno> {
+    if let Some(reason) = private(path) {
+        return Ok(reason);
+    }
+    let stat = if follow {
+        rustix::fs::stat(path.as_path())
+    } else {
+        rustix::fs::lstat(path.as_path())
+    };
+    Ok(inode_of(&stat?))
+}
+
+fn inode_of(stat: &Stat) -> Answer {
+    Answer::Metadata(Box::new(Metadata {
+        mode: 0,
+        uid: 0,
+        gid: 0,
+        inode: (stat.st_ino, stat.st_dev),
+        ..rights_of(stat)
+    }))
+}
+
+fn permissions(path: &FilePath) -> Result<Answer, Errno> {
+    if let Some(reason) = private(path) {
+        return Ok(reason);
+    }
+    Ok(permissions_of(&rustix::fs::lstat(path.as_path())?))
+}
+
+fn permissions_of(stat: &Stat) -> Answer {
+    Answer::Metadata(Box::new(rights_of(stat)))
+}
+
+fn rights_of(stat: &Stat) -> Metadata {
+    Metadata {
+        mode: stat.st_mode,
+        uid: stat.st_uid,
+        gid: stat.st_gid,
+        size: 0,
+        links: 0,
+        modified: 0,
+        changed: 0,
+        inode: (0, 0),
+        content: None,
+    }
+}
+
+/// What stands where a program wrote that removes what is not empty.
+fn replaced(path: &FilePath) -> Result<Answer, Errno> {
+    let answer = target(path)?;
+    let is_empty = || {
+        let stat = rustix::fs::lstat(path.as_path());
+        stat.is_ok_and(|stat| is(&stat, FileType::RegularFile) && stat.st_size == 0)
+    };
+    Ok(if answer == Answer::Writable && is_empty() {
+        Answer::Special {
+            kind: libc::S_IFREG,
+            device: 0,
+        }
+    } else {
+        answer
+    })
+}
+
+/// What stands where a program wrote without looking.
+fn target(path: &FilePath) -> Result<Answer, Errno> {
+    if let Some(reason) = private(path) {
+        return Ok(reason);
+    }
+    let stat = match rustix::fs::lstat(path.as_path()) {
+        Ok(stat) => stat,
+        Err(Errno::NOENT) => {
+            let parent = path.parent().unwrap_or(path);
+            let rights = Access::WRITE_OK | Access::EXEC_OK;
+            rustix::fs::accessat(CWD, parent, rights, AtFlags::EACCESS)?;
+            if is(&rustix::fs::stat(parent)?, FileType::Directory) {
+                return Ok(Answer::Writable);
+            }
+            return Err(Errno::NOTDIR);
+        }
+        Err(error) => return Err(error),
+    };
+    Ok(match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => {
+            let writable =
+                rustix::fs::accessat(CWD, path.as_path(), Access::WRITE_OK, AtFlags::EACCESS);
+            if stat.st_nlink == 1 && writable.is_ok() {
+                Answer::Writable
+            } else {
+                Answer::Metadata(Box::new(metadata::of(&stat, TimeUse::None)))
+            }
+        }
+        FileType::Directory => Answer::Directory,
+        FileType::Symlink => return link(path),
+        FileType::CharacterDevice | FileType::BlockDevice => Answer::Special {
+            kind: stat.st_mode & libc::S_IFMT,
+            device: stat.st_rdev,
+        },
+        _ => Answer::Special {
+            kind: stat.st_mode & libc::S_IFMT,
+            device: 0,
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests;

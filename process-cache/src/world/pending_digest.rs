@@ -1,0 +1,217 @@
+//! Digests in the making.
+//!
+//! A file that a program opens is part of its precondition, and digesting it
+//! must not make the program wait. A [`Content`] stands for the digest; a
+//! worker computes it, and whoever needs it (the end of the unit, or a writer
+//! that is about to destroy it) waits.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use rustc_hash::FxHashMap;
+use rustix::fs::Stat;
+
+use crate::model::fact::{Answer, Digest};
+use crate::model::path::FilePath;
+use crate::platform::clock;
+use crate::store::FileKey;
+use crate::world::World;
+
+/// The content of one file at one time.
+#[derive(Debug)]
+pub struct Content {
+    path: FilePath,
+    key: Option<FileKey>,
+    state: Mutex<State>,
+    done: Condvar,
+    /// See [`Content::refute`].
+    refuted: AtomicBool,
+    /// See [`Content::believe`].
+    believed: AtomicBool,
+    /// When it was last seen that the file is still in that state ([`clock::running`]).
+    confirmed: AtomicU64,
+}
+
+#[derive(Debug)]
+struct State {
+    result: Option<Result<Digest, String>>,
+    /// Whether somebody waits for it.
+    awaited: bool,
+}
+
+impl Content {
+    /// Whether both stand for the same state of the same file.
+    pub fn is_same_as(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other)
+            || (self.key.is_some() && self.key == other.key)
+            || matches!((self.peek(), other.peek()), (Some(Ok(a)), Some(Ok(b))) if a == b)
+    }
+
+    /// The state of the file that it is the content of.
+    pub fn key(&self) -> Option<&FileKey> {
+        self.key.as_ref()
+    }
+
+    /// The file was found in another state, so who was thought to read this may have read that.
+    pub fn refute(&self) {
+        self.refuted.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it was [refuted](Self::refute).
+    pub fn is_refuted(&self) -> bool {
+        self.refuted.load(Ordering::Relaxed)
+    }
+
+    /// No traced process has changed the file, nor does without looking at it before.
+    pub fn believe(&self) {
+        self.believed.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether [`Content::believe`] was said of it.
+    pub fn is_believed(&self) -> bool {
+        self.believed.load(Ordering::Relaxed)
+    }
+
+    /// Whether the file, to which `path` leads, was in this state after `since`
+    /// ([`clock::running`]).
+    pub fn held(&self, path: &FilePath, since: u64) -> bool {
+        if self.confirmed.load(Ordering::Relaxed) >= since {
+            return true;
+        }
+        let now = clock::running();
+        let found = rustix::fs::stat(path.as_path());
+        let holds = found.is_ok_and(|stat| FileKey::of(&stat) == self.key);
+        if holds {
+            self.confirm(now);
+        }
+        holds
+    }
+
+    /// The file was found in this state, `now` or later.
+    pub fn confirm(&self, now: u64) {
+        self.confirmed.fetch_max(now, Ordering::Relaxed);
+    }
+
+    /// Whether there will be no digest.
+    pub fn has_failed(&self) -> bool {
+        matches!(self.state().result, Some(Err(_)))
+    }
+
+    /// Whether the digest is still being computed.
+    pub fn is_pending(&self) -> bool {
+        self.peek().is_none()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn peek(&self) -> Option<Result<Digest, String>> {
+        self.state().result.clone()
+    }
+
+    /// Computes the digest (on a worker).
+    pub fn compute(&self, world: &World) {
+        let result = match world.digest_with_key(&self.path) {
+            Ok((digest, key)) if key == self.key => Ok(digest),
+            Ok(_) => Err(format!("{} changed while it was read", self.path.display())),
+            Err(error) => Err(format!("{}: {error}", self.path.display())),
+        };
+        self.resolve(result);
+    }
+
+    fn resolve(&self, result: Result<Digest, String>) {
+        let mut state = self.state();
+        state.result = Some(result);
+        if state.awaited {
+            self.done.notify_all();
+        }
+    }
+
+    /// The digest, waiting for it.
+    ///
+    /// # Errors
+    /// The reason why it is not known.
+    pub fn wait(&self) -> Result<Digest, String> {
+        let mut state = self.state();
+        loop {
+            if let Some(result) = &state.result {
+                return result.clone();
+            }
+            state.awaited = true;
+            state = self
+                .done
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// The digest as an answer, waiting for it.
+    pub fn answer(&self) -> Answer {
+        match self.wait() {
+            Ok(digest) => Answer::File(digest),
+            Err(reason) => Answer::Unknown(reason),
+        }
+    }
+}
+
+/// All contents of a session, by the file's state.
+#[derive(Debug, Default)]
+pub struct Contents {
+    by_key: FxHashMap<FileKey, Arc<Content>>,
+}
+
+impl Contents {
+    /// The content of the regular file at `path`, which `stat` describes. When
+    /// the second value is true its digest is not known and nobody computes it
+    /// yet: the caller must have [`Content::compute`] run.
+    pub fn get(&mut self, world: &World, path: &Path, stat: &Stat) -> (Arc<Content>, bool) {
+        let key = FileKey::of(stat);
+        let known = key.as_ref().and_then(|key| self.by_key.get(key));
+        // The file is in that state now, whatever it was in for a while.
+        if let Some(known) = known.filter(|known| !known.is_refuted()) {
+            return (known.clone(), false);
+        }
+        let digest = world.known(path, stat);
+        let pending = digest.is_none();
+        let content = Arc::new(Content {
+            path: FilePath::from(path),
+            key,
+            state: Mutex::new(State {
+                result: digest.map(Ok),
+                awaited: false,
+            }),
+            done: Condvar::new(),
+            refuted: AtomicBool::new(false),
+            believed: AtomicBool::new(false),
+            confirmed: AtomicU64::new(0),
+        });
+        if let Some(key) = key {
+            self.by_key.insert(key, content.clone());
+        }
+        (content, pending)
+    }
+
+    /// A traced process is about to change a file that is in this state `now`, or later: those that
+    /// have read it and ended need not look.
+    pub fn confirm(&self, stat: &Stat, now: u64) {
+        if let Some(content) = FileKey::of(stat).and_then(|key| self.by_key.get(&key)) {
+            content.confirm(now);
+        }
+    }
+
+    /// A digest of this file state that is still being computed.
+    pub fn pending(&self, stat: &Stat) -> Option<Arc<Content>> {
+        let content = self.by_key.get(&FileKey::of(stat)?)?;
+        content.is_pending().then(|| content.clone())
+    }
+
+    /// The file is about to be written: what is known of its present state
+    /// says nothing about the next, even if the times should agree.
+    pub fn forget(&mut self, stat: &Stat) {
+        if let Some(key) = FileKey::of(stat) {
+            self.by_key.remove(&key);
+        }
+    }
+}
