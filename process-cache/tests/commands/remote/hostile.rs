@@ -236,7 +236,7 @@ fn rubbish_is_told_from_results() {
         sets: vec![relative],
         hints: Vec::new(),
     };
-    let relative = form::encode_sets(&relative).expect("path sets");
+    let relative = codec::encode_sets(&relative).expect("path sets");
     let head = &relative[..4];
     let bomb = {
         let zeros = vec![0; 64 << 20];

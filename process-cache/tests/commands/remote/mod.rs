@@ -355,8 +355,8 @@ fn the_instance_and_secrets_from_files_go_along_with_everything() {
 
 #[test]
 fn a_server_can_be_known_by_its_certificate() {
-    let certificate = include_bytes!("remote/localhost.pem");
-    let key = include_bytes!("remote/localhost.key");
+    let certificate = include_bytes!("localhost.pem");
+    let key = include_bytes!("localhost.key");
     let identity = tonic::transport::Identity::from_pem(certificate, key);
     let server = FakeServer::start_with(PLAIN, Some(identity));
     let url = format!("grpcs://localhost:{}", server.port());

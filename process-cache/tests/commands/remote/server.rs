@@ -179,7 +179,7 @@ impl FakeServer {
         let mut poisoned = 0;
         for action in state.actions.values_mut() {
             let wire = action.stdout_digest.as_ref().map(wire).expect("a blob");
-            let Ok(mut stored) = form::decode_result(&state.blobs[&wire]) else {
+            let Ok(mut stored) = codec::decode_result(&state.blobs[&wire]) else {
                 continue;
             };
             change(&mut stored);
@@ -189,7 +189,7 @@ impl FakeServer {
                     Function::Sha256 => content.hash,
                 };
             }
-            let blob = form::encode_result(&stored).expect("a result");
+            let blob = codec::encode_result(&stored).expect("a result");
             let wire = state.kind.function.of(&blob);
             state.blobs.insert(wire, blob);
             action.stdout_digest = Some(digest(wire));
