@@ -1,7 +1,7 @@
 //! `why`, `log`, `show` and `graph`: past runs.
 //!
 //! The text is for people and may change; the JSON is described in
-//! `process-cache/JSON.md`, and has a version.
+//! `docs/pcache-json.md`, and has a version.
 
 use std::io::Write as _;
 
