@@ -12,26 +12,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 
 use libc::sock_filter;
 
-/// The program that keeps a model of processes true: it stops what
-/// [`crate::process::watch`] asks for, and every number nobody knows.
-pub fn watching() -> Filter {
-    Filter::build(512, |nr| {
-        let rule = crate::process::watch(u64::from(nr)).rule();
-        let nr = i64::from(nr);
-        let from_code =
-            crate::runtime::PERFORMED.contains(&nr) || crate::runtime::NEEDED.contains(&nr);
-        if rule == Rule::Allow || !from_code {
-            return rule;
-        }
-        let rule = Rule::UnlessLogged(Box::new(rule));
-        // What programs do that start in process, before they have the code.
-        if nr == libc::SYS_openat || nr == libc::SYS_close {
-            Rule::UnlessStarting(Box::new(rule))
-        } else {
-            rule
-        }
-    })
-}
+use crate::unstopped::{CODE, PASSING};
 
 /// How an argument test compares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -274,8 +255,7 @@ fn leaf(rule: &Rule, token: u64) -> Vec<sock_filter> {
         Rule::Allow => vec![ret(libc::SECCOMP_RET_ALLOW)],
         Rule::Trace => vec![ret(libc::SECCOMP_RET_TRACE)],
         Rule::UnlessLogged(rule) => {
-            let from = crate::runtime::performed_at();
-            let mut code = allow_from(from, crate::runtime::PASSING as u32);
+            let mut code = allow_from(CODE, PASSING as u32);
             code.extend(leaf(rule, token));
             code
         }
@@ -342,6 +322,9 @@ fn conjunction(tests: &[Test]) -> Vec<sock_filter> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::process::{watch, watching};
+    use crate::runtime::performed_at;
+    use crate::unstopped::{NEEDED, PERFORMED};
 
     /// Interprets a program as the kernel would.
     fn run(filter: &Filter, arch: u32, nr: u32, args: [u64; 6]) -> u32 {
@@ -436,7 +419,7 @@ mod tests {
         let filter = watching();
         let words = [0, 1, 2, 3, 5, 6, 9, u64::MAX, libc::F_SETFD as u64, 0x5401];
         for nr in 0..512 {
-            let watch = crate::process::watch(u64::from(nr));
+            let watch = watch(u64::from(nr));
             for first in words {
                 for second in words {
                     for third in words {
@@ -459,12 +442,11 @@ mod tests {
 
     #[test]
     fn what_is_logged_passes_from_the_code_only() {
-        let (filter, from) = (watching(), crate::runtime::performed_at());
+        let (filter, from) = (watching(), performed_at());
         let page = from & !0xfff;
         for nr in 0..512 {
             let number = i64::from(nr);
-            let passes_there = crate::runtime::PERFORMED.contains(&number)
-                || crate::runtime::NEEDED.contains(&number);
+            let passes_there = PERFORMED.contains(&number) || NEEDED.contains(&number);
             let args = [0, 0, 2, 1, 0, 0];
             let usual = run(&filter, ARCH_X86_64, nr, args);
             for ip in [

@@ -82,3 +82,4 @@ pub mod process;
 pub mod runtime;
 mod sys;
 pub mod syscall;
+mod unstopped;

@@ -17,7 +17,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use ptrace_async::filter::watching;
+use ptrace_async::process::watching;
 use ptrace_async::runtime::{
     Calls, Interception, Options, Program, Runtime, Started, Stop, Tracee,
 };

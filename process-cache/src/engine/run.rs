@@ -14,8 +14,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use ptrace_async::event::{FileKind, Tid};
-use ptrace_async::filter;
-use ptrace_async::process::Processes;
+use ptrace_async::process::{self, Processes};
 use ptrace_async::runtime::{Interception, Options, Program, Runtime};
 use serde::{Deserialize, Serialize};
 
@@ -640,7 +639,7 @@ fn serve(
     found: Found,
     to_front: Rc<RefCell<io::PipeWriter>>,
 ) -> io::Result<()> {
-    let filter = filter::watching();
+    let filter = process::watching();
     let interception = if plan.no_seccomp {
         Interception::Ptrace(filter)
     } else {

@@ -9,11 +9,27 @@
     reason = "syscalls are spelt as in their manual pages"
 )]
 
-use crate::syscall::Syscall;
+use crate::invocation::Invocation;
+use crate::memory::Memory;
+use crate::syscall::call::Syscall;
 
 /// The kernel's name of a syscall; `"unknown"` for a number nobody gave out.
 pub(super) fn name(number: u64) -> &'static str {
     Syscall::of(number).name()
+}
+
+/// The `CLONE_*` flags of a clone, clone3, fork or vfork, for
+/// [`Processes::spawned`](super::Processes::spawned); `None` for other syscalls, or when the argument
+/// block of clone3 cannot be read.
+#[must_use]
+pub fn clone_flags(call: &Invocation, memory: &dyn Memory) -> Option<u64> {
+    match call.nr {
+        fork => Some(0),
+        vfork => Some((libc::CLONE_VFORK | libc::CLONE_VM) as u64),
+        clone => Some(call.args[0] & 0xffff_ffff & !0xff),
+        clone3 => memory.read_u64(call.args[0]).ok(),
+        _ => None,
+    }
 }
 
 macro_rules! numbers {

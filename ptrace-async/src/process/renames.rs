@@ -10,8 +10,9 @@ use std::rc::Rc;
 
 use rustc_hash::FxHashMap;
 
+use super::model::Processes;
 use super::table::Table;
-use super::{Processes, paths, proc};
+use super::{paths, proc};
 use crate::event::{OfdId, OpenFile, PathRef};
 
 impl Processes {

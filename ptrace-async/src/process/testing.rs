@@ -7,9 +7,12 @@ use std::rc::Rc;
 
 use smallvec::SmallVec;
 
+use super::model::{Location, Processes, Task};
+use super::nr;
 use super::table::Table;
-use super::{Invocation, Location, Processes, Task, nr, watch};
+use super::watch::watch;
 use crate::event::{FileKind, IoEvent, OpenFile, PathRef, Place, Tid};
+use crate::invocation::Invocation;
 use crate::memory::Memory;
 
 /// Above every possible task id, so that `/proc` knows nothing of it.

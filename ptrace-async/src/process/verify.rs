@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::Processes;
+use super::model::Processes;
 use super::proc::{self, Descriptor};
 use crate::event::{FileKind, OpenFile, Tid};
 
@@ -62,7 +62,17 @@ pub enum Mismatch {
     },
 }
 
-pub(super) fn verify(model: &Processes, tid: Tid) -> Vec<Mismatch> {
+impl Processes {
+    /// Compares the model of a process with `/proc`: for tests, and as a self
+    /// check. The process must be stopped, or the caller's own. Empty when all
+    /// is well, and when the process is gone.
+    #[must_use]
+    pub fn verify(&self, tid: Tid) -> Vec<Mismatch> {
+        verify(self, tid)
+    }
+}
+
+fn verify(model: &Processes, tid: Tid) -> Vec<Mismatch> {
     let mut found = Vec::new();
     if model.task(tid).is_none() {
         return vec![Mismatch::UnknownTask];

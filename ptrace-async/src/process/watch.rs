@@ -29,12 +29,12 @@
 //! A test compares this list with what the [syscall table](crate::syscall) says
 //! each call observes and changes.
 
-use super::decode_descriptors::HARMLESS_FCNTL;
-use super::decode_io::{FIONREAD, TCGETS, TCGETS2, TIOCGWINSZ};
-use super::decode_process::NEW_NAMESPACES;
-use super::decode_state::PR_SET_VMA;
+use super::commands::{
+    FIONREAD, HARMLESS_FCNTL, NEW_NAMESPACES, PR_SET_VMA, TCGETS, TCGETS2, TIOCGWINSZ,
+};
 use super::nr;
-use crate::filter::{Compare, Rule, Test};
+use crate::filter::{Compare, Filter, Rule, Test};
+use crate::unstopped::{NEEDED, PERFORMED};
 
 /// What a filter must do about a syscall so that the model stays true.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -412,6 +412,26 @@ pub fn watch(nr: u64) -> Watch {
 
         _ => Watch::Entry,
     }
+}
+
+/// The program that keeps a model of processes true: it stops what
+/// [`watch`] asks for, and every number nobody knows.
+pub fn watching() -> Filter {
+    Filter::build(512, |nr| {
+        let rule = watch(u64::from(nr)).rule();
+        let nr = i64::from(nr);
+        let from_code = PERFORMED.contains(&nr) || NEEDED.contains(&nr);
+        if rule == Rule::Allow || !from_code {
+            return rule;
+        }
+        let rule = Rule::UnlessLogged(Box::new(rule));
+        // What programs do that start in process, before they have the code.
+        if nr == libc::SYS_openat || nr == libc::SYS_close {
+            Rule::UnlessStarting(Box::new(rule))
+        } else {
+            rule
+        }
+    })
 }
 
 #[cfg(test)]

@@ -41,8 +41,9 @@ use rustc_hash::FxHashMap;
 
 use self::births::{Birth, Births};
 use self::events::trace_options;
+#[cfg(test)]
+pub(crate) use self::in_process::performed_at;
 pub use self::in_process::{Calls, Logged};
-pub(crate) use self::in_process::{NEEDED, PASSING, PERFORMED, performed_at};
 use self::launch::{Launched, Launches};
 pub use self::launch::{Program, SETUP_FAILED};
 pub use self::nested::Emulation;

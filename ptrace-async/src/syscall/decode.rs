@@ -10,11 +10,13 @@
 
 use smallvec::SmallVec;
 
-use super::effects::{self, count_of, read_vectors};
+use super::call::Syscall;
+use super::effects;
+use super::effects::range::{count_of, read_vectors};
 use super::flags::{self, FlagSet};
 use super::layout::Layout;
 use super::model::{Extent, Spec, Type, When};
-use super::{Invocation, Syscall};
+use crate::invocation::Invocation;
 use crate::memory::Memory;
 
 /// How much of the memory behind arguments is read.

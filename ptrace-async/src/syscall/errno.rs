@@ -1,4 +1,13 @@
-//! Names of error numbers.
+//! Error numbers: telling them from results, and their names.
+
+/// The error number in a raw result, if it is an error.
+///
+/// At a ptrace stop a result can also be one of the kernel's internal restart
+/// codes (512 to 516); they count as errors.
+#[must_use]
+pub fn error_of(result: i64) -> Option<i32> {
+    (-4095..0).contains(&result).then(|| -result as i32)
+}
 
 /// The symbolic name of an error number, also of the restart codes that only
 /// tracers see; `None` for numbers without one.

@@ -6,10 +6,12 @@
 
 use std::fmt::{self, Display, Formatter, Write as _};
 
+use super::call::Syscall;
 use super::decode::{Decoded, Message, Value, field_value};
+use super::errno::{self, error_of};
+use super::flags;
 use super::layout::Layout;
 use super::model::{Return, Type};
-use super::{Syscall, errno, error_of, flags};
 
 impl Display for Decoded {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {

@@ -7,8 +7,9 @@
 
 use smallvec::SmallVec;
 
-use super::effects::{count_of, read_vectors};
-use super::{Invocation, error_of};
+use super::effects::range::{count_of, read_vectors};
+use super::errno::error_of;
+use crate::invocation::Invocation;
 use crate::memory::Memory;
 
 /// A part of a file that a call touches.

@@ -8,9 +8,9 @@ use std::rc::Rc;
 
 use crate::common::{Built, Seen, c};
 use ptrace_async::event::Tid;
-use ptrace_async::filter::watching;
 use ptrace_async::invocation::Invocation;
 use ptrace_async::memory::Memory;
+use ptrace_async::process::watching;
 use ptrace_async::runtime::{
     Calls, Emulation, Handle, Interception, Options, Prehook, Program, Running, Runtime, Started,
     Stop, Tracee,

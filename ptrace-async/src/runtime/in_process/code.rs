@@ -23,23 +23,19 @@
 //! for the content as it is then.
 #![expect(unsafe_code, reason = "assembly, and the symbols around it")]
 
-use super::calls::{
-    ALONE, COMMAND, COUNT, KIND, METADATA, METADATA_AT, MOST_WRITTEN, OPEN, PAIR, PATH_IN, READ,
-    RESULT, SEEK, WHATEVER, WRITE, classes,
-};
 use super::log::Header;
+use crate::unstopped::{
+    ALONE, CODE, COMMAND, COUNT, KIND, METADATA, METADATA_AT, MOST_WRITTEN, OPEN, PAIR, PASSING,
+    PATH_IN, PATH_MAX, READ, RESULT, SEEK, WHATEVER, WRITE, classes,
+};
 
 mod reached;
 
 pub(super) use self::reached::{Progress, progress};
 
-/// Where the code is mapped: below all that the kernel maps by itself, by some
-/// hundred GiB, and where sanitizers take mappings for the program's own
-/// (ThreadSanitizer refuses to run with any in other places).
-pub(super) const BASE: u64 = 0x7e90_0000_0000;
+/// Where the code is mapped.
+pub(super) const BASE: u64 = CODE;
 pub(super) const PAGE: u64 = 4096;
-/// From this much of the code calls pass the filter.
-pub(crate) const PASSING: u64 = PAGE;
 /// Room for the code and its tables, which tracees map read-only.
 pub(super) const CODE_LEN: u64 = 2 * PAGE;
 /// What is done about each call: a byte for each number below [`COUNT`].
@@ -755,7 +751,7 @@ ptrace_async_in_process_entry_end:
     observed = const std::mem::offset_of!(Header, observed),
     data = const super::log::DATA,
     path = const super::log::ENTRY,
-    path_max = const super::log::PATH_MAX,
+    path_max = const PATH_MAX,
     not_plain = const NOT_PLAIN,
     options(att_syntax)
 );
@@ -825,6 +821,7 @@ pub(super) fn image(token: u64) -> Vec<u8> {
 }
 
 /// Where a call that the code performs is made, as a filter sees it.
+#[cfg(test)]
 pub(crate) fn performed_at() -> u64 {
     BASE + offset(&raw const ptrace_async_in_process_performed) as u64
 }

@@ -24,8 +24,8 @@ use object::read::elf::{FileHeader, ProgramHeader};
 
 use rustc_hash::FxHashMap;
 
-use super::calls;
 use super::code::{self, BASE, PAGE};
+use crate::unstopped as calls;
 
 /// The executable part of a file that was patched, and what it is known by.
 #[derive(Debug, Clone, PartialEq, Eq)]

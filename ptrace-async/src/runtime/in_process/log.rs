@@ -16,11 +16,11 @@ use std::os::unix::fs::FileExt;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use super::calls;
 use super::code;
 use super::start::Images;
 use crate::invocation::Invocation;
 use crate::memory::Memory;
+use crate::unstopped::{self as calls, PATH_MAX};
 
 /// Where the entries begin, from the header.
 pub(super) const DATA: usize = 384;
@@ -30,8 +30,6 @@ const BY_LOADER: u32 = 1 << 31;
 pub(super) const ENTRY: usize = 56;
 /// The usual length of an entry.
 const USUAL: usize = 96;
-/// The longest path that the kernel takes, with its NUL.
-pub(super) const PATH_MAX: usize = 4096;
 /// The length of a log with its header.
 pub(super) const LEN: usize = 64 << 10;
 /// How many logs there are. The first belongs to nobody: nothing is logged in it.

@@ -33,7 +33,6 @@
 //! the owner's. A task that restricts its own calls (seccomp(2)) is left alone
 //! from then on, because its filter may look at where calls come from.
 
-mod calls;
 mod code;
 mod image;
 mod log;
@@ -45,10 +44,9 @@ use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
 
-use self::calls::handles;
-pub(crate) use self::calls::{NEEDED, PERFORMED};
+#[cfg(test)]
+pub(crate) use self::code::performed_at;
 use self::code::{BASE, CODE_LEN, PAGE};
-pub(crate) use self::code::{PASSING, performed_at};
 pub(super) use self::log::Arena;
 pub use self::log::Logged;
 use self::log::{ARENA_LEN, LOGS_AT, Log, Sharing};
@@ -63,6 +61,7 @@ use crate::event::Tid;
 use crate::invocation::Invocation;
 use crate::memory::Memory;
 use crate::sys;
+use crate::unstopped::handles;
 
 /// Lookups that stop in one address space before it is worth the trouble: the
 /// mappings take about twenty stops.

@@ -8,13 +8,13 @@
 //! it had not logged yet is noted here. The kernel then restarts or ends an
 //! interrupted call there, as `SA_RESTART` says.
 
-use super::calls::{self, MOST_WRITTEN};
 use super::code::{Progress, progress};
-use super::log::{Logged, PATH_MAX, Saved, path_address};
+use super::log::{Logged, Saved, path_address};
 use super::site::{TAIL, TRAMPOLINE_LEN};
 use super::{Mapped, PAGE};
 use crate::invocation::Invocation;
 use crate::memory::Memory;
+use crate::unstopped::{self as calls, MOST_WRITTEN, PATH_MAX};
 
 /// The carry flag.
 const CARRY: u64 = 1;

@@ -43,7 +43,6 @@ use std::time::{Duration, SystemTime};
 use rustc_hash::FxHashSet;
 
 use super::Mapped;
-use super::calls;
 use super::code::{self, BASE, CODE_LEN, LIBRARIES, LIBRARY_LEN, MAX_LIBRARIES, START_WORDS};
 use super::image::{Text, patch};
 use super::log::{Arena, FILE_LEN, Log, can_be_executed};
@@ -52,6 +51,7 @@ use crate::runtime::slot::Slot;
 use crate::runtime::tracee::{Exec, Tracee};
 use crate::runtime::{Handle, Interception, Shared};
 use crate::sys;
+use crate::unstopped as calls;
 
 /// Loaders that are looked for at most: a static program looks like an unknown one.
 const MAX_ATTEMPTS: u32 = 16;

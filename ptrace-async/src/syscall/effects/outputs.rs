@@ -1,8 +1,10 @@
 //! Where a call is going to write, before it is made.
 
-use super::{Before, Pass, Range};
+use super::before::Before;
+use super::pass::Pass;
+use super::range::{IOV_MAX, Range, count_of, read_vectors};
+use crate::invocation::Invocation;
 use crate::memory::Memory;
-use crate::syscall::Invocation;
 use crate::syscall::model::{Effects, Extent, Length, Rule, Spec, Type};
 
 /// Where a call finds the address of some memory.
@@ -104,7 +106,7 @@ impl Found<'_> {
             if address == 0 {
                 continue;
             }
-            let count = |count| super::count_of(spec, self.pass.invocation, count);
+            let count = |count| count_of(spec, self.pass.invocation, count);
             match extent {
                 Extent::Vectors(length) => self.vectors(pointer, address, count(length)),
                 Extent::Message => {
@@ -112,7 +114,7 @@ impl Found<'_> {
                     self.message(address);
                 }
                 Extent::Messages(length) => {
-                    let count = count(length).min(super::typed::IOV_MAX);
+                    let count = count(length).min(IOV_MAX);
                     self.push(pointer, address, count * 64, true);
                     for index in 0..count {
                         self.message(address.saturating_add(index * 64));
@@ -146,9 +148,9 @@ impl Found<'_> {
 
     /// An array of `struct iovec`, and the buffers that it describes.
     fn vectors(&mut self, pointer: Pointer, address: u64, count: u64) {
-        let count = count.min(super::typed::IOV_MAX);
+        let count = count.min(IOV_MAX);
         self.push(pointer, address, count * 16, true);
-        let vectors = super::read_vectors(self.pass.memory, address, count);
+        let vectors = read_vectors(self.pass.memory, address, count);
         for (index, buffer) in (0..).zip(vectors) {
             let word = Pointer::Word(address.saturating_add(index * 16));
             self.push(word, buffer.start, buffer.len, false);

@@ -1,9 +1,10 @@
 //! Effects that depend on the values of arguments: commands, operations,
 //! options.
 
-use super::Pass;
 use super::ioctl::{self, Transfer};
-use super::typed::count_of;
+use super::pass::Pass;
+use super::range::count_of;
+use crate::syscall::errno::error_of;
 use crate::syscall::model::Rule;
 
 const UNKNOWN_COMMAND: &str = "the command is not in the model";
@@ -400,7 +401,7 @@ fn control(pass: &mut Pass<'_>, rule: Rule, direction: Transfer) -> Known {
 /// The `revents` field of each descriptor.
 fn poll(pass: &mut Pass<'_>) {
     let interrupted = matches!(
-        pass.result.and_then(super::error_of),
+        pass.result.and_then(error_of),
         Some(libc::EINTR | 512..=516)
     );
     if !pass.succeeded() && !interrupted {

@@ -1,13 +1,9 @@
 //! The effects that follow from the types of the arguments.
 
-use super::{Pass, Range, error_of};
-use crate::memory::Memory;
-use crate::syscall::Invocation;
+use super::pass::Pass;
+use super::range::{IOV_MAX, count_of, read_vectors};
+use crate::syscall::errno::error_of;
 use crate::syscall::model::{Extent, Length, Spec, Type, When};
-
-/// The kernel takes at most so many `struct iovec` (`UIO_MAXIOV`), and so many
-/// messages in one call.
-pub(super) const IOV_MAX: u64 = 1024;
 
 /// Strings beyond this are refused by every call but `execve`.
 const TEXT_MAX: usize = 4096;
@@ -288,74 +284,4 @@ impl Pass<'_> {
             }
         }
     }
-}
-
-/// The value of an argument that counts bytes or items, as wide as its type.
-pub(in crate::syscall) fn count_of(spec: &Spec, invocation: &Invocation, index: u8) -> u64 {
-    let index = usize::from(index);
-    let raw = invocation.args.get(index).copied().unwrap_or(0);
-    match spec.args.get(index).map(|arg| arg.ty) {
-        Some(Type::Int) => u64::try_from(raw as i32).unwrap_or(0),
-        Some(Type::UInt) => raw & 0xffff_ffff,
-        Some(Type::Long) => u64::try_from(raw.cast_signed()).unwrap_or(0),
-        _ => raw,
-    }
-}
-
-/// The entries of an array of `struct iovec`, as far as it can be read.
-pub(in crate::syscall) fn read_vectors(
-    memory: &dyn Memory,
-    address: u64,
-    count: u64,
-) -> Vec<Range> {
-    let count = count.min(IOV_MAX) as usize;
-    if address == 0 || count == 0 {
-        return Vec::new();
-    }
-    let mut bytes = vec![0; count * 16];
-    let got = memory.read(address, &mut bytes).min(bytes.len());
-    let word = |bytes: &[u8]| {
-        bytes
-            .iter()
-            .rev()
-            .fold(0_u64, |word, byte| (word << 8) | u64::from(*byte))
-    };
-    bytes[..got]
-        .chunks_exact(16)
-        .map(|entry| Range {
-            start: word(&entry[..8]),
-            len: word(&entry[8..]),
-        })
-        .collect()
-}
-
-/// Where the lengths are that a call may overwrite.
-pub(super) fn lengths(invocation: &Invocation) -> Vec<u64> {
-    let Some(spec) = invocation.syscall().spec() else {
-        return Vec::new();
-    };
-    let mut addresses = Vec::new();
-    for (index, arg) in spec.args.iter().enumerate() {
-        let (Type::Out(extent) | Type::OutWhen(_, extent)) = arg.ty else {
-            continue;
-        };
-        let address = invocation.args[index];
-        match extent {
-            Extent::Message => addresses.extend([8, 40].map(|at| address.saturating_add(at))),
-            Extent::Messages(count) => {
-                for message in 0..count_of(spec, invocation, count).min(IOV_MAX) {
-                    let header = address.saturating_add(message * 64);
-                    addresses.extend([8, 40].map(|at| header.saturating_add(at)));
-                }
-            }
-            Extent::Bytes(Length::Pointed(at)) | Extent::Sized(_, Length::Pointed(at)) => {
-                addresses.push(invocation.args[usize::from(at)]);
-            }
-            _ => {}
-        }
-    }
-    if let Some(handle) = spec.position("handle") {
-        addresses.push(invocation.args[handle]);
-    }
-    addresses
 }

@@ -15,6 +15,7 @@ mod process;
 mod signals;
 mod system;
 mod time;
+mod words;
 
 use std::ops::RangeInclusive;
 
@@ -88,34 +89,4 @@ pub fn all() -> impl Iterator<Item = &'static Spec> {
 #[must_use]
 pub fn by_name(name: &str) -> Option<&'static Spec> {
     all().find(|spec| spec.name == name)
-}
-
-/// Writes one row as `sys!(0 read(fd: Fd, buf: Out(..), count: Size) -> Count)`;
-/// the other columns follow as method calls.
-macro_rules! sys {
-    ($number:literal $name:ident ($($arg:ident : $ty:expr),* $(,)?) -> $returns:ident) => {
-        $crate::syscall::model::Spec::new(
-            $number,
-            stringify!($name),
-            &[$($crate::syscall::model::Arg { name: stringify!($arg), ty: $ty }),*],
-            $crate::syscall::model::Return::$returns,
-        )
-    };
-}
-use sys;
-
-/// What the groups write their rows with.
-mod words {
-    pub(super) use super::sys;
-    pub(super) use crate::syscall::flags;
-    pub(super) use crate::syscall::layout::Layout::*;
-    pub(super) use crate::syscall::model::Deterministic as World;
-    pub(super) use crate::syscall::model::Extent::*;
-    pub(super) use crate::syscall::model::Later;
-    pub(super) use crate::syscall::model::Length::*;
-    pub(super) use crate::syscall::model::Object::*;
-    pub(super) use crate::syscall::model::Rule;
-    pub(super) use crate::syscall::model::Spec;
-    pub(super) use crate::syscall::model::Type::*;
-    pub(super) use crate::syscall::model::When;
 }

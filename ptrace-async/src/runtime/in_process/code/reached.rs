@@ -80,8 +80,9 @@ pub(crate) fn progress(address: u64) -> Option<Progress> {
 #[cfg(test)]
 mod tests {
     use super::super::super::log::Header;
-    use super::super::{PASSING, bytes, performed_at, ptrace_async_in_process_started, starts};
+    use super::super::{bytes, performed_at, ptrace_async_in_process_started, starts};
     use super::*;
+    use crate::unstopped::PASSING;
 
     #[test]
     fn what_is_in_the_log_is_not_logged_again() {

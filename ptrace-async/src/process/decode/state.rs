@@ -1,10 +1,11 @@
 //! Signals, and what a process sets about itself.
 
-use super::decode::{Context, Step};
-use super::proc;
+use super::context::Context;
+use super::step::Step;
 use crate::event::IoEvent;
+use crate::process::commands::PR_SET_VMA;
+use crate::process::proc;
 
-pub(super) const PR_SET_VMA: u32 = 0x5356_4d41;
 const PR_SET_PTRACER: i32 = 0x5961_6d61;
 const PR_CAP_AMBIENT_IS_SET: i32 = 1;
 const SECCOMP_SET_MODE_FILTER: u32 = 1;
@@ -117,8 +118,8 @@ impl Context<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::nr;
-    use super::super::testing::{Case, TID};
+    use crate::process::nr;
+    use crate::process::testing::{Case, TID};
 
     #[test]
     fn a_signal_to_oneself_stays_inside() {

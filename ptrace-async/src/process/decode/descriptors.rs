@@ -2,36 +2,15 @@
 
 use std::rc::Rc;
 
-use super::New;
-use super::decode::{Announce, Context, Step};
-use super::watch::reads_unseen;
+use super::context::Context;
+use super::step::{Announce, Step};
 use crate::event::{FileKind, Identity, IoEvent, OpenFile};
+use crate::process::commands::{F_GET_RW_HINT, F_SET_FILE_RW_HINT, HARMLESS_FCNTL};
+use crate::process::model::New;
+use crate::process::watch::reads_unseen;
 
 const CLOSE_RANGE_UNSHARE: u32 = 2;
 const CLOSE_RANGE_CLOEXEC: u32 = 4;
-
-// fcntl commands that libc does not name.
-const F_DUPFD_QUERY: i32 = 1027;
-const F_CREATED_QUERY: i32 = 1028;
-const F_GET_RW_HINT: i32 = 1035;
-const F_SET_FILE_RW_HINT: i32 = 1038;
-const F_GETOWNER_UIDS: i32 = 17;
-
-/// fcntl commands that ask for something the process knows already, and thus
-/// need not be watched.
-pub(super) const HARMLESS_FCNTL: [i32; 11] = [
-    libc::F_GETFD,
-    libc::F_GETFL,
-    libc::F_GETOWN,
-    11, // F_GETSIG
-    16, // F_GETOWN_EX
-    F_GETOWNER_UIDS,
-    libc::F_GETLEASE,
-    libc::F_GETPIPE_SZ,
-    libc::F_GET_SEALS,
-    F_DUPFD_QUERY,
-    F_CREATED_QUERY,
-];
 
 /// Descriptors below this can be had whatever limit somebody has set.
 const WITHIN_LIMITS: i32 = 16;
@@ -212,9 +191,9 @@ pub(super) fn set_status(
 
 #[cfg(test)]
 mod tests {
-    use super::super::nr;
-    use super::super::testing::{Case, TID};
     use crate::event::FileKind;
+    use crate::process::nr;
+    use crate::process::testing::{Case, TID};
 
     #[test]
     fn duplicates_share_the_description() {
@@ -368,7 +347,7 @@ mod tests {
             (9, nr::pidfd_getfd, "received 9"),
         ] {
             let events = case.call(nr, &[0, 0], fd);
-            let shown: Vec<String> = events.iter().map(super::super::testing::show).collect();
+            let shown: Vec<String> = events.iter().map(crate::process::testing::show).collect();
             assert!(
                 shown.len() == 1 && shown[0].starts_with(prefix),
                 "{shown:?}"

@@ -3,9 +3,13 @@
 
 use std::rc::Rc;
 
-use super::decode::{Buffers, Context, Step, Transfer};
-use super::proc;
+use super::context::Context;
+use super::step::{Buffers, Step, Transfer};
 use crate::event::{FileKind, IoEvent, OpenFile};
+use crate::process::commands::{
+    FICLONE, FICLONERANGE, FIOCLEX, FIONBIO, FIONCLEX, FIONREAD, TCGETS, TCGETS2, TIOCGWINSZ,
+};
+use crate::process::proc;
 
 /// How many entries of a poll set are looked at.
 const POLL_LIMIT: u64 = 65_536;
@@ -13,16 +17,6 @@ const POLL_INPUT: i16 = libc::POLLIN | libc::POLLPRI | libc::POLLRDNORM | libc::
 const EPOLL_INPUT: u32 =
     (libc::EPOLLIN | libc::EPOLLPRI | libc::EPOLLRDNORM | libc::EPOLLRDBAND | libc::EPOLLRDHUP)
         as u32;
-
-pub(super) const TCGETS: u32 = 0x5401;
-pub(super) const TCGETS2: u32 = 0x802c_542a;
-pub(super) const TIOCGWINSZ: u32 = 0x5413;
-pub(super) const FIONREAD: u32 = 0x541b;
-pub(super) const FIONBIO: u32 = 0x5421;
-pub(super) const FIONCLEX: u32 = 0x5450;
-pub(super) const FIOCLEX: u32 = 0x5451;
-pub(super) const FICLONE: u32 = 0x4004_9409;
-pub(super) const FICLONERANGE: u32 = 0x4020_940d;
 
 /// Whether reading from it (or asking whether one could) says something about
 /// the world outside the tree of files.
@@ -252,8 +246,8 @@ impl Context<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::nr;
-    use super::super::testing::{Case, TID};
+    use crate::process::nr;
+    use crate::process::testing::{Case, TID};
 
     const PIPE: &str = "<Pipe { pipe: 77 }>";
 

@@ -1,8 +1,10 @@
 //! Sockets.
 
-use super::decode::{Announce, Context, Step};
-use super::{New, nr, paths};
+use super::context::Context;
+use super::step::{Announce, Step};
 use crate::event::{FileKind, IoEvent, PathRef};
+use crate::process::model::New;
+use crate::process::{nr, paths};
 
 /// `sockaddr_un`: the family and up to 108 bytes of path.
 const SOCKADDR_UN: usize = 110;
@@ -85,8 +87,8 @@ impl Context<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::nr;
-    use super::super::testing::{Case, TID};
+    use crate::process::nr;
+    use crate::process::testing::{Case, TID};
 
     /// `struct sockaddr_un`
     fn address(case: &mut Case, path: &str) -> (u64, u64) {

@@ -1,41 +1,51 @@
-//! Which calls are performed and logged in process, and what is done about each.
+//! Which calls tracees perform and log without a stop, what is done about each, and where the
+//! code lies that performs them.
+
+/// Where the code is mapped: below all that the kernel maps by itself, by some
+/// hundred GiB, and where sanitizers take mappings for the program's own
+/// (ThreadSanitizer refuses to run with any in other places).
+pub(crate) const CODE: u64 = 0x7e90_0000_0000;
+/// From this much of the code calls pass the filter.
+pub(crate) const PASSING: u64 = 4096;
+/// The longest path that the kernel takes, with its NUL.
+pub(crate) const PATH_MAX: usize = 4096;
 
 /// How many numbers of calls are looked at.
-pub(super) const COUNT: u64 = 512;
+pub(crate) const COUNT: u64 = 512;
 
 // What is done about a call.
 /// Where it has a path: nowhere, in its first or in its second argument.
-pub(super) const PATH_IN: u8 = 3;
+pub(crate) const PATH_IN: u8 = 3;
 /// Only where there are no other threads: it gives descriptors back, or may wait.
-pub(super) const ALONE: u8 = 4;
+pub(crate) const ALONE: u8 = 4;
 /// It has a result in memory, behind its path in the list of arguments.
-pub(super) const RESULT: u8 = 8;
+pub(crate) const RESULT: u8 = 8;
 /// What is logged of it: one of the following.
-pub(super) const KIND: u8 = 0xf0;
+pub(crate) const KIND: u8 = 0xf0;
 /// A link or permissions.
 const LINK: u8 = 0x10;
 /// Opening, only for reading.
-pub(super) const OPEN: u8 = 0x20;
+pub(crate) const OPEN: u8 = 0x20;
 /// Metadata of a path...
-pub(super) const METADATA: u8 = 0x30;
+pub(crate) const METADATA: u8 = 0x30;
 /// ... or of a descriptor.
-pub(super) const METADATA_AT: u8 = 0x40;
+pub(crate) const METADATA_AT: u8 = 0x40;
 /// Whatever it returns.
-pub(super) const WHATEVER: u8 = 0x50;
+pub(crate) const WHATEVER: u8 = 0x50;
 /// The same, of some commands: those that change descriptors, and the question
 /// whether a standard stream is a terminal.
-pub(super) const COMMAND: u8 = 0x60;
+pub(crate) const COMMAND: u8 = 0x60;
 /// Two descriptors, which are logged as its fourth argument.
-pub(super) const PAIR: u8 = 0x70;
+pub(crate) const PAIR: u8 = 0x70;
 /// That it reads, of some descriptors.
-pub(super) const READ: u8 = 0x80;
+pub(crate) const READ: u8 = 0x80;
 /// What it writes, with its bytes.
-pub(super) const WRITE: u8 = 0x90;
+pub(crate) const WRITE: u8 = 0x90;
 /// A position in a standard stream.
-pub(super) const SEEK: u8 = 0xa0;
+pub(crate) const SEEK: u8 = 0xa0;
 
 /// Most bytes of a write that is performed: what there is room for in the log.
-pub(super) const MOST_WRITTEN: usize = super::log::PATH_MAX;
+pub(crate) const MOST_WRITTEN: usize = PATH_MAX;
 
 /// The calls that are performed, and what is done about them.
 const PERFORMED_AS: [(i64, u8); 29] = [
@@ -85,7 +95,7 @@ pub(crate) const PERFORMED: [i64; PERFORMED_AS.len()] = {
 pub(crate) const NEEDED: [i64; 1] = [libc::SYS_mmap];
 
 /// Whether a site that makes this call is worth a patch.
-pub(super) fn handles(nr: u64) -> bool {
+pub(crate) fn handles(nr: u64) -> bool {
     class(nr).is_some()
 }
 
@@ -95,13 +105,13 @@ fn class(nr: u64) -> Option<u8> {
 }
 
 /// Which argument of a call is its path.
-pub(super) fn path_argument(nr: u64) -> Option<usize> {
+pub(crate) fn path_argument(nr: u64) -> Option<usize> {
     let path = class(nr)? & PATH_IN;
     usize::from(path).checked_sub(1)
 }
 
 /// Whether a call that was made, and returned this, must not be made again.
-pub(super) fn stands(nr: u64, value: i64) -> bool {
+pub(crate) fn stands(nr: u64, value: i64) -> bool {
     match class(nr).map(|class| class & KIND) {
         Some(WHATEVER | COMMAND | READ | WRITE) => true,
         Some(OPEN) => value >= 0 || value == i64::from(-libc::EINTR),
@@ -111,17 +121,17 @@ pub(super) fn stands(nr: u64, value: i64) -> bool {
 }
 
 /// Whether the fourth argument of a logged call is two descriptors.
-pub(super) fn makes_pair(nr: u64) -> bool {
+pub(crate) fn makes_pair(nr: u64) -> bool {
     class(nr).is_some_and(|class| class & KIND == PAIR)
 }
 
 /// Whether a call writes bytes, which are logged with it.
-pub(super) fn writes(nr: u64) -> bool {
+pub(crate) fn writes(nr: u64) -> bool {
     class(nr).is_some_and(|class| class & KIND == WRITE)
 }
 
 /// The table of what is done about each call, as tracees have it.
-pub(super) fn classes() -> [u8; COUNT as usize] {
+pub(crate) fn classes() -> [u8; COUNT as usize] {
     let mut table = [0; COUNT as usize];
     for (nr, class) in PERFORMED_AS {
         table[nr as usize] = class;

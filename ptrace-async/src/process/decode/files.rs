@@ -1,6 +1,7 @@
 //! Calls that look at the file tree or change it.
 
-use super::decode::{AT_FDCWD, Context, Step};
+use super::context::{AT_FDCWD, Context};
+use super::step::Step;
 use crate::event::{IoEvent, PathRef, Place, TimeChange};
 
 const RENAME_EXCHANGE: u32 = 2;
@@ -314,8 +315,8 @@ impl Context<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::nr;
-    use super::super::testing::{CWD, Case, TID};
+    use crate::process::nr;
+    use crate::process::testing::{CWD, Case, TID};
 
     const EMPTY: u64 = libc::AT_EMPTY_PATH as u64;
     const NOFOLLOW: u64 = libc::AT_SYMLINK_NOFOLLOW as u64;

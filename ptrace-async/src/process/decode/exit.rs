@@ -4,11 +4,13 @@ use std::rc::Rc;
 
 use smallvec::SmallVec;
 
-use super::decode::{Announce, Buffers, Pending, Step, Transfer, changed_paths};
-use super::decode_descriptors::{read_from_now_on, set_status};
-use super::{New, Processes, nr, proc};
+use super::context::changed_paths;
+use super::descriptors::{read_from_now_on, set_status};
+use super::step::{Announce, Buffers, Pending, Step, Transfer};
 use crate::event::{FileKind, IoEvent, OpenFile, PathRef, Place, Tid};
 use crate::memory::Memory;
+use crate::process::model::{New, Processes};
+use crate::process::{nr, proc};
 
 /// The kernel's `ERESTART*` results: the call was interrupted and comes again.
 const RESTARTS: std::ops::RangeInclusive<i64> = -516..=-512;

@@ -1,83 +1,15 @@
 //! Opening files by path.
 
-use std::path::PathBuf;
 use std::rc::Rc;
 
-use super::decode::{AT_FDCWD, Announce, Context, Step};
-use super::{New, paths, proc};
-use crate::event::{FileKind, IoEvent, OpenFile, OpenMode, PathRef, Tid};
+use super::context::{AT_FDCWD, Context};
+use super::step::{Announce, Opening, Step, open_mode};
+use crate::event::{IoEvent, OpenFile, PathRef};
+use crate::process::paths;
 
 /// `RESOLVE_IN_ROOT` of openat2: the directory descriptor acts as the root.
 const RESOLVE_IN_ROOT: u64 = 0x10;
 const OPEN_TREE_CLONE: u32 = 1;
-
-/// An open between its entry and its exit.
-#[derive(Debug)]
-pub(super) struct Opening {
-    pub(super) path: PathRef,
-    pub(super) mode: OpenMode,
-    pub(super) flags: i32,
-    /// What the path names if it is a descriptor of the process's own: the new
-    /// description is another one of the same object.
-    pub(super) origin: Option<Rc<OpenFile>>,
-}
-
-impl Opening {
-    /// Of a path that names no descriptor, to read what it leads to.
-    pub(super) fn to_read(path: PathBuf, flags: i32) -> Self {
-        Self {
-            path: PathRef { path, follow: true },
-            mode: open_mode(flags, 0),
-            flags,
-            origin: None,
-        }
-    }
-
-    /// How to make the description, now that it has the number `fd`.
-    pub(super) fn describe(&self, tid: Tid, fd: i32) -> New {
-        let mode = &self.mode;
-        let (kind, mut path) = match &self.origin {
-            Some(origin) => (origin.kind.clone(), origin.path.clone()),
-            // The path of an O_TMPFILE is the directory; the file has no name.
-            None if mode.tmpfile => (FileKind::Opened, None),
-            None => (FileKind::Opened, Some(self.path.path.clone())),
-        };
-        // `rm -r` opens `..` from a directory that it then removes.
-        let lasting = mode.directory || mode.path_only || mode.write;
-        if lasting && path.as_deref().is_some_and(paths::climbs) {
-            path = proc::descriptor_path(tid, fd).or(path);
-        }
-        New {
-            kind,
-            path,
-            readable: mode.read,
-            writable: mode.write,
-            path_only: mode.path_only,
-            append: mode.append,
-            nonblocking: !mode.path_only && self.flags & libc::O_NONBLOCK != 0,
-        }
-    }
-}
-
-/// What the flags of an open mean.
-fn open_mode(flags: i32, mode: u32) -> OpenMode {
-    let has = |flag: i32| flags & flag == flag;
-    let path_only = has(libc::O_PATH);
-    let tmpfile = !path_only && has(libc::O_TMPFILE);
-    let access = flags & libc::O_ACCMODE;
-    OpenMode {
-        // Access mode 3 (ioctl only) asks for both permissions.
-        read: !path_only && access != libc::O_WRONLY,
-        write: !path_only && access != libc::O_RDONLY,
-        create: (!path_only && (has(libc::O_CREAT) || tmpfile)).then_some(mode & 0o7777),
-        exclusive: !path_only && has(libc::O_EXCL),
-        truncate: !path_only && has(libc::O_TRUNC),
-        append: !path_only && has(libc::O_APPEND),
-        directory: has(libc::O_DIRECTORY),
-        path_only,
-        tmpfile,
-    }
-}
 
 impl Context<'_> {
     pub(super) fn open(&mut self, dirfd: i32, address: u64, flags: i32, mode: u32) -> Option<Step> {
@@ -163,10 +95,10 @@ impl Context<'_> {
 mod tests {
     use std::ffi::OsString;
     use std::os::unix::ffi::OsStringExt;
+    use std::path::PathBuf;
 
-    use super::super::nr;
-    use super::super::testing::{CWD, Case, TID};
-    use super::PathBuf;
+    use crate::process::nr;
+    use crate::process::testing::{CWD, Case, TID};
 
     #[test]
     fn opens_name_an_absolute_path_and_make_a_descriptor() {

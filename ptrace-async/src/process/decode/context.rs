@@ -1,0 +1,200 @@
+//! From a syscall at its entry to events: the dispatch, and what all decoders
+//! share.
+//!
+//! A decoder pushes what is certain before the kernel acts (lookups, reads,
+//! clocks), notes the paths that are about to change, and returns the [`Step`]
+//! that remains for the exit, if any.
+
+use std::rc::Rc;
+
+use smallvec::SmallVec;
+
+use super::step::{Announce, Create, Step};
+use crate::event::{IoEvent, OpenFile, PathRef, Place, Tid};
+use crate::memory::Memory;
+use crate::process::model::{New, Processes};
+use crate::process::paths::{self, Text};
+use crate::process::{nr, proc};
+
+pub(super) const AT_FDCWD: i32 = libc::AT_FDCWD;
+
+/// What a path argument turned out to be.
+enum Named {
+    Path(PathRef),
+    /// The empty string, or NULL.
+    Empty,
+    /// The call will fail whatever the world is like.
+    Hopeless,
+    /// Relative to a descriptor whose path is not known.
+    NoBase,
+}
+
+/// One syscall at its entry.
+pub(super) struct Context<'a> {
+    pub(super) model: &'a mut Processes,
+    pub(super) tid: Tid,
+    pub(super) nr: u64,
+    pub(super) args: [u64; 6],
+    pub(super) memory: &'a dyn Memory,
+    pub(super) out: &'a mut SmallVec<[IoEvent; 2]>,
+    pub(super) about_to_change: SmallVec<[PathRef; 2]>,
+}
+
+impl Context<'_> {
+    /// An argument that is a C `int`.
+    pub(super) fn int(&self, index: usize) -> i32 {
+        self.args[index] as i32
+    }
+
+    /// An argument that is a C `unsigned int`.
+    pub(super) fn uint(&self, index: usize) -> u32 {
+        self.args[index] as u32
+    }
+
+    pub(super) fn push(&mut self, event: IoEvent) {
+        self.out.push(event);
+    }
+
+    /// Reports a syscall that cannot be followed; there is nothing to do at its
+    /// exit.
+    pub(super) fn unsupported(&mut self, reason: &'static str) -> Option<Step> {
+        self.push(IoEvent::Unsupported {
+            number: self.nr,
+            name: nr::name(self.nr),
+            reason,
+        });
+        None
+    }
+
+    /// The description behind a descriptor; a number that the model does not
+    /// know is looked up. `None` is certain to give `EBADF`.
+    pub(super) fn file(&mut self, fd: i32) -> Option<Rc<OpenFile>> {
+        if let Some(file) = self.model.file(self.tid, fd) {
+            return Some(Rc::clone(file));
+        }
+        self.model.look_up(self.tid, fd)
+    }
+
+    fn named(&mut self, dirfd: i32, address: u64, follow: bool) -> Named {
+        let Ok(text) = Text::read(self.memory, address) else {
+            return Named::Hopeless;
+        };
+        if text.is_empty() {
+            return Named::Empty;
+        }
+        let base = if text.starts_with(b"/") {
+            self.model.root(self.tid)
+        } else if dirfd == AT_FDCWD {
+            self.model.cwd(self.tid)
+        } else {
+            let Some(mut file) = self.file(dirfd) else {
+                return Named::Hopeless;
+            };
+            if file.path.as_deref().is_some_and(paths::climbs) {
+                file = self.climbed(dirfd, file);
+            }
+            return match &file.path {
+                Some(base) => Named::Path(paths::join(base, &text, follow)),
+                None => Named::NoBase,
+            };
+        };
+        match base {
+            Some(base) => Named::Path(paths::join(base, &text, follow)),
+            None => Named::NoBase,
+        }
+    }
+
+    /// The same directory under the kernel's name, where that can be had.
+    fn climbed(&mut self, fd: i32, file: Rc<OpenFile>) -> Rc<OpenFile> {
+        let Some(path) = proc::descriptor_path(self.tid, fd) else {
+            return file;
+        };
+        self.model.repath(file.id, &path);
+        self.file(fd).unwrap_or(file)
+    }
+
+    /// The path argument at `address`, relative to `dirfd`. `None` when the call
+    /// is bound to fail, or (reported) when the base is not known.
+    pub(super) fn path(&mut self, dirfd: i32, address: u64, follow: bool) -> Option<PathRef> {
+        match self.named(dirfd, address, follow) {
+            Named::Path(path) => Some(path),
+            Named::Empty | Named::Hopeless => None,
+            Named::NoBase => {
+                self.unsupported("a path relative to a descriptor whose own path is not known");
+                None
+            }
+        }
+    }
+
+    /// As [`path`](Self::path), for calls that take `AT_SYMLINK_NOFOLLOW` and
+    /// `AT_EMPTY_PATH` in `flags`.
+    pub(super) fn place(&mut self, dirfd: i32, address: u64, flags: i32) -> Option<Place> {
+        let follow = flags & libc::AT_SYMLINK_NOFOLLOW == 0;
+        if flags & libc::AT_EMPTY_PATH != 0 {
+            // NULL has meant the empty string since Linux 6.11.
+            if address == 0 || matches!(self.named(dirfd, address, follow), Named::Empty) {
+                return self.descriptor(dirfd);
+            }
+        }
+        self.path(dirfd, address, follow).map(Place::Path)
+    }
+
+    /// The place that a descriptor (or `AT_FDCWD`) itself stands for.
+    pub(super) fn descriptor(&mut self, fd: i32) -> Option<Place> {
+        if fd == AT_FDCWD {
+            let path = self.model.cwd(self.tid)?.to_owned();
+            return Some(Place::Path(PathRef { path, follow: true }));
+        }
+        self.file(fd).map(Place::File)
+    }
+
+    /// A call that changes the tree: tells what is about to change, and leaves
+    /// the event for the exit.
+    pub(super) fn change(&mut self, event: IoEvent) -> Option<Step> {
+        self.about_to_change.extend(changed_paths(&event));
+        Some(Step::Change(event))
+    }
+
+    /// Leaves a new descriptor without a path to the exit.
+    pub(super) fn create(&mut self, new: New, cloexec: bool, announce: Announce) -> Option<Step> {
+        Some(Step::Create(Box::new(Create {
+            new,
+            cloexec,
+            announce,
+        })))
+    }
+}
+
+/// The paths that an event is about, for `about_to_change` and
+/// [`IoEvent::Failed`].
+pub(super) fn changed_paths(event: &IoEvent) -> SmallVec<[PathRef; 2]> {
+    let mut paths = SmallVec::new();
+    let mut place = |place: &Place| match place {
+        Place::Path(path) => paths.push(path.clone()),
+        Place::File(file) => {
+            paths.extend(file.path.clone().map(|path| PathRef { path, follow: true }))
+        }
+    };
+    match event {
+        IoEvent::XattrWrite { place: at, .. }
+        | IoEvent::Truncate { place: at, .. }
+        | IoEvent::Chmod { place: at, .. }
+        | IoEvent::Chown { place: at }
+        | IoEvent::SetTimes { place: at, .. } => place(at),
+        IoEvent::Link { from, to } => {
+            place(from);
+            paths.push(to.clone());
+        }
+        IoEvent::Rename { from, to, .. } => {
+            paths.push(from.clone());
+            paths.push(to.clone());
+        }
+        IoEvent::MakeDir { path, .. }
+        | IoEvent::MakeNode { path, .. }
+        | IoEvent::Unlink { path }
+        | IoEvent::RemoveDir { path }
+        | IoEvent::Symlink { path, .. } => paths.push(path.clone()),
+        _ => {}
+    }
+    paths
+}

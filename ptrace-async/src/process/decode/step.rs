@@ -1,0 +1,212 @@
+//! What a syscall leaves for its exit.
+
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use smallvec::SmallVec;
+
+use crate::event::{FileKind, IoEvent, OpenFile, OpenMode, PathRef, Tid};
+use crate::process::model::New;
+use crate::process::{paths, proc};
+
+/// What follows from an entry stop.
+#[derive(Debug)]
+#[must_use]
+pub struct Entry {
+    /// Set when the exit must be shown: pass it to [`Processes::exit`].
+    pub pending: Option<Pending>,
+    /// Files that this call is about to change, create, move or remove if it
+    /// succeeds, told before the kernel acts so that a pending copy or digest of
+    /// their content can be secured. Opening for writing counts, later writes
+    /// through that descriptor are not announced again.
+    pub about_to_change: SmallVec<[PathRef; 2]>,
+}
+
+impl Entry {
+    /// Whether the exit stop must be shown.
+    #[must_use]
+    pub fn needs_exit(&self) -> bool {
+        self.pending.is_some()
+    }
+}
+
+/// What the model keeps between the entry and the exit of a syscall.
+#[derive(Debug)]
+pub struct Pending {
+    pub(super) nr: u64,
+    pub(super) step: Step,
+}
+
+impl Pending {
+    /// The description that this call writes to, if it is a write.
+    #[must_use]
+    pub fn writes_to(&self) -> Option<Rc<OpenFile>> {
+        match &self.step {
+            Step::Write(transfer) => Some(Rc::clone(&transfer.file)),
+            _ => None,
+        }
+    }
+}
+
+/// What remains to be done at the exit.
+#[derive(Debug)]
+pub(super) enum Step {
+    /// Push the event if the call succeeded.
+    Report(IoEvent),
+    /// Push the event if the call succeeded, else say that it failed.
+    Change(IoEvent),
+    /// A path was opened.
+    Open(Box<Opening>),
+    /// A program is executed; only a failure comes here with news.
+    Exec { path: PathRef },
+    /// The result is a copy of a descriptor.
+    Duplicate { old: i32, cloexec: bool },
+    /// The result is a new descriptor.
+    Create(Box<Create>),
+    /// The result is a descriptor that only `/proc` can describe.
+    Fetch(Announce),
+    /// Two descriptors are stored at `address`.
+    Pair {
+        address: u64,
+        flags: i32,
+        /// The address family; `None` for a pipe.
+        family: Option<i32>,
+    },
+    /// The clone's pidfd is stored at this address.
+    ClonePidfd { address: u64 },
+    /// The working directory changed, to this path as it was given.
+    ChangeDir { path: Option<PathRef> },
+    /// The root changed.
+    ChangeRoot { path: PathRef },
+    /// A namespace or the root mount changed.
+    Relocated { what: &'static str, everyone: bool },
+    /// `unshare` with these flags.
+    Unshare { flags: u64 },
+    /// Bytes went through a descriptor.
+    Write(Box<Transfer>),
+    /// `O_APPEND` and `O_NONBLOCK` were set (`None`: left as it is).
+    StatusFlags {
+        file: Rc<OpenFile>,
+        append: Option<bool>,
+        nonblocking: Option<bool>,
+    },
+    /// Messages with control data arrived: `count` headers at `address`
+    /// (`None`: a single one, from recvmsg).
+    Messages { address: u64, many: bool },
+    /// A local socket connected to a path, or failed to.
+    Connect {
+        path: PathRef,
+        file: Option<Rc<OpenFile>>,
+    },
+}
+
+/// A descriptor to be made at the exit.
+pub(super) struct Create {
+    pub(super) new: New,
+    pub(super) cloexec: bool,
+    pub(super) announce: Announce,
+}
+
+impl std::fmt::Debug for Create {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Create").field(&self.new.kind).finish()
+    }
+}
+
+/// What to report of a new descriptor.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Announce {
+    Nothing,
+    Network(&'static str),
+    Received,
+    SharedMemory(&'static str),
+    Unsupported(&'static str),
+}
+
+/// A write whose length the exit tells.
+#[derive(Debug)]
+pub(super) struct Transfer {
+    pub(super) fd: i32,
+    pub(super) file: Rc<OpenFile>,
+    pub(super) positioned: bool,
+    pub(super) source: Option<Rc<OpenFile>>,
+    pub(super) buffers: Buffers,
+    /// Set for requests whose result is not a length.
+    pub(super) length: Option<u64>,
+}
+
+/// Where a write took its bytes from.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Buffers {
+    None,
+    One(u64),
+    Vector(u64, u64),
+}
+
+/// An open between its entry and its exit.
+#[derive(Debug)]
+pub(super) struct Opening {
+    pub(super) path: PathRef,
+    pub(super) mode: OpenMode,
+    pub(super) flags: i32,
+    /// What the path names if it is a descriptor of the process's own: the new
+    /// description is another one of the same object.
+    pub(super) origin: Option<Rc<OpenFile>>,
+}
+
+impl Opening {
+    /// Of a path that names no descriptor, to read what it leads to.
+    pub(super) fn to_read(path: PathBuf, flags: i32) -> Self {
+        Self {
+            path: PathRef { path, follow: true },
+            mode: open_mode(flags, 0),
+            flags,
+            origin: None,
+        }
+    }
+
+    /// How to make the description, now that it has the number `fd`.
+    pub(super) fn describe(&self, tid: Tid, fd: i32) -> New {
+        let mode = &self.mode;
+        let (kind, mut path) = match &self.origin {
+            Some(origin) => (origin.kind.clone(), origin.path.clone()),
+            // The path of an O_TMPFILE is the directory; the file has no name.
+            None if mode.tmpfile => (FileKind::Opened, None),
+            None => (FileKind::Opened, Some(self.path.path.clone())),
+        };
+        // `rm -r` opens `..` from a directory that it then removes.
+        let lasting = mode.directory || mode.path_only || mode.write;
+        if lasting && path.as_deref().is_some_and(paths::climbs) {
+            path = proc::descriptor_path(tid, fd).or(path);
+        }
+        New {
+            kind,
+            path,
+            readable: mode.read,
+            writable: mode.write,
+            path_only: mode.path_only,
+            append: mode.append,
+            nonblocking: !mode.path_only && self.flags & libc::O_NONBLOCK != 0,
+        }
+    }
+}
+
+/// What the flags of an open mean.
+pub(super) fn open_mode(flags: i32, mode: u32) -> OpenMode {
+    let has = |flag: i32| flags & flag == flag;
+    let path_only = has(libc::O_PATH);
+    let tmpfile = !path_only && has(libc::O_TMPFILE);
+    let access = flags & libc::O_ACCMODE;
+    OpenMode {
+        // Access mode 3 (ioctl only) asks for both permissions.
+        read: !path_only && access != libc::O_WRONLY,
+        write: !path_only && access != libc::O_RDONLY,
+        create: (!path_only && (has(libc::O_CREAT) || tmpfile)).then_some(mode & 0o7777),
+        exclusive: !path_only && has(libc::O_EXCL),
+        truncate: !path_only && has(libc::O_TRUNC),
+        append: !path_only && has(libc::O_APPEND),
+        directory: has(libc::O_DIRECTORY),
+        path_only,
+        tmpfile,
+    }
+}
