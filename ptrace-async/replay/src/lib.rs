@@ -14,7 +14,7 @@
 //! | [`replay`] | processes that do what was recorded: all at once, or step by step, with checkpoints |
 //! | [`buffer`] | calls that are logged in the process, without a stop |
 //! | [`trace`] | what lies between the two: records, blocks, files |
-//! | [`machine`], [`maps`] | the processor; `/proc/PID/maps` |
+//! | [`platform`] | the processor, and system calls without a safe wrapper |
 //! | [`doctor`] | what this machine allows |
 //! | [`cli`] | the command `reprise` |
 //!
@@ -44,17 +44,9 @@ pub mod buffer;
 pub mod cli;
 mod code;
 pub mod doctor;
-pub mod machine;
-pub mod maps;
 mod memory;
-mod os;
-mod own;
-mod pages;
-mod point;
-mod printed;
+pub mod platform;
 pub mod record;
 pub mod replay;
-mod standing;
-mod step;
-mod ticker;
 pub mod trace;
+mod tracee;

@@ -1,7 +1,7 @@
 //! Traces as files: whatever is in them, reading gives records or an error.
 
 use proptest::prelude::*;
-use reprise::machine::Machine;
+use reprise::platform::machine::Machine;
 use reprise::trace::event::{Call, Return, Write};
 use reprise::trace::{Directory, Event, FORMAT, Header, Reader, Record, Tail, Task, Writer};
 

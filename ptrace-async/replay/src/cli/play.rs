@@ -8,10 +8,11 @@ use anyhow::{Context, bail};
 use ptrace_async::runtime::Program;
 
 use super::{CUT_SHORT, DIVERGED, DiskFull, FAILED, Interception, RecordArgs, ReplayArgs, places};
-use crate::machine::Machine;
+use crate::platform::machine::Machine;
+use crate::platform::os;
 use crate::trace::event::Ending;
 use crate::trace::{Directory, FORMAT, Header, Tail};
-use crate::{os, record, replay};
+use crate::{record, replay};
 
 pub(super) fn record(args: &RecordArgs) -> anyhow::Result<ExitCode> {
     let mut program = Program::new(&args.command)?;

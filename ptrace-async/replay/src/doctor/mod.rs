@@ -173,7 +173,7 @@ fn interception() -> Vec<Finding> {
             otherwise: "no replay: sysctl vm.memfd_noexec must be below 2",
             is_needed: true,
         }
-        .judge(crate::os::executable_memory(c"reprise doctor").map(drop)),
+        .judge(crate::platform::os::executable_memory(c"reprise doctor").map(drop)),
     ]
 }
 

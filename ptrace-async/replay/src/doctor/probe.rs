@@ -9,7 +9,7 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::process::{Command, Stdio};
 
-use crate::os;
+use crate::platform::os;
 
 /// What a raw call returned.
 fn result(value: i64) -> io::Result<i64> {

@@ -9,7 +9,8 @@ use ptrace_async::syscall::model::{Return, Type};
 use ptrace_async::syscall::{Invocation, Spec, errno};
 
 use super::calls::{self, Plan};
-use crate::{buffer, replay};
+use crate::buffer;
+use crate::tracee::repeated_calls;
 
 /// What happens to a call while recording.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -89,7 +90,7 @@ pub fn decision(spec: &Spec) -> Decision {
     let is_refused = matches!(recorded, Recorded::Refused(..));
     Decision {
         in_process: buffer::performs(u64::from(spec.number)),
-        replayed: replay::made_again(u64::from(spec.number)).filter(|_| !is_refused),
+        replayed: repeated_calls::made_again(u64::from(spec.number)).filter(|_| !is_refused),
         recorded,
         except,
     }

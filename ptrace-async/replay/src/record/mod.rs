@@ -1,23 +1,16 @@
 //! Recording: what comes to the tasks of a process tree from outside, as it comes.
 
 mod calls;
-mod chaos;
 pub mod decisions;
-mod group;
-mod image;
-mod known;
-mod learnt;
 mod loss;
-mod mapped;
-mod random;
-mod robust;
+mod mappings;
+mod scheduler;
 mod scratch;
 mod search;
 mod session;
 mod sites;
 mod stdio;
 pub(crate) mod task;
-mod visits;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -29,10 +22,11 @@ use ptrace_async::runtime::{Interception, Options as RuntimeOptions, Program, Ru
 
 pub use self::loss::OnLoss;
 use self::session::Session;
-use crate::ticker::Ticker;
+use crate::buffer;
+use crate::platform::os;
 use crate::trace::event::Ending;
 use crate::trace::{self, Directory, Writer};
-use crate::{buffer, os};
+use crate::tracee::ticker::Ticker;
 
 /// How to record.
 #[derive(Debug, Clone, Default)]

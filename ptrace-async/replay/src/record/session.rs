@@ -12,21 +12,21 @@ use ptrace_async::event::Tid;
 use rustc_hash::FxHashMap;
 
 use super::Options;
-use super::chaos::Chaos;
-use super::group::Group;
-use super::known::Known;
-use super::learnt::Learnt;
 use super::loss::{self, Loss};
-use super::mapped::{self, Key, Mapped, Outside, Space};
-use super::random::Unseen;
+use super::mappings::{self, Key, Mapped, Outside, Space};
+use super::scheduler::Group;
+use super::scheduler::chaos::Chaos;
 use super::sites::Sites;
+use super::sites::hints::Learnt;
+use super::sites::known::Known;
+use super::sites::random::Unseen;
 use super::stdio::Stdio;
 use crate::buffer::{self, Stub};
-use crate::os;
-use crate::ticker::Ticker;
+use crate::platform::os;
 use crate::trace::event::{Ending, FileNumber, Identity};
 use crate::trace::files::{Files, is_of_the_system};
 use crate::trace::{Directory, Error, Event, Record, Task, Writer};
+use crate::tracee::ticker::Ticker;
 
 /// The numbers of the processors in a mask.
 fn processors(mask: &[u8]) -> Vec<u32> {
@@ -254,7 +254,7 @@ impl Session {
         let key = fs::metadata(open)
             .ok()
             .filter(|metadata| !is_of_the_system(metadata, path))
-            .and_then(|metadata| mapped::key(&metadata));
+            .and_then(|metadata| mappings::key(&metadata));
         let Some(key) = key else {
             return Some((self.file(task, tid, open, path)?, None));
         };

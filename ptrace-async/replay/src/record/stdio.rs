@@ -7,7 +7,7 @@ use ptrace_async::event::Tid;
 use ptrace_async::syscall::Invocation;
 use rustix::event::{PollFd, PollFlags};
 
-use crate::os;
+use crate::platform::os;
 
 /// The recorder's output.
 #[derive(Debug)]

@@ -14,7 +14,7 @@ use std::os::fd::AsRawFd;
 use ptrace_async::event::Tid;
 use ptrace_async::runtime::{Parked, Stop, Stopped, Tracee};
 
-use crate::os;
+use crate::platform::os;
 
 /// Where it is: its code, then its data. See `memory` for the range.
 pub(super) const CODE: u64 = 0x7ea8_0000_0000;

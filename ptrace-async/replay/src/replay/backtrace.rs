@@ -19,9 +19,9 @@ use object::{Object, ObjectSection, ObjectSegment};
 use ptrace_async::memory::Memory;
 use ptrace_async::runtime::Observer;
 
-use super::player::Player;
+use super::session::Player;
 use crate::buffer;
-use crate::maps::{self, Area};
+use crate::memory::maps::{self, Area};
 
 /// How many frames are shown.
 const DEEPEST: usize = 64;

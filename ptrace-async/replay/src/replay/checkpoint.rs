@@ -26,9 +26,9 @@ use ptrace_async::memory::Memory;
 use ptrace_async::runtime::Observer;
 use rustc_hash::FxHashMap;
 
-use super::feed::Place;
-use super::player::{Counts, Player, Space};
-use crate::maps::{self, Area};
+use super::session::record_queue::Place;
+use super::session::{Counts, Player, Space};
+use crate::memory::maps::{self, Area};
 use crate::trace::Task;
 use crate::trace::event::{Call, FileNumber};
 

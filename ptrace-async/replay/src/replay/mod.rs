@@ -8,29 +8,23 @@
 //! [`replay`] does all of it at once. A [`Replayer`] goes as far as it is told, can be looked
 //! at there, and comes back to a [`Checkpoint`].
 
-mod again;
 mod agent;
 mod backtrace;
-mod check;
 mod checkpoint;
 mod divergence;
-mod feed;
+mod execution_points;
 mod mappings;
-mod player;
-mod printer;
-mod relocated;
 mod replayer;
+mod session;
 mod task;
-mod watch;
 
 use std::io;
 
-pub use self::again::made_again;
 pub use self::backtrace::Frame;
 pub use self::checkpoint::Checkpoint;
 pub use self::divergence::Divergence;
-pub use self::printer::{Output, Printed};
 pub use self::replayer::{Error, Replayer, Whereabouts};
+pub use self::session::printer::{Output, Printed};
 use crate::trace::event::Ending;
 use crate::trace::{self, Directory, Tail};
 

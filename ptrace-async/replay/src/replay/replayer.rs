@@ -10,15 +10,16 @@ use ptrace_async::runtime::{Interception, Observer, Options as RuntimeOptions, P
 
 use super::agent::{self, Executable};
 use super::checkpoint::{self, Checkpoint, Copy, Described, Kept, Memories, Revived, Shared, Wish};
-use super::feed::{Feed, Order, Place};
-use super::player::{Counts, Found, Player, Space};
-use super::printer::Printed;
+use super::session::printer::Printed;
+use super::session::record_queue::{Feed, Order, Place};
+use super::session::{Counts, Found, Player, Space};
 use super::{Divergence, Options, Outcome, task};
-use crate::maps::{self, Area};
-use crate::ticker::Ticker;
+use crate::buffer;
+use crate::memory::digest;
+use crate::memory::maps::{self, Area};
 use crate::trace::event::Registers;
 use crate::trace::{self, Directory, Reader, Task};
-use crate::{buffer, memory};
+use crate::tracee::ticker::Ticker;
 
 /// How many points are doubted when a replay has diverged, and how many visits are tried.
 const POINTS: usize = 3;
@@ -300,7 +301,7 @@ impl Replayer {
     pub fn mappings(&self, task: Task) -> Result<Vec<Area>, Error> {
         let observer = self.player.observer(task).ok_or(Error::Gone)?;
         let mut areas = maps::read(observer.tgid())?;
-        areas.retain(|area| !memory::is_ours(area) && !area.is_kernels());
+        areas.retain(|area| !digest::is_ours(area) && !area.is_kernels());
         Ok(areas)
     }
 
@@ -310,7 +311,7 @@ impl Replayer {
         let observer = self.player.observer(task)?;
         let areas = maps::read(observer.tgid()).ok()?;
         let registers = observer.registers().ok()?;
-        Some(memory::digest(observer.as_ref(), &areas, registers.rsp))
+        Some(digest::digest(observer.as_ref(), &areas, registers.rsp))
     }
 
     /// Takes what programs have printed since it was asked for, or since the replay was brought

@@ -112,7 +112,7 @@ pub struct Header {
     /// When, in seconds since 1970.
     pub started: u64,
     /// The machine that it ran on.
-    pub machine: crate::machine::Machine,
+    pub machine: crate::platform::machine::Machine,
     /// Whether memory was digested at the ends of processes.
     pub digests: bool,
     /// The seed, if turns were given by chance.

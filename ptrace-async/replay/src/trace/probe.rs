@@ -39,7 +39,7 @@ pub fn records(bytes: &[u8]) {
 pub fn notes(bytes: &[u8]) {
     let header: Result<Header, _> = serde_json::from_slice(bytes);
     if let Ok(header) = header {
-        let _ = crate::machine::Machine::here().objection(&header.machine);
+        let _ = crate::platform::machine::Machine::here().objection(&header.machine);
     }
     let _ = Packed::parse(bytes);
     let _ = Changing::parse(bytes);

@@ -11,10 +11,10 @@ use ptrace_async::syscall::{Invocation, effects};
 use super::exit::{descriptor, is_zeros};
 use super::{Begun, Next, Recorded, files, readable};
 use crate::buffer;
-use crate::own::check;
 use crate::record::calls::{self, Plan};
 use crate::record::scratch;
 use crate::trace::event::{At, Call, Event, More, Return, Write};
+use crate::tracee::trapped::check;
 
 impl Recorded {
     pub(super) async fn entry(&mut self, mut tracee: Tracee<Prehook>) -> Next {

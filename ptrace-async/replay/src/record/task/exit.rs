@@ -9,10 +9,10 @@ use ptrace_async::syscall::{Invocation, effects, error_of};
 
 use super::files::{self, Mapping};
 use super::{Recorded, keep};
-use crate::printed;
 use crate::record::calls;
-use crate::record::mapped::Space;
+use crate::record::mappings::Space;
 use crate::trace::event::{At, Event, More, Return, State};
+use crate::tracee::output;
 
 /// So much of what a call may have written before it failed is looked at.
 const MOST_BEFORE_A_FAULT: u64 = 1 << 20;
@@ -102,11 +102,11 @@ impl Recorded {
         }
         let more = match output {
             Some((stream, number)) => {
-                let bytes = printed::bytes(&tracee, &invocation, value);
+                let bytes = output::bytes(&tracee, &invocation, value);
                 More::Output {
                     stream,
                     number,
-                    check: Some(printed::check(&bytes)),
+                    check: Some(output::check(&bytes)),
                 }
             }
             None => self.more(&tracee, &invocation, value, begun.mapping),

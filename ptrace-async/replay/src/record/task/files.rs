@@ -1,4 +1,4 @@
-//! Calls that map files, and calls that change them ([`crate::record::mapped`]).
+//! Calls that map files, and calls that change them ([`crate::record::mappings`]).
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -14,9 +14,9 @@ use ptrace_async::syscall::{Invocation, error_of};
 
 use super::exit::descriptor;
 use super::{Begun, Recorded, keep};
-use crate::maps;
-use crate::record::group::Group;
-use crate::record::mapped::{self, Key};
+use crate::memory::maps;
+use crate::record::mappings::{self, Key};
+use crate::record::scheduler::Group;
 use crate::trace::event::{Event, FileChanged, FileNumber, Write};
 use crate::trace::files::is_of_the_system;
 
@@ -105,8 +105,8 @@ impl Recorded {
         let (tid, fd) = (tracee.tid(), call.args[4]);
         let open = descriptor(tid, fd);
         let metadata = fs::metadata(&open).ok()?;
-        let key = mapped::key(&metadata)?;
-        let access = mapped::flags(tid, &(fd as i32).to_string());
+        let key = mappings::key(&metadata)?;
+        let access = mappings::flags(tid, &(fd as i32).to_string());
         if access & libc::O_PATH != 0 || access & libc::O_ACCMODE == libc::O_WRONLY {
             // It is going to fail.
             return None;
@@ -166,7 +166,7 @@ impl Recorded {
             Target::Descriptor(fd) => (fs::metadata(descriptor(tid, fd)), false),
             Target::Name(from, name) => (fs::metadata(named(tracee, from, name)?), true),
         };
-        let key = mapped::key(&metadata.ok()?)?;
+        let key = mappings::key(&metadata.ok()?)?;
         let waits = match call.nr.cast_signed() {
             libc::SYS_splice => true,
             libc::SYS_sendfile => {
@@ -281,7 +281,7 @@ impl Recorded {
         };
         if opens && truncates && value >= 0 {
             let open = fs::metadata(descriptor(tracee.tid(), value.cast_unsigned()));
-            let key = open.ok().and_then(|metadata| mapped::key(&metadata));
+            let key = open.ok().and_then(|metadata| mappings::key(&metadata));
             if key.is_some_and(|key| self.session.mapped.find(key).is_some()) {
                 self.session.lose_order(tracee.tid());
             }
@@ -311,7 +311,7 @@ fn changed<S: Stopped>(
     let appends = || {
         const APPEND: u64 = 0x10;
         let asks = call.nr == libc::SYS_pwritev2 as u64 && args[5] & APPEND != 0;
-        asks || mapped::flags(tid, &(args[0] as i32).to_string()) & libc::O_APPEND != 0
+        asks || mappings::flags(tid, &(args[0] as i32).to_string()) & libc::O_APPEND != 0
     };
     let start = match call.nr.cast_signed() {
         _ if value < 0 && !is_clone(call) && call.nr != libc::SYS_fallocate as u64 => return None,

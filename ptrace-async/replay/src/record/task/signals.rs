@@ -9,10 +9,11 @@ use ptrace_async::runtime::{Running, Signal, Stop, Stopped, Tracee};
 use ptrace_async::syscall::Invocation;
 
 use super::{Next, Recorded};
-use crate::own::{apply, instruction, is_fault, is_trap_of};
+use crate::buffer;
+use crate::platform::os;
 use crate::record::calls;
 use crate::trace::event::{self, At, Event, Instruction, InstructionKind, Registers, State, Write};
-use crate::{buffer, os};
+use crate::tracee::trapped::{apply, instruction, is_fault, is_trap_of};
 
 /// `SIGRTMIN` of the kernel.
 const FIRST_REAL_TIME: i32 = 32;

@@ -5,10 +5,11 @@ use std::os::unix::ffi::OsStrExt;
 use ptrace_async::runtime::{Parked, Stop, Tracee};
 use ptrace_async::syscall::error_of;
 
-use super::super::{again, agent::Batch, mappings};
+use super::super::agent::Batch;
+use super::super::mappings;
 use super::{Over, Replayed, describe, put_state, this_call, write};
-use crate::printed;
 use crate::trace::event::{Call, More, Return};
+use crate::tracee::{output, repeated_calls};
 
 impl Replayed {
     pub(super) async fn call(
@@ -64,8 +65,8 @@ impl Replayed {
             check,
         } = done.more
         {
-            let bytes = printed::bytes(&tracee, &call.invocation(), done.value);
-            if check.is_some_and(|check| check != printed::check(&bytes)) {
+            let bytes = output::bytes(&tracee, &call.invocation(), done.value);
+            if check.is_some_and(|check| check != output::check(&bytes)) {
                 let text = String::from_utf8_lossy(&bytes[..bytes.len().min(200)]).into_owned();
                 let recorded = format!(
                     "{} bytes of other output, by {}",
@@ -101,7 +102,7 @@ impl Replayed {
         done: &Return,
         regs: &mut libc::user_regs_struct,
     ) -> Result<Tracee<Parked>, Over> {
-        if !again::is_made_again(call.nr) {
+        if !repeated_calls::is_made_again(call.nr) {
             return Ok(tracee);
         }
         let mut batch = Batch::default();

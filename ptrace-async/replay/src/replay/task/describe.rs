@@ -3,8 +3,8 @@
 use ptrace_async::runtime::Stop;
 use ptrace_async::syscall::Invocation;
 
-use crate::own::check;
 use crate::trace::event::Call;
+use crate::tracee::trapped::check;
 
 pub(super) fn call(call: &Call) -> String {
     let invocation = call.invocation();

@@ -5,9 +5,10 @@ use std::rc::Rc;
 
 use ptrace_async::runtime::{Parked, Stop, Tracee};
 
-use super::super::{agent, agent::Batch, mappings};
+use super::super::agent::{self, Batch};
+use super::super::mappings;
 use super::{Over, Replayed, put, write};
-use crate::maps;
+use crate::memory::maps;
 use crate::trace::event::Image;
 
 impl Replayed {

@@ -3,13 +3,14 @@
 use ptrace_async::memory::Memory;
 use ptrace_async::runtime::{Parked, Stop, Tracee};
 
-use super::super::player::Found;
-use super::super::{agent::Batch, check::Check};
+use super::super::agent::Batch;
 use super::{Over, Replayed, describe, of_its_own, put_state, write};
-use crate::own::{apply, instruction, is_trap_of};
-use crate::step::step;
+use crate::memory::{digest, maps};
+use crate::replay::execution_points::check::Check;
+use crate::replay::session::Found;
 use crate::trace::event::{At, Instruction, Point, Registers};
-use crate::{maps, memory};
+use crate::tracee::step::step;
+use crate::tracee::trapped::{apply, instruction, is_trap_of};
 
 /// How many visits may be like a point but for what is in memory.
 const STRANGERS: u32 = 1000;
@@ -266,7 +267,7 @@ impl Replayed {
     ) -> Result<Tracee<Parked>, Over> {
         let areas = maps::read(tracee.tid())?;
         let sp = self.entry.map_or(0, |entry| entry.rsp);
-        let now = memory::digest(&tracee, &areas, sp);
+        let now = digest::digest(&tracee, &areas, sp);
         if now != recorded {
             return Err(Over::Diverged(
                 format!("memory with the digest {recorded:016x}"),

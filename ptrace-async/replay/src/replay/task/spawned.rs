@@ -6,8 +6,8 @@ use ptrace_async::runtime::{Parked, Tracee};
 use ptrace_async::syscall::error_of;
 
 use super::super::agent::Batch;
-use super::super::player::{Birth, Newborn};
 use super::{Over, Replayed};
+use crate::replay::session::{Birth, Newborn};
 use crate::trace::event::Spawned;
 
 impl Replayed {

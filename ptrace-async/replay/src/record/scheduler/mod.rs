@@ -1,0 +1,276 @@
+//! Turns: of the tasks that share memory, one runs at a time.
+//!
+//! What two threads do to common memory at once no log can tell, so they do not. A
+//! task has the turn while its program runs; it gives it away where it may wait for
+//! another, and takes it again before its program goes on.
+
+pub(super) mod chaos;
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::rc::{Rc, Weak};
+use std::task::{Poll, Waker};
+use std::time::{Duration, Instant};
+
+use ptrace_async::runtime::{Stopped, Tracee};
+
+use super::scheduler::chaos::Chaos;
+use crate::trace::Task;
+use crate::trace::event::Group as Number;
+
+/// How long a task keeps the turn, at most, while others wait for it (it gives it away
+/// at a syscall only).
+pub(super) const SLICE: Duration = Duration::from_millis(5);
+/// How long a task may run before it is looked after.
+pub(super) const LONG: Duration = Duration::from_millis(3);
+/// Who has taken the turn so many times in a row may keep it while it waits.
+const CALM: u32 = 16;
+
+/// Tasks that take turns.
+#[derive(Debug, Default)]
+pub(super) struct Group {
+    number: Number,
+    /// The processor that all its tasks run on.
+    cpu: Cell<u32>,
+    inner: RefCell<Inner>,
+    /// This group has become part of that one.
+    merged: RefCell<Option<Rc<Self>>>,
+    /// The one whose task has made the first task of this one.
+    parent: Weak<Self>,
+    /// Children made by fork are going to share memory with their parents.
+    shares: Cell<bool>,
+    /// Who decides who is next, if it is not who has waited for longest.
+    chaos: Option<Rc<Chaos>>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    holder: Option<Task>,
+    since: Option<Instant>,
+    /// How long the holder's turn may last, if it is not [`SLICE`].
+    slice: Option<Duration>,
+    waiting: VecDeque<(Task, Waker)>,
+    /// Who has the turn, and is told when somebody else wants it.
+    watching: Option<Waker>,
+    members: usize,
+    /// Who had the turn last, and how often it has taken it since another had it.
+    last: Option<Task>,
+    calm: u32,
+}
+
+/// The group that stands for this one.
+pub(super) fn root(group: &Rc<Group>) -> Rc<Group> {
+    let mut group = group.clone();
+    loop {
+        let next = group.merged.borrow().clone();
+        match next {
+            Some(next) => group = next,
+            None => return group,
+        }
+    }
+}
+
+impl Group {
+    /// A group of one task, which has the turn.
+    pub(super) fn of(
+        task: Task,
+        number: Number,
+        cpu: u32,
+        parent: Weak<Self>,
+        chaos: Option<Rc<Chaos>>,
+    ) -> Rc<Self> {
+        let inner = Inner {
+            members: 1,
+            ..Inner::default()
+        };
+        let group = Self {
+            number,
+            cpu: cpu.into(),
+            parent,
+            inner: inner.into(),
+            chaos,
+            ..Self::default()
+        };
+        group.begin(&mut group.inner.borrow_mut(), task);
+        Rc::new(group)
+    }
+
+    /// The turn of a task begins.
+    fn begin(&self, inner: &mut Inner, task: Task) {
+        inner.calm = match inner.last.replace(task) {
+            Some(last) if last == task => inner.calm.saturating_add(1),
+            _ => 0,
+        };
+        inner.holder = Some(task);
+        inner.since = Some(Instant::now());
+        inner.slice = self.chaos.as_ref().map(|chaos| chaos.slice());
+    }
+
+    /// The processor of its tasks. One at a time runs, so one is enough; and what
+    /// programs learn of the processor by instructions is the same in a replay that
+    /// keeps to it.
+    pub(super) fn cpu(&self) -> u32 {
+        self.cpu.get()
+    }
+
+    /// Whether one of its tasks runs, as far as is known.
+    pub(super) fn is_busy(&self) -> bool {
+        self.inner.borrow().holder.is_some()
+    }
+
+    /// Whether it is this task's turn.
+    pub(super) fn is_turn_of(&self, task: Task) -> bool {
+        self.inner.borrow().holder == Some(task)
+    }
+
+    /// It, and those that it comes from.
+    pub(super) fn line(self: &Rc<Self>) -> impl Iterator<Item = Rc<Self>> {
+        std::iter::successors(Some(self.clone()), |group| group.parent.upgrade())
+    }
+
+    /// What traces call it.
+    pub(super) fn number(&self) -> Number {
+        self.number
+    }
+
+    pub(super) fn join(&self) {
+        self.inner.borrow_mut().members += 1;
+    }
+
+    /// A task is no member any more.
+    pub(super) fn leave(&self, task: Task) {
+        self.release(task);
+        let mut inner = self.inner.borrow_mut();
+        inner.members -= 1;
+        inner.waiting.retain(|(other, _)| *other != task);
+        if let Some(chaos) = &self.chaos {
+            chaos.forget(task);
+        }
+    }
+
+    /// Whether somebody else might want the turn.
+    pub(super) fn is_shared(&self) -> bool {
+        self.inner.borrow().members > 1
+    }
+
+    /// Whoever has the turn wants to be told when somebody else wants it, or might from now on.
+    pub(super) fn watch(&self, waker: &Waker) {
+        let mut inner = self.inner.borrow_mut();
+        let old = inner.watching.as_ref();
+        if !old.is_some_and(|old| old.will_wake(waker)) {
+            inner.watching = Some(waker.clone());
+        }
+    }
+
+    /// Whether nobody but the one who has the turn has wanted it for a while.
+    pub(super) fn is_calm(&self) -> bool {
+        let inner = self.inner.borrow();
+        self.chaos.is_none() && inner.calm >= CALM && inner.waiting.is_empty()
+    }
+
+    /// Whether somebody waits for the turn.
+    pub(super) fn is_wanted(&self) -> bool {
+        !self.inner.borrow().waiting.is_empty()
+    }
+
+    pub(super) fn note_shared_memory(&self) {
+        self.shares.set(true);
+    }
+
+    pub(super) fn shares_memory(&self) -> bool {
+        self.shares.get()
+    }
+
+    /// Gives the turn to who has waited for it longest, or to whoever it shall be.
+    pub(super) fn release(&self, task: Task) {
+        let mut inner = self.inner.borrow_mut();
+        if inner.holder != Some(task) {
+            return;
+        }
+        inner.holder = None;
+        let next = match &self.chaos {
+            Some(chaos) => chaos.choose(inner.waiting.iter().map(|(task, _)| *task)),
+            None => Some(0),
+        };
+        if let Some((next, waker)) = next.and_then(|next| inner.waiting.remove(next)) {
+            waker.wake();
+            self.begin(&mut inner, next);
+        }
+    }
+
+    /// Whether a task that comes to a syscall gives the turn away there.
+    pub(super) fn is_due(&self, task: Task) -> bool {
+        let is_behind = self.chaos.as_ref().is_some_and(|chaos| {
+            let inner = self.inner.borrow();
+            let mut waiting = inner.waiting.iter();
+            inner.holder == Some(task) && waiting.any(|(other, _)| chaos.is_before(*other, task))
+        });
+        is_behind || self.is_over(task, self.slice())
+    }
+
+    /// Whether a task has to be stopped between syscalls, since others wait. It may go on for
+    /// as long as a turn lasts, or for a part of that: the fraction of 2 to the power of
+    /// `less`. To find a place to stop takes its time, so that is no short one.
+    pub(super) fn is_overdue(&self, task: Task, less: u32) -> bool {
+        self.is_over(task, self.slice().max(LONG) / (1 << less))
+    }
+
+    fn is_over(&self, task: Task, slice: Duration) -> bool {
+        let inner = self.inner.borrow();
+        inner.holder == Some(task)
+            && !inner.waiting.is_empty()
+            && inner.since.is_none_or(|since| since.elapsed() > slice)
+    }
+
+    /// How long the present turn may last.
+    fn slice(&self) -> Duration {
+        self.inner.borrow().slice.unwrap_or(SLICE)
+    }
+
+    /// Waits for the turn; without it when the task is being killed.
+    pub(super) async fn take<S: Stopped>(self: &Rc<Self>, task: Task, tracee: &Tracee<S>) {
+        poll_fn(|context| {
+            let group = root(self);
+            let mut inner = group.inner.borrow_mut();
+            if inner.holder == Some(task) {
+                return Poll::Ready(());
+            }
+            if tracee.has_news() {
+                inner.waiting.retain(|(other, _)| *other != task);
+                return Poll::Ready(());
+            }
+            if inner.holder.is_none() {
+                inner.waiting.retain(|(other, _)| *other != task);
+                group.begin(&mut inner, task);
+                return Poll::Ready(());
+            }
+            if !inner.waiting.iter().any(|(other, _)| *other == task) {
+                inner.waiting.push_back((task, context.waker().clone()));
+                if let Some(watching) = inner.watching.take() {
+                    watching.wake();
+                }
+            }
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// Makes one group of two; `task`, which has the turn of this one, waits for that of
+    /// the other from now on.
+    pub(super) fn merge(self: &Rc<Self>, other: &Rc<Self>, task: Task) {
+        let mut mine = self.inner.borrow_mut();
+        let mut theirs = other.inner.borrow_mut();
+        theirs.members += mine.members;
+        theirs.waiting.append(&mut mine.waiting);
+        if theirs.holder.is_none() && mine.holder == Some(task) {
+            theirs.holder = Some(task);
+        }
+        mine.holder = None;
+        if let Some(waker) = theirs.watching.take() {
+            waker.wake();
+        }
+        other.shares.set(other.shares.get() || self.shares.get());
+        *self.merged.borrow_mut() = Some(other.clone());
+    }
+}

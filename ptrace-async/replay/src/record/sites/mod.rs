@@ -1,0 +1,679 @@
+//! Where recorded programs make their syscalls, and which of these places are patched
+//! ([`crate::buffer`]).
+
+pub(super) mod hints;
+pub(super) mod known;
+pub(super) mod random;
+
+use std::cell::{Cell, RefCell};
+use std::fs;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::rc::Rc;
+
+use ptrace_async::event::Tid;
+use ptrace_async::memory::Memory;
+use ptrace_async::runtime::{Prehook, Stop, Stopped, Tracee};
+use ptrace_async::syscall::{Invocation, error_of};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use self::known::{Code, Codes, Known};
+use self::random::Unseen;
+use super::mappings::{Key, Space};
+use super::scratch::Scratch;
+use super::session::Session;
+use crate::buffer::{self, Site};
+use crate::memory::{maps, task_position};
+use crate::trace::event::{Buffered, FileNumber, Patched, Write};
+
+/// A site is patched when a process has come by so often: less, and it is not worth it.
+const OFTEN: u32 = 3;
+/// How far from a site jumps into it are looked for.
+const NEAR: u64 = 4096;
+/// What the stub is told when no library is being mapped.
+const NO_LIBRARY: [u64; 3] = [0, 0, u64::MAX];
+/// A site that cannot be patched.
+const NEVER: u32 = u32::MAX;
+const PAGE: u64 = 4096;
+
+/// The sites of one address space.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Sites {
+    /// There is a stub, and a log.
+    mapped: Cell<bool>,
+    /// How often calls have ended at these addresses.
+    visits: RefCell<FxHashMap<u64, u32>>,
+    /// Pages of trampolines, and how much of them is used.
+    trampolines: RefCell<Vec<(u64, u64)>>,
+    /// What the stub does not perform at the moment.
+    closed: Cell<u64>,
+    /// Tasks in this memory may have different descriptors.
+    tables: Cell<bool>,
+    /// How often calls on descriptors stopped because they may wait.
+    doubts: RefCell<FxHashMap<u64, u32>>,
+    /// Where programs are that do not run at the moment, and may return to.
+    aside: RefCell<Vec<u64>>,
+    /// How many handlers of signals have begun and not returned: they, too, return to where
+    /// programs were.
+    handlers: Cell<u32>,
+    codes: Codes,
+    library: Cell<Option<Library>>,
+    /// Where instructions were that give random numbers ([`Unseen`]).
+    randoms: RefCell<FxHashSet<u64>>,
+    /// Where calls write that may wait.
+    pub(super) scratch: Rc<Scratch>,
+}
+
+/// The library that was mapped last, of which the loader is going to map parts again.
+#[derive(Debug, Clone, Copy)]
+struct Library {
+    start: u64,
+    end: u64,
+    fd: u64,
+    file: FileNumber,
+    key: Option<Key>,
+}
+
+fn call(number: i64, args: [u64; 6]) -> Invocation {
+    Invocation {
+        nr: number.cast_unsigned(),
+        args,
+    }
+}
+
+impl Sites {
+    /// Those of a child, which has all memory but for its own.
+    pub(super) fn copy(&self) -> Self {
+        let copy = Self {
+            scratch: Rc::new(self.scratch.copy()),
+            ..self.clone()
+        };
+        copy.aside.borrow_mut().clear();
+        copy
+    }
+
+    /// There is a task in this memory that has descriptors of its own (a child of vfork).
+    pub(super) fn note_table(&self) {
+        self.tables.set(true);
+    }
+
+    /// Whether all tasks in this memory have the same descriptors; `is_shared` says whether
+    /// there are several.
+    pub(super) fn has_one_table(&self, is_shared: bool) -> bool {
+        if !is_shared {
+            self.tables.set(false);
+        }
+        !self.tables.get()
+    }
+
+    /// A task does not run, and is here.
+    pub(super) fn enter(&self, ip: u64) {
+        self.aside.borrow_mut().push(ip);
+    }
+
+    /// It runs again.
+    pub(super) fn leave(&self, ip: u64) {
+        let mut aside = self.aside.borrow_mut();
+        if let Some(at) = aside.iter().position(|other| *other == ip) {
+            aside.swap_remove(at);
+        }
+    }
+
+    pub(super) fn handler_began(&self) {
+        self.handlers.set(self.handlers.get() + 1);
+    }
+
+    pub(super) fn handler_returned(&self) {
+        self.handlers.set(self.handlers.get().saturating_sub(1));
+    }
+
+    /// Whether nobody but the task that stops can return into what is changed of a site.
+    fn is_left(&self, site: Site) -> bool {
+        let inside = site.inside();
+        inside.is_empty()
+            || self.handlers.get() == 0 && !self.aside.borrow().iter().any(|ip| inside.contains(ip))
+    }
+
+    /// Counts a visit; patches the site when it is time to, and those that are known in code
+    /// that is new.
+    ///
+    /// # Errors
+    /// The stop that came instead.
+    pub(super) async fn visit(
+        &self,
+        tracee: Tracee<Prehook>,
+        session: &Session,
+    ) -> Result<(Tracee<Prehook>, Option<Patched>), Stop> {
+        let end = tracee.instruction_pointer();
+        let mut wanted = self.codes.new_sites(&session.known, end);
+        if self.is_due(&tracee, &session.known) {
+            wanted.push(end);
+        }
+        if wanted.is_empty() {
+            return Ok((tracee, None));
+        }
+        wanted.sort_unstable();
+        wanted.dedup();
+        let code = Kept::of(&tracee);
+        let number = tracee.invocation().nr;
+        let sites: Vec<Site> = wanted
+            .into_iter()
+            .filter_map(|wanted| {
+                let number = (wanted == end).then_some(number);
+                self.site(&code, wanted, number)
+            })
+            .collect();
+        if sites.is_empty() {
+            return Ok((tracee, None));
+        }
+        let (tracee, is_first) = match self.prepare(tracee, session).await? {
+            (tracee, Some(is_first)) => (tracee, is_first),
+            (tracee, None) => return Ok((tracee, None)),
+        };
+        let mut patched = Patched {
+            is_first,
+            pages: Vec::new(),
+            end: None,
+            sites: 0,
+            writes: Vec::new(),
+        };
+        let mut tracee = tracee;
+        let mut areas = None;
+        for site in sites {
+            let room;
+            (tracee, room) = self.trampoline(tracee, &mut areas, site.at()).await?;
+            let Some((trampoline, page)) = room else {
+                continue;
+            };
+            patched.pages.extend(page);
+            let (code, jump) = site.patch(trampoline);
+            patched.writes.push(Write {
+                address: trampoline,
+                bytes: code,
+            });
+            patched.writes.push(Write {
+                address: site.at(),
+                bytes: jump,
+            });
+            patched.sites += 1;
+            if site.ends_at(end) {
+                patched.end = Some(site.end(trampoline));
+            }
+        }
+        if patched.sites == 0 {
+            // What has been made is not used; a replay does without it.
+            self.mapped.set(self.mapped.get() && !is_first);
+            return Ok((tracee, None));
+        }
+        patched.writes = joined(&Kept::of(&tracee), patched.writes);
+        let writes = patched.writes.iter();
+        // An error means that the task is gone.
+        let _ = tracee.write_protected(writes.map(|write| (write.address, &write.bytes[..])));
+        if let (Some(end), Ok(mut regs)) = (patched.end, tracee.registers()) {
+            regs.rip = end;
+            let _ = tracee.set_registers(&regs);
+        }
+        Ok((tracee, Some(patched)))
+    }
+
+    /// Whether the site of the current call has been visited often enough. Code that is no
+    /// file's may be made again.
+    fn is_due(&self, tracee: &Tracee<Prehook>, known: &Known) -> bool {
+        let end = tracee.instruction_pointer();
+        if !buffer::performs(tracee.invocation().nr) {
+            return false;
+        }
+        let Some(place) = self.codes.locate(end) else {
+            return false;
+        };
+        known.visit(place, || is_free(tracee, end));
+        let mut visits = self.visits.borrow_mut();
+        let count = visits.entry(end).or_default();
+        *count = count.saturating_add(1);
+        *count == OFTEN && known.has(place)
+    }
+
+    /// The site of calls that end at `end`, if it can be patched now.
+    fn site(&self, memory: &dyn Memory, end: u64, number: Option<u64>) -> Option<Site> {
+        let mut code = [0; buffer::BEFORE + buffer::BEHIND];
+        let start = end.wrapping_sub(buffer::BEFORE as u64);
+        memory.read_exact(start, &mut code).ok()?;
+        self.visits.borrow_mut().insert(end, NEVER);
+        let site = Site::of(&code, number, end)?;
+        if !self.is_left(site) {
+            self.visits.borrow_mut().remove(&end);
+            return None;
+        }
+        Some(site)
+    }
+
+    /// Makes the stub and the log; whether they are new, or nothing where it is impossible.
+    async fn prepare(
+        &self,
+        tracee: Tracee<Prehook>,
+        session: &Session,
+    ) -> Result<(Tracee<Prehook>, Option<bool>), Stop> {
+        if self.mapped.get() {
+            return Ok((tracee, Some(false)));
+        }
+        let Some(stub) = session.stub() else {
+            return Ok((tracee, None));
+        };
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+        let prot = libc::PROT_READ | libc::PROT_WRITE;
+        let (tracee, mapped) = tracee
+            .inject(call(
+                libc::SYS_mmap,
+                [
+                    buffer::BASE,
+                    buffer::LENGTH,
+                    prot as u64,
+                    flags as u64,
+                    u64::MAX,
+                    0,
+                ],
+            ))
+            .await?;
+        if error_of(mapped).is_some() {
+            return Ok((tracee, None));
+        }
+        let _ = tracee.write(buffer::BASE, &stub.code);
+        let prot = libc::PROT_READ | libc::PROT_EXEC;
+        let (tracee, _) = tracee
+            .inject(call(
+                libc::SYS_mprotect,
+                [buffer::BASE, buffer::CODE_LENGTH, prot as u64, 0, 0, 0],
+            ))
+            .await?;
+        let _ = tracee.write(buffer::cursor(), &buffer::LOG.to_le_bytes());
+        self.closed.set(0);
+        self.mapped.set(true);
+        self.say_library(&tracee, NO_LIBRARY);
+        Ok((tracee, Some(true)))
+    }
+
+    /// Room for a trampoline near a site, and the page if it is a new one.
+    async fn trampoline(
+        &self,
+        tracee: Tracee<Prehook>,
+        areas: &mut Option<Vec<maps::Area>>,
+        site: u64,
+    ) -> Result<(Tracee<Prehook>, Option<(u64, Option<u64>)>), Stop> {
+        let free = {
+            let mut pages = self.trampolines.borrow_mut();
+            let free = pages.iter_mut().find(|(page, used)| {
+                buffer::reaches(*page, site) && used + buffer::TRAMPOLINE <= PAGE
+            });
+            free.map(|(page, used)| {
+                *used += buffer::TRAMPOLINE;
+                *page + *used - buffer::TRAMPOLINE
+            })
+        };
+        if let Some(address) = free {
+            return Ok((tracee, Some((address, None))));
+        }
+        let areas = match areas {
+            Some(areas) => areas,
+            None => areas.insert(maps::read(tracee.tgid()).unwrap_or_default()),
+        };
+        let Some(page) = maps::gap(areas, site, PAGE) else {
+            return Ok((tracee, None));
+        };
+        if !buffer::reaches(page, site) {
+            return Ok((tracee, None));
+        }
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+        let prot = libc::PROT_READ | libc::PROT_EXEC;
+        let (tracee, mapped) = tracee
+            .inject(call(
+                libc::SYS_mmap,
+                [page, PAGE, prot as u64, flags as u64, u64::MAX, 0],
+            ))
+            .await?;
+        if error_of(mapped).is_some() {
+            return Ok((tracee, None));
+        }
+        self.trampolines
+            .borrow_mut()
+            .push((page, buffer::TRAMPOLINE));
+        areas.push(maps::Area {
+            start: page,
+            end: page + PAGE,
+            ..maps::Area::default()
+        });
+        Ok((tracee, Some((page, Some(page)))))
+    }
+
+    /// Whether there is a stub, which performs calls.
+    pub(super) fn has_stub(&self) -> bool {
+        self.mapped.get()
+    }
+
+    /// Takes what has been logged since the last stop; also the files of which there is
+    /// nothing left in `space`. The task is not in the stub. `write` writes to its `memory`.
+    ///
+    /// # Errors
+    /// When a file was mapped that is not known.
+    pub(super) fn drain(
+        &self,
+        memory: &impl Memory,
+        write: impl FnOnce(u64, &[u8]) -> io::Result<()>,
+        space: &Space,
+    ) -> Result<Option<(Buffered, Vec<Key>)>, UnknownFile> {
+        let Some(log) = self.log(memory, write) else {
+            return Ok(None);
+        };
+        let mut files = Vec::new();
+        let mut gone = Vec::new();
+        for entry in buffer::entries(&log) {
+            match entry.number.map(u64::cast_signed) {
+                Some(libc::SYS_mmap) if error_of(entry.result).is_none() => {
+                    let args = entry.args.unwrap_or_default();
+                    let start = entry.result.cast_unsigned();
+                    self.forget(start, args[1]);
+                    gone.append(&mut space.forget(start, args[1]));
+                    if args[3] as i32 & libc::MAP_ANONYMOUS == 0 {
+                        let library = self.mapped_part(start, &args)?;
+                        files.push(library.file);
+                        if let Some(key) = library.key {
+                            space.add(start, args[1], key);
+                        }
+                    }
+                }
+                Some(libc::SYS_munmap) if entry.result == 0 => {
+                    let args = entry.args.unwrap_or_default();
+                    self.forget(args[0], args[1]);
+                    gone.append(&mut space.forget(args[0], args[1]));
+                }
+                _ => {}
+            }
+        }
+        Ok(Some((Buffered { log, files }, gone)))
+    }
+
+    /// What has been logged, which is taken.
+    fn log(
+        &self,
+        memory: &impl Memory,
+        write: impl FnOnce(u64, &[u8]) -> io::Result<()>,
+    ) -> Option<Vec<u8>> {
+        if !self.mapped.get() {
+            return None;
+        }
+        let cursor = memory.read_u64(buffer::cursor()).ok()?;
+        let length = cursor.checked_sub(buffer::LOG)?;
+        if length == 0 || length > buffer::LENGTH {
+            return None;
+        }
+        let mut log = vec![0; length as usize];
+        memory.read_exact(buffer::LOG, &mut log).ok()?;
+        write(buffer::cursor(), &buffer::LOG.to_le_bytes()).ok()?;
+        Some(log)
+    }
+
+    /// The loader has mapped a part of a library, whose file it maps part by part.
+    fn mapped_part(&self, start: u64, args: &[u64; 6]) -> Result<Library, UnknownFile> {
+        let part = start..start.saturating_add(args[1]);
+        let library = self
+            .library
+            .get()
+            .filter(|library| library.fd == args[4])
+            .filter(|library| library.start <= part.start && part.end <= library.end)
+            .ok_or(UnknownFile)?;
+        self.note_code(library.file, start, args);
+        Ok(library)
+    }
+
+    /// A file was mapped: its code, if it is that.
+    pub(super) fn note_code(&self, file: FileNumber, start: u64, args: &[u64; 6]) -> Option<Code> {
+        let [_, length, prot, _, _, offset] = *args;
+        if prot as i32 & libc::PROT_EXEC == 0 {
+            return None;
+        }
+        let code = Code {
+            start,
+            end: start.saturating_add(length),
+            offset,
+            file,
+        };
+        self.codes.add(code);
+        Some(code)
+    }
+
+    /// Whether an instruction that gives random numbers was there.
+    pub(super) fn is_random(&self, address: u64) -> bool {
+        self.randoms.borrow().contains(&address)
+    }
+
+    /// Replaces the instructions that give random numbers in code that has just been mapped;
+    /// what was written for that.
+    pub(super) fn replace_randoms<S: Stopped>(
+        &self,
+        tracee: &Tracee<S>,
+        unseen: &Unseen,
+        code: &Code,
+    ) -> Option<Patched> {
+        let found = unseen.within(code.file, code.offset, code.start, code.end);
+        let mut writes = Vec::new();
+        for (address, opcode) in found {
+            self.randoms.borrow_mut().insert(address);
+            writes.push(Write {
+                address: opcode,
+                bytes: random::INSTEAD.to_vec(),
+            });
+        }
+        if writes.is_empty() {
+            return None;
+        }
+        let pieces = writes.iter().map(|write| (write.address, &write.bytes[..]));
+        // An error means that the task is gone.
+        let _ = tracee.write_protected(pieces);
+        Some(Patched {
+            is_first: false,
+            pages: Vec::new(),
+            end: None,
+            sites: 0,
+            writes,
+        })
+    }
+
+    /// A program has begun with this code in memory; `loader` is where it starts.
+    pub(super) fn begin(&self, known: &Known, code: Code, loader: u64, memory: &dyn Memory) {
+        if (code.start..code.end).contains(&loader) {
+            known.look_through(&code, memory);
+        }
+        self.codes.add(code);
+    }
+
+    /// A file was mapped that may be a library, by a call that stopped: parts of it are going
+    /// to be mapped over it by calls that do not. The stub leaves them to a stop until then.
+    pub(super) fn note_library<S: Stopped>(
+        &self,
+        tracee: &Tracee<S>,
+        (file, key): (FileNumber, Option<Key>),
+        start: u64,
+        args: &[u64; 6],
+    ) {
+        let end = start.saturating_add(args[1]).next_multiple_of(PAGE);
+        let fd = args[4];
+        self.library.set(Some(Library {
+            start,
+            end,
+            fd,
+            file,
+            key,
+        }));
+        self.say_library(tracee, [start, end, fd]);
+    }
+
+    fn say_library<S: Stopped>(&self, tracee: &Tracee<S>, words: [u64; 3]) {
+        if self.mapped.get() {
+            let bytes = words.map(u64::to_le_bytes);
+            let _ = tracee.write(buffer::library(), bytes.as_flattened());
+        }
+    }
+
+    /// Its descriptor may be another file's from now on.
+    pub(super) fn forget_library<S: Stopped>(&self, tracee: &Tracee<S>) {
+        if self.library.take().is_some() {
+            self.say_library(tracee, NO_LIBRARY);
+        }
+    }
+
+    /// Says what the stub is not to perform.
+    pub(super) fn close<S: Stopped>(&self, tracee: &Tracee<S>, closed: u64) {
+        if self.mapped.get() && self.closed.get() != closed {
+            let _ = tracee.write(buffer::closed(), &closed.to_le_bytes());
+            self.closed.set(closed);
+        }
+    }
+
+    /// The same for calls that may wait, of a task that runs; whether it is in one.
+    pub(super) fn close_waits(&self, tid: Tid) -> bool {
+        if !self.mapped.get() {
+            return false;
+        }
+        let closed = self.closed.get() | buffer::WAITS;
+        if closed != self.closed.get() {
+            let memory = fs::File::options()
+                .write(true)
+                .open(format!("/proc/{tid}/mem"));
+            let written = memory
+                .and_then(|memory| memory.write_all_at(&closed.to_le_bytes(), buffer::closed()));
+            // An error means that it is gone.
+            if written.is_ok() {
+                self.closed.set(closed);
+            }
+        }
+        let standing = task_position::of(Path::new(&format!("/proc/{tid}")));
+        standing.is_some_and(|standing| buffer::contains(standing.ip))
+    }
+
+    /// A descriptor is another file from now on, or behaves in another way (or any of them,
+    /// if it is not known which): nothing is known of it.
+    pub(super) fn doubt<S: Stopped>(&self, tracee: &Tracee<S>, fd: Option<u64>) {
+        let _ = match fd {
+            _ if !self.mapped.get() => return,
+            Some(fd) if fd >= buffer::DESCRIPTORS => return,
+            Some(fd) => tracee.write(buffer::descriptors() + fd, &[0]),
+            None => {
+                let nothing = [0; buffer::DESCRIPTORS as usize];
+                tracee.write(buffer::descriptors(), &nothing)
+            }
+        };
+    }
+
+    /// Something is known of a descriptor, in all of the tasks that have the log.
+    pub(super) fn learn<S: Stopped>(&self, tracee: &Tracee<S>, fd: u64, what: u8) {
+        if !self.mapped.get() || fd >= buffer::DESCRIPTORS {
+            return;
+        }
+        let address = buffer::descriptors() + fd;
+        if let Ok(known) = tracee.read_value::<u8>(address)
+            && known & what == 0
+        {
+            let _ = tracee.write(address, &[known | what]);
+        }
+    }
+
+    /// Whether it is time to see whether calls on a descriptor wait: less and less often.
+    pub(super) fn wonders(&self, fd: u64) -> bool {
+        let mut doubts = self.doubts.borrow_mut();
+        let doubts = doubts.entry(fd).or_default();
+        *doubts = doubts.saturating_add(1);
+        self.mapped.get() && doubts.is_power_of_two()
+    }
+
+    /// Memory was unmapped, or something else is mapped there.
+    pub(super) fn forget(&self, start: u64, length: u64) {
+        let end = start.saturating_add(length);
+        self.visits
+            .borrow_mut()
+            .retain(|site, _| !(start..=end).contains(site));
+        self.trampolines
+            .borrow_mut()
+            .retain(|(page, _)| !(start..end).contains(page));
+        self.randoms
+            .borrow_mut()
+            .retain(|address| !(start..end).contains(address));
+        self.codes.forget(start, end);
+    }
+}
+
+/// A file was mapped, and by the time that was noticed nobody can tell which.
+#[derive(Debug)]
+pub(super) struct UnknownFile;
+
+/// Whether nobody jumps into what is going to be changed of the site of a call, as far as
+/// code near by tells.
+fn is_free(memory: &dyn Memory, end: u64) -> bool {
+    let start = end.saturating_sub(NEAR);
+    let mut code = vec![0; 2 * NEAR as usize];
+    let got = memory.read(start, &mut code);
+    buffer::is_free(&code[..got], start, end)
+}
+
+/// Memory that does not change meanwhile, read in larger pieces.
+struct Kept<'a> {
+    memory: &'a dyn Memory,
+    pieces: RefCell<FxHashMap<u64, Vec<u8>>>,
+}
+
+impl<'a> Kept<'a> {
+    const PIECE: u64 = 4 * PAGE;
+
+    fn of(memory: &'a dyn Memory) -> Self {
+        let pieces = RefCell::default();
+        Self { memory, pieces }
+    }
+}
+
+impl Memory for Kept<'_> {
+    fn read(&self, address: u64, buffer: &mut [u8]) -> usize {
+        let mut pieces = self.pieces.borrow_mut();
+        let mut done = 0;
+        while done < buffer.len() {
+            let at = address + done as u64;
+            let start = at / Self::PIECE * Self::PIECE;
+            let piece = pieces.entry(start).or_insert_with(|| {
+                let mut piece = vec![0; Self::PIECE as usize];
+                let got = self.memory.read(start, &mut piece);
+                piece.truncate(got);
+                piece
+            });
+            let Some(rest) = piece
+                .get((at - start) as usize..)
+                .filter(|rest| !rest.is_empty())
+            else {
+                // It begins in the middle of a piece.
+                return done + self.memory.read(at, &mut buffer[done..]);
+            };
+            let length = rest.len().min(buffer.len() - done);
+            buffer[done..done + length].copy_from_slice(&rest[..length]);
+            done += length;
+        }
+        done
+    }
+}
+
+/// The same writes, those that are near to each other in one.
+fn joined(memory: &dyn Memory, mut writes: Vec<Write>) -> Vec<Write> {
+    writes.sort_unstable_by_key(|write| write.address);
+    let mut joined: Vec<Write> = Vec::new();
+    for write in writes {
+        let end = |write: &Write| write.address + write.bytes.len() as u64;
+        if let Some(last) = joined.last_mut()
+            && end(last) / PAGE == write.address / PAGE
+        {
+            let mut between = vec![0; (write.address - end(last)) as usize];
+            if memory.read_exact(end(last), &mut between).is_ok() {
+                last.bytes.append(&mut between);
+                last.bytes.extend_from_slice(&write.bytes);
+                continue;
+            }
+        }
+        joined.push(write);
+    }
+    joined
+}

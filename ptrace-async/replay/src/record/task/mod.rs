@@ -1,0 +1,432 @@
+//! What is done at each stop of a task while recording.
+
+mod entry;
+mod exit;
+mod files;
+mod image;
+mod new_tasks;
+mod readable;
+mod robust_list;
+mod signals;
+
+use std::collections::VecDeque;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::Instant;
+
+use ptrace_async::event::Tid;
+use ptrace_async::memory::Memory;
+use ptrace_async::runtime::{Running, Started, Stop, Stopped, Tracee};
+use ptrace_async::syscall::{Invocation, effects};
+
+use self::files::{Change, Mapping};
+use super::mappings::Space;
+use super::scheduler::{self, Group};
+use super::scratch::Redirected;
+use super::search;
+use super::session::{Birth, Session};
+use super::sites::known::Code;
+use super::sites::{Sites, UnknownFile};
+use crate::buffer;
+use crate::memory::{digest, maps};
+use crate::trace::event::{At, Ending, Event, Registers, Write};
+use crate::trace::{self, Task};
+
+/// A task as the recorder knows it.
+struct Recorded {
+    session: Rc<Session>,
+    task: Task,
+    group: Rc<Group>,
+    /// Nothing is logged before the first program has begun.
+    logs: bool,
+    call: Option<Begun>,
+    /// A call that a signal interrupted, and `restart_syscall` continues.
+    interrupted: Option<(Invocation, Option<Redirected>)>,
+    /// Signals that came where no replay could find the place again.
+    deferred: VecDeque<libc::siginfo_t>,
+    /// Signals that interrupted a call of the stub's: the program is about to make it.
+    interrupting: Vec<libc::siginfo_t>,
+    /// Those that have been sent again, to be delivered now.
+    sent_again: Vec<libc::siginfo_t>,
+    /// The registers at the last event, if nothing has run since.
+    at_event: Option<(At, Registers)>,
+    /// Since when it has only been stopped by signals, if by any.
+    since: Option<Instant>,
+    /// How often it had to be stopped since its last syscall: it waits for another task,
+    /// in a loop that a replay has to run through as well, and it is given less time.
+    spins: u32,
+    clear_tid: u64,
+    /// It may wait in the stub, and keeps the turn until somebody wants it.
+    keeps_turn: bool,
+    /// It was stopped because somebody does, and it waits.
+    gives_turn: bool,
+    /// Where the program is while others of its group may run.
+    aside: Option<u64>,
+    sites: Rc<Sites>,
+    space: Rc<Space>,
+    /// Code that the current call has mapped.
+    new_code: Option<Code>,
+    ended: Option<Ending>,
+    /// It has the id of the first process.
+    leads_first: bool,
+}
+
+/// See [`Recorded::spins`]: a thirty-second part of the time is the least.
+const MOST_SPINS: u32 = 5;
+
+/// A call that has begun.
+struct Begun {
+    invocation: Invocation,
+    /// What the program has in its registers, if that is something else.
+    original: Option<Invocation>,
+    before: effects::Before,
+    /// It writes elsewhere.
+    redirected: Option<Redirected>,
+    stream: Option<u8>,
+    /// It writes to the memory of its own process.
+    own_memory: bool,
+    /// It maps a file.
+    mapping: Option<Mapping>,
+    /// It changes one.
+    change: Option<Change>,
+    /// It has made a task, which is known.
+    has_born: bool,
+}
+
+/// Follows a task from its first stop to its end.
+pub(super) async fn follow(tracee: Tracee<Started>, session: Rc<Session>) {
+    let process = tracee.tgid();
+    session.loss.begin(process);
+    let birth = session.birth(tracee.tid());
+    let logs = birth.is_some();
+    let (task, group, clear_tid, sites, space, told) = match birth {
+        Some(Birth {
+            task,
+            group,
+            clear_tid,
+            sites,
+            space,
+            told,
+        }) => (task, group, clear_tid, sites, space, told),
+        None => {
+            let task = session.new_task();
+            if session.has_begun() {
+                let reason = "who made it was killed before it could say so";
+                let error = trace::Error::io(Path::new("a task"))(io::Error::other(reason));
+                session.fail(tracee.tid(), error);
+            } else {
+                session.first.set(tracee.tid());
+            }
+            let group = session.new_group(task, None);
+            let sites = Rc::new(Sites::default());
+            let space = Rc::new(Space::new(group.clone(), sites.clone()));
+            session.mapped.begin(&space);
+            (task, group, 0, sites, space, Vec::new())
+        }
+    };
+    space.enter(task, process, tracee.tid());
+    let leads_first = tracee.tid() == session.first.get();
+    let mut recorded = Recorded {
+        session,
+        task,
+        group,
+        logs,
+        call: None,
+        interrupted: None,
+        deferred: VecDeque::new(),
+        interrupting: Vec::new(),
+        sent_again: Vec::new(),
+        at_event: None,
+        since: None,
+        spins: 0,
+        clear_tid,
+        keeps_turn: false,
+        gives_turn: false,
+        aside: None,
+        new_code: None,
+        sites,
+        space,
+        ended: None,
+        leads_first,
+    };
+    let mut next = recorded.start(tracee, &told).await.into();
+    loop {
+        let stop = match next {
+            Next::Running(running) => recorded.wait(running).await,
+            Next::Stop(stop) => stop,
+        };
+        next = match recorded.at(stop).await {
+            ControlFlow::Continue(next) => next,
+            ControlFlow::Break(()) => break,
+        };
+    }
+    recorded.session.loss.end(process);
+}
+
+/// What comes after a stop has been dealt with.
+enum Next {
+    /// The task goes on.
+    Running(Tracee<Running>),
+    /// It has stopped again meanwhile.
+    Stop(Stop),
+}
+
+impl From<Tracee<Running>> for Next {
+    fn from(running: Tracee<Running>) -> Self {
+        Self::Running(running)
+    }
+}
+
+impl Recorded {
+    fn log(&self, event: Event) {
+        if self.logs {
+            self.session.log(self.task, event);
+        }
+    }
+
+    /// Takes the calls that the task has performed by itself since its last stop. It is
+    /// not in the stub, or never goes on there. Who is killed while it waits has performed none:
+    /// what is logged then is of the task that has the turn, and may be in the stub.
+    fn drain<S: Stopped>(&self, tracee: &Tracee<S>) {
+        if !self.group().is_turn_of(self.task) {
+            return;
+        }
+        self.take_log(tracee.tid(), tracee, |at, bytes| tracee.write(at, bytes));
+    }
+
+    /// As [`Recorded::drain`], of a task that has ended, and only if its memory is that of
+    /// others. The last stop of a task that is killed is missed when it comes while the task
+    /// is let go on from the stop before.
+    fn drain_of_dead(&self) {
+        if !self.group().is_turn_of(self.task) {
+            return;
+        }
+        for (tid, memory) in self.space.memory_for_others_than(self.task) {
+            self.take_log(tid, &memory, |at, bytes| memory.write(at, bytes));
+        }
+    }
+
+    fn take_log(
+        &self,
+        tid: Tid,
+        memory: &impl Memory,
+        write: impl FnOnce(u64, &[u8]) -> io::Result<()>,
+    ) {
+        match self.sites.drain(memory, write, &self.space) {
+            Ok(None) => {}
+            Ok(Some((buffered, gone))) => {
+                self.log(Event::Buffered(buffered));
+                self.session.settle(self.task, gone);
+            }
+            Err(UnknownFile) => self.session.fail(
+                tid,
+                trace::Error::io(Path::new("a library"))(io::Error::other(
+                    "it was mapped, and nobody knows from which file",
+                )),
+            ),
+        }
+    }
+
+    fn group(&self) -> Rc<Group> {
+        scheduler::root(&self.group)
+    }
+
+    /// Others of the group may run while the program is here.
+    fn step_aside(&mut self, ip: u64) {
+        self.come_back();
+        self.sites.enter(ip);
+        self.aside = Some(ip);
+    }
+
+    fn come_back(&mut self) {
+        if let Some(ip) = self.aside.take() {
+            self.sites.leave(ip);
+        }
+    }
+
+    async fn turn<S: Stopped>(&self, tracee: &Tracee<S>) {
+        self.group().take(self.task, tracee).await;
+    }
+
+    /// Lets the program go on from its last event.
+    fn go<S: Stopped>(&mut self, tracee: Tracee<S>, at: At) -> Tracee<Running> {
+        let mut closed = 0;
+        let group = self.group();
+        self.keeps_turn = group.is_shared() && group.is_calm();
+        if group.is_shared() {
+            closed |= buffer::TRUNCATES;
+            if !self.keeps_turn {
+                closed |= buffer::WAITS;
+            }
+        }
+        // Nobody but this task makes another process, or maps a file, before it stops again.
+        if !self.session.mapped.is_nothing() {
+            closed |= buffer::TRUNCATES;
+        }
+        self.sites.close(&tracee, closed);
+        self.at_event = signals::mark(&tracee).map(|registers| (at, registers));
+        tracee.park().resume()
+    }
+
+    async fn at(&mut self, stop: Stop) -> ControlFlow<(), Next> {
+        if !matches!(stop, Stop::Signal(_)) {
+            self.since = None;
+        }
+        let next = match stop {
+            Stop::Prehook(tracee) => self.entry(tracee).await,
+            Stop::Posthook(tracee) => self.exit(tracee).await.into(),
+            Stop::Exec(tracee) => self.executed(tracee).await.into(),
+            Stop::Spawned(tracee) => self.spawned(tracee).into(),
+            Stop::Signal(tracee) => self.signal(tracee).await,
+            Stop::PreExit(tracee) => self.ending(tracee).into(),
+            Stop::GroupStop(tracee) => {
+                let in_stub = tracee
+                    .registers()
+                    .is_ok_and(|regs| buffer::contains(regs.rip));
+                if !in_stub {
+                    // The next task has the same log.
+                    self.drain(&tracee);
+                }
+                if let Ok(regs) = tracee.registers() {
+                    self.step_aside(regs.rip);
+                }
+                self.group().release(self.task);
+                tracee.listen().into()
+            }
+            Stop::Interrupted(tracee) => self.interrupted(tracee).await,
+            Stop::Exited(status) => return self.end(Ending::Exited(status)),
+            Stop::Killed { signal, .. } => return self.end(Ending::Killed(signal)),
+            Stop::Superseded => return self.end(Ending::Superseded),
+        };
+        ControlFlow::Continue(next)
+    }
+
+    /// Waits for the next stop; for one between syscalls, if the task runs for long while
+    /// somebody waits for it.
+    async fn wait(&mut self, running: Tracee<Running>) -> Stop {
+        if self.call.is_some() {
+            return running.stop().await;
+        }
+        let tid = running.tid();
+        let interrupter = running.interrupter();
+        let mut stop = pin!(running.stop());
+        let begun = *self.since.get_or_insert_with(Instant::now);
+        // To run takes no less than to look where the task was.
+        let patience = scheduler::LONG / (1 << self.spins.min(MOST_SPINS));
+        let patience = patience.max(self.space.lessons().borrow().took());
+        let mut asked = false;
+        let stop = poll_fn(|context| {
+            if let Poll::Ready(stop) = stop.as_mut().poll(context) {
+                return Poll::Ready(stop);
+            }
+            let group = self.group();
+            if self.deferred.is_empty() && !group.is_shared() {
+                group.watch(context.waker());
+                return Poll::Pending;
+            }
+            if self.keeps_turn {
+                group.watch(context.waker());
+                if group.is_wanted() && self.sites.close_waits(tid) && !asked {
+                    interrupter.interrupt();
+                    asked = true;
+                    self.gives_turn = true;
+                }
+            }
+            let is_late = begun.elapsed() >= patience;
+            if is_late && !asked && self.is_wanted() {
+                interrupter.interrupt();
+                asked = true;
+            }
+            self.session
+                .ticker
+                .watch(self.task, context.waker(), patience);
+            Poll::Pending
+        })
+        .await;
+        self.session.ticker.forget(self.task);
+        stop
+    }
+
+    /// Whether somebody waits for the task to stop.
+    fn is_wanted(&self) -> bool {
+        let less = self.spins.min(MOST_SPINS);
+        !self.deferred.is_empty() || self.group().is_overdue(self.task, less)
+    }
+
+    /// The task was stopped by us, or a group stop has ended.
+    async fn interrupted(&mut self, tracee: Tracee<Started>) -> Next {
+        self.turn(&tracee).await;
+        if self.call.is_none() {
+            self.come_back();
+        }
+        let gives_turn = std::mem::take(&mut self.gives_turn);
+        let is_wanted = self.is_wanted();
+        if !(is_wanted || gives_turn) || self.call.is_some() || !self.logs {
+            return tracee.resume().into();
+        }
+        let Ok(regs) = tracee.registers() else {
+            return tracee.resume().into();
+        };
+        if buffer::contains(regs.rip) {
+            self.leave_stub(&tracee, regs);
+            return tracee.resume().into();
+        }
+        if !is_wanted {
+            // What it waited for has come.
+            return tracee.resume().into();
+        }
+        let registers = Registers::from(&regs);
+        let is_marked = self.at_event.is_some_and(|(_, at)| at == registers);
+        let mut tracee = tracee.park();
+        if !is_marked {
+            let closely = !self.deferred.is_empty() || self.spins == 0;
+            let found = search::search(tracee, closely, self.space.lessons(), |tracee| {
+                signals::keep(&mut self.deferred, tracee)
+            });
+            match found.await {
+                search::Found::Point(found, mut point) => {
+                    self.drain(&found);
+                    point.contents = self.space.lessons().borrow_mut().contents(&found);
+                    self.log(Event::Point(point));
+                    self.spins += 1;
+                    self.at_event = signals::mark(&found).map(|registers| (At::Event, registers));
+                    tracee = found;
+                }
+                search::Found::Mark(stop) => return Next::Stop(stop),
+                search::Found::Soon(tracee) => return tracee.resume().into(),
+            }
+        }
+        if let Some(info) = self.deferred.pop_front() {
+            let _ = tracee.send_signal(info.si_signo);
+            self.sent_again.push(info);
+        } else {
+            if let Ok(regs) = tracee.registers() {
+                self.step_aside(regs.rip);
+            }
+            self.group().release(self.task);
+            self.turn(&tracee).await;
+            self.come_back();
+        }
+        tracee.resume().into()
+    }
+
+    fn digest<S: Stopped>(&self, tracee: &Tracee<S>) {
+        if let (Ok(areas), Ok(regs)) = (maps::read(tracee.tid()), tracee.registers()) {
+            self.log(Event::Digest(digest::digest(tracee, &areas, regs.rsp)));
+        }
+    }
+}
+
+fn keep<S: Stopped>(tracee: &Tracee<S>, address: u64, len: u64, writes: &mut Vec<Write>) {
+    let mut bytes = vec![0; len as usize];
+    let got = tracee.read(address, &mut bytes);
+    bytes.truncate(got);
+    if !bytes.is_empty() {
+        writes.push(Write { address, bytes });
+    }
+}

@@ -1,0 +1,523 @@
+//! What the tasks of a replay share.
+
+pub(super) mod printer;
+pub(super) mod record_queue;
+
+use std::cell::{Cell, RefCell};
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, VecDeque};
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::rc::{Rc, Weak};
+
+use ptrace_async::event::Tid;
+use ptrace_async::runtime::Observer;
+use rustc_hash::FxHashMap;
+
+use super::Divergence;
+use super::agent::Executable;
+use super::checkpoint::{Described, Files, Held, Put, Revived};
+use super::session::printer::{Output, Position, Printer};
+use super::session::record_queue::Feed;
+use crate::platform::os;
+use crate::trace::event::{Ending, FileChanged, FileNumber, Point};
+use crate::trace::{Directory, Error, Task};
+use crate::tracee::ticker::Ticker;
+
+/// What the tasks know that share memory.
+#[derive(Debug, Default)]
+pub(super) struct Space {
+    pub(super) program_break: Cell<u64>,
+    /// Up to where the log of calls that do not stop is filled.
+    pub(super) loaded: Cell<u64>,
+    /// Whether a fork may not copy all of it (madvise(2)).
+    is_odd: Cell<bool>,
+}
+
+impl Space {
+    /// What a copy of the memory has.
+    pub(super) fn copy(&self) -> Self {
+        Self {
+            program_break: self.program_break.clone(),
+            loaded: self.loaded.clone(),
+            is_odd: self.is_odd.clone(),
+        }
+    }
+
+    /// Some of the memory was advised about.
+    pub(super) fn advised(&self, args: &[u64; 6]) {
+        if matches!(args[2] as i32, libc::MADV_DONTFORK | libc::MADV_WIPEONFORK) {
+            self.is_odd.set(true);
+        }
+    }
+
+    pub(super) fn is_odd(&self) -> bool {
+        self.is_odd.get()
+    }
+}
+
+/// What a task that was made is going to know of itself; by default, the first one.
+#[derive(Debug, Default)]
+pub(super) struct Newborn {
+    pub(super) task: Task,
+    pub(super) space: Rc<Space>,
+}
+
+/// What a task is that begins.
+pub(super) enum Birth {
+    /// One that was recorded.
+    Task(Newborn),
+    /// A copy of one, which is not to run.
+    Copy(Rc<Held>),
+    /// One that goes on from a checkpoint.
+    Revived(Box<Revived>),
+}
+
+/// A task of the present.
+struct Live {
+    observer: Rc<Observer>,
+    /// How many records of it have been replayed.
+    events: u64,
+    /// It is about to end.
+    exits: bool,
+}
+
+/// A copy of a file that is nowhere.
+fn copy(original: &Path) -> std::io::Result<File> {
+    let mut from = File::open(original)?;
+    let mut to = os::memory(c"reprise copy")?;
+    std::io::copy(&mut from, &mut to)?;
+    Ok(to)
+}
+
+/// The state of a replay.
+pub(super) struct Player {
+    pub(super) feed: Feed,
+    pub(super) agent: Executable,
+    pub(super) printer: RefCell<Printer>,
+    directory: Directory,
+    located: RefCell<FxHashMap<FileNumber, PathBuf>>,
+    /// Files that change while they are mapped: copies of our own.
+    copies: RefCell<FxHashMap<FileNumber, Rc<File>>>,
+    /// What may have to find them as they were.
+    kept: RefCell<Vec<Weak<Files>>>,
+    births: RefCell<FxHashMap<Tid, Birth>>,
+    live: RefCell<BTreeMap<Task, Live>>,
+    /// What tasks at rest were asked to say.
+    pub(super) described: RefCell<Vec<Described>>,
+    /// What a task at rest was asked to write.
+    pub(super) put: RefCell<Option<Put>>,
+    /// The last points that tasks have come to.
+    points: RefCell<VecDeque<Found>>,
+    /// How many visits were like a point and are not it, of the points where there are any.
+    mistaken: RefCell<FxHashMap<u64, u64>>,
+    /// The last point that was come to but for what was in memory.
+    pub(super) strange: Cell<Option<u64>>,
+    /// From which record on memory is not compared at points.
+    pub(super) distrusted: Cell<Option<u64>>,
+    pub(super) ticker: Ticker,
+    /// How many tasks have run for too long.
+    pub(super) ran_on: Cell<u32>,
+    /// The point that a task at rest was asked to go on from.
+    pub(super) doubted: RefCell<Option<Found>>,
+    /// The process ids that tasks had.
+    pids: RefCell<FxHashMap<Task, i32>>,
+    /// Tasks that have been asked for, and of which nobody knows the id yet.
+    expected: Cell<usize>,
+    divergence: RefCell<Option<Divergence>>,
+    error: RefCell<Option<Error>>,
+    /// What could not be made.
+    failure: RefCell<Option<std::io::Error>>,
+    ending: Cell<Option<Ending>>,
+    digests: Cell<u64>,
+}
+
+/// How many points are remembered.
+const POINTS: usize = 8;
+
+/// A point that a task has come to.
+#[derive(Clone)]
+pub(super) struct Found {
+    /// The record.
+    pub(super) number: u64,
+    pub(super) task: Task,
+    pub(super) point: Rc<Point>,
+    /// Whether memory was compared.
+    pub(super) is_verified: bool,
+}
+
+/// What a checkpoint knows of a player.
+pub(super) struct Counts {
+    printer: Position,
+    pids: FxHashMap<Task, i32>,
+    ending: Option<Ending>,
+    digests: u64,
+}
+
+impl Player {
+    pub(super) fn new(
+        directory: Directory,
+        feed: Feed,
+        agent: Executable,
+        ticker: Ticker,
+        output: Output,
+    ) -> Self {
+        Self {
+            feed,
+            agent,
+            printer: Printer::new(output).into(),
+            directory,
+            located: RefCell::default(),
+            copies: RefCell::default(),
+            kept: RefCell::default(),
+            births: RefCell::default(),
+            live: RefCell::default(),
+            described: RefCell::default(),
+            put: RefCell::default(),
+            points: RefCell::default(),
+            mistaken: RefCell::default(),
+            strange: Cell::new(None),
+            distrusted: Cell::new(None),
+            ticker,
+            ran_on: Cell::new(0),
+            doubted: RefCell::default(),
+            pids: RefCell::default(),
+            // The first one.
+            expected: Cell::new(1),
+            divergence: RefCell::default(),
+            error: RefCell::default(),
+            failure: RefCell::default(),
+            ending: Cell::new(None),
+            digests: Cell::new(0),
+        }
+    }
+
+    pub(super) fn bear(&self, child: Tid, birth: Birth) {
+        self.births.borrow_mut().insert(child, birth);
+    }
+
+    pub(super) fn birth(&self, child: Tid) -> Option<Birth> {
+        self.births.borrow_mut().remove(&child)
+    }
+
+    /// The first task appears; false if it has before.
+    pub(super) fn begins(&self) -> bool {
+        self.expected.get() > 0 && self.live.borrow().is_empty() && self.feed.read() == 0
+    }
+
+    /// So many more tasks are going to appear.
+    pub(super) fn expect(&self, tasks: usize) {
+        self.expected.set(self.expected.get() + tasks);
+    }
+
+    /// So many have appeared, or will not.
+    pub(super) fn appeared(&self, tasks: usize) {
+        self.expected.set(self.expected.get().saturating_sub(tasks));
+    }
+
+    pub(super) fn enter(&self, task: Task, observer: Rc<Observer>) {
+        self.appeared(1);
+        let live = Live {
+            observer,
+            events: 0,
+            exits: false,
+        };
+        self.live.borrow_mut().insert(task, live);
+    }
+
+    pub(super) fn leave(&self, task: Task, observer: &Rc<Observer>) {
+        let mut live = self.live.borrow_mut();
+        let is_this = |live: &Live| Rc::ptr_eq(&live.observer, observer);
+        if live.get(&task).is_some_and(is_this) {
+            live.remove(&task);
+        }
+    }
+
+    pub(super) fn counted(&self, task: Task, events: u64) {
+        if let Some(live) = self.live.borrow_mut().get_mut(&task) {
+            live.events = events;
+        }
+    }
+
+    pub(super) fn exits(&self, task: Task) {
+        if let Some(live) = self.live.borrow_mut().get_mut(&task) {
+            live.exits = true;
+        }
+    }
+
+    /// The tasks that have not come to their end, and how many records of theirs have been
+    /// replayed.
+    pub(super) fn tasks(&self) -> Vec<(Task, u64)> {
+        let live = self.live.borrow();
+        let lasting = live.iter().filter(|(_, live)| !live.exits);
+        lasting.map(|(task, live)| (*task, live.events)).collect()
+    }
+
+    pub(super) fn observer(&self, task: Task) -> Option<Rc<Observer>> {
+        let live = self.live.borrow();
+        let live = live.get(&task).filter(|live| !live.exits)?;
+        Some(live.observer.clone())
+    }
+
+    /// A task had this process id.
+    pub(super) fn is_called(&self, task: Task, pid: i32) {
+        self.pids.borrow_mut().insert(task, pid);
+    }
+
+    pub(super) fn pid(&self, task: Task) -> Option<i32> {
+        self.pids.borrow().get(&task).copied()
+    }
+
+    /// Whether nobody is about anything: all is as records before the limit left it, or all
+    /// tasks have ended, or they wait for something that does not come.
+    pub(super) fn is_at_rest(&self) -> bool {
+        if self.expected.get() > 0 && !self.feed.is_over() || !self.births.borrow().is_empty() {
+            return false;
+        }
+        let lasting = self.tasks().len();
+        let is_quiet = || lasting > 0 && !self.feed.is_over() && self.feed.is_at_rest(lasting);
+        self.is_deserted() || is_quiet()
+    }
+
+    /// Whether no task is left.
+    pub(super) fn is_deserted(&self) -> bool {
+        self.live.borrow().is_empty()
+    }
+
+    /// Whether what is in memory tells a point, too.
+    pub(super) fn is_trusted(&self, number: u64) -> bool {
+        self.distrusted.get().is_none_or(|from| number < from)
+    }
+
+    pub(super) fn found(&self, found: Found) {
+        let mut points = self.points.borrow_mut();
+        points.truncate(POINTS - 1);
+        points.push_front(found);
+    }
+
+    /// The points before a record that a task, or one that takes turns with it, has come to,
+    /// those first at which memory was not compared, and of these the latest.
+    pub(super) fn points(&self, before: u64, task: Task) -> Vec<Found> {
+        let points = self.points.borrow();
+        let mut points: Vec<Found> = points
+            .iter()
+            .filter(|found| found.number < before && self.feed.are_together(found.task, task))
+            .cloned()
+            .collect();
+        points.sort_by_key(|found| (found.is_verified, std::cmp::Reverse(found.number)));
+        points
+    }
+
+    /// How many visits like a point were taken for it that are not it.
+    pub(super) fn mistaken(&self, number: u64) -> u64 {
+        self.mistaken.borrow().get(&number).copied().unwrap_or(0)
+    }
+
+    pub(super) fn mistake(&self, number: u64, visits: u64) {
+        self.mistaken.borrow_mut().insert(number, visits);
+    }
+
+    /// All of them.
+    pub(super) fn mistakes(&self) -> u64 {
+        self.mistaken.borrow().values().sum()
+    }
+
+    /// Something that was to be made could not be.
+    pub(super) fn fail(&self, error: std::io::Error) {
+        self.failure.borrow_mut().get_or_insert(error);
+    }
+
+    pub(super) fn failure(&self) -> Option<std::io::Error> {
+        self.failure.borrow_mut().take()
+    }
+
+    /// What a checkpoint has to know.
+    pub(super) fn counts(&self) -> Counts {
+        Counts {
+            printer: self.printer.borrow().position(),
+            pids: self.pids.borrow().clone(),
+            ending: self.ending.get(),
+            digests: self.digests.get(),
+        }
+    }
+
+    /// Goes back to what it was, with the next record that one. No task of the present is left.
+    /// What was printed is printed again if that is wanted.
+    pub(super) fn go_back(&self, counts: &Counts, next: u64, prints: bool) {
+        self.printer.borrow_mut().go_to(&counts.printer, prints);
+        self.points.borrow_mut().retain(|found| found.number < next);
+        self.pids.borrow_mut().clone_from(&counts.pids);
+        self.ending.set(counts.ending);
+        self.digests.set(counts.digests);
+        self.expected.set(0);
+        self.births.borrow_mut().clear();
+        *self.divergence.borrow_mut() = None;
+        *self.error.borrow_mut() = None;
+        *self.failure.borrow_mut() = None;
+    }
+
+    /// The files that change, as they are.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub(super) fn files(&self) -> std::io::Result<Rc<Files>> {
+        let mut contents = FxHashMap::default();
+        for (number, file) in &*self.copies.borrow() {
+            let mut bytes = vec![0; file.metadata()?.len() as usize];
+            file.read_exact_at(&mut bytes, 0)?;
+            contents.insert(*number, (file.clone(), bytes));
+        }
+        let files = Rc::new(Files {
+            contents,
+            spoilt: Cell::new(false),
+        });
+        let mut kept = self.kept.borrow_mut();
+        kept.retain(|files| files.strong_count() > 0);
+        kept.push(Rc::downgrade(&files));
+        Ok(files)
+    }
+
+    /// Makes them what they were.
+    ///
+    /// # Errors
+    /// When they cannot be written.
+    pub(super) fn put_files(&self, files: &Files) -> std::io::Result<()> {
+        let mut copies = self.copies.borrow_mut();
+        // Others of the same content may have come in their place.
+        copies.clear();
+        for (number, (file, bytes)) in &files.contents {
+            copies.insert(*number, file.clone());
+            self.resize(file, bytes.len() as u64)?;
+            file.write_all_at(bytes, 0)?;
+        }
+        Ok(())
+    }
+
+    /// Copies of files are made anew.
+    pub(super) fn forget_files(&self) {
+        self.copies.borrow_mut().clear();
+    }
+
+    /// Gives a file of ours another size. What was mapped of it behind its new end is lost,
+    /// also to those who had copies of pages there.
+    fn resize(&self, file: &Rc<File>, size: u64) -> std::io::Result<()> {
+        for files in self.kept.borrow().iter().filter_map(Weak::upgrade) {
+            let mut contents = files.contents.values();
+            if contents.any(|(other, bytes)| Rc::ptr_eq(other, file) && bytes.len() as u64 > size) {
+                files.spoilt.set(true);
+            }
+        }
+        file.set_len(size)
+    }
+
+    /// Where a file is now.
+    pub(super) fn locate(&self, number: FileNumber) -> Option<PathBuf> {
+        if let Some(path) = self.located.borrow().get(&number) {
+            return Some(path.clone());
+        }
+        let located = match self.feed.file(number) {
+            Some(file) => file.locate(&self.directory),
+            None => Err(Error::NotATrace {
+                path: self.directory.path().to_owned(),
+                reason: format!("it does not say what file {} is", number.0),
+            }),
+        };
+        match located {
+            Ok(path) => {
+                self.located.borrow_mut().insert(number, path.clone());
+                Some(path)
+            }
+            Err(error) => {
+                self.error.borrow_mut().get_or_insert(error);
+                self.feed.end();
+                None
+            }
+        }
+    }
+
+    /// What a file was called when it was recorded, if it has been located here.
+    pub(super) fn recorded_path(&self, here: &Path) -> Option<PathBuf> {
+        let located = self.located.borrow();
+        let is_here = |path: &Path| std::fs::canonicalize(path).is_ok_and(|path| path == here);
+        let (number, _) = located.iter().find(|(_, path)| is_here(path))?;
+        let file = self.feed.file(*number)?;
+        Some(PathBuf::from(std::ffi::OsString::from_vec(file.path)))
+    }
+
+    /// Where a file is that is going to be mapped, and whether it is a copy of our own: of one
+    /// that changes.
+    pub(super) fn locate_mapped(&self, number: FileNumber) -> Option<(PathBuf, bool)> {
+        if !self.directory.is_changing(number) {
+            return Some((self.locate(number)?, false));
+        }
+        let mut copies = self.copies.borrow_mut();
+        let file = self.copied(&mut copies, number)?;
+        let path = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
+        Some((PathBuf::from(path), true))
+    }
+
+    /// Our copy of a file.
+    fn copied<'a>(
+        &self,
+        copies: &'a mut FxHashMap<FileNumber, Rc<File>>,
+        number: FileNumber,
+    ) -> Option<&'a Rc<File>> {
+        let entry = match copies.entry(number) {
+            Entry::Occupied(entry) => return Some(&*entry.into_mut()),
+            Entry::Vacant(entry) => entry,
+        };
+        let path = self.locate(number)?;
+        match copy(&path) {
+            Ok(file) => Some(&*entry.insert(Rc::new(file))),
+            Err(error) => {
+                let error = Error::Io { path, error };
+                self.error.borrow_mut().get_or_insert(error);
+                self.feed.end();
+                None
+            }
+        }
+    }
+
+    /// A call has changed a file.
+    pub(super) fn change(&self, changed: &FileChanged) {
+        let mut copies = self.copies.borrow_mut();
+        if let Some(file) = self.copied(&mut copies, changed.number) {
+            // An error is noticed by what the programs do with the content.
+            let _ = self.resize(file, changed.size);
+            let _ = file.write_all_at(&changed.bytes, changed.offset);
+        }
+    }
+
+    /// A task does not do what it did: the replay ends.
+    pub(super) fn diverge(&self, divergence: Divergence) {
+        self.divergence.borrow_mut().get_or_insert(divergence);
+        self.feed.end();
+    }
+
+    pub(super) fn divergence(&self) -> Option<Divergence> {
+        self.divergence.borrow_mut().take()
+    }
+
+    pub(super) fn error(&self) -> Option<Error> {
+        self.error.borrow_mut().take()
+    }
+
+    pub(super) fn end(&self, ending: Ending) {
+        self.ending.set(Some(ending));
+    }
+
+    pub(super) fn ending(&self) -> Option<Ending> {
+        self.ending.get()
+    }
+
+    pub(super) fn digested(&self) {
+        self.digests.set(self.digests.get() + 1);
+    }
+
+    pub(super) fn digests(&self) -> u64 {
+        self.digests.get()
+    }
+}

@@ -1,0 +1,48 @@
+//! Calls that a replay makes again, because they shape the task itself.
+
+/// The calls, and what is done. Of all others a replay only has the results.
+const AGAIN: &[(i64, &str)] = &[
+    (
+        libc::SYS_mmap,
+        "mapped at the same address, from the trace's files",
+    ),
+    (libc::SYS_brk, "memory is made or taken away"),
+    (libc::SYS_munmap, "made again"),
+    (libc::SYS_mprotect, "made again"),
+    (libc::SYS_pkey_mprotect, "made again"),
+    (libc::SYS_pkey_alloc, "made again, for the same key"),
+    (libc::SYS_pkey_free, "made again"),
+    (libc::SYS_mremap, "moved to the same address"),
+    (libc::SYS_madvise, "made again where it changes content"),
+    (libc::SYS_arch_prctl, "the register is set"),
+    (libc::SYS_setrlimit, "made again for the stack"),
+    (libc::SYS_prlimit64, "made again for the stack"),
+];
+
+/// Calls whose effect on tasks has a record of its own.
+const TASKS: &[(i64, &str)] = &[
+    (libc::SYS_clone, MADE),
+    (libc::SYS_clone3, MADE),
+    (libc::SYS_fork, MADE),
+    (libc::SYS_vfork, MADE),
+    (libc::SYS_execve, EXECUTED),
+    (libc::SYS_execveat, EXECUTED),
+    (libc::SYS_exit, ENDED),
+    (libc::SYS_exit_group, ENDED),
+    (libc::SYS_rt_sigreturn, "all registers are set"),
+];
+const MADE: &str = "a task is made";
+const EXECUTED: &str = "the program's memory is built from the trace's files";
+const ENDED: &str = "the task ends";
+
+/// Whether results are not all of it.
+pub(crate) fn is_made_again(nr: u64) -> bool {
+    AGAIN.iter().any(|(known, _)| known.cast_unsigned() == nr)
+}
+
+/// What a replay does about a call, if results are not all of it.
+pub(crate) fn made_again(nr: u64) -> Option<&'static str> {
+    let mut all = AGAIN.iter().chain(TASKS);
+    let (_, what) = all.find(|(known, _)| known.cast_unsigned() == nr)?;
+    Some(what)
+}
