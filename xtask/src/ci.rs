@@ -11,8 +11,8 @@ use std::time::Instant;
 use anyhow::Context;
 
 use crate::cargo;
+use crate::checks::deps;
 use crate::corpus;
-use crate::deps;
 use crate::differential;
 use crate::kills;
 use crate::pcache_kills;
@@ -77,7 +77,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         )
     })?;
     step("dependency direction", &mut || {
-        Ok(deps::run()? == ExitCode::SUCCESS)
+        Ok(deps::run(&deps::Args::default())? == ExitCode::SUCCESS)
     })?;
 
     step("syscall table", &mut || {

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::{
-    ci, conformance, corpus, cost, deps, differential, fidelity, flaky, growth, kills,
+    checks::deps, ci, conformance, corpus, cost, differential, fidelity, flaky, growth, kills,
     pcache_kills, profile, recordings, servo, subject, syscall_docs, syscall_table, tantivy,
     workloads,
 };
@@ -28,8 +28,8 @@ enum Task {
     Corpus(corpus::Args),
     /// Measure what rr-channel's drop-ins cost, beside the raw ones.
     Cost(cost::Args),
-    /// Check that the crates depend on each other in one direction only.
-    Deps,
+    /// Check the direction of dependencies between crates and inside them.
+    Deps(deps::Args),
     /// Compare random runs under pcache with the same runs without it.
     Differential(Box<differential::Args>),
     /// Replay the programs of rr-channel's tests many times.
@@ -72,7 +72,7 @@ pub fn run() -> anyhow::Result<ExitCode> {
         Task::Conformance => conformance::run(),
         Task::Corpus(args) => corpus::run(&args),
         Task::Cost(args) => cost::run(&args),
-        Task::Deps => deps::run(),
+        Task::Deps(args) => deps::run(&args),
         Task::Differential(args) => differential::run(&args),
         Task::Fidelity(args) => fidelity::run(&args),
         Task::Flaky(args) => flaky::run(&args),

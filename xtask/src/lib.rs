@@ -5,12 +5,12 @@
 //! prints what is wrong, one line per finding, and fails.
 
 mod cargo;
+mod checks;
 mod ci;
 mod cli;
 mod conformance;
 mod corpus;
 mod cost;
-mod deps;
 mod differential;
 mod fidelity;
 mod flaky;

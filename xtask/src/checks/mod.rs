@@ -1,0 +1,3 @@
+//! Checks that read the sources and pages of the workspace.
+
+pub(crate) mod deps;
