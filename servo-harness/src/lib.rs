@@ -1,11 +1,29 @@
 //! Finds the intermittent tests of a suite, and says how often they fail.
 //!
-//! `servo-harness survey` runs every test many times ([`campaign`]), each run in a [`cell`]
-//! that it cannot leave, and writes what became of it to a [`journal`] that survives being
+//! `servo-harness survey` runs every test many times ([`campaign`]), each run in a [`sandbox`]
+//! that it cannot leave, and writes what became of it to a [journal](store::journal) that survives being
 //! killed. Tests come from cargo, nextest, test executables, lists or manifests of web
 //! platform tests ([`source`]). A run ends in one [`Outcome`]; [`Counts`] adds them up. From
-//! counts come a rate with its [`wilson`] interval, and the [`fisher_exact`] p-value for
-//! "before" against "after" ([`summary`]).
+//! counts come a rate with its [`wilson`](wilson()) interval, and the [`fisher_exact`] p-value for
+//! "before" against "after" ([`report`]).
+//!
+//! # Layers
+//!
+//! From the ground up; a module imports only from rows above its own in this table.
+//!
+//! | layer | modules | purpose |
+//! |---|---|---|
+//! | 1 | `platform` | signals, processors |
+//! | 2 | `model` | outcomes of runs, and the statistics over them |
+//! | 3 | `sandbox` | one run, whose processes end with it |
+//! | 4 | `store` | the journal of a survey, recordings beside the tests |
+//! | 5 | `source` | where tests come from |
+//! | 6 | `engine` | one interface to what records and replays |
+//! | 7 | `campaign` | many runs of many tests |
+//! | 8 | `report` | tables, pages, JUnit's XML |
+//! | 9 | `cli` | the command line |
+//!
+//! # Examples
 //!
 //! ```
 //! use servo_harness::{Confidence, Counts, Outcome, fisher_exact};
@@ -26,26 +44,18 @@ macro_rules! tell {
     }};
 }
 
-pub mod artefact;
 pub mod campaign;
-pub mod cell;
 mod cli;
 pub mod engine;
-mod fisher;
-mod interrupt;
-pub mod journal;
-mod load;
-mod outcome;
-mod progress;
-mod report;
+pub mod model;
+pub mod platform;
+pub mod report;
+pub mod sandbox;
 pub mod source;
-pub mod summary;
-mod suspects;
-mod tame;
-mod wilson;
+pub mod store;
 
 pub use cli::main;
-pub use fisher::{Split, fisher_exact};
-pub use interrupt::{Interrupt, Interrupted};
-pub use outcome::{Counts, Outcome, ParseOutcomeError};
-pub use wilson::{Confidence, Interval, wilson};
+pub use model::fisher::{Split, fisher_exact};
+pub use model::outcome::{Counts, Outcome, ParseOutcomeError};
+pub use model::wilson::{Confidence, Interval, wilson};
+pub use platform::interrupt::{Interrupt, Interrupted};

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use servo_harness::artefact::Artefact;
+use servo_harness::store::artefact::Artefact;
 
 const HARNESS: &str = env!("CARGO_BIN_EXE_servo-harness");
 /// The runs of each test, and its replays. They are more than the parts that any taming here

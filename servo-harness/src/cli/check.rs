@@ -9,13 +9,13 @@ use serde::Serialize;
 
 use super::tame::Kept;
 use super::{RunOptions, Work, annotate, print, print_json};
-use crate::Outcome;
-use crate::artefact::Artefact;
-use crate::campaign::{Ended, from_words, in_words};
-use crate::cell::Ending;
+use crate::campaign::runs::{Ended, from_words, in_words};
+use crate::campaign::tame::{Attempt, FIRST, Recorder, Wanted, remove};
 use crate::engine::{Choice, Engine};
+use crate::model::outcome::Outcome;
+use crate::sandbox::Ending;
 use crate::source::{Source, Test};
-use crate::tame::{Attempt, FIRST, Recorder, Wanted, remove};
+use crate::store::artefact::Artefact;
 
 /// Options of a check.
 #[derive(Debug, clap::Args)]

@@ -11,12 +11,12 @@ use rr_channel_tools::minimize::{self, Minimum, Options, Verdict};
 use serde::Serialize;
 
 use super::{ODD, RunOptions, Work, print, print_json};
-use crate::artefact::Artefact;
-use crate::campaign::{Ended, Site};
-use crate::cell::{Cell, Ending};
+use crate::campaign::runs::{Ended, Site};
+use crate::campaign::tame::{Attempt, Recorded, Recorder, Wanted, remove};
 use crate::engine::{Engine as _, Messages, Processes, messages};
+use crate::sandbox::{Cell, Ending};
 use crate::source::{Source, Test};
-use crate::tame::{Attempt, Recorded, Recorder, Wanted, remove};
+use crate::store::artefact::Artefact;
 
 /// Options of an explanation.
 #[derive(Debug, clap::Args)]

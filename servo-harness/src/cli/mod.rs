@@ -17,13 +17,14 @@ use anyhow::Context;
 use clap::{Parser, Subcommand, ValueEnum};
 use serde::Serialize;
 
-use crate::campaign::{Book, Ended, Settings, Site};
-use crate::cell::{self, Isolation, Scratch};
+use crate::campaign::runs::{Book, Ended, Settings, Site};
 use crate::engine::NotWritten;
-use crate::journal::{Journal, JournalError};
-use crate::load::{Load, processors};
+use crate::platform::interrupt::{Interrupt, Interrupted};
+use crate::platform::load::{Load, processors};
+use crate::sandbox::{self, Isolation, Scratch};
+use crate::source;
 use crate::source::{Search, Source, Test};
-use crate::{Interrupt, Interrupted, source};
+use crate::store::journal::{Journal, JournalError};
 
 /// Finds the intermittent tests of a suite, and says how often they fail.
 #[derive(Debug, Parser)]
@@ -66,7 +67,7 @@ const FAILED: u8 = 125;
 
 /// Runs the command line, or what the harness has called this program for.
 pub fn main() -> ExitCode {
-    if let Some(code) = cell::inside::enter() {
+    if let Some(code) = sandbox::inside::enter() {
         return code;
     }
     let mut args = std::env::args_os().skip(1);
@@ -298,7 +299,7 @@ fn interrupted(signal: Option<i32>) -> ExitCode {
     }))
 }
 
-fn begin_anew(path: &Path) -> anyhow::Result<(Journal, crate::journal::Found)> {
+fn begin_anew(path: &Path) -> anyhow::Result<(Journal, crate::store::journal::Found)> {
     std::fs::remove_file(path).with_context(|| format!("cannot remove {}", path.display()))?;
     Ok(Journal::open(path)?)
 }

@@ -7,9 +7,9 @@ use std::process::ExitCode;
 use anyhow::{Context, ensure};
 
 use super::{annotate, print, print_json};
-use crate::journal::{self, Record};
+use crate::report::summary::Summary;
 use crate::report::{junit, page};
-use crate::summary::Summary;
+use crate::store::journal::{self, Record};
 
 /// Options of a report.
 #[derive(Debug, clap::Args)]

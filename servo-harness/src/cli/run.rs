@@ -12,8 +12,8 @@ use anyhow::Context as _;
 use rr_channel_tools::end_by;
 
 use super::{FAILED, Isolate, duration};
-use crate::Interrupt;
-use crate::cell::{Cell, Ending, Job, Scratch};
+use crate::platform::interrupt::Interrupt;
+use crate::sandbox::{Cell, Ending, Job, Scratch};
 
 /// Options of a run.
 #[derive(Debug, clap::Args)]

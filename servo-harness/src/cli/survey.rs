@@ -3,10 +3,10 @@
 use std::process::ExitCode;
 
 use super::{RunOptions, Work, print, print_json};
-use crate::campaign::{self, AsTheyAre, lock};
-use crate::journal::Phase;
+use crate::campaign::runs::{self, AsTheyAre, lock};
+use crate::report::summary::Summary;
 use crate::source::Source;
-use crate::summary::Summary;
+use crate::store::journal::Phase;
 
 /// Options of a survey.
 #[derive(Debug, clap::Args)]
@@ -25,7 +25,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let work = Work::open(&args.options)?;
     let tests = work.plain_tests(&args.source)?;
     let _load = work.load();
-    let ended = campaign::run(
+    let ended = runs::run(
         &tests,
         Phase::Plain,
         &AsTheyAre,
@@ -35,7 +35,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     // Also of what came to an end too early, all is shown that is known.
     let complete = ended
         .as_ref()
-        .is_ok_and(|ended| *ended == campaign::Ended::Whole);
+        .is_ok_and(|ended| *ended == runs::Ended::Whole);
     let book = lock(&work.book);
     let summary = Summary::of_tests(&tests, &book.records, work.is_isolated(), complete);
     if args.options.json {

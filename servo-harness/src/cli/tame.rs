@@ -5,15 +5,15 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use super::{RunOptions, Work, is_resumable, print, print_json};
-use crate::Outcome;
-use crate::artefact::Artefact;
-use crate::campaign::{self, AsTheyAre, Ended, in_words, lock};
+use crate::campaign::runs::{self, AsTheyAre, Ended, in_words, lock};
+use crate::campaign::suspects;
+use crate::campaign::tame::{self, Attempt, Recorder, Wanted, verify};
 use crate::engine::{Choice, Engine, Processes};
-use crate::journal::{Phase, Record, Tamed, counts};
+use crate::model::outcome::Outcome;
+use crate::report::summary::{Row, Summary};
 use crate::source::{Source, Test};
-use crate::summary::{Row, Summary};
-use crate::suspects;
-use crate::tame::{self, Attempt, Recorder, Wanted, verify};
+use crate::store::artefact::Artefact;
+use crate::store::journal::{Phase, Record, Tamed, counts};
 
 /// Options of everything that has to do with recordings.
 #[derive(Debug, Clone, clap::Args)]
@@ -63,7 +63,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let work = Work::open(&args.options)?;
     let tests = work.plain_tests(&args.source)?;
     let load = work.load();
-    let ended = campaign::run(
+    let ended = runs::run(
         &tests,
         Phase::Plain,
         &AsTheyAre,

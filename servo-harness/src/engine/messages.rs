@@ -15,7 +15,7 @@ use rr_channel_tools::reprise::{PatchedProject, Reported};
 
 use super::afresh::write_afresh;
 use super::{Engine, How, Replayed};
-use crate::cell::{Job, Ran};
+use crate::sandbox::{Job, Ran};
 use crate::source::{Cargo, Search, Source, Test};
 
 /// See the module.

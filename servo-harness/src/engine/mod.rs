@@ -13,7 +13,7 @@ use anyhow::ensure;
 
 pub(crate) use self::messages::Messages;
 pub(crate) use self::processes::Processes;
-use crate::cell::{Job, Ran};
+use crate::sandbox::{Job, Ran};
 use crate::source::{Search, Source, Test};
 
 /// How to record.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 
 use super::{Engine, How, Replayed};
-use crate::cell::{Ending, Job, Ran};
+use crate::sandbox::{Ending, Job, Ran};
 use crate::source::{Search, Source, Test, find_program};
 
 /// See the module.

@@ -4,7 +4,7 @@
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use crate::summary::{Row, Stats};
+use crate::report::summary::{Row, Stats};
 
 const PLAIN: RGBColor = RGBColor(176, 92, 48);
 const REPLAY: RGBColor = RGBColor(38, 110, 170);

@@ -7,7 +7,7 @@
 
 use std::fmt::Write as _;
 
-use crate::summary::{Row, Summary};
+use crate::report::summary::{Row, Summary};
 
 /// The document.
 pub(crate) fn junit(title: &str, summary: &Summary) -> String {
@@ -101,7 +101,7 @@ fn escape(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::summary::Stats;
+    use crate::report::summary::Stats;
 
     #[test]
     fn each_kind_of_test_has_its_element() {

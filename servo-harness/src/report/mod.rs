@@ -1,8 +1,9 @@
-//! What was found out, for others to read: one page, JUnit's XML.
+//! What was found out, for others to read: a table, one page, JUnit's XML.
 
 mod figures;
 mod junit;
 mod page;
+pub mod summary;
 
 pub(crate) use self::junit::junit;
 pub(crate) use self::page::page;

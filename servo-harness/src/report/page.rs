@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::figures;
-use crate::summary::{Row, Stats, Summary, seconds};
+use crate::report::summary::{Row, Stats, Summary, seconds};
 
 /// In a figure, at most so many tests.
 const DRAWN: usize = 120;

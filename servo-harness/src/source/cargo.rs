@@ -14,8 +14,8 @@ use anyhow::{Context, ensure};
 use serde::{Deserialize, Serialize};
 
 use super::{Cargo, Digests, Search, Test, libtest};
-use crate::cell::Job;
-use crate::cell::guard::{self, Take};
+use crate::sandbox::Job;
+use crate::sandbox::guard::{self, Take};
 
 /// The first argument of a call as cargo's runner.
 pub(crate) const COLLECT: &str = "__collect";

@@ -17,9 +17,10 @@ pub(crate) use self::cargo::COLLECT;
 pub(crate) use self::cargo::collect;
 use self::condition::Properties;
 use self::metadata::Metadata;
-use crate::cell::guard::{self, Take};
-use crate::cell::{Ending, Job};
-use crate::{Interrupt, Outcome};
+use crate::model::outcome::Outcome;
+use crate::platform::interrupt::Interrupt;
+use crate::sandbox::guard::{self, Take};
+use crate::sandbox::{Ending, Job};
 
 /// A test, and how to run it.
 #[derive(Debug, Clone)]
@@ -166,7 +167,7 @@ impl Source {
     ///
     /// # Errors
     /// If there are none, or they cannot be built or listed, or that is
-    /// [`Interrupted`](crate::Interrupted).
+    /// [`Interrupted`](crate::platform::interrupt::Interrupted).
     pub fn tests(&self, search: Search<'_>) -> anyhow::Result<Vec<Test>> {
         self.tests_by(&cargo::Plain, search)
     }

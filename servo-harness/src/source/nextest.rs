@@ -12,9 +12,9 @@ use anyhow::{Context, ensure};
 use serde::Deserialize;
 
 use super::{Digests, Expected, Test, subject};
-use crate::Interrupt;
-use crate::cell::Job;
-use crate::cell::guard::{self, Take};
+use crate::platform::interrupt::Interrupt;
+use crate::sandbox::Job;
+use crate::sandbox::guard::{self, Take};
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]

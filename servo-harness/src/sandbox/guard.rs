@@ -18,7 +18,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 
 use super::Ending;
 use super::inside::{GUARD, Said};
-use crate::Interrupt;
+use crate::platform::interrupt::Interrupt;
 
 /// What is read of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub(crate) enum Take {
 /// Runs a command to its end, or to that of this process; it has no input.
 ///
 /// # Errors
-/// If it cannot be started, or is [`Interrupted`](crate::Interrupted).
+/// If it cannot be started, or is [`Interrupted`](crate::platform::interrupt::Interrupted).
 pub(crate) fn output(
     command: &Command,
     take: Take,

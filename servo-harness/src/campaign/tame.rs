@@ -13,13 +13,13 @@ use std::sync::Mutex;
 
 use anyhow::Context;
 
-use crate::Outcome;
-use crate::campaign::{self, AsTheyAre, Ended, Runs, Settings, Site};
-use crate::cell::{Cell, Ending, Job, Ran};
+use super::runs::{self, AsTheyAre, Ended, Runs, Settings, Site};
 use crate::engine::{Engine, How, NotWritten, Replayed};
-use crate::journal::Phase;
-use crate::load::{Load, processors};
+use crate::model::outcome::Outcome;
+use crate::platform::load::{Load, processors};
+use crate::sandbox::{Cell, Ending, Job, Ran};
 use crate::source::Test;
+use crate::store::journal::Phase;
 
 /// Recordings that are tried before a test counts as one that cannot be replayed.
 const RECORDINGS: u32 = 3;
@@ -212,8 +212,8 @@ fn problem_of(recorded: &Ending, ending: &Ending, replayed: &Replayed) -> String
         Some(why) => why.clone(),
         None => format!(
             "recorded it ended with {}, replayed with {}: {SOMETHING_ELSE}",
-            campaign::in_words(recorded),
-            campaign::in_words(ending)
+            runs::in_words(recorded),
+            runs::in_words(ending)
         ),
     }
 }
@@ -245,7 +245,7 @@ impl Runs for Replays<'_> {
     fn faithful(&self, test: &Test, cell: &Cell, ran: &Ran) -> Option<bool> {
         let replayed = self.engine.replayed(ran, &cell.scratch);
         if let Some(why) = replayed.why.first() {
-            campaign::lock(self.problems)
+            runs::lock(self.problems)
                 .entry(test.name.clone())
                 .or_insert_with(|| why.clone());
         }
@@ -291,7 +291,7 @@ pub(crate) fn verify(
         };
         let is_busy = matches!(phase, Phase::Loaded | Phase::Squeezed);
         let _load = is_busy.then(|| Load::of(processors()));
-        if campaign::run(tests, phase, how, &settings, site)? == Ended::Interrupted {
+        if runs::run(tests, phase, how, &settings, site)? == Ended::Interrupted {
             return Ok((Ended::Interrupted, BTreeMap::new()));
         }
     }

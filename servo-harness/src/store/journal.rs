@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::{Counts, Outcome};
+use crate::model::outcome::{Counts, Outcome};
 
 /// The number of the format.
 const VERSION: u32 = 2;

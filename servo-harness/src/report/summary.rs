@@ -5,9 +5,11 @@ use std::io::{self, Write};
 
 use serde::{Deserialize, Serialize};
 
-use crate::journal::{Phase, Record, Run, Tamed};
+use crate::model::fisher::{Split, fisher_exact};
+use crate::model::outcome::{Counts, Outcome};
+use crate::model::wilson::Confidence;
 use crate::source::Test;
-use crate::{Confidence, Counts, Outcome, fisher_exact};
+use crate::store::journal::{Phase, Record, Run, Tamed};
 
 /// A test's runs in a phase, or several.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -79,8 +81,8 @@ impl Stats {
         seen.iter().filter(|count| **count > 0).count() > 1
     }
 
-    const fn split(&self) -> crate::Split {
-        crate::Split {
+    const fn split(&self) -> Split {
+        Split {
             yes: self.expected,
             no: self.runs - self.expected,
         }

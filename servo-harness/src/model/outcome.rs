@@ -5,7 +5,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::{Confidence, Interval, Split, wilson};
+use super::fisher::Split;
+use super::wilson::{Confidence, Interval, wilson};
 
 /// How one run of a test ended.
 #[derive(

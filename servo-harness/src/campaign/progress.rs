@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::journal::Phase;
+use crate::store::journal::Phase;
 
 #[derive(Debug)]
 pub(crate) struct Progress(ProgressBar);

@@ -10,11 +10,13 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
-use crate::cell::{Cell, Ending, Isolation, Job, Ran, Scratch};
-use crate::journal::{Journal, JournalError, Phase, Record, Run, counts};
-use crate::progress::Progress;
+use super::progress::Progress;
+use crate::model::outcome::{Counts, Outcome};
+use crate::model::wilson::Confidence;
+use crate::platform::interrupt::Interrupt;
+use crate::sandbox::{Cell, Ending, Isolation, Job, Ran, Scratch};
 use crate::source::Test;
-use crate::{Confidence, Counts, Interrupt, Outcome};
+use crate::store::journal::{Journal, JournalError, Phase, Record, Run, counts};
 
 /// Of so many runs of a test that are not as expected the output is kept.
 const OUTPUTS: u64 = 3;

@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
+use super::tame::{Recorder, remove};
 use crate::engine::Processes;
 use crate::source::Test;
-use crate::tame::{Recorder, remove};
 
 /// What no message carries: how it is called, how its uses are, the calls.
 const SOURCES: [(&str, &str, &[&str]); 4] = [

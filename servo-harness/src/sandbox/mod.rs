@@ -31,7 +31,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::{Deserialize, Serialize};
 
 pub use self::capture::Captured;
-use crate::interrupt::Interrupt;
+use crate::platform::interrupt::Interrupt;
 
 /// How long the processes around a test may take to end it, before they are killed too.
 pub const GRACE: Duration = Duration::from_secs(10);

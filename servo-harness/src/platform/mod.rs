@@ -1,0 +1,4 @@
+//! Signals and processors of the machine.
+
+pub mod interrupt;
+pub(crate) mod load;
