@@ -4,10 +4,13 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::{
-    checks::deps, ci, conformance, corpus, cost, differential, fidelity, flaky, growth, kills,
-    pcache_kills, profile, recordings, servo, subject, syscall_docs, syscall_table, tantivy,
-    workloads,
+use crate::checks::{deps, syscall_table};
+use crate::ci;
+use crate::generate::syscalls;
+use crate::measure::{cost, growth, profile, recordings, workloads};
+use crate::trials::{
+    conformance, corpus, differential, fidelity, flaky, kills, pcache_kills, servo, subject,
+    tantivy,
 };
 
 /// Development tasks of the workspace.
@@ -49,7 +52,7 @@ enum Task {
     /// Tame the suite of the small browser engine, and tell what holds.
     Subject(subject::Args),
     /// Write the page about what reprise does with each syscall.
-    SyscallDocs(syscall_docs::Args),
+    SyscallDocs(syscalls::Args),
     /// Kill pcache at any moment, fill its disk, run many at once, and compare.
     PcacheKills(pcache_kills::Args),
     /// Compare the syscall table with the kernel's own list.
@@ -82,7 +85,7 @@ pub fn run() -> anyhow::Result<ExitCode> {
         Task::Recordings(args) => recordings::run(&args),
         Task::Servo(args) => servo::run(&args),
         Task::Subject(args) => subject::run(&args),
-        Task::SyscallDocs(args) => syscall_docs::run(&args),
+        Task::SyscallDocs(args) => syscalls::run(&args),
         Task::PcacheKills(args) => pcache_kills::run(&args),
         Task::Tantivy(args) => tantivy::run(&args),
         Task::Workloads(args) => workloads::run(&args),

@@ -1,3 +1,4 @@
 //! Checks that read the sources and pages of the workspace.
 
 pub(crate) mod deps;
+pub(crate) mod syscall_table;

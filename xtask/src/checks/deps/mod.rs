@@ -30,7 +30,6 @@ const PENDING: &[&str] = &[
     "rr-channel",
     "rr-channel-tools",
     "servo-harness",
-    "xtask",
 ];
 
 /// Options of `cargo xtask deps`.

@@ -1,0 +1,9 @@
+//! What the tasks share: calls of cargo, programs under test, trees of files, statistics.
+
+pub(crate) mod cargo;
+pub(crate) mod load;
+pub(crate) mod median;
+pub(crate) mod pcache;
+pub(crate) mod published;
+pub(crate) mod totals;
+pub(crate) mod tree;

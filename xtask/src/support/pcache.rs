@@ -1,0 +1,105 @@
+//! The workspace's own `pcache`: building it, reading its report.
+
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use crate::support::cargo;
+
+/// The part of pcache's report that is counted.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Report {
+    /// Exec-units seen.
+    pub(crate) units: u64,
+    /// Of them, those skipped.
+    pub(crate) hits: u64,
+    /// Why the whole command was not stored, if it ran and was not.
+    #[serde(skip)]
+    pub(crate) not_stored: Option<String>,
+    /// What came of a remote cache, if one was used.
+    #[serde(skip)]
+    pub(crate) remote: Option<serde_json::Value>,
+}
+
+impl Report {
+    /// Reads what `--json` wrote; nothing there counts as nothing seen.
+    pub(crate) fn read(path: &Path) -> Self {
+        #[derive(Deserialize)]
+        struct Whole {
+            summary: Report,
+            #[serde(default)]
+            units: Vec<Unit>,
+            #[serde(default)]
+            remote: Option<serde_json::Value>,
+        }
+        #[derive(Deserialize)]
+        struct Unit {
+            depth: u32,
+            #[serde(default)]
+            reason: Option<String>,
+        }
+        std::fs::read(path)
+            .ok()
+            .and_then(|json| serde_json::from_slice::<Whole>(&json).ok())
+            .map(|whole| Self {
+                not_stored: whole
+                    .units
+                    .into_iter()
+                    .find(|unit| unit.depth == 0)
+                    .and_then(|unit| unit.reason),
+                remote: whole.remote,
+                ..whole.summary
+            })
+            .unwrap_or_default()
+    }
+}
+
+/// How pcache is to be built.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Build {
+    /// As the tests build it, which is quick.
+    Test,
+    /// Optimised.
+    Release,
+    /// Optimised, with the defects that can be switched on.
+    Planted,
+    /// Optimised, with frame pointers, in a directory of its own.
+    Profiled,
+}
+
+/// Builds pcache and returns the program's path.
+///
+/// # Errors
+///
+/// When it does not build.
+pub(crate) fn build(how: Build) -> anyhow::Result<PathBuf> {
+    if how == Build::Test {
+        return cargo::program_of_tests("pcache");
+    }
+    let mut command = cargo::building("rustc");
+    command.args(["--package", "process-cache", "--bin", "pcache", "--release"]);
+    if how == Build::Planted {
+        command.args(["--features", "planted-defects"]);
+    }
+    if how == Build::Profiled {
+        let target = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/profiled");
+        command.args(["--target-dir", target]);
+        command.env("RUSTFLAGS", "-C force-frame-pointers=yes");
+    }
+    if how == Build::Release && has_static_libc() {
+        // As `examples/demo.sh` does.
+        command.args(["--", "-C", "target-feature=+crt-static"]);
+        command.args(["-C", "relocation-model=static"]);
+    }
+    cargo::built(&mut command, "pcache")
+}
+
+/// Whether the C compiler finds a static C library: it says the bare name if
+/// not.
+fn has_static_libc() -> bool {
+    std::process::Command::new("cc")
+        .arg("-print-file-name=libc.a")
+        .output()
+        .is_ok_and(|output| output.stdout.contains(&b'/'))
+}

@@ -1,0 +1,12 @@
+//! Long checks: real and random programs under the tools, compared with plain runs.
+
+pub(crate) mod conformance;
+pub(crate) mod corpus;
+pub(crate) mod differential;
+pub(crate) mod fidelity;
+pub(crate) mod flaky;
+pub(crate) mod kills;
+pub(crate) mod pcache_kills;
+pub(crate) mod servo;
+pub(crate) mod subject;
+pub(crate) mod tantivy;
