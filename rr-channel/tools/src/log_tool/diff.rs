@@ -12,7 +12,7 @@ use rr_channel::log::{Event, Events, Outcome, ThreadLog};
 use serde::Serialize;
 
 use super::source::{Source, Thread, payload};
-use crate::counted;
+use crate::plural::counted;
 
 #[derive(Debug, Serialize)]
 pub(super) struct Diff {

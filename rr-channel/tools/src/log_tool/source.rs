@@ -9,7 +9,7 @@ use rr_channel::identity::{ChannelId, Dti, ThreadId};
 use rr_channel::log::{Content, Event, Outcome, Payload, Recording, StartedProcess, ThreadLog};
 use serde::Serialize;
 
-use crate::counted;
+use crate::plural::counted;
 
 /// Threads and their logs.
 #[derive(Debug)]

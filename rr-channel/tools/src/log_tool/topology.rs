@@ -8,7 +8,7 @@ use rr_channel::log::Outcome;
 use serde::Serialize;
 
 use super::source::{Source, name};
-use crate::counted;
+use crate::plural::counted;
 
 #[derive(Debug, Serialize)]
 pub(super) struct Topology {

@@ -206,7 +206,7 @@ impl Speaker<'_> {
             format!(
                 "thread {name} receives nothing{} (in the run that passes, {}{sent})",
                 at_place(place),
-                crate::counted(messages.len() as u64, "message"),
+                crate::plural::counted(messages.len() as u64, "message"),
             )
         } else if let [one] = messages[..] {
             let message = self.message(one, &mut places);
@@ -218,7 +218,7 @@ impl Speaker<'_> {
         } else {
             format!(
                 "{} go to thread {}, and not to thread {name}{}",
-                crate::counted(messages.len() as u64, "message"),
+                crate::plural::counted(messages.len() as u64, "message"),
                 receivers.join(", "),
                 at_place(place)
             )

@@ -7,8 +7,10 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
+use super::commands::{minimize, record, replay};
+use super::project::coverage;
+use super::runner;
 use super::store::Store;
-use super::{coverage, minimize, record, replay, runner};
 
 /// Records the order of messages and locks in a project's tests and programs, and replays it.
 ///

@@ -11,7 +11,7 @@
 //! Wherever the project's dependencies use `crossbeam-channel` 0.5, `parking_lot` 0.11 to
 //! 0.13, `ipc-channel` 0.23, `rayon-core` 1.12 or 1.13, or `tokio` 1.53 or 1.54 from crates.io,
 //! cargo is given a crate of that name and of the locked version that is `rr-channel` inside
-//! ([`patch`]), or has its hooks ([`rayon`], [`tokio`]). The patch is in cargo's command line,
+//! ([`patch`]), or has its hooks. The patch is in cargo's command line,
 //! the changed lock file and all that is built lie in `target/reprise`: neither the project's
 //! files nor its own builds are touched. If cargo did not use the patch, that is an error.
 //!
@@ -25,27 +25,16 @@
 //!
 //! Not recorded: documentation tests; and of the executables what `rr-channel` does
 //! not cover, such as the locks of `std`, which a dependency's source would have to be
-//! changed for. [`coverage`] says what that is in a project.
+//! changed for. [`coverage`](project::coverage) says what that is in a project.
 
-mod cargo;
-mod cause;
-mod chaos;
 mod cli;
-mod coverage;
-mod fixed;
-mod library;
-mod metadata;
-mod minimize;
-mod named;
+mod commands;
 mod patch;
-mod rayon;
-mod record;
-mod replay;
+mod project;
 mod runner;
 mod store;
-mod tokio;
 
-pub use self::library::{PatchedProject, Reported};
+pub use self::commands::library::{PatchedProject, Reported};
 use std::process::ExitCode;
 
 /// Runs the command line. What stopped it is said on standard error.

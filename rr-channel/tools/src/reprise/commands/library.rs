@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::process::Command;
 
-use super::cargo::{EXCEPT, Patched, Project, Shared};
-use super::runner;
-use super::store::Ending;
 use crate::report;
+use crate::reprise::project::cargo::{EXCEPT, Patched, Project, Shared};
+use crate::reprise::runner;
+use crate::reprise::store::Ending;
 
 /// A project whose channels and locks record and replay, and how cargo is called for it.
 #[derive(Debug)]

@@ -17,10 +17,10 @@ use std::{env, io};
 use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
 
-use super::cargo::CHANNEL;
-use super::chaos::Chaos;
+use super::project::cargo::CHANNEL;
+use super::store::chaos::Chaos;
 use super::store::{self, Ending, Process};
-use crate::end_by;
+use crate::ending::end_by;
 use crate::log_tool::replayed::REPORT;
 use crate::minimize::{self, Minimum, Options, Replayed, Verdict};
 use crate::report;

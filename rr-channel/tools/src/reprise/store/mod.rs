@@ -7,6 +7,8 @@
 //!     PACKAGE/EXECUTABLE/TEST/...                   the same, of a process with one test
 //! ```
 
+pub(super) mod chaos;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;
@@ -18,8 +20,8 @@ use serde::{Deserialize, Serialize};
 
 use rr_channel::log::Recording as Log;
 
-use super::chaos::Chaos;
-use crate::counted;
+use self::chaos::Chaos;
+use crate::plural::counted;
 
 /// How a process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -8,15 +8,15 @@ use std::io::{self, Write};
 
 use super::Timeline;
 
-const TEMPLATE: &str = include_str!("page/page.html");
-const STYLE: &str = include_str!("page/page.css");
+const TEMPLATE: &str = include_str!("page.html");
+const STYLE: &str = include_str!("page.css");
 const SCRIPTS: [&str; 6] = [
-    include_str!("page/recording.js"),
-    include_str!("page/layout.js"),
-    include_str!("page/draw.js"),
-    include_str!("page/marks.js"),
-    include_str!("page/panel.js"),
-    include_str!("page/input.js"),
+    include_str!("recording.js"),
+    include_str!("layout.js"),
+    include_str!("draw.js"),
+    include_str!("marks.js"),
+    include_str!("panel.js"),
+    include_str!("input.js"),
 ];
 
 pub(super) fn write(timeline: &Timeline, out: &mut dyn Write) -> anyhow::Result<()> {

@@ -6,16 +6,16 @@ use std::path::PathBuf;
 use anyhow::{Context, bail, ensure};
 use serde::Serialize;
 
-use super::cargo::{Project, Shared};
 use super::replay::project_of;
-use super::runner::{self, How, Minimized, Mode};
-use super::store::{self, Call, Ending, Entry, Store};
-use crate::counted;
 use crate::minimize::Minimum;
+use crate::plural::counted;
+use crate::reprise::project::cargo::{Project, Shared};
+use crate::reprise::runner::{self, How, Minimized, Mode};
+use crate::reprise::store::{self, Call, Ending, Entry, Store};
 
 /// Options of a search.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(crate) struct Args {
     /// The recording that passes; the last one with places if not given
     #[arg(long, value_name = "RECORDING")]
     passing: Option<u32>,
@@ -49,7 +49,7 @@ struct Summary {
 ///
 /// # Errors
 /// If there are no two such recordings, or there is no answer.
-pub(super) fn run(args: &Args) -> anyhow::Result<Ending> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<Ending> {
     let here = project_of(args.manifest_path.as_ref())?;
     let store = Store::below(&here.dir);
     let (failing, failed) = pick(&store, args.failing, None)?;

@@ -6,15 +6,15 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, ensure};
 use serde::Serialize;
 
-use super::cargo::{Project, Shared};
 use super::cause;
-use super::chaos::Seeds;
-use super::runner::{self, How, Mode, Replay, Replays};
-use super::store::{self, Ending, Store};
+use crate::reprise::project::cargo::{Project, Shared};
+use crate::reprise::runner::{self, How, Mode, Replay, Replays};
+use crate::reprise::store::chaos::Seeds;
+use crate::reprise::store::{self, Ending, Store};
 
 /// Options of a replay.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(crate) struct Args {
     /// Which recording; the last one if not given
     recording: Option<u32>,
     /// How often; the output is shown of the first that goes another way only
@@ -69,7 +69,7 @@ struct ProcessSummary {
 }
 
 /// The arguments that name the same project again.
-pub(super) fn project_of(manifest_path: Option<&String>) -> anyhow::Result<Project> {
+pub(crate) fn project_of(manifest_path: Option<&String>) -> anyhow::Result<Project> {
     let mut args: Vec<String> = Vec::new();
     if let Some(path) = manifest_path {
         args = vec!["--manifest-path".to_owned(), path.clone()];
@@ -81,7 +81,7 @@ pub(super) fn project_of(manifest_path: Option<&String>) -> anyhow::Result<Proje
 ///
 /// # Errors
 /// If there is no such recording, or it could not be replayed at all.
-pub(super) fn run(args: &Args) -> anyhow::Result<Ending> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<Ending> {
     let here = project_of(args.manifest_path.as_ref())?;
     let entry = Store::below(&here.dir).find(args.recording)?;
     let call = entry.call()?;

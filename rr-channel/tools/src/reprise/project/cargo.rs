@@ -11,15 +11,15 @@ use anyhow::{Context, bail, ensure};
 use super::coverage::Coverage;
 use super::fixed;
 use super::metadata::Metadata;
-use super::patch::{self, Crate, Replaced};
+use crate::reprise::patch::{self, Crate, Replaced};
 
 /// Makes a stable cargo accept `-Z` options; rust-analyzer uses it for the same purpose.
 /// Unlike `RUSTC_BOOTSTRAP` it means nothing to compilers and build scripts.
-pub(super) const CHANNEL: &str = "__CARGO_TEST_CHANNEL_OVERRIDE_DO_NOT_USE_THIS";
+pub(crate) const CHANNEL: &str = "__CARGO_TEST_CHANNEL_OVERRIDE_DO_NOT_USE_THIS";
 
 /// Those of a user's arguments that concern more than one call of cargo.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Shared {
+pub(crate) struct Shared {
     /// Where the project is, its configuration, `--offline`: for every call.
     pass: Vec<String>,
     /// The project's lock file must need no change, before it is patched.
@@ -31,11 +31,11 @@ pub(super) struct Shared {
 }
 
 /// The option of our own that is kept among those of cargo's, for a replay.
-pub(super) const EXCEPT: &str = "--except";
+pub(crate) const EXCEPT: &str = "--except";
 
 impl Shared {
     /// Takes what is shared out of the arguments of a cargo command; the rest stays.
-    pub(super) fn take(args: &mut Vec<String>) -> Shared {
+    pub(crate) fn take(args: &mut Vec<String>) -> Shared {
         let mut shared = Shared::default();
         let mut rest = Vec::new();
         let mut given = std::mem::take(args).into_iter();
@@ -85,19 +85,19 @@ impl Shared {
 
 /// A project, and where what is made for it is kept.
 #[derive(Debug)]
-pub(super) struct Project {
+pub(crate) struct Project {
     shared: Shared,
     cargo: Version,
     /// The project's own lock file, which is only read.
     lock: PathBuf,
     /// The directory of everything that is made.
-    pub(super) dir: PathBuf,
+    pub(crate) dir: PathBuf,
 }
 
 /// How to call cargo so that it builds the patched project.
 #[derive(Debug)]
-pub(super) struct Patched {
-    pub(super) coverage: Coverage,
+pub(crate) struct Patched {
+    pub(crate) coverage: Coverage,
     options: Vec<String>,
 }
 
@@ -106,7 +106,7 @@ impl Project {
     ///
     /// # Errors
     /// If there is none, or no cargo that can be used.
-    pub(super) fn find(shared: Shared) -> anyhow::Result<Self> {
+    pub(crate) fn find(shared: Shared) -> anyhow::Result<Self> {
         let mut project = Project {
             shared,
             cargo: Version::ask()?,
@@ -174,13 +174,13 @@ impl Project {
     ///
     /// # Errors
     /// If cargo cannot tell.
-    pub(super) fn plain(&self) -> anyhow::Result<Metadata> {
+    pub(crate) fn plain(&self) -> anyhow::Result<Metadata> {
         let (dir, _guard) = self.patch_dir()?;
         self.plain_in(&dir)
     }
 
     /// What is recorded of it.
-    pub(super) fn coverage(&self, plain: &Metadata) -> Coverage {
+    pub(crate) fn coverage(&self, plain: &Metadata) -> Coverage {
         Coverage::of(plain, &self.shared.except)
     }
 
@@ -200,7 +200,7 @@ impl Project {
     ///
     /// # Errors
     /// If there is nothing to patch, or the patch could not be made or was not used.
-    pub(super) fn patch(&self) -> anyhow::Result<Patched> {
+    pub(crate) fn patch(&self) -> anyhow::Result<Patched> {
         let (dir, _guard) = self.patch_dir()?;
         let plain = self.plain_in(&dir)?;
         let replaced = replaced(&plain, &self.shared.except)?;
@@ -260,7 +260,7 @@ impl Project {
     }
 
     /// A cargo command on the patched project, whose executables are run by `runner`.
-    pub(super) fn run(
+    pub(crate) fn run(
         &self,
         patched: &Patched,
         subcommand: &str,
@@ -279,7 +279,7 @@ impl Project {
     }
 
     /// The same, with executables that cargo starts itself, if it does.
-    pub(super) fn plainly(&self, patched: &Patched, subcommand: &str) -> Command {
+    pub(crate) fn plainly(&self, patched: &Patched, subcommand: &str) -> Command {
         let mut command = self.command(subcommand, &patched.options);
         if let Some(dir) = &self.shared.target_dir {
             command.arg("--target-dir").arg(dir);
@@ -410,7 +410,7 @@ fn config(key: &str, value: &str) -> anyhow::Result<Vec<String>> {
 }
 
 /// The cargo that started us.
-pub(super) fn cargo() -> Command {
+pub(crate) fn cargo() -> Command {
     Command::new(env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")))
 }
 

@@ -5,15 +5,15 @@ use std::fs;
 
 use anyhow::{Context, ensure};
 
-use super::cargo::{EXCEPT, Project, Shared};
-use super::chaos::{Chaos, Seeds};
-use super::runner::{self, How, Mode, Payload};
-use super::store::{Call, Ending, Size, Store};
-use crate::counted;
+use crate::plural::counted;
+use crate::reprise::project::cargo::{EXCEPT, Project, Shared};
+use crate::reprise::runner::{self, How, Mode, Payload};
+use crate::reprise::store::chaos::{Chaos, Seeds};
+use crate::reprise::store::{Call, Ending, Size, Store};
 
 /// Options of a recording.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(crate) struct Args {
     /// Run again and again until a run ends like this, and keep that run only
     #[arg(long, value_name = "OUTCOME")]
     until: Option<Until>,
@@ -46,7 +46,7 @@ pub(super) struct Args {
         allow_hyphen_values = true,
         value_name = "CARGO OPTIONS"
     )]
-    pub(super) cargo: Vec<String>,
+    pub(crate) cargo: Vec<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -65,7 +65,7 @@ impl Until {
 ///
 /// # Errors
 /// If the project cannot be patched, nothing was recorded, or no run ended as wanted.
-pub(super) fn run(subcommand: &str, args: &Args) -> anyhow::Result<Ending> {
+pub(crate) fn run(subcommand: &str, args: &Args) -> anyhow::Result<Ending> {
     let except = args.except.iter().map(|name| format!("{EXCEPT}={name}"));
     let given: Vec<String> = except.chain(args.cargo.iter().cloned()).collect();
     let mut rest = given.clone();

@@ -15,6 +15,9 @@
 //! Files whose content would not change are left alone, so that cargo does not build
 //! them anew.
 
+mod rayon;
+mod tokio;
+
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
@@ -22,8 +25,6 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
 use toml::{Table, Value};
-
-use super::{rayon, tokio};
 
 /// A crate that can be replaced.
 #[derive(Debug, PartialEq, Eq)]

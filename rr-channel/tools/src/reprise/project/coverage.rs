@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::cargo::{Project, Shared};
 use super::metadata::{Metadata, Package};
 use super::named::{self, named};
-use super::patch;
+use crate::reprise::patch;
 
 /// Crates by which threads or tasks synchronise, and whose order is not recorded.
 const UNCOVERED: &[&str] = &[
@@ -39,7 +39,7 @@ const EXECUTORS: &[&str] = &["async-executor", "async-std", "smol", "tokio"];
 
 /// Options of `cargo reprise coverage`.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(crate) struct Args {
     /// Print it as JSON
     #[arg(long)]
     json: bool,
@@ -68,11 +68,11 @@ struct Part {
 /// of which there is something to say.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
-pub(super) struct Coverage(Vec<Part>);
+pub(crate) struct Coverage(Vec<Part>);
 
 impl Coverage {
     /// What is recorded where these crates are left as they are.
-    pub(super) fn of(metadata: &Metadata, except: &[String]) -> Self {
+    pub(crate) fn of(metadata: &Metadata, except: &[String]) -> Self {
         let mut parts: Vec<_> = metadata
             .in_programs()
             .into_iter()
@@ -85,7 +85,7 @@ impl Coverage {
     }
 
     /// In a line or two, what is not recorded.
-    pub(super) fn summary(&self) -> Vec<String> {
+    pub(crate) fn summary(&self) -> Vec<String> {
         let mut lines = Vec::new();
         let whole: Vec<_> = self
             .0
@@ -116,7 +116,7 @@ impl Coverage {
             .map(|part| format!("{} ({})", part.package, part.names()))
             .collect();
         if !others.is_empty() {
-            places.push(crate::counted(others.len() as u64, "other package"));
+            places.push(crate::plural::counted(others.len() as u64, "other package"));
         }
         if !places.is_empty() {
             lines.push(format!(
@@ -174,7 +174,7 @@ fn names_in(package: &Package, own: bool) -> BTreeSet<&'static str> {
 
 /// What the project's own packages name that differs from run to run and is not recorded: in
 /// words, and by which names.
-pub(super) fn inputs(metadata: &Metadata) -> BTreeMap<&'static str, BTreeSet<&'static str>> {
+pub(crate) fn inputs(metadata: &Metadata) -> BTreeMap<&'static str, BTreeSet<&'static str>> {
     let mut inputs: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
     for package in metadata.in_programs() {
         if package.source.is_none() {
@@ -230,7 +230,7 @@ fn read(path: &Path, f: &mut dyn FnMut(&str)) {
 ///
 /// # Errors
 /// If there is no project, or its dependencies cannot be told.
-pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let mut rest = args.cargo.clone();
     let project = Project::find(Shared::take(&mut rest))?;
     let coverage = project.coverage(&project.plain()?);

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
-use super::patch::{self, Crate};
+use crate::reprise::patch::{self, Crate};
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Metadata {
-    pub(super) packages: Vec<Package>,
-    pub(super) target_directory: PathBuf,
-    pub(super) workspace_root: PathBuf,
+pub(crate) struct Metadata {
+    pub(crate) packages: Vec<Package>,
+    pub(crate) target_directory: PathBuf,
+    pub(crate) workspace_root: PathBuf,
     #[serde(default)]
     workspace_members: Vec<String>,
     /// `None` where dependencies were not asked for.
@@ -20,24 +20,24 @@ pub(super) struct Metadata {
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Package {
-    pub(super) name: String,
-    pub(super) version: String,
+pub(crate) struct Package {
+    pub(crate) name: String,
+    pub(crate) version: String,
     #[serde(default)]
     id: String,
     /// `None` if it lies in a directory of the user's.
-    pub(super) source: Option<String>,
-    pub(super) manifest_path: PathBuf,
-    pub(super) features: BTreeMap<String, Vec<String>>,
+    pub(crate) source: Option<String>,
+    pub(crate) manifest_path: PathBuf,
+    pub(crate) features: BTreeMap<String, Vec<String>>,
     #[serde(default)]
-    pub(super) targets: Vec<Target>,
+    pub(crate) targets: Vec<Target>,
 }
 
 /// What is built of a package.
 #[derive(Debug, Deserialize)]
-pub(super) struct Target {
-    pub(super) kind: Vec<String>,
-    pub(super) src_path: PathBuf,
+pub(crate) struct Target {
+    pub(crate) kind: Vec<String>,
+    pub(crate) src_path: PathBuf,
 }
 
 #[derive(Debug, Deserialize)]
@@ -65,14 +65,14 @@ struct DependencyKind {
 
 impl Metadata {
     /// Whether another version of the crate is replaced instead.
-    pub(super) fn is_behind(&self, of: &Crate) -> bool {
+    pub(crate) fn is_behind(&self, of: &Crate) -> bool {
         let all = self.packages.iter().filter_map(Package::replaceable);
         all.into_iter().any(|other| patch::comes_before(other, of))
     }
 
     /// The packages that the project's programs and tests are made of: not those of build
     /// scripts and procedural macros.
-    pub(super) fn in_programs(&self) -> Vec<&Package> {
+    pub(crate) fn in_programs(&self) -> Vec<&Package> {
         let packages: HashMap<_, _> = self
             .packages
             .iter()
@@ -110,7 +110,7 @@ impl Metadata {
 
 impl Package {
     /// What it can be replaced by.
-    pub(super) fn replaceable(&self) -> Option<&'static Crate> {
+    pub(crate) fn replaceable(&self) -> Option<&'static Crate> {
         patch::replaceable(&self.name, &self.version)
     }
 

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 /// The chaos of one run (`rr_channel`, `RR_CHANNEL_CHAOS`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Chaos {
+pub(crate) struct Chaos {
     seed: u64,
     /// About how many operations a thread performs, if that is known.
     length: Option<u64>,
@@ -27,7 +27,7 @@ impl fmt::Display for Chaos {
 
 impl Chaos {
     /// The chaos of the run that comes so many runs later.
-    pub(super) const fn after(self, runs: u64) -> Chaos {
+    pub(crate) const fn after(self, runs: u64) -> Chaos {
         Chaos {
             seed: self.seed.wrapping_add(runs),
             ..self
@@ -52,7 +52,7 @@ impl FromStr for Chaos {
 
 /// The chaos of several runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Seeds {
+pub(crate) enum Seeds {
     /// Each has a seed of its own.
     Random,
     /// The first has this one, and each other one the next seed.
@@ -73,7 +73,7 @@ impl FromStr for Seeds {
 impl Seeds {
     /// The chaos of the `run`th run, from 1, where threads perform up to `length`
     /// operations as far as is known.
-    pub(super) fn nth(self, run: u32, length: Option<u64>) -> Chaos {
+    pub(crate) fn nth(self, run: u32, length: Option<u64>) -> Chaos {
         match self {
             // Small ones, for people to type.
             Seeds::Random => Chaos {

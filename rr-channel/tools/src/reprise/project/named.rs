@@ -50,7 +50,7 @@ const INPUTS: &[(&str, &str)] = &[
 
 /// The names in `text`, of [`NAMES`], without `sync`; those of its tests too, if `with_tests`.
 /// `None` if it is no Rust.
-pub(super) fn named(text: &str, with_tests: bool) -> Option<BTreeSet<&'static str>> {
+pub(crate) fn named(text: &str, with_tests: bool) -> Option<BTreeSet<&'static str>> {
     // Most files of most packages.
     if !text.contains("sync") && !text.contains("park") {
         return Some(BTreeSet::new());
@@ -63,7 +63,7 @@ pub(super) fn named(text: &str, with_tests: bool) -> Option<BTreeSet<&'static st
 }
 
 /// What of [`INPUTS`] is named in `text`, tests included: its name, and in words.
-pub(super) fn inputs(text: &str) -> Vec<(&'static str, &'static str)> {
+pub(crate) fn inputs(text: &str) -> Vec<(&'static str, &'static str)> {
     let known = INPUTS.iter().map(|(name, _)| *name);
     let found = names(text, true, known).unwrap_or_default();
     let is_found = |(name, _): &&(&str, &str)| found.contains(name);

@@ -16,13 +16,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-use super::patch;
+use crate::reprise::patch;
 
 /// The key of cargo's configuration that names what is called in place of rustc for the packages
 /// of the project.
-pub(super) const KEY: &str = "build.rustc-workspace-wrapper";
+pub(crate) const KEY: &str = "build.rustc-workspace-wrapper";
 /// The environment's variable that counts before it.
-pub(super) const WRAPPER: &str = "RUSTC_WORKSPACE_WRAPPER";
+pub(crate) const WRAPPER: &str = "RUSTC_WORKSPACE_WRAPPER";
 
 const SCRIPT: &str = include_str!("fixed.sh");
 
@@ -30,7 +30,7 @@ const SCRIPT: &str = include_str!("fixed.sh");
 ///
 /// # Errors
 /// If it cannot be written.
-pub(super) fn script(dir: &Path) -> anyhow::Result<PathBuf> {
+pub(crate) fn script(dir: &Path) -> anyhow::Result<PathBuf> {
     // Cargo builds anew what was built by a script of another name, not of other content.
     let hash = blake3::hash(SCRIPT.as_bytes()).to_hex();
     let path = dir.join(format!("rustc-fixed-{}", &hash[..8]));
@@ -46,7 +46,7 @@ pub(super) fn script(dir: &Path) -> anyhow::Result<PathBuf> {
 }
 
 /// Whether this is a host whose executables are linked so.
-pub(super) fn is_for(host: &str) -> bool {
+pub(crate) fn is_for(host: &str) -> bool {
     host == "x86_64-unknown-linux-gnu"
 }
 

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use rr_channel::identity::ProcessPath;
 use rr_channel::log::{Recording, Step};
 
-use super::cargo::Project;
-use super::coverage;
-use super::runner::left;
+use crate::reprise::project::cargo::Project;
+use crate::reprise::project::coverage;
+use crate::reprise::runner::left;
 
 /// What is to be said of the first thing that desynchronised in a replay of the recording in
 /// `log`: a line of its report.
-pub(super) fn explain(project: &Project, log: &Path, desync: &str, rebuilt: bool) -> Vec<String> {
+pub(crate) fn explain(project: &Project, log: &Path, desync: &str, rebuilt: bool) -> Vec<String> {
     let mut lines = vec![match place(log, desync) {
         Some(Place::Known(place)) => format!("first, at {place}: {desync}"),
         Some(Place::NotRecorded) => {
