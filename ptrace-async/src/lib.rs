@@ -15,6 +15,16 @@
 //! | [`event`], [`process`] | the same events whichever syscall caused them, with resolved objects |
 //! | [`memory`], [`invocation`] | a tracee's memory, a call as its registers have it |
 //!
+//! # Layers
+//!
+//! From the ground up; a module imports only from rows above its own in this table.
+//!
+//! | layer | modules | purpose |
+//! |---|---|---|
+//! | 1 | `event`, `invocation`, `memory`, `unstopped` | the vocabulary: events, calls, memory of tracees, calls that do not stop |
+//! | 2 | `filter`, `syscall`, `sys` | seccomp programs, the syscall table, system calls of our own |
+//! | 3 | `process`, `runtime` | the process model; tracees as async functions |
+//!
 //! # Example
 //!
 //! The errors that a command meets when it opens files. Only `openat` stops,

@@ -1,39 +1,18 @@
 //! From wait statuses to stops (ptrace(2), "Stopped states").
 
 use std::cell::{Cell, RefCell};
-use std::rc::{Rc, Weak};
+use std::rc::Rc;
 
-use super::births::{Birth, Heritage};
-use super::in_process::{self, Calls};
-use super::nested::Nested;
+use super::in_process;
+use super::new_tasks::Birth;
+use super::options::Interception;
 use super::placement;
-use super::slot::{At, Peeked, Slot};
-use super::stop::{Raw, SpawnKind};
-use super::{Interception, Options, Shared};
+use super::raw::{Raw, SpawnKind};
+use super::shared::Shared;
+use super::slot::{At, Nested, Peeked, Slot};
 use crate::event::Tid;
 use crate::filter::ARCH_X86_64;
 use crate::sys::{self, Resume, SyscallInfo, Waited};
-
-/// The ptrace options of every tracee.
-pub(super) fn trace_options(options: &Options) -> i32 {
-    let seccomp = match options.interception {
-        Interception::Seccomp(_) => libc::PTRACE_O_TRACESECCOMP,
-        // Whatever filter the tracee has then, it is not ours.
-        Interception::Ptrace(_) => 0,
-    };
-    libc::PTRACE_O_TRACESYSGOOD
-        | libc::PTRACE_O_TRACEFORK
-        | libc::PTRACE_O_TRACEVFORK
-        | libc::PTRACE_O_TRACECLONE
-        | libc::PTRACE_O_TRACEEXEC
-        | libc::PTRACE_O_TRACEEXIT
-        | seccomp
-        | if options.exit_kill {
-            libc::PTRACE_O_EXITKILL
-        } else {
-            0
-        }
-}
 
 /// The `CLONE_*` flags of the call a task is in, at its fork event.
 fn clone_flags(tid: Tid, event: i32) -> u64 {
@@ -69,61 +48,6 @@ const SETAFFINITY: u64 = libc::SYS_sched_setaffinity as u64;
 const SETAFFINITY_32: u64 = 241;
 
 impl Shared {
-    /// How a task is resumed when nobody asked for more.
-    pub(super) fn usual_resume(&self) -> Resume {
-        match self.options.interception {
-            Interception::Seccomp(_) => Resume::Continue,
-            Interception::Ptrace(_) => Resume::ToSyscall,
-        }
-    }
-
-    /// Resumes a task that is in a stop.
-    pub(super) fn resume(&self, slot: &Slot, how: Resume, signal: i32) {
-        slot.stopped.set(false);
-        slot.at.set(At::Elsewhere);
-        slot.peeked.set(Peeked::NOTHING);
-        slot.registers.set(None);
-        let tid = slot.tid.get();
-        if slot.killed.get() && how != Resume::Detach {
-            // It has gone on. Its next stop is its last one (PTRACE_EVENT_EXIT), and if that has
-            // come meanwhile, it has not been reported: from there it would go on unseen.
-            return;
-        }
-        let how = match how {
-            // Its waits are answered here, whatever the filter names.
-            Resume::Continue if slot.nested.attaches() => Resume::ToSyscall,
-            how => how,
-        };
-        let resume = || sys::resume(tid, how, signal);
-        let executes = slot.executing.replace(false) && how == Resume::ToSyscall;
-        // ESRCH: the task was killed in its stop; its death is reported.
-        let _ = if slot.exposed.get() {
-            resume()
-        } else if executes && !self.is_somebody_exposed() {
-            self.placement.wake_until_stop(tid, resume)
-        } else {
-            let hidden = !self.is_somebody_exposed();
-            self.placement
-                .wake(tid, how == Resume::ToSyscall, hidden, resume)
-        };
-    }
-
-    /// Whether a task may be looking at the affinity of others.
-    fn is_somebody_exposed(&self) -> bool {
-        let mut onlookers = self.onlookers.borrow_mut();
-        let is_there = |slot: &Weak<Slot>| slot.upgrade().is_some_and(|slot| !slot.gone.get());
-        onlookers.retain(is_there);
-        !onlookers.is_empty()
-    }
-
-    /// A task can look at affinities from now on.
-    fn expose(&self, slot: &Rc<Slot>) {
-        if !slot.exposed.replace(true) {
-            self.onlookers.borrow_mut().push(Rc::downgrade(slot));
-        }
-        self.placement.exposed();
-    }
-
     /// What a wait status means; `None` when it was dealt with here.
     pub(super) fn interpret(&self, slot: &Rc<Slot>, waited: Waited) -> Option<Raw> {
         let tid = waited.tid;
@@ -324,7 +248,7 @@ impl Shared {
         // The only reference is the slot's own.
         let alone = Rc::strong_count(&space) == 1;
         if confines {
-            space.withdraw(slot.tid.get(), alone);
+            space.in_process.withdraw(slot.tid.get(), alone);
             for other in self.slots.borrow().values() {
                 // Its threads may be meant as well.
                 if Rc::ptr_eq(&other.space.borrow(), &space) {
@@ -332,7 +256,7 @@ impl Shared {
                 }
             }
         } else if !alone {
-            space.withdraw(slot.tid.get(), false);
+            space.in_process.withdraw(slot.tid.get(), false);
         }
     }
 
@@ -352,7 +276,7 @@ impl Shared {
             Some(heritage) if shares => heritage.space.clone(),
             Some(heritage) => {
                 let space = Rc::new(heritage.space.copy(tid));
-                if space.logs() {
+                if space.in_process.logs() {
                     self.note_patched(&space);
                 }
                 space
@@ -395,44 +319,5 @@ impl Shared {
             nested: Nested::default(),
             space: space.into(),
         })
-    }
-}
-
-impl Slot {
-    /// What a task has that it has just made with these flags. The two do not
-    /// run yet.
-    pub(super) fn bequeath(&self, flags: u64) -> Heritage {
-        let has = |flag: i32| flags & flag as u64 != 0;
-        let alike = has(libc::CLONE_THREAD) && has(libc::CLONE_FILES) && has(libc::CLONE_FS);
-        let space = self.space.borrow().clone();
-        let stranger = has(libc::CLONE_VM) && (!alike || self.stranger.get());
-        if has(libc::CLONE_VM) {
-            space.joined(stranger);
-        }
-        if !has(libc::CLONE_THREAD) && (has(libc::CLONE_FS) || has(libc::CLONE_FILES)) {
-            // What one does to the directory or the descriptors is the other's,
-            // too, and two logs do not tell in which order; an execve does not
-            // part them.
-            self.confined.set(true);
-            space.withdraw(self.tid.get(), false);
-        }
-        Heritage {
-            space,
-            stranger,
-            confined: self.confined.get(),
-        }
-    }
-
-    /// It runs another program now.
-    fn executed(&self) {
-        self.wants_exit.set(false);
-        self.copied.set(false);
-        self.starting.take();
-        let calls = self.logged();
-        self.leave_space();
-        self.space.replace(Rc::default());
-        if calls != Calls::Made(Vec::new()) {
-            *self.leftover.borrow_mut() = Some(calls);
-        }
     }
 }

@@ -24,8 +24,7 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 
-use super::events::trace_options;
-use super::{Interception, Options};
+use super::options::{Interception, Options, trace_options};
 use crate::event::Tid;
 use crate::sys;
 

@@ -1,71 +1,12 @@
-//! `ptrace` by a tracee, as far as LeakSanitizer goes.
+//! Tasks that another tracee has attached to: their stops, and how they go on.
 //!
-//! At the exit of a sanitized program LeakSanitizer clones a task that shares
-//! the program's memory, attaches it to every thread, reads their registers,
-//! scans for leaks, and detaches. A task has one tracer only, and that is us;
-//! so the calls of that task are answered here, from what we can ask ourselves:
-//!
-//! | call | answer |
-//! |---|---|
-//! | `PTRACE_ATTACH` | the target is interrupted; its function does not notice |
-//! | `wait4(target)` | returns when the target stands, as stopped by SIGSTOP |
-//! | `PTRACE_GETREGS`, `PTRACE_GETREGSET`, `PTRACE_PEEKDATA` | what the kernel tells us |
-//! | `PTRACE_CONT`, `PTRACE_DETACH` | the target goes on |
-//! | anything else | `EIO`, as for a request that the kernel does not know |
-//!
-//! The clone asks not to be traced, which under a filter would be worse than
-//! useless: [`Tracee::keep_in_sight`] takes that wish away.
-//!
-//! **Invariant:** a target stands only while the task that attached to it is
-//! alive; detaching, or that task's end, lets it go on.
+//! The calls of the attaching task are answered in `tracee/nested.rs`.
 
-use std::cell::Cell;
-use std::future::poll_fn;
-use std::io;
 use std::rc::Rc;
-use std::task::Poll;
 
-use super::Shared;
+use super::shared::Shared;
 use super::slot::Slot;
-use super::tracee::{Prehook, Running, Tracee};
-use crate::event::Tid;
-use crate::invocation::Invocation;
-use crate::memory::Memory;
 use crate::sys::{self, Waited};
-
-/// A task's part in somebody's `ptrace`.
-#[derive(Debug, Default)]
-pub(super) struct Nested {
-    /// The function (by key) of the task that attached to this one.
-    tracer: Cell<Option<u64>>,
-    /// That task's interruption is still to come.
-    wanted: Cell<bool>,
-    /// Standing, because that task wants it so.
-    standing: Cell<bool>,
-    /// The stop was waited for.
-    reported: Cell<bool>,
-    /// Has attached to some task.
-    attaches: Cell<bool>,
-}
-
-impl Nested {
-    /// Whether the task has attached to another.
-    pub(super) fn attaches(&self) -> bool {
-        self.attaches.get()
-    }
-}
-
-/// What became of a call that may be part of nested tracing.
-#[derive(Debug)]
-pub enum Emulation {
-    /// It was answered; the task goes on.
-    Answered(Tracee<Running>),
-    /// It is a call like any other.
-    NotOurs(Tracee<Prehook>),
-}
-
-/// What a stopped task's tracer sees in `wait4`: stopped by SIGSTOP.
-const STOPPED: i32 = libc::SIGSTOP << 8 | 0x7f;
 
 impl Shared {
     /// Takes a stop that only a nested tracer asked for.
@@ -103,7 +44,7 @@ impl Shared {
         }
     }
 
-    fn let_go(&self, target: &Slot) {
+    pub(super) fn let_go(&self, target: &Slot) {
         target.nested.tracer.set(None);
         target.nested.reported.set(false);
         if target.nested.standing.replace(false) {
@@ -114,161 +55,5 @@ impl Shared {
             };
             self.resume(target, how, 0);
         }
-    }
-}
-
-impl Tracee<Prehook> {
-    /// Before a `clone` or `clone3`: has the new task traced even if it asks not
-    /// to be (`CLONE_UNTRACED`). A task with our filter and without a tracer
-    /// would get `ENOSYS` from every call that the filter names.
-    ///
-    /// # Errors
-    /// `ESRCH` when the task was killed in its stop.
-    pub fn keep_in_sight(&mut self) -> io::Result<()> {
-        const UNTRACED: u64 = libc::CLONE_UNTRACED as u64;
-        let mut call = self.invocation();
-        if call.nr == libc::SYS_clone as u64 && call.args[0] & UNTRACED != 0 {
-            call.args[0] &= !UNTRACED;
-            return self.modify(call);
-        }
-        if call.nr == libc::SYS_clone3 as u64
-            && let Ok(flags) = self.read_u64(call.args[0])
-            && flags & UNTRACED != 0
-        {
-            return self.write(call.args[0], &(flags & !UNTRACED).to_ne_bytes());
-        }
-        Ok(())
-    }
-
-    /// Before a `ptrace` or `wait4` of a tracee: answers it if it is part
-    /// of tracing another of our tracees, as LeakSanitizer does it (see the
-    /// module's table). `PTRACE_TRACEME` and targets that are not ours are left
-    /// to the kernel.
-    ///
-    /// The filter must name `ptrace`, and `clone` and `clone3` where they have
-    /// `CLONE_UNTRACED`; from its first attaching on, a task's `wait4` stops
-    /// whether the filter names it or not.
-    pub async fn emulate_ptrace(self) -> Emulation {
-        let Invocation { nr, args } = self.invocation();
-        match i64::try_from(nr) {
-            Ok(libc::SYS_ptrace) => {
-                let (request, target) = (args[0] as u32, args[1] as Tid);
-                match self.neighbour(target) {
-                    Some(target) if request != libc::PTRACE_TRACEME => {
-                        let value = self.nested_request(request, &target, args[2], args[3]);
-                        Emulation::Answered(self.answer(value))
-                    }
-                    _ => Emulation::NotOurs(self),
-                }
-            }
-            Ok(libc::SYS_wait4) if self.slot().nested.attaches() => {
-                let target = self.neighbour(args[0] as Tid);
-                let key = self.slot().key;
-                let target = target.filter(|target| target.nested.tracer.get() == Some(key));
-                match target {
-                    Some(target) => self.nested_wait(&target, args[1], args[2] as i32).await,
-                    None => Emulation::NotOurs(self),
-                }
-            }
-            _ => Emulation::NotOurs(self),
-        }
-    }
-
-    fn neighbour(&self, tid: Tid) -> Option<Rc<Slot>> {
-        self.shared().slots.borrow().get(&tid).cloned()
-    }
-
-    fn answer(self, value: i64) -> Tracee<Running> {
-        match self.put_result(value) {
-            // An error means that it was killed, which its next stop says.
-            Ok(()) | Err(_) => self.resume(),
-        }
-    }
-
-    fn nested_request(&self, request: u32, target: &Rc<Slot>, address: u64, data: u64) -> i64 {
-        let error = |errno: i32| i64::from(-errno);
-        let mine = Some(self.slot().key);
-        if request == libc::PTRACE_ATTACH {
-            if target.nested.tracer.get().is_some() || target.key == self.slot().key {
-                return error(libc::EPERM);
-            }
-            self.slot().nested.attaches.set(true);
-            target.nested.tracer.set(mine);
-            target.nested.wanted.set(true);
-            return match sys::interrupt(target.tid.get()) {
-                Ok(()) => 0,
-                Err(_) => error(libc::ESRCH),
-            };
-        }
-        if target.nested.tracer.get() != mine || !target.nested.standing.get() {
-            return error(libc::ESRCH);
-        }
-        let tid = target.tid.get();
-        let put = |address: u64, bytes: &[u8]| match self.write(address, bytes) {
-            Ok(()) => 0,
-            Err(_) => error(libc::EFAULT),
-        };
-        match request {
-            libc::PTRACE_GETREGS => match sys::register_set(tid, libc::NT_PRSTATUS as u32, 4096) {
-                Ok(set) => put(data, &set),
-                Err(_) => error(libc::ESRCH),
-            },
-            libc::PTRACE_GETREGSET => {
-                let (Ok(base), Ok(len)) = (self.read_u64(data), self.read_u64(data + 8)) else {
-                    return error(libc::EFAULT);
-                };
-                let len = usize::try_from(len).unwrap_or(usize::MAX).min(1 << 16);
-                match sys::register_set(tid, address as u32, len) {
-                    Ok(set) => match put(base, &set) {
-                        0 => put(data + 8, &(set.len() as u64).to_ne_bytes()),
-                        fault => fault,
-                    },
-                    Err(refused) => error(refused.raw_os_error().unwrap_or(libc::EIO)),
-                }
-            }
-            libc::PTRACE_PEEKDATA | libc::PTRACE_PEEKTEXT => {
-                let mut word = [0; 8];
-                match sys::read_memory(tid, address, &mut word) {
-                    8 => put(data, &word),
-                    _ => error(libc::EIO),
-                }
-            }
-            libc::PTRACE_CONT => {
-                // It stays attached, but has nothing more to report.
-                self.shared().let_go(target);
-                target.nested.tracer.set(mine);
-                0
-            }
-            libc::PTRACE_DETACH => {
-                self.shared().let_go(target);
-                0
-            }
-            _ => error(libc::EIO),
-        }
-    }
-
-    /// Waits until the target stands, or has gone.
-    async fn nested_wait(self, target: &Rc<Slot>, status: u64, options: i32) -> Emulation {
-        let own = self.slot().clone();
-        poll_fn(|_| {
-            let over = target.nested.standing.get()
-                || target.gone.get()
-                || options & libc::WNOHANG != 0
-                || own.gone.get()
-                || !own.mailbox.borrow().is_empty();
-            if over { Poll::Ready(()) } else { Poll::Pending }
-        })
-        .await;
-        let tid = i64::from(target.tid.get());
-        let value = if target.gone.get() {
-            i64::from(-libc::ECHILD)
-        } else if !target.nested.standing.get() || target.nested.reported.replace(true) {
-            0
-        } else if status != 0 && self.write(status, &STOPPED.to_ne_bytes()).is_err() {
-            i64::from(-libc::EFAULT)
-        } else {
-            tid
-        };
-        Emulation::Answered(self.answer(value))
     }
 }

@@ -6,13 +6,12 @@
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
-
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use super::placement::Background;
+use super::placement::{Background, widen_self};
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -44,7 +43,7 @@ impl Pool {
         let spawned = std::thread::Builder::new()
             .name(format!("worker-{}", self.threads))
             .spawn(move || {
-                super::placement::widen_self();
+                widen_self();
                 loop {
                     let job = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
                     match job {

@@ -5,10 +5,11 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use super::in_process::{Calls, Starting};
-use super::nested::Nested;
-use super::scratch::Space;
-use super::stop::Raw;
+use super::new_tasks::Heritage;
+use super::raw::Raw;
+use super::space::Space;
 use crate::event::Tid;
+use crate::sys;
 
 /// What a task that nobody resumes must be resumed with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +54,7 @@ impl Peeked {
     pub(super) fn read(tid: Tid, address: u64) -> Self {
         let mut peeked = Self::NOTHING;
         peeked.address = address;
-        peeked.length = crate::sys::read_memory(tid, address, &mut peeked.bytes);
+        peeked.length = sys::read_memory(tid, address, &mut peeked.bytes);
         peeked
     }
 
@@ -71,9 +72,31 @@ impl Peeked {
     }
 }
 
+/// A task's part in somebody's `ptrace`.
+#[derive(Debug, Default)]
+pub(super) struct Nested {
+    /// The function (by key) of the task that attached to this one.
+    pub(super) tracer: Cell<Option<u64>>,
+    /// That task's interruption is still to come.
+    pub(super) wanted: Cell<bool>,
+    /// Standing, because that task wants it so.
+    pub(super) standing: Cell<bool>,
+    /// The stop was waited for.
+    pub(super) reported: Cell<bool>,
+    /// Has attached to some task.
+    pub(super) attaches: Cell<bool>,
+}
+
+impl Nested {
+    /// Whether the task has attached to another.
+    pub(super) fn attaches(&self) -> bool {
+        self.attaches.get()
+    }
+}
+
 /// One traced task as the runtime knows it.
 #[derive(Debug)]
-pub(super) struct Slot {
+pub(crate) struct Slot {
     pub(super) key: u64,
     pub(super) tid: Cell<Tid>,
     pub(super) tgid: Cell<Tid>,
@@ -112,4 +135,59 @@ pub(super) struct Slot {
     pub(super) nested: Nested,
     /// Whom it shares its memory with.
     pub(super) space: RefCell<Rc<Space>>,
+}
+
+impl Slot {
+    /// What its address space has logged, if that is its own.
+    pub(super) fn logged(&self) -> Calls {
+        if self.stranger.get() {
+            return Calls::Made(Vec::new());
+        }
+        self.space.borrow().in_process.logged_by(self.tid.get())
+    }
+
+    /// It has this memory no more.
+    pub(super) fn leave_space(&self) {
+        if self.stranger.replace(false) {
+            let former = self.space.replace(Rc::default());
+            former.in_process.stranger_left();
+        }
+    }
+
+    /// What a task has that it has just made with these flags. The two do not
+    /// run yet.
+    pub(super) fn bequeath(&self, flags: u64) -> Heritage {
+        let has = |flag: i32| flags & flag as u64 != 0;
+        let alike = has(libc::CLONE_THREAD) && has(libc::CLONE_FILES) && has(libc::CLONE_FS);
+        let space = self.space.borrow().clone();
+        let stranger = has(libc::CLONE_VM) && (!alike || self.stranger.get());
+        if has(libc::CLONE_VM) {
+            space.in_process.joined(stranger);
+        }
+        if !has(libc::CLONE_THREAD) && (has(libc::CLONE_FS) || has(libc::CLONE_FILES)) {
+            // What one does to the directory or the descriptors is the other's,
+            // too, and two logs do not tell in which order; an execve does not
+            // part them.
+            self.confined.set(true);
+            space.in_process.withdraw(self.tid.get(), false);
+        }
+        Heritage {
+            space,
+            stranger,
+            confined: self.confined.get(),
+        }
+    }
+
+    /// It runs another program now.
+    pub(super) fn executed(&self) {
+        self.wants_exit.set(false);
+        self.copied.set(false);
+        self.starting.take();
+        let calls = self.logged();
+        self.leave_space();
+        self.space.replace(Rc::default());
+        if calls != Calls::Made(Vec::new()) {
+            *self.leftover.borrow_mut() = Some(calls);
+        }
+    }
 }

@@ -23,36 +23,14 @@
 //! for the content as it is then.
 #![expect(unsafe_code, reason = "assembly, and the symbols around it")]
 
-use super::log::Header;
-use crate::unstopped::{
-    ALONE, CODE, COMMAND, COUNT, KIND, METADATA, METADATA_AT, MOST_WRITTEN, OPEN, PAIR, PASSING,
-    PATH_IN, PATH_MAX, READ, RESULT, SEEK, WHATEVER, WRITE, classes,
+use super::layout::{
+    ARENA_LEN, BASE, CLASSES, CODE_LEN, DATA, ENTRY, Header, LIBRARIES, LIBRARY_LEN, LOG, LOGS,
+    PAGE, START_WORDS, TOKEN,
 };
-
-mod reached;
-
-pub(super) use self::reached::{Progress, progress};
-
-/// Where the code is mapped.
-pub(super) const BASE: u64 = CODE;
-pub(super) const PAGE: u64 = 4096;
-/// Room for the code and its tables, which tracees map read-only.
-pub(super) const CODE_LEN: u64 = 2 * PAGE;
-/// What is done about each call: a byte for each number below [`COUNT`].
-const CLASSES: u64 = BASE + PASSING + 1024;
-/// Libraries that there are patched copies of; the last is followed by zeros.
-pub(super) const LIBRARIES: u64 = BASE + PASSING + 2048;
-/// Room for one of them, and how many there may be.
-pub(super) const LIBRARY_LEN: u64 = 128;
-pub(super) const MAX_LIBRARIES: u64 = 8;
-/// A number that only this code has at its end.
-pub(super) const TOKEN: u64 = BASE + CODE_LEN - 8;
-/// Where the address space has the address of its log: in a page of its own.
-pub(super) const LOG: u64 = BASE + CODE_LEN;
-/// Where the logs begin. What the first of them holds says that nothing is logged.
-pub(super) const LOGS: u64 = BASE + CODE_LEN + PAGE;
-/// What a fresh program starts with, in words: see [`super::start`].
-pub(super) const START_WORDS: u64 = 16;
+use crate::unstopped::{
+    ALONE, COMMAND, COUNT, KIND, METADATA, METADATA_AT, MOST_WRITTEN, OPEN, PAIR, PASSING, PATH_IN,
+    PATH_MAX, READ, RESULT, SEEK, WHATEVER, WRITE, classes,
+};
 
 /// Flags of an open that is more than reading what a path leads to.
 const NOT_PLAIN: i32 = libc::O_WRONLY
@@ -699,7 +677,7 @@ ptrace_async_in_process_entry_end:
     page = const PAGE,
     passing = const PASSING,
     code_len = const CODE_LEN,
-    arena_len = const super::log::ARENA_LEN,
+    arena_len = const ARENA_LEN,
     read_write = const libc::PROT_READ | libc::PROT_WRITE,
     read_execute = const libc::PROT_READ | libc::PROT_EXEC,
     private = const libc::MAP_PRIVATE | libc::MAP_FIXED_NOREPLACE,
@@ -749,38 +727,38 @@ ptrace_async_in_process_entry_end:
     stat = const std::mem::offset_of!(Header, stat),
     stamp = const std::mem::offset_of!(Header, stamp),
     observed = const std::mem::offset_of!(Header, observed),
-    data = const super::log::DATA,
-    path = const super::log::ENTRY,
+    data = const DATA,
+    path = const ENTRY,
     path_max = const PATH_MAX,
     not_plain = const NOT_PLAIN,
     options(att_syntax)
 );
 
 unsafe extern "C" {
-    safe static ptrace_async_in_process_begin: [u8; 0];
-    safe static ptrace_async_in_process_taken: [u8; 0];
-    safe static ptrace_async_in_process_saved: [u8; 0];
-    safe static ptrace_async_in_process_loader: [u8; 0];
-    safe static ptrace_async_in_process_loader_taken: [u8; 0];
-    safe static ptrace_async_in_process_loader_saved: [u8; 0];
-    safe static ptrace_async_in_process_performed: [u8; 0];
-    safe static ptrace_async_in_process_noted: [u8; 0];
-    safe static ptrace_async_in_process_logged: [u8; 0];
-    safe static ptrace_async_in_process_logged_nonsense: [u8; 0];
-    safe static ptrace_async_in_process_published: [u8; 0];
-    safe static ptrace_async_in_process_released: [u8; 0];
-    safe static ptrace_async_in_process_again: [u8; 0];
-    safe static ptrace_async_in_process_left: [u8; 0];
-    safe static ptrace_async_in_process_start: [u8; 0];
-    safe static ptrace_async_in_process_started: [u8; 0];
-    safe static ptrace_async_in_process_stopping: [u8; 0];
-    safe static ptrace_async_in_process_end: [u8; 0];
-    safe static ptrace_async_in_process_entry: [u8; 0];
-    safe static ptrace_async_in_process_entry_end: [u8; 0];
+    pub(crate) safe static ptrace_async_in_process_begin: [u8; 0];
+    pub(crate) safe static ptrace_async_in_process_taken: [u8; 0];
+    pub(crate) safe static ptrace_async_in_process_saved: [u8; 0];
+    pub(crate) safe static ptrace_async_in_process_loader: [u8; 0];
+    pub(crate) safe static ptrace_async_in_process_loader_taken: [u8; 0];
+    pub(crate) safe static ptrace_async_in_process_loader_saved: [u8; 0];
+    pub(crate) safe static ptrace_async_in_process_performed: [u8; 0];
+    pub(crate) safe static ptrace_async_in_process_noted: [u8; 0];
+    pub(crate) safe static ptrace_async_in_process_logged: [u8; 0];
+    pub(crate) safe static ptrace_async_in_process_logged_nonsense: [u8; 0];
+    pub(crate) safe static ptrace_async_in_process_published: [u8; 0];
+    pub(crate) safe static ptrace_async_in_process_released: [u8; 0];
+    pub(crate) safe static ptrace_async_in_process_again: [u8; 0];
+    pub(crate) safe static ptrace_async_in_process_left: [u8; 0];
+    pub(crate) safe static ptrace_async_in_process_start: [u8; 0];
+    pub(crate) safe static ptrace_async_in_process_started: [u8; 0];
+    pub(crate) safe static ptrace_async_in_process_stopping: [u8; 0];
+    pub(crate) safe static ptrace_async_in_process_end: [u8; 0];
+    pub(crate) safe static ptrace_async_in_process_entry: [u8; 0];
+    pub(crate) safe static ptrace_async_in_process_entry_end: [u8; 0];
 }
 
 /// The code, as it is to lie at [`BASE`].
-pub(super) fn bytes() -> &'static [u8] {
+pub(crate) fn bytes() -> &'static [u8] {
     between(
         &raw const ptrace_async_in_process_begin,
         &raw const ptrace_async_in_process_end,
@@ -788,7 +766,7 @@ pub(super) fn bytes() -> &'static [u8] {
 }
 
 /// The instructions that a fresh program begins with, wherever they lie.
-pub(super) fn entry() -> &'static [u8] {
+pub(crate) fn entry() -> &'static [u8] {
     between(
         &raw const ptrace_async_in_process_entry,
         &raw const ptrace_async_in_process_entry_end,
@@ -801,12 +779,12 @@ fn between(begin: *const [u8; 0], end: *const [u8; 0]) -> &'static [u8] {
     unsafe { std::slice::from_raw_parts(begin.cast::<u8>(), end.addr() - begin.addr()) }
 }
 
-fn offset(symbol: *const [u8; 0]) -> usize {
+pub(crate) fn offset(symbol: *const [u8; 0]) -> usize {
     symbol.addr() - (&raw const ptrace_async_in_process_begin).addr()
 }
 
 /// The file that tracees map at [`BASE`]: code, tables and `token`, before all logs.
-pub(super) fn image(token: u64) -> Vec<u8> {
+pub(crate) fn image(token: u64) -> Vec<u8> {
     let mut image = vec![0; (CODE_LEN + PAGE) as usize];
     let mut put = |at: u64, bytes: &[u8]| {
         let at = (at - BASE) as usize;
@@ -827,17 +805,17 @@ pub(crate) fn performed_at() -> u64 {
 }
 
 /// Where what the loader opens and asks goes on.
-pub(super) fn loader() -> u64 {
+pub(crate) fn loader() -> u64 {
     BASE + offset(&raw const ptrace_async_in_process_loader) as u64
 }
 
 /// Where fresh programs go on when the code is mapped.
-pub(super) fn start() -> u64 {
+pub(crate) fn start() -> u64 {
     BASE + offset(&raw const ptrace_async_in_process_start) as u64
 }
 
 /// Whether this is where fresh programs go through.
-pub(super) fn starts(address: u64) -> bool {
+pub(crate) fn starts(address: u64) -> bool {
     (start()..BASE + offset(&raw const ptrace_async_in_process_started) as u64).contains(&address)
 }
 

@@ -7,83 +7,28 @@
 #![expect(unsafe_code, reason = "a mapping that another process writes")]
 
 use std::cell::{Cell, RefCell};
-use std::ffi::CStr;
 use std::fs::File;
 use std::io;
-use std::ops::Deref;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::call::{Logged, Text};
 use super::code;
-use super::start::Images;
+use super::copies::Images;
+use super::files::memory_file;
+use super::layout::{ARENA_LEN, DATA, ENTRY, FILE_LEN, Header, LEN, LOG_COUNT, LOGS, LOGS_AT};
 use crate::invocation::Invocation;
-use crate::memory::Memory;
 use crate::unstopped::{self as calls, PATH_MAX};
 
-/// Where the entries begin, from the header.
-pub(super) const DATA: usize = 384;
 /// A bit of an entry's number: the loader made the call.
 const BY_LOADER: u32 = 1 << 31;
-/// Where an entry's path, or what it wrote, begins.
-pub(super) const ENTRY: usize = 56;
 /// The usual length of an entry.
 const USUAL: usize = 96;
-/// The length of a log with its header.
-pub(super) const LEN: usize = 64 << 10;
-/// How many logs there are. The first belongs to nobody: nothing is logged in it.
-const LOGS: usize = 128;
-/// The length of all logs.
-pub(super) const ARENA_LEN: usize = LOGS * LEN;
-/// Where they begin in the file that tracees map.
-pub(super) const LOGS_AT: u64 = code::LOGS - code::BASE;
-/// The length of that file, before copies of loaders are appended.
-pub(super) const FILE_LEN: u64 = LOGS_AT + ARENA_LEN as u64;
-
-/// What lies before the entries.
-#[repr(C)]
-pub(super) struct Header {
-    pub(super) lock: AtomicU32,
-    /// A [`Sharing`].
-    pub(super) sharing: AtomicU32,
-    /// Where the next entry goes, from the first.
-    pub(super) head: AtomicU64,
-    /// Beyond this there is no room for the longest entry.
-    pub(super) limit: AtomicU64,
-    /// What the code in the tracee remembers while it holds the lock.
-    pub(super) from: AtomicU64,
-    pub(super) nr: AtomicU64,
-    pub(super) rdi: AtomicU64,
-    pub(super) rsi: AtomicU64,
-    pub(super) rdx: AtomicU64,
-    pub(super) value: AtomicU64,
-    /// Where the call puts a result, if it has a path too.
-    pub(super) result: AtomicU64,
-    /// What is done about the call.
-    pub(super) class: AtomicU32,
-    /// Whether it is an open of the loader's.
-    pub(super) loader: AtomicU32,
-    /// The library that it opened, in the table.
-    pub(super) found: AtomicU64,
-    /// A descriptor of the copy.
-    pub(super) spare: AtomicU64,
-    /// Room for a `struct stat`.
-    pub(super) stat: [AtomicU64; 18],
-    /// When the call began, by `clock`.
-    pub(super) stamp: AtomicU64,
-    /// Something is in the log that must be told before the process writes.
-    pub(super) observed: AtomicU32,
-    /// In the log that belongs to nobody: counts the calls of all.
-    pub(super) clock: AtomicU64,
-}
-
-const _: () = assert!(size_of::<Header>() <= DATA);
-const _: () = assert!(size_of::<libc::stat>() <= 18 * 8);
-
 /// Who else runs in the address space, and so what may be logged in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Sharing {
+pub(crate) enum Sharing {
     /// One task only: everything.
     Alone = 0,
     /// Threads: all but what gives descriptors back, since another thread may
@@ -95,188 +40,33 @@ pub(super) enum Sharing {
 
 /// What the code in the tracee remembers while it holds the lock.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Saved {
-    pub(super) from: u64,
-    pub(super) nr: u64,
-    pub(super) rdi: u64,
-    pub(super) rsi: u64,
-    pub(super) rdx: u64,
-    pub(super) value: u64,
-    pub(super) stamp: u64,
-}
-
-/// Bytes of a log as it was taken: all of its calls share them.
-#[derive(Debug, Clone)]
-struct Text {
-    all: Rc<Vec<u8>>,
-    from: u32,
-    len: u32,
-}
-
-impl Deref for Text {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        &self.all[self.from as usize..][..self.len as usize]
-    }
-}
-
-impl From<Vec<u8>> for Text {
-    fn from(bytes: Vec<u8>) -> Self {
-        let len = bytes.len() as u32;
-        Self {
-            all: Rc::new(bytes),
-            from: 0,
-            len,
-        }
-    }
-}
-
-impl PartialEq for Text {
-    fn eq(&self, other: &Self) -> bool {
-        **self == **other
-    }
-}
-
-impl Eq for Text {}
-
-/// A call that was made without a stop.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Logged {
-    call: Invocation,
-    value: i64,
-    /// Its path with its NUL; or what was written.
-    text: Text,
-    stamp: u64,
-    mark: Option<u64>,
-    by_loader: bool,
-}
-
-impl Logged {
-    /// A call that was made, and not logged; `path` has its NUL, or is what was written.
-    pub(super) fn new(call: Invocation, value: i64, path: Vec<u8>, stamp: u64) -> Self {
-        Self {
-            call,
-            value,
-            text: path.into(),
-            stamp,
-            mark: None,
-            by_loader: false,
-        }
-    }
-
-    /// Its place among the calls of all tasks: of two of which one began when the
-    /// other had ended, it has the greater number.
-    pub fn stamp(&self) -> u64 {
-        self.stamp
-    }
-
-    /// The call. Its first four arguments are known; the memory that its path
-    /// argument points at is this value, as a [`Memory`].
-    pub fn invocation(&self) -> Invocation {
-        self.call
-    }
-
-    /// What it returned: a result, or a negative errno.
-    pub fn value(&self) -> i64 {
-        self.value
-    }
-
-    /// Its path, as it was given, without its NUL; none of a call that has none.
-    pub fn path(&self) -> Option<&[u8]> {
-        path_address(&self.call)?;
-        Some(self.text.strip_suffix(b"\0").unwrap_or(&self.text))
-    }
-
-    /// The mark of the [`Handle::logged_everywhere`](super::super::Handle) before
-    /// which the call may have had its answer, if not all of them: it is the
-    /// first of its task since then.
-    pub fn mark(&self) -> Option<u64> {
-        self.mark
-    }
-
-    pub(super) fn begun_before(&mut self, mark: Option<u64>) {
-        self.mark = mark;
-    }
-
-    /// The path of what the loader has opened.
-    pub(super) fn loaded(&self) -> Option<&[u8]> {
-        let opens = [libc::SYS_open, libc::SYS_openat].contains(&self.call.nr.cast_signed());
-        self.path()
-            .filter(|_| self.by_loader && opens && self.value >= 0)
-    }
-}
-
-/// Where the tracee has the path of a call.
-pub(super) fn path_address(call: &Invocation) -> Option<u64> {
-    calls::path_argument(call.nr).map(|index| call.args[index])
-}
-
-impl Memory for Logged {
-    fn read(&self, address: u64, buffer: &mut [u8]) -> usize {
-        let pair = self.call.args[3].to_le_bytes();
-        let (at, all) = if calls::makes_pair(self.call.nr) {
-            (Some(self.call.args[0]), &pair[..])
-        } else if calls::writes(self.call.nr) {
-            (Some(self.call.args[1]), &self.text[..])
-        } else {
-            (path_address(&self.call), &self.text[..])
-        };
-        let Some(bytes) = at
-            .and_then(|at| address.checked_sub(at))
-            .and_then(|from| all.get(usize::try_from(from).ok()?..))
-        else {
-            return 0;
-        };
-        let len = bytes.len().min(buffer.len());
-        buffer[..len].copy_from_slice(&bytes[..len]);
-        len
-    }
+pub(crate) struct Saved {
+    pub(crate) from: u64,
+    pub(crate) nr: u64,
+    pub(crate) rdi: u64,
+    pub(crate) rsi: u64,
+    pub(crate) rdx: u64,
+    pub(crate) value: u64,
+    pub(crate) stamp: u64,
 }
 
 /// The memory of all logs of a runtime. Tracees map all of it, so that a forked
 /// child has its own log at once: it needs to be told which one it is, and
 /// nothing else.
 #[derive(Debug)]
-pub(in super::super) struct Arena {
+pub(crate) struct Arena {
     /// The code, a page for each to have its own copy of, the logs, the texts of loaders.
     file: File,
     address: *mut u8,
     /// Logs that nobody has.
     free: RefCell<Vec<usize>>,
     /// What there are patched copies of.
-    pub(super) images: RefCell<Images>,
-}
-
-/// A new file that is nowhere but in memory.
-pub(super) fn memory_file(name: &CStr) -> io::Result<File> {
-    // SAFETY: the name is a C string.
-    let fd = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: a descriptor that was just made and belongs to nobody else.
-    Ok(File::from(unsafe { OwnedFd::from_raw_fd(fd) }))
-}
-
-/// Whether it may be mapped to be executed, which a mount can forbid.
-pub(super) fn can_be_executed(file: &File) -> bool {
-    const LEN: usize = 4096;
-    let (protection, fd) = (libc::PROT_READ | libc::PROT_EXEC, file.as_raw_fd());
-    let nowhere = std::ptr::null_mut();
-    // SAFETY: a new mapping, which nobody uses.
-    let address = unsafe { libc::mmap(nowhere, LEN, protection, libc::MAP_PRIVATE, fd, 0) };
-    if address == libc::MAP_FAILED {
-        return false;
-    }
-    // SAFETY: the mapping from above.
-    unsafe { libc::munmap(address, LEN) };
-    true
+    pub(crate) images: RefCell<Images>,
 }
 
 impl Arena {
     /// Memory with this number in it.
-    pub(super) fn new(token: u64) -> io::Result<Rc<Self>> {
+    pub(crate) fn new(token: u64) -> io::Result<Rc<Self>> {
         let file = memory_file(c"ptrace-async")?;
         file.set_len(FILE_LEN)?;
         file.write_all_at(&code::image(token), 0)?;
@@ -298,7 +88,7 @@ impl Arena {
         let arena = Rc::new(Self {
             file,
             address: address.cast(),
-            free: RefCell::new((1..LOGS).rev().collect()),
+            free: RefCell::new((1..LOG_COUNT).rev().collect()),
             images: RefCell::default(),
         });
         let nobodys = Log::at(&arena, 0);
@@ -308,7 +98,7 @@ impl Arena {
     }
 
     /// What tracees map.
-    pub(super) fn file(&self) -> &File {
+    pub(crate) fn file(&self) -> &File {
         &self.file
     }
 }
@@ -322,7 +112,7 @@ impl Drop for Arena {
 
 /// Our view of the log of one address space.
 #[derive(Debug)]
-pub(super) struct Log {
+pub(crate) struct Log {
     arena: Rc<Arena>,
     index: usize,
     address: *mut u8,
@@ -334,7 +124,7 @@ pub(super) struct Log {
 
 impl Log {
     /// An empty log; `None` if all are in use.
-    pub(super) fn new(arena: &Rc<Arena>) -> Option<Self> {
+    pub(crate) fn new(arena: &Rc<Arena>) -> Option<Self> {
         let index = arena.free.borrow_mut().pop()?;
         Some(Self::at(arena, index))
     }
@@ -343,7 +133,7 @@ impl Log {
         let log = Self {
             arena: arena.clone(),
             index,
-            // SAFETY: within the mapping, which has `LOGS` of them.
+            // SAFETY: within the mapping, which has `LOG_COUNT` of them.
             address: unsafe { arena.address.add(index * LEN) },
             consumed: 0,
             shared: Cell::new(false),
@@ -359,17 +149,17 @@ impl Log {
     }
 
     /// Where tracees have it.
-    pub(super) fn place(&self) -> u64 {
-        code::LOGS + (self.index * LEN) as u64
+    pub(crate) fn place(&self) -> u64 {
+        LOGS + (self.index * LEN) as u64
     }
 
     /// Nobody else gets it, ever: a task that is not traced any more has it.
-    pub(super) fn give_away(&self) {
+    pub(crate) fn give_away(&self) {
         self.shared.set(true);
     }
 
     /// The memory of all logs.
-    pub(super) fn arena(&self) -> &Rc<Arena> {
+    pub(crate) fn arena(&self) -> &Rc<Arena> {
         &self.arena
     }
 
@@ -399,24 +189,24 @@ impl Log {
     }
 
     /// Whether a call may be being made.
-    pub(super) fn is_in_flight(&self) -> bool {
+    pub(crate) fn is_in_flight(&self) -> bool {
         self.header().lock.load(Ordering::Acquire) != 0
     }
 
     /// Says what may be logged from now on.
-    pub(super) fn set_sharing(&self, sharing: Sharing) {
+    pub(crate) fn set_sharing(&self, sharing: Sharing) {
         let sharing = sharing as u32;
         self.header().sharing.store(sharing, Ordering::Release);
     }
 
     /// Gives back the lock of a task that is stopped and holds it.
-    pub(super) fn release(&self) {
+    pub(crate) fn release(&self) {
         self.header().lock.store(0, Ordering::Release);
     }
 
     /// As if a task had taken the lock and come so far.
     #[cfg(test)]
-    pub(super) fn hold(&self, saved: Saved) {
+    pub(crate) fn hold(&self, saved: Saved) {
         let header = self.header();
         header.lock.store(1, Ordering::Relaxed);
         for (word, value) in [
@@ -433,7 +223,7 @@ impl Log {
     }
 
     /// What a task that holds the lock, and is stopped, has to go on with.
-    pub(super) fn saved(&self) -> Saved {
+    pub(crate) fn saved(&self) -> Saved {
         let header = self.header();
         let word = |word: &AtomicU64| word.load(Ordering::Relaxed);
         Saved {
@@ -449,7 +239,7 @@ impl Log {
 
     /// Takes what is new; `None` if it makes no sense (the tracee has written
     /// over it).
-    pub(super) fn take(&mut self) -> Option<Vec<Logged>> {
+    pub(crate) fn take(&mut self) -> Option<Vec<Logged>> {
         let head = self.header().head.load(Ordering::Acquire);
         if head <= self.consumed {
             return Some(Vec::new());
@@ -507,7 +297,7 @@ impl Log {
     }
 
     /// Empties the log if all of it was taken and nobody writes.
-    pub(super) fn empty(&mut self) {
+    pub(crate) fn empty(&mut self) {
         if self.consumed == 0 {
             return;
         }
@@ -541,6 +331,7 @@ impl Drop for Log {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::Memory;
 
     fn log() -> Log {
         Log::new(&Arena::new(7).expect("memory")).expect("a log")
@@ -617,12 +408,12 @@ mod tests {
     fn logs_are_given_out_once_and_come_back_empty() {
         let arena = Arena::new(7).expect("memory");
         let mut logs: Vec<Log> = std::iter::from_fn(|| Log::new(&arena)).collect();
-        assert_eq!(logs.len(), LOGS - 1);
+        assert_eq!(logs.len(), LOG_COUNT - 1);
         let mut places: Vec<u64> = logs.iter().map(Log::place).collect();
         places.sort_unstable();
         places.dedup();
-        assert_eq!(places.len(), LOGS - 1);
-        assert_eq!(places[0], code::LOGS + LEN as u64);
+        assert_eq!(places.len(), LOG_COUNT - 1);
+        assert_eq!(places[0], LOGS + LEN as u64);
         let log = logs.pop().expect("one");
         append(&log, 21, 0, b"x");
         log.set_sharing(Sharing::Strangers);

@@ -8,10 +8,12 @@
 //! it had not logged yet is noted here. The kernel then restarts or ends an
 //! interrupted call there, as `SA_RESTART` says.
 
-use super::code::{Progress, progress};
-use super::log::{Logged, Saved, path_address};
+use super::call::{Logged, path_address};
+use super::layout::PAGE;
+use super::log::Saved;
+use super::progress::{Progress, progress};
 use super::site::{TAIL, TRAMPOLINE_LEN};
-use super::{Mapped, PAGE};
+use super::state::Mapped;
 use crate::invocation::Invocation;
 use crate::memory::Memory;
 use crate::unstopped::{self as calls, MOST_WRITTEN, PATH_MAX};
@@ -25,7 +27,7 @@ const RESTARTS: std::ops::RangeInclusive<i64> = -516..=-512;
 impl Mapped {
     /// Moves a task that is about to handle a signal out of the code; whether
     /// its registers changed.
-    pub(super) fn retreat(
+    pub(crate) fn retreat(
         &mut self,
         regs: &mut libc::user_regs_struct,
         memory: &dyn Memory,
@@ -132,7 +134,8 @@ impl Mapped {
 #[cfg(test)]
 mod tests {
     use super::super::Calls;
-    use super::super::code::{self, BASE};
+    use super::super::code;
+    use super::super::layout::BASE;
     use super::super::log::{Arena, Log};
     use super::*;
 

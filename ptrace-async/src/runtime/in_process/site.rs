@@ -1,32 +1,32 @@
 //! Single call sites that are patched where a task stopped.
 
-use super::code::BASE;
+use super::layout::BASE;
 
 /// A syscall instruction and the comparison after it, in a tracee.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Site {
+pub(crate) struct Site {
     /// Where the syscall instruction is.
-    pub(super) address: u64,
+    pub(crate) address: u64,
     /// The instruction and the comparison.
     bytes: [u8; SITE_MAX],
     len: usize,
 }
 
 /// Bytes to look at to recognise a site.
-pub(super) const SITE_MAX: usize = 8;
+pub(crate) const SITE_MAX: usize = 8;
 /// Bytes that a patch replaces.
-pub(super) const PATCH_LEN: usize = 5;
+pub(crate) const PATCH_LEN: usize = 5;
 /// Room for one trampoline.
-pub(super) const TRAMPOLINE_LEN: u64 = 48;
+pub(crate) const TRAMPOLINE_LEN: u64 = 48;
 /// Where in a trampoline its own syscall instruction is.
-pub(super) const TAIL: u64 = 20;
+pub(crate) const TAIL: u64 = 20;
 
 impl Site {
     /// Recognises `syscall; cmp $imm32, %rax` or `... %eax`, which is how C
     /// libraries make calls and check for errors. The comparison is moved along,
     /// since a jump needs the room; nobody jumps to it from elsewhere, because
     /// it makes sense only after the call.
-    pub(super) fn recognise(address: u64, bytes: [u8; SITE_MAX]) -> Option<Self> {
+    pub(crate) fn recognise(address: u64, bytes: [u8; SITE_MAX]) -> Option<Self> {
         let len = match bytes {
             [0x0f, 0x05, 0x48, 0x3d, ..] => 8,
             [0x0f, 0x05, 0x3d, ..] => 7,
@@ -40,29 +40,29 @@ impl Site {
     }
 
     /// What stood where the patch is.
-    pub(super) fn original(&self) -> [u8; PATCH_LEN] {
+    pub(crate) fn original(&self) -> [u8; PATCH_LEN] {
         let mut original = [0; PATCH_LEN];
         original.copy_from_slice(&self.bytes[..PATCH_LEN]);
         original
     }
 
     /// Whether an address lies within.
-    pub(super) fn contains(&self, address: u64) -> bool {
+    pub(crate) fn contains(&self, address: u64) -> bool {
         (self.address..self.address + self.len as u64).contains(&address)
     }
 
     /// The jump to its trampoline; `None` if that is too far.
-    pub(super) fn patch(&self, trampoline: u64) -> Option<[u8; PATCH_LEN]> {
+    pub(crate) fn patch(&self, trampoline: u64) -> Option<[u8; PATCH_LEN]> {
         jump(self.address, trampoline)
     }
 
     /// Where a call that the site was stopped at goes on.
-    pub(super) fn after_call(trampoline: u64) -> u64 {
+    pub(crate) fn after_call(trampoline: u64) -> u64 {
         trampoline + TAIL + 2
     }
 
     /// The code at `trampoline`; `None` if the way back is too far.
-    pub(super) fn trampoline(&self, trampoline: u64) -> Option<Vec<u8>> {
+    pub(crate) fn trampoline(&self, trampoline: u64) -> Option<Vec<u8>> {
         let mut code = vec![0x48, 0x8d, 0x0d];
         // lea tail(%rip), %rcx
         code.extend((TAIL as u32 - 7).to_le_bytes());

@@ -7,80 +7,23 @@
 //! tasks that share memory share the mappings, a forked child inherits a copy
 //! of them, and an execve ends them. Before the first execve of a program that the
 //! runtime starts there is no room to be had: that memory is the host's
-//! ([`Runtime::spawn`](super::Runtime::spawn)), and would keep it.
+//! ([`Runtime::spawn`](crate::runtime::Runtime::spawn)), and would keep it.
 //!
 //! **Invariant:** two [`Scratch`] values of one address space never overlap.
 
-use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
 
-use super::in_process::InProcess;
+use super::states::{Prehook, Tracee};
 use super::stop::Stop;
-use super::tracee::{Prehook, Tracee};
-use crate::event::Tid;
 use crate::invocation::Invocation;
+use crate::runtime::space::Space;
+use crate::syscall::errno::error_of;
 
 /// Where mappings are asked for; the kernel takes another place if this one is
-/// in use. See `in_process::code::BASE` for the choice.
+/// in use. See `unstopped::CODE` for the choice.
 const HINT: u64 = 0x7ea0_0000_0000;
 const PAGE: u64 = 4096;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Area {
-    address: u64,
-    len: u64,
-    busy: bool,
-}
-
-/// The scratch mappings of one address space.
-#[derive(Debug, Default)]
-pub(super) struct Space {
-    areas: RefCell<Vec<Area>>,
-    pub(super) in_process: InProcess,
-}
-
-impl Space {
-    /// The space of a forked child, which is in its first stop.
-    pub(super) fn copy(&self, child: Tid) -> Self {
-        let areas = self.areas.borrow();
-        let free = areas.iter().map(|&area| Area {
-            busy: false,
-            ..area
-        });
-        Self {
-            areas: RefCell::new(free.collect()),
-            in_process: self.fork_in_process(child),
-        }
-    }
-
-    fn take(&self, len: u64) -> Option<u64> {
-        let mut areas = self.areas.borrow_mut();
-        let area = areas
-            .iter_mut()
-            .find(|area| !area.busy && area.len >= len)?;
-        area.busy = true;
-        Some(area.address)
-    }
-
-    fn add(&self, address: u64, len: u64) {
-        let busy = true;
-        self.areas.borrow_mut().push(Area { address, len, busy });
-    }
-
-    fn give_back(&self, address: u64) {
-        let mut areas = self.areas.borrow_mut();
-        if let Some(area) = areas.iter_mut().find(|area| area.address == address) {
-            area.busy = false;
-        }
-    }
-
-    fn remove_free(&self) -> Option<Area> {
-        let mut areas = self.areas.borrow_mut();
-        let index = areas.iter().position(|area| !area.busy)?;
-        Some(areas.swap_remove(index))
-    }
-}
 
 /// A part of the tracee's memory that belongs to the tracer until this value is
 /// dropped; the mapping then waits for the next request.
@@ -150,7 +93,7 @@ impl Tracee<Prehook> {
             ],
         };
         let (same, value) = self.inject(map).await?;
-        if let Some(error) = crate::syscall::error_of(value) {
+        if let Some(error) = error_of(value) {
             return Ok((same, Err(io::Error::from_raw_os_error(error))));
         }
         let address = value.cast_unsigned();

@@ -1,6 +1,6 @@
 //! The auxiliary vector of a program that is about to start.
 
-use super::tracee::{Exec, Tracee};
+use super::states::{Exec, Tracee};
 use crate::memory::Memory;
 use crate::sys;
 

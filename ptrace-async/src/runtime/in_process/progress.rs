@@ -1,7 +1,7 @@
 //! How far a task has come in the code, by its address.
 
-use super::{
-    BASE, offset, ptrace_async_in_process_again, ptrace_async_in_process_end,
+use super::code::{
+    offset, ptrace_async_in_process_again, ptrace_async_in_process_end,
     ptrace_async_in_process_left, ptrace_async_in_process_loader,
     ptrace_async_in_process_loader_saved, ptrace_async_in_process_loader_taken,
     ptrace_async_in_process_logged, ptrace_async_in_process_logged_nonsense,
@@ -10,10 +10,11 @@ use super::{
     ptrace_async_in_process_saved, ptrace_async_in_process_start, ptrace_async_in_process_stopping,
     ptrace_async_in_process_taken,
 };
+use super::layout::BASE;
 
 /// How far a task has come in the code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Progress {
+pub(super) enum Progress {
     /// It holds no lock, and `rcx` says where it goes on.
     Outside,
     /// It has just tried the lock: the carry flag says whether it had been
@@ -33,7 +34,7 @@ pub(crate) enum Progress {
 
 /// How far somebody at this address has come; `None` outside of the code, and
 /// where a fresh program has no handlers yet.
-pub(crate) fn progress(address: u64) -> Option<Progress> {
+pub(super) fn progress(address: u64) -> Option<Progress> {
     use Progress::*;
     let at = usize::try_from(address.checked_sub(BASE)?).ok()?;
     let tried = [
@@ -79,8 +80,8 @@ pub(crate) fn progress(address: u64) -> Option<Progress> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::log::Header;
-    use super::super::{bytes, performed_at, ptrace_async_in_process_started, starts};
+    use super::super::code::{bytes, performed_at, ptrace_async_in_process_started, starts};
+    use super::super::layout::Header;
     use super::*;
     use crate::unstopped::PASSING;
 

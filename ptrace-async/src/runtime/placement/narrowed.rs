@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashMap;
 
-use super::{Cpus, is_running, widen_self};
+use super::cpus::{Cpus, is_running, widen_self};
 use crate::event::Tid;
 
 /// How long a task that runs is held, at most twice that, or as long as it takes until

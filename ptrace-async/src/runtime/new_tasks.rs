@@ -13,7 +13,7 @@ use std::rc::Rc;
 
 use rustc_hash::FxHashMap;
 
-use super::scratch::Space;
+use super::space::Space;
 use crate::event::Tid;
 use crate::sys::Waited;
 

@@ -33,32 +33,23 @@ use std::ffi::OsStr;
 use std::fs::{File, Metadata, OpenOptions};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Read};
-use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
 use rustc_hash::FxHashSet;
 
-use super::Mapped;
-use super::code::{self, BASE, CODE_LEN, LIBRARIES, LIBRARY_LEN, MAX_LIBRARIES, START_WORDS};
-use super::image::{Text, patch};
-use super::log::{Arena, FILE_LEN, Log, can_be_executed};
+use super::code;
+use super::files::{can_be_executed, memory_file, path_of};
+use super::layout::{BASE, FILE_LEN, LIBRARIES, LIBRARY_LEN, MAX_LIBRARIES, PAGE};
+use super::patch::{Text, patch};
 use crate::event::Tid;
-use crate::runtime::slot::Slot;
-use crate::runtime::tracee::{Exec, Tracee};
-use crate::runtime::{Handle, Interception, Shared};
 use crate::sys;
 use crate::unstopped as calls;
 
 /// Loaders that are looked for at most: a static program looks like an unknown one.
 const MAX_ATTEMPTS: u32 = 16;
-/// Programs that may fail to start this way before none does any more.
-const MAX_FAILURES: u32 = 8;
-/// The code segment of 64-bit programs.
-const CODE_SEGMENT: u64 = 0x33;
 /// Raised when copies are made otherwise than by the same code before.
 const VERSION: u32 = 3;
 /// How long ago a library must have changed for its copy to be kept.
@@ -70,25 +61,25 @@ const MAX_LEN: u64 = 64 << 20;
 
 /// What there are patched copies of.
 #[derive(Debug, Default)]
-pub(in super::super) struct Images {
+pub(crate) struct Images {
     loaders: Vec<Loader>,
     libraries: Vec<File>,
     /// Where copies of libraries are kept for the next time.
-    pub(super) dir: Option<PathBuf>,
+    pub(crate) dir: Option<PathBuf>,
     /// Paths that were considered, and files that were found there.
     seen: FxHashSet<Vec<u8>>,
     known: FxHashSet<Vec<u8>>,
     attempts: u32,
-    failures: u32,
+    pub(crate) failures: u32,
 }
 
 /// A loader whose patched text is in the file of the arena.
 #[derive(Debug, Clone)]
-struct Loader {
-    text: Text,
-    at: u64,
+pub(crate) struct Loader {
+    pub(crate) text: Text,
+    pub(crate) at: u64,
     /// What stands where it is entered, in whole words.
-    entered: Vec<u8>,
+    pub(crate) entered: Vec<u8>,
 }
 
 impl Loader {
@@ -97,22 +88,20 @@ impl Loader {
         let base = entry.wrapping_sub(self.text.entry);
         let place = base.wrapping_add(self.text.build_id_at);
         let mut found = vec![0; self.text.build_id.len()];
-        base.is_multiple_of(code::PAGE)
+        base.is_multiple_of(PAGE)
             && sys::read_memory(tid, place, &mut found) == found.len()
             && found == self.text.build_id
     }
 }
 
-/// What a task that is starting gets back if it fails to.
-#[derive(Debug)]
-pub(in super::super) struct Starting {
-    registers: libc::user_regs_struct,
-    original: Vec<u8>,
-}
-
 impl Images {
     /// The loader that a task is about to enter at `entry`, and where it lies.
-    fn loader_at(&mut self, arena: &Arena, tid: Tid, entry: u64) -> Option<(Loader, u64)> {
+    pub(crate) fn loader_at(
+        &mut self,
+        arena: &File,
+        tid: Tid,
+        entry: u64,
+    ) -> Option<(Loader, u64)> {
         let known = self.loaders.iter().find(|loader| loader.is_at(tid, entry));
         let known = known.cloned();
         let loader = match known {
@@ -131,7 +120,7 @@ impl Images {
 
     /// Makes a copy of what is mapped at `entry` if it is a loader, and of the
     /// library that lies beside it.
-    fn find_loader(&mut self, arena: &Arena, tid: Tid, entry: u64) -> Option<Loader> {
+    fn find_loader(&mut self, arena: &File, tid: Tid, entry: u64) -> Option<Loader> {
         let maps = std::fs::read_to_string(format!("/proc/{tid}/maps")).ok()?;
         let path = maps.lines().find_map(|line| {
             let (range, rest) = line.split_once(' ')?;
@@ -147,7 +136,7 @@ impl Images {
 
     /// Puts a patched copy of a loader into the arena, and makes one of the library
     /// that lies beside it.
-    fn copy_loader(&mut self, arena: &Arena, path: &Path) -> Option<Loader> {
+    fn copy_loader(&mut self, arena: &File, path: &Path) -> Option<Loader> {
         let file = open_plain(path.as_os_str()).ok()?;
         let mut patched = read_file(&file)?;
         let text = patch(&mut patched, true).filter(|text| text.sites > 0)?;
@@ -160,15 +149,15 @@ impl Images {
             .loaders
             .last()
             .map_or(FILE_LEN, |last| last.at + last.text.len);
-        arena.file().set_len(at + text.len).ok()?;
-        arena.file().write_all_at(&patched[range], at).ok()?;
+        arena.set_len(at + text.len).ok()?;
+        arena.write_all_at(&patched[range], at).ok()?;
         let library = path.with_file_name("libc.so.6");
         self.consider(arena, library.as_os_str().as_bytes());
         Some(Loader { text, at, entered })
     }
 
     /// Makes a copy of the loader that the first program is going to need.
-    fn prepare(&mut self, arena: &Arena, path: &Path) {
+    pub(crate) fn prepare(&mut self, arena: &File, path: &Path) {
         if self.loaders.is_empty()
             && let Ok(path) = path.canonicalize()
             && let Some(loader) = self.copy_loader(arena, &path)
@@ -178,7 +167,7 @@ impl Images {
     }
 
     /// Makes a copy of a library that somebody has opened, if it is the C library.
-    pub(super) fn consider(&mut self, arena: &Arena, path: &[u8]) {
+    pub(super) fn consider(&mut self, arena: &File, path: &[u8]) {
         let index = self.libraries.len() as u64;
         if index >= MAX_LIBRARIES
             || !path.starts_with(b"/")
@@ -197,9 +186,8 @@ impl Images {
         }
         let at = LIBRARIES - BASE + index * LIBRARY_LEN;
         let put = arena
-            .file()
             .write_all_at(&entry[8..], at + 8)
-            .and_then(|()| arena.file().write_all_at(&entry[..8], at));
+            .and_then(|()| arena.write_all_at(&entry[..8], at));
         if put.is_ok() {
             self.libraries.push(copy);
         }
@@ -248,7 +236,7 @@ fn copy_library(path: &[u8], dir: Option<&Path>) -> io::Result<Option<(Vec<u8>, 
             match kept.filter(can_be_executed) {
                 Some(copy) => copy,
                 None => {
-                    let copy = super::log::memory_file(c"libc.so.6")?;
+                    let copy = memory_file(c"libc.so.6")?;
                     copy.write_all_at(&bytes, 0)?;
                     copy
                 }
@@ -326,146 +314,4 @@ fn keep_copy(path: &Path, bytes: &[u8]) -> io::Result<File> {
         let _ = std::fs::remove_file(&draft);
     }
     written
-}
-
-/// Where tracees open a file of ours, with its NUL.
-pub(super) fn path_of(file: &File) -> Vec<u8> {
-    let (process, fd) = (std::process::id(), file.as_raw_fd());
-    format!("/proc/{process}/fd/{fd}\0").into_bytes()
-}
-
-impl Handle {
-    /// Makes what else is made when it is needed, while there is nothing else to
-    /// do: copies of this loader and of the C library that lies beside it, for a
-    /// program that is going to start with [`Tracee::perform_in_process`].
-    pub fn prepare(&self, loader: &Path) {
-        if let Interception::Seccomp(filter) = &self.shared.options.interception
-            && filter.token().is_some()
-            && let Ok(arena) = self.shared.arena()
-        {
-            arena.images.borrow_mut().prepare(&arena, loader);
-        }
-    }
-}
-
-impl Tracee<Exec> {
-    /// Has lookups of the program that was just executed performed and logged in
-    /// its process, from its first one on, if that is possible: if it is
-    /// started by a loader that is known or can be found. Ask
-    /// [`Handle::logged`](super::super::Handle::logged) at every stop from then
-    /// on.
-    pub fn perform_in_process(&self) {
-        // If it is not, all is as it was.
-        let _ = self.start_in_process();
-    }
-
-    fn start_in_process(&self) -> Option<()> {
-        let Interception::Seccomp(filter) = &self.shared().options.interception else {
-            return None;
-        };
-        let token = filter.token()?;
-        let space = self.space();
-        let state = &space.in_process;
-        if state.refused.get() || self.slot().confined.get() || space.logs() {
-            return None;
-        }
-        let tid = self.tid();
-        let arena = self.shared().arena().ok()?;
-        let mut images = arena.images.borrow_mut();
-        if images.failures > MAX_FAILURES {
-            return None;
-        }
-        let original = self.registers().ok()?;
-        if original.cs != CODE_SEGMENT || sys::limits_memory(tid) {
-            return None;
-        }
-        let (loader, base) = images.loader_at(&arena, tid, original.rip)?;
-        let log = Log::new(&arena)?;
-
-        let mut block = [
-            base.wrapping_add(loader.text.address),
-            loader.text.len,
-            loader.at,
-            log.place(),
-            original.rip,
-        ]
-        .map(u64::to_le_bytes)
-        .concat();
-        let path_at = block.len() as u64;
-        block.extend(path_of(arena.file()));
-        block.resize(START_WORDS as usize * 8, 0);
-        // Its last word is where the code pushes something, and all of it is cleared.
-        let block_at = original.rsp.checked_sub(START_WORDS * 8)?;
-        sys::write_memory(tid, block_at, &block).ok()?;
-
-        let (code, replaced) = (code::entry(), loader.entered);
-        let mut registers = original;
-        // An absolute path leads to the same from anywhere.
-        registers.rdi = BASE;
-        registers.rsi = block_at + path_at;
-        let flags = libc::O_RDWR | libc::O_CLOEXEC | libc::O_NOCTTY | libc::O_NONBLOCK;
-        registers.rdx = flags as u64;
-        registers.r10 = token;
-        registers.r9 = libc::SYS_openat.cast_unsigned();
-        registers.rbp = token;
-        registers.rbx = code::start();
-        registers.r12 = CODE_LEN;
-        registers.r13 = (libc::PROT_READ | libc::PROT_EXEC) as u64;
-        registers.r14 = (libc::MAP_SHARED | libc::MAP_FIXED_NOREPLACE) as u64;
-        registers.r15 = block_at;
-        put_code(tid, original.rip, code, &replaced).ok()?;
-        self.set_registers(&registers).ok()?;
-        self.slot().starting.replace(Some(Box::new(Starting {
-            registers: original,
-            original: replaced,
-        })));
-        *state.mapped.borrow_mut() = Some(Mapped::new(log, None, tid));
-        space.tell_sharing();
-        self.shared().note_patched(&space);
-        Some(())
-    }
-}
-
-/// Writes whole words, which is quicker than opening the task's memory; `before` is
-/// what they hold.
-fn put_code(tid: Tid, address: u64, code: &[u8], before: &[u8]) -> io::Result<()> {
-    let mut bytes = before.to_vec();
-    bytes[..code.len()].copy_from_slice(code);
-    for (index, word) in bytes.as_chunks::<8>().0.iter().enumerate() {
-        sys::poke(tid, address + 8 * index as u64, u64::from_le_bytes(*word))?;
-    }
-    Ok(())
-}
-
-impl Shared {
-    /// A task stopped with SIGTRAP. If that says that it failed to start in
-    /// process, it starts as it would have, and this is true.
-    pub(in super::super) fn failed_to_start(&self, slot: &Rc<Slot>) -> bool {
-        let tid = slot.tid.get();
-        let Ok(registers) = sys::registers(tid) else {
-            return false;
-        };
-        let Some(at) = registers.rip.checked_sub(1) else {
-            return false;
-        };
-        let starting = slot.starting.take();
-        let is_ours = |starting: &Starting| {
-            let from = starting.registers.rip;
-            (from..from + starting.original.len() as u64).contains(&at) || code::starts(at)
-        };
-        let Some(starting) = starting.filter(|starting| is_ours(starting)) else {
-            return false;
-        };
-        // Errors mean that the task is gone.
-        let _ = sys::write_memory(tid, starting.registers.rip, &starting.original);
-        let _ = sys::set_registers(tid, &starting.registers);
-        let space = slot.space.borrow().clone();
-        space.in_process.refused.set(true);
-        *space.in_process.mapped.borrow_mut() = None;
-        if let Ok(arena) = self.arena() {
-            arena.images.borrow_mut().failures += 1;
-        }
-        self.resume(slot, self.usual_resume(), 0);
-        true
-    }
 }

@@ -24,24 +24,25 @@ use object::read::elf::{FileHeader, ProgramHeader};
 
 use rustc_hash::FxHashMap;
 
-use super::code::{self, BASE, PAGE};
+use super::code;
+use super::layout::{BASE, PAGE};
 use crate::unstopped as calls;
 
 /// The executable part of a file that was patched, and what it is known by.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Text {
+pub(crate) struct Text {
     /// Where it is in the file and in memory, from where the file is loaded;
     /// whole pages.
-    pub(super) offset: u64,
-    pub(super) address: u64,
-    pub(super) len: u64,
+    pub(crate) offset: u64,
+    pub(crate) address: u64,
+    pub(crate) len: u64,
     /// Where the program is entered, from where the file is loaded.
-    pub(super) entry: u64,
+    pub(crate) entry: u64,
     /// The build's number, and where it is in memory.
-    pub(super) build_id: Vec<u8>,
-    pub(super) build_id_at: u64,
+    pub(crate) build_id: Vec<u8>,
+    pub(crate) build_id_at: u64,
     /// How many sites were patched.
-    pub(super) sites: usize,
+    pub(crate) sites: usize,
 }
 
 /// `mov $imm32, %eax`, ...
@@ -58,10 +59,10 @@ const READS: [u8; 6] = [0x31, 0xc0, 0x0f, 0x05, 0x48, 0x3d];
 const READS_LEN: usize = READS.len() + 4;
 
 /// The longest part of a site before its syscall instruction.
-pub(super) const BEFORE: usize = 13;
+pub(crate) const BEFORE: usize = 13;
 
 /// Whether what lies before a syscall instruction looks like a patched site.
-pub(super) fn may_be_patched(before: &[u8; BEFORE]) -> bool {
+pub(crate) fn may_be_patched(before: &[u8; BEFORE]) -> bool {
     let mut jumps = BETWEEN.iter().filter_map(|between| {
         let (_, jump) = before.strip_suffix(*between)?.split_last_chunk::<5>()?;
         Some(jump[0] == 0xe9)

@@ -1,59 +1,18 @@
 //! Stops: the points where a tracee waits for the tracer.
 
-use super::tracee::{
+use std::future::poll_fn;
+use std::io;
+use std::marker::PhantomData;
+use std::rc::Rc;
+use std::task::Poll;
+
+use super::states::{
     Exec, GroupStop, Parked, Posthook, PreExit, Prehook, Running, Signal, Spawned, Started, Tracee,
 };
-use crate::event::Tid;
-use crate::sys::Waited;
-
-/// How a task came to be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SpawnKind {
-    /// fork, or clone with `SIGCHLD` and nothing shared.
-    Fork,
-    /// The parent sleeps until the child executes or exits.
-    Vfork,
-    /// Any other clone, threads included.
-    Clone,
-}
-
-/// A stop before it is given to its function.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Raw {
-    Prehook {
-        arch: u32,
-        nr: u64,
-        args: [u64; 6],
-        ip: u64,
-        sp: u64,
-    },
-    Posthook(i64),
-    Exec {
-        former: Tid,
-    },
-    Spawned {
-        kind: SpawnKind,
-        child: Tid,
-        flags: u64,
-    },
-    PreExit(i32),
-    Signal(i32),
-    GroupStop(i32),
-    Interrupted,
-    Exited(i32),
-    Killed(i32, bool),
-    Superseded,
-}
-
-impl Raw {
-    /// The end that was waited for.
-    pub(super) fn end(waited: Waited) -> Self {
-        match waited.code {
-            libc::CLD_EXITED => Self::Exited(waited.status),
-            code => Self::Killed(waited.status, code == libc::CLD_DUMPED),
-        }
-    }
-}
+use crate::invocation::Invocation;
+use crate::runtime::raw::Raw;
+use crate::runtime::slot::Slot;
+use crate::sys;
 
 /// Where a tracee stands.
 #[derive(Debug)]
@@ -120,5 +79,78 @@ impl Stop {
             Self::GroupStop(tracee) => tracee.listen(),
             Self::Exited(_) | Self::Killed { .. } | Self::Superseded => return None,
         })
+    }
+}
+
+impl Tracee<Running> {
+    /// Waits for the next stop.
+    pub async fn stop(self) -> Stop {
+        let slot = self.slot.clone();
+        let raw = poll_fn(|_| match slot.mailbox.borrow_mut().pop_front() {
+            Some(raw) => Poll::Ready(raw),
+            // The executor polls after each delivery, so no waker is kept.
+            None => Poll::Pending,
+        })
+        .await;
+        match raw {
+            Raw::Prehook {
+                arch,
+                nr,
+                args,
+                ip,
+                sp,
+            } => Stop::Prehook(self.with(Prehook {
+                arch,
+                call: Invocation { nr, args },
+                ip,
+                sp,
+            })),
+            Raw::Posthook(value) => Stop::Posthook(self.with(Posthook { value })),
+            Raw::Exec { former } => Stop::Exec(self.with(Exec { former })),
+            Raw::Spawned { kind, child, flags } => {
+                Stop::Spawned(self.with(Spawned { kind, child, flags }))
+            }
+            Raw::PreExit(status) => Stop::PreExit(self.with(PreExit { status })),
+            Raw::Signal(signal) => Stop::Signal(self.with(Signal { signal })),
+            Raw::GroupStop(signal) => Stop::GroupStop(self.with(GroupStop { signal })),
+            Raw::Interrupted => Stop::Interrupted(self.with(Started)),
+            Raw::Exited(status) => Stop::Exited(status),
+            Raw::Killed(signal, core) => Stop::Killed { signal, core },
+            Raw::Superseded => Stop::Superseded,
+        }
+    }
+
+    /// Asks the task to stop (`PTRACE_INTERRUPT`); it reports
+    /// [`Stop::Interrupted`] unless another stop comes first.
+    ///
+    /// # Errors
+    /// `ESRCH` when it is gone.
+    pub fn interrupt(&self) -> io::Result<()> {
+        sys::interrupt(self.living()?)
+    }
+
+    /// The same for later, while its next stop is waited for.
+    pub fn interrupter(&self) -> Interrupter {
+        Interrupter {
+            slot: self.slot.clone(),
+            thread: PhantomData,
+        }
+    }
+}
+
+/// Stops a task that runs.
+#[derive(Debug)]
+pub struct Interrupter {
+    slot: Rc<Slot>,
+    thread: PhantomData<*const ()>,
+}
+
+impl Interrupter {
+    /// As [`Tracee::interrupt`]; nothing when the task is stopped or gone.
+    pub fn interrupt(&self) {
+        if !self.slot.gone.get() && !self.slot.stopped.get() {
+            // ESRCH: it is ending.
+            let _ = sys::interrupt(self.slot.tid.get());
+        }
     }
 }

@@ -1,0 +1,414 @@
+//! The executor: one thread that waits for tracees and runs their functions.
+//!
+//! Every task that is traced is handled by one async function, which lives as
+//! long as the task does (libptrace, section 5.2.2). The executor is not a
+//! general one: it blocks in `waitid(P_ALL, __WALL | __WNOTHREAD)`, which
+//! reports only children and tracees of its own thread, so that it never
+//! steals a host application's children and several can coexist. Work that
+//! blocks (hashing, copying, reading a store) goes to worker threads through
+//! [`Handle::blocking`]; their completion interrupts the wait.
+//!
+//! **Invariants.** A stop is routed to exactly one function, in the order of
+//! arrival. A task starts only after its parent's function has seen the fork
+//! event that made it, whichever of the two the kernel reported first. A
+//! function that ends early leaves its task running, unobserved but never
+//! stuck. A request about a task that has gone, or whose id another thread took
+//! over, is refused with `ESRCH`, never sent to whoever has that id now.
+
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::io;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use super::launch::{self, Launched, Launches, Program};
+use super::new_tasks::{Birth, Births};
+use super::options::{Options, trace_options};
+use super::placement::Placement;
+use super::raw::Raw;
+use super::remote::{Remote, TaskWaker};
+use super::shared::{Function, Handle, Shared};
+use super::slot::{At, Slot};
+use super::tracee::{Started, Tracee};
+use crate::event::Tid;
+use crate::sys::{self, Resume, Waited};
+
+/// The executor. It must be created and run on the same thread.
+pub struct Runtime {
+    pub(super) shared: Rc<Shared>,
+}
+
+impl std::fmt::Debug for Runtime {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Runtime")
+            .field("options", &self.shared.options)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Runtime {
+    /// Makes a runtime for the calling thread.
+    pub fn new(options: Options) -> Self {
+        sys::install_wake_handler();
+        let placement = Placement::new(options.interception.filter());
+        Self {
+            shared: Rc::new(Shared {
+                options,
+                slots: RefCell::default(),
+                functions: RefCell::default(),
+                births: Births::default(),
+                next_key: Cell::new(1),
+                launches: Launches::default(),
+                remote: Arc::new(Remote::new()),
+                pool: RefCell::new(None),
+                stops: Cell::new(0),
+                placement,
+                onlookers: RefCell::default(),
+                patched: RefCell::default(),
+                arena: RefCell::default(),
+                copies: RefCell::default(),
+            }),
+        }
+    }
+
+    /// A handle for use inside tracee functions.
+    pub fn handle(&self) -> Handle {
+        Handle {
+            shared: self.shared.clone(),
+        }
+    }
+
+    /// Keeps the patched copies of C libraries that
+    /// [`Tracee::perform_in_process`] makes in this directory (2 MB each, eight
+    /// at most), which is made when it is needed. Only this user may write there.
+    /// Otherwise each runtime makes its own in memory, which takes some
+    /// milliseconds.
+    pub fn keep_copies_in(&self, dir: impl Into<PathBuf>) {
+        *self.shared.copies.borrow_mut() = Some(dir.into());
+    }
+
+    /// Starts a program under trace. Its function runs once [`Runtime::run`]
+    /// does; its first stop comes before the program's own execve. Until that has
+    /// succeeded its memory is this process's: what is injected or written there
+    /// happens here.
+    ///
+    /// # Errors
+    /// When cloning or `PTRACE_SEIZE` fails (`EPERM` where ptrace is forbidden).
+    pub fn spawn(&self, program: &Program) -> io::Result<Tid> {
+        let launched = launch::launch(program, &self.shared.options)?;
+        Ok(self.expect(launched))
+    }
+
+    pub(super) fn expect(&self, launched: Launched) -> Tid {
+        let tid = self.shared.launches.add(launched);
+        self.shared.births.expect(tid, Birth::default());
+        tid
+    }
+
+    /// Attaches to all threads of a running process. Only syscall stops of
+    /// [`Interception::Ptrace`] are seen, because no filter is installed in it.
+    ///
+    /// # Errors
+    /// As `PTRACE_SEIZE` (`EPERM`, `ESRCH`) and reading `/proc/PID/task`.
+    pub fn attach(&self, pid: Tid) -> io::Result<()> {
+        // Threads made while we look are caught by looking until nothing new
+        // appears; those made by seized threads are traced from birth.
+        loop {
+            let mut found = false;
+            for entry in std::fs::read_dir(format!("/proc/{pid}/task"))? {
+                let Some(tid) = entry?
+                    .file_name()
+                    .to_str()
+                    .and_then(|s| s.parse::<Tid>().ok())
+                else {
+                    continue;
+                };
+                if self.shared.births.is_expected(tid) {
+                    continue;
+                }
+                match sys::seize(tid, trace_options(&self.shared.options)) {
+                    Ok(()) => {
+                        let flags = if tid == pid { 0 } else { libc::CLONE_THREAD };
+                        let birth = Birth {
+                            parent: None,
+                            heritage: None,
+                            tgid: Some(pid),
+                            flags: flags as u64,
+                        };
+                        self.shared.births.expect(tid, birth);
+                        // ESRCH: it is ending, which it will report.
+                        let _ = sys::interrupt(tid);
+                        found = true;
+                    }
+                    Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
+                    // A thread that a seized sibling has just made is ours already.
+                    Err(error) if error.raw_os_error() == Some(libc::EPERM) && tid != pid => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            if !found {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Runs until the last tracee has gone and the last function has ended.
+    /// `handler` makes the function of each new task.
+    ///
+    /// # Errors
+    /// When waitid fails in an unexpected way.
+    pub fn run<H, F>(self, handler: H) -> io::Result<()>
+    where
+        H: Fn(Tracee<Started>) -> F,
+        F: Future<Output = ()> + 'static,
+    {
+        self.run_until(&handler, || false).map(drop)
+    }
+
+    /// As [`run`](Self::run), but returns when `is_enough`, which is asked whenever all
+    /// functions that have been woken wait again: true then, and tasks stay as they are until
+    /// the next call. False when the last of them has gone.
+    ///
+    /// Nothing that a task does is lost in between: it is reported by the next call.
+    ///
+    /// # Errors
+    /// When waitid fails in an unexpected way.
+    pub fn run_until<H, F>(&self, handler: &H, is_enough: impl Fn() -> bool) -> io::Result<bool>
+    where
+        H: Fn(Tracee<Started>) -> F,
+        F: Future<Output = ()> + 'static,
+    {
+        let make = |tracee: Tracee<Started>| -> Function { Box::pin(handler(tracee)) };
+        sys::unblock_wake_signal();
+        loop {
+            loop {
+                let woken = self.shared.remote.take();
+                if woken.is_empty() {
+                    break;
+                }
+                for key in woken {
+                    self.poll(key);
+                }
+            }
+            if is_enough() {
+                return Ok(true);
+            }
+            let mut waited = if self.shared.births.nobody_waits() {
+                Ok(None)
+            } else {
+                // Announcements that have come already need no questions.
+                let waited = sys::wait(&self.shared.remote.flag, false);
+                if matches!(waited, Ok(None)) {
+                    self.start_lost(&make);
+                }
+                waited
+            };
+            if matches!(waited, Ok(None)) {
+                waited = sys::wait(&self.shared.remote.flag, true);
+            }
+            match waited {
+                Ok(Some(waited)) => {
+                    self.shared.stops.set(self.shared.stops.get() + 1);
+                    self.dispatch(waited, &make);
+                }
+                Ok(None) => {}
+                Err(error) if error.raw_os_error() == Some(libc::ECHILD) => {
+                    // Nobody is traced any more, whatever was announced.
+                    self.shared.slots.borrow_mut().clear();
+                    self.shared.births.forget();
+                    if self.shared.functions.borrow().is_empty() {
+                        return Ok(false);
+                    }
+                    self.shared.remote.wait();
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn poll(&self, key: u64) {
+        let Some((mut function, slot, waker)) = self.shared.functions.borrow_mut().remove(&key)
+        else {
+            return;
+        };
+        let poll = function.as_mut().poll(&mut Context::from_waker(&waker));
+        match poll {
+            Poll::Pending => {
+                self.shared
+                    .functions
+                    .borrow_mut()
+                    .insert(key, (function, slot, waker));
+            }
+            Poll::Ready(()) => {
+                // Dropping the function may itself resume a tracee.
+                drop(function);
+                slot.unattended.set(true);
+                self.release(&slot);
+            }
+        }
+    }
+
+    /// Lets a task go on whose function does not care any more.
+    fn release(&self, slot: &Rc<Slot>) {
+        slot.mailbox.borrow_mut().clear();
+        if slot.gone.get() || !slot.stopped.get() {
+            return;
+        }
+        let (how, signal) = match slot.at.get() {
+            At::Signal(signal) => (Resume::Continue, signal),
+            At::GroupStop => (Resume::Listen, 0),
+            At::Elsewhere => (Resume::Continue, 0),
+        };
+        self.shared.resume(slot, how, signal);
+    }
+
+    fn dispatch(&self, waited: Waited, make: &dyn Fn(Tracee<Started>) -> Function) {
+        let shared = &self.shared;
+        if waited.is_end() || waited.status >> 8 == libc::PTRACE_EVENT_EXEC {
+            shared.launches.over(waited.tid);
+        }
+        let slot = shared.slots.borrow().get(&waited.tid).cloned();
+        match slot {
+            Some(slot) if waited.is_end() => {
+                slot.gone.set(true);
+                shared.placement.ended(waited.tid);
+                slot.leave_space();
+                shared.end_nested(&slot);
+                // It may still be asked what it has done.
+                self.deliver(&slot, Raw::end(waited));
+                shared.slots.borrow_mut().remove(&waited.tid);
+            }
+            Some(slot) if shared.is_nested_stop(&slot, waited) => {}
+            Some(slot) => {
+                if let Some(raw) = shared.interpret(&slot, waited) {
+                    // Before it goes on, and executes another program, say.
+                    let heritage = match raw {
+                        Raw::Spawned { flags, child, .. } => {
+                            shared.placement.bore(waited.tid, child);
+                            Some(slot.bequeath(flags))
+                        }
+                        _ => None,
+                    };
+                    self.deliver(&slot, raw);
+                    if let Raw::Spawned { child, flags, .. } = raw {
+                        let birth = Birth {
+                            parent: Some(waited.tid),
+                            heritage,
+                            tgid: None,
+                            flags,
+                        };
+                        if let Some(first) = shared.births.announced(child, &birth) {
+                            self.start(first, birth, make);
+                        }
+                    }
+                }
+            }
+            None => {
+                if let Some(birth) = shared.births.reported(waited) {
+                    self.start(waited, birth, make);
+                }
+            }
+        }
+    }
+
+    /// Starts those whose parents cannot announce them any more.
+    fn start_lost(&self, make: &dyn Fn(Tracee<Started>) -> Function) {
+        let running: Vec<(Tid, Tid)> = self
+            .shared
+            .slots
+            .borrow()
+            .values()
+            .filter(|slot| !slot.stopped.get())
+            .map(|slot| (slot.tid.get(), slot.tgid.get()))
+            .collect();
+        for (first, birth) in self.shared.births.lost(&running) {
+            self.start(first, birth, make);
+        }
+    }
+
+    fn deliver(&self, slot: &Rc<Slot>, raw: Raw) {
+        slot.mailbox.borrow_mut().push_back(raw);
+        if slot.unattended.get() {
+            self.release(slot);
+        } else {
+            self.poll(slot.key);
+        }
+    }
+
+    /// Makes the function of a new task, whose first stop (or end) came.
+    fn start(&self, first: Waited, birth: Birth, make: &dyn Fn(Tracee<Started>) -> Function) {
+        let shared = &self.shared;
+        if let Some(parent) = birth.parent {
+            shared.placement.started(parent, first.tid);
+        }
+        let slot = shared.new_slot(first.tid, birth);
+        if first.is_end() {
+            slot.gone.set(true);
+            slot.leave_space();
+            slot.mailbox.borrow_mut().push_back(Raw::end(first));
+        } else {
+            shared.slots.borrow_mut().insert(first.tid, slot.clone());
+            // The first stop of a seized task is PTRACE_EVENT_STOP; anything
+            // else (a signal, an exit) is kept as the stop that follows.
+            match shared.interpret(&slot, first) {
+                Some(Raw::Interrupted) => {}
+                Some(raw) => slot.mailbox.borrow_mut().push_back(raw),
+                None => {}
+            }
+        }
+        let key = slot.key;
+        let function = make(Tracee::new(shared.clone(), slot.clone()));
+        let waker = Waker::from(Arc::new(TaskWaker {
+            key,
+            remote: shared.remote.clone(),
+        }));
+        shared
+            .functions
+            .borrow_mut()
+            .insert(key, (function, slot, waker));
+        self.poll(key);
+    }
+}
+
+impl Drop for Runtime {
+    /// Ends what is still traced, so that nothing hangs in a stop for ever: it
+    /// is killed under [`Options::exit_kill`], otherwise what is stopped is
+    /// detached, and the kernel detaches the rest when the thread ends.
+    fn drop(&mut self) {
+        let shared = &self.shared;
+        // What the thread does next is not ours to place.
+        shared.placement.disturbed();
+        // Functions hold the tracees, which hold what is shared.
+        let functions = std::mem::take(&mut *shared.functions.borrow_mut());
+        drop(functions);
+        let slots: Vec<Rc<Slot>> = shared.slots.borrow_mut().drain().map(|(_, s)| s).collect();
+        let mut left: Vec<Tid> = shared.births.unseen();
+        left.extend(slots.iter().map(|slot| slot.tid.get()));
+        if !shared.options.exit_kill {
+            for slot in slots.iter().filter(|slot| slot.stopped.get()) {
+                let signal = slot.at.get().signal();
+                // ESRCH: it is gone.
+                let _ = sys::resume(slot.tid.get(), Resume::Detach, signal);
+            }
+            return;
+        }
+        for &tid in &left {
+            sys::kill(tid);
+        }
+        // Until they are, or nothing is left to wait for.
+        while !left.is_empty() {
+            match sys::wait(&shared.remote.flag, true) {
+                Ok(Some(waited)) if waited.is_end() => left.retain(|&tid| tid != waited.tid),
+                Ok(Some(waited)) => {
+                    // A stop on the way out, or of a child made meanwhile.
+                    sys::kill(waited.tid);
+                    let _ = sys::resume(waited.tid, Resume::Continue, 0);
+                }
+                Ok(None) => drop(shared.remote.take()),
+                Err(_) => break,
+            }
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! A call that was made without a stop, as the log has it.
+
+use std::ops::Deref;
+use std::rc::Rc;
+
+use crate::invocation::Invocation;
+use crate::memory::Memory;
+use crate::unstopped as calls;
+
+/// Bytes of a log as it was taken: all of its calls share them.
+#[derive(Debug, Clone)]
+pub(super) struct Text {
+    pub(super) all: Rc<Vec<u8>>,
+    pub(super) from: u32,
+    pub(super) len: u32,
+}
+
+impl Deref for Text {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.all[self.from as usize..][..self.len as usize]
+    }
+}
+
+impl From<Vec<u8>> for Text {
+    fn from(bytes: Vec<u8>) -> Self {
+        let len = bytes.len() as u32;
+        Self {
+            all: Rc::new(bytes),
+            from: 0,
+            len,
+        }
+    }
+}
+
+impl PartialEq for Text {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for Text {}
+
+/// A call that was made without a stop.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Logged {
+    pub(super) call: Invocation,
+    pub(super) value: i64,
+    /// Its path with its NUL; or what was written.
+    pub(super) text: Text,
+    pub(super) stamp: u64,
+    pub(super) mark: Option<u64>,
+    pub(super) by_loader: bool,
+}
+
+impl Logged {
+    /// A call that was made, and not logged; `path` has its NUL, or is what was written.
+    pub(super) fn new(call: Invocation, value: i64, path: Vec<u8>, stamp: u64) -> Self {
+        Self {
+            call,
+            value,
+            text: path.into(),
+            stamp,
+            mark: None,
+            by_loader: false,
+        }
+    }
+
+    /// Its place among the calls of all tasks: of two of which one began when the
+    /// other had ended, it has the greater number.
+    pub fn stamp(&self) -> u64 {
+        self.stamp
+    }
+
+    /// The call. Its first four arguments are known; the memory that its path
+    /// argument points at is this value, as a [`Memory`].
+    pub fn invocation(&self) -> Invocation {
+        self.call
+    }
+
+    /// What it returned: a result, or a negative errno.
+    pub fn value(&self) -> i64 {
+        self.value
+    }
+
+    /// Its path, as it was given, without its NUL; none of a call that has none.
+    pub fn path(&self) -> Option<&[u8]> {
+        path_address(&self.call)?;
+        Some(self.text.strip_suffix(b"\0").unwrap_or(&self.text))
+    }
+
+    /// The mark of the [`Handle::logged_everywhere`](crate::runtime::Handle) before
+    /// which the call may have had its answer, if not all of them: it is the
+    /// first of its task since then.
+    pub fn mark(&self) -> Option<u64> {
+        self.mark
+    }
+
+    pub(super) fn begun_before(&mut self, mark: Option<u64>) {
+        self.mark = mark;
+    }
+
+    /// The path of what the loader has opened.
+    pub(super) fn loaded(&self) -> Option<&[u8]> {
+        let opens = [libc::SYS_open, libc::SYS_openat].contains(&self.call.nr.cast_signed());
+        self.path()
+            .filter(|_| self.by_loader && opens && self.value >= 0)
+    }
+}
+
+/// Where the tracee has the path of a call.
+pub(super) fn path_address(call: &Invocation) -> Option<u64> {
+    calls::path_argument(call.nr).map(|index| call.args[index])
+}
+
+impl Memory for Logged {
+    fn read(&self, address: u64, buffer: &mut [u8]) -> usize {
+        let pair = self.call.args[3].to_le_bytes();
+        let (at, all) = if calls::makes_pair(self.call.nr) {
+            (Some(self.call.args[0]), &pair[..])
+        } else if calls::writes(self.call.nr) {
+            (Some(self.call.args[1]), &self.text[..])
+        } else {
+            (path_address(&self.call), &self.text[..])
+        };
+        let Some(bytes) = at
+            .and_then(|at| address.checked_sub(at))
+            .and_then(|from| all.get(usize::try_from(from).ok()?..))
+        else {
+            return 0;
+        };
+        let len = bytes.len().min(buffer.len());
+        buffer[..len].copy_from_slice(&bytes[..len]);
+        len
+    }
+}

@@ -1,0 +1,285 @@
+//! What is known of one address space whose calls are logged in it.
+
+use std::cell::{Cell, RefCell};
+
+use super::call::Logged;
+use super::code;
+use super::layout::{BASE, LOG, LOGS, PAGE};
+use super::log::{Log, Sharing};
+use super::site::{PATCH_LEN, Site};
+use crate::event::Tid;
+use crate::sys;
+
+/// Addresses that signal handlers return to that are remembered; a program
+/// that is interrupted more often is left alone.
+const MAX_FRAMES: usize = 64;
+/// What is known of one address space.
+#[derive(Debug, Default)]
+pub(crate) struct InProcess {
+    /// Lookups that stopped.
+    pub(crate) heat: Cell<u32>,
+    /// It cannot be done here, or must not.
+    pub(crate) refused: Cell<bool>,
+    /// What was done here is to have no effect any more.
+    pub(crate) withdrawn: Cell<bool>,
+    /// Where handlers will return to.
+    pub(crate) frames: RefCell<Vec<u64>>,
+    /// It has had threads.
+    pub(crate) threads: Cell<bool>,
+    /// Tasks that share the memory, and not all else.
+    pub(crate) strangers: Cell<u32>,
+    pub(crate) mapped: RefCell<Option<Mapped>>,
+}
+
+/// The mappings.
+#[derive(Debug)]
+pub(crate) struct Mapped {
+    pub(crate) log: Log,
+    /// The page of trampolines, if there is one.
+    pub(crate) trampolines: Option<u64>,
+    pub(crate) sites: Vec<(Site, u64)>,
+    /// The task that stopped or began last: what is in the log is its own, or
+    /// that of one with the same memory, directory and files.
+    pub(crate) last: Tid,
+    /// A call was being made when all logs were asked for, with this mark.
+    pub(crate) unsettled: Option<u64>,
+    /// Calls that are not in the log, and come before what is.
+    pub(crate) noted: Vec<Logged>,
+    /// The log made no sense, which is still to be told.
+    pub(crate) lost: bool,
+    /// It is not read any more.
+    pub(crate) broken: bool,
+}
+
+/// What [`Handle::logged`] has to say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Calls {
+    /// These were made, in this order.
+    Made(Vec<Logged>),
+    /// The tracee has written over the log: what it did is not known.
+    Lost,
+}
+
+impl Mapped {
+    pub(crate) fn new(log: Log, trampolines: Option<u64>, last: Tid) -> Self {
+        Self {
+            log,
+            trampolines,
+            sites: Vec::new(),
+            last,
+            unsettled: None,
+            noted: Vec::new(),
+            lost: false,
+            broken: false,
+        }
+    }
+
+    /// Whether a forked child has a copy of this.
+    pub(crate) fn is_copied_to(&self, child: Tid) -> bool {
+        sys::peek(child, LOG).is_ok_and(|place| place == self.log.place())
+    }
+
+    pub(crate) fn take(&mut self) -> Calls {
+        // Asked before: what ends in between is logged.
+        let in_flight = self.log.is_in_flight();
+        self.collect();
+        if std::mem::take(&mut self.lost) {
+            return Calls::Lost;
+        }
+        let mut calls = std::mem::take(&mut self.noted);
+        if let Some(first) = calls.first_mut() {
+            first.begun_before(self.unsettled.take());
+        } else if !in_flight {
+            // It was given up.
+            self.unsettled = None;
+        }
+        Calls::Made(calls)
+    }
+
+    /// Takes over what is in the log.
+    pub(crate) fn collect(&mut self) {
+        if self.broken {
+            return;
+        }
+        match self.log.take() {
+            Some(calls) => {
+                let arena = self.log.arena();
+                for path in calls.iter().filter_map(Logged::loaded) {
+                    arena.images.borrow_mut().consider(arena.file(), path);
+                }
+                self.noted.extend(calls);
+            }
+            None => self.lose(),
+        }
+    }
+
+    /// Notes a call that came after all that is in the log.
+    pub(crate) fn note(&mut self, call: Logged) {
+        self.collect();
+        self.noted.push(call);
+    }
+
+    /// What was done is not known: from now on it stops.
+    pub(crate) fn lose(&mut self) {
+        self.noted.clear();
+        self.log.set_sharing(Sharing::Strangers);
+        (self.lost, self.broken) = (true, true);
+    }
+}
+
+impl InProcess {
+    /// A signal handler will return to `address`.
+    pub(crate) fn interrupted(&self, address: u64) {
+        let mut frames = self.frames.borrow_mut();
+        if frames.contains(&address) {
+            return;
+        }
+        if frames.len() < MAX_FRAMES {
+            frames.push(address);
+        } else {
+            self.refused.set(true);
+        }
+    }
+
+    /// Gives a task, which is stopped and the only one with its memory, what
+    /// stood where this is patched: a forked child in its first stop has a copy.
+    pub(crate) fn restore(&self, task: Tid) {
+        let mapped = self.mapped.borrow();
+        let Some(mapped) = &*mapped else { return };
+        for (site, trampoline) in &mapped.sites {
+            let mut found = [0; PATCH_LEN];
+            let read = sys::read_memory(task, site.address, &mut found);
+            if read == PATCH_LEN && site.patch(*trampoline) == Some(found) {
+                // An error means that the task is gone.
+                let _ = sys::write_memory(task, site.address, &site.original());
+            }
+        }
+    }
+
+    /// A task that shares this memory begins.
+    pub(crate) fn joined(&self, stranger: bool) {
+        let state = self;
+        if stranger {
+            state.strangers.set(state.strangers.get() + 1);
+        } else {
+            state.threads.set(true);
+        }
+        self.tell_sharing();
+    }
+
+    /// One that shared the memory, and not all else, has it no more.
+    pub(crate) fn stranger_left(&self) {
+        let strangers = &self.strangers;
+        strangers.set(strangers.get().saturating_sub(1));
+        self.tell_sharing();
+    }
+
+    pub(crate) fn tell_sharing(&self) {
+        let state = self;
+        if let Some(mapped) = &*state.mapped.borrow() {
+            let nothing = mapped.broken || state.withdrawn.get() || state.strangers.get() > 0;
+            mapped.log.set_sharing(if nothing {
+                Sharing::Strangers
+            } else if state.threads.get() {
+                Sharing::Threads
+            } else {
+                Sharing::Alone
+            });
+        }
+    }
+
+    /// Leaves it alone from now on. `tid` is stopped, and the only task here
+    /// if `alone`: then calls come from where they came from again.
+    pub(crate) fn withdraw(&self, tid: Tid, alone: bool) {
+        self.refused.set(true);
+        self.withdrawn.set(true);
+        self.tell_sharing();
+        if alone {
+            self.restore(tid);
+        }
+    }
+
+    /// Whether it logs lookups.
+    pub(crate) fn logs(&self) -> bool {
+        self.mapped.borrow().is_some()
+    }
+
+    /// What a forked child, which is in its first stop, starts with: its copy of
+    /// the code gets a log of its own.
+    pub(crate) fn fork(&self, child: Tid) -> Self {
+        let state = self;
+        let copy = Self::default();
+        copy.refused.set(state.refused.get());
+        copy.frames.borrow_mut().clone_from(&state.frames.borrow());
+        let mapped = state.mapped.borrow();
+        let Some(parent) = &*mapped else { return copy };
+        // It was forked before its parent came to have all this, or after it
+        // was taken from it: then it has nothing, or is to lose it.
+        let has_copy = parent.is_copied_to(child);
+        let wanted = has_copy && !state.refused.get() && !parent.broken;
+        let log = wanted.then(|| Log::new(parent.log.arena())).flatten();
+        match log.filter(|log| sys::poke(child, LOG, log.place()).is_ok()) {
+            Some(log) => {
+                let mut own = Mapped::new(log, parent.trampolines, child);
+                own.sites.clone_from(&parent.sites);
+                *copy.mapped.borrow_mut() = Some(own);
+            }
+            None => {
+                copy.refused.set(true);
+                self.restore(child);
+                if has_copy {
+                    // An error means that the task is gone.
+                    let _ = sys::poke(child, LOG, LOGS);
+                }
+            }
+        }
+        copy
+    }
+
+    /// The tracer lets a task go that may go on as it is.
+    pub(crate) fn let_go(&self) {
+        if let Some(mapped) = &*self.mapped.borrow() {
+            mapped.log.give_away();
+        }
+    }
+}
+
+/// Has nothing logged any more in a task that is stopped, and whose copy of
+/// the code nobody here knows.
+pub(crate) fn disarm(task: Tid) {
+    let mut found = vec![0; code::bytes().len()];
+    let read = sys::read_memory(task, BASE, &mut found);
+    if read == found.len() && found == code::bytes() {
+        // An error means that the task is gone.
+        let _ = sys::poke(task, LOG, LOGS);
+    }
+}
+
+impl InProcess {
+    /// Whether a site is one of our own trampolines.
+    pub(crate) fn has_made(&self, site: &Site) -> bool {
+        let mapped = self.mapped.borrow();
+        mapped.as_ref().is_some_and(|mapped| {
+            let made = mapped.trampolines.map(|from| from..from + PAGE);
+            made.is_some_and(|made| made.contains(&site.address))
+        })
+    }
+
+    pub(crate) fn logged_by(&self, tid: Tid) -> Calls {
+        let mut mapped = self.mapped.borrow_mut();
+        let Some(mapped) = &mut *mapped else {
+            return Calls::Made(Vec::new());
+        };
+        mapped.last = tid;
+        let calls = mapped.take();
+        mapped.log.empty();
+        calls
+    }
+}
+
+/// What a task that is starting gets back if it fails to.
+#[derive(Debug)]
+pub(crate) struct Starting {
+    pub(crate) registers: libc::user_regs_struct,
+    pub(crate) original: Vec<u8>,
+}

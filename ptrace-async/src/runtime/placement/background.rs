@@ -1,0 +1,85 @@
+//! Threads of the host that work while its tracees run.
+#![expect(unsafe_code, reason = "gettid")]
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::cpus::{Cpus, INITIAL, widen_self};
+use crate::event::Tid;
+
+/// The threads of a host that work while its tracees run.
+///
+/// In phases in which one tracee is busy at a time the tracer keeps it on its
+/// own CPU; these threads keep off that CPU meanwhile. Left to the scheduler
+/// they would often be woken there, and stand in the tracee's way: to a guest a
+/// CPU that its host has put to sleep looks taken.
+#[derive(Clone, Default)]
+pub struct Background(Arc<Mutex<Aside>>);
+
+#[derive(Default)]
+struct Aside {
+    threads: Vec<Tid>,
+    /// What the threads are allowed, if the runtime decides.
+    cpus: Option<Cpus>,
+}
+
+impl Background {
+    /// The calling thread is one of them until the guard is dropped.
+    pub fn enter(&self) -> Working {
+        // SAFETY: gettid has no arguments and cannot fail.
+        let tid = unsafe { libc::gettid() };
+        let mut aside = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match aside.cpus {
+            Some(cpus) => {
+                cpus.apply(tid);
+            }
+            None => widen_self(),
+        }
+        aside.threads.push(tid);
+        Working(self.clone(), tid)
+    }
+
+    /// How many CPUs there are for them and the runtime together: those that the
+    /// thread was allowed that made the first runtime, or else the calling one.
+    pub fn available() -> usize {
+        let initial = INITIAL.get().copied().or_else(|| Cpus::of(0));
+        initial.map_or(1, |cpus| cpus.count().unsigned_abs() as usize)
+    }
+
+    /// How many CPUs they may use now, if the runtime decides.
+    pub fn cpus(&self) -> Option<usize> {
+        let aside = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        aside.cpus.map(|cpus| cpus.count().unsigned_abs() as usize)
+    }
+
+    /// Nothing but them is left to do: they may run anywhere.
+    pub fn anywhere(&self) {
+        if let Some(cpus) = INITIAL.get() {
+            self.allow(*cpus);
+        }
+    }
+
+    pub(super) fn allow(&self, cpus: Cpus) {
+        let mut aside = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        aside.cpus = Some(cpus);
+        for tid in &aside.threads {
+            cpus.apply(*tid);
+        }
+    }
+}
+
+impl std::fmt::Debug for Background {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Background").finish_non_exhaustive()
+    }
+}
+
+/// That a thread is one of the [`Background`].
+#[derive(Debug)]
+pub struct Working(Background, Tid);
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        let mut aside = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
+        aside.threads.retain(|tid| *tid != self.1);
+    }
+}

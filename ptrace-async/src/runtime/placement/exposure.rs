@@ -1,0 +1,59 @@
+//! Calls by which a task can look at affinities.
+
+use crate::runtime::slot::Peeked;
+
+/// Whether a call can show the task its affinity, at once or later.
+pub(crate) enum Exposure {
+    None,
+    Certain,
+    /// If the path at this address is in `/proc`.
+    OfPath(u64),
+}
+
+/// Whether a task asks for its affinity, or opens what may be a file of `/proc`, or goes there
+/// (if the filter names chdir).
+pub(crate) fn exposure(nr: u64, args: &[u64; 6]) -> Exposure {
+    match nr.cast_signed() {
+        libc::SYS_sched_getaffinity => Exposure::Certain,
+        libc::SYS_open | libc::SYS_chdir => Exposure::OfPath(args[0]),
+        libc::SYS_openat | libc::SYS_openat2 => Exposure::OfPath(args[1]),
+        // What an open that does not stop says of such a file (see `in_process`).
+        libc::SYS_dup2 if args[0] as u32 == args[1] as u32 => Exposure::Certain,
+        _ => Exposure::None,
+    }
+}
+
+/// Whether what is at a path, which begins so, may show an affinity: what is in `/proc`,
+/// but for two files that programs read as they start, the list of file systems (the only
+/// name there with this beginning; libselinux reads it) and where their own memory is.
+pub(crate) fn may_show(path: &Peeked) -> bool {
+    let harmless = path.starts_with(b"/proc/fi") || path.starts_with(b"/proc/self/maps");
+    path.starts_with(b"/proc") && !harmless
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_programs_read_as_they_start_shows_no_affinity() {
+        let own = std::process::id().cast_signed();
+        let may_show = |path: &std::ffi::CStr| may_show(&Peeked::read(own, path.as_ptr() as u64));
+        for shows in [
+            c"/proc",
+            c"/proc/self/status",
+            c"/proc/self/map_files",
+            c"/proc/1/stat",
+        ] {
+            assert!(may_show(shows), "{shows:?}");
+        }
+        for shows_not in [
+            c"/proc/filesystems",
+            c"/proc/self/maps",
+            c"/etc/passwd",
+            c"",
+        ] {
+            assert!(!may_show(shows_not), "{shows_not:?}");
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! When tasks are narrowed to the tracer's CPU, and when the tracer is pinned.
+
+use std::cell::RefCell;
+
+use super::background::Background;
+use super::cpus::{Cpus, INITIAL, cpu_of, is_limited_root, own_cpu};
+use super::narrowed::Holder;
+use crate::event::Tid;
+use crate::filter::{ARCH_X86_64, Filter};
+
+/// The unit of [`Inner::turns`].
+const ALWAYS: u32 = 1 << 16;
+/// Of how many stops that is the mean, about.
+const MEMORY: u32 = 32;
+/// Solo begins when fewer stops than these are another task's...
+const PIN_BELOW: u32 = ALWAYS / 4;
+/// ... and ends when more than these are. Two busy tasks come near a half.
+const FREE_ABOVE: u32 = ALWAYS * 3 / 8;
+/// Where the count begins: a single task is alone from its second stop on. Until
+/// then it sets itself up, and so does the tracer.
+const FIRST: u32 = PIN_BELOW - ALWAYS / 48;
+
+/// Where the tracer is pinned.
+#[derive(Clone, Copy)]
+struct Pin {
+    cpu: usize,
+    only: Cpus,
+}
+
+struct Inner {
+    /// Who stopped last.
+    last: Tid,
+    /// What that one is allowed, if it may be narrowed.
+    wide: Option<Cpus>,
+    /// How many stops are not of the task that stopped before, of [`ALWAYS`].
+    turns: u32,
+    /// What the tracer is allowed; `None`: the policy is off.
+    own: Option<Cpus>,
+    pin: Option<Pin>,
+    held: Holder,
+    /// Children that have not stopped yet, and what their parents were allowed.
+    born: Vec<(Tid, Cpus)>,
+    /// Whether what was narrowed can be widened whatever it has become.
+    may_hold: bool,
+    /// A host has bound tasks to CPUs: each has one.
+    is_bound: bool,
+    background: Background,
+}
+
+impl Inner {
+    fn free(&mut self) {
+        self.wide = None;
+        self.held.release_all();
+        if let (Some(_), Some(own)) = (self.pin.take(), self.own) {
+            own.apply(0);
+            self.background.allow(own);
+        }
+    }
+}
+
+/// The placement policy of one runtime.
+pub(crate) struct Placement {
+    inner: RefCell<Inner>,
+}
+
+impl Placement {
+    pub(crate) fn new(filter: &Filter) -> Self {
+        let seen = |nr: i64| filter.stops(ARCH_X86_64, nr.cast_unsigned(), &[0; 6]);
+        let hidden = seen(libc::SYS_sched_getaffinity) && seen(libc::SYS_sched_setaffinity);
+        if let Some(cpus) = Cpus::of(0) {
+            INITIAL.get_or_init(|| cpus);
+        }
+        // With a single CPU there is nothing to decide.
+        let own = Cpus::of(0).filter(|cpus| hidden && cpus.count() > 1);
+        Self {
+            inner: RefCell::new(Inner {
+                last: 0,
+                wide: None,
+                turns: FIRST,
+                own,
+                pin: None,
+                held: Holder::default(),
+                born: Vec::new(),
+                may_hold: !is_limited_root(),
+                is_bound: false,
+                background: Background::default(),
+            }),
+        }
+    }
+
+    /// The host's own threads.
+    pub(crate) fn background(&self) -> Background {
+        self.inner.borrow().background.clone()
+    }
+
+    /// A stop of `tid` arrived.
+    pub(crate) fn stopped(&self, tid: Tid) {
+        let mut inner = self.inner.borrow_mut();
+        let Some(own) = inner.own else { return };
+        let kept = inner.held.stopped(tid);
+        inner.turns -= inner.turns / MEMORY;
+        let is_another = inner.last != tid;
+        if is_another {
+            inner.last = tid;
+            inner.wide = None;
+        }
+        let is_parallel = match inner.is_bound {
+            true => is_another,
+            false => inner.held.is_contended(tid),
+        };
+        if is_parallel {
+            inner.turns += ALWAYS / MEMORY;
+        }
+        if inner.pin.is_none() && inner.turns < PIN_BELOW {
+            // A task with one CPU needs no help with staying there, but the
+            // tracer should still come to it.
+            // It comes to the tracer if it may, which costs nothing when it wakes;
+            // the way of one that runs takes 50 µs.
+            let its = Cpus::of(tid);
+            let here = own_cpu().filter(|cpu| its.is_some_and(|its| its.contains(*cpu)));
+            let cpu = here.or_else(|| cpu_of(tid));
+            inner.pin = cpu
+                .filter(|cpu| own.contains(*cpu))
+                .map(|cpu| Pin {
+                    cpu,
+                    only: Cpus::only(cpu),
+                })
+                .filter(|pin| inner.held.is_watched() && pin.only.apply(0));
+            if let Some(pin) = inner.pin {
+                inner.background.allow(own.without(pin.cpu));
+            }
+        }
+        let Some(pin) = inner.pin else { return };
+        if inner.turns > FREE_ABOVE {
+            inner.free();
+        } else if inner.wide.is_none() {
+            match kept.or_else(|| Cpus::of(tid)) {
+                Some(wide) if wide.contains(pin.cpu) => inner.wide = Some(wide),
+                // It may not come to us.
+                _ => inner.free(),
+            }
+        }
+    }
+
+    /// Runs `resume`, which wakes `tid`, so that it wakes on our CPU if alone. `in_call`:
+    /// it stops again at the end of the call that it is in. `hidden`: nobody may look at the
+    /// affinity of others, and so it can be held.
+    pub(crate) fn wake<T>(
+        &self,
+        tid: Tid,
+        in_call: bool,
+        hidden: bool,
+        resume: impl FnOnce() -> T,
+    ) -> T {
+        let inner = self.inner.borrow();
+        if inner.own.is_none() {
+            return resume();
+        }
+        if !in_call && !inner.is_bound {
+            inner.held.woken(tid);
+        }
+        let both = match (inner.pin, inner.wide) {
+            (Some(pin), Some(wide)) if inner.last == tid && wide.count() > 1 => Some((pin, wide)),
+            _ => None,
+        };
+        let Some((pin, wide)) = both else {
+            inner.held.release(tid);
+            return resume();
+        };
+        if inner.held.is_contended(tid) {
+            inner.held.release_all();
+            return resume();
+        }
+        if hidden && inner.may_hold {
+            inner.held.hold(tid, wide, &pin.only);
+            return resume();
+        }
+        inner.held.release(tid);
+        let narrowed = pin.only.apply(tid);
+        let result = resume();
+        if narrowed {
+            wide.apply(tid);
+        }
+        result
+    }
+
+    /// As [`Placement::wake`], of a task that is going to stop again before it runs
+    /// anything of its own, whoever else is awake.
+    pub(crate) fn wake_until_stop<T>(&self, tid: Tid, resume: impl FnOnce() -> T) -> T {
+        let inner = self.inner.borrow_mut();
+        if let (Some(pin), Some(wide)) = (inner.pin, inner.wide)
+            && inner.last == tid
+            && wide.count() > 1
+        {
+            inner.held.hold(tid, wide, &pin.only);
+        }
+        resume()
+    }
+
+    /// A stopped task may be looked at, or resumed by others: it has what it is allowed.
+    pub(crate) fn shown(&self, tid: Tid) {
+        self.inner.borrow().held.release(tid);
+    }
+
+    /// A task is going to look at its affinity, or at that of others.
+    pub(crate) fn exposed(&self) {
+        self.inner.borrow().held.release_all();
+    }
+
+    /// A thread has executed a program and goes on as its leader, which is gone.
+    pub(crate) fn replaced(&self, former: Tid, leader: Tid) {
+        let mut inner = self.inner.borrow_mut();
+        inner.held.replaced(former, leader);
+        (inner.last, inner.wide) = (0, None);
+    }
+
+    /// A task has ended.
+    pub(crate) fn ended(&self, tid: Tid) {
+        let mut inner = self.inner.borrow_mut();
+        inner.held.ended(tid);
+        inner.born.retain(|(child, _)| *child != tid);
+    }
+
+    /// A task is about to choose an affinity, or nobody is traced any more: what
+    /// we know of any is stale, and the tracer is free again.
+    pub(crate) fn disturbed(&self) {
+        self.exposed();
+        let mut inner = self.inner.borrow_mut();
+        (inner.last, inner.turns) = (0, ALWAYS);
+        inner.free();
+    }
+
+    /// Keeps a stopped task on one CPU from now on; whether that is possible.
+    pub(crate) fn bind(&self, tid: Tid, cpu: usize) -> bool {
+        let mut inner = self.inner.borrow_mut();
+        inner.held.release(tid);
+        let only = Cpus::only(cpu);
+        if !only.apply(tid) {
+            return false;
+        }
+        inner.is_bound = true;
+        if inner.last == tid {
+            inner.wide = Some(only);
+        }
+        true
+    }
+
+    /// A task is stopped that has just made this child.
+    pub(crate) fn bore(&self, parent: Tid, child: Tid) {
+        let mut inner = self.inner.borrow_mut();
+        if inner.own.is_none() {
+            return;
+        }
+        if let Some(wide) = inner.wide.or_else(|| Cpus::of(parent)) {
+            inner.born.push((child, wide));
+        }
+    }
+
+    /// A child made its first stop. If its parent was woken narrowed and made
+    /// it before we could widen the parent again, it has inherited that: it
+    /// gets what the parent had when it was asked, stopped. Meanwhile that may have
+    /// ended, or be executing a program.
+    pub(crate) fn started(&self, parent: Tid, child: Tid) {
+        let mut inner = self.inner.borrow_mut();
+        if inner.own.is_none() {
+            return;
+        }
+        let born = inner.born.iter().position(|(tid, _)| *tid == child);
+        let born = born.map(|at| inner.born.swap_remove(at).1);
+        let Some(its) = Cpus::of(child) else { return };
+        let is_held = inner.pin.is_some_and(|pin| its.equals(&pin.only));
+        // Who has lost its parent may have got this process for one.
+        let is_ours = parent.cast_unsigned() == std::process::id();
+        let theirs = match born {
+            Some(theirs) => Some(theirs),
+            None if is_ours && is_held => inner.own,
+            None => inner
+                .held
+                .wide(parent)
+                .or_else(|| Cpus::of(parent))
+                // The parent has ended meanwhile.
+                .or(inner.own.filter(|_| is_held)),
+        };
+        match theirs {
+            Some(theirs) if its.equals(&theirs) => {}
+            Some(theirs) if is_held => inner.held.inherited(child, theirs),
+            Some(theirs) => {
+                theirs.apply(child);
+            }
+            None => {}
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Letting stopped tasks go on.
+
+use std::rc::{Rc, Weak};
+
+use super::options::Interception;
+use super::shared::Shared;
+use super::slot::{At, Peeked, Slot};
+use crate::sys::{self, Resume};
+
+impl Shared {
+    /// How a task is resumed when nobody asked for more.
+    pub(super) fn usual_resume(&self) -> Resume {
+        match self.options.interception {
+            Interception::Seccomp(_) => Resume::Continue,
+            Interception::Ptrace(_) => Resume::ToSyscall,
+        }
+    }
+
+    /// Resumes a task that is in a stop.
+    pub(super) fn resume(&self, slot: &Slot, how: Resume, signal: i32) {
+        slot.stopped.set(false);
+        slot.at.set(At::Elsewhere);
+        slot.peeked.set(Peeked::NOTHING);
+        slot.registers.set(None);
+        let tid = slot.tid.get();
+        if slot.killed.get() && how != Resume::Detach {
+            // It has gone on. Its next stop is its last one (PTRACE_EVENT_EXIT), and if that has
+            // come meanwhile, it has not been reported: from there it would go on unseen.
+            return;
+        }
+        let how = match how {
+            // Its waits are answered here, whatever the filter names.
+            Resume::Continue if slot.nested.attaches() => Resume::ToSyscall,
+            how => how,
+        };
+        let resume = || sys::resume(tid, how, signal);
+        let executes = slot.executing.replace(false) && how == Resume::ToSyscall;
+        // ESRCH: the task was killed in its stop; its death is reported.
+        let _ = if slot.exposed.get() {
+            resume()
+        } else if executes && !self.is_somebody_exposed() {
+            self.placement.wake_until_stop(tid, resume)
+        } else {
+            let hidden = !self.is_somebody_exposed();
+            self.placement
+                .wake(tid, how == Resume::ToSyscall, hidden, resume)
+        };
+    }
+
+    /// Whether a task may be looking at the affinity of others.
+    fn is_somebody_exposed(&self) -> bool {
+        let mut onlookers = self.onlookers.borrow_mut();
+        let is_there = |slot: &Weak<Slot>| slot.upgrade().is_some_and(|slot| !slot.gone.get());
+        onlookers.retain(is_there);
+        !onlookers.is_empty()
+    }
+
+    /// A task can look at affinities from now on.
+    pub(super) fn expose(&self, slot: &Rc<Slot>) {
+        if !slot.exposed.replace(true) {
+            self.onlookers.borrow_mut().push(Rc::downgrade(slot));
+        }
+        self.placement.exposed();
+    }
+}

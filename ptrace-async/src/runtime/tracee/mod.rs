@@ -1,0 +1,21 @@
+//! A tracee as a value whose type says what may be asked of it.
+
+mod events;
+mod nested;
+mod patching;
+mod scratch;
+mod start;
+mod states;
+mod stop;
+mod stopped;
+mod syscalls;
+mod vdso;
+
+pub use self::nested::Emulation;
+pub use self::scratch::Scratch;
+pub use self::states::{
+    Exec, GroupStop, Observer, Parked, Posthook, PreExit, Prehook, Running, Signal, Spawned,
+    Started, State, Stopped, Tracee,
+};
+pub use self::stop::{Interrupter, Stop};
+pub use self::stopped::Plain;

@@ -1,0 +1,286 @@
+//! Patching call sites of a running task, so that their calls are performed and logged in it.
+//!
+//! See `in_process` for why that is safe.
+
+use std::io;
+use std::rc::Rc;
+
+use super::states::{Prehook, Signal, Tracee};
+use super::stop::Stop;
+use crate::invocation::Invocation;
+use crate::memory::Memory;
+use crate::runtime::in_process::layout::{ARENA_LEN, BASE, CODE_LEN, LOG, LOGS, LOGS_AT, PAGE};
+use crate::runtime::in_process::site::{SITE_MAX, Site, TRAMPOLINE_LEN};
+use crate::runtime::in_process::{BEFORE, Log, Mapped, may_be_patched, path_of};
+use crate::runtime::options::Interception;
+use crate::runtime::space::Space;
+use crate::sys;
+use crate::syscall::errno::error_of;
+use crate::unstopped::handles;
+
+/// Lookups that stop in one address space before it is worth the trouble: the
+/// mappings take about twenty stops.
+const WORTHWHILE: u32 = 48;
+/// Sites patched in one address space at most.
+const MAX_SITES: usize = 64;
+/// How far from a site its trampoline is asked for: near enough for a jump,
+/// far from where the next mappings go.
+const DISTANCE: u64 = 1 << 28;
+/// Where trampolines are asked for if there is no such distance.
+const LOWEST: u64 = 1 << 20;
+
+/// The arguments of the mmap of a page for trampolines near a site.
+fn trampoline_page(site: &Site) -> [u64; 6] {
+    // Below programs at fixed addresses, whose heap grows upwards.
+    let near = site.address.checked_sub(DISTANCE).unwrap_or(LOWEST) & !(PAGE - 1);
+    let read_execute = (libc::PROT_READ | libc::PROT_EXEC) as u64;
+    let private = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
+    [near, PAGE, read_execute, private, u64::MAX, 0]
+}
+
+impl Tracee<Signal> {
+    /// Notes where a handler of the signal that is about to be delivered will
+    /// return to, which is not within our code.
+    pub(super) fn note_frame(&self) {
+        let space = self.space();
+        let state = &space.in_process;
+        if !matches!(self.shared().options.interception, Interception::Seccomp(_)) {
+            return;
+        }
+        let mut mapped = state.mapped.borrow_mut();
+        if state.refused.get() && mapped.is_none() {
+            return;
+        }
+        let Ok(mut regs) = self.registers() else {
+            return;
+        };
+        if let Some(mapped) = &mut *mapped
+            && mapped.retreat(&mut regs, self)
+        {
+            // An error means that the task is gone.
+            let _ = self.set_registers(&regs);
+        }
+        space.in_process.interrupted(regs.rip);
+    }
+}
+
+impl Tracee<Prehook> {
+    /// Has lookups of this address space performed and logged in it, if this
+    /// is one and there are many of them, from the next call of this site on.
+    /// Ask [`Handle::logged`] at every stop from then on.
+    ///
+    /// # Errors
+    /// The stop that came instead when the task died meanwhile.
+    pub async fn perform_in_process(self) -> Result<Self, Stop> {
+        let nr = self.invocation().nr;
+        if !handles(nr) || self.is_foreign() {
+            return Ok(self);
+        }
+        let space = self.space();
+        let state = &space.in_process;
+        if state.refused.get() || self.slot().confined.get() {
+            return Ok(self);
+        }
+        state.heat.set(state.heat.get().saturating_add(1));
+        if state.heat.get() < WORTHWHILE {
+            return Ok(self);
+        }
+        let passes = match &self.shared().options.interception {
+            Interception::Seccomp(filter) => filter.token().is_some(),
+            Interception::Ptrace(_) => false,
+        };
+        if !passes {
+            state.refused.set(true);
+            return Ok(self);
+        }
+        // The one of the slot, and ours.
+        if Rc::strong_count(&space) > 2 {
+            return Ok(self);
+        }
+        let Some(site) = self.site().filter(|site| !space.in_process.has_made(site)) else {
+            return Ok(self);
+        };
+        if state
+            .frames
+            .borrow()
+            .iter()
+            .any(|frame| site.contains(*frame))
+        {
+            return Ok(self);
+        }
+        let mut tracee = self;
+        if space.in_process.mapped.borrow().is_none() {
+            let (same, mapped) = tracee.map(&site).await?;
+            tracee = same;
+            match mapped {
+                Ok(mapped) => {
+                    *space.in_process.mapped.borrow_mut() = Some(mapped);
+                    space.in_process.tell_sharing();
+                    tracee.shared().note_patched(&space);
+                }
+                Err(_) => {
+                    space.in_process.refused.set(true);
+                    return Ok(tracee);
+                }
+            }
+        } else {
+            tracee = tracee.map_trampolines(&space, &site).await?;
+        }
+        tracee.patch(&space, site);
+        Ok(tracee)
+    }
+
+    /// Maps a page for trampolines, if there is none.
+    async fn map_trampolines(self, space: &Space, site: &Site) -> Result<Self, Stop> {
+        let has_none = |mapped: &Mapped| mapped.trampolines.is_none();
+        if !space
+            .in_process
+            .mapped
+            .borrow()
+            .as_ref()
+            .is_some_and(has_none)
+        {
+            return Ok(self);
+        }
+        let (tracee, page) = self.made(libc::SYS_mmap, trampoline_page(site)).await?;
+        match (page, &mut *space.in_process.mapped.borrow_mut()) {
+            (Ok(page), Some(mapped)) => mapped.trampolines = Some(page),
+            _ => space.in_process.refused.set(true),
+        }
+        Ok(tracee)
+    }
+
+    /// The site that this call was made at.
+    fn site(&self) -> Option<Site> {
+        let address = self.instruction_pointer().checked_sub(2)?;
+        let mut bytes = [0; BEFORE + SITE_MAX];
+        let from = address.checked_sub(BEFORE as u64)?;
+        let read = self.read(from, &mut bytes);
+        if read != bytes.len() || (BASE..BASE + CODE_LEN).contains(&address) {
+            return None;
+        }
+        let (before, site) = bytes.split_first_chunk::<{ BEFORE }>()?;
+        // In a patched copy it is reached from our code (see `image`).
+        let is_patched = may_be_patched(before) && self.space().in_process.logs();
+        let site = *site.first_chunk()?;
+        Site::recognise(address, site).filter(|_| !is_patched)
+    }
+
+    /// Maps code, log and a page for trampolines.
+    async fn map(self, site: &Site) -> Result<(Self, io::Result<Mapped>), Stop> {
+        let arena = match self.shared().arena() {
+            Ok(arena) => arena,
+            Err(error) => return Ok((self, Err(error))),
+        };
+        let Some(log) = Log::new(&arena) else {
+            return Ok((self, Err(io::ErrorKind::OutOfMemory.into())));
+        };
+        let path = path_of(arena.file());
+        let (tracee, scratch) = self.scratch(path.len()).await?;
+        let scratch = match scratch {
+            Ok(scratch) => scratch,
+            Err(error) => return Ok((tracee, Err(error))),
+        };
+        if let Err(error) = tracee.write(scratch.address(), &path) {
+            return Ok((tracee, Err(error)));
+        }
+        let flags = (libc::O_RDWR | libc::O_CLOEXEC) as u64;
+        let open = [libc::AT_FDCWD as u64, scratch.address(), flags, 0, 0, 0];
+        let (tracee, fd) = tracee.made(libc::SYS_openat, open).await?;
+        let fd = match fd {
+            Ok(fd) => fd,
+            Err(error) => return Ok((tracee, Err(error))),
+        };
+        let (tracee, mapped) = tracee.map_from(fd, log, site).await?;
+        let (tracee, _) = tracee.made(libc::SYS_close, [fd, 0, 0, 0, 0, 0]).await?;
+        Ok((tracee, mapped))
+    }
+
+    async fn map_from(
+        self,
+        fd: u64,
+        log: Log,
+        site: &Site,
+    ) -> Result<(Self, io::Result<Mapped>), Stop> {
+        let fixed = (libc::MAP_SHARED | libc::MAP_FIXED_NOREPLACE) as u64;
+        let copied = (libc::MAP_PRIVATE | libc::MAP_FIXED_NOREPLACE) as u64;
+        let read_execute = (libc::PROT_READ | libc::PROT_EXEC) as u64;
+        let read_write = (libc::PROT_READ | libc::PROT_WRITE) as u64;
+        let maps = [
+            [BASE, CODE_LEN, read_execute, fixed, fd, 0],
+            [LOG, PAGE, read_write, copied, fd, CODE_LEN],
+            [LOGS, ARENA_LEN as u64, read_write, fixed, fd, LOGS_AT],
+            trampoline_page(site),
+        ];
+        let mut tracee = self;
+        let mut made: Vec<(u64, u64)> = Vec::new();
+        for args in maps {
+            let (same, address) = tracee.made(libc::SYS_mmap, args).await?;
+            tracee = same;
+            let anywhere = args[4] == u64::MAX;
+            let wanted = |address: &u64| *address == args[0] || anywhere;
+            match address {
+                Ok(address) if wanted(&address) => made.push((address, args[1])),
+                other => {
+                    // Somebody lives there, or memory is limited: as it was.
+                    let taken = other.ok().map(|address| (address, args[1]));
+                    for (address, len) in made.into_iter().chain(taken) {
+                        let args = [address, len, 0, 0, 0, 0];
+                        let (same, _) = tracee.made(libc::SYS_munmap, args).await?;
+                        tracee = same;
+                    }
+                    let error = io::Error::from_raw_os_error(libc::EEXIST);
+                    return Ok((tracee, Err(error)));
+                }
+            }
+        }
+        let mapped = Mapped::new(log, Some(made[3].0), tracee.tid());
+        let told = sys::poke(tracee.tid(), LOG, mapped.log.place());
+        Ok((tracee, told.map(|()| mapped)))
+    }
+
+    /// Makes a call in the tracee's place.
+    async fn made(self, nr: i64, args: [u64; 6]) -> Result<(Self, io::Result<u64>), Stop> {
+        let nr = nr.cast_unsigned();
+        let (tracee, value) = self.inject(Invocation { nr, args }).await?;
+        let value = match error_of(value) {
+            Some(error) => Err(io::Error::from_raw_os_error(error)),
+            None => Ok(value.cast_unsigned()),
+        };
+        Ok((tracee, value))
+    }
+
+    /// Makes a site jump to a trampoline of its own. The call it is stopped at
+    /// returns there too, because what follows it has been overwritten.
+    fn patch(&self, space: &Space, site: Site) {
+        let mut mapped = space.in_process.mapped.borrow_mut();
+        let Some(mapped) = &mut *mapped else { return };
+        let count = mapped.sites.len();
+        if count >= MAX_SITES || mapped.sites.iter().any(|(known, _)| *known == site) {
+            return;
+        }
+        let Some(page) = mapped.trampolines else {
+            return;
+        };
+        let trampoline = page + count as u64 * TRAMPOLINE_LEN;
+        let (Some(code), Some(jump)) = (site.trampoline(trampoline), site.patch(trampoline)) else {
+            return;
+        };
+        let Ok(mut regs) = self.registers() else {
+            return;
+        };
+        regs.rip = Site::after_call(trampoline);
+        let original = site.original();
+        let done = self
+            .write(trampoline, &code)
+            .and_then(|()| self.write(site.address, &jump))
+            .and_then(|()| self.set_registers(&regs));
+        if done.is_err() {
+            // Gone, or its memory cannot be written: then as it was.
+            let _ = self.write(site.address, &original);
+            space.in_process.refused.set(true);
+            return;
+        }
+        mapped.sites.push((site, trampoline));
+    }
+}

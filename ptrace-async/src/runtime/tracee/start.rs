@@ -1,0 +1,156 @@
+//! Starting programs so that they make their calls in process from their first instruction on.
+//!
+//! See `in_process` for why, and `in_process/copies.rs` for what they run instead.
+
+use std::io;
+use std::path::Path;
+use std::rc::Rc;
+
+use super::states::{Exec, Tracee};
+use crate::event::Tid;
+use crate::runtime::in_process::layout::{BASE, CODE_LEN, START_WORDS};
+use crate::runtime::in_process::{Log, Mapped, Starting, code, path_of};
+use crate::runtime::options::Interception;
+use crate::runtime::shared::{Handle, Shared};
+use crate::runtime::slot::Slot;
+use crate::sys;
+
+/// The code segment of 64-bit programs.
+const CODE_SEGMENT: u64 = 0x33;
+/// Programs that may fail to start this way before none does any more.
+const MAX_FAILURES: u32 = 8;
+impl Handle {
+    /// Makes what else is made when it is needed, while there is nothing else to
+    /// do: copies of this loader and of the C library that lies beside it, for a
+    /// program that is going to start with [`Tracee::perform_in_process`].
+    pub fn prepare(&self, loader: &Path) {
+        if let Interception::Seccomp(filter) = &self.shared.options.interception
+            && filter.token().is_some()
+            && let Ok(arena) = self.shared.arena()
+        {
+            arena.images.borrow_mut().prepare(arena.file(), loader);
+        }
+    }
+}
+
+impl Tracee<Exec> {
+    /// Has lookups of the program that was just executed performed and logged in
+    /// its process, from its first one on, if that is possible: if it is
+    /// started by a loader that is known or can be found. Ask
+    /// [`Handle::logged`](crate::runtime::Handle::logged) at every stop from then
+    /// on.
+    pub fn perform_in_process(&self) {
+        // If it is not, all is as it was.
+        let _ = self.start_in_process();
+    }
+
+    fn start_in_process(&self) -> Option<()> {
+        let Interception::Seccomp(filter) = &self.shared().options.interception else {
+            return None;
+        };
+        let token = filter.token()?;
+        let space = self.space();
+        let state = &space.in_process;
+        if state.refused.get() || self.slot().confined.get() || space.in_process.logs() {
+            return None;
+        }
+        let tid = self.tid();
+        let arena = self.shared().arena().ok()?;
+        let mut images = arena.images.borrow_mut();
+        if images.failures > MAX_FAILURES {
+            return None;
+        }
+        let original = self.registers().ok()?;
+        if original.cs != CODE_SEGMENT || sys::limits_memory(tid) {
+            return None;
+        }
+        let (loader, base) = images.loader_at(arena.file(), tid, original.rip)?;
+        let log = Log::new(&arena)?;
+
+        let mut block = [
+            base.wrapping_add(loader.text.address),
+            loader.text.len,
+            loader.at,
+            log.place(),
+            original.rip,
+        ]
+        .map(u64::to_le_bytes)
+        .concat();
+        let path_at = block.len() as u64;
+        block.extend(path_of(arena.file()));
+        block.resize(START_WORDS as usize * 8, 0);
+        // Its last word is where the code pushes something, and all of it is cleared.
+        let block_at = original.rsp.checked_sub(START_WORDS * 8)?;
+        sys::write_memory(tid, block_at, &block).ok()?;
+
+        let (code, replaced) = (code::entry(), loader.entered);
+        let mut registers = original;
+        // An absolute path leads to the same from anywhere.
+        registers.rdi = BASE;
+        registers.rsi = block_at + path_at;
+        let flags = libc::O_RDWR | libc::O_CLOEXEC | libc::O_NOCTTY | libc::O_NONBLOCK;
+        registers.rdx = flags as u64;
+        registers.r10 = token;
+        registers.r9 = libc::SYS_openat.cast_unsigned();
+        registers.rbp = token;
+        registers.rbx = code::start();
+        registers.r12 = CODE_LEN;
+        registers.r13 = (libc::PROT_READ | libc::PROT_EXEC) as u64;
+        registers.r14 = (libc::MAP_SHARED | libc::MAP_FIXED_NOREPLACE) as u64;
+        registers.r15 = block_at;
+        put_code(tid, original.rip, code, &replaced).ok()?;
+        self.set_registers(&registers).ok()?;
+        self.slot().starting.replace(Some(Box::new(Starting {
+            registers: original,
+            original: replaced,
+        })));
+        *state.mapped.borrow_mut() = Some(Mapped::new(log, None, tid));
+        space.in_process.tell_sharing();
+        self.shared().note_patched(&space);
+        Some(())
+    }
+}
+
+/// Writes whole words, which is quicker than opening the task's memory; `before` is
+/// what they hold.
+fn put_code(tid: Tid, address: u64, code: &[u8], before: &[u8]) -> io::Result<()> {
+    let mut bytes = before.to_vec();
+    bytes[..code.len()].copy_from_slice(code);
+    for (index, word) in bytes.as_chunks::<8>().0.iter().enumerate() {
+        sys::poke(tid, address + 8 * index as u64, u64::from_le_bytes(*word))?;
+    }
+    Ok(())
+}
+
+impl Shared {
+    /// A task stopped with SIGTRAP. If that says that it failed to start in
+    /// process, it starts as it would have, and this is true.
+    pub(crate) fn failed_to_start(&self, slot: &Rc<Slot>) -> bool {
+        let tid = slot.tid.get();
+        let Ok(registers) = sys::registers(tid) else {
+            return false;
+        };
+        let Some(at) = registers.rip.checked_sub(1) else {
+            return false;
+        };
+        let starting = slot.starting.take();
+        let is_ours = |starting: &Starting| {
+            let from = starting.registers.rip;
+            (from..from + starting.original.len() as u64).contains(&at) || code::starts(at)
+        };
+        let Some(starting) = starting.filter(|starting| is_ours(starting)) else {
+            return false;
+        };
+        // Errors mean that the task is gone.
+        let _ = sys::write_memory(tid, starting.registers.rip, &starting.original);
+        let _ = sys::set_registers(tid, &starting.registers);
+        let space = slot.space.borrow().clone();
+        space.in_process.refused.set(true);
+        *space.in_process.mapped.borrow_mut() = None;
+        if let Ok(arena) = self.arena() {
+            arena.images.borrow_mut().failures += 1;
+        }
+        self.resume(slot, self.usual_resume(), 0);
+        true
+    }
+}
