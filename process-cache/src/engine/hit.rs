@@ -294,8 +294,8 @@ impl Session {
         }
         self.unit(unit).units += outcome.units;
         if let Some(roots) = Roots::current() {
-            let (manner, conditions) = roots.taken_in(outcome);
-            self.unit(unit).depend(manner, &conditions);
+            let (path_use, conditions) = roots.taken_in(outcome);
+            self.unit(unit).depend(path_use, &conditions);
         }
     }
 

@@ -29,8 +29,8 @@ use crate::model::abbreviate;
 use crate::model::fact::{Answer, Fact, Part, Query, TimeUse};
 use crate::model::path::FilePath;
 use crate::policy::Policy;
+use crate::policy::programs::PathUse;
 use crate::policy::script::{Found, Scripts};
-use crate::relocation::path_use::Manner;
 use crate::relocation::relocatable::Moved;
 use crate::store::WeakKey;
 use crate::world::pending_digest::Content;
@@ -602,12 +602,12 @@ impl Unit {
         }
         self.units += child.units;
         self.skipped_us = self.skipped_us.saturating_add(child.skipped_us);
-        self.depend(child.moved.manner, &child.moved.conditions);
+        self.depend(child.moved.path_use, &child.moved.conditions);
     }
 
     /// Takes in what is known of other places about a unit below.
-    pub fn depend(&mut self, manner: Manner, conditions: &[Fact]) {
-        self.moved.manner = self.moved.manner.max(manner);
+    pub fn depend(&mut self, path_use: PathUse, conditions: &[Fact]) {
+        self.moved.path_use = self.moved.path_use.max(path_use);
         for condition in conditions {
             if !self.moved.conditions.contains(condition) {
                 self.moved.conditions.push(condition.clone());

@@ -1,19 +1,29 @@
 //! What is known about programs: how they use time, chance and file times.
 //!
-//! By default a program may depend on everything it could look at. The tables
-//! in `known` list programs of which more is known, so that compilers are not held
-//! to file times they never look at, and `make` may ask for the time of day.
-//! Each entry is an assumption about that program; `--strict` empties the
-//! tables.
+//! By default a program may depend on everything that it could observe. The table in
+//! [`programs`] lists programs of which more is known, so that compilers are not held to file
+//! times that they never look at, and `make` may ask for the time of day. Each row is an
+//! assumption about its programs; `--strict` empties the table. The page `docs/assumptions.md` is
+//! made from it ([`assumptions`]).
 
 use crate::model::fact::TimeUse;
-use crate::policy::script::{Scripts, from_input};
 
+mod arguments;
+pub mod assumptions;
 pub mod config;
-mod known_programs;
+mod names;
+pub mod programs;
+mod rules;
 pub mod script;
+mod variables;
 
-use known_programs::{distinct, installed};
+pub use names::plain_name;
+pub use variables::{ignores_variable, says_how_nested, shows_environment};
+
+use arguments::Arguments;
+use names::is_installed;
+use programs::{Location, program};
+use script::{Scripts, from_input};
 
 /// What a program may do and still be skipped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -145,68 +155,23 @@ impl Policy {
     }
 }
 
-/// The policy for a program, by the name of its executable (of its
-/// interpreter for a script) and its arguments.
-pub fn policy(program: &[u8], argv: &[Vec<u8>], strict: bool) -> Policy {
-    if strict {
-        return Policy::STRICT;
-    }
-    let name = plain_name(program);
-    let distinct = distinct(name, argv);
-    // A test of the project's own may be called `test`.
-    let Some(known) = distinct.or_else(|| is_installed(program).then(|| installed(name, argv)))
-    else {
+/// The policy for a program, by the name of its executable (of its interpreter for a script) and
+/// its arguments.
+pub fn policy(executable: &[u8], argv: &[Vec<u8>], strict: bool) -> Policy {
+    let name = plain_name(executable);
+    let Some(program) = program(name).filter(|_| !strict) else {
         return Policy::STRICT;
     };
-    // The GNU tools that can overflow their stack watch for that.
-    let shows =
+    if program.location == Location::Installed && !is_installed(executable) {
+        return Policy::STRICT;
+    }
+    let shows_own_maps =
         |arg: &Vec<u8>| memchr::memmem::find(arg, b"/proc").is_some() || arg.ends_with(b"maps");
-    let stack = matches!(
-        name,
-        b"grep"
-            | b"egrep"
-            | b"fgrep"
-            | b"diff"
-            | b"diff3"
-            | b"sdiff"
-            | b"cmp"
-            | b"m4"
-            | b"gawk"
-            | b"bison"
-            | b"sed"
-    ) && !argv.iter().skip(1).any(shows);
     Policy {
-        stack,
+        stack: program.asks_stack_bounds && !argv.iter().skip(1).any(shows_own_maps),
         from_input: from_input(name, argv),
-        ..known
+        ..(program.policy)(&Arguments { name, argv })
     }
-}
-
-/// Whether a program is where such are installed.
-fn is_installed(program: &[u8]) -> bool {
-    let mut directories = program.rsplit(|&b| b == b'/').skip(1);
-    [&b"/usr/"[..], b"/opt/", b"/nix/", b"/gnu/"]
-        .iter()
-        .any(|place| program.starts_with(place))
-        || directories.any(|name| matches!(name, b"bin" | b"sbin" | b"libexec"))
-        // Named by a test, or looked up.
-        || !program.contains(&b'/')
-}
-
-/// The name without directory, target triple and version
-/// (`/usr/bin/x86_64-linux-gnu-gcc-12` is `gcc`).
-pub(crate) fn plain_name(program: &[u8]) -> &[u8] {
-    let mut name = program.rsplit(|&b| b == b'/').next().unwrap_or(program);
-    for prefix in [&b"x86_64-linux-gnu-"[..], b"x86_64-pc-linux-gnu-"] {
-        name = name.strip_prefix(prefix).unwrap_or(name);
-    }
-    if let Some(dash) = name.iter().rposition(|&b| b == b'-') {
-        let version = &name[dash + 1..];
-        if !version.is_empty() && version.iter().all(|b| b.is_ascii_digit() || *b == b'.') {
-            name = &name[..dash];
-        }
-    }
-    name
 }
 
 /// What a program makes of what stands where it is going to write.
@@ -232,71 +197,6 @@ pub enum Streams {
     Used,
 }
 
-/// Environment variables that belong to the session and not to the work, or to the builder and
-/// not to this program. One that shows them all (`env`) is keyed by them all the same.
-pub fn ignores_variable(name: &[u8], program: &[u8], policy: &Policy) -> bool {
-    if matches!(plain_name(program), b"env" | b"printenv") {
-        return false;
-    }
-    if says_how_nested(name) {
-        return policy.unnested;
-    }
-    // Ours: where the store is says nothing about the work.
-    if name.starts_with(b"PCACHE_") {
-        return true;
-    }
-    matches!(
-        name,
-        b"_" | b"OLDPWD"
-            | b"SSH_CLIENT"
-            | b"SSH_CONNECTION"
-            | b"SSH_TTY"
-            | b"SSH_AUTH_SOCK"
-            | b"WINDOWID"
-            | b"XDG_SESSION_ID"
-            | b"INVOCATION_ID"
-            | b"JOURNAL_STREAM"
-            | b"TMUX"
-            | b"TMUX_PANE"
-            | b"STY"
-            | b"GPG_TTY"
-            | b"MAKE_TERMOUT"
-            | b"MAKE_TERMERR"
-    )
-}
-
-/// Whether a variable says how makes and shells are called or nested.
-pub fn says_how_nested(name: &[u8]) -> bool {
-    matches!(name, b"MAKEFLAGS" | b"MFLAGS" | b"MAKELEVEL" | b"SHLVL")
-}
-
-/// Whether these arguments make a program show its whole environment, with the
-/// variables that [`ignores_variable`] leaves out elsewhere.
-pub fn shows_environment(program: &[u8], argv: &[Vec<u8>]) -> bool {
-    match plain_name(program) {
-        b"printenv" => true,
-        b"env" => {
-            let mut arguments = argv.iter().skip(1);
-            while let Some(argument) = arguments.next() {
-                match argument.as_slice() {
-                    b"-u" | b"--unset" | b"-C" | b"--chdir" => drop(arguments.next()),
-                    b"--" => return arguments.all(|argument| argument.contains(&b'=')),
-                    option
-                        if option.starts_with(b"-S") || option.starts_with(b"--split-string") =>
-                    {
-                        return false;
-                    }
-                    option if option.starts_with(b"-") => {}
-                    assignment if assignment.contains(&b'=') => {}
-                    _command => return false,
-                }
-            }
-            true
-        }
-        _ => false,
-    }
-}
-
 /// Random bytes that seed hash tables or allocators at start-up: glibc's
 /// malloc (8 bytes, once), CPython (24 bytes), Rust's std (16 bytes,
 /// `GRND_INSECURE`). They do not reach results of programs that are
@@ -318,47 +218,6 @@ mod tests {
 
     fn args(list: &[&str]) -> Vec<Vec<u8>> {
         list.iter().map(|s| s.as_bytes().to_vec()).collect()
-    }
-
-    #[test]
-    fn env_shows_the_environment_unless_it_has_a_command() {
-        for shown in [
-            &["env"][..],
-            &["env", "A=b"],
-            &["env", "-i", "A=b"],
-            &["env", "-u", "A"],
-            &["env", "-0", "-C", "dir", "A=b"],
-            &["env", "--", "A=b"],
-        ] {
-            assert!(
-                shows_environment(b"/usr/bin/env", &args(shown)),
-                "{shown:?}"
-            );
-        }
-        for hidden in [
-            &["env", "make"][..],
-            &["env", "A=b", "make"],
-            &["env", "-u", "A", "-i", "make", "C=d"],
-            &["env", "--", "A=b", "make"],
-            &["env", "-S", "make all"],
-        ] {
-            assert!(
-                !shows_environment(b"/usr/bin/env", &args(hidden)),
-                "{hidden:?}"
-            );
-        }
-        assert!(shows_environment(
-            b"/usr/bin/printenv",
-            &args(&["printenv", "A"])
-        ));
-        assert!(!shows_environment(b"/bin/sh", &args(&["sh"])));
-    }
-
-    #[test]
-    fn triples_and_versions_are_no_part_of_a_name() {
-        assert_eq!(plain_name(b"/usr/bin/x86_64-linux-gnu-gcc-12"), b"gcc");
-        assert_eq!(plain_name(b"gcc-ar"), b"gcc-ar");
-        assert_eq!(plain_name(b"python3.11"), b"python3.11");
     }
 
     #[test]

@@ -11,7 +11,7 @@
 //! it stays, and then the keys of two places differ. The rest decides whether a result is
 //! stored so at all ([`judge`]): nothing that the unit read, and nothing that it made, may
 //! mention a root in any form ([`mention`]), and of its programs it must be known what they
-//! do with paths ([`manner`]), or else two runs at different places must have left the same
+//! do with paths ([`path_use`]), or else two runs at different places must have left the same
 //! ([`judge`]).
 //!
 //! What holds of some places only is stored as a [`Condition`]: a fact about a root, which

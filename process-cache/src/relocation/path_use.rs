@@ -1,37 +1,24 @@
-//! What is known of programs and the paths they are given.
+//! How programs use the paths that they are given.
 //!
-//! Each entry is an assumption about that program, as those in [`crate::policy`] are.
+//! A row of [`programs::PROGRAMS`] says it; the arguments can make it worse.
 
 use crate::policy::plain_name;
+use crate::policy::programs::{self, PathRule, PathUse};
 use crate::relocation::Roots;
 
-/// What a program may do with a path.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Manner {
-    /// It leaves it as it is, or not at all (compilers, `cp`).
-    #[default]
-    Whole,
-    /// It may take it apart and leave some of its components (shells, make, sed).
-    Parts,
-    /// Anything: count its letters, hash it, sort by it.
-    Any,
-}
-
-/// The manner of a program, by its name, arguments and environment.
-pub fn manner(program: &[u8], argv: &[Vec<u8>], environment: &[Vec<u8>], roots: &Roots) -> Manner {
-    match plain_name(program) {
-        b"gcc" | b"g++" | b"cc" | b"c++" | b"c89" | b"c99" | b"cpp" | b"cc1" | b"cc1plus"
-        | b"clang" | b"clang++" => compiler(argv, environment, roots),
-        b"collect2" | b"as" | b"ld" | b"ld.bfd" | b"ld.gold" | b"ld.lld" | b"lld" | b"ar"
-        | b"ranlib" | b"gcc-ar" | b"gcc-ranlib" | b"nm" | b"gcc-nm" | b"objcopy" | b"strip"
-        | b"install" | b"cp" | b"mv" | b"ln" | b"rm" | b"mkdir" | b"rmdir" | b"touch"
-        | b"chmod" | b"cat" | b"true" | b"false" | b"echo" | b"test" | b"[" | b"uname"
-        | b"sleep" | b"cmp" | b"env" | b"tee" => Manner::Whole,
-        _ if counts(argv) => Manner::Any,
-        b"sh" | b"dash" | b"bash" | b"make" | b"gmake" | b"sed" | b"awk" | b"gawk" | b"mawk"
-        | b"expr" | b"basename" | b"dirname" | b"cut" | b"tr" | b"grep" | b"egrep" | b"fgrep"
-        | b"head" | b"tail" | b"find" | b"xargs" => Manner::Parts,
-        _ => Manner::Any,
+/// What a program may do with paths, by its name, arguments and environment.
+pub fn path_use(
+    program: &[u8],
+    argv: &[Vec<u8>],
+    environment: &[Vec<u8>],
+    roots: &Roots,
+) -> PathUse {
+    let rule = programs::program(plain_name(program)).map_or(PathRule::Any, |it| it.paths);
+    match rule {
+        PathRule::Whole => PathUse::Whole,
+        PathRule::Compiler => compiler(argv, environment, roots),
+        PathRule::Parts if !counts(argv) => PathUse::Parts,
+        PathRule::Parts | PathRule::Any => PathUse::Any,
     }
 }
 
@@ -87,7 +74,7 @@ fn formats_whole(rest: &[u8]) -> bool {
 
 /// A compiler's. Names of files that it is given with a root can end up in a hash that the
 /// program itself computes (of `__FILE__`), unless the compiler is told to replace them.
-fn compiler(argv: &[Vec<u8>], environment: &[Vec<u8>], roots: &Roots) -> Manner {
+fn compiler(argv: &[Vec<u8>], environment: &[Vec<u8>], roots: &Roots) -> PathUse {
     // Paths go into check sums there, or are packed.
     const HIDING: [&[u8]; 10] = [
         b"-flto",
@@ -106,7 +93,7 @@ fn compiler(argv: &[Vec<u8>], environment: &[Vec<u8>], roots: &Roots) -> Manner 
     const PATHS: [&[u8]; 3] = [b"CPATH=", b"C_INCLUDE_PATH=", b"CPLUS_INCLUDE_PATH="];
     let begins = |arg: &[u8], with: &[&[u8]]| with.iter().any(|with| arg.starts_with(with));
     if argv.iter().any(|arg| begins(arg, &HIDING)) {
-        return Manner::Any;
+        return PathUse::Any;
     }
     let maps = |arg: &Vec<u8>| {
         let mapped = MAPS.iter().find_map(|map| arg.strip_prefix(*map));
@@ -119,9 +106,9 @@ fn compiler(argv: &[Vec<u8>], environment: &[Vec<u8>], roots: &Roots) -> Manner 
             .iter()
             .any(|entry| begins(entry, &PATHS) && roots.text(entry).is_some());
     if named && !argv.iter().any(maps) {
-        Manner::Any
+        PathUse::Any
     } else {
-        Manner::Whole
+        PathUse::Whole
     }
 }
 
@@ -130,14 +117,14 @@ mod tests {
     use super::*;
     use crate::relocation::Root;
 
-    fn check(words: &str, environment: &[&str], expected: Manner) {
+    fn check(words: &str, environment: &[&str], expected: PathUse) {
         let roots = Roots::of(vec![Root {
             name: "w".into(),
             path: b"/home/ann/w".to_vec(),
         }]);
         let argv: Vec<Vec<u8>> = words.split(' ').map(|word| word.into()).collect();
         let environment: Vec<Vec<u8>> = environment.iter().map(|entry| (*entry).into()).collect();
-        let found = manner(&argv[0], &argv, &environment, &roots);
+        let found = path_use(&argv[0], &argv, &environment, &roots);
         assert_eq!(found, expected, "{words}");
     }
 
@@ -146,32 +133,32 @@ mod tests {
         check(
             "/usr/bin/gcc -g -c a.c",
             &["PWD=/home/ann/w"],
-            Manner::Whole,
+            PathUse::Whole,
         );
-        check("gcc -c /home/ann/w/a.c", &[], Manner::Any);
-        check("gcc -I/home/ann/w/i -c a.c", &[], Manner::Any);
-        check("gcc -c a.c", &["CPATH=/home/ann/w/i"], Manner::Any);
+        check("gcc -c /home/ann/w/a.c", &[], PathUse::Any);
+        check("gcc -I/home/ann/w/i -c a.c", &[], PathUse::Any);
+        check("gcc -c a.c", &["CPATH=/home/ann/w/i"], PathUse::Any);
         check(
             "gcc -ffile-prefix-map=/home/ann/w=. -c /home/ann/w/a.c",
             &[],
-            Manner::Whole,
+            PathUse::Whole,
         );
         check(
             "gcc -ffile-prefix-map=/home/ann/w/src=. -c /home/ann/w/a.c",
             &[],
-            Manner::Any,
+            PathUse::Any,
         );
         check(
             "gcc -fdebug-prefix-map=/home/ann/w=. -c a.c",
             &[],
-            Manner::Whole,
+            PathUse::Whole,
         );
         check(
             "gcc -fdebug-prefix-map=/home/ann/w=. -c /home/ann/w/a.c",
             &[],
-            Manner::Any,
+            PathUse::Any,
         );
-        check("gcc -flto -c a.c", &[], Manner::Any);
+        check("gcc -flto -c a.c", &[], PathUse::Any);
     }
 
     #[test]
@@ -209,10 +196,10 @@ mod tests {
 
     #[test]
     fn nobody_knows_what_an_unknown_program_does() {
-        check("/opt/x a", &[], Manner::Any);
-        check("python3 a", &[], Manner::Any);
-        check("sh -c x", &[], Manner::Parts);
-        check("x86_64-linux-gnu-ar rc a", &[], Manner::Whole);
+        check("/opt/x a", &[], PathUse::Any);
+        check("python3 a", &[], PathUse::Any);
+        check("sh -c x", &[], PathUse::Parts);
+        check("x86_64-linux-gnu-ar rc a", &[], PathUse::Whole);
     }
 
     #[test]
@@ -224,11 +211,11 @@ mod tests {
             "head -c3",
             "cut --characters=1",
         ] {
-            check(counts, &[], Manner::Any);
+            check(counts, &[], PathUse::Any);
         }
-        check("sh -c echo", &[], Manner::Parts);
-        check("/bin/bash -c make", &[], Manner::Parts);
-        check("make -C src", &[], Manner::Parts);
-        check("grep --color=never a", &[], Manner::Parts);
+        check("sh -c echo", &[], PathUse::Parts);
+        check("/bin/bash -c make", &[], PathUse::Parts);
+        check("make -C src", &[], PathUse::Parts);
+        check("grep --color=never a", &[], PathUse::Parts);
     }
 }

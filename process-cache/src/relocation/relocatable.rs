@@ -21,7 +21,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use super::path_occurrences::{is_packed, is_part_in};
-use super::path_use::Manner;
 use super::{
     Condition, Root, Roots, Turn, effect_paths, is_note, leads_out, note, waiting, with_paths,
 };
@@ -29,6 +28,7 @@ use crate::engine::hit::effect_path;
 use crate::model::fact::{Answer, Digest, Fact, Query};
 use crate::model::outcome::{Effect, Outcome, StreamData};
 use crate::model::path::FilePath;
+use crate::policy::programs::PathUse;
 use crate::store::{Store, WeakKey};
 
 /// Longer contents are not looked through, in bytes.
@@ -43,8 +43,8 @@ pub struct Moved {
     pub key: Option<WeakKey>,
     /// The files that it was started from.
     pub images: Vec<(FilePath, Digest)>,
-    /// The worst manner of its programs.
-    pub manner: Manner,
+    /// The worst path_use of its programs.
+    pub path_use: PathUse,
     /// What must hold for those below it that were skipped.
     pub conditions: Vec<Fact>,
     /// The options that replace a root, as it was given them, if it is make.
@@ -83,7 +83,7 @@ impl Roots {
         self.outside(facts(), outcome, &mut conditions)?;
         let mut named = self.name(batches, outcome)?;
         let mut parts = BTreeSet::new();
-        let lists = self.left(store, facts(), outcome, (moved.manner, turn), &mut parts)?;
+        let lists = self.left(store, facts(), outcome, (moved.path_use, turn), &mut parts)?;
         for (index, template) in lists {
             Self::keep_template(store, &mut named.outcome.effects[index], &template)?;
         }
@@ -93,21 +93,21 @@ impl Roots {
         };
         let mut conditions: Vec<Fact> = told(conditions).collect();
         conditions.extend(moved.conditions.iter().cloned());
-        match moved.manner {
-            Manner::Whole => {
+        match moved.path_use {
+            PathUse::Whole => {
                 let made = contents(outcome).map(|(digest, _)| digest);
                 self.lock_settled().extend(made);
-                self.put(store, &key, named, conditions, moved.manner)
+                self.put(store, &key, named, conditions, moved.path_use)
             }
-            Manner::Parts => {
+            PathUse::Parts => {
                 if !parts.is_empty() {
                     // Perhaps the same words come from elsewhere: that is seen there.
                     let _ = self.witness(store, &key, &named, conditions.clone());
                 }
                 conditions.extend(told(parts));
-                self.put(store, &key, named, conditions, moved.manner)
+                self.put(store, &key, named, conditions, moved.path_use)
             }
-            Manner::Any => self.witness(store, &key, &named, conditions),
+            PathUse::Any => self.witness(store, &key, &named, conditions),
         }
     }
 
@@ -278,7 +278,7 @@ impl Roots {
         store: &Store,
         facts: impl Iterator<Item = &'f Fact>,
         outcome: &Outcome,
-        (manner, turn): (Manner, &Turn),
+        (path_use, turn): (PathUse, &Turn),
         conditions: &mut BTreeSet<(usize, Condition)>,
     ) -> Result<Vec<(usize, Vec<u8>)>, String> {
         let mut lists = Vec::new();
@@ -334,7 +334,7 @@ impl Roots {
                 .get_bytes(&digest)
                 .map_err(|error| error.to_string())?;
             if self.mentions(&digest, &bytes) {
-                let is_compilers = manner == Manner::Whole || self.is_settled(&digest, turn);
+                let is_compilers = path_use == PathUse::Whole || self.is_settled(&digest, turn);
                 let is_list = effect_path(effect).as_bytes().ends_with(b".d");
                 if is_compilers
                     && is_list
@@ -348,14 +348,14 @@ impl Roots {
             if self.is_settled(&digest, turn) {
                 continue;
             }
-            if manner != Manner::Any && is_packed(&bytes) {
+            if path_use != PathUse::Any && is_packed(&bytes) {
                 return Err(format!("{shown} is packed, and may mention a root"));
             }
-            if manner == Manner::Parts {
+            if path_use == PathUse::Parts {
                 texts.push(bytes);
             }
         }
-        if manner == Manner::Parts {
+        if path_use == PathUse::Parts {
             for (index, root) in self.roots.iter().enumerate() {
                 for (at, part) in root.parts().rev().enumerate() {
                     if texts.iter().any(|text| is_part_in(part, text)) {
@@ -373,10 +373,10 @@ impl Roots {
         key: &WeakKey,
         named: Named,
         conditions: Vec<Fact>,
-        manner: Manner,
+        path_use: PathUse,
     ) -> Result<Named, String> {
         let mut first = conditions;
-        if manner == Manner::Whole {
+        if path_use == PathUse::Whole {
             first.push(whole());
         }
         first.sort_by(|a, b| a.query.cmp(&b.query));
@@ -429,7 +429,7 @@ impl Roots {
             }
             let agreed = self.agreed(&there)?;
             let conditions = conditions.into_iter().chain(agreed).collect();
-            return self.put(store, key, named.clone(), conditions, Manner::Any);
+            return self.put(store, key, named.clone(), conditions, PathUse::Any);
         }
         if !is_known && !is_full {
             let mut facts = named.facts.clone();
@@ -469,10 +469,10 @@ impl Roots {
     }
 
     /// What a unit that was skipped is to the one above: what must hold for it, and what
-    /// is known of its manner. `None` is a result of this place.
-    pub fn taken_in(&self, outcome: &Outcome) -> (Manner, Vec<Fact>) {
+    /// is known of its path_use. `None` is a result of this place.
+    pub fn taken_in(&self, outcome: &Outcome) -> (PathUse, Vec<Fact>) {
         let Some(conditions) = &outcome.conditions else {
-            return (Manner::Any, Vec::new());
+            return (PathUse::Any, Vec::new());
         };
         let whole = whole();
         let is_whole = conditions.contains(&whole);
@@ -480,13 +480,13 @@ impl Roots {
             let made = contents(outcome).map(|(digest, _)| digest);
             self.lock_settled().extend(made);
         }
-        let manner = if is_whole {
-            Manner::Whole
+        let path_use = if is_whole {
+            PathUse::Whole
         } else {
-            Manner::Parts
+            PathUse::Parts
         };
         let conditions = conditions.iter().filter(|fact| **fact != whole).cloned();
-        (manner, conditions.collect())
+        (path_use, conditions.collect())
     }
 
     /// Whether a prefix map of a compiler (`OLD=NEW`) replaces a whole root.

@@ -24,7 +24,7 @@ use crate::policy::script::{Found, Scripts};
 use crate::policy::shows_environment;
 use crate::relocation::Roots;
 use crate::relocation::make_output::is_make;
-use crate::relocation::path_use::manner;
+use crate::relocation::path_use::path_use;
 use crate::relocation::relocatable::Moved;
 use crate::remote;
 use crate::store::Lookup;
@@ -428,7 +428,7 @@ impl Tracer {
                             unit.moved = Moved {
                                 key: keyed.moved,
                                 images: read.map(|(path, digest)| (path.clone(), digest)).collect(),
-                                manner: manner(real.as_bytes(), &unit.argv, environment, roots),
+                                path_use: path_use(real.as_bytes(), &unit.argv, environment, roots),
                                 conditions: Vec::new(),
                                 maps: match is_make(real.as_bytes()) {
                                     true => {
