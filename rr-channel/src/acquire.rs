@@ -3,9 +3,10 @@
 use std::thread;
 use std::time::Instant;
 
+use rr_channel_log::{Event, Op, Outcome};
+
 use crate::chaos;
 use crate::context;
-use crate::log::{Event, Op, Outcome};
 use crate::order::Order;
 use crate::replay::{self, Turn};
 use crate::session::{Session, session};

@@ -39,10 +39,10 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rr_channel_log::identity::Dti;
 use rustc_hash::FxHashMap;
 
 use crate::context;
-use crate::identity::Dti;
 use crate::sys;
 
 /// How long a thread may keep another one from going on.

@@ -14,10 +14,11 @@ use std::cell::{Cell, RefCell};
 use std::panic::Location;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use rr_channel_log::identity::{ChannelId, Dti, ThreadId};
+use rr_channel_log::{Event, Hot, Op, Symbol, Writer};
+
 use crate::chaos;
-use crate::identity::{ChannelId, Dti, ThreadId};
 use crate::interpose::Seat;
-use crate::log::{Event, Hot, Op, Symbol, Writer};
 use crate::places;
 use crate::pool;
 use crate::random;

@@ -1,7 +1,8 @@
 //! Outcomes that are bytes: logged as they are, and given again in a replay.
 
+use rr_channel_log::{Event, Op, Outcome};
+
 use crate::context;
-use crate::log::{Event, Op, Outcome};
 use crate::session::{Session, session};
 use crate::sys;
 

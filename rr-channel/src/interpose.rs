@@ -21,9 +21,10 @@ use std::cell::{Cell, RefCell};
 use std::ffi::{c_int, c_void};
 use std::sync::OnceLock;
 
+use rr_channel_log::identity::Dti;
+
 use crate::chaos;
 use crate::context;
-use crate::identity::Dti;
 
 type Start = unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void;
 type PthreadCreate = unsafe extern "C-unwind" fn(

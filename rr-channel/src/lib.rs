@@ -127,10 +127,8 @@ compile_error!(
 pub mod crossbeam_channel;
 #[doc(hidden)]
 pub mod executor;
-pub mod identity;
 #[cfg(feature = "ipc_channel")]
 pub mod ipc_channel;
-pub mod log;
 pub mod mpsc;
 #[cfg(feature = "parking_lot")]
 pub mod parking_lot;
@@ -191,6 +189,16 @@ mod sys;
 mod tag;
 #[cfg(feature = "value")]
 mod value;
+
+pub use rr_channel_log::identity;
+/// The log of one thread's nondeterministic outcomes: its model and its bytes.
+pub mod log {
+    pub use rr_channel_log::{
+        Content, EditedThread, Event, Events, FORMAT_VERSION, LogError, Op, Outcome, Payload,
+        RecordedThread, Recording, RecordingError, StartedProcess, Step, ThreadLog,
+        write_processes, write_recording,
+    };
+}
 
 pub use replay::{Attempt, Cause, Desync, Progress, Report, replay_report};
 pub use session::{Mode, mode};

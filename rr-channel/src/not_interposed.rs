@@ -1,8 +1,9 @@
 //! Stands in for `interpose.rs` where `pthread_create` cannot be, or is not to be,
 //! defined: threads that nobody wrapped have no place, and go by their names.
 
+use rr_channel_log::identity::Dti;
+
 use crate::context;
-use crate::identity::Dti;
 use crate::process::Variables;
 use crate::session;
 

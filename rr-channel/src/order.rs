@@ -19,9 +19,10 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
+use rr_channel_log::identity::{ChannelId, ThreadId};
+use rr_channel_log::{Event, Op, Outcome};
+
 use crate::context::{self, Me};
-use crate::identity::{ChannelId, ThreadId};
-use crate::log::{Event, Op, Outcome};
 use crate::places;
 
 /// How often a lock has been acquired, and by whom last.

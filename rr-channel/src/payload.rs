@@ -9,7 +9,8 @@
 use std::mem::needs_drop;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use crate::log::Payload;
+use rr_channel_log::Payload;
+
 use crate::session::session;
 use crate::sys;
 use crate::tag::Tag;

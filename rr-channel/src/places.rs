@@ -11,9 +11,10 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use rr_channel_log::identity::{ChannelId, ThreadId};
+use rr_channel_log::{Event, Op, Outcome};
+
 use crate::context;
-use crate::identity::{ChannelId, ThreadId};
-use crate::log::{Event, Op, Outcome};
 use crate::session::session;
 
 static ON: AtomicBool = AtomicBool::new(false);

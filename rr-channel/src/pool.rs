@@ -22,11 +22,11 @@ use std::fmt;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use rr_channel_log::identity::{Dti, ThreadId};
+use rr_channel_log::{Event, Op, Outcome};
 use rustc_hash::FxHashMap;
 
 use crate::context::{self, Suspended};
-use crate::identity::{Dti, ThreadId};
-use crate::log::{Event, Op, Outcome};
 use crate::replay::{Asks, NextJob, Wake, job_event, took};
 use crate::session::{Session, session};
 use crate::sys;

@@ -24,7 +24,9 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use crate::identity::ProcessPath;
+use rr_channel_log::dir_name;
+use rr_channel_log::identity::ProcessPath;
+
 use crate::sys;
 
 pub(crate) const LOG: &str = "RR_CHANNEL_LOG";
@@ -36,11 +38,6 @@ pub(crate) const PROCESS: &str = "RR_CHANNEL_PROCESS";
 const OWED: &str = "RR_CHANNEL_OWED";
 /// No execve(2) fails for a variable of this length; who is not told reads it himself.
 const MOST_OWED: usize = 8192;
-
-/// The directory of the log of a process, within that of the one that started it.
-pub(crate) fn dir_name(number: u32) -> String {
-    format!("process-{number}")
-}
 
 /// This process's place in a recording.
 #[derive(Debug, Clone)]

@@ -21,9 +21,10 @@ use std::cell::{Cell, RefCell};
 use std::ffi::{CStr, c_int, c_long, c_uint, c_void};
 use std::slice;
 
+use rr_channel_log::Op;
+
 use crate::context;
 use crate::fixed::{self, Fixed};
-use crate::log::Op;
 use crate::session::{Session, session};
 
 thread_local! {

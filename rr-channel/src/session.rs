@@ -23,12 +23,13 @@ use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
+use rr_channel_log::identity::ProcessPath;
+use rr_channel_log::{Recording, RecordingError, SESSION_FILE, file_name};
+
 use crate::chaos;
 use crate::context;
 use crate::current::Current;
-use crate::identity::ProcessPath;
 use crate::interpose;
-use crate::log::{Recording, RecordingError, SESSION_FILE, file_name};
 use crate::payload;
 use crate::places;
 use crate::process::{Home, Tie, Variables};
@@ -562,8 +563,8 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::identity::Dti;
-    use crate::log::LogError;
+    use rr_channel_log::LogError;
+    use rr_channel_log::identity::Dti;
 
     fn home(dir: &Path) -> Home {
         Home {

@@ -6,9 +6,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use rr_channel_log::Outcome;
+use rr_channel_log::identity::ThreadId;
+
 use crate::context;
-use crate::identity::ThreadId;
-use crate::log::Outcome;
 use crate::tag::Tag;
 
 /// A thread's notification, by its number, in the form of a [`Tag`]; number 0 is none.

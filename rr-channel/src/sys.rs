@@ -107,24 +107,6 @@ impl<T> Drop for Pages<T> {
     }
 }
 
-/// Whether files may be `len` bytes long: who writes beyond the limit (`ulimit -f`) is killed
-/// by SIGXFSZ, unless it asks before.
-///
-/// # Errors
-/// If they may not.
-pub(crate) fn may_be_as_long(len: u64) -> io::Result<()> {
-    let mut limit = libc::rlimit {
-        rlim_cur: libc::RLIM_INFINITY,
-        rlim_max: libc::RLIM_INFINITY,
-    };
-    // SAFETY: fills in the structure. If it cannot, there is no limit that we know of.
-    unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) };
-    match len <= limit.rlim_cur {
-        true => Ok(()),
-        false => Err(io::Error::from_raw_os_error(libc::EFBIG)),
-    }
-}
-
 /// The id of the process's parent.
 pub(crate) fn parent() -> u32 {
     std::os::unix::process::parent_id()

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::num::NonZeroU64;
 
-use crate::identity::ThreadId;
+use rr_channel_log::identity::ThreadId;
 
 /// A message's sender (23 bits) and its position among the sender's messages (40
 /// bits, on all channels together).

@@ -1,10 +1,10 @@
 //! Values from sources that nobody records: the program says which.
 
+use rr_channel_log::Op;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::fixed;
-use crate::log::Op;
 use crate::random;
 use crate::session::complain;
 

@@ -1,4 +1,4 @@
-//! Packs the sources of `rr-channel` into the tool, which writes them where it patches a
+//! Packs the sources of `rr-channel` and `rr-channel-log` into the tool, which writes them where it patches a
 //! project: it works wherever it was installed to.
 
 use std::fmt::Write as _;
@@ -6,15 +6,21 @@ use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
 fn main() -> io::Result<()> {
-    let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default()).join("../src");
-    println!("cargo::rerun-if-changed={}", root.display());
-    let mut files = Vec::new();
-    collect(&root, Path::new(""), &mut files)?;
-    files.sort();
+    let tools = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default());
+    // By the directory of the package that they are written to.
+    let packages = [("rr-channel", "../src"), ("rr-channel-log", "../log/src")];
     let mut code = String::from("&[\n");
-    for file in files {
-        let path = fs::canonicalize(root.join(&file))?;
-        let _ = writeln!(code, "    ({:?}, include_str!({path:?})),", file);
+    for (package, root) in packages {
+        let root = tools.join(root);
+        println!("cargo::rerun-if-changed={}", root.display());
+        let mut files = Vec::new();
+        collect(&root, Path::new(""), &mut files)?;
+        files.sort();
+        for file in files {
+            let source = fs::canonicalize(root.join(&file))?;
+            let carried = Path::new(package).join("src").join(file);
+            let _ = writeln!(code, "    ({carried:?}, include_str!({source:?})),");
+        }
     }
     code += "]\n";
     let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use rr_channel::log::ThreadLog;
+use rr_channel_log::ThreadLog;
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(log) = ThreadLog::from_bytes(bytes) else {

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
-use rr_channel::log::Recording;
+use rr_channel_log::Recording;
 use tempfile::TempDir;
 
 /// The files that a recording with one thread has.

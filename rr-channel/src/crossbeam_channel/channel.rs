@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use ::crossbeam_channel as raw;
 use raw::{RecvError, RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, TrySendError};
+use rr_channel_log::Op;
 
 use super::iter::{Iter, TryIter};
 use super::record::{self, NotSent};
 use super::way::{Block, Try, Until, Way};
-use crate::log::Op;
 use crate::replay::{self, Chan, Native};
 use crate::session::{Session, session};
 

@@ -15,15 +15,15 @@ use std::time::Instant;
 
 use ::crossbeam_channel as raw;
 use raw::{SendError, TryRecvError};
+use rr_channel_log::identity::ChannelId;
+use rr_channel_log::{Event, Op, Outcome};
 
 use super::gather::Gathering;
 use super::way::{Block, NoMessage, Try, Until, Way};
 
 use crate::chaos;
 use crate::context;
-use crate::identity::ChannelId;
 use crate::latch::{Held, Latch};
-use crate::log::{Event, Op, Outcome};
 use crate::payload;
 use crate::places;
 use crate::replay::Native;

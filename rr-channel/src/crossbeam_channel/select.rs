@@ -8,13 +8,13 @@ use ::crossbeam_channel as raw;
 use raw::{
     ReadyTimeoutError, RecvError, SelectTimeoutError, SendError, TryReadyError, TrySelectError,
 };
+use rr_channel_log::{Event, Op, Outcome};
 
 use super::channel::{Receiver, ReceiverKind, Sender, SenderKind};
 use super::record::{self, Shared};
 use super::way::{Until, Way as _};
 use crate::chaos;
 use crate::context;
-use crate::log::{Event, Op, Outcome};
 use crate::payload;
 use crate::replay::{Arm, Got, Native, Pick, engine};
 use crate::session::{Session, session};

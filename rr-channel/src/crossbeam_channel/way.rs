@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use ::crossbeam_channel as raw;
 use raw::{RecvError, RecvTimeoutError, SendTimeoutError, TryRecvError, TrySendError};
+use rr_channel_log::Outcome;
 
 use super::record::NotSent;
-use crate::log::Outcome;
 use crate::replay::Native;
 
 /// Why there is no message, and what of that is logged.

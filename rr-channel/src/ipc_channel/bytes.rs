@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use ::ipc_channel::ipc as raw;
 use ::ipc_channel::{IpcError, TryRecvError};
+use rr_channel_log::Op;
+use rr_channel_log::identity::ChannelId;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::handle::handles;
@@ -15,8 +17,6 @@ use super::now::{Now, now};
 use super::typed::{blocking, send};
 use super::wire::{self, Handle, Kind, Packet, Read, other_kind, read_handle, write_handle};
 use super::{new_id, new_id_of};
-use crate::identity::ChannelId;
-use crate::log::Op;
 use crate::replay::Native;
 
 /// The sending end of a channel of bytes.

@@ -22,6 +22,8 @@ use std::time::{Duration, Instant};
 
 use ::ipc_channel::ipc as raw;
 use ::ipc_channel::{IpcError, TryRecvError};
+use rr_channel_log::identity::ChannelId;
+use rr_channel_log::{Event, Op, Outcome};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -29,8 +31,6 @@ use serde::de::DeserializeOwned;
 use super::now::{Foreign, Now, log, message, now};
 use super::wire::{Arrival, Packet};
 use crate::chaos;
-use crate::identity::ChannelId;
-use crate::log::{Event, Op, Outcome};
 use crate::replay::{Engine, Expected, Native, Source};
 use crate::tag::Tag;
 

@@ -10,10 +10,10 @@ use std::fmt;
 use std::ops::Deref;
 
 use ::ipc_channel::ipc as raw;
+use rr_channel_log::identity::{ChannelId, ThreadId};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::wire::{Handle, Kind, Read, other_kind, read_handle, write_handle};
-use crate::identity::{ChannelId, ThreadId};
 
 /// Memory that is shared with whoever receives it.
 #[derive(Clone, PartialEq)]

@@ -1,8 +1,9 @@
 //! What the calling thread does about a message.
 
+use rr_channel_log::identity::{ChannelId, Dti, ThreadId};
+use rr_channel_log::{Event, Op, Outcome};
+
 use crate::context;
-use crate::identity::{ChannelId, Dti, ThreadId};
-use crate::log::{Event, Op, Outcome};
 use crate::places;
 use crate::replay::{Engine, Source};
 use crate::session::{Session, session};

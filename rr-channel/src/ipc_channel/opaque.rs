@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::fmt;
 
 use ::ipc_channel::ipc as raw;
+use rr_channel_log::identity::ChannelId;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::handle::handles;
@@ -11,7 +12,6 @@ use super::inbox::{self, Inbox};
 use super::new_id;
 use super::typed::{IpcReceiver, IpcSender};
 use super::wire::{Handle, Kind, Packet, Read, other_kind, read_handle, write_handle};
-use crate::identity::ChannelId;
 
 /// A sender that does not know the type of its values.
 #[derive(Clone)]

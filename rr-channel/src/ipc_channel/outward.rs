@@ -18,10 +18,10 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use rr_channel_log::identity::ChannelId;
 use rustc_hash::FxHashSet;
 
 use super::now::{Now, new_id, now};
-use crate::identity::ChannelId;
 use crate::sync;
 
 /// How long somebody waits for another one's send.

@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{LazyLock, PoisonError, mpsc};
 
+use rr_channel_log::identity::Dti;
 use serde::{Deserialize, Serialize};
 
 use super::SerDeError;
@@ -18,7 +19,6 @@ use super::ipc::{
 };
 use crate::context;
 use crate::crossbeam_channel::{self, Receiver, Sender};
-use crate::identity::Dti;
 use crate::interpose::without_seats;
 use crate::session::{Mode, mode};
 use crate::sync::{Mutex, MutexGuard};

@@ -4,6 +4,8 @@ use std::io;
 
 use ::ipc_channel::IpcError;
 use ::ipc_channel::ipc as raw;
+use rr_channel_log::identity::ChannelId;
+use rr_channel_log::{Op, Outcome};
 use serde::{Deserialize, Serialize};
 
 use super::inbox::failed;
@@ -11,8 +13,6 @@ use super::new_id_of;
 use super::now::{Now, log, message, now};
 use super::typed::IpcReceiver;
 use super::wire::Arrival;
-use crate::identity::ChannelId;
-use crate::log::{Op, Outcome};
 use crate::replay::Expected;
 
 /// A server, by its name, for one connection.

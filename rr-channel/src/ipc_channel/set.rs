@@ -12,6 +12,8 @@ use std::time::Duration;
 
 use ::ipc_channel::ipc as raw;
 use ::ipc_channel::{SerDeError, TrySelectError};
+use rr_channel_log::identity::ChannelId;
+use rr_channel_log::{Event, Op, Outcome};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
 
@@ -21,8 +23,6 @@ use super::opaque::OpaqueIpcReceiver;
 use super::typed::{IpcReceiver, until};
 use super::wire::{Arrival, Packet, Untyped};
 use crate::chaos;
-use crate::identity::ChannelId;
-use crate::log::{Event, Op, Outcome};
 use crate::replay::{Engine, Expected, Listening, Native, Source};
 
 /// The channels into which threads of this process have sent. Whatever else arrives there

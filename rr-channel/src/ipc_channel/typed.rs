@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 
 use ::ipc_channel::ipc as raw;
 use ::ipc_channel::{IpcError, TryRecvError};
+use rr_channel_log::identity::ChannelId;
+use rr_channel_log::{Op, Outcome};
 use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -21,8 +23,6 @@ use super::wire::{read_handle, write_handle};
 use super::{new_id, new_id_of};
 use crate::chaos;
 use crate::context;
-use crate::identity::ChannelId;
-use crate::log::{Op, Outcome};
 use crate::replay::Native;
 use crate::tag::Tag;
 

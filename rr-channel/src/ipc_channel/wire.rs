@@ -29,13 +29,13 @@ use std::fmt;
 
 use ::ipc_channel::ipc as raw;
 use ::ipc_channel::{IpcError, SerDeError};
+use rr_channel_log::identity::{ChannelId, Dti, ProcessPath, ThreadId};
 use serde::de::{self, DeserializeOwned, IntoDeserializer, SeqAccess, Visitor};
 use serde::ser::{self, SerializeTuple};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::now::{Now, elsewhere, now};
 use super::outward;
-use crate::identity::{ChannelId, Dti, ProcessPath, ThreadId};
 use crate::payload;
 use crate::process::Home;
 use crate::session::home;

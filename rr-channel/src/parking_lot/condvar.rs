@@ -13,11 +13,11 @@ use std::time::{Duration, Instant};
 
 use lock_api::RawMutex as _;
 use parking_lot_core::{DEFAULT_PARK_TOKEN, DEFAULT_UNPARK_TOKEN};
+use rr_channel_log::{Op, Outcome};
 
 use super::{MutexGuard, RawMutex};
 use crate::acquire::{Count, acquire, log};
 use crate::chaos;
-use crate::log::{Op, Outcome};
 use crate::replay::{Native, Woken};
 use crate::session::{Session, session};
 use crate::signal::{LastSignal, Signal};

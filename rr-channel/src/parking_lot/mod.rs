@@ -40,9 +40,9 @@ use std::time::Instant;
 
 use lock_api::RawMutex as _;
 use lock_api::RawRwLock as _;
+use rr_channel_log::Op;
 
 use crate::acquire::{self, Count};
-use crate::log::Op;
 use crate::order::Order;
 
 /// As [`acquire::attempt`], where a lock is held without a value that says so; whether it was.

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use ::parking_lot as raw;
 use lock_api::{RawMutex as _, RawMutexFair as _};
+use rr_channel_log::Op;
 
 use super::attempt;
 use crate::acquire::{Count, acquire, observe};
-use crate::log::Op;
 use crate::order::Order;
 use crate::session::{Session, session};
 

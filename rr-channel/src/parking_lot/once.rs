@@ -4,10 +4,10 @@ use std::fmt;
 
 use ::parking_lot as raw;
 use raw::OnceState;
+use rr_channel_log::{Op, Outcome};
 
 use crate::acquire::log;
 use crate::chaos;
-use crate::log::{Op, Outcome};
 use crate::replay::{Engine, OnceTurn};
 use crate::session::{Session, session};
 use crate::sync::{Attempts, once_calls};

@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 use ::parking_lot_13 as raw;
 use lock_api_5 as lock_api;
 use lock_api_5::{RawCondvar as _, RawCondvarTimed as _, RawMutex as _};
+use rr_channel_log::{Op, Outcome};
 
 use super::RawMutex;
 use super::mutex::Guard;
 use crate::acquire::{Count, acquire, log};
 use crate::chaos;
-use crate::log::{Op, Outcome};
 use crate::replay::{Native, Woken};
 use crate::session::{Session, session};
 use crate::signal::{LastSignal, Signal};

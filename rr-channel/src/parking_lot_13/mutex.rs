@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 use ::parking_lot_13 as raw;
 use lock_api_5 as lock_api;
 use lock_api_5::{RawMutex as _, RawMutexFair as _};
+use rr_channel_log::Op;
 
 use crate::acquire::{Count, acquire, attempt, observe};
-use crate::log::Op;
 use crate::order::Order;
 use crate::session::{Session, session};
 

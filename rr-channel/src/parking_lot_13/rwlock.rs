@@ -16,10 +16,10 @@ use std::time::{Duration, Instant};
 use ::parking_lot_13 as raw;
 use lock_api_5 as lock_api;
 use lock_api_5::{RawRwLock as _, RawRwLockUpgrade as _};
+use rr_channel_log::Op;
 
 use super::mutex::Guard;
 use crate::acquire::{Count, acquire, attempt, observe};
-use crate::log::Op;
 use crate::order::Order;
 use crate::session::{Session, session};
 

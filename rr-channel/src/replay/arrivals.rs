@@ -6,12 +6,13 @@
 
 use std::time::Instant;
 
+use rr_channel_log::identity::ChannelId;
+use rr_channel_log::{Event, Op};
+
 use super::report::Cause;
 use super::turns::Next;
 use super::{Engine, follow};
 use crate::context;
-use crate::identity::ChannelId;
-use crate::log::{Event, Op};
 use crate::tag::Tag;
 
 /// What the calling thread's log says next.

@@ -6,9 +6,10 @@
 
 use std::time::Instant;
 
+use rr_channel_log::identity::ThreadId;
+
 use super::operation::{Arm, Change, Got, Need, Pick, Want};
 use super::world::{ChanKey, Watched, World};
-use crate::identity::ThreadId;
 use crate::tag::Tag;
 
 /// What was taken, and what of it others may wait for.
@@ -307,8 +308,8 @@ mod tests {
     use super::super::operation::Messages;
     use super::super::stash::Stash;
     use super::*;
-    use crate::identity::ChannelId;
     use crate::latch::Latch;
+    use rr_channel_log::identity::ChannelId;
 
     /// A channel with one message in it.
     struct Queue {

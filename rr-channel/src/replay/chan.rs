@@ -9,6 +9,8 @@ use std::mem::ManuallyDrop;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use rr_channel_log::identity::ChannelId;
+use rr_channel_log::{Event, Op, Outcome};
 use rustc_hash::FxHashMap;
 
 use super::flow::Flow;
@@ -17,9 +19,7 @@ use super::operation::{Change, Messages};
 use super::stash::Stash;
 use super::{Arm, ChanKey, Got, Native, Pick, engine, follow, soon};
 use crate::context;
-use crate::identity::ChannelId;
 use crate::latch::{Held, Latch};
-use crate::log::{Event, Op, Outcome};
 use crate::tag::Tag;
 
 /// One channel of a replay, shared by its handles.

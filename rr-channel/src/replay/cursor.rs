@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::log::{Ahead, Event, Events, Op, Outcome, ThreadLog};
+use rr_channel_log::{Ahead, Event, Events, Op, Outcome, ThreadLog};
 
 /// The events of a thread that nobody has asked for yet.
 #[derive(Debug)]

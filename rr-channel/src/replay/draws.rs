@@ -7,11 +7,11 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use rr_channel_log::identity::ThreadId;
+use rr_channel_log::{Event, Op, Outcome};
 use rustc_hash::FxHashMap;
 
 use crate::fixed::Fixed;
-use crate::identity::ThreadId;
-use crate::log::{Event, Op, Outcome};
 
 /// A draw: how, and what there was.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -271,8 +271,8 @@ mod tests {
     use super::super::lanes::Lanes;
     use super::super::stash::Stash;
     use super::*;
-    use crate::identity::ThreadId;
     use crate::latch::Latch;
+    use rr_channel_log::identity::ThreadId;
     use std::sync::{Arc, Condvar, Mutex};
     use std::thread;
 

@@ -11,11 +11,12 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
+use rr_channel_log::identity::ChannelId;
+use rr_channel_log::{Ahead, Event, Op, Outcome};
+
 use super::cursor::Cursor;
 use crate::chaos;
 use crate::context;
-use crate::identity::ChannelId;
-use crate::log::{Ahead, Event, Op, Outcome};
 use crate::tag::Tag;
 
 /// How far a thread is, for all to see. There is one for each thread that a replay has

@@ -1,5 +1,7 @@
 //! What a pool's thread does next, as its log has it.
 
+use rr_channel_log::{Event, Op, Outcome};
+
 use super::Engine;
 use super::follow;
 use super::listen::Wake;
@@ -8,7 +10,6 @@ use super::turns::{Next, Reach};
 use super::watched;
 use super::world::{Source, Watch};
 use crate::context;
-use crate::log::{Event, Op, Outcome};
 use crate::tag::Tag;
 
 /// What a pool's thread does next.

@@ -15,7 +15,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::Ordering::{AcqRel, SeqCst};
 use std::sync::atomic::{AtomicU64, fence};
 
-use crate::identity::ThreadId;
+use rr_channel_log::identity::ThreadId;
+
 use crate::latch::Latch;
 use crate::tag::Tag;
 

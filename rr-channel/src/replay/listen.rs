@@ -8,11 +8,12 @@
 use std::cell::Cell;
 use std::fmt;
 
+use rr_channel_log::Event;
+use rr_channel_log::identity::ThreadId;
+
 use super::world::Source;
 use super::{Engine, Place, Wait, Want, follow};
 use crate::context;
-use crate::identity::ThreadId;
-use crate::log::Event;
 
 /// Wakes a thread that listens. Called while the world is locked: it must not come back
 /// here.

@@ -77,6 +77,8 @@ pub(crate) use owed::Owed;
 use progress::Patience;
 pub use report::{Attempt, Cause, Desync, Progress, Report};
 pub(crate) use report_file::ReportFile;
+use rr_channel_log::identity::{ChannelId, Dti, ThreadId};
+use rr_channel_log::{Event, Op, Outcome, ThreadLog};
 use rustc_hash::FxHashMap;
 #[cfg(feature = "ipc_channel")]
 use rustc_hash::FxHashSet;
@@ -91,8 +93,6 @@ pub(crate) use {listen::Listening, world::Source};
 
 use crate::context;
 use crate::executor;
-use crate::identity::{ChannelId, Dti, ThreadId};
-use crate::log::{Event, Op, Outcome, ThreadLog};
 use crate::session::{Names, Recorder, Session, Who, complain, session};
 use crate::sys;
 use crate::tag::Tag;

@@ -10,10 +10,11 @@
 
 use std::time::Instant;
 
+use rr_channel_log::Event;
+use rr_channel_log::identity::ChannelId;
+
 use super::flow::Flow;
 use super::world::ChanKey;
-use crate::identity::ChannelId;
-use crate::log::Event;
 use crate::tag::Tag;
 
 /// A channel's messages, whatever their type. They are moved; nothing here drops, clones

@@ -15,11 +15,11 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
+use rr_channel_log::identity::{ProcessPath, Root, ThreadId};
+use rr_channel_log::{Outcome, Recording};
 use rustc_hash::FxHashMap;
 
 use super::lock;
-use crate::identity::{ProcessPath, Root, ThreadId};
-use crate::log::{Outcome, Recording};
 use crate::process::Home;
 use crate::session::{Session, session};
 use crate::sys;

@@ -1,11 +1,12 @@
 //! What the log says about an operation: a thread follows it, or leaves it.
 
+use rr_channel_log::identity::ChannelId;
+use rr_channel_log::{Event, Op, Outcome};
+
 use super::follow::{self, Next};
 use super::operation::{Arm, Need, Plan};
 use super::report::{Attempt, Cause};
 use super::{Engine, ThreadId};
-use crate::identity::ChannelId;
-use crate::log::{Event, Op, Outcome};
 use crate::tag::Tag;
 
 impl Engine {

@@ -4,8 +4,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rr_channel_log::identity::ThreadId;
+
 use super::flow::Flow;
-use crate::identity::ThreadId;
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Timer {

@@ -1,5 +1,8 @@
 //! Bytes that a log has.
 
+use rr_channel_log::identity::Dti;
+use rr_channel_log::{Event, Op, Outcome};
+
 use super::follow;
 use super::report::{Attempt, Cause};
 use super::turns::Next;
@@ -7,8 +10,6 @@ use super::{Engine, lock};
 use crate::context;
 use crate::executor;
 use crate::fixed::Fixed;
-use crate::identity::Dti;
-use crate::log::{Event, Op, Outcome};
 use crate::session::{Who, complain};
 
 impl Engine {

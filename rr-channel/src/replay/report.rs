@@ -3,8 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::identity::{ChannelId, Dti};
-use crate::log::{Event, Op, on};
+use rr_channel_log::identity::{ChannelId, Dti};
+use rr_channel_log::{Event, Op, fmt_operation};
 
 /// An operation that a thread performed in a replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub struct Attempt {
 
 impl fmt::Display for Attempt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        on(f, self.op, self.channel)
+        fmt_operation(f, self.op, self.channel)
     }
 }
 

@@ -108,7 +108,7 @@ fn summary(report: &Report) -> String {
 mod tests {
     use super::super::Progress;
     use super::*;
-    use crate::identity::Dti;
+    use rr_channel_log::identity::Dti;
 
     #[test]
     fn the_summary_names_what_was_left() {

@@ -7,10 +7,10 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use rr_channel_log::identity::ThreadId;
 use rustc_hash::FxHashMap;
 
 use super::lanes::{Deposit, LANES, Lanes, lane_of};
-use crate::identity::ThreadId;
 use crate::tag::Tag;
 
 /// So much room is kept when it is not needed any more, in messages.

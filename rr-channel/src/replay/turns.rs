@@ -12,14 +12,15 @@
 //! A child made by fork(2) has none of the threads that its world knows, and perhaps a
 //! copy of a world that was locked: it never looks there, and runs natively.
 
+use rr_channel_log::identity::{ChannelId, Dti, ThreadId};
+use rr_channel_log::{Event, Op, Outcome};
+
 use super::follow::{self, Next as Planned};
 use super::operation::{Native, Want};
 use super::report::{Attempt, Cause};
 use super::world::{Wait, Watch};
 use super::{Engine, is_fast, lock, soon, watched};
 use crate::context;
-use crate::identity::{ChannelId, Dti, ThreadId};
-use crate::log::{Event, Op, Outcome};
 use crate::order::{Order, Word};
 use crate::session::Who;
 use crate::signal::Signal;

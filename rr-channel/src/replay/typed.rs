@@ -14,11 +14,12 @@
 use std::marker::PhantomData;
 use std::time::{Duration, Instant};
 
+use rr_channel_log::Op;
+
 use super::chan::{self, Disconnected, NotSent};
 use super::words::Words;
 use super::{Arm, Native, Pick};
 use crate::latch::Latch;
-use crate::log::Op;
 use crate::tag::Tag;
 
 /// One channel of a replay, shared by its handles.

@@ -42,8 +42,8 @@ pub(super) fn is_watched(address: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::identity::ThreadId;
     use crate::order::Order;
+    use rr_channel_log::identity::ThreadId;
     use std::sync::{Condvar, Mutex};
     use std::thread;
 

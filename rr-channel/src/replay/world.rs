@@ -15,6 +15,8 @@
 use std::sync::{Arc, Condvar};
 use std::time::{Duration, Instant};
 
+use rr_channel_log::Event;
+use rr_channel_log::identity::{Dti, ThreadId};
 use rustc_hash::FxHashMap;
 
 use super::cursor::Cursor;
@@ -25,8 +27,6 @@ use super::operation::{Arm, Change, Need, Pick, Want};
 use super::queue::{Chan, Timer};
 use super::report::{Cause, Desync};
 use super::watched;
-use crate::identity::{Dti, ThreadId};
-use crate::log::Event;
 use crate::tag::Tag;
 
 /// A channel's place in the world.

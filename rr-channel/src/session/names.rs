@@ -1,10 +1,10 @@
 //! Numbers of the threads of a session, and of the processes that it starts.
 
+use rr_channel_log::StartedProcess;
+use rr_channel_log::identity::{Dti, ThreadId};
 use rustc_hash::FxHashMap;
 
-use crate::identity::{Dti, ThreadId};
 use crate::interpose;
-use crate::log::StartedProcess;
 use crate::pool;
 use crate::sys;
 

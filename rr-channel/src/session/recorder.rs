@@ -7,15 +7,15 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, Once, OnceLock};
 use std::time::Instant;
 
+use rr_channel_log::identity::{ChannelId, Dti, ThreadId};
+use rr_channel_log::{
+    PAYLOADS_FILE, PAYLOADS_TITLE, Payload, SESSION_FILE, StartedProcess, Writer, file_name,
+    may_be_as_long, places_name, process_line, session_header,
+};
 use rustc_hash::FxHashMap;
 
 use super::names::{Names, Who};
 use super::{StartError, complain, lock, note_exit, program};
-use crate::identity::{ChannelId, Dti, ThreadId};
-use crate::log::{
-    PAYLOADS_FILE, PAYLOADS_TITLE, Payload, SESSION_FILE, StartedProcess, Writer, file_name,
-    places_name, process_line, session_header,
-};
 use crate::places;
 use crate::sys;
 use crate::tag::Tag;
@@ -228,6 +228,6 @@ impl Sink {
 /// Appends text to a file, if it may be so long.
 fn append(mut file: &File, text: &str) -> io::Result<()> {
     let len = file.metadata()?.len();
-    sys::may_be_as_long(len + text.len() as u64)?;
+    may_be_as_long(len + text.len() as u64)?;
     file.write_all(text.as_bytes())
 }

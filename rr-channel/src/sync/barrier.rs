@@ -3,9 +3,10 @@
 use std::fmt;
 use std::sync;
 
+use rr_channel_log::Op;
+
 use super::PoisonError;
 use crate::chaos;
-use crate::log::Op;
 use crate::order::Order;
 use crate::session::{Session, session};
 use crate::sys;

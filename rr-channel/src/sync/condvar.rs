@@ -3,9 +3,10 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
+use rr_channel_log::{Op, Outcome};
+
 use super::{LockResult, MutexGuard, PoisonError, WaitTimeoutResult, log};
 use crate::chaos;
-use crate::log::{Op, Outcome};
 use crate::replay::{Native, Woken};
 use crate::session::{Session, session};
 use crate::signal::{LastSignal, Signal};

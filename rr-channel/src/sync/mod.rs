@@ -58,8 +58,9 @@ pub use self::once_lock::OnceLock;
 pub use self::rwlock::RwLock;
 pub use crate::mpsc;
 
+use rr_channel_log::{Event, Op, Outcome};
+
 use crate::context;
-use crate::log::{Event, Op, Outcome};
 
 /// Logs an outcome that needs no name.
 #[track_caller]

@@ -7,9 +7,10 @@ use std::sync::PoisonError;
 #[cfg(feature = "ipc_channel")]
 use std::time::{Duration, Instant};
 
+use rr_channel_log::Op;
+
 use super::{LockResult, TryLockError, TryLockResult, attempted, map, observed, try_map};
 use crate::chaos;
-use crate::log::Op;
 use crate::order::Order;
 use crate::replay::{Engine, Turn};
 use crate::session::{Session, session};

@@ -5,10 +5,11 @@ use std::fmt;
 use std::sync;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use rr_channel_log::{Op, Outcome};
+
 use super::once_calls::{once_calls, once_waits};
 use super::{OnceState, log, observed};
 use crate::chaos;
-use crate::log::{Op, Outcome};
 use crate::order::Order;
 use crate::replay::{Engine, OnceTurn};
 use crate::session::{Session, session};

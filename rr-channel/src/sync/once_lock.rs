@@ -3,10 +3,11 @@
 use std::fmt;
 use std::sync;
 
+use rr_channel_log::Op;
+
 use super::observed;
 use super::once::Attempts;
 use crate::chaos;
-use crate::log::Op;
 use crate::replay::OnceTurn;
 use crate::session::{Session, session};
 

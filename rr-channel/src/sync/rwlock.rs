@@ -2,11 +2,12 @@
 
 use std::fmt;
 
+use rr_channel_log::Op;
+
 use super::{
     LockResult, RwLockReadGuard, RwLockWriteGuard, TryLockError, TryLockResult, attempted, observed,
 };
 use crate::chaos;
-use crate::log::Op;
 use crate::order::Order;
 use crate::replay::{Engine, Turn};
 use crate::session::{Session, session};

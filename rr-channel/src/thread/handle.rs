@@ -9,11 +9,12 @@ use std::os::unix::thread::{JoinHandleExt, RawPthread};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rr_channel_log::identity::Dti;
+use rr_channel_log::{Event, Op, Outcome};
+
 use super::{Child, Result, ThreadId};
 use crate::chaos;
 use crate::context;
-use crate::identity::Dti;
-use crate::log::{Event, Op, Outcome};
 use crate::replay::Native;
 use crate::session::{Session, session};
 use crate::signal::{LastSignal, Signal};

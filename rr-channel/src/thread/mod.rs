@@ -25,9 +25,10 @@ pub use std::thread::{
 
 pub use self::handle::{JoinHandle, ScopedJoinHandle, Thread, current, park, park_timeout};
 pub use self::scope::{Scope, scope};
+use rr_channel_log::identity::Dti;
+
 use crate::chaos;
 use crate::context;
-use crate::identity::Dti;
 use crate::interpose::without_seats;
 use crate::session::{Session, session};
 use crate::signal::LastSignal;

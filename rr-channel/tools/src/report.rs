@@ -8,8 +8,8 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use rr_channel::identity::ProcessPath;
-use rr_channel::log::Recording;
+use rr_channel_log::Recording;
+use rr_channel_log::identity::ProcessPath;
 
 /// All that was reported, in lines; nothing if there is no report.
 pub(crate) fn collect(path: &Path) -> String {

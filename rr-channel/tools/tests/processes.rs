@@ -5,7 +5,7 @@ mod common;
 use std::path::Path;
 
 use common::Project;
-use rr_channel::log::Recording;
+use rr_channel_log::Recording;
 
 const MANIFEST: &str = r#"
 [package]

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::Context as _;
-use rr_channel::log::Recording;
+use rr_channel_log::Recording;
 use rr_channel_tools::log_tool;
 use rr_channel_tools::reprise::{PatchedProject, Reported};
 

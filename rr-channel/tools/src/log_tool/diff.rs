@@ -7,8 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 
-use rr_channel::identity::{ChannelId, ThreadId};
-use rr_channel::log::{Event, Events, Outcome, ThreadLog};
+use rr_channel_log::identity::{ChannelId, ThreadId};
+use rr_channel_log::{Event, Events, Outcome, ThreadLog};
 use serde::Serialize;
 
 use super::source::{Source, Thread, payload};

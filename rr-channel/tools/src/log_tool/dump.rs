@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 
-use rr_channel::log::{Content, Event, Payload};
+use rr_channel_log::{Content, Event, Payload};
 use serde::Serialize;
 
 use super::fold::{Fold, Run};

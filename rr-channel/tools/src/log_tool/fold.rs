@@ -1,6 +1,6 @@
 //! Runs of events that go on in the same way, as one.
 
-use rr_channel::log::{Event, Outcome};
+use rr_channel_log::{Event, Outcome};
 
 use super::source::{kind, number, sender};
 
@@ -90,8 +90,8 @@ impl Run {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rr_channel::identity::{ChannelId, ThreadId};
-    use rr_channel::log::Op;
+    use rr_channel_log::Op;
+    use rr_channel_log::identity::{ChannelId, ThreadId};
 
     fn event(op: Op, outcome: Outcome) -> Event {
         let channel = Some(ChannelId {

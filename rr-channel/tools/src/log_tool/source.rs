@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use rr_channel::identity::{ChannelId, Dti, ThreadId};
-use rr_channel::log::{Content, Event, Outcome, Payload, Recording, StartedProcess, ThreadLog};
+use rr_channel_log::identity::{ChannelId, Dti, ThreadId};
+use rr_channel_log::{Content, Event, Outcome, Payload, Recording, StartedProcess, ThreadLog};
 use serde::Serialize;
 
 use crate::plural::counted;

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 
-use rr_channel::identity::{ChannelId, ThreadId};
-use rr_channel::log::Outcome;
+use rr_channel_log::Outcome;
+use rr_channel_log::identity::{ChannelId, ThreadId};
 use serde::Serialize;
 
 use super::source::{Source, name};

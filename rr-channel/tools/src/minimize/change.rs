@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
-use rr_channel::identity::ChannelId;
-use rr_channel::log::{Event, Outcome};
+use rr_channel_log::identity::ChannelId;
+use rr_channel_log::{Event, Outcome};
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 
 use super::run::{Act, Key, Run, Thread};

@@ -11,9 +11,9 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
-use rr_channel::identity::ChannelId;
-use rr_channel::identity::ThreadId;
-use rr_channel::log::{EditedThread, Event, Op, Outcome};
+use rr_channel_log::identity::ChannelId;
+use rr_channel_log::identity::ThreadId;
+use rr_channel_log::{EditedThread, Event, Op, Outcome};
 
 use super::change::{Change, Differences, Element, Place, counterpart, turn};
 use super::run::{Act, Item, Run};

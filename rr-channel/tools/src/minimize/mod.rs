@@ -30,7 +30,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, ensure};
-use rr_channel::log::{write_processes, write_recording};
+use rr_channel_log::{write_processes, write_recording};
 use serde::{Deserialize, Serialize};
 
 use self::change::{Change, Differences, compare};
@@ -327,8 +327,8 @@ fn narrow(
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use rr_channel::identity::{ChannelId, Dti, ThreadId};
-    use rr_channel::log::{EditedThread, Event, Op, Outcome};
+    use rr_channel_log::identity::{ChannelId, Dti, ThreadId};
+    use rr_channel_log::{EditedThread, Event, Op, Outcome};
     use std::time::Duration;
 
     fn on(number: u32, op: Op, outcome: Outcome) -> Event {

@@ -5,8 +5,8 @@ use std::mem::{Discriminant, discriminant};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rr_channel::identity::{ChannelId, Dti, ThreadId};
-use rr_channel::log::{Event, Op, Outcome, Recording, StartedProcess, Step};
+use rr_channel_log::identity::{ChannelId, Dti, ThreadId};
+use rr_channel_log::{Event, Op, Outcome, Recording, StartedProcess, Step};
 
 /// What a thread did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

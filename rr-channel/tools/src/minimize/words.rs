@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rr_channel::identity::ThreadId;
-use rr_channel::log::{Event, Op, Outcome};
+use rr_channel_log::identity::ThreadId;
+use rr_channel_log::{Event, Op, Outcome};
 use serde::{Deserialize, Serialize};
 
 use super::change::{Change, Element, counterpart, turn};
@@ -344,7 +344,7 @@ impl Speaker<'_> {
 
     fn element(
         &self,
-        id: rr_channel::identity::ChannelId,
+        id: rr_channel_log::identity::ChannelId,
         is_lock: bool,
         element: Element,
         places: &mut Vec<String>,

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use rr_channel::log::Outcome;
+use rr_channel_log::Outcome;
 
 use super::links::{Link, Links};
 use super::{Place, Track, is_selection};

@@ -12,8 +12,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use rr_channel::identity::{ChannelId, ThreadId};
-use rr_channel::log::{Event, Outcome};
+use rr_channel_log::identity::{ChannelId, ThreadId};
+use rr_channel_log::{Event, Outcome};
 
 use super::{Place, Rest, Track, is_selection};
 use crate::log_tool::source::End;

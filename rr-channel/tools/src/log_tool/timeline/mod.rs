@@ -18,8 +18,8 @@ mod times;
 use std::collections::{BTreeMap, HashMap};
 use std::io::Write;
 
-use rr_channel::identity::{ChannelId, ThreadId};
-use rr_channel::log::{Event, Op, Outcome};
+use rr_channel_log::identity::{ChannelId, ThreadId};
+use rr_channel_log::{Event, Op, Outcome};
 use serde::Serialize;
 
 use super::replayed::{Left, Replayed};

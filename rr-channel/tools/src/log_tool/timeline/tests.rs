@@ -1,5 +1,5 @@
-use rr_channel::identity::{ChannelId, Dti, ThreadId};
-use rr_channel::log::{Event, Op, Outcome};
+use rr_channel_log::identity::{ChannelId, Dti, ThreadId};
+use rr_channel_log::{Event, Op, Outcome};
 
 use super::*;
 

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use rr_channel::identity::ProcessPath;
-use rr_channel::log::{Recording, Step};
+use rr_channel_log::identity::ProcessPath;
+use rr_channel_log::{Recording, Step};
 
 use crate::reprise::project::cargo::Project;
 use crate::reprise::project::coverage;
@@ -95,8 +95,8 @@ mod tests {
     use std::slice;
     use std::time::Duration;
 
-    use rr_channel::identity::{Dti, ThreadId};
-    use rr_channel::log::{EditedThread, Event, Op, Outcome, write_recording};
+    use rr_channel_log::identity::{Dti, ThreadId};
+    use rr_channel_log::{EditedThread, Event, Op, Outcome, write_recording};
 
     use super::*;
 

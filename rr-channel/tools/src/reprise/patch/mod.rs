@@ -7,7 +7,7 @@
 //! |---|---|---|
 //! | `crossbeam-channel` | of that name, the locked version and upstream's features | re-exports `rr_channel::crossbeam_channel` |
 //! | `crossbeam-channel-upstream` | `rr-channel-crossbeam-channel` | upstream's source, whose library keeps its name |
-//! | `rr-channel` | `rr-channel`, once for all | the sources that this tool carries with it |
+//! | `rr-channel`, `rr-channel-log` | of these names, once for all | the sources that this tool carries with it |
 //!
 //! A crate whose inside matters (`rayon-core`) is upstream's source with edits instead, and
 //! needs no copy of another name.
@@ -182,7 +182,8 @@ parking_lot_13 = ["dep:lock_api_5", "dep:parking_lot_13"]
 "upstream-0.5.16" = ["upstream-0.5.14"]
 "#;
 
-/// Every file of `rr-channel`'s `src`.
+/// The sources of `rr-channel` and `rr-channel-log`, each by its path below the generated
+/// crates.
 const SOURCES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/sources.rs"));
 
 /// What `rr-channel` depends on, and is content with: the project's lock file may hold
@@ -198,8 +199,15 @@ parking_lot = { version = "0.12", optional = true }
 parking_lot_13 = { package = "parking_lot", version = "0.13", optional = true }
 parking_lot_core = { version = "0.9", optional = true }
 postcard = { version = "1", default-features = false, features = ["use-std"], optional = true }
+rr-channel-log = { path = "../rr-channel-log" }
 rustc-hash = "2"
 serde = { version = "1", optional = true }
+"#;
+
+/// The same of `rr-channel-log`.
+const LOG_DEPENDENCIES: &str = r#"
+libc = "0.2.81"
+rustc-hash = "2"
 "#;
 
 /// A package to be replaced.
@@ -273,10 +281,10 @@ pub(super) fn generate(dir: &Path, replaced: &[Replaced<'_>]) -> anyhow::Result<
         }
         made.push(shim);
     }
-    let rr_channel = dir.join("rr-channel");
-    write_toml(&rr_channel, rr_channel_manifest(replaced)?)?;
+    write_toml(&dir.join("rr-channel"), rr_channel_manifest(replaced)?)?;
+    write_toml(&dir.join("rr-channel-log"), log_manifest()?)?;
     for (path, text) in SOURCES {
-        write(&rr_channel.join("src").join(path), text.as_bytes())?;
+        write(&dir.join(path), text.as_bytes())?;
     }
     Ok(made)
 }
@@ -432,6 +440,13 @@ fn rr_channel_manifest(replaced: &[Replaced<'_>]) -> anyhow::Result<Table> {
     }
     rr_channel.insert("dependencies".to_owned(), dependencies.into());
     Ok(rr_channel)
+}
+
+fn log_manifest() -> anyhow::Result<Table> {
+    let mut log = manifest("rr-channel-log", env!("CARGO_PKG_VERSION"), "2024");
+    let dependencies: Table = LOG_DEPENDENCIES.parse()?;
+    log.insert("dependencies".to_owned(), dependencies.into());
+    Ok(log)
 }
 
 /// Upstream's manifest as it is, but for what is not built.
@@ -717,14 +732,23 @@ mod tests {
         "#);
     }
 
-    /// The generated manifest of `rr-channel` says what its own says.
+    /// The generated manifests of `rr-channel` and its log say what their own say.
     #[test]
     fn the_dependencies_of_rr_channel_are_as_in_the_workspace() {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        let read = |path: &str| table(&fs::read_to_string(root.join(path)).unwrap());
+        let read = |path: &str| {
+            let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+            table(&fs::read_to_string(root.join(path)).unwrap())
+        };
         let (own, workspace) = (read("rr-channel/Cargo.toml"), read("Cargo.toml"));
         let made = rr_channel_manifest(&[]).unwrap();
         assert_eq!(made["features"], own["features"]);
+        check_dependencies(&made, &own, &workspace);
+        let own = read("rr-channel/log/Cargo.toml");
+        check_dependencies(&log_manifest().unwrap(), &own, &workspace);
+    }
+
+    #[track_caller]
+    fn check_dependencies(made: &Table, own: &Table, workspace: &Table) {
         let made = made["dependencies"].as_table().unwrap();
         let own = own["dependencies"].as_table().unwrap();
         assert!(own.keys().eq(made.keys()));
@@ -744,8 +768,13 @@ mod tests {
                 dependency.get("optional"),
                 "{name}"
             );
-            let version = &workspace["workspace"]["dependencies"][name];
-            assert_eq!(major(&made[name]), major(version), "{name}");
+            let known = &workspace["workspace"]["dependencies"][name];
+            if name == "rr-channel-log" {
+                // It lies beside it, as here.
+                assert_eq!(made[name]["path"].as_str(), Some("../rr-channel-log"));
+                continue;
+            }
+            assert_eq!(major(&made[name]), major(known), "{name}");
         }
     }
 

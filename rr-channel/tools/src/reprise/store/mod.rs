@@ -18,7 +18,7 @@ use anyhow::{Context, bail, ensure};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use rr_channel::log::Recording as Log;
+use rr_channel_log::Recording as Log;
 
 use self::chaos::Chaos;
 use crate::plural::counted;

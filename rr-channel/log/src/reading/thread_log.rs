@@ -10,14 +10,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::event::{Event, Symbol};
-use super::model::{Model, take_varint};
-use super::ring::Ring;
-use super::{
+use crate::event::{Event, Symbol};
+use crate::format::{
     CHECKSUM_AT, FLAGS_AT, FORMAT_VERSION, HEADER_LEN, INCOMPLETE, LASTED_AT, MAGIC, MAX_RUN,
     OLDEST_VERSION, SEALED, STATE_AT, checksum,
 };
 use crate::identity::{Dti, ThreadId};
+use crate::prediction::{Model, Ring, take_varint};
 
 /// All of a file. A replay reads many short ones, so its size is not asked for first.
 pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
@@ -129,7 +128,7 @@ impl ThreadLog {
     /// If the bytes are no log of this version.
     ///
     /// ```
-    /// use rr_channel::log::{LogError, ThreadLog};
+    /// use rr_channel_log::{LogError, ThreadLog};
     ///
     /// assert!(matches!(ThreadLog::from_bytes(b"hello"), Err(LogError::NotALog)));
     /// ```
@@ -331,7 +330,7 @@ impl Events {
     }
 
     /// Unpacks the next events, as many at once as follow from the last one, into `ring`;
-    /// how many they are. Those that are [apart](super::Op::is_apart) are left out. Only for
+    /// how many they are. Those that are [apart](crate::Op::is_apart) are left out. Only for
     /// logs that have been read through without an error.
     pub(super) fn unpack_into(&mut self, ring: &Ring) -> u64 {
         let count = loop {

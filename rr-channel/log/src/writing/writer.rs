@@ -13,15 +13,15 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::event::{Event, Symbol};
 use super::hot::Hot;
 use super::mapping::Mapping;
-use super::model::{Foreseen, Model, put_varint};
-use super::{
+use crate::event::{Event, Symbol};
+use crate::format::{
     CHECKSUM_AT, FLAGS_AT, FORMAT_VERSION, HEADER_LEN, INCOMPLETE, LASTED_AT, MAGIC, MAX_BODY,
     MAX_RUN, SEALED, STATE_AT, checksum,
 };
 use crate::identity::{Dti, ThreadId};
+use crate::prediction::{Foreseen, Model, put_varint};
 
 const FIRST_LEN: usize = 4096;
 const MAX_GROWTH: usize = 1 << 20;
@@ -30,7 +30,7 @@ const TIMED: usize = 256;
 
 /// The writing end of one thread's log.
 #[derive(Debug)]
-pub(crate) struct Writer {
+pub struct Writer {
     map: Mapping,
     /// Where the body starts in the file.
     base: usize,
@@ -46,7 +46,7 @@ pub(crate) struct Writer {
 
 impl Writer {
     /// Creates the log file, which must not exist, with no events.
-    pub(crate) fn create(path: &Path, thread: ThreadId, dti: &Dti) -> io::Result<Self> {
+    pub fn create(path: &Path, thread: ThreadId, dti: &Dti) -> io::Result<Self> {
         let name = dti.to_string();
         let base = HEADER_LEN + name.len();
         let mut bytes = vec![0; (base + 1).next_multiple_of(FIRST_LEN)];
@@ -69,14 +69,14 @@ impl Writer {
     }
 
     /// Has the log say how long the run lasted that `began` then.
-    pub(crate) fn timed(mut self, began: Instant) -> Self {
+    pub fn timed(mut self, began: Instant) -> Self {
         self.began = Some(began);
         self.note_time();
         self
     }
 
     /// Has the log say how long the run lasted.
-    pub(crate) fn lasted(&mut self, lasted: Duration) {
+    pub fn lasted(&mut self, lasted: Duration) {
         let lasted = u64::try_from(lasted.as_millis()).unwrap_or(u64::MAX);
         self.map.store(LASTED_AT, lasted);
     }
@@ -93,7 +93,7 @@ impl Writer {
     /// If the file cannot grow; it is marked incomplete, and nothing more may be
     /// logged to it.
     #[inline]
-    pub(crate) fn push(&mut self, event: &Event) -> io::Result<()> {
+    pub fn push(&mut self, event: &Event) -> io::Result<()> {
         let (symbol, number) = Symbol::split(event);
         if self.run < MAX_RUN && self.model.predicted() == Some((symbol, number)) {
             self.model.observe_predicted();
@@ -153,7 +153,8 @@ impl Writer {
     ///
     /// # Safety
     /// The writer is left alone, and not dropped, until it was [disarmed](Writer::disarm).
-    pub(crate) unsafe fn arm(&mut self, hot: &Hot) {
+    #[inline]
+    pub unsafe fn arm(&mut self, hot: &Hot) {
         self.foreseen = self.model.foresee(&hot.ring);
         let state = (self.len as u64) << 24 | self.run;
         // SAFETY: the place is within the live mapping, which stays where it is as long
@@ -162,7 +163,8 @@ impl Writer {
     }
 
     /// Takes over what `hot` has counted.
-    pub(crate) fn disarm(&mut self, hot: &Hot) {
+    #[inline]
+    pub fn disarm(&mut self, hot: &Hot) {
         if let Some(state) = hot.disarm() {
             let run = state & MAX_RUN;
             self.model.observe_foreseen(&self.foreseen, run - self.run);
@@ -172,7 +174,7 @@ impl Writer {
 
     /// Closes the log of a thread that ended: its checksum is written, and space that it
     /// did not need is given back, if it is worth the while.
-    pub(crate) fn seal(mut self) -> io::Result<()> {
+    pub fn seal(mut self) -> io::Result<()> {
         if self.run > 0 {
             self.scratch.clear();
             put_varint(&mut self.scratch, self.run << 1 | 1);
@@ -190,10 +192,11 @@ impl Writer {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
-    use super::super::{LogError, Op, Outcome, ThreadLog};
+pub(crate) mod tests {
     use super::*;
+    use crate::event::{Op, Outcome};
     use crate::identity::ChannelId;
+    use crate::reading::{LogError, ThreadLog};
     use proptest::prelude::*;
 
     /// Bytes for each of many messages, that came from whom `sender` says.
@@ -292,7 +295,7 @@ pub(super) mod tests {
     }
 
     /// Events with stretches of regular order, as programs make them.
-    pub(in super::super) fn events() -> impl Strategy<Value = Vec<Event>> {
+    pub(crate) fn events() -> impl Strategy<Value = Vec<Event>> {
         let stretch = prop_oneof![
             prop::collection::vec(event(), 0..20),
             (channel(), 0..1000_u64, 1..200_usize).prop_map(|(channel, first, len)| {
@@ -319,7 +322,7 @@ pub(super) mod tests {
         }
     }
 
-    pub(in super::super) fn written(events: &[Event], seal: bool) -> Vec<u8> {
+    pub(crate) fn written(events: &[Event], seal: bool) -> Vec<u8> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log");
         let mut writer = Writer::create(&path, ThreadId(7), &Dti::main().child(2)).unwrap();

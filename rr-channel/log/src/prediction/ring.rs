@@ -1,14 +1,14 @@
 //! The few events that are expected to come next, one after the other and then again.
 //!
 //! Both sides walk it: a recording compares what happens with what is expected
-//! ([`Hot`](super::Hot)), a replay is told what happens next ([`Ahead`](super::Ahead)).
+//! ([`Hot`](crate::Hot)), a replay is told what happens next ([`Ahead`](crate::Ahead)).
 
 use std::cell::Cell;
 
-use super::event::{Event, Symbol};
+use crate::event::{Event, Symbol};
 
 /// How many events are foreseen at most.
-pub(super) const AHEAD: usize = 4;
+pub(crate) const AHEAD: usize = 4;
 
 /// The code of no event.
 const COLD: u64 = u64::MAX;
@@ -17,7 +17,7 @@ const COLD_AT: u8 = 2 * AHEAD as u8 - 1;
 
 /// One expected event.
 #[derive(Debug, Clone)]
-pub(super) struct Expected {
+pub(crate) struct Expected {
     code: Cell<u64>,
     object: Cell<u64>,
     number: Cell<u64>,
@@ -28,7 +28,7 @@ pub(super) struct Expected {
 
 /// Expected events, and which of them comes next.
 #[derive(Debug, Clone)]
-pub(super) struct Ring {
+pub(crate) struct Ring {
     /// The first [`AHEAD`] at most are used; the rest is cold for good. A power of two, so that
     /// no index is out of bounds.
     expected: [Expected; 2 * AHEAD],
@@ -37,7 +37,7 @@ pub(super) struct Ring {
 
 impl Ring {
     /// No expectations.
-    pub(super) const fn new() -> Ring {
+    pub(crate) const fn new() -> Ring {
         Ring {
             expected: [const {
                 Expected {
@@ -59,7 +59,7 @@ impl Ring {
 
     /// Whether the event of `symbol` and `number` is what is expected.
     #[inline(always)]
-    pub(super) fn expects(&self, symbol: Symbol, number: u64) -> bool {
+    pub(crate) fn expects(&self, symbol: Symbol, number: u64) -> bool {
         let expected = self.next();
         symbol.code == expected.code.get()
             && symbol.object == expected.object.get()
@@ -69,7 +69,7 @@ impl Ring {
     /// The parameter and number of what is expected, if its symbol is `symbol` but for
     /// the parameter.
     #[inline(always)]
-    pub(super) fn expected(&self, symbol: Symbol) -> Option<(u32, u64)> {
+    pub(crate) fn expected(&self, symbol: Symbol) -> Option<(u32, u64)> {
         let expected = self.next();
         let symbol = Symbol {
             code: symbol.code | u64::from(u32::MAX) << 32,
@@ -81,7 +81,8 @@ impl Ring {
     }
 
     /// The event that is expected; `None` if there is none.
-    pub(super) fn event(&self) -> Option<Event> {
+    #[inline]
+    pub(crate) fn event(&self) -> Option<Event> {
         let expected = self.next();
         let symbol = Symbol {
             code: expected.code.get(),
@@ -92,7 +93,7 @@ impl Ring {
 
     /// What was expected happened: on to the one after it.
     #[inline(always)]
-    pub(super) fn turn(&self) {
+    pub(crate) fn turn(&self) {
         let expected = self.next();
         let number = expected.number.get();
         expected
@@ -103,7 +104,8 @@ impl Ring {
 
     /// Expects the event of `symbol` and `number`, which grows by `step` each time, as
     /// the one at `at`, and after it the one at `next`.
-    pub(super) fn expect(&self, at: usize, symbol: Symbol, number: u64, step: u64, next: usize) {
+    #[inline]
+    pub(crate) fn expect(&self, at: usize, symbol: Symbol, number: u64, step: u64, next: usize) {
         let expected = &self.expected[at];
         expected.code.set(symbol.code);
         expected.object.set(symbol.object);
@@ -113,7 +115,8 @@ impl Ring {
     }
 
     /// Expects what `other` expects.
-    pub(super) fn copy(&self, other: &Ring) {
+    #[inline]
+    pub(crate) fn copy(&self, other: &Ring) {
         for (at, expected) in other.expected.iter().take(AHEAD).enumerate() {
             let symbol = Symbol {
                 code: expected.code.get(),
@@ -126,13 +129,14 @@ impl Ring {
     }
 
     /// Goes to the first one.
-    pub(super) fn begin(&self) {
+    #[inline]
+    pub(crate) fn begin(&self) {
         self.next.set(0);
     }
 
     /// Expects nothing any more.
     #[inline(always)]
-    pub(super) fn cool(&self) {
+    pub(crate) fn cool(&self) {
         self.next.set(COLD_AT);
     }
 }

@@ -6,8 +6,8 @@
 
 use rustc_hash::FxHashMap;
 
-use super::event::{Event, Op, Symbol};
 use super::ring::{AHEAD, Ring};
+use crate::event::{Event, Op, Symbol};
 use crate::identity::{ChannelId, ThreadId};
 
 #[derive(Debug, Clone)]
@@ -24,7 +24,7 @@ struct Entry {
 
 /// The predictor: an order-1 context over symbols, a linear one over numbers.
 #[derive(Debug, Default)]
-pub(super) struct Model {
+pub(crate) struct Model {
     entries: Vec<Entry>,
     index: FxHashMap<Symbol, usize>,
     /// The last event's symbol; meaningless while there are no entries.
@@ -34,7 +34,7 @@ pub(super) struct Model {
 impl Model {
     /// The symbol and number that the last event foretells.
     #[inline]
-    pub(super) fn predicted(&self) -> Option<(Symbol, u64)> {
+    pub(crate) fn predicted(&self) -> Option<(Symbol, u64)> {
         let next = self.entries.get(self.current)?.next;
         let entry = self.entries.get(next)?;
         Some((entry.symbol, entry.last.wrapping_add(entry.step)))
@@ -42,7 +42,7 @@ impl Model {
 
     /// Accounts for the predicted event having happened.
     #[inline]
-    pub(super) fn observe_predicted(&mut self) {
+    pub(crate) fn observe_predicted(&mut self) {
         let Some(entry) = self.entries.get_mut(self.current) else {
             return;
         };
@@ -56,7 +56,7 @@ impl Model {
     }
 
     /// The events that are expected next, until one comes again, as far as `ring` has room.
-    pub(super) fn foresee(&self, ring: &Ring) -> Foreseen {
+    pub(crate) fn foresee(&self, ring: &Ring) -> Foreseen {
         let mut foreseen = Foreseen::default();
         let Some(mut entry) = self.entries.get(self.current) else {
             return foreseen;
@@ -81,7 +81,7 @@ impl Model {
 
     /// How many of the `foreseen` events come before one that is apart from the others; if
     /// there is none, as many as there can be.
-    pub(super) fn before_apart(&self, foreseen: &Foreseen) -> u64 {
+    pub(crate) fn before_apart(&self, foreseen: &Foreseen) -> u64 {
         let is_apart = |id: &usize| {
             let op = Op::from_byte(self.entries[*id].symbol.op());
             op.is_some_and(Op::is_apart)
@@ -91,7 +91,7 @@ impl Model {
     }
 
     /// Accounts for the first `count` of the `foreseen` events having happened.
-    pub(super) fn observe_foreseen(&mut self, foreseen: &Foreseen, count: u64) {
+    pub(crate) fn observe_foreseen(&mut self, foreseen: &Foreseen, count: u64) {
         if count == 0 {
             return;
         }
@@ -109,7 +109,7 @@ impl Model {
     }
 
     /// Appends the token for an event that was not predicted, and observes it.
-    pub(super) fn encode(&mut self, event: &Event, out: &mut Vec<u8>) {
+    pub(crate) fn encode(&mut self, event: &Event, out: &mut Vec<u8>) {
         let (symbol, number) = Symbol::split(event);
         let known = self.index.get(&symbol).copied();
         let id = known.unwrap_or(self.entries.len());
@@ -129,7 +129,7 @@ impl Model {
     /// Reads what [`encode`](Model::encode) wrote after the token for `id`, and observes it.
     ///
     /// `None` if the bytes are no such thing.
-    pub(super) fn decode(&mut self, id: u64, input: &mut &[u8]) -> Option<Event> {
+    pub(crate) fn decode(&mut self, id: u64, input: &mut &[u8]) -> Option<Event> {
         let id = usize::try_from(id).ok()?;
         if id == self.entries.len() {
             let symbol = undefine(input)?;
@@ -189,7 +189,7 @@ impl Model {
 /// What is expected next: symbols by position, which come one after the other and then
 /// again from `back` on, or, if that is `len`, come to an end.
 #[derive(Debug, Default)]
-pub(super) struct Foreseen {
+pub(crate) struct Foreseen {
     ids: [usize; AHEAD],
     len: usize,
     back: usize,
@@ -197,7 +197,7 @@ pub(super) struct Foreseen {
 
 impl Foreseen {
     /// How many of `run` predicted events these are.
-    pub(super) const fn certain(&self, run: u64) -> u64 {
+    pub(crate) const fn certain(&self, run: u64) -> u64 {
         if self.back == self.len && run > self.len as u64 {
             self.len as u64
         } else {
@@ -278,7 +278,7 @@ const fn thread_number(number: u32) -> Option<u32> {
 }
 
 /// Appends `value` as LEB128: 1 to 10 bytes.
-pub(super) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
+pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
         value >>= 7;
@@ -287,7 +287,7 @@ pub(super) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
 }
 
 /// Reads a LEB128 number that fits 64 bits; `None` leaves `input` anywhere.
-pub(super) fn take_varint(input: &mut &[u8]) -> Option<u64> {
+pub(crate) fn take_varint(input: &mut &[u8]) -> Option<u64> {
     let mut value = 0_u64;
     for shift in (0..64).step_by(7) {
         let (&byte, rest) = input.split_first()?;
@@ -314,8 +314,8 @@ const fn unzigzag(value: u64) -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::event::Outcome;
     use super::*;
+    use crate::event::Outcome;
     use proptest::prelude::*;
 
     proptest! {

@@ -20,13 +20,13 @@ use std::cell::Cell;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::MAX_RUN;
-use super::event::Symbol;
-use super::ring::Ring;
+use crate::event::Symbol;
+use crate::format::MAX_RUN;
+use crate::prediction::Ring;
 
 /// A thread's expectations, and the count of those that came true.
 #[derive(Debug)]
-pub(crate) struct Hot {
+pub struct Hot {
     pub(super) ring: Ring,
     /// What the state word holds: body length and open run.
     state: Cell<u64>,
@@ -35,7 +35,7 @@ pub(crate) struct Hot {
 
 impl Hot {
     /// No expectations.
-    pub(crate) const fn new() -> Hot {
+    pub const fn new() -> Hot {
         Hot {
             ring: Ring::new(),
             state: Cell::new(0),
@@ -45,13 +45,13 @@ impl Hot {
 
     /// Whether the event of `symbol` and `number` is what is expected.
     #[inline(always)]
-    pub(crate) fn expects(&self, symbol: Symbol, number: u64) -> bool {
+    pub fn expects(&self, symbol: Symbol, number: u64) -> bool {
         self.ring.expects(symbol, number)
     }
 
     /// Counts the event of `symbol` and `number`, if it is what is expected.
     #[inline(always)]
-    pub(crate) fn hit(&self, symbol: Symbol, number: u64) -> bool {
+    pub fn hit(&self, symbol: Symbol, number: u64) -> bool {
         if !self.expects(symbol, number) {
             return false;
         }
@@ -72,6 +72,7 @@ impl Hot {
     /// # Safety
     /// `place` is valid for atomic stores until this is disarmed, and nobody else
     /// stores there meanwhile.
+    #[inline]
     pub(super) unsafe fn arm(&self, state: u64, place: *const AtomicU64) {
         self.ring.begin();
         self.state.set(state);
@@ -80,7 +81,8 @@ impl Hot {
 
     /// Expects nothing any more; what the state word holds by now, if something was
     /// expected.
-    pub(crate) fn disarm(&self) -> Option<u64> {
+    #[inline]
+    pub fn disarm(&self) -> Option<u64> {
         self.ring.cool();
         let armed = !self.place.replace(ptr::null()).is_null();
         armed.then(|| self.state.get())

@@ -16,8 +16,10 @@ use std::fmt;
 
 use crate::identity::ThreadId;
 
-pub(crate) const PAYLOADS_FILE: &str = "payloads";
-pub(crate) const PAYLOADS_TITLE: &str = "rr-channel payloads 1\n";
+/// The name of the file, in the recording's directory.
+pub const PAYLOADS_FILE: &str = "payloads";
+/// The first line of the file.
+pub const PAYLOADS_TITLE: &str = "rr-channel payloads 1\n";
 
 /// What a message held.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,21 +45,24 @@ impl Payload {
     /// So many bytes of a message are kept, at most.
     pub const MOST: usize = 256;
 
-    pub(crate) const fn unknown(size: usize) -> Self {
+    /// The payload of a message of `size` bytes that are not known.
+    pub const fn unknown(size: usize) -> Self {
         Payload {
             size: size as u64,
             content: Content::Unknown,
         }
     }
 
-    pub(crate) fn of(bytes: &[u8]) -> Self {
+    /// The payload of a message of these bytes, the first of which are kept.
+    pub fn of(bytes: &[u8]) -> Self {
         Payload {
             size: bytes.len() as u64,
             content: Content::Bytes(bytes[..bytes.len().min(Self::MOST)].to_vec()),
         }
     }
 
-    pub(crate) fn hashed(bytes: &[u8]) -> Self {
+    /// The payload of a message of these bytes, of which only the hash is kept.
+    pub fn hashed(bytes: &[u8]) -> Self {
         let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
             (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3)
         });
@@ -83,10 +88,10 @@ impl fmt::Display for Payload {
 }
 
 /// Messages by sender and number.
-pub(super) type Payloads = BTreeMap<(ThreadId, u64), Payload>;
+pub(crate) type Payloads = BTreeMap<(ThreadId, u64), Payload>;
 
 /// Reads the file; `None` if it is no such file. A last line that was cut off is ignored.
-pub(super) fn parse(text: &str) -> Option<Payloads> {
+pub(crate) fn parse(text: &str) -> Option<Payloads> {
     let (text, _) = text
         .strip_prefix(PAYLOADS_TITLE)?
         .rsplit_once('\n')

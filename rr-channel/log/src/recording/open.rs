@@ -6,12 +6,13 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::payload::{self, PAYLOADS_FILE, Payload};
-use super::{Event, LogError, Op, Outcome, ThreadLog, reader};
+use crate::event::{Event, Op, Outcome};
 use crate::identity::{ChannelId, Dti, ProcessPath, ThreadId};
-use crate::process::dir_name;
+use crate::payload::{self, PAYLOADS_FILE, Payload};
+use crate::reading::{LogError, ThreadLog, read};
 
-pub(crate) const SESSION_FILE: &str = "session";
+/// The name of the file that names the program and all threads.
+pub const SESSION_FILE: &str = "session";
 const TITLE: &str = "rr-channel ";
 const VERSION: u8 = 5;
 /// The oldest version that is read. Version 4 did not have processes that are started, nor
@@ -20,24 +21,29 @@ const VERSION: u8 = 5;
 const OLDEST_VERSION: u8 = 3;
 
 /// The first lines of a session's file.
-pub(crate) fn session_header(program: &str) -> String {
+pub fn session_header(program: &str) -> String {
     format!("{TITLE}{VERSION}\nprogram {program}\n")
 }
 
 /// The line that says of a process who started it.
-pub(crate) fn process_line(process: &StartedProcess) -> String {
+pub fn process_line(process: &StartedProcess) -> String {
     let (number, thread, count) = (process.number, process.thread.0, process.count);
     format!("process {number} {thread} {count}\n")
 }
 
 /// The name of a thread's log file.
-pub(crate) fn file_name(thread: ThreadId) -> String {
+pub fn file_name(thread: ThreadId) -> String {
     format!("thread-{}.rrlog", thread.0)
 }
 
 /// The name of the file that says where a thread's operations are.
-pub(crate) fn places_name(thread: ThreadId) -> String {
+pub fn places_name(thread: ThreadId) -> String {
     format!("thread-{}.places", thread.0)
+}
+
+/// The directory of the log of a process, within that of the one that started it.
+pub fn dir_name(number: u32) -> String {
+    format!("process-{number}")
 }
 
 /// What a thread did, where that was recorded: more than its events.
@@ -177,7 +183,7 @@ impl Recording {
     ///
     /// ```
     /// use std::path::Path;
-    /// use rr_channel::log::Recording;
+    /// use rr_channel_log::Recording;
     ///
     /// let error = Recording::open(Path::new("/nonexistent")).unwrap_err();
     /// assert!(error.to_string().contains("/nonexistent/session"));
@@ -425,14 +431,14 @@ impl Recording {
     /// The log of one of the [`threads`](Recording::threads); an empty one if it logged
     /// nothing.
     ///
-    /// Only the file's header is checked: [`Events`](super::Events) may still find
+    /// Only the file's header is checked: [`Events`](crate::Events) may still find
     /// damage.
     ///
     /// # Errors
     /// If the file is there and is no log, or not this thread's.
     pub fn log(&self, thread: &RecordedThread) -> Result<ThreadLog, RecordingError> {
         let path = self.dir.join(file_name(thread.id));
-        let bytes = match reader::read(&path) {
+        let bytes = match read(&path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             Err(source) => return Err(RecordingError::Io { path, source }),

@@ -3,19 +3,19 @@
 //!
 //! A run of predicted events is unpacked at once: what is in it follows from where it
 //! starts. So a thread that does the same again and again compares and counts, as it does
-//! while recording ([`Hot`](super::Hot)).
+//! while recording ([`Hot`](crate::Hot)).
 
 use std::cell::Cell;
 use std::iter;
 
-use super::event::{Event, Op, Outcome, Symbol};
-use super::reader::Events;
-use super::ring::Ring;
+use super::thread_log::Events;
+use crate::event::{Event, Op, Outcome, Symbol};
 use crate::identity::{ChannelId, ThreadId};
+use crate::prediction::Ring;
 
 /// The next events of a log, as many as were unpacked.
 #[derive(Debug, Clone)]
-pub(crate) struct Ahead {
+pub struct Ahead {
     ring: Ring,
     /// How many events the ring stands for; if there are none, it is cold.
     left: Cell<u64>,
@@ -23,7 +23,7 @@ pub(crate) struct Ahead {
 
 impl Ahead {
     /// No events.
-    pub(crate) const fn new() -> Ahead {
+    pub const fn new() -> Ahead {
         Ahead {
             ring: Ring::new(),
             left: Cell::new(0),
@@ -32,7 +32,7 @@ impl Ahead {
 
     /// Which message comes next, if `op` on `channel` gets one next.
     #[inline(always)]
-    pub(crate) fn message(&self, op: Op, channel: ChannelId) -> Option<(ThreadId, u64)> {
+    pub fn message(&self, op: Op, channel: ChannelId) -> Option<(ThreadId, u64)> {
         let outcome = Outcome::Message {
             sender: ThreadId(0),
             number: 0,
@@ -43,7 +43,7 @@ impl Ahead {
 
     /// Which place a message takes, if `op` sends one into `channel` next.
     #[inline(always)]
-    pub(crate) fn slot(&self, op: Op, channel: ChannelId) -> Option<u64> {
+    pub fn slot(&self, op: Op, channel: ChannelId) -> Option<u64> {
         let (_, slot) = self.number(op, channel, Outcome::Sent { slot: 0 })?;
         Some(slot)
     }
@@ -60,24 +60,25 @@ impl Ahead {
 
     /// Whether `event` comes next.
     #[inline(always)]
-    pub(crate) fn shows(&self, event: &Event) -> bool {
+    pub fn shows(&self, event: &Event) -> bool {
         let (symbol, number) = Symbol::split(event);
         self.ring.expects(symbol, number)
     }
 
     /// Whether there are none.
     #[inline(always)]
-    pub(crate) const fn is_empty(&self) -> bool {
+    pub const fn is_empty(&self) -> bool {
         self.left.get() == 0
     }
 
     /// The event that comes next, if one was unpacked.
-    pub(crate) fn event(&self) -> Option<Event> {
+    #[inline]
+    pub fn event(&self) -> Option<Event> {
         self.ring.event()
     }
 
     /// All events that were unpacked.
-    pub(crate) fn events(&self) -> impl Iterator<Item = Event> {
+    pub fn events(&self) -> impl Iterator<Item = Event> {
         let ahead = self.clone();
         iter::from_fn(move || {
             let event = ahead.event()?;
@@ -90,7 +91,7 @@ impl Ahead {
     /// has to be unpacked.
     #[inline(always)]
     #[must_use]
-    pub(crate) fn step(&self) -> bool {
+    pub fn step(&self) -> bool {
         self.ring.turn();
         let left = self.left.get() - 1;
         self.left.set(left);
@@ -102,12 +103,13 @@ impl Ahead {
 
     /// Unpacks the next of `events`; only for logs that have been read through without an
     /// error, and when nothing is left.
-    pub(crate) fn unpack(&self, events: &mut Events) {
+    pub fn unpack(&self, events: &mut Events) {
         self.left.set(events.unpack_into(&self.ring));
     }
 
     /// Takes `event` as the only one.
-    pub(crate) fn show(&self, event: &Event) {
+    #[inline]
+    pub fn show(&self, event: &Event) {
         let (symbol, number) = Symbol::split(event);
         self.ring.expect(0, symbol, number, 0, 0);
         self.ring.begin();
@@ -115,13 +117,15 @@ impl Ahead {
     }
 
     /// Takes over what `other` has.
-    pub(crate) fn copy(&self, other: &Ahead) {
+    #[inline]
+    pub fn copy(&self, other: &Ahead) {
         self.ring.copy(&other.ring);
         self.left.set(other.left.get());
     }
 
     /// Forgets all.
-    pub(crate) fn clear(&self) {
+    #[inline]
+    pub fn clear(&self) {
         self.ring.cool();
         self.left.set(0);
     }
@@ -130,8 +134,8 @@ impl Ahead {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::ThreadLog;
-    use crate::log::writer::tests::{events, written};
+    use crate::reading::ThreadLog;
+    use crate::writing::tests::{events, written};
     use proptest::prelude::*;
 
     proptest! {

@@ -5,8 +5,10 @@ use std::io::{self, Write as _};
 use std::path::Path;
 use std::time::Duration;
 
-use super::{Event, SESSION_FILE, StartedProcess, Writer, file_name, process_line, session_header};
+use super::open::{SESSION_FILE, StartedProcess, file_name, process_line, session_header};
+use crate::event::Event;
 use crate::identity::{Dti, ThreadId};
+use crate::writing::Writer;
 
 /// A thread of a recording that is written as a whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,7 +32,7 @@ pub struct EditedThread {
 /// If it cannot be written.
 ///
 /// ```
-/// use rr_channel::log::{Recording, write_recording};
+/// use rr_channel_log::{Recording, write_recording};
 ///
 /// let dir = std::env::temp_dir().join(format!("recording-{}", std::process::id()));
 /// write_recording(&dir, "program", &[])?;
@@ -64,7 +66,7 @@ pub fn write_recording(dir: &Path, program: &str, threads: &[EditedThread]) -> i
 
 /// Adds to a recording that was [written](write_recording) which processes its threads
 /// started. Where the recordings of those are to be is said by
-/// [`Recording::dir_of`](super::Recording::dir_of) of one that has them.
+/// [`Recording::dir_of`](crate::Recording::dir_of) of one that has them.
 ///
 /// # Errors
 /// If it is not there, or cannot be written.
@@ -78,8 +80,9 @@ pub fn write_processes(dir: &Path, processes: &[StartedProcess]) -> io::Result<(
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Op, Outcome, Recording};
     use super::*;
+    use crate::event::{Op, Outcome};
+    use crate::recording::Recording;
 
     #[test]
     fn what_is_written_is_read() {

@@ -51,7 +51,7 @@ pub enum Root {
 /// `0.2.1` for the first one of that.
 ///
 /// ```
-/// use rr_channel::identity::ProcessPath;
+/// use rr_channel_log::identity::ProcessPath;
 ///
 /// let second = ProcessPath::first().child(2);
 /// assert_eq!(second.to_string(), "0.2");
@@ -139,7 +139,7 @@ fn unsigned(text: &str) -> Option<u32> {
 /// first child), `@0.1:3` (thread 3 of [process](ProcessPath) 0.1). Bytes that would confuse it are percent-encoded.
 ///
 /// ```
-/// use rr_channel::identity::Dti;
+/// use rr_channel_log::identity::Dti;
 ///
 /// let second = Dti::main().child(2);
 /// assert_eq!(second.child(1).to_string(), "main/2/1");
@@ -189,6 +189,7 @@ impl Dti {
     }
 
     /// Whether it is a thread of another process.
+    #[inline]
     pub const fn is_elsewhere(&self) -> bool {
         matches!(self.root, Root::Elsewhere { .. })
     }

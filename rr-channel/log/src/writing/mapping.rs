@@ -23,8 +23,6 @@ use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::sys;
-
 /// A growable, writable, shared file mapping.
 #[derive(Debug)]
 pub(super) struct Mapping {
@@ -45,7 +43,7 @@ impl Mapping {
             .write(true)
             .create_new(true)
             .open(path)?;
-        sys::may_be_as_long(bytes.len() as u64)?;
+        may_be_as_long(bytes.len() as u64)?;
         // Written bytes have their place on the disk, or a promise of one.
         file.write_all(bytes)?;
         let len = bytes.len();
@@ -131,6 +129,7 @@ impl Mapping {
     ///
     /// # Panics
     /// If `at` is not aligned or lies beyond the end.
+    #[inline]
     pub(super) fn place(&self, at: usize) -> *const AtomicU64 {
         assert!(
             at.is_multiple_of(8) && at < self.len && self.len - at >= 8,
@@ -172,7 +171,7 @@ impl Drop for Mapping {
 
 /// Makes the file `len` bytes long, with room on the disk for each of them.
 fn allocate(file: &File, len: usize) -> io::Result<()> {
-    sys::may_be_as_long(len as u64)?;
+    may_be_as_long(len as u64)?;
     let len = libc::off_t::try_from(len).map_err(|_| io::ErrorKind::FileTooLarge)?;
     loop {
         // SAFETY: takes an open descriptor and two numbers.
@@ -181,5 +180,23 @@ fn allocate(file: &File, len: usize) -> io::Result<()> {
             libc::EINTR => {}
             errno => return Err(io::Error::from_raw_os_error(errno)),
         }
+    }
+}
+
+/// Whether files may be `len` bytes long: who writes beyond the limit (`ulimit -f`) is killed
+/// by SIGXFSZ, unless it asks before.
+///
+/// # Errors
+/// If they may not.
+pub fn may_be_as_long(len: u64) -> io::Result<()> {
+    let mut limit = libc::rlimit {
+        rlim_cur: libc::RLIM_INFINITY,
+        rlim_max: libc::RLIM_INFINITY,
+    };
+    // SAFETY: fills in the structure. If it cannot, there is no limit that we know of.
+    unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) };
+    match len <= limit.rlim_cur {
+        true => Ok(()),
+        false => Err(io::Error::from_raw_os_error(libc::EFBIG)),
     }
 }

@@ -136,6 +136,7 @@ ops! {
 
 impl Op {
     /// Whether it is an operation on a lock, or the like, and not on a channel.
+    #[inline]
     pub const fn is_on_lock(self) -> bool {
         self as u8 >= Op::Lock as u8 && self as u8 <= Op::Notify as u8
     }
@@ -143,11 +144,13 @@ impl Op {
     /// Whether a replay gives its outcome whenever it is asked for, and not in the order of
     /// the thread's other events: which thread it is that first needs a value for all of
     /// them may be decided where nobody records.
+    #[inline]
     pub const fn is_apart(self) -> bool {
         matches!(self, Op::Random | Op::RandomSeed)
     }
 
-    pub(super) fn from_byte(byte: u8) -> Option<Op> {
+    #[inline]
+    pub(crate) fn from_byte(byte: u8) -> Option<Op> {
         Op::ALL.get(usize::from(byte)).copied()
     }
 }
@@ -237,7 +240,8 @@ pub enum Outcome {
 
 impl Outcome {
     /// The events' outcomes that stand for `bytes`, of which there may be none.
-    pub(crate) fn pieces(bytes: &[u8]) -> impl Iterator<Item = Outcome> {
+    #[inline]
+    pub fn pieces(bytes: &[u8]) -> impl Iterator<Item = Outcome> {
         let count = bytes.len().div_ceil(8).max(1);
         (0..count).map(move |n| {
             let piece = &bytes[8 * n..bytes.len().min(8 * n + 8)];
@@ -266,7 +270,7 @@ pub struct Event {
 
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        on(f, self.op, self.channel)?;
+        fmt_operation(f, self.op, self.channel)?;
         match self.outcome {
             Outcome::Message { sender, number } => write!(f, ": message {number} of {sender}"),
             Outcome::Tick => f.write_str(": tick"),
@@ -308,7 +312,11 @@ impl fmt::Display for Event {
 }
 
 /// Writes an operation and what it is on.
-pub(crate) fn on(f: &mut fmt::Formatter<'_>, op: Op, channel: Option<ChannelId>) -> fmt::Result {
+pub fn fmt_operation(
+    f: &mut fmt::Formatter<'_>,
+    op: Op,
+    channel: Option<ChannelId>,
+) -> fmt::Result {
     match channel {
         None => write!(f, "{op}"),
         Some(lock) if op.is_on_lock() => write!(f, "{op} on {}.l{}", lock.creator, lock.number),
@@ -319,15 +327,15 @@ pub(crate) fn on(f: &mut fmt::Formatter<'_>, op: Op, channel: Option<ChannelId>)
 /// An event without its number: what the predictor counts as "the same again". Packed,
 /// since it is compared for each event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Symbol {
+pub struct Symbol {
     /// Operation (8 bits), kind (8), whether there is a channel (1), from bit 32 on the
     /// sender or arm.
-    pub(super) code: u64,
+    pub(crate) code: u64,
     /// The channel's creator (32 bits) and number (32).
-    pub(super) object: u64,
+    pub(crate) object: u64,
 }
 
-pub(super) const MESSAGE: u8 = 0;
+pub(crate) const MESSAGE: u8 = 0;
 const TICK: u8 = 1;
 const SENT: u8 = 2;
 const REFUSED: u8 = 3;
@@ -354,7 +362,7 @@ impl Symbol {
     const CHANNEL: u64 = 1 << 16;
 
     #[inline(always)]
-    pub(super) const fn new(op: Op, kind: u8, channel: Option<ChannelId>, param: u32) -> Symbol {
+    pub(crate) const fn new(op: Op, kind: u8, channel: Option<ChannelId>, param: u32) -> Symbol {
         let code = op as u64 | (kind as u64) << 8 | (param as u64) << 32;
         match channel {
             None => Symbol { code, object: 0 },
@@ -366,24 +374,24 @@ impl Symbol {
     }
 
     /// Whether `kind` exists.
-    pub(super) const fn is_kind(kind: u8) -> bool {
+    pub(crate) const fn is_kind(kind: u8) -> bool {
         kind <= BYTES
     }
 
     /// The operation, by its position.
-    pub(super) const fn op(&self) -> u8 {
+    pub(crate) const fn op(&self) -> u8 {
         self.code as u8
     }
 
-    pub(super) const fn kind(&self) -> u8 {
+    pub(crate) const fn kind(&self) -> u8 {
         (self.code >> 8) as u8
     }
 
-    pub(super) const fn param(&self) -> u32 {
+    pub(crate) const fn param(&self) -> u32 {
         (self.code >> 32) as u32
     }
 
-    pub(super) const fn channel(&self) -> Option<ChannelId> {
+    pub(crate) const fn channel(&self) -> Option<ChannelId> {
         if self.code & Self::CHANNEL == 0 {
             return None;
         }
@@ -394,7 +402,7 @@ impl Symbol {
     }
 
     /// Whether events of this symbol carry a number.
-    pub(super) const fn has_number(&self) -> bool {
+    pub(crate) const fn has_number(&self) -> bool {
         matches!(
             self.kind(),
             MESSAGE | SENT | REFUSED | VALUE | TURN | WOKEN | FAILED | BYTES
@@ -402,19 +410,19 @@ impl Symbol {
     }
 
     /// Whether definitions of this symbol carry a parameter.
-    pub(super) const fn has_param(&self) -> bool {
+    pub(crate) const fn has_param(&self) -> bool {
         matches!(self.kind(), MESSAGE | ARM | WOKEN | BYTES)
     }
 
     /// Whether the parameter is a thread's number.
-    pub(super) const fn names_thread(&self) -> bool {
+    pub(crate) const fn names_thread(&self) -> bool {
         matches!(self.kind(), MESSAGE | WOKEN)
     }
 
     /// The event's symbol and number. Where the kind of outcome is known to the compiler,
     /// as in every caller that counts, a few instructions.
     #[inline(always)]
-    pub(crate) const fn split(event: &Event) -> (Symbol, u64) {
+    pub const fn split(event: &Event) -> (Symbol, u64) {
         let (kind, param, number) = match event.outcome {
             Outcome::Message { sender, number } => (MESSAGE, sender.0, number),
             Outcome::Tick => (TICK, 0, 0),
@@ -443,7 +451,8 @@ impl Symbol {
     }
 
     /// The event; `None` if there is no such operation, or it has no such outcome.
-    pub(super) fn join(self, number: u64) -> Option<Event> {
+    #[inline]
+    pub(crate) fn join(self, number: u64) -> Option<Event> {
         let param = self.param();
         let sender = ThreadId(param);
         let outcome = match self.kind() {

@@ -1,0 +1,8 @@
+//! Which event comes next: the model that reader and writer share, and the few events that
+//! it foresees.
+
+mod model;
+mod ring;
+
+pub(crate) use model::{Foreseen, Model, put_varint, take_varint};
+pub(crate) use ring::Ring;

@@ -1,0 +1,10 @@
+//! A recording as a whole: a directory with a `session` file and the logs of its threads.
+
+mod edit;
+mod open;
+
+pub use edit::{EditedThread, write_processes, write_recording};
+pub use open::{
+    RecordedThread, Recording, RecordingError, SESSION_FILE, StartedProcess, Step, dir_name,
+    file_name, places_name, process_line, session_header,
+};

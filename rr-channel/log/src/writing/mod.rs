@@ -1,0 +1,11 @@
+//! Writes a thread's log: by [`Writer`], and by [`Hot`] what comes as expected.
+
+mod hot;
+mod mapping;
+mod writer;
+
+pub use hot::Hot;
+pub use mapping::may_be_as_long;
+pub use writer::Writer;
+#[cfg(test)]
+pub(crate) use writer::tests;
