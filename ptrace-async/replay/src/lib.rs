@@ -8,21 +8,26 @@
 //! of their syscalls but those that shape their own memory: no effect outside, same output,
 //! same end, same memory.
 //!
-//! | module | holds |
-//! |---|---|
-//! | [`record`] | what is done at each stop of a recorded task |
-//! | [`replay`] | processes that do what was recorded: all at once, or step by step, with checkpoints |
-//! | [`buffer`] | calls that are logged in the process, without a stop |
-//! | [`trace`] | what lies between the two: records, blocks, files |
-//! | [`platform`] | the processor, and system calls without a safe wrapper |
-//! | [`doctor`] | what this machine allows |
-//! | [`cli`] | the command `reprise` |
+//! # Layers
+//!
+//! From the ground up; a module imports only from rows above its own in this table.
+//!
+//! | layer | modules | purpose |
+//! |---|---|---|
+//! | 1 | `platform` | the processor; system calls without a safe wrapper |
+//! | 2 | `memory`, `code` | a process's mappings and memory; machine instructions |
+//! | 3 | `buffer` | calls that are performed and logged in the process, without a stop |
+//! | 4 | `trace` | the records of a recording, in blocks and files |
+//! | 5 | `tracee` | operations on a stopped task that recorder and replay share |
+//! | 6 | `record`, `replay` | the recorder; the replay, at once or in steps with checkpoints |
+//! | 7 | `doctor` | checks of what this machine allows |
+//! | 8 | `cli` | the command `reprise` |
 //!
 //! The ideas are those of rr (O'Callahan et al., 2017: one task at a time, emulated
 //! syscalls, the buffer) and Scribe (Laadan, Viennot, Nieh, 2010: events wait for points
 //! that recur). rr counts branches in hardware to find a place between two syscalls again;
 //! here such a place is known by its state, and found by a check that the replayed program
-//! carries itself (`replay::check`).
+//! carries itself (`replay::execution_points::check`).
 //!
 //! # What is not recorded
 //!

@@ -1,11 +1,13 @@
 //! What can be said of a program's instructions where they stand.
 
+pub(crate) mod registers;
+
 use iced_x86::{
     Code, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic,
     OpAccess, Register,
 };
 
-use crate::trace::event::Registers;
+use self::registers::Registers;
 
 /// A jump over any distance below 2 GiB takes so many bytes.
 pub(crate) const JUMP: usize = 5;

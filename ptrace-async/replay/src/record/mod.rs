@@ -1,7 +1,18 @@
 //! Recording: what comes to the tasks of a process tree from outside, as it comes.
+//!
+//! # Layers
+//!
+//! | layer | modules | purpose |
+//! |---|---|---|
+//! | 1 | `calls`, `descriptors`, `loss`, `scheduler`, `scratch`, `search`, `stdio` | parts that know nothing of each other: the decision on each call, turns, the search for execution points, streams |
+//! | 2 | `decisions`, `sites` | the documented form of the decisions; syscall sites and their patches |
+//! | 3 | `mappings` | address spaces and the files that are mapped there |
+//! | 4 | `session` | what the tasks of a recording share |
+//! | 5 | `task` | what is recorded at each stop of a task |
 
 mod calls;
 pub mod decisions;
+mod descriptors;
 mod loss;
 mod mappings;
 mod scheduler;

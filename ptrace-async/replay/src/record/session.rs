@@ -12,8 +12,10 @@ use ptrace_async::event::Tid;
 use rustc_hash::FxHashMap;
 
 use super::Options;
+use super::descriptors::{self, Key};
 use super::loss::{self, Loss};
-use super::mappings::{self, Key, Mapped, Outside, Space};
+use super::mappings::address_space::Space;
+use super::mappings::live_files::{Mapped, Outside};
 use super::scheduler::Group;
 use super::scheduler::chaos::Chaos;
 use super::sites::Sites;
@@ -254,7 +256,7 @@ impl Session {
         let key = fs::metadata(open)
             .ok()
             .filter(|metadata| !is_of_the_system(metadata, path))
-            .and_then(|metadata| mappings::key(&metadata));
+            .and_then(|metadata| descriptors::key(&metadata));
         let Some(key) = key else {
             return Some((self.file(task, tid, open, path)?, None));
         };

@@ -19,7 +19,6 @@ use object::{Object, ObjectSection, ObjectSegment};
 use ptrace_async::memory::Memory;
 use ptrace_async::runtime::Observer;
 
-use super::session::Player;
 use crate::buffer;
 use crate::memory::maps::{self, Area};
 
@@ -67,10 +66,10 @@ struct Mapped {
     loader: Option<Loader>,
 }
 
-/// A replayed task, and who knows what its files were.
+/// A replayed task, and what its files were called when they were recorded.
 pub(super) struct Here<'a> {
     pub(super) task: &'a Observer,
-    pub(super) player: &'a Player,
+    pub(super) recorded_path: &'a dyn Fn(&Path) -> Option<PathBuf>,
 }
 
 /// The frames of a task that is in a stop, the innermost first.
@@ -84,7 +83,7 @@ pub(super) fn take(here: &Here<'_>) -> Vec<Frame> {
     for (path, areas) in executables(&areas) {
         if let Some((module, mut file)) = load(path, &areas) {
             unwinder.add_module(module);
-            file.path = here.player.recorded_path(path).unwrap_or(file.path);
+            file.path = (here.recorded_path)(path).unwrap_or(file.path);
             files.push(file);
         }
     }

@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 use std::fmt;
 
 use super::backtrace::{self, Frame};
-use crate::trace::event::{Event, Registers};
+use crate::code::registers::Registers;
+use crate::trace::event::Event;
 use crate::trace::{Directory, Reader, Task, line};
 
 /// How many records of the task are shown that came before.

@@ -7,7 +7,18 @@
 //!
 //! [`replay`] does all of it at once. A [`Replayer`] goes as far as it is told, can be looked
 //! at there, and comes back to a [`Checkpoint`].
+//!
+//! # Layers
+//!
+//! | layer | modules | purpose |
+//! |---|---|---|
+//! | 1 | `address_space`, `agent`, `backtrace` | parts: facts per address space, injected calls, stack frames |
+//! | 2 | `divergence`, `execution_points`, `mappings`, `snapshot` | reports, in-process checks, memory calls, copies of processes |
+//! | 3 | `session` | what the tasks of a replay share |
+//! | 4 | `checkpoint`, `task` | a whole state to come back to; a replayed task |
+//! | 5 | `replayer` | the replay, step by step |
 
+mod address_space;
 mod agent;
 mod backtrace;
 mod checkpoint;
@@ -16,6 +27,7 @@ mod execution_points;
 mod mappings;
 mod replayer;
 mod session;
+mod snapshot;
 mod task;
 
 use std::io;

@@ -8,16 +8,19 @@ use std::rc::Rc;
 use ptrace_async::filter::{Filter, Rule};
 use ptrace_async::runtime::{Interception, Observer, Options as RuntimeOptions, Program, Runtime};
 
+use super::address_space::Space;
 use super::agent::{self, Executable};
-use super::checkpoint::{self, Checkpoint, Copy, Described, Kept, Memories, Revived, Shared, Wish};
+use super::checkpoint::Checkpoint;
+use super::divergence::Divergence;
 use super::session::printer::Printed;
 use super::session::record_queue::{Feed, Order, Place};
-use super::session::{Counts, Found, Player, Space};
-use super::{Divergence, Options, Outcome, task};
+use super::session::{Counts, Found, Player};
+use super::snapshot::{self, Copy, Described, Kept, Memories, Revived, Shared, Wish};
+use super::{Options, Outcome, task};
 use crate::buffer;
+use crate::code::registers::Registers;
 use crate::memory::digest;
 use crate::memory::maps::{self, Area};
-use crate::trace::event::Registers;
 use crate::trace::{self, Directory, Reader, Task};
 use crate::tracee::ticker::Ticker;
 
@@ -340,7 +343,7 @@ impl Replayer {
             memory.1.push(described.kept);
         }
         for (_, tasks) in memories.values_mut() {
-            checkpoint::arrange(tasks).map_err(|()| Error::Crowded(tasks[0].task))?;
+            snapshot::arrange(tasks).map_err(|()| Error::Crowded(tasks[0].task))?;
         }
         let firsts: Vec<Task> = memories.values().map(|(_, tasks)| tasks[0].task).collect();
         let mut copies: BTreeMap<Task, Copy> = BTreeMap::new();
@@ -372,7 +375,7 @@ impl Replayer {
             counts: self.player.counts(),
             spaces,
             files: self.player.files()?,
-            shared: checkpoint::shared(&observers)?,
+            shared: snapshot::shared(&observers)?,
             position: self.position(),
         })
     }

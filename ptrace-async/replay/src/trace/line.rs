@@ -2,8 +2,9 @@
 
 use ptrace_async::syscall::Syscall;
 
-use super::event::{Event, More, Record, Registers};
+use super::event::{Event, More, Record};
 use crate::buffer;
+use crate::code::registers::Registers;
 
 /// A record in one line.
 pub(crate) fn of(record: &Record) -> String {

@@ -4,9 +4,10 @@ use ptrace_async::memory::Memory;
 use ptrace_async::runtime::{Stopped, Tracee};
 use xxhash_rust::xxh3::Xxh3;
 
+use crate::code::registers::Registers;
 use crate::memory::digest;
 use crate::memory::maps::{self, Area};
-use crate::trace::event::{Point, Registers};
+use crate::trace::event::Point;
 
 /// Bits of the flags that stepping and trapping leave behind (trap, resume).
 const TRACES: u64 = 1 << 8 | 1 << 16;

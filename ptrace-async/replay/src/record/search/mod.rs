@@ -22,9 +22,10 @@ use ptrace_async::runtime::{Parked, Signal, Stop, Tracee};
 use rustc_hash::FxHashMap;
 
 use super::search::visits::{Chosen, Places, Reads, Visit, Writes};
+use crate::code::registers::Registers;
 use crate::memory::digest;
 use crate::memory::maps::{self, Area};
-use crate::trace::event::{Contents, Point, Registers};
+use crate::trace::event::{Contents, Point};
 use crate::tracee::execution_point::{extended, plain, stack};
 use crate::tracee::step::step;
 use crate::{buffer, code};

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::trace::event::Registers;
+use crate::code::registers::Registers;
 
 /// So many writes are remembered.
 const WRITES: usize = 4096;

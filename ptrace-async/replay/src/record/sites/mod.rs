@@ -20,10 +20,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use self::known::{Code, Codes, Known};
 use self::random::Unseen;
-use super::mappings::{Key, Space};
+use super::descriptors::Key;
 use super::scratch::Scratch;
-use super::session::Session;
-use crate::buffer::{self, Site};
+use crate::buffer::{self, Site, Stub};
 use crate::memory::{maps, task_position};
 use crate::trace::event::{Buffered, FileNumber, Patched, Write};
 
@@ -143,11 +142,12 @@ impl Sites {
     pub(super) async fn visit(
         &self,
         tracee: Tracee<Prehook>,
-        session: &Session,
+        known: &Known,
+        stub: Option<&Stub>,
     ) -> Result<(Tracee<Prehook>, Option<Patched>), Stop> {
         let end = tracee.instruction_pointer();
-        let mut wanted = self.codes.new_sites(&session.known, end);
-        if self.is_due(&tracee, &session.known) {
+        let mut wanted = self.codes.new_sites(known, end);
+        if self.is_due(&tracee, known) {
             wanted.push(end);
         }
         if wanted.is_empty() {
@@ -167,7 +167,7 @@ impl Sites {
         if sites.is_empty() {
             return Ok((tracee, None));
         }
-        let (tracee, is_first) = match self.prepare(tracee, session).await? {
+        let (tracee, is_first) = match self.prepare(tracee, stub).await? {
             (tracee, Some(is_first)) => (tracee, is_first),
             (tracee, None) => return Ok((tracee, None)),
         };
@@ -252,12 +252,12 @@ impl Sites {
     async fn prepare(
         &self,
         tracee: Tracee<Prehook>,
-        session: &Session,
+        stub: Option<&Stub>,
     ) -> Result<(Tracee<Prehook>, Option<bool>), Stop> {
         if self.mapped.get() {
             return Ok((tracee, Some(false)));
         }
-        let Some(stub) = session.stub() else {
+        let Some(stub) = stub else {
             return Ok((tracee, None));
         };
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
@@ -350,8 +350,8 @@ impl Sites {
         self.mapped.get()
     }
 
-    /// Takes what has been logged since the last stop; also the files of which there is
-    /// nothing left in `space`. The task is not in the stub. `write` writes to its `memory`.
+    /// Takes what has been logged since the last stop; also the changes of mappings that are
+    /// among it, in order. The task is not in the stub. `write` writes to its `memory`.
     ///
     /// # Errors
     /// When a file was mapped that is not known.
@@ -359,37 +359,36 @@ impl Sites {
         &self,
         memory: &impl Memory,
         write: impl FnOnce(u64, &[u8]) -> io::Result<()>,
-        space: &Space,
-    ) -> Result<Option<(Buffered, Vec<Key>)>, UnknownFile> {
+    ) -> Result<Option<(Buffered, Vec<MappingChange>)>, UnknownFile> {
         let Some(log) = self.log(memory, write) else {
             return Ok(None);
         };
         let mut files = Vec::new();
-        let mut gone = Vec::new();
+        let mut changes = Vec::new();
         for entry in buffer::entries(&log) {
             match entry.number.map(u64::cast_signed) {
                 Some(libc::SYS_mmap) if error_of(entry.result).is_none() => {
                     let args = entry.args.unwrap_or_default();
-                    let start = entry.result.cast_unsigned();
-                    self.forget(start, args[1]);
-                    gone.append(&mut space.forget(start, args[1]));
+                    let (start, length) = (entry.result.cast_unsigned(), args[1]);
+                    self.forget(start, length);
+                    let mut key = None;
                     if args[3] as i32 & libc::MAP_ANONYMOUS == 0 {
                         let library = self.mapped_part(start, &args)?;
                         files.push(library.file);
-                        if let Some(key) = library.key {
-                            space.add(start, args[1], key);
-                        }
+                        key = library.key;
                     }
+                    changes.push(MappingChange { start, length, key });
                 }
                 Some(libc::SYS_munmap) if entry.result == 0 => {
-                    let args = entry.args.unwrap_or_default();
-                    self.forget(args[0], args[1]);
-                    gone.append(&mut space.forget(args[0], args[1]));
+                    let [start, length, ..] = entry.args.unwrap_or_default();
+                    self.forget(start, length);
+                    let key = None;
+                    changes.push(MappingChange { start, length, key });
                 }
                 _ => {}
             }
         }
-        Ok(Some((Buffered { log, files }, gone)))
+        Ok(Some((Buffered { log, files }, changes)))
     }
 
     /// What has been logged, which is taken.
@@ -599,6 +598,15 @@ impl Sites {
             .retain(|address| !(start..end).contains(address));
         self.codes.forget(start, end);
     }
+}
+
+/// Something else is mapped in a range than before.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct MappingChange {
+    pub(super) start: u64,
+    pub(super) length: u64,
+    /// The file that is mapped there now, if it is one that can change.
+    pub(super) key: Option<Key>,
 }
 
 /// A file was mapped, and by the time that was noticed nobody can tell which.

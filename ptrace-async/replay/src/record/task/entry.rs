@@ -8,11 +8,10 @@ use ptrace_async::process::read_proc;
 use ptrace_async::runtime::{Prehook, Running, Tracee};
 use ptrace_async::syscall::{Invocation, effects};
 
-use super::exit::{descriptor, is_zeros};
 use super::{Begun, Next, Recorded, files, readable};
 use crate::buffer;
 use crate::record::calls::{self, Plan};
-use crate::record::scratch;
+use crate::record::{descriptors, scratch};
 use crate::trace::event::{At, Call, Event, More, Return, Write};
 use crate::tracee::trapped::check;
 
@@ -120,7 +119,11 @@ impl Recorded {
             return self.answer(tracee, value, Vec::new()).into();
         }
         if original.is_none() {
-            tracee = match self.sites.visit(tracee, &self.session).await {
+            tracee = match self
+                .sites
+                .visit(tracee, &self.session.known, self.session.stub())
+                .await
+            {
                 Ok((tracee, patched)) => {
                     if let Some(patched) = patched {
                         self.log(Event::Patched(patched));
@@ -429,14 +432,9 @@ fn await_sleep(task: Tid) {
 
 /// Whether calls on a descriptor do not wait: it is a file, or does not block.
 fn is_quick(tid: Tid, fd: u64) -> bool {
-    let is_file = std::fs::metadata(descriptor(tid, fd)).is_ok_and(|metadata| metadata.is_file());
-    let blocks = || {
-        let text = read_proc(format!("/proc/{tid}/fdinfo/{}", fd as i32)).unwrap_or_default();
-        let text = String::from_utf8_lossy(&text);
-        let flags = text.lines().find_map(|line| line.strip_prefix("flags:"));
-        let flags = flags.and_then(|flags| i32::from_str_radix(flags.trim(), 8).ok());
-        flags.is_none_or(|flags| flags & libc::O_NONBLOCK == 0)
-    };
+    let is_file =
+        std::fs::metadata(descriptors::path(tid, fd)).is_ok_and(|metadata| metadata.is_file());
+    let blocks = || descriptors::flags(tid, fd).is_none_or(|flags| flags & libc::O_NONBLOCK == 0);
     is_file || !blocks()
 }
 
@@ -445,9 +443,9 @@ fn unmappable(tracee: &Tracee<Prehook>, call: &Invocation) -> Option<&'static st
     if call.nr != libc::SYS_mmap as u64 || call.args[3] as i32 & libc::MAP_ANONYMOUS != 0 {
         return None;
     }
-    let open = descriptor(tracee.tid(), call.args[4]);
+    let open = descriptors::path(tracee.tid(), call.args[4]);
     let metadata = std::fs::metadata(&open).ok()?;
-    if metadata.is_file() || metadata.is_dir() || is_zeros(&open) {
+    if metadata.is_file() || metadata.is_dir() || descriptors::is_zeros(&open) {
         return None;
     }
     Some("a device's memory changes by itself")
@@ -463,7 +461,7 @@ fn whose(tracee: &Tracee<Prehook>) -> Tid {
 
 /// Whose memory a descriptor is, if it is a process's.
 fn owner_of_memory(tid: Tid, fd: u64) -> Option<Tid> {
-    let path = std::fs::read_link(descriptor(tid, fd)).ok()?;
+    let path = std::fs::read_link(descriptors::path(tid, fd)).ok()?;
     let mut parts = path.to_str()?.strip_prefix("/proc/")?.split('/');
     let owner = parts.next()?.parse::<Tid>().ok()?;
     (parts.next_back()? == "mem").then_some(owner)

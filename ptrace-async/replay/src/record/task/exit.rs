@@ -1,16 +1,13 @@
 //! What is recorded where a syscall returns.
 
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::{Path, PathBuf};
-
 use ptrace_async::event::Tid;
 use ptrace_async::runtime::{Posthook, Running, Tracee};
 use ptrace_async::syscall::{Invocation, effects, error_of};
 
 use super::files::{self, Mapping};
 use super::{Recorded, keep};
-use crate::record::calls;
-use crate::record::mappings::Space;
+use crate::record::mappings::address_space::Space;
+use crate::record::{calls, descriptors};
 use crate::trace::event::{At, Event, More, Return, State};
 use crate::tracee::output;
 
@@ -303,19 +300,7 @@ fn written(tid: Tid, call: &Invocation, written: u64) -> Option<(u64, u64)> {
     };
     let start = start.unwrap_or_else(|| {
         // The position is behind what was written.
-        files::position(tid, call.args[0]).saturating_sub(written)
+        descriptors::position(tid, call.args[0]).saturating_sub(written)
     });
     Some((start, written))
-}
-
-/// A path that leads to what a descriptor of a task refers to.
-pub(super) fn descriptor(tid: Tid, fd: u64) -> PathBuf {
-    PathBuf::from(format!("/proc/{tid}/fd/{}", fd as i32))
-}
-
-/// Whether it is `/dev/zero`, whose mappings have no file.
-pub(super) fn is_zeros(open: &Path) -> bool {
-    std::fs::metadata(open).is_ok_and(|metadata| {
-        metadata.file_type().is_char_device() && metadata.rdev() == libc::makedev(1, 5)
-    })
 }

@@ -6,16 +6,13 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use ptrace_async::event::Tid;
 use ptrace_async::memory::Memory;
-use ptrace_async::process::read_proc;
 use ptrace_async::runtime::{Prehook, Stopped, Tracee};
 use ptrace_async::syscall::{Invocation, error_of};
 
-use super::exit::descriptor;
 use super::{Begun, Recorded, keep};
 use crate::memory::maps;
-use crate::record::mappings::{self, Key};
+use crate::record::descriptors::{self, Key};
 use crate::record::scheduler::Group;
 use crate::trace::event::{Event, FileChanged, FileNumber, Write};
 use crate::trace::files::is_of_the_system;
@@ -103,10 +100,10 @@ impl Recorded {
             return None;
         }
         let (tid, fd) = (tracee.tid(), call.args[4]);
-        let open = descriptor(tid, fd);
+        let open = descriptors::path(tid, fd);
         let metadata = fs::metadata(&open).ok()?;
-        let key = mappings::key(&metadata)?;
-        let access = mappings::flags(tid, &(fd as i32).to_string());
+        let key = descriptors::key(&metadata)?;
+        let access = descriptors::flags(tid, fd).unwrap_or(libc::O_RDWR);
         if access & libc::O_PATH != 0 || access & libc::O_ACCMODE == libc::O_WRONLY {
             // It is going to fail.
             return None;
@@ -163,14 +160,14 @@ impl Recorded {
         let target = target(call, tracee)?;
         let tid = tracee.tid();
         let (metadata, by_name) = match target {
-            Target::Descriptor(fd) => (fs::metadata(descriptor(tid, fd)), false),
+            Target::Descriptor(fd) => (fs::metadata(descriptors::path(tid, fd)), false),
             Target::Name(from, name) => (fs::metadata(named(tracee, from, name)?), true),
         };
-        let key = mappings::key(&metadata.ok()?)?;
+        let key = descriptors::key(&metadata.ok()?)?;
         let waits = match call.nr.cast_signed() {
             libc::SYS_splice => true,
             libc::SYS_sendfile => {
-                let from = fs::metadata(descriptor(tid, call.args[1]));
+                let from = fs::metadata(descriptors::path(tid, call.args[1]));
                 !from.is_ok_and(|from| from.is_file())
             }
             _ => false,
@@ -280,8 +277,8 @@ impl Recorded {
             _ => target(call, tracee).is_some(),
         };
         if opens && truncates && value >= 0 {
-            let open = fs::metadata(descriptor(tracee.tid(), value.cast_unsigned()));
-            let key = open.ok().and_then(|metadata| mappings::key(&metadata));
+            let open = fs::metadata(descriptors::path(tracee.tid(), value.cast_unsigned()));
+            let key = open.ok().and_then(|metadata| descriptors::key(&metadata));
             if key.is_some_and(|key| self.session.mapped.find(key).is_some()) {
                 self.session.lose_order(tracee.tid());
             }
@@ -307,11 +304,11 @@ fn changed<S: Stopped>(
     let args = &call.args;
     let tid = tracee.tid();
     let written = value.cast_unsigned();
-    let position = |fd: u64| position(tid, fd).saturating_sub(written);
+    let position = |fd: u64| descriptors::position(tid, fd).saturating_sub(written);
     let appends = || {
         const APPEND: u64 = 0x10;
         let asks = call.nr == libc::SYS_pwritev2 as u64 && args[5] & APPEND != 0;
-        asks || mappings::flags(tid, &(args[0] as i32).to_string()) & libc::O_APPEND != 0
+        asks || descriptors::flags(tid, args[0]).unwrap_or(libc::O_RDWR) & libc::O_APPEND != 0
     };
     let start = match call.nr.cast_signed() {
         _ if value < 0 && !is_clone(call) && call.nr != libc::SYS_fallocate as u64 => return None,
@@ -384,15 +381,6 @@ fn allocated(args: &[u64; 6], value: i64) -> Changed {
     }
 }
 
-/// Where a descriptor is in its file.
-pub(super) fn position(tid: Tid, fd: u64) -> u64 {
-    let text = read_proc(format!("/proc/{tid}/fdinfo/{}", fd as i32)).unwrap_or_default();
-    let text = String::from_utf8_lossy(&text);
-    let position = text.lines().find_map(|line| line.strip_prefix("pos:"));
-    let position = position.and_then(|position| position.trim().parse::<u64>().ok());
-    position.unwrap_or(0)
-}
-
 /// Where the recorder finds what a task calls by the name at this address, relative to what
 /// is open at `from`.
 fn named<S: Stopped>(tracee: &Tracee<S>, from: u64, name: u64) -> Option<PathBuf> {
@@ -427,7 +415,7 @@ fn named<S: Stopped>(tracee: &Tracee<S>, from: u64, name: u64) -> Option<PathBuf
         Err(_) if from as i32 == libc::AT_FDCWD => {
             PathBuf::from(format!("/proc/{tid}/cwd")).join(name)
         }
-        Err(_) => descriptor(tid, from).join(name),
+        Err(_) => descriptors::path(tid, from).join(name),
     })
 }
 

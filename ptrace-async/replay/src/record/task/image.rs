@@ -8,11 +8,13 @@ use std::path::PathBuf;
 use ptrace_async::memory::Memory;
 use ptrace_async::runtime::{Exec, Tracee};
 
+use crate::code::registers::Registers;
 use crate::memory::maps::{self, Area};
-use crate::record::mappings::{Key, Space};
+use crate::record::descriptors::Key;
+use crate::record::mappings::address_space::Space;
 use crate::record::scheduler::Group;
 use crate::record::session::Session;
-use crate::trace::event::{FileNumber, Image, Mapping, Registers, Write};
+use crate::trace::event::{FileNumber, Image, Mapping, Write};
 use crate::trace::{Error, Task};
 
 const PAGE: u64 = 4096;

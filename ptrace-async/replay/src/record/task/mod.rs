@@ -25,7 +25,7 @@ use ptrace_async::runtime::{Running, Started, Stop, Stopped, Tracee};
 use ptrace_async::syscall::{Invocation, effects};
 
 use self::files::{Change, Mapping};
-use super::mappings::Space;
+use super::mappings::address_space::Space;
 use super::scheduler::{self, Group};
 use super::scratch::Redirected;
 use super::search;
@@ -33,8 +33,9 @@ use super::session::{Birth, Session};
 use super::sites::known::Code;
 use super::sites::{Sites, UnknownFile};
 use crate::buffer;
+use crate::code::registers::Registers;
 use crate::memory::{digest, maps};
-use crate::trace::event::{At, Ending, Event, Registers, Write};
+use crate::trace::event::{At, Ending, Event, Write};
 use crate::trace::{self, Task};
 
 /// A task as the recorder knows it.
@@ -217,9 +218,10 @@ impl Recorded {
         memory: &impl Memory,
         write: impl FnOnce(u64, &[u8]) -> io::Result<()>,
     ) {
-        match self.sites.drain(memory, write, &self.space) {
+        match self.sites.drain(memory, write) {
             Ok(None) => {}
-            Ok(Some((buffered, gone))) => {
+            Ok(Some((buffered, changes))) => {
+                let gone = self.space.apply(&changes);
                 self.log(Event::Buffered(buffered));
                 self.session.settle(self.task, gone);
             }

@@ -8,7 +8,7 @@ use ptrace_async::memory::Memory;
 use ptrace_async::runtime::{Exec, PreExit, Running, Spawned, Started, Stopped, Tracee};
 
 use super::{Next, Recorded, image, keep, robust_list};
-use crate::record::mappings::Space;
+use crate::record::mappings::address_space::Space;
 use crate::record::session::Birth;
 use crate::record::sites::known::Code;
 use crate::trace::Task;

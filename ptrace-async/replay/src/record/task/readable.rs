@@ -16,7 +16,7 @@ use ptrace_async::syscall::Invocation;
 use rustix::fs::{Access, AtFlags, CWD};
 use rustix::io::Errno;
 
-use super::exit::descriptor;
+use crate::record::descriptors;
 
 /// Why such a program is not executed.
 pub(super) const HIDDEN: &str = "a program that may be executed and not read";
@@ -84,7 +84,7 @@ fn seen_from_here(tid: Tid, directory: u64, name: &[u8]) -> PathBuf {
     let from = if directory as i32 == libc::AT_FDCWD {
         PathBuf::from(format!("/proc/{tid}/cwd"))
     } else {
-        descriptor(tid, directory)
+        descriptors::path(tid, directory)
     };
     from.join(name)
 }

@@ -10,9 +10,10 @@ use ptrace_async::syscall::Invocation;
 
 use super::{Next, Recorded};
 use crate::buffer;
+use crate::code::registers::Registers;
 use crate::platform::os;
 use crate::record::calls;
-use crate::trace::event::{self, At, Event, Instruction, InstructionKind, Registers, State, Write};
+use crate::trace::event::{self, At, Event, Instruction, InstructionKind, State, Write};
 use crate::tracee::trapped::{apply, instruction, is_fault, is_trap_of};
 
 /// `SIGRTMIN` of the kernel.

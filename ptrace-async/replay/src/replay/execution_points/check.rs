@@ -21,10 +21,11 @@ use ptrace_async::memory::Memory;
 use ptrace_async::runtime::{Parked, Tracee};
 
 use super::relocated::{Around, relocate};
+use crate::code::registers::Registers;
 use crate::code::{GENERAL, JUMP, LONGEST};
 use crate::memory::maps::Area;
 use crate::replay::agent::Batch;
-use crate::trace::event::{Point, Registers};
+use crate::trace::event::Point;
 
 const PAGE: u64 = 4096;
 /// The code begins anywhere on the first page.

@@ -7,9 +7,9 @@ use ptrace_async::syscall::error_of;
 
 use super::{Over, Replayed, kill};
 use crate::replay::agent::Batch;
-use crate::replay::checkpoint::{Copy, Described, Held, Kept, Odd, Wish, odd};
 use crate::replay::session::record_queue::Order;
 use crate::replay::session::{Birth, Player};
+use crate::replay::snapshot::{Copy, Described, Held, Kept, Odd, Wish, odd};
 
 /// The child of a copy's parent: who copies never waits for it.
 const SIBLING: u64 = libc::CLONE_PARENT as u64;

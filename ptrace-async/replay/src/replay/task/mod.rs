@@ -9,13 +9,16 @@ use std::time::Duration;
 use ptrace_async::event::Tid;
 use ptrace_async::runtime::{Observer, Parked, Prehook, Signal, Started, Stop, Stopped, Tracee};
 
+use super::address_space::Space;
 use super::agent::Batch;
+use super::backtrace;
+use super::divergence::Divergence;
 use super::session::record_queue::Next;
-use super::session::{Birth, Newborn, Player, Space};
+use super::session::{Birth, Newborn, Player};
 use super::task::watch::{OFTEN, Run};
-use super::{Divergence, backtrace};
+use crate::code::registers::Registers;
 use crate::trace::Task;
-use crate::trace::event::{Call, Event, Exit, Registers, State, Write};
+use crate::trace::event::{Call, Event, Exit, State, Write};
 use crate::tracee::trapped::{check, is_fault};
 
 mod buffered;
@@ -221,7 +224,7 @@ impl Replayed {
             replayed,
             backtrace::Here {
                 task: &self.observer,
-                player: &self.player,
+                recorded_path: &|path| self.player.recorded_path(path),
             },
         ));
     }

@@ -5,10 +5,11 @@ use ptrace_async::runtime::{Parked, Stop, Tracee};
 
 use super::super::agent::Batch;
 use super::{Over, Replayed, describe, of_its_own, put_state, write};
+use crate::code::registers::Registers;
 use crate::memory::{digest, maps};
 use crate::replay::execution_points::check::Check;
 use crate::replay::session::Found;
-use crate::trace::event::{At, Instruction, Point, Registers};
+use crate::trace::event::{At, Instruction, Point};
 use crate::tracee::step::step;
 use crate::tracee::trapped::{apply, instruction, is_trap_of};
 

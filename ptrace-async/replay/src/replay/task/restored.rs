@@ -7,9 +7,10 @@ use ptrace_async::runtime::{Parked, Tracee};
 
 use super::watch::Run;
 use super::{Over, Replayed, frozen, kill};
+use crate::replay::address_space::Space;
 use crate::replay::agent::Batch;
-use crate::replay::checkpoint::{Kept, Revived};
-use crate::replay::session::{Birth, Player, Space};
+use crate::replay::session::{Birth, Player};
+use crate::replay::snapshot::{Kept, Revived};
 
 /// The flags of a thread, and of another process with the same memory.
 const THREAD: i32 = libc::CLONE_VM
@@ -65,7 +66,7 @@ async fn begin(
     kept: &Kept,
     space: &Rc<Space>,
     others: Vec<Kept>,
-    odd: &[super::super::checkpoint::Odd],
+    odd: &[crate::replay::snapshot::Odd],
     player: &Rc<Player>,
 ) -> Result<Tracee<Parked>, Over> {
     tracee = frozen::advise(tracee, odd, true).await?;

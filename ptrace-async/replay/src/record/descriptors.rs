@@ -1,0 +1,47 @@
+//! Descriptors of a recorded task, as `/proc/TID/fd` and `/proc/TID/fdinfo` show them (proc(5)).
+
+use std::fs::Metadata;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use ptrace_async::event::Tid;
+use ptrace_async::process::read_proc;
+
+/// What tells a file from others, while it is open somewhere: device and inode.
+pub(super) type Key = (u64, u64);
+
+/// The key of a file with this metadata, if it is one that has content.
+pub(super) fn key(metadata: &Metadata) -> Option<Key> {
+    metadata.is_file().then(|| (metadata.dev(), metadata.ino()))
+}
+
+/// A path that leads to what a descriptor of a task refers to.
+pub(super) fn path(tid: Tid, fd: u64) -> PathBuf {
+    PathBuf::from(format!("/proc/{tid}/fd/{}", fd as i32))
+}
+
+/// Whether it is `/dev/zero`, whose mappings have no file.
+pub(super) fn is_zeros(open: &Path) -> bool {
+    std::fs::metadata(open).is_ok_and(|metadata| {
+        metadata.file_type().is_char_device() && metadata.rdev() == libc::makedev(1, 5)
+    })
+}
+
+/// The status flags of a descriptor (`O_*`), where they are known.
+pub(super) fn flags(tid: Tid, fd: u64) -> Option<i32> {
+    i32::from_str_radix(&field(tid, fd, "flags:")?, 8).ok()
+}
+
+/// Where a descriptor is in its file; 0 where that is not known.
+pub(super) fn position(tid: Tid, fd: u64) -> u64 {
+    let position = field(tid, fd, "pos:").and_then(|position| position.parse().ok());
+    position.unwrap_or(0)
+}
+
+/// A field of `/proc/TID/fdinfo/FD`.
+fn field(tid: Tid, fd: u64, name: &str) -> Option<String> {
+    let text = read_proc(format!("/proc/{tid}/fdinfo/{}", fd as i32)).ok()?;
+    let text = String::from_utf8_lossy(&text);
+    let value = text.lines().find_map(|line| line.strip_prefix(name))?;
+    Some(value.trim().to_owned())
+}

@@ -1,0 +1,232 @@
+//! Live files: those that some process has mapped, and whoever changes them.
+
+use std::cell::RefCell;
+use std::fs;
+use std::rc::{Rc, Weak};
+
+use rustc_hash::FxHashMap;
+
+use super::address_space::Space;
+use crate::record::descriptors::Key;
+use crate::record::scheduler::{self, Group};
+use crate::trace::event::{FileNumber, Identity};
+
+/// A file that somebody has mapped.
+#[derive(Debug)]
+struct Live {
+    /// Its number; and others, of programs that have begun with it since it had changed.
+    numbers: Vec<FileNumber>,
+    file: fs::File,
+    /// What it was when it was last looked at.
+    seen: Identity,
+    /// It has changed while it was mapped, or may through a mapping.
+    changes: bool,
+    /// It may be written through a mapping.
+    is_written: bool,
+}
+
+/// The live files of a recording.
+#[derive(Debug, Default)]
+pub(in crate::record) struct Mapped {
+    live: RefCell<FxHashMap<Key, Live>>,
+    spaces: RefCell<Vec<Weak<Space>>>,
+    /// Files that are being changed by calls that have no descriptor of them, and by whom.
+    changing: RefCell<Vec<(Key, Rc<Group>)>>,
+}
+
+/// How a live file is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::record) struct Known {
+    pub(in crate::record) number: FileNumber,
+    /// It does not have what it had when it got its number, or will not have.
+    pub(in crate::record) changes: bool,
+}
+
+impl Mapped {
+    /// There is a process with this memory.
+    pub(in crate::record) fn begin(&self, space: &Rc<Space>) {
+        let mut spaces = self.spaces.borrow_mut();
+        spaces.retain(|space| space.strong_count() > 0);
+        spaces.push(Rc::downgrade(space));
+    }
+
+    fn spaces(&self) -> Vec<Rc<Space>> {
+        self.spaces
+            .borrow()
+            .iter()
+            .filter_map(Weak::upgrade)
+            .collect()
+    }
+
+    /// Whether no file is live, and there is one memory only.
+    pub(in crate::record) fn is_nothing(&self) -> bool {
+        let spaces = self.spaces.borrow();
+        let there = spaces.iter().filter(|space| space.strong_count() > 0);
+        self.live.borrow().is_empty() && there.take(2).count() == 1
+    }
+
+    /// The file, if it is live.
+    pub(in crate::record) fn find(&self, key: Key) -> Option<Known> {
+        let live = self.live.borrow();
+        let live = live.get(&key)?;
+        Some(Known {
+            number: *live.numbers.first()?,
+            changes: live.changes,
+        })
+    }
+
+    /// Another group than this one that has mapped the file.
+    pub(in crate::record) fn another(&self, key: Key, than: &Rc<Group>) -> Option<Rc<Group>> {
+        self.spaces()
+            .iter()
+            .filter(|space| space.has(key))
+            .map(|space| space.group())
+            .find(|group| !Rc::ptr_eq(group, than))
+    }
+
+    /// Another group than this one that may write the file at this moment.
+    pub(in crate::record) fn writer(&self, key: Key, than: &Rc<Group>) -> Option<Rc<Group>> {
+        let changing = self.changing.borrow();
+        let changing = changing.iter().filter(|(changed, _)| *changed == key);
+        let mut changing = changing.map(|(_, group)| scheduler::root(group));
+        changing.find(|group| !Rc::ptr_eq(group, than)).or_else(|| {
+            self.spaces()
+                .iter()
+                .map(|space| (space, space.group()))
+                .filter(|(_, group)| !Rc::ptr_eq(group, than))
+                .find(|(space, _)| space.may_write(key))
+                .map(|(_, group)| group)
+        })
+    }
+
+    /// A call is going to change a file by its name.
+    pub(in crate::record) fn begin_change(&self, key: Key, group: Rc<Group>) {
+        self.changing.borrow_mut().push((key, group));
+    }
+
+    /// It has.
+    pub(in crate::record) fn end_change(&self, key: Key) {
+        let mut changing = self.changing.borrow_mut();
+        if let Some(at) = changing.iter().position(|(other, _)| *other == key) {
+            changing.swap_remove(at);
+        }
+    }
+
+    /// From now on no descriptor of the file is written to without a stop.
+    pub(in crate::record) fn doubt(&self, key: Key) {
+        for space in self.spaces() {
+            space.doubt(key);
+        }
+    }
+
+    /// A file becomes live, which is open.
+    pub(in crate::record) fn add(
+        &self,
+        key: Key,
+        number: FileNumber,
+        file: fs::File,
+        seen: Identity,
+    ) {
+        let live = Live {
+            numbers: vec![number],
+            file,
+            seen,
+            changes: false,
+            is_written: false,
+        };
+        self.live.borrow_mut().insert(key, live);
+    }
+
+    /// A live file has another number as well, which means what it is now.
+    pub(in crate::record) fn add_number(&self, key: Key, number: FileNumber) {
+        if let Some(live) = self.live.borrow_mut().get_mut(&key)
+            && !live.numbers.contains(&number)
+        {
+            live.numbers.push(number);
+        }
+    }
+
+    /// A live file is mapped by `space`, to be written.
+    pub(in crate::record) fn note_written(&self, key: Key, space: &Space) {
+        if let Some(live) = self.live.borrow_mut().get_mut(&key) {
+            live.is_written = true;
+        }
+        space.note_written(key);
+    }
+
+    /// A live file changes from now on: the numbers of which that is new.
+    pub(in crate::record) fn note_changes(&self, key: Key) -> Vec<FileNumber> {
+        let mut live = self.live.borrow_mut();
+        let Some(live) = live.get_mut(&key) else {
+            return Vec::new();
+        };
+        if std::mem::replace(&mut live.changes, true) {
+            return Vec::new();
+        }
+        live.numbers.clone()
+    }
+
+    /// How large a live file was when it was last looked at.
+    pub(in crate::record) fn size(&self, key: Key) -> u64 {
+        self.live
+            .borrow()
+            .get(&key)
+            .map_or(0, |live| live.seen.size)
+    }
+
+    /// Looks at a live file: its numbers, itself, and how large it is.
+    pub(in crate::record) fn look(&self, key: Key) -> Option<(Vec<FileNumber>, fs::File, u64)> {
+        let mut live = self.live.borrow_mut();
+        let live = live.get_mut(&key)?;
+        live.seen = Identity::of(&live.file.metadata().ok()?);
+        Some((
+            live.numbers.clone(),
+            live.file.try_clone().ok()?,
+            live.seen.size,
+        ))
+    }
+
+    /// Nobody may have the file mapped any more: then it is not live, and its numbers are
+    /// told if somebody has changed it who is not recorded.
+    pub(in crate::record) fn settle(&self, key: Key) -> Option<Outside> {
+        if self.spaces().iter().any(|space| space.has(key)) {
+            return None;
+        }
+        let live = self.live.borrow_mut().remove(&key)?;
+        live.outside()
+    }
+
+    /// `space` has no tasks any more.
+    pub(in crate::record) fn end(&self, space: &Space) -> Vec<Outside> {
+        let keys = space.take();
+        keys.into_iter()
+            .filter_map(|key| self.settle(key))
+            .collect()
+    }
+}
+
+/// A live file that is not as those who are recorded left it.
+#[derive(Debug)]
+pub(in crate::record) struct Outside {
+    pub(in crate::record) number: FileNumber,
+    pub(in crate::record) file: fs::File,
+    /// Its content may be what it was all the same.
+    pub(in crate::record) may_be_same: bool,
+}
+
+impl Live {
+    fn outside(self) -> Option<Outside> {
+        let now = Identity::of(&self.file.metadata().ok()?);
+        let is_same = now.size == self.seen.size
+            // Who writes through a mapping changes the time whenever the kernel notices.
+            && (self.is_written || now.modified == self.seen.modified);
+        if is_same {
+            return None;
+        }
+        Some(Outside {
+            number: *self.numbers.first()?,
+            may_be_same: now.size == self.seen.size && !self.changes,
+            file: self.file,
+        })
+    }
+}
