@@ -7,10 +7,12 @@ use std::os::unix::fs::MetadataExt;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use process_cache::model::fact::{Answer, Digest, Fact, Query, TimeUse};
+use process_cache::model::file_key::FileKey;
 use process_cache::model::outcome::{Effect, Ending, Outcome, Time};
 use process_cache::model::path::FilePath;
+use process_cache::model::weak_key::WeakKey;
 use process_cache::restore;
-use process_cache::store::{DigestTable, FileKey, Lookup, Store, Trust, WeakKey};
+use process_cache::store::{DigestTable, Lookup, Store, Trust};
 use process_cache::world::World;
 
 const FACTS: usize = 3000;

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use process_cache::{remote, store};
+use process_cache::{journal, remote, store};
 
 /// What takes bytes from a file or from the network.
 type Target = (&'static str, fn(&[u8]));
@@ -23,7 +23,7 @@ const TARGETS: [Target; 5] = [
     ("digest_table", |bytes| {
         let _ = store::check_table(bytes);
     }),
-    ("journal", store::check_journal),
+    ("journal", journal::check_journal),
     ("remote", remote::codec::check_remote),
 ];
 

@@ -12,9 +12,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use process_cache::model::fact::{Answer, Digest, Fact, Query};
+use process_cache::model::file_key::FileKey;
+use process_cache::model::miss::Miss;
 use process_cache::model::outcome::{Effect, Ending, Outcome, StreamChunk, StreamData, Time};
+use process_cache::model::weak_key::WeakKey;
 use process_cache::restore;
-use process_cache::store::{DigestTable, FileKey, Lookup, Miss, Store, StoreError, Trust, WeakKey};
+use process_cache::store::{DigestTable, Lookup, Store, StoreError, Trust};
 
 const DIR: &str = "PCACHE_TEST_STORE";
 
@@ -144,7 +147,7 @@ fn writers_that_are_killed_leave_a_usable_store() {
         file.set_modified(std::time::SystemTime::UNIX_EPOCH)
             .unwrap();
     }
-    let limits = process_cache::store::Limits {
+    let limits = process_cache::model::limits::Limits {
         max_bytes: u64::MAX,
         max_age: None,
     };

@@ -3,4 +3,4 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|bytes: &[u8]| process_cache::store::check_journal(bytes));
+fuzz_target!(|bytes: &[u8]| process_cache::journal::check_journal(bytes));

@@ -10,13 +10,14 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::{StoreArgs, open};
-use crate::engine::hit::effect_path;
 use crate::engine::report::seconds;
 use crate::explain::why::{Cause, Explainer, Kind, Overview, Reason, advice, overview};
-use crate::journal::{Entry, Fate, History, Run, secrets};
+use crate::journal::{Entry, History, Run, secrets};
+use crate::model::fate::Fate;
 use crate::model::outcome::{Effect, Ending};
+use crate::model::weak_key::WeakKey;
 use crate::platform::clock::{ago, local};
-use crate::store::{Store, WeakKey};
+use crate::store::Store;
 
 /// The version of all JSON here.
 const VERSION: u32 = 1;
@@ -694,7 +695,7 @@ pub(super) fn show(args: &ShowArgs) -> anyhow::Result<()> {
                     let (what, more) = effect_words(effect);
                     json!({
                         "effect": what,
-                        "path": effect_path(effect).display().to_string(),
+                        "path": effect.path().display().to_string(),
                         "detail": more,
                     })
                 }).collect::<Vec<_>>()
@@ -734,7 +735,7 @@ pub(super) fn show(args: &ShowArgs) -> anyhow::Result<()> {
             ));
             for effect in &outcome.effects {
                 let (what, more) = effect_words(effect);
-                let path = effect_path(effect).display();
+                let path = effect.path().display();
                 text.push_str(&format!("              {what:<12} {path} {more}\n"));
             }
         }

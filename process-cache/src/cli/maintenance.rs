@@ -10,8 +10,9 @@ use clap::Args;
 use serde_json::json;
 
 use super::{StoreArgs, directory, open};
+use crate::model::limits::Limits;
 use crate::policy::config::{Config, bytes};
-use crate::store::{Limits, Stats, Store, export_file};
+use crate::store::{Stats, Store, export_file};
 
 #[derive(Debug, Args)]
 pub(super) struct GcArgs {

@@ -7,17 +7,19 @@ use ptrace_async::event::{PathRef, Tid};
 use ptrace_async::runtime::{Prehook, Stop, Tracee};
 use rustix::fs::Stat;
 
-use crate::engine::report::{Fate, Line};
 use crate::engine::session::Session;
 use crate::engine::standin::Script;
 use crate::engine::tracer::{Tracer, redirect};
-use crate::engine::unit::{Change, Chunks, Observed, TimeState, UnitId, Written};
-use crate::journal::{Begun, Missed};
+use crate::engine::unit::{Change, Chunks, Observed, TimeState, Written};
+use crate::journal::Begun;
 use crate::key::Keyed;
 use crate::model::abbreviate;
 use crate::model::fact::{Answer, Fact, Query, TimeUse};
+use crate::model::fate::{Fate, Line};
+use crate::model::miss::Missed;
 use crate::model::outcome::{Effect, Outcome, StreamData, Time};
 use crate::model::path::FilePath;
+use crate::model::unit_id::UnitId;
 use crate::policy::Policy;
 use crate::relocation::Roots;
 use crate::restore;
@@ -48,21 +50,6 @@ pub struct Skipped<'a> {
 pub fn sender(info: &libc::siginfo_t) -> Tid {
     // SI_USER, SI_QUEUE and SI_TKILL carry the sender's id in the same place.
     crate::platform::os::signal_sender(info)
-}
-
-/// The path an effect is about.
-pub fn effect_path(effect: &Effect) -> &FilePath {
-    match effect {
-        Effect::Write { path, .. }
-        | Effect::Append { path, .. }
-        | Effect::MakeDir { path, .. }
-        | Effect::Symlink { path, .. }
-        | Effect::HardLink { path, .. }
-        | Effect::Remove { path }
-        | Effect::RemoveDir { path }
-        | Effect::Chmod { path, .. }
-        | Effect::SetTimes { path, .. } => path,
-    }
 }
 
 /// The bytes of an outcome's stream, chunk by chunk.
@@ -108,7 +95,7 @@ impl Tracer {
                 .effects
                 .iter()
                 .map(|effect| PathRef {
-                    path: effect_path(effect).to_path_buf(),
+                    path: effect.path().to_path_buf(),
                     follow: false,
                 })
                 .collect();
@@ -201,7 +188,7 @@ impl Tracer {
                 let record = journal.begin(above, argv, begun, Missed::Not);
                 journal.backdate(record, wall_us);
                 for effect in &outcome.effects {
-                    journal.output(record, effect_path(effect));
+                    journal.output(record, effect.path());
                 }
                 for (fd, _) in &stream {
                     let file = session.model.file(tid, *fd).map(|file| file.id);

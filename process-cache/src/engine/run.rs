@@ -19,14 +19,16 @@ use ptrace_async::runtime::{Interception, Options, Program, Runtime};
 use serde::{Deserialize, Serialize};
 
 use crate::engine::hit::stream;
-use crate::engine::report::{Fate, Line, Report};
+use crate::engine::report::Report;
 use crate::engine::session::{Session, Settings};
 use crate::engine::tracer::{Notice, Tracer};
-use crate::journal::{Begun, Missed, Mode};
+use crate::journal::{Begun, Mode};
 use crate::key::exec_context::Begins;
 use crate::key::machine;
 use crate::key::{Descriptor, Execution, Keyed, Limits, Texts, Unkeyed, jobserver, weak_key};
 use crate::model::abbreviate;
+use crate::model::fate::{Fate, Line};
+use crate::model::miss::Missed;
 use crate::model::outcome::{Ending, Outcome};
 use crate::model::path::FilePath;
 use crate::platform::{clock, os};
@@ -58,7 +60,7 @@ pub struct Plan {
     /// Write a report to this file.
     pub json: Option<PathBuf>,
     /// How much the store may hold.
-    pub limits: crate::store::Limits,
+    pub limits: crate::model::limits::Limits,
     /// Share results with others.
     pub remote: Option<remote::settings::Settings>,
 }
@@ -394,7 +396,7 @@ fn told(plan: &Plan, report: &Report) -> String {
         #[derive(Serialize)]
         struct Json {
             version: u32,
-            summary: crate::engine::report::Summary,
+            summary: crate::model::fate::Summary,
             units: Vec<Line>,
             #[serde(skip_serializing_if = "Option::is_none")]
             remote: Option<remote::Summary>,

@@ -13,10 +13,11 @@ use rustix::fs::Stat;
 use smallvec::SmallVec;
 
 use crate::engine::report::Report;
-use crate::engine::unit::{Change, Unit, UnitId};
+use crate::engine::unit::{Change, Unit};
 use crate::key::{Known, Limits};
 use crate::model::fact::Digest;
 use crate::model::path::FilePath;
+use crate::model::unit_id::UnitId;
 use crate::platform::jobs::Jobs;
 use crate::policy::script::{Found, SEAM, Scripts};
 use crate::remote::Remote;

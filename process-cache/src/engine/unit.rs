@@ -23,24 +23,22 @@ use rustc_hash::FxHashMap;
 use rustix::fs::Stat;
 use smallvec::SmallVec;
 
-use crate::journal::Missed;
 use crate::key::{Ids, Known, LeftOut};
 use crate::model::abbreviate;
-use crate::model::fact::{Answer, Fact, Part, Query, TimeUse};
+use crate::model::fact::{Answer, Fact, Parts, Query, TimeUse};
+use crate::model::inherited::Inherited;
+use crate::model::miss::Missed;
 use crate::model::path::FilePath;
+use crate::model::unit_id::UnitId;
+use crate::model::weak_key::WeakKey;
 use crate::policy::Policy;
 use crate::policy::programs::PathUse;
 use crate::policy::script::{Found, Scripts};
 use crate::relocation::relocatable::Moved;
-use crate::store::WeakKey;
 use crate::world::pending_digest::Content;
 
 /// Bytes by descriptor number, in order.
 pub type Chunks = Vec<(i32, std::sync::Arc<[u8]>)>;
-
-/// Identifies a unit within a session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct UnitId(pub u32);
 
 /// Names and types (`d_type`) of a directory.
 pub type Listing = BTreeMap<Vec<u8>, u8>;
@@ -252,22 +250,6 @@ impl Change {
     }
 }
 
-/// Some of the parts that keys leave out.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Parts([bool; Part::ALL.len()]);
-
-impl Parts {
-    /// Adds one.
-    pub fn insert(&mut self, part: Part) {
-        self.0[part as usize] = true;
-    }
-
-    /// Whether it is one of them.
-    pub fn contains(self, part: Part) -> bool {
-        self.0[part as usize]
-    }
-}
-
 /// Why a unit cannot be skipped in future.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Doubt {
@@ -275,30 +257,6 @@ pub struct Doubt {
     pub reason: String,
     /// Whether units above are affected as well.
     pub leaks: bool,
-}
-
-/// An inherited descriptor at the unit's beginning.
-#[derive(Debug, Clone)]
-pub struct Inherited {
-    /// The lowest descriptor number of this description.
-    pub fd: i32,
-    /// The number that what is written to it is kept under: the lowest, or 1 or 2, where the key
-    /// does not say that it is the same as the lowest.
-    pub written_as: i32,
-    /// Which description.
-    pub file: OfdId,
-    /// The position of a regular file.
-    pub position: Option<u64>,
-    /// The path, for regular files.
-    pub path: Option<FilePath>,
-    /// Device and inode number of a regular file.
-    pub inode: Option<(u64, u64)>,
-    /// The number of a character device that was opened by a path.
-    pub device: Option<u64>,
-    /// The path, for regular files that can be written.
-    pub output: Option<FilePath>,
-    /// `O_APPEND` and `O_NONBLOCK` as they were.
-    pub flags: i32,
 }
 
 /// Bytes written into an inherited description.

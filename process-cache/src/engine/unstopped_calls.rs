@@ -22,8 +22,8 @@ use smallvec::SmallVec;
 
 use crate::engine::session::{Before, Session};
 use crate::engine::tracer::Tracer;
-use crate::engine::unit::UnitId;
 use crate::model::path::Asked;
+use crate::model::unit_id::UnitId;
 use crate::world::lookup_cache::Kind;
 
 /// Flags of an open that is not more than an attempt to read what a path leads to.

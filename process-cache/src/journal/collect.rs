@@ -112,11 +112,11 @@ impl Collector {
     }
 
     /// Notes the end of the unit with this number.
-    pub fn end(&mut self, unit: u32, wall_us: u64, fate: impl Into<Fate>, serial: u64) {
+    pub fn end(&mut self, unit: u32, wall_us: u64, fate: Fate, serial: u64) {
         let index = (unit as usize).wrapping_sub(1);
         if let Some(entry) = self.units.get_mut(index) {
             entry.wall_us = wall_us;
-            entry.fate = Some(fate.into());
+            entry.fate = Some(fate);
             entry.serial = serial;
         }
     }

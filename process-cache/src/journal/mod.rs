@@ -13,19 +13,18 @@ mod collect;
 pub mod secrets;
 
 use std::ffi::OsStr;
-use std::fmt;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 pub use self::collect::{Begun, Collector};
-use crate::engine::report;
-use crate::engine::tracer::describe;
 use crate::model::abbreviate;
-use crate::model::fact::{Answer, Digest, Query};
+use crate::model::fact::Digest;
+use crate::model::fate::Fate;
+use crate::model::miss::Missed;
 use crate::model::outcome::Ending;
-use crate::store::{Miss, Result, Store};
+use crate::store::{Result, Store};
 
 /// One run of pcache.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -94,102 +93,6 @@ pub struct Entry {
     pub serial: u64,
     /// Names that it wrote, made or removed itself.
     pub outputs: Vec<u32>,
-}
-
-/// What became of a unit: [`report::Fate`], in a form that is not only for people.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Fate {
-    /// Skipped.
-    Hit {
-        /// Wall time of the recorded run, in µs.
-        recorded_us: u64,
-        /// Time that checking and restoring took, in µs.
-        took_us: u64,
-        /// Units in the recorded tree.
-        units: u32,
-    },
-    /// Run and stored.
-    Stored,
-    /// Run and not stored, for this reason.
-    NotStored {
-        /// In words.
-        reason: String,
-    },
-}
-
-impl From<report::Fate> for Fate {
-    fn from(fate: report::Fate) -> Self {
-        match fate {
-            report::Fate::Hit {
-                recorded_us,
-                took_us,
-                units,
-            } => Self::Hit {
-                recorded_us,
-                took_us,
-                units,
-            },
-            report::Fate::Stored => Self::Stored,
-            report::Fate::NotStored { reason } => Self::NotStored { reason },
-        }
-    }
-}
-
-/// Why a unit was not skipped.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Missed {
-    /// It was.
-    #[default]
-    Not,
-    /// Nobody looked.
-    NotLookedUp,
-    /// Nothing is recorded under its weak key.
-    New,
-    /// A fact differs from a recorded result.
-    Changed {
-        /// What was asked.
-        query: Query,
-        /// The answer that the recorded result needs.
-        recorded: Answer,
-        /// The answer at the lookup.
-        found: Answer,
-    },
-    /// A result would have fitted, but could not be used.
-    Unusable(String),
-}
-
-impl From<Miss> for Missed {
-    fn from(miss: Miss) -> Self {
-        match miss {
-            Miss::NoEntry => Self::New,
-            Miss::Changed {
-                query,
-                recorded,
-                found,
-            } => Self::Changed {
-                query,
-                recorded,
-                found,
-            },
-            incomplete @ Miss::Incomplete(_) => Self::Unusable(describe(&incomplete)),
-        }
-    }
-}
-
-impl fmt::Display for Missed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Not => Ok(()),
-            Self::NotLookedUp => f.write_str("not looked up"),
-            Self::New => f.write_str(&describe(&Miss::NoEntry)),
-            Self::Changed {
-                query,
-                recorded,
-                found,
-            } => f.write_str(&crate::engine::tracer::change(query, recorded, found)),
-            Self::Unusable(why) => f.write_str(why),
-        }
-    }
 }
 
 impl Run {
@@ -340,9 +243,20 @@ impl History {
     }
 }
 
+/// Reads bytes that claim to be a journal; never panics.
+#[doc(hidden)]
+pub fn check_journal(bytes: &[u8]) {
+    for run in crate::store::runs_in(bytes) {
+        let _ = Run::decode(&run);
+    }
+    // What a fuzzer cannot get past the checksum to.
+    let _ = Run::decode(bytes);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::fact::{Answer, Query};
 
     #[test]
     fn runs_are_found_by_id_and_by_place() {

@@ -19,10 +19,10 @@ use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open}
 use rustix::time::Timespec;
 
 use super::{Descriptor, Execution, Hasher};
-use crate::engine::recorder::position;
-use crate::engine::unit::Inherited;
 use crate::model::fact::{Digest, Part};
+use crate::model::inherited::Inherited;
 use crate::model::path::FilePath;
+use crate::platform::proc_files::position;
 use crate::policy::Streams;
 use crate::relocation::Roots;
 

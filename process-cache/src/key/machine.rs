@@ -4,17 +4,6 @@ use ptrace_async::process::read_proc;
 
 use crate::model::fact::Digest;
 
-/// Files that say what uname(2) says, apart from what all Linux systems on this
-/// architecture have in common.
-pub const NAMES: [&str; 4] = [
-    "/proc/sys/kernel/hostname",
-    "/proc/sys/kernel/domainname",
-    "/proc/sys/kernel/osrelease",
-    "/proc/sys/kernel/version",
-];
-/// The control groups of a process. Those of a run are ours.
-pub const GROUP: &str = "/proc/self/cgroup";
-
 /// Digests what programs may depend on without a syscall or a file telling:
 /// the CPU's features (cpuid cannot be observed, and `-march=native` asks
 /// it), the personality, and the mapping of user ids.

@@ -135,6 +135,22 @@ impl Part {
     pub const ALL: [Self; 4] = [Self::Input, Self::Output, Self::Nesting, Self::Size];
 }
 
+/// Some of the parts that keys leave out.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Parts([bool; Part::ALL.len()]);
+
+impl Parts {
+    /// Adds one.
+    pub fn insert(&mut self, part: Part) {
+        self.0[part as usize] = true;
+    }
+
+    /// Whether it is one of them.
+    pub fn contains(self, part: Part) -> bool {
+        self.0[part as usize]
+    }
+}
+
 impl Query {
     /// The paths that the question is about.
     pub fn paths(&self) -> &[FilePath] {

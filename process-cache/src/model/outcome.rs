@@ -187,3 +187,20 @@ pub enum Effect {
         time: Time,
     },
 }
+
+impl Effect {
+    /// The path that it is about.
+    pub fn path(&self) -> &FilePath {
+        match self {
+            Self::Write { path, .. }
+            | Self::Append { path, .. }
+            | Self::MakeDir { path, .. }
+            | Self::Symlink { path, .. }
+            | Self::HardLink { path, .. }
+            | Self::Remove { path }
+            | Self::RemoveDir { path }
+            | Self::Chmod { path, .. }
+            | Self::SetTimes { path, .. } => path,
+        }
+    }
+}

@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 
 use ptrace_async::runtime::Background;
 
-use crate::store::WeakKey;
-
 type Job = Box<dyn FnOnce() + Send>;
+
+/// The name of a result that a job stores.
+pub type Name = [u8; 32];
 
 /// So many [late](Later::submit) jobs are done together...
 const TOGETHER: usize = 64;
@@ -43,7 +44,7 @@ struct Queue {
 struct Waiting {
     jobs: VecDeque<Job>,
     /// Jobs that can wait, with the results that they store.
-    late: Vec<(WeakKey, Job)>,
+    late: Vec<(Name, Job)>,
     /// When the first of them has waited long enough.
     due: Option<Instant>,
     /// They are not to wait any longer.
@@ -124,12 +125,12 @@ impl Queue {
 pub struct Later(Arc<Queue>);
 
 impl Later {
-    /// Has a job done that stores a result under `key`, together with others, for which it
-    /// takes less time; soon, or when that key is [wanted](Jobs::want).
-    pub fn submit(&self, key: WeakKey, job: impl FnOnce() + Send + 'static) {
+    /// Has a job done that stores `result`, together with others, for which it
+    /// takes less time; soon, or when that result is [wanted](Jobs::want).
+    pub fn submit(&self, result: Name, job: impl FnOnce() + Send + 'static) {
         let mut waiting = self.0.lock();
         waiting.outstanding += 1;
-        waiting.late.push((key, Box::new(job)));
+        waiting.late.push((result, Box::new(job)));
         if waiting.due.is_none() {
             waiting.due = Some(Instant::now() + LATEST);
             // Who submits may be busy when it is due. Where there is no thread, it is done at
@@ -202,11 +203,11 @@ impl Jobs {
         Later(self.queue.clone())
     }
 
-    /// Results under `key` are looked for: those that wait to be stored are stored first.
-    pub fn want(&self, key: &WeakKey) {
+    /// `result` is looked for: jobs that wait to be stored are stored first.
+    pub fn want(&self, result: &Name) {
         let wanted = {
             let mut waiting = self.queue.lock();
-            let wanted = waiting.late.extract_if(.., |(stored, _)| stored == key);
+            let wanted = waiting.late.extract_if(.., |(stored, _)| stored == result);
             let wanted: Vec<Job> = wanted.map(|(_, job)| job).collect();
             if waiting.late.is_empty() {
                 waiting.due = None;
@@ -297,8 +298,8 @@ mod tests {
 
     use super::*;
 
-    fn key(number: u8) -> WeakKey {
-        WeakKey(crate::model::fact::Digest([number; 32]))
+    fn key(number: u8) -> Name {
+        [number; 32]
     }
 
     /// Waits until all is done.

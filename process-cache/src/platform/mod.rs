@@ -5,3 +5,4 @@ pub mod clock;
 pub mod defect;
 pub mod jobs;
 pub mod os;
+pub mod proc_files;

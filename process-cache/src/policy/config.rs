@@ -13,7 +13,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use crate::model::fact::Query;
-use crate::store::Limits;
+use crate::model::limits::Limits;
 
 /// A file with everything in it, commented.
 pub const EXAMPLE: &str = r#"# Configuration of pcache. Everything here is optional.

@@ -34,9 +34,11 @@ pub use self::commit_order::Turn;
 use self::path_occurrences::Mention;
 use crate::key::Keyed;
 use crate::model::fact::{Answer, Digest, Fact, Query};
+use crate::model::miss::Miss;
 use crate::model::outcome::{Effect, Outcome, StreamData};
 use crate::model::path::FilePath;
-use crate::store::{Lookup, Miss, Store, StoreError, WeakKey};
+use crate::model::weak_key::WeakKey;
+use crate::store::{Lookup, Store, StoreError};
 use crate::world::World;
 
 /// What the name of a root begins with in a path.

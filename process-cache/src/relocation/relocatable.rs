@@ -24,12 +24,12 @@ use super::path_occurrences::{is_packed, is_part_in};
 use super::{
     Condition, Root, Roots, Turn, effect_paths, is_note, leads_out, note, waiting, with_paths,
 };
-use crate::engine::hit::effect_path;
 use crate::model::fact::{Answer, Digest, Fact, Query};
 use crate::model::outcome::{Effect, Outcome, StreamData};
 use crate::model::path::FilePath;
+use crate::model::weak_key::WeakKey;
 use crate::policy::programs::PathUse;
-use crate::store::{Store, WeakKey};
+use crate::store::Store;
 
 /// Longer contents are not looked through, in bytes.
 const LONGEST: u64 = 512 << 20;
@@ -184,7 +184,7 @@ impl Roots {
             }
         }
         for effect in &outcome.effects {
-            let path = effect_path(effect);
+            let path = effect.path();
             self.outside_path(path, conditions)?;
             // Its path is canonical, however the program came there.
             if self.root_of(path.as_bytes()).is_none() && !is_temporary(path.as_bytes()) {
@@ -312,7 +312,7 @@ impl Roots {
                 }
                 texts.push(target.as_bytes().to_vec());
             }
-            let path = effect_path(effect).as_bytes();
+            let path = effect.path().as_bytes();
             let rest = self.root_of(path).map_or(path, |(_, rest)| rest);
             if !is_temporary(path) {
                 texts.push(rest.to_vec());
@@ -326,7 +326,7 @@ impl Roots {
             if read.contains(&digest) {
                 continue;
             }
-            let shown = effect_path(effect).display();
+            let shown = effect.path().display();
             if length > LONGEST {
                 return Err(format!("{shown} is too long to be looked through"));
             }
@@ -335,7 +335,7 @@ impl Roots {
                 .map_err(|error| error.to_string())?;
             if self.mentions(&digest, &bytes) {
                 let is_compilers = path_use == PathUse::Whole || self.is_settled(&digest, turn);
-                let is_list = effect_path(effect).as_bytes().ends_with(b".d");
+                let is_list = effect.path().as_bytes().ends_with(b".d");
                 if is_compilers
                     && is_list
                     && let Some(template) = self.template(&bytes)

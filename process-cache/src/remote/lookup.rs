@@ -15,8 +15,9 @@ use super::{Remote, Running, lock};
 use crate::key::Keyed;
 use crate::model::fact::{Answer, Fact, Query};
 use crate::model::outcome::Outcome;
+use crate::model::weak_key::WeakKey;
 use crate::relocation::Roots;
-use crate::store::{Incoming, Shared, Store, WeakKey};
+use crate::store::{Incoming, Shared, Store};
 
 /// Less than this (before anything is known of a result) is no time to ask.
 const LEAST: Duration = Duration::from_millis(2);

@@ -52,9 +52,11 @@ use self::settings::{Keep, Place, Settings};
 use self::upload::Uploads;
 use crate::key::Keyed;
 use crate::model::fact::{Answer, Fact, Query};
+use crate::model::miss::Miss;
 use crate::model::outcome::Outcome;
+use crate::model::weak_key::WeakKey;
 use crate::relocation::Roots;
-use crate::store::{Lookup, Miss, Store, WeakKey};
+use crate::store::{Lookup, Store};
 
 /// Somebody waits for these.
 const LOOKUPS: Retries = Retries {

@@ -23,7 +23,8 @@ use super::digest::{Function, Wire};
 use super::{Remote, Trouble, bundle, lock};
 use crate::model::fact::{Answer, Digest, Fact, Query};
 use crate::model::outcome::Outcome;
-use crate::store::{Store, WeakKey, hash_file};
+use crate::model::weak_key::WeakKey;
+use crate::store::{Store, hash_file};
 
 /// How many results are on their way at once.
 const AT_ONCE: usize = 4;

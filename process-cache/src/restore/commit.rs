@@ -11,7 +11,7 @@ use super::directories::Directories;
 use super::prepare::{Stage, Stages, temporary};
 use super::undo::{Before, Undo, put_over, removed_dirs};
 use super::unnamed_file::Draft;
-use super::{Options, RestoreError, Restored, Result, content_of, is_explicit, path_of};
+use super::{Options, RestoreError, Restored, Result, content_of, is_explicit};
 use crate::model::outcome::{Effect, Time};
 use crate::model::path::FilePath;
 use crate::store::{Store, copy};
@@ -107,7 +107,7 @@ impl Commit<'_> {
     }
 
     fn establish(&mut self, effect: &Effect, stage: Stage) -> Result<()> {
-        let path = path_of(effect);
+        let path = effect.path();
         let before = self.undo.look(path);
         let content = Content {
             store: self.store,

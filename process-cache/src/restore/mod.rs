@@ -144,21 +144,6 @@ pub fn apply_with(store: &Store, effects: &[Effect], options: Options<'_>) -> Re
     commit::run(store, effects, stages, options)
 }
 
-/// The path that an effect is about.
-fn path_of(effect: &Effect) -> &FilePath {
-    match effect {
-        Effect::Write { path, .. }
-        | Effect::Append { path, .. }
-        | Effect::MakeDir { path, .. }
-        | Effect::Symlink { path, .. }
-        | Effect::HardLink { path, .. }
-        | Effect::Remove { path }
-        | Effect::RemoveDir { path }
-        | Effect::Chmod { path, .. }
-        | Effect::SetTimes { path, .. } => path,
-    }
-}
-
 /// The content that an effect writes, with its length.
 fn content_of(effect: &Effect) -> Option<(&Digest, u64)> {
     match effect {

@@ -117,7 +117,7 @@ fn effect(small: &Small, root: &Path, store: &Store) -> Effect {
 
 /// Does one effect with plain calls; `None` where it cannot be done.
 fn reference(store: &Store, effect: &Effect) -> Option<()> {
-    let path = path_of(effect).as_path();
+    let path = effect.path().as_path();
     // Effects name files in directories, not behind links.
     let parent = fs::symlink_metadata(path.parent()?).is_ok_and(|parent| parent.is_dir());
     let found = match fs::symlink_metadata(path) {

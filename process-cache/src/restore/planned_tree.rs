@@ -166,7 +166,7 @@ impl Sketch {
     /// Checks an effect against the sketch and changes the sketch by it.
     /// Returns what stood there before, and whether its directory is ready.
     pub(super) fn step(&mut self, effect: &Effect) -> Result<Step> {
-        let path = super::path_of(effect);
+        let path = effect.path();
         let (before, mut stat) = self.look(path)?;
         let wrong = |found| Err(RestoreError::obstacle(path, found));
         let mut parent_ready = true;

@@ -73,7 +73,7 @@ pub(super) fn prepare(store: &Store, effects: &[Effect], world: Option<&World>) 
             stages.list.push(Stage::Nothing);
             continue;
         };
-        let path = super::path_of(effect);
+        let path = effect.path();
         let stage = if is_in_place(effect, &step, world) {
             Stage::InPlace
         } else if is_new(effect, &step)
@@ -122,7 +122,7 @@ fn is_in_place(effect: &Effect, step: &Step, world: Option<&World>) -> bool {
     };
     step.before == Kind::File
         && u64::try_from(stat.st_size) == Ok(*length)
-        && world.has_content(super::path_of(effect), stat, content)
+        && world.has_content(effect.path(), stat, content)
 }
 
 /// A failure while a content is moved.

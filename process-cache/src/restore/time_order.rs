@@ -20,7 +20,7 @@ pub(super) fn apply(effects: &[Effect], ages: &[u32]) {
         .iter()
         .zip(effects)
         .filter(|(age, _)| **age > 0)
-        .map(|(age, effect)| (*age, super::path_of(effect)))
+        .map(|(age, effect)| (*age, effect.path()))
         .collect();
     aged.sort_by_key(|(age, _)| *age);
     let groups: Vec<_> = aged.chunk_by(|a, b| a.0 == b.0).collect();

@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::entries::WeakKey;
 use super::error::{Result, StoreError};
 use super::frame::DecodeError;
 use super::{Store, codec};
 use crate::model::fact::Digest;
+use crate::model::weak_key::WeakKey;
 
 /// What a check found.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]

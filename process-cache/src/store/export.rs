@@ -11,10 +11,10 @@ use std::io::{self, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-use super::entries::WeakKey;
 use super::error::{Result, StoreError};
 use super::{Incoming, Store, codec};
 use crate::model::fact::Digest;
+use crate::model::weak_key::WeakKey;
 
 const HEADER: &[u8; 16] = b"pcache export 1\n";
 const CONTENT: u8 = b'c';

@@ -142,17 +142,12 @@ fn split(mut bytes: &[u8]) -> (Vec<&[u8]>, u64) {
     (bodies, gaps)
 }
 
-/// Reads bytes that claim to be a journal; never panics.
+/// The runs in bytes that claim to be a journal; never panics.
 #[doc(hidden)]
-pub fn check_journal(bytes: &[u8]) {
-    for body in split(bytes).0 {
-        if let Some(run) = unpack(body) {
-            let _ = crate::journal::Run::decode(&run);
-        }
-    }
+pub fn runs_in(bytes: &[u8]) -> Vec<Vec<u8>> {
     // What a fuzzer cannot get past the checksum to.
-    let _ = crate::journal::Run::decode(bytes);
     let _ = bytes.get(HEADER..).map(unpack);
+    split(bytes).0.into_iter().filter_map(unpack).collect()
 }
 
 #[cfg(test)]
@@ -221,7 +216,7 @@ mod tests {
     #[test]
     fn nonsense_is_no_journal() {
         for bytes in [&b""[..], b"pcj", b"pcj\x01pcj\x01", &[0; 100]] {
-            check_journal(bytes);
+            assert!(runs_in(bytes).is_empty());
         }
     }
 }

@@ -10,37 +10,15 @@ use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW};
 
 use super::error::{Result, StoreError};
 use super::{Store, now};
+use crate::model::limits::Limits;
 
-/// How much a store holds unless the user says otherwise: 10 GiB.
-pub const DEFAULT_MAX_BYTES: u64 = 10 << 30;
-/// How long something stays that nobody uses, unless the user says otherwise.
-pub const DEFAULT_MAX_AGE: Duration = Duration::from_secs(60 * 24 * 60 * 60);
 /// How often what is too old is looked for, in seconds.
 const WEEK: u64 = 7 * 24 * 60 * 60;
-
-/// How much a store may hold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    /// Bytes of all results and contents.
-    pub max_bytes: u64,
-    /// How long something stays that nobody uses; for ever without.
-    pub max_age: Option<Duration>,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            max_bytes: DEFAULT_MAX_BYTES,
-            max_age: Some(DEFAULT_MAX_AGE),
-        }
-    }
-}
 
 /// A file in `tmp/` that nobody has written for this long (in seconds) was left
 /// by a process that was killed.
@@ -339,6 +317,8 @@ pub(super) fn read_dir(path: &Path) -> Result<Vec<fs::DirEntry>> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn store() -> (tempfile::TempDir, Store) {

@@ -45,16 +45,16 @@ use std::sync::atomic::AtomicU64;
 use rustix::fs::{Access, FlockOperation, Mode, OFlags};
 
 pub use check::{Damage, Findings};
-pub use digest_table::{DigestTable, FileKey, Trust};
-pub use entries::{Lookup, Miss, Recorded, WeakKey};
+pub use digest_table::{DigestTable, Trust};
+pub use entries::{Lookup, Recorded};
 #[doc(hidden)]
 pub use entries::{check_entry, check_entry_body};
 pub use error::{Result, StoreError};
 pub use export::{Moved, export_file};
 pub use incoming::Incoming;
 #[doc(hidden)]
-pub use journal::check_journal;
-pub use maintenance::{DEFAULT_MAX_AGE, DEFAULT_MAX_BYTES, GcReport, Limits, Stats};
+pub use journal::runs_in;
+pub use maintenance::{GcReport, Stats};
 #[doc(hidden)]
 pub use table_file::check_table;
 pub use write_behind::Shared;

@@ -17,8 +17,8 @@ use std::sync::OnceLock;
 
 use rustix::fs::FlockOperation;
 
-use super::digest_table::FileKey;
 use crate::model::fact::Digest;
+use crate::model::file_key::FileKey;
 
 const PAGE: usize = 4096;
 const RECORD: usize = 80;

@@ -9,7 +9,8 @@ use rustix::fs::{FileType, Mode, OFlags, Stat};
 
 use super::{World, is, readable};
 use crate::model::fact::Digest;
-use crate::store::{FileKey, Trust, copy};
+use crate::model::file_key::FileKey;
+use crate::store::{Trust, copy};
 
 /// Looks at the bytes of a file that is being hashed, piece by piece, and says
 /// in a byte of flags what it found; the flags of all pieces are united. The

@@ -19,10 +19,10 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
 
+use crate::model::file_key::FileKey;
 use crate::model::path::{Asked, FilePath};
 use crate::model::path_kind::is_plain;
 use crate::platform::clock;
-use crate::store::FileKey;
 use crate::world::pending_digest::Content;
 
 /// What a path means at present.

@@ -14,8 +14,8 @@ use ptrace_async::event::Tid;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use crate::engine::unit::UnitId;
 use crate::model::path::{Asked, FilePath};
+use crate::model::unit_id::UnitId;
 
 /// A kind of question about a path, as a bit.
 #[derive(Debug, Clone, Copy)]

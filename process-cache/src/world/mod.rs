@@ -11,6 +11,7 @@
 
 mod content;
 mod devices;
+pub mod executable;
 mod listing;
 pub mod locate;
 pub mod lookup_cache;
@@ -28,11 +29,13 @@ use rustc_hash::FxHashMap;
 use rustix::fs::{Access, AtFlags, CWD, FileType, Stat};
 use rustix::io::Errno;
 
-use crate::key::machine::GROUP;
-use crate::key::{Format, LastVariables};
+use crate::key::LastVariables;
 use crate::model::fact::{Answer, Digest, Metadata, Query, TimeUse};
+use crate::model::file_key::FileKey;
 use crate::model::path::FilePath;
-use crate::store::{DigestTable, FileKey, Trust};
+use crate::platform::proc_files::GROUP;
+use crate::store::{DigestTable, Trust};
+use executable::Format;
 
 use content::Need;
 pub use content::Scanner;

@@ -13,9 +13,9 @@ use rustc_hash::FxHashMap;
 use rustix::fs::Stat;
 
 use crate::model::fact::{Answer, Digest};
+use crate::model::file_key::FileKey;
 use crate::model::path::FilePath;
 use crate::platform::clock;
-use crate::store::FileKey;
 use crate::world::World;
 
 /// The content of one file at one time.

@@ -1,6 +1,5 @@
 //! What a tree of units made of each name that it changed.
 
-use crate::engine::hit::effect_path;
 use crate::engine::unit::{Change, TimeState};
 use crate::model::outcome::{Effect, Time};
 use crate::model::path::FilePath;
@@ -155,7 +154,7 @@ pub(super) fn capture(
     // What certainly changes the directory's time by itself.
     let shaped = |directory: &FilePath| {
         effects.iter().any(|(_, effect)| {
-            effect_path(effect).parent() == Some(directory.as_path())
+            effect.path().parent() == Some(directory.as_path())
                 && matches!(
                     effect,
                     Effect::MakeDir { .. }

@@ -16,10 +16,11 @@ use smallvec::SmallVec;
 
 use super::preconditions::Shape;
 use crate::engine::session::{Session, named_file, names_in};
-use crate::engine::unit::{Observation, Observed, Unit, UnitId};
+use crate::engine::unit::{Observation, Observed, Unit};
 use crate::model::fact::{Answer, Query};
+use crate::model::file_key::FileKey;
 use crate::model::path::{Asked, FilePath};
-use crate::store::FileKey;
+use crate::model::unit_id::UnitId;
 use crate::world::locate::is_directory;
 
 /// When somebody changed a file, in ns since the epoch.
@@ -268,8 +269,8 @@ mod tests {
 
     use super::*;
     use crate::engine::session::Settings;
-    use crate::engine::unit::UnitId;
     use crate::model::outcome::{Effect, Time};
+    use crate::model::unit_id::UnitId;
     use crate::store::{DigestTable, Store};
     use crate::world::World;
 

@@ -135,8 +135,8 @@ fn is_replaced(change: &Change) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::unit::UnitId;
     use crate::model::fact::TimeUse;
+    use crate::model::unit_id::UnitId;
     use crate::policy::policy;
 
     const ABSENT: Observed = Observed::Answer(Answer::Error(libc::ENOENT));

@@ -401,7 +401,7 @@ pub(super) fn answer(query: &Query, observed: &Observed) -> Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::unit::UnitId;
+    use crate::model::unit_id::UnitId;
     use crate::world::pending_digest::Contents;
 
     fn regular(path: &str) -> Box<Stat> {

@@ -6,11 +6,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::engine::hit::{effect_path, stream};
+use crate::engine::hit::stream;
 use crate::model::fact::{Digest, Fact};
 use crate::model::outcome::{Effect, Outcome};
 use crate::model::path::FilePath;
-use crate::store::{Store, WeakKey};
+use crate::model::weak_key::WeakKey;
+use crate::store::Store;
 
 /// In words, each thing in which a run differs from the newest stored one with the same
 /// facts; `None` where there is no such one.
@@ -68,7 +69,7 @@ fn compare(store: &Store, stored: &Outcome, now: &Outcome) -> Vec<String> {
                 *holes = false;
             }
             effects
-                .entry(effect_path(&effect).clone())
+                .entry(effect.path().clone())
                 .or_default()
                 .push(effect);
         }

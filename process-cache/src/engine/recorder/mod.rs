@@ -15,14 +15,15 @@ mod stream;
 mod tree;
 
 use crate::engine::session::{Before, Session};
-use crate::engine::unit::{Observed, TimeState, UnitId};
-use crate::key::machine::NAMES;
+use crate::engine::unit::{Observed, TimeState};
 use crate::key::{Ids, rights};
 use crate::model::fact::{Answer, Part, Query, TimeUse};
 use crate::model::path::FilePath;
 use crate::model::path_kind::{Class, classify, descriptor};
+use crate::model::unit_id::UnitId;
 use crate::platform::clock;
 use crate::platform::defect::{Defect, planted};
+use crate::platform::proc_files::NAMES;
 use crate::policy::is_hash_seed;
 use crate::world::World;
 use crate::world::locate::{is_directory, is_link, is_regular};
@@ -644,21 +645,4 @@ fn place_path(place: &Place) -> Option<&Path> {
         Place::Path(path) => Some(&path.path),
         Place::File(file) => file.path.as_deref(),
     }
-}
-
-/// The status flags of a descriptor, from `/proc/TID/fdinfo`.
-pub fn open_flags(tid: Tid, fd: i32) -> Option<i32> {
-    let info = std::fs::read_to_string(format!("/proc/{tid}/fdinfo/{fd}")).ok()?;
-    let octal = info.lines().find_map(|line| line.strip_prefix("flags:"))?;
-    i32::from_str_radix(octal.trim(), 8).ok()
-}
-
-/// The position of a descriptor, from `/proc/TID/fdinfo`.
-pub fn position(tid: Tid, fd: i32) -> Option<u64> {
-    let info = std::fs::read_to_string(format!("/proc/{tid}/fdinfo/{fd}")).ok()?;
-    info.lines()
-        .find_map(|line| line.strip_prefix("pos:"))?
-        .trim()
-        .parse()
-        .ok()
 }

@@ -3,10 +3,11 @@
 
 use super::errno;
 use crate::engine::session::Session;
-use crate::engine::unit::{Change, Observed, TimeState, UnitId};
+use crate::engine::unit::{Change, Observed, TimeState};
 use crate::model::fact::{Answer, Query, TimeUse};
 use crate::model::path::FilePath;
 use crate::model::path_kind::{Class, classify, is_for_devices, is_standard_stream, is_zone};
+use crate::model::unit_id::UnitId;
 use crate::platform::defect::{Defect, planted};
 use crate::world::World;
 use crate::world::locate::{Located, is_directory, is_regular, modified};

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use crate::engine::session::Before;
 use crate::engine::session::Session;
-use crate::engine::unit::{Observed, TimeState, UnitId};
-use crate::key::machine::GROUP;
+use crate::engine::unit::{Observed, TimeState};
 use crate::model::fact::{Answer, Query, TimeUse};
 use crate::model::path::{Asked, FilePath};
 use crate::model::path_kind::{Class, classify};
+use crate::model::unit_id::UnitId;
 use crate::platform::defect::{Defect, planted};
+use crate::platform::proc_files::GROUP;
 use crate::policy::Policy;
 use crate::policy::script::Scripts;
 use crate::world::locate::{Located, Recalled, is_directory, is_regular};

@@ -1,8 +1,8 @@
 //! Programs of interpreters are looked through: in files that they read, in what goes through pipes.
 
 use crate::engine::session::Session;
-use crate::engine::unit::UnitId;
 use crate::model::path::FilePath;
+use crate::model::unit_id::UnitId;
 use crate::policy::script::{self, Found, SEAM, Scripts};
 use crate::world::locate::is_regular;
 use ptrace_async::event::{FileKind, OpenFile};

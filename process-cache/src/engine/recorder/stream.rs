@@ -1,14 +1,16 @@
 //! Descriptors that a unit inherited: what it writes into them, and what it
 //! reads from them.
 
-use super::{MAX_STREAM, Reader, position};
+use super::{MAX_STREAM, Reader};
 use crate::engine::session::{Before, Session};
 use crate::engine::tracer::UNHEARD;
-use crate::engine::unit::{Observed, TimeState, Unit, UnitId, Written};
+use crate::engine::unit::{Observed, TimeState, Unit, Written};
 use crate::model::fact::{Part, Query};
 use crate::model::path::FilePath;
 use crate::model::path_kind::{Class, classify, descriptor};
+use crate::model::unit_id::UnitId;
 use crate::platform::defect::{Defect, planted};
+use crate::platform::proc_files::position;
 use crate::policy::{Policy, Streams};
 use crate::relocation::{Roots, make_output};
 use crate::world::locate::is_regular;

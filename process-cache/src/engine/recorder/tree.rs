@@ -4,9 +4,10 @@
 use super::{ns, place_path};
 use crate::engine::session::Before;
 use crate::engine::session::Session;
-use crate::engine::unit::{Change, Observed, TimeState, UnitId};
+use crate::engine::unit::{Change, Observed, TimeState};
 use crate::model::fact::{Answer, Query, TimeUse};
 use crate::model::path::FilePath;
+use crate::model::unit_id::UnitId;
 use crate::world::locate::{is_directory, is_regular};
 use ptrace_async::event::{PathRef, Place};
 use rustix::fs::Stat;

@@ -7,10 +7,10 @@ use ptrace_async::runtime::{PreExit, Running, Tracee};
 
 use super::{Notice, Tracer};
 use crate::engine::finalize::{Recorded, captured, record};
-use crate::engine::report::{Fate, Line};
-use crate::engine::unit::UnitId;
 use crate::model::abbreviate;
+use crate::model::fate::{Fate, Line};
 use crate::model::outcome::Ending;
+use crate::model::unit_id::UnitId;
 use crate::relocation::Roots;
 
 /// Units that read so many files, which others may have read, are stored when there are more.
@@ -162,7 +162,7 @@ impl Tracer {
                     tell(record(&results, &finished, captured, remote, turn));
                 };
                 match is_shared {
-                    true => later.submit(key, store),
+                    true => later.submit(key.0.0, store),
                     false => store(),
                 }
             });

@@ -11,14 +11,16 @@ use rustix::io::Errno;
 
 use super::{INTERNAL, Notice, OUTSIDE, Tracer};
 use crate::engine::hit::{Applied, Skipped};
-use crate::engine::unit::{Unit, UnitId};
-use crate::journal::{Begun, Missed};
+use crate::engine::unit::Unit;
+use crate::journal::Begun;
 use crate::key::exec_context::Begins;
 use crate::key::{
     Descriptor, Execution, Keyed, Known, Texts, Unkeyed, allowed, jobserver, key_at_once, weak_key,
 };
+use crate::model::miss::Missed;
 use crate::model::path::FilePath;
 use crate::model::path_kind::{Class, classify};
+use crate::model::unit_id::UnitId;
 use crate::policy::config::Config;
 use crate::policy::script::{Found, Scripts};
 use crate::policy::shows_environment;
@@ -184,7 +186,7 @@ impl Tracer {
             looked
         });
         if let (Some(Ok(keyed)), true) = (&keyed, lookup) {
-            self.session.borrow().jobs.want(&keyed.key);
+            self.session.borrow().jobs.want(&keyed.key.0.0);
         }
         let miss = match &keyed {
             Some(Ok(keyed)) if lookup && remote.is_none() => {

@@ -7,7 +7,6 @@
 
 mod ending;
 mod execution;
-mod words;
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -19,13 +18,13 @@ use smallvec::SmallVec;
 
 pub use self::execution::redirect;
 use self::execution::{Attempt, Next};
-pub use self::words::{change, describe};
 use crate::engine::session::{Before, Process, Session, Task};
-use crate::engine::unit::{Unit, UnitId};
-use crate::journal::Missed;
+use crate::engine::unit::Unit;
 use crate::key::{Keyed, Unkeyed};
 use crate::model::fact::Digest;
+use crate::model::miss::Missed;
 use crate::model::outcome::Ending;
+use crate::model::unit_id::UnitId;
 
 /// What is told to whoever waits for the command.
 #[derive(Debug, Clone, PartialEq, Eq)]

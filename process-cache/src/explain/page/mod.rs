@@ -9,7 +9,8 @@ use std::fmt::Write as _;
 
 use crate::engine::report::seconds;
 use crate::explain::why::{Cause, Explainer, Kind, Overview, advice, overview};
-use crate::journal::{Entry, Fate, Run};
+use crate::journal::{Entry, Run};
+use crate::model::fate::Fate;
 use crate::platform::clock::local;
 
 const STYLE: &str = include_str!("style.css");
@@ -408,8 +409,9 @@ fn escape(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::report;
-    use crate::journal::{Begun, Collector, History, Missed, Mode};
+    use crate::journal::{Begun, Collector, History, Mode};
+    use crate::model::fate::Fate;
+    use crate::model::miss::Missed;
     use crate::model::outcome::Ending;
     use crate::store::Store;
 
@@ -421,10 +423,10 @@ mod tests {
         let date = collector.begin(make, &argv("date"), Begun::default(), Missed::New);
         let hit = collector.begin(make, &argv("<script>&\""), Begun::default(), Missed::Not);
         let reason = "reads the time of day".to_owned();
-        let never = report::Fate::NotStored { reason };
+        let never = Fate::NotStored { reason };
         collector.end(make, 5000, never.clone(), 0);
         collector.end(date, 4000, never, 0);
-        let skipped = report::Fate::Hit {
+        let skipped = Fate::Hit {
             recorded_us: 9_000_000,
             took_us: 100,
             units: 7,

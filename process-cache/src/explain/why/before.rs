@@ -10,7 +10,8 @@ use std::rc::Rc;
 use rustc_hash::FxHashSet;
 
 use super::{Explainer, Place};
-use crate::journal::{Entry, Fate};
+use crate::journal::Entry;
+use crate::model::fate::Fate;
 
 impl Explainer<'_> {
     /// The units that had made what was there when the run `at` began.

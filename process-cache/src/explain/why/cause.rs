@@ -8,7 +8,8 @@ use serde::Serialize;
 
 use super::reason::{Kind, Reason};
 use super::{Explainer, Place};
-use crate::journal::{Fate, History};
+use crate::journal::History;
+use crate::model::fate::Fate;
 
 /// Who changed something, as far as that is known.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -3,8 +3,8 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::reason::{Kind, Reason};
-use crate::engine::hit::effect_path;
 use crate::model::fact::{Answer, Fact, Metadata, Part, Query};
+use crate::model::outcome::Effect;
 use crate::model::path::FilePath;
 use crate::store::Recorded;
 
@@ -53,7 +53,7 @@ pub fn differences(old: &Recorded, new: &Recorded) -> Vec<Reason> {
     let outcomes = [&old.outcome, &new.outcome].into_iter().flatten();
     let own: FxHashSet<&FilePath> = outcomes
         .flat_map(|outcome| &outcome.effects)
-        .map(effect_path)
+        .map(Effect::path)
         .collect();
     let mut reasons: Vec<Reason> = Vec::new();
     let mut places: FxHashMap<String, usize> = FxHashMap::default();
@@ -112,7 +112,7 @@ pub fn reason(query: &Query, old: &Answer, new: &Answer) -> Reason {
     match (query, old, new) {
         (Query::Inode { .. }, Answer::Metadata(was), Answer::Metadata(is)) => {
             let number = |data: &Metadata| Some(data.inode.1.to_string());
-            let words = crate::engine::tracer::change(query, old, new);
+            let words = crate::model::miss::change(query, old, new);
             Reason::new(Kind::Other, words).values(number(was), number(is))
         }
         (_, Answer::Metadata(old), Answer::Metadata(new)) => metadata(path, old, new),
@@ -127,12 +127,12 @@ pub fn reason(query: &Query, old: &Answer, new: &Answer) -> Reason {
                 Part::Input | Part::Output | Part::Size => Kind::Descriptor,
                 Part::Nesting => Kind::Variable,
             };
-            Reason::new(kind, crate::engine::tracer::change(query, old, new))
+            Reason::new(kind, crate::model::miss::change(query, old, new))
         }
         (Query::Stat { .. } | Query::Inode { .. }, ..) => values(Reason::new(Kind::Metadata, path)),
         _ => values(Reason::new(
             Kind::Other,
-            crate::engine::tracer::change(query, old, new),
+            crate::model::miss::change(query, old, new),
         )),
     }
 }

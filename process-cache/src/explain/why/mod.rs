@@ -25,9 +25,12 @@ use std::rc::Rc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::journal::{Entry, Fate, History, Missed, Run};
+use crate::journal::{Entry, History, Run};
 use crate::model::fact::{Answer, Digest, Query};
-use crate::store::{Recorded, Store, WeakKey};
+use crate::model::fate::Fate;
+use crate::model::miss::Missed;
+use crate::model::weak_key::WeakKey;
+use crate::store::{Recorded, Store};
 
 pub use self::cause::Cause;
 pub use self::overview::{Overview, overview};

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::Explainer;
 use super::reason::{Kind, Reason};
-use crate::journal::Fate;
+use crate::model::fate::Fate;
 
 /// One reason and the units that ran for it.
 #[derive(Debug, Clone, Serialize)]

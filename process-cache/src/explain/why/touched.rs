@@ -13,8 +13,9 @@ use rustc_hash::FxHashSet;
 use super::cause::{modified, plain};
 use super::reason::{Kind, Reason};
 use super::{Explainer, Explanation};
-use crate::journal::{Entry, Missed, Run};
+use crate::journal::{Entry, Run};
 use crate::model::fact::Query;
+use crate::model::miss::Missed;
 use crate::model::path::FilePath;
 
 impl Explainer<'_> {

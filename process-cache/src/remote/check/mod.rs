@@ -15,8 +15,8 @@ use std::path::{Component, Path, PathBuf};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::codec::{MAX_ITEMS, Stored};
-use crate::engine::unit::Inherited;
 use crate::model::fact::Digest;
+use crate::model::inherited::Inherited;
 use crate::model::outcome::{Effect, Ending, Outcome, StreamData, Time};
 use crate::model::path::FilePath;
 
@@ -228,7 +228,7 @@ struct Places<'a> {
 
 impl Places<'_> {
     fn check(&mut self, effect: &Effect) -> Result<(), Refusal> {
-        let path = crate::engine::hit::effect_path(effect);
+        let path = effect.path();
         if let Effect::SetTimes {
             time: Time::Present,
             ..
@@ -371,7 +371,7 @@ fn check_modes(effect: &Effect) -> Result<(), Refusal> {
         Ok(())
     } else {
         Err(Refusal::Mode {
-            path: crate::engine::hit::effect_path(effect).clone(),
+            path: effect.path().clone(),
             mode,
         })
     }

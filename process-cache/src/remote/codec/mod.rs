@@ -21,8 +21,8 @@ use super::digest::Wire;
 use crate::model::fact::{Answer, Digest, Query};
 use crate::model::outcome::Outcome;
 use crate::model::path::FilePath;
+use crate::model::weak_key::WeakKey;
 use crate::relocation::{MARK, Roots, is_note};
-use crate::store::WeakKey;
 
 /// Part of every key: results of other versions are not seen.
 const VERSION: u8 = 4;

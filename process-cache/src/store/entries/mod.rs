@@ -22,9 +22,11 @@ use super::codec::Opened;
 use super::error::{Result, StoreError};
 use super::tree::{self, Leaf, MAX_LEAVES, NearMiss, OutcomeRef, Tree, canonical};
 use super::{DAY, SHARD, Store, codec, now, sharded};
-use crate::model::fact::{Answer, Digest, Fact, Query};
+use crate::model::fact::{Answer, Fact, Query};
+use crate::model::miss::Miss;
 use crate::model::outcome::{Effect, Outcome, StreamData};
 use crate::model::path::FilePath;
+use crate::model::weak_key::WeakKey;
 
 /// Outcomes up to this length are kept in the tree itself.
 const INLINE: usize = 1024;
@@ -34,11 +36,6 @@ const MAX_TREE: usize = 32 << 20;
 const GLANCE: u64 = 64 << 10;
 /// How many trees there are in a file at most.
 const MAX_FRAMES: usize = 8;
-
-/// What identifies a unit before it has looked at anything: the digest of its
-/// program, arguments, environment and so on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct WeakKey(pub Digest);
 
 /// What a lookup found.
 #[derive(Debug)]
@@ -59,24 +56,6 @@ pub struct Recorded {
     pub facts: Vec<Fact>,
     /// What it leaves behind, if all of that is in the store.
     pub outcome: Option<Outcome>,
-}
-
-/// Why there is no result.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Miss {
-    /// The unit has not been recorded.
-    NoEntry,
-    /// A fact differs from the recorded result that came closest.
-    Changed {
-        /// What was asked.
-        query: Query,
-        /// The answer that the recorded result needs.
-        recorded: Answer,
-        /// The answer now.
-        found: Answer,
-    },
-    /// A result would have fitted, but something of it is missing or damaged.
-    Incomplete(String),
 }
 
 impl NearMiss {

@@ -3,6 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 
 use super::*;
+use crate::model::fact::Digest;
 use crate::model::outcome::{Ending, StreamChunk};
 
 fn store() -> (tempfile::TempDir, Store) {

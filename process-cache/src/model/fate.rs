@@ -1,0 +1,96 @@
+//! What became of the units of a run.
+
+use serde::{Deserialize, Serialize};
+
+/// What became of a unit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Fate {
+    /// Skipped.
+    Hit {
+        /// Wall time of the recorded run, in µs.
+        recorded_us: u64,
+        /// Time that checking and restoring took, in µs.
+        took_us: u64,
+        /// Units in the recorded tree.
+        units: u32,
+    },
+    /// Run and stored.
+    Stored,
+    /// Run and not stored, for this reason.
+    NotStored {
+        /// In words.
+        reason: String,
+    },
+}
+
+/// A [`Fate`] with a tag, as JSON has it. The journal, whose form describes nothing, has
+/// none.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Fate", rename_all = "snake_case", tag = "result")]
+enum TaggedFate {
+    /// Skipped; the run it repeats took this long, and skipping this.
+    Hit {
+        /// Wall time of the recorded run, µs.
+        recorded_us: u64,
+        /// Time that checking and restoring took, µs.
+        took_us: u64,
+        /// Units in the recorded tree.
+        units: u32,
+    },
+    /// Run and stored.
+    Stored,
+    /// Run and not stored, for this reason.
+    NotStored {
+        /// In words.
+        reason: String,
+    },
+}
+
+/// One unit as it is told.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Line {
+    /// The unit's number.
+    pub unit: u32,
+    /// Depth in the tree of units.
+    pub depth: u32,
+    /// Its command.
+    pub command: String,
+    /// Why it was not skipped (empty for a hit).
+    pub miss: String,
+    /// What became of it.
+    #[serde(flatten, with = "TaggedFate")]
+    pub fate: Fate,
+    /// Wall time of this run, µs.
+    pub wall_us: u64,
+    /// The unit's number in the journal; 0 for none.
+    #[serde(skip)]
+    pub record: u32,
+    /// The number of its result in the store.
+    #[serde(skip)]
+    pub serial: u64,
+    /// Why it is not found at other places, where there are roots (`--root`).
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub bound: Option<String>,
+    /// In what it differs from what was stored, where that was compared
+    /// (`pcache verify`).
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub differences: Option<Vec<String>>,
+}
+
+/// Sums over a run.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Summary {
+    /// Units that ran or were skipped at the top of a skipped tree.
+    pub units: u64,
+    /// Skipped ones.
+    pub hits: u64,
+    /// Units inside skipped trees.
+    pub skipped_units: u64,
+    /// Units that were run and stored.
+    pub stored: u64,
+    /// Units that were run and not stored.
+    pub not_stored: u64,
+    /// Time saved: recorded wall times of skipped trees minus what skipping
+    /// took, µs. Trees that ran in parallel count each.
+    pub saved_us: i64,
+}

@@ -1,0 +1,8 @@
+//! The weak key of a unit.
+
+use crate::model::fact::Digest;
+
+/// What identifies a unit before it has looked at anything: the digest of its
+/// program, arguments, environment and so on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct WeakKey(pub Digest);
