@@ -2,11 +2,10 @@
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
-use crate::checks::{deps, syscall_table};
+use crate::checks::{deps, docs, prose, spelling, syscall_table};
 use crate::ci;
-use crate::generate::syscalls;
 use crate::measure::{cost, growth, profile, recordings, workloads};
 use crate::trials::{
     conformance, corpus, differential, fidelity, flaky, kills, pcache_kills, servo, subject,
@@ -15,7 +14,11 @@ use crate::trials::{
 
 /// Development tasks of the workspace.
 #[derive(Debug, Parser)]
-#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+#[command(
+    name = "cargo xtask",
+    bin_name = "cargo xtask",
+    subcommand_required = true
+)]
 struct Cli {
     #[command(subcommand)]
     task: Task,
@@ -23,45 +26,83 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Task {
+    /// Check formatting, lints, layers, pages, spelling, and run the unit tests.
+    Quick,
     /// Run everything that continuous integration runs.
-    Ci(ci::Args),
+    #[command(alias = "ci")]
+    Full(ci::Args),
+
+    /// Check the direction of dependencies between crates and inside them.
+    Deps(deps::Args),
+    /// Check pages: size, links, paths, and whether generated ones are fresh; or write these.
+    Docs(docs::Args),
+    /// Count summary lines of documentation that begin with a clause.
+    Prose(prose::Args),
+    /// Look for misspellings with typos.
+    Spelling,
+    /// Compare the syscall table with the kernel's own list.
+    SyscallTable,
+
     /// Run the published tests of the crates that rr-channel replaces, in each mode.
     Conformance,
     /// Record and replay the programs of reprise's corpus.
     Corpus(corpus::Args),
-    /// Measure what rr-channel's drop-ins cost, beside the raw ones.
-    Cost(cost::Args),
-    /// Check the direction of dependencies between crates and inside them.
-    Deps(deps::Args),
     /// Compare random runs under pcache with the same runs without it.
     Differential(Box<differential::Args>),
     /// Replay the programs of rr-channel's tests many times.
     Fidelity(fidelity::Args),
     /// Tame flaky tests of published crates, as far as they can be.
     Flaky(flaky::Args),
-    /// Measure what a unit costs when there are many, and the tracer's memory.
-    Growth(growth::Args),
     /// Kill recordings at random moments, and replay what is left.
     Kills(kills::Args),
-    /// Sort pcache's own time by what it is for, and draw a flame graph (needs perf).
-    Profile(profile::Args),
-    /// Record and replay real programs, compare and measure.
-    Recordings(recordings::Args),
+    /// Kill pcache at any moment, fill its disk, run many at once, and compare.
+    PcacheKills(pcache_kills::Args),
     /// Record and replay the tests of a crate of Servo's.
     Servo(servo::Args),
     /// Tame the suite of the small browser engine, and tell what holds.
     Subject(subject::Args),
-    /// Write the page about what reprise does with each syscall.
-    SyscallDocs(syscalls::Args),
-    /// Kill pcache at any moment, fill its disk, run many at once, and compare.
-    PcacheKills(pcache_kills::Args),
-    /// Compare the syscall table with the kernel's own list.
-    SyscallTable,
     /// Record and replay a flaky test of a published crate.
     Tantivy(tantivy::Args),
+
+    /// Measure what rr-channel's drop-ins cost, beside the raw ones.
+    Cost(cost::Args),
+    /// Measure what a unit costs when there are many, and the tracer's memory.
+    Growth(growth::Args),
+    /// Sort pcache's own time by what it is for, and draw a flame graph (needs perf).
+    Profile(profile::Args),
+    /// Record and replay real programs, compare and measure.
+    Recordings(recordings::Args),
     /// Build real projects plainly and under pcache, compare and measure.
     Workloads(workloads::Args),
 }
+
+/// The tasks as the help shows them.
+const GROUPS: &[(&str, &[&str])] = &[
+    ("Before a commit", &["quick", "full"]),
+    (
+        "Checks (seconds)",
+        &["deps", "docs", "prose", "spelling", "syscall-table"],
+    ),
+    (
+        "Long checks (minutes to hours)",
+        &[
+            "differential",
+            "pcache-kills",
+            "corpus",
+            "kills",
+            "fidelity",
+            "conformance",
+            "subject",
+            "flaky",
+            "tantivy",
+            "servo",
+        ],
+    ),
+    (
+        "Measurements (minutes to hours)",
+        &["workloads", "recordings", "cost", "growth", "profile"],
+    ),
+];
 
 /// Parses the command line and runs the task it names.
 ///
@@ -70,29 +111,82 @@ enum Task {
 /// Returns what stopped the task; a check that merely found something to
 /// object to has printed it, and answers with a failing exit code.
 pub fn run() -> anyhow::Result<ExitCode> {
-    match Cli::parse().task {
-        Task::Ci(args) => ci::run(&args),
-        Task::Conformance => conformance::run(),
-        Task::Corpus(args) => corpus::run(&args),
-        Task::Cost(args) => cost::run(&args),
+    let matches = command().get_matches();
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    match cli.task {
+        Task::Quick => ci::quick(),
+        Task::Full(args) => ci::full(&args),
         Task::Deps(args) => deps::run(&args),
-        Task::Differential(args) => differential::run(&args),
-        Task::Fidelity(args) => fidelity::run(&args),
-        Task::Flaky(args) => flaky::run(&args),
-        Task::Growth(args) => growth::run(&args),
-        Task::Kills(args) => kills::run(&args),
-        Task::Profile(args) => profile::run(&args),
-        Task::Recordings(args) => recordings::run(&args),
-        Task::Servo(args) => servo::run(&args),
-        Task::Subject(args) => subject::run(&args),
-        Task::SyscallDocs(args) => syscalls::run(&args),
-        Task::PcacheKills(args) => pcache_kills::run(&args),
-        Task::Tantivy(args) => tantivy::run(&args),
-        Task::Workloads(args) => workloads::run(&args),
+        Task::Docs(args) => docs::run(&args),
+        Task::Prose(args) => prose::run(&args),
+        Task::Spelling => spelling::run(),
         Task::SyscallTable => {
             syscall_table::check()?;
             println!("syscall table: ok");
             Ok(ExitCode::SUCCESS)
         }
+        Task::Conformance => conformance::run(),
+        Task::Corpus(args) => corpus::run(&args),
+        Task::Differential(args) => differential::run(&args),
+        Task::Fidelity(args) => fidelity::run(&args),
+        Task::Flaky(args) => flaky::run(&args),
+        Task::Kills(args) => kills::run(&args),
+        Task::PcacheKills(args) => pcache_kills::run(&args),
+        Task::Servo(args) => servo::run(&args),
+        Task::Subject(args) => subject::run(&args),
+        Task::Tantivy(args) => tantivy::run(&args),
+        Task::Cost(args) => cost::run(&args),
+        Task::Growth(args) => growth::run(&args),
+        Task::Profile(args) => profile::run(&args),
+        Task::Recordings(args) => recordings::run(&args),
+        Task::Workloads(args) => workloads::run(&args),
+    }
+}
+
+/// The command line with its tasks in groups: clap itself has one list only.
+fn command() -> clap::Command {
+    let command = Cli::command();
+    let groups = groups(&command);
+    command
+        .help_template("{about}\n\n{usage-heading} {usage}\n{after-help}\n\nOptions:\n{options}")
+        .after_help(groups)
+}
+
+fn groups(command: &clap::Command) -> String {
+    let mut help = String::new();
+    for (heading, names) in GROUPS {
+        help.push_str(&format!("\n{heading}:\n"));
+        for name in *names {
+            let about = command
+                .find_subcommand(name)
+                .and_then(clap::Command::get_about)
+                .map(ToString::to_string)
+                .unwrap_or_default();
+            help.push_str(&format!("  {name:<14} {about}\n"));
+        }
+    }
+    help.truncate(help.trim_end().len());
+    help
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn each_task_is_in_one_group_of_the_help() {
+        let command = Cli::command();
+        let tasks: BTreeSet<&str> = command
+            .get_subcommands()
+            .map(clap::Command::get_name)
+            .collect();
+        let listed: Vec<&str> = GROUPS
+            .iter()
+            .flat_map(|(_, names)| names.iter().copied())
+            .collect();
+        assert_eq!(listed.len(), tasks.len());
+        assert_eq!(listed.into_iter().collect::<BTreeSet<_>>(), tasks);
     }
 }

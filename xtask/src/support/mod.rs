@@ -7,3 +7,4 @@ pub(crate) mod pcache;
 pub(crate) mod published;
 pub(crate) mod totals;
 pub(crate) mod tree;
+pub(crate) mod workspace;
