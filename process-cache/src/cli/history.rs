@@ -71,7 +71,7 @@ pub(super) struct ShowArgs {
 pub(super) struct GraphArgs {
     #[command(flatten)]
     choice: RunChoice,
-    /// Show units that are shorter than a lookup, and parts of others, too.
+    /// Show units that are too short to cache, and parts of others, too.
     #[arg(long, short)]
     all: bool,
 }
@@ -162,7 +162,7 @@ fn find_unit(run: &Run, name: &str) -> anyhow::Result<u32> {
             run.id()
         ),
         several => {
-            let mut text = format!("{} units are called so:", several.len());
+            let mut text = format!("{} units have this name:", several.len());
             for (number, command) in several.iter().take(20) {
                 text.push_str(&format!("\n{number:>5}  {}", cut(command, 90)));
             }
@@ -397,10 +397,10 @@ fn overview_text(run: &Run, found: &Overview) -> String {
         rest.push(format!("{} skipped", found.skipped));
     }
     if found.short > 0 {
-        rest.push(format!("{} shorter than a lookup", found.short));
+        rest.push(format!("{} too short to cache", found.short));
     }
     if found.internal > 0 {
-        rest.push(format!("{} part of others", found.internal));
+        rest.push(format!("{} covered by the unit above", found.internal));
     }
     if !rest.is_empty() {
         text.push_str(&format!("\nthe others: {}\n", rest.join(", ")));
@@ -513,7 +513,7 @@ fn cause_text(reason: &Reason, base: &str, indent: usize, text: &mut String) {
                 Some(at) if reason.kind != Kind::Gone => format!(", modified {}", local(*at)),
                 _ => String::new(),
             };
-            text.push_str(&format!("{place}by nobody that pcache saw{when}\n"));
+            text.push_str(&format!("{place}changed outside of pcache{when}\n"));
         }
         None => {}
     }
@@ -529,8 +529,8 @@ fn fate_words(unit: &Entry) -> String {
             count(*units as usize, "unit"),
             seconds(*recorded_us as i64)
         ),
-        Some(Fate::Stored) => format!("ran for {took}, and is stored now"),
-        Some(Fate::NotStored { reason }) => format!("ran for {took}, and is not stored: {reason}"),
+        Some(Fate::Stored) => format!("ran for {took}, now stored"),
+        Some(Fate::NotStored { reason }) => format!("ran for {took}, not cached: {reason}"),
         None => "was still running when the command ended".to_owned(),
     }
 }

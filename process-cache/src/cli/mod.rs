@@ -200,7 +200,7 @@ fn directory(args: &StoreArgs) -> anyhow::Result<PathBuf> {
     args.cache_dir
         .clone()
         .or_else(Store::default_dir)
-        .context("no place for the store: set PCACHE_DIR, XDG_CACHE_HOME or HOME")
+        .context("no directory for the store: set PCACHE_DIR, XDG_CACHE_HOME or HOME")
 }
 
 fn open(args: &StoreArgs, read_only: bool) -> anyhow::Result<Store> {
@@ -224,7 +224,7 @@ fn stats(args: StatsArgs) -> anyhow::Result<()> {
         });
         println!("{json:#}");
     } else {
-        println!("programs known  {}", stats.entries);
+        println!("programs        {}", stats.entries);
         println!("contents        {}", stats.blobs);
         println!(
             "size            {:.1} MiB",

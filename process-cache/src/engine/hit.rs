@@ -225,7 +225,7 @@ impl Tracer {
             if let Some(task) = session.tasks.get_mut(&tid) {
                 task.skipped = false;
             }
-            session.doubt(unit, "a stand-in could not be executed", true);
+            session.doubt(unit, "its stand-in could not be executed", true);
         }
         Applied::Skipped(stop)
     }

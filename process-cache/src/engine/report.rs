@@ -104,7 +104,7 @@ impl Report {
             let _ = write!(out, "; remote: {hits} found, {stored} stored");
         }
         if let Some(reason) = self.why_not_the_whole() {
-            let _ = write!(out, "; the whole is not stored: {reason}");
+            let _ = write!(out, "; the command is not cached: {reason}");
         }
         out
     }
@@ -132,7 +132,7 @@ impl Report {
         let differ = |line: &&Line| line.differences.as_ref().is_some_and(|d| !d.is_empty());
         let different: Vec<&Line> = lines.iter().filter(differ).collect();
         let mut out = format!(
-            "pcache: {} ran again with unchanged inputs, {} left something else\n",
+            "pcache: {} ran again with unchanged inputs, {} with different results\n",
             units(compared.count() as u64),
             different.len()
         );
@@ -161,9 +161,12 @@ impl Report {
                     ),
                 ),
                 Fate::Stored => ("miss", line.miss.clone()),
-                Fate::NotStored { reason } => ("run ", format!("not cacheable: {reason}")),
+                Fate::NotStored { reason } => ("run ", format!("not cached: {reason}")),
             };
-            let bound = line.bound.as_ref().map(|why| format!("; here only: {why}"));
+            let bound = line
+                .bound
+                .as_ref()
+                .map(|why| format!("; this directory only: {why}"));
             let bound = bound.unwrap_or_default();
             let _ = writeln!(out, "{mark} {indent}{}  ({text}{bound})", line.command);
         }

@@ -292,7 +292,7 @@ impl Session {
     /// # Errors
     /// The doubt.
     pub fn check_limits(&mut self, id: UnitId) -> Result<(), String> {
-        const OTHERS: &str = "has limits that somebody else has set";
+        const OTHERS: &str = "has resource limits that another process set while it ran";
         let unit = self.unit(id);
         let process = unit.process;
         if let Some(limits) = unit.limits.take()

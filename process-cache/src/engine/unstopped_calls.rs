@@ -122,7 +122,11 @@ impl Session {
             }
             Calls::Lost => {
                 if let Some(unit) = self.unit_of(tid) {
-                    self.doubt(unit, "overwrites the log of its system calls", true);
+                    self.doubt(
+                        unit,
+                        "overwrote the buffer in which its system calls are logged",
+                        true,
+                    );
                 }
             }
         }

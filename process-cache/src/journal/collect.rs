@@ -29,7 +29,7 @@ pub struct Collector {
 /// A unit that begins.
 #[derive(Debug, Default)]
 pub struct Begun<'k> {
-    /// Its program, if it has no key.
+    /// Its program, if it its key could not be computed.
     pub path: Option<&'k FilePath>,
     /// Its key, and what that is made of.
     pub keyed: Option<&'k Keyed>,

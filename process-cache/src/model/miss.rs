@@ -28,8 +28,10 @@ pub enum Miss {
 impl fmt::Display for Miss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoEntry => f.write_str("not seen like this before"),
-            Self::Incomplete(what) => write!(f, "its result is incomplete: {what}"),
+            Self::NoEntry => {
+                f.write_str("no earlier run with the same program, arguments and environment")
+            }
+            Self::Incomplete(what) => write!(f, "its stored result is incomplete: {what}"),
             Self::Changed {
                 query,
                 recorded,
@@ -108,20 +110,20 @@ pub fn change(query: &Query, recorded: &Answer, found: &Answer) -> String {
         Query::Stat { path, .. } => ("metadata of", path),
         Query::Access { path, .. } => ("permission for", path),
         Query::Link(path) => ("link", path),
-        Query::List(path) => ("names in", path),
-        Query::RealPath(path) => ("links on the way to", path),
+        Query::List(path) => ("directory listing of", path),
+        Query::RealPath(path) => ("symbolic links on the way to", path),
         Query::Target(path) | Query::Replaced(path) | Query::Kind { path, .. } => {
-            ("what stands at", path)
+            ("file or directory at", path)
         }
         Query::Permissions(path) => ("permissions of", path),
         Query::Inode { path, .. } => ("inode number of", path),
-        Query::Order(_) => return "the order of file times differs".to_owned(),
+        Query::Order(_) => return "the order of modification times differs".to_owned(),
         Query::LeftOut(part) => {
             return match part {
-                Part::Input => "standard input is something else",
-                Part::Output => "standard output or error is something else",
+                Part::Input => "standard input is of another kind",
+                Part::Output => "standard output or error is of another kind",
                 Part::Size => "its terminal has another size",
-                Part::Nesting => "MAKEFLAGS, MFLAGS, MAKELEVEL or SHLVL is another",
+                Part::Nesting => "MAKEFLAGS, MFLAGS, MAKELEVEL or SHLVL differs",
             }
             .to_owned();
         }

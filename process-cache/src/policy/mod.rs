@@ -53,7 +53,7 @@ pub struct Policy {
     /// How often it asks for the position of its standard input, output and error (of each)
     /// when it starts, to know whether that is the start of a file.
     pub start_seeks: u8,
-    /// It does nothing but wait. It is skipped as a part of others only, or loops that wait for
+    /// It only waits. It is skipped as a part of others only, or loops that wait for
     /// something would not.
     pub waits: bool,
     /// What it does cannot be noted: it is never stored, for this reason.

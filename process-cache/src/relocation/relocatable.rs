@@ -74,7 +74,9 @@ impl Roots {
         outcome: &Outcome,
         turn: &Turn,
     ) -> Result<Named, String> {
-        let key = moved.key.ok_or("it has no key for other places")?;
+        let key = moved
+            .key
+            .ok_or("it its key could not be computed for other places")?;
         let batches = &self.without_walks(batches);
         let facts = || batches.iter().flatten();
         let images = moved.images.iter().map(|(path, digest)| (path, *digest));

@@ -276,7 +276,7 @@ impl Remote {
         let kept = kept.and_then(|()| self.store.record(&key, batches, &outcome));
         if let Err(error) = kept {
             self.trouble
-                .note(format!("what comes from there cannot be kept: {error}"));
+                .note(format!("results from there cannot be kept: {error}"));
         }
     }
 

@@ -41,7 +41,7 @@ pub enum StoreError {
     #[error("blob {0} was damaged and has been removed")]
     Damaged(Digest),
     /// What came from elsewhere is not what was announced.
-    #[error("what came for blob {0} is something else")]
+    #[error("the data received for blob {0} has another digest")]
     Mismatch(Digest),
     /// The facts contain two answers to one question, so they can never hold.
     #[error("two answers were recorded for {0:?}")]

@@ -135,7 +135,7 @@ fn a_test_of_autoconf_may_look_at_what_configure_made() {
     check_uncacheable(
         "cp $(command -v stat) other",
         "echo 1 > confdefs.h; ./other -c %s confdefs.h",
-        "looks at the time of",
+        "reads the time of",
     );
 }
 
@@ -148,7 +148,7 @@ fn archives_hold_times_if_they_are_told_to() {
     let edit = "touch -d @1200000000 x";
     check_still_hit(setup, "ar cr lib.a @list", edit);
     for command in ["ar crU lib.a @list", "ar -r -U lib.a x", "ar @told"] {
-        check_uncacheable(setup, command, "looks at the time of");
+        check_uncacheable(setup, command, "reads the time of");
     }
 }
 

@@ -151,7 +151,7 @@ fn explain_names_the_difference() {
     assert!(
         pcache(&sandbox, &arguments)
             .err
-            .contains("not seen like this before")
+            .contains("no earlier run with the same program, arguments and environment")
     );
     assert!(pcache(&sandbox, &arguments).err.contains("hit"));
     sandbox.edit("echo 2 > f");
@@ -261,7 +261,7 @@ fn the_configuration_says_what_does_not_count_and_what_always_runs() {
     sandbox.cached("cat tools/f g > out").assert_hit();
     sandbox
         .cached("tail g")
-        .assert_uncacheable("configured to run always");
+        .assert_uncacheable("is listed under `uncacheable`");
     // None of it holds where nothing is assumed.
     sandbox.options = vec!["--strict".into()];
     assert_eq!(sandbox.cached("tail g").whole().result, "stored");

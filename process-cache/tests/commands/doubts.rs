@@ -39,7 +39,7 @@ fn a_process_left_behind_is_a_doubt() {
     for _ in 0..2 {
         let run = sandbox.cached("(read x < gate; echo $x > left) > /dev/null 2>&1 & echo started");
         assert_eq!(run.out, "started\n");
-        run.assert_uncacheable("leaves processes behind");
+        run.assert_uncacheable("leaves processes running");
         // It lives until it is let go.
         assert_eq!(sandbox.plain("echo go > gate; cat left").out, "go\n");
     }
@@ -190,7 +190,7 @@ fn a_reason_is_told_by_explain() {
     ]);
     let run = sandbox.run(sandbox.environment(&mut pcache));
     assert!(
-        run.err.contains("not cacheable: opens /proc/uptime"),
+        run.err.contains("not cached: opens /proc/uptime"),
         "{}",
         run.err
     );
@@ -218,7 +218,7 @@ fn who_shows_the_session_is_not_skipped_as_a_part_either() {
     check_uncacheable(
         "",
         "env > out; sleep 0.01",
-        "shows its environment, session and all",
+        "prints its whole environment, with variables of the session",
     );
     check_hit("", "env A=b sh -c 'echo $A > out'; sleep 0.01");
 }

@@ -91,7 +91,7 @@ fn what_runs_under_limits_that_somebody_else_has_set_is_not_stored_until_they_ar
     assert_eq!(results, ["not_stored", "stored"], "{report:#}");
     let reason = units[2]["reason"].as_str().unwrap_or_default();
     assert!(
-        reason.contains("limits that somebody else has set"),
+        reason.contains("resource limits that another process set"),
         "{report:#}"
     );
 }
@@ -105,7 +105,7 @@ fn who_sets_limits_had_those_of_its_key_before() {
     let last = units.last().expect("one");
     let reason = last["reason"].as_str().unwrap_or_default();
     assert!(
-        reason.contains("limits that somebody else has set"),
+        reason.contains("resource limits that another process set"),
         "{report:#}"
     );
 }

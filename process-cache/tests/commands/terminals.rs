@@ -332,7 +332,7 @@ fn the_reason_is_shown_on_the_terminal() {
     let script = format!("{PCACHE} --explain -- sh -c 'echo ready; read x'");
     let shown = converse(&sandbox, "", &script, &[("ready", "\n")]);
     assert!(
-        shown.contains("not cacheable: reads from the terminal"),
+        shown.contains("not cached: reads from the terminal"),
         "{shown}"
     );
 }

@@ -22,7 +22,7 @@ fn what_is_the_same_again_is_said_to_be() {
     assert_eq!((run.status, &run.out), (first.status, &first.out));
     let told = (&run.err, &first.units, &run.units);
     assert!(run.err.contains("3 units ran again"), "{told:#?}");
-    assert!(run.err.contains("0 left something else"), "{told:#?}");
+    assert!(run.err.contains("0 with different results"), "{told:#?}");
 }
 
 #[test]

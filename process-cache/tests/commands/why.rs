@@ -73,7 +73,7 @@ fn each_of_six_planted_reasons_is_on_the_first_screen() {
         "inc/first/shadow.h appeared",
         "words changed",
         "variable LEVEL is set  (now \"high\")",
-        "never stored: reads the time of day",
+        "not cached: reads the time of day",
     ] {
         assert!(screen.contains(reason), "{reason:?} is not in\n{screen}");
     }
@@ -83,7 +83,7 @@ fn each_of_six_planted_reasons_is_on_the_first_screen() {
 
     // By a part of its command.
     let one = told(&sandbox, &["why", "./stamp.sh"]);
-    assert!(one.contains("never stored: reads the time of day"), "{one}");
+    assert!(one.contains("not cached: reads the time of day"), "{one}");
 
     // What changed, by its own name: who ran for it.
     let input = told(&sandbox, &["why", "header.h"]);
@@ -156,7 +156,7 @@ fn who_depends_on_part_of_a_unit_depends_on_the_unit() {
     build();
     let screen = told(&sandbox, &["why"]);
     assert!(screen.contains("1. a.h changed"), "{screen}");
-    assert!(!screen.contains("part of the unit above"), "{screen}");
+    assert!(!screen.contains("covered by the unit above"), "{screen}");
     let linked = told(&sandbox, &["why", "a"]);
     assert!(linked.contains("which ran because a.h changed"), "{linked}");
 }
@@ -171,7 +171,7 @@ fn what_was_not_stored_last_time_ran_for_that_reason() {
     run();
     run();
     let why = told(&sandbox, &["why"]);
-    assert!(why.contains("never stored: reads the time of day"), "{why}");
+    assert!(why.contains("not cached: reads the time of day"), "{why}");
     assert!(!why.contains("script changed"), "{why}");
 }
 
@@ -247,7 +247,7 @@ fn output_that_goes_elsewhere_in_its_file_is_told_as_that() {
         sandbox.cached(&format!("{{ {before}sort in; }} > out"));
     }
     let screen = told(&sandbox, &["why"]);
-    let reason = "standard output is at another place of its file  (its beginning → further on)";
+    let reason = "standard output has another offset in its file  (its beginning → further on)";
     assert!(screen.contains(reason), "{screen}");
 }
 

@@ -113,7 +113,7 @@ impl Session {
                 false => changed.any,
             };
             self.changed_by_others(unit, &observation.resource, changed)
-                .then(|| format!("{path} was changed while it ran, by somebody outside"))
+                .then(|| format!("{path} was changed by a process outside of pcache while it ran"))
         });
         let traced = by_others.is_none();
         let reason = by_others.or(by_traced)?;

@@ -130,13 +130,17 @@ impl Session {
         unit.ended = (unit.alive == 1).then_some(now);
         forget_outputs(unit);
         if unit.alive > 1 {
-            unit.doubt("leaves processes behind", false);
+            unit.doubt("leaves processes running", false);
         }
         if let Some(disturbance) = self.disturbed(id) {
             self.doubt(id, disturbance.reason, !disturbance.traced);
         }
         if self.may_be_handed_chance(id) {
-            self.doubt(id, "may read $RANDOM from a pipe", true);
+            self.doubt(
+                id,
+                "may pass a script that uses $RANDOM through a pipe",
+                true,
+            );
         }
         let result = self.conclusion(id, ending, min_us);
         if let Err(reason) = &result {
@@ -170,7 +174,7 @@ impl Session {
             return Err(doubt.reason.clone());
         }
         let Some(key) = unit.key else {
-            return Err("has no key".to_owned());
+            return Err("its key could not be computed".to_owned());
         };
         if unit.units == 1 && spent.0 < min_us && id.0 != 1 {
             return Err(TOO_SHORT.to_owned());
@@ -198,7 +202,7 @@ impl Session {
             uses.insert(Part::Output);
         }
         if unit.policy.streams != Streams::Observed && !flags.is_empty() {
-            return Err("sets flags of what it inherited".to_owned());
+            return Err("changes flags of an inherited descriptor".to_owned());
         }
         let left_out = unit.left_out.facts(uses);
         let left_out = left_out.map(|(query, answer)| (query, Observed::Answer(answer)));
@@ -294,7 +298,7 @@ impl Session {
                 .any(|written| written.file == inherited.file);
             let sought = unit.sought.contains(&inherited.file);
             if sought && start != 0 {
-                return Err("asks for its position in an inherited file".to_owned());
+                return Err("asks for the offset of an inherited file".to_owned());
             }
             if !read && !wrote && !sought {
                 continue;
@@ -308,10 +312,10 @@ impl Session {
             };
             if read {
                 if wrote {
-                    return Err("reads and writes one inherited file".to_owned());
+                    return Err("reads and writes the same inherited file".to_owned());
                 }
                 let moved = end.checked_sub(start);
-                positions.push((inherited.fd, moved.ok_or("moves backwards in its input")?));
+                positions.push((inherited.fd, moved.ok_or("seeks backwards in its input")?));
             } else if !append {
                 let bytes: usize = unit
                     .written
@@ -320,7 +324,7 @@ impl Session {
                     .map(|written| written.bytes.len())
                     .sum();
                 if end != start + bytes as u64 {
-                    return Err("moves the position of an inherited file".to_owned());
+                    return Err("changes the offset of an inherited file".to_owned());
                 }
             }
         }
@@ -524,7 +528,7 @@ pub fn record(
     let moved = Roots::current()
         .zip(turn)
         .map(|(roots, turn)| match assumes {
-            true => Err("it takes what it reads for constant".to_owned()),
+            true => Err("it assumes that inputs stay constant".to_owned()),
             false => roots.record(store, &finished.moved, &batches, &outcome, turn),
         });
     let serial = store
@@ -596,7 +600,9 @@ fn unchanged(
         }
     }
     let path = path.display();
-    Err(format!("{path} was changed by somebody else meanwhile"))
+    Err(format!(
+        "{path} was changed by a process outside of pcache meanwhile"
+    ))
 }
 
 /// Whether a path is another name of something that the unit changed itself. What is

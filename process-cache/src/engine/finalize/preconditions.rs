@@ -110,7 +110,7 @@ pub fn preconditions(unit: &Unit) -> Result<Vec<(Query, Observed)>, String> {
     }
     if let Some(path) = later_than_its_beginning(unit, &facts) {
         return Err(format!(
-            "compares the time of {}, which is later than its beginning",
+            "compares the time of {}, which is later than its own start",
             path.display()
         ));
     }
@@ -212,14 +212,14 @@ fn precondition(
         || later.is_some_and(|(seq, observed)| own_time(*seq, observed))
     {
         return Err(format!(
-            "looks at the time of {}, which it made",
+            "reads the time of {}, which it made itself",
             resource.display()
         ));
     }
     if let Some(change) = change.filter(|_| made(observation.seq, &observation.observed)) {
         if matches!(query, Query::Inode { .. }) {
             return Err(format!(
-                "shows the inode number of {}, which it made",
+                "shows the inode number of {}, which it made itself",
                 resource.display()
             ));
         }

@@ -191,7 +191,11 @@ impl Session {
                     self.ask(unit, Query::StatFs(path.clone()), path);
                 }
                 Some(_) => {}
-                None => self.doubt(unit, "asks about the file system of a nameless file", true),
+                None => self.doubt(
+                    unit,
+                    "asks for the file system of a file without a name",
+                    true,
+                ),
             },
             IoEvent::XattrRead { place, name } => match place_path(&place) {
                 Some(path) if classify(path) == Class::Ordinary => {
@@ -209,7 +213,11 @@ impl Session {
                     );
                 }
                 Some(_) => {}
-                None => self.doubt(unit, "reads attributes of a nameless file", true),
+                None => self.doubt(
+                    unit,
+                    "reads extended attributes of a file without a name",
+                    true,
+                ),
             },
             IoEvent::XattrWrite { place, name } => {
                 if let Some(change) = self.meta_change(unit, before, &place) {
@@ -235,7 +243,7 @@ impl Session {
                     self.expect_kind(unit, path, initial.as_deref());
                     self.remade(unit, path, initial.clone(), TimeState::Present);
                 }
-                _ => self.doubt(unit, "makes a device, FIFO or socket", true),
+                _ => self.doubt(unit, "creates a device, FIFO or socket", true),
             },
             IoEvent::Unlink { .. } | IoEvent::RemoveDir { .. } => {
                 if let Some((path, initial)) = before.first() {
@@ -280,7 +288,10 @@ impl Session {
                     && matches!(of_unit.policy.time, TimeUse::None | TimeUse::Order)
                     && !of_unit.policy.told_times
                 {
-                    of_unit.doubt("gives a file a time that it has from somewhere", true);
+                    of_unit.doubt(
+                        "sets a file time that is not the present and not in its arguments",
+                        true,
+                    );
                 }
                 if let Some(change) = self.meta_change(unit, before, &place) {
                     change.time = time;
@@ -346,7 +357,7 @@ impl Session {
                     }
                 }
                 if !self.is_own(unit, &file) {
-                    self.doubt(unit, "maps an inherited file for writing", true);
+                    self.doubt(unit, "maps an inherited file into writable memory", true);
                 }
             }
             IoEvent::Ioctl { file, request } => self.control(unit, &file, request),
@@ -421,7 +432,7 @@ impl Session {
                         libc::CLOCK_MONOTONIC
                         | libc::CLOCK_MONOTONIC_RAW
                         | libc::CLOCK_MONOTONIC_COARSE
-                        | libc::CLOCK_BOOTTIME => "a running clock",
+                        | libc::CLOCK_BOOTTIME => "the monotonic clock",
                         _ => "the time of day",
                     };
                     self.doubt(unit, format!("reads {which}"), true);
@@ -447,10 +458,14 @@ impl Session {
                 Identity::Sysinfo => {}
                 Identity::Cpu | Identity::Usage | Identity::Scheduling => {
                     if !self.unit(unit).policy.usage {
-                        self.doubt(unit, "asks which CPU it runs on or what it has used", true);
+                        self.doubt(
+                            unit,
+                            "asks for its CPU number, its CPU time or its scheduling",
+                            true,
+                        );
                     }
                 }
-                Identity::OtherProcess => self.doubt(unit, "looks at another process", true),
+                Identity::OtherProcess => self.doubt(unit, "asks about another process", true),
             },
             IoEvent::SetLimit { .. } => self.has_set_limits(tid),
             IoEvent::StateChange { what } => {
@@ -529,7 +544,11 @@ impl Session {
             self.doubt(unit, reason, true);
         }
         if let Some(file) = file.filter(|file| !self.is_own(unit, file)) {
-            self.doubt_outside(unit, file, "changes an inherited file by its descriptor");
+            self.doubt_outside(
+                unit,
+                file,
+                "changes an inherited file through its descriptor",
+            );
         }
     }
 

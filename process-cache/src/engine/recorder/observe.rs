@@ -356,7 +356,7 @@ impl Session {
             return;
         }
         let Some(path) = &file.path else {
-            self.doubt(unit, "lists a nameless directory", true);
+            self.doubt(unit, "lists a directory without a name", true);
             return;
         };
         match classify(path) {

@@ -38,7 +38,7 @@ impl Session {
             self.owners.insert(file.id, unit);
         }
         if self.shows_time(unit, &path.path) {
-            self.doubt(unit, "looks up the time zone, to show a time", true);
+            self.doubt(unit, "reads the time zone, to print a local time", true);
         }
         // A jobserver's descriptor, opened anew to be non-blocking.
         if let Some(file) = file
@@ -114,7 +114,11 @@ impl Session {
         let inode = located.stat.as_ref().ok();
         let inode = inode.map(|stat| (stat.st_dev, stat.st_ino));
         if self.is_inherited_output(unit, inode, &located.resource) {
-            self.doubt(unit, "opens the file that its output goes to", true);
+            self.doubt(
+                unit,
+                "opens by name the file that its output is redirected to",
+                true,
+            );
         }
         if mode.write {
             self.opened_for_writing(unit, before, path, mode, file);

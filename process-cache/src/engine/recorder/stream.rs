@@ -114,7 +114,11 @@ impl Session {
             return;
         }
         if positioned {
-            self.doubt_outside(unit, file, "writes to a position in an inherited file");
+            self.doubt_outside(
+                unit,
+                file,
+                "writes at an offset of its own in an inherited file",
+            );
             return;
         }
         if !self
@@ -239,7 +243,7 @@ impl Session {
         self.use_anywhere(unit, Part::Output);
         let Some(fd) = descriptor(path) else {
             if self.is_of_other(path) {
-                self.doubt(unit, "looks at another process", true);
+                self.doubt(unit, "asks about another process", true);
             }
             return;
         };
@@ -339,7 +343,11 @@ impl Session {
                     }
                     _ => {
                         self.program_unseen(unit);
-                        self.doubt_outside(unit, file, "reads an inherited file that has moved");
+                        self.doubt_outside(
+                            unit,
+                            file,
+                            "reads an inherited file that was renamed or removed",
+                        );
                     }
                 }
             }
@@ -350,7 +358,11 @@ impl Session {
                 }
             }
             FileKind::Pipe { .. } => {
-                self.doubt_outside(unit, file, "reads from a pipe that others write to");
+                self.doubt_outside(
+                    unit,
+                    file,
+                    "reads from a pipe that other processes write to",
+                );
             }
             FileKind::Terminal => self.doubt_outside(unit, file, "reads from the terminal"),
             FileKind::Socket(_) => self.doubt_outside(unit, file, "reads from an inherited socket"),

@@ -219,7 +219,7 @@ impl Session {
         if let Place::File(file) = place
             && !self.is_own(unit, file)
         {
-            self.doubt(unit, "sets the length of an inherited file", true);
+            self.doubt(unit, "changes the length of an inherited file", true);
             return;
         }
         let Some((path, initial)) = before.first().cloned() else {

@@ -54,7 +54,11 @@ impl Tracer {
             let units = std::mem::take(&mut entry.units);
             session.processes.remove(&process);
             if unclear && let Some(id) = units.last() {
-                session.doubt(*id, "has threads that ended in different ways", true);
+                session.doubt(
+                    *id,
+                    "ended with several exit statuses at once (one for each thread)",
+                    true,
+                );
             }
             (units, unit, process, status)
         };
@@ -182,7 +186,7 @@ impl Tracer {
             match session.tasks.get(&tid) {
                 Some(task) if !task.left => {
                     let unit = task.unit;
-                    session.doubt(unit, "was killed", true);
+                    session.doubt(unit, "was killed by SIGKILL, or with its parent", true);
                     true
                 }
                 _ => false,

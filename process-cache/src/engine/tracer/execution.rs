@@ -86,7 +86,11 @@ impl Tracer {
             };
             if shows_environment(path.as_bytes(), &argv) {
                 // Its own key has all variables, those of the units above do not.
-                session.doubt(unit, "shows its environment, session and all", true);
+                session.doubt(
+                    unit,
+                    "prints its whole environment, with variables of the session",
+                    true,
+                );
             }
             let tokens = jobserver(&envp, |fd| match session.model.file(tid, fd)?.kind {
                 FileKind::Pipe { pipe } => Some(pipe),
@@ -404,7 +408,7 @@ impl Tracer {
                         let found = found.fold(Found::default(), Found::and);
                         unit.found_in_script(found);
                         if unit.policy.waits {
-                            unit.doubt("does nothing but wait", false);
+                            unit.doubt("only waits", false);
                         }
                         if let Some(reason) = unit.policy.unknown {
                             unit.doubt(reason, true);
@@ -422,7 +426,7 @@ impl Tracer {
                         }
                         if !session.settings.strict && Config::current().runs_always(&keyed.program)
                         {
-                            unit.doubt("is configured to run always", true);
+                            unit.doubt("is listed under `uncacheable` in the configuration", true);
                         }
                         if let Some(roots) = Roots::current() {
                             let environment = &keyed.made_of.environment;
@@ -465,10 +469,10 @@ impl Tracer {
                     unit.doubt(INTERNAL, false);
                 }
                 if !session.one_personality {
-                    unit.doubt("may have another personality", true);
+                    unit.doubt("may run under another personality (setarch)", true);
                 }
             }
-            None => unit.doubt("was executed in an unusual way", true),
+            None => unit.doubt("was executed with arguments that could not be read", true),
         }
         session.use_for(now, above, &unit.policy);
         if session.is_unseen(now) {

@@ -68,13 +68,13 @@ pub struct Tracer {
 pub const OUTSIDE: UnitId = UnitId(0);
 
 /// Why a unit is not stored that takes less time than a lookup.
-pub const TOO_SHORT: &str = "too short to be worth it";
+pub const TOO_SHORT: &str = "ran for less than --min-time";
 /// Why a unit is neither looked up nor stored by itself: what it is told to do has a
 /// random name in it, and the unit above has not.
-pub const INTERNAL: &str = "is given a temporary file of the program that started it";
+pub const INTERNAL: &str = "gets a temporary file of the program that started it";
 
 /// Why a unit is not stored that was told so by the kernel.
-pub(crate) const UNHEARD: &str = "writes to a pipe that nobody reads any more";
+pub(crate) const UNHEARD: &str = "writes to a pipe whose readers have gone";
 
 impl Tracer {
     /// Follows one task from its first stop to its end.
@@ -433,7 +433,7 @@ impl Tracer {
                     .and_then(|regs| session.model.file(tid, regs.rdi as i32).cloned());
                 match file {
                     Some(file) => session.doubt_outside(unit, &file, UNHEARD),
-                    None => session.doubt(unit, "gets SIGPIPE", true),
+                    None => session.doubt(unit, "received SIGPIPE", true),
                 }
             }
             _ if !from_process && info.si_code > 0 && info.si_code != libc::SI_KERNEL => {}
@@ -453,16 +453,17 @@ impl Tracer {
                         if other.is_some_and(|other| session.is_within(other, id)) {
                             break;
                         }
-                        session
-                            .unit(id)
-                            .doubt(format!("gets signal {signal} from outside"), false);
+                        session.unit(id).doubt(
+                            format!("received signal {signal} from another process"),
+                            false,
+                        );
                         at = session.unit(id).parent;
                     }
                 }
             }
             _ => session.doubt(
                 unit,
-                format!("gets signal {signal} from a timer or terminal"),
+                format!("received signal {signal} from a timer or the terminal"),
                 true,
             ),
         }

@@ -162,7 +162,7 @@ fn tiles(run: &Run, found: &Overview, out: &mut String) {
         "skipped",
         "run, and stored for the next time",
         "never stored",
-        "shorter than a lookup",
+        "too short to cache",
     ];
     out.push_str("<div class=share>");
     let looks = [Look::Hit, Look::Miss, Look::Never, Look::Short];

@@ -12,7 +12,7 @@ pub fn of(reason: &str) -> Option<&'static str> {
         "Fetch in a step of its own, before the build, into files whose content is checked."
     } else if has("changed by another unit") || has("names in") {
         "Two steps write or read one place at the same time: let one wait for the other, or give each a place of its own."
-    } else if has("somebody else") {
+    } else if has("outside of pcache") {
         "Something outside changes files during the build (an editor, a synchroniser): run it again when that is quiet."
     } else if has("pipe or terminal") || has("terminal") || has("pipe") {
         "Let it read from a file or /dev/null, and write to a file or to its standard output."

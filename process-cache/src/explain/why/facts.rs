@@ -92,7 +92,7 @@ fn is_ordered(result: &Recorded) -> bool {
 }
 
 fn ordered() -> Reason {
-    Reason::new(Kind::Order, "the order of file times differs")
+    Reason::new(Kind::Order, "the order of modification times differs")
 }
 
 /// A fact that differs, as a reason.

@@ -347,7 +347,7 @@ fn descriptors_differ(old: &[String], new: &[String], reasons: &mut Vec<Reason>)
             if let (Some(before), Some(now)) = (within(&before), within(&now))
                 && before != now
             {
-                let what = format!("{name} is at another place of its file");
+                let what = format!("{name} has another offset in its file");
                 reasons.push(Reason::new(Kind::Descriptor, what).values(Some(before), Some(now)));
                 continue;
             }
@@ -441,7 +441,7 @@ mod tests {
         );
         assert_eq!(
             said("0 nothing", "0 1 0 0 0 device 259"),
-            ["standard input is something else (nothing to read → /dev/null)"]
+            ["standard input is of another kind (nothing to read → /dev/null)"]
         );
         assert_eq!(
             said("2 same 1", "2 0 1 0 0 file 0"),
@@ -459,7 +459,7 @@ mod tests {
         );
         assert_eq!(
             said("1 0 1 0 0 file 0", "1 0 1 0 0 file 1"),
-            ["standard output is at another place of its file (its beginning → further on)"]
+            ["standard output has another offset in its file (its beginning → further on)"]
         );
     }
 }

@@ -292,7 +292,7 @@ impl<'a> Explainer<'a> {
 fn unstored(unit: &Entry, reason: &str) -> Reason {
     let kind = Kind::of_doubt(reason);
     if kind == Kind::Uncacheable && matches!(unit.fate, Some(Fate::Stored)) {
-        let what = format!("it was not stored when it ran last: {reason}");
+        let what = format!("not cached when it ran last: {reason}");
         return Reason::new(Kind::Lost, what);
     }
     Reason::new(kind, reason)

@@ -29,7 +29,7 @@ pub struct Overview {
     pub ran: u32,
     /// Units that were skipped.
     pub skipped: u32,
-    /// Units that are shorter than a lookup.
+    /// Units that are too short to cache.
     pub short: u32,
     /// Units that are part of the one above.
     pub internal: u32,

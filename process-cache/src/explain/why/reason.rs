@@ -44,7 +44,7 @@ pub enum Kind {
     Order,
     /// It is never stored, for this reason.
     Uncacheable,
-    /// It is part of the unit above, which is looked up as a whole.
+    /// It is covered by the unit above, which is looked up as a whole.
     Internal,
     /// It takes less time than looking it up would.
     Short,
@@ -183,9 +183,9 @@ impl Reason {
             Kind::Permission => format!("permissions of {subject} changed{product}"),
             Kind::Metadata => format!("metadata of {subject} changed{product}"),
             Kind::Touched => format!("{subject} is newer, with the same content"),
-            Kind::Uncacheable => format!("never stored: {subject}"),
-            Kind::Internal => "part of the unit above".to_owned(),
-            Kind::Short => "shorter than a lookup".to_owned(),
+            Kind::Uncacheable => format!("not cached: {subject}"),
+            Kind::Internal => "covered by the unit above".to_owned(),
+            Kind::Short => "too short to cache".to_owned(),
             Kind::NotLookedUp => format!("not looked up: {subject}"),
             Kind::Other
             | Kind::Descriptor
