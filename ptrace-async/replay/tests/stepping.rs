@@ -461,7 +461,7 @@ int main(void)
     let checkpoint = replayer.checkpoint().unwrap();
     replayer.run_to_end().unwrap();
     let refused = replayer.restore(&checkpoint).unwrap_err();
-    assert!(matches!(refused, Error::Spoilt), "{refused}");
+    assert!(matches!(refused, Error::Truncated), "{refused}");
 }
 
 /// How many processes this thread has.

@@ -169,7 +169,7 @@ fn interception() -> Vec<Finding> {
         .judge(probe::compare_descriptors()),
         Thing {
             name: "programs in memory",
-            fine: "a replay can execute its agent",
+            fine: "a replay can execute its helper program",
             otherwise: "no replay: sysctl vm.memfd_noexec must be below 2",
             is_needed: true,
         }

@@ -2,9 +2,9 @@
 
 use std::rc::Rc;
 
-use super::session::record_queue::Place;
-use super::session::{Counts, Player};
-use super::snapshot::{Files, Memories, Shared};
+use super::session::record_queue::QueuePosition;
+use super::session::{ReplaySession, SessionState};
+use super::snapshot::{FileSnapshots, SharedMemory, SpaceSnapshot};
 
 /// The state of a replay at some moment, to which it can be brought again
 /// ([`Replayer::restore`](super::Replayer::restore)) any number of times.
@@ -12,12 +12,12 @@ use super::snapshot::{Files, Memories, Shared};
 /// It costs a process for each that was there, and the pages that are written after it; it is
 /// given up by dropping it.
 pub struct Checkpoint {
-    pub(super) player: Rc<Player>,
-    pub(super) place: Place,
-    pub(super) counts: Counts,
-    pub(super) spaces: Vec<Memories>,
-    pub(super) files: Rc<Files>,
-    pub(super) shared: Vec<Shared>,
+    pub(super) session: Rc<ReplaySession>,
+    pub(super) records: QueuePosition,
+    pub(super) state: SessionState,
+    pub(super) spaces: Vec<SpaceSnapshot>,
+    pub(super) files: Rc<FileSnapshots>,
+    pub(super) shared: Vec<SharedMemory>,
     pub(super) position: u64,
 }
 

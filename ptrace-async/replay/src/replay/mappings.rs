@@ -1,6 +1,6 @@
 //! Mappings of a recording, made again at the same addresses.
 
-use super::agent::Batch;
+use super::remote_calls::RemoteCalls;
 use crate::trace::event::Mapping;
 
 const PAGE: u64 = 4096;
@@ -12,7 +12,7 @@ fn page_up(address: u64) -> u64 {
 }
 
 /// Maps a file, whose descriptor is 0 meanwhile.
-fn of_file(batch: &mut Batch, path: &[u8], args: [u64; 6], writes_back: bool) {
+fn of_file(batch: &mut RemoteCalls, path: &[u8], args: [u64; 6], writes_back: bool) {
     let path = batch.string(path);
     let access = if writes_back {
         libc::O_RDWR
@@ -26,7 +26,7 @@ fn of_file(batch: &mut Batch, path: &[u8], args: [u64; 6], writes_back: bool) {
 }
 
 /// A mapping of a fresh program.
-pub(super) fn fresh(batch: &mut Batch, mapping: &Mapping, path: Option<&[u8]>) {
+pub(super) fn fresh(batch: &mut RemoteCalls, mapping: &Mapping, path: Option<&[u8]>) {
     let length = mapping.end - mapping.start;
     let prot = u64::from(mapping.prot);
     match (mapping.file, path) {
@@ -56,7 +56,12 @@ pub(super) fn fresh(batch: &mut Batch, mapping: &Mapping, path: Option<&[u8]>) {
 
 /// An `mmap` with these arguments, that returned `address`; of the file at `path`, which
 /// is ours to write if it is shared.
-pub(super) fn again(batch: &mut Batch, args: &[u64; 6], address: u64, path: Option<(&[u8], bool)>) {
+pub(super) fn again(
+    batch: &mut RemoteCalls,
+    args: &[u64; 6],
+    address: u64,
+    path: Option<(&[u8], bool)>,
+) {
     let [_, length, prot, flags, _, offset] = *args;
     let mut kept = flags as i32 & (libc::MAP_GROWSDOWN | libc::MAP_STACK);
     let fills = flags as i32 & (libc::MAP_POPULATE | libc::MAP_LOCKED) != 0;
@@ -83,7 +88,7 @@ pub(super) fn again(batch: &mut Batch, args: &[u64; 6], address: u64, path: Opti
 }
 
 /// A move of the program break; the first call only tells where it is.
-pub(super) fn program_break(batch: &mut Batch, old: u64, new: u64) {
+pub(super) fn program_break(batch: &mut RemoteCalls, old: u64, new: u64) {
     let (from, to) = (page_up(old), page_up(new));
     if old == 0 {
         return;
@@ -98,7 +103,7 @@ pub(super) fn program_break(batch: &mut Batch, old: u64, new: u64) {
 }
 
 /// Advice that changes what is in memory, or what a child gets of it.
-pub(super) fn advise(batch: &mut Batch, args: &[u64; 6]) {
+pub(super) fn advise(batch: &mut RemoteCalls, args: &[u64; 6]) {
     let advice = args[2] as i32;
     let mut args = *args;
     match advice {
@@ -115,7 +120,7 @@ pub(super) fn advise(batch: &mut Batch, args: &[u64; 6]) {
 }
 
 /// An `mremap` with these arguments, that returned `address`.
-pub(super) fn moved(batch: &mut Batch, args: &[u64; 6], address: u64) {
+pub(super) fn moved(batch: &mut RemoteCalls, args: &[u64; 6], address: u64) {
     let [old, old_length, length, flags, _, _] = *args;
     let kept = flags as i32 & libc::MREMAP_DONTUNMAP;
     if address == old && kept == 0 {

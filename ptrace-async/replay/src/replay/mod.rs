@@ -12,19 +12,19 @@
 //!
 //! | layer | modules | purpose |
 //! |---|---|---|
-//! | 1 | `address_space`, `agent`, `backtrace` | parts: facts per address space, injected calls, stack frames |
+//! | 1 | `address_space`, `backtrace`, `remote_calls` | parts: facts per address space, injected calls, stack frames |
 //! | 2 | `divergence`, `execution_points`, `mappings`, `snapshot` | reports, in-process checks, memory calls, copies of processes |
 //! | 3 | `session` | what the tasks of a replay share |
 //! | 4 | `checkpoint`, `task` | a whole state to come back to; a replayed task |
 //! | 5 | `replayer` | the replay, step by step |
 
 mod address_space;
-mod agent;
 mod backtrace;
 mod checkpoint;
 mod divergence;
 mod execution_points;
 mod mappings;
+mod remote_calls;
 mod replayer;
 mod session;
 mod snapshot;
@@ -35,7 +35,7 @@ use std::io;
 pub use self::backtrace::Frame;
 pub use self::checkpoint::Checkpoint;
 pub use self::divergence::Divergence;
-pub use self::replayer::{Error, Replayer, Whereabouts};
+pub use self::replayer::{Error, Replayer, TaskStatus};
 pub use self::session::printer::{Output, Printed};
 use crate::trace::event::Ending;
 use crate::trace::{self, Directory, Tail};

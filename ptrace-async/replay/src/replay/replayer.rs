@@ -8,14 +8,17 @@ use std::rc::Rc;
 use ptrace_async::filter::{Filter, Rule};
 use ptrace_async::runtime::{Interception, Observer, Options as RuntimeOptions, Program, Runtime};
 
-use super::address_space::Space;
-use super::agent::{self, Executable};
+use super::address_space::AddressSpace;
 use super::checkpoint::Checkpoint;
 use super::divergence::Divergence;
+use super::remote_calls::{self, HelperProgram};
 use super::session::printer::Printed;
-use super::session::record_queue::{Feed, Order, Place};
-use super::session::{Counts, Found, Player};
-use super::snapshot::{self, Copy, Described, Kept, Memories, Revived, Shared, Wish};
+use super::session::record_queue::{QueuePosition, RecordQueue, Request};
+use super::session::{ReachedPoint, ReplaySession, SessionState};
+use super::snapshot::{
+    self, CopyRequest, FrozenCopy, RestoredTask, SharedMemory, SpaceSnapshot, TaskDescription,
+    TaskSnapshot,
+};
 use super::{Options, Outcome, task};
 use crate::buffer;
 use crate::code::registers::Registers;
@@ -24,7 +27,7 @@ use crate::memory::maps::{self, Area};
 use crate::trace::{self, Directory, Reader, Task};
 use crate::tracee::ticker::Ticker;
 
-/// How many points are doubted when a replay has diverged, and how many visits are tried.
+/// How many points are retried when a replay has diverged, and how many visits are tried.
 const POINTS: usize = 3;
 const VISITS: usize = 1000;
 /// How many of those visits may be ones from which a task runs on and on.
@@ -65,7 +68,7 @@ pub enum Error {
     #[error(
         "a file that was mapped has been truncated since this checkpoint, which has lost pages"
     )]
-    Spoilt,
+    Truncated,
     /// The checkpoint is of another replay.
     #[error("this checkpoint is of another replay")]
     Foreign,
@@ -76,7 +79,7 @@ pub enum Error {
 
 /// Where a task of a replay is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Whereabouts {
+pub struct TaskStatus {
     /// The task, as the trace calls it.
     pub task: Task,
     /// The process or thread id that it had when it was recorded. Of a task that was made, it
@@ -118,11 +121,11 @@ pub struct Whereabouts {
 /// which alone may make requests of ptrace(2).
 pub struct Replayer {
     runtime: Runtime,
-    player: Rc<Player>,
+    session: Rc<ReplaySession>,
     directory: Directory,
     program: Program,
     /// Before the first record.
-    start: Option<(Place, Counts)>,
+    start: Option<(QueuePosition, SessionState)>,
     /// It has been brought to a checkpoint, since when more may have been learnt of the points
     /// before that.
     restored: bool,
@@ -147,7 +150,7 @@ impl Replayer {
     pub fn open(directory: Directory, options: Options) -> Result<Self, Error> {
         let filter = Filter::build(512, |_| {
             let other = Rule::UnlessFrom(buffer::BASE, Box::new(Rule::Trace));
-            Rule::UnlessFrom(agent::CODE, Box::new(other))
+            Rule::UnlessFrom(remote_calls::CODE, Box::new(other))
         });
         let runtime = Runtime::new(RuntimeOptions {
             interception: Interception::Seccomp(filter),
@@ -157,21 +160,21 @@ impl Replayer {
         let reader = Reader::open(&directory)?.ahead(move || {
             std::mem::forget(background.enter());
         })?;
-        let agent = Executable::new()?;
+        let helper = HelperProgram::new()?;
         let mut program = Program::new(&["reprise"])?;
-        program.candidates = vec![std::ffi::CString::new(agent.path()).map_err(io::Error::from)?];
+        program.candidates = vec![std::ffi::CString::new(helper.path()).map_err(io::Error::from)?];
         program.envp = Vec::new();
-        let player = Rc::new(Player::new(
+        let session = Rc::new(ReplaySession::new(
             directory.clone(),
-            Feed::new(reader),
-            agent,
+            RecordQueue::new(reader),
+            helper,
             Ticker::start(|| ())?,
             options.output,
         ));
         runtime.spawn(&program)?;
         let mut replayer = Self {
             runtime,
-            player,
+            session,
             directory,
             program,
             start: None,
@@ -179,8 +182,8 @@ impl Replayer {
             over: false,
         };
         replayer.rest()?;
-        let place = replayer.player.feed.place()?;
-        replayer.start = Some((place, replayer.player.counts()));
+        let records = replayer.session.records.position()?;
+        replayer.start = Some((records, replayer.session.state()));
         Ok(replayer)
     }
 
@@ -191,12 +194,12 @@ impl Replayer {
 
     /// The number of the record that comes next, counted from 0: how many have been replayed.
     pub fn position(&self) -> u64 {
-        self.player.feed.read()
+        self.session.records.read()
     }
 
     /// Whether all records have been replayed, and that is known.
     pub fn is_at_end(&self) -> bool {
-        self.player.feed.is_empty()
+        self.session.records.is_empty()
     }
 
     /// Replays the next record; false if there is none.
@@ -230,27 +233,27 @@ impl Replayer {
         if self.over {
             return Err(Error::Over);
         }
-        let feed = &self.player.feed;
-        if record <= feed.read() && self.player.is_at_rest() {
+        let records = &self.session.records;
+        if record <= records.read() && self.session.is_at_rest() {
             return Ok(true);
         }
-        feed.limit(record);
+        records.limit(record);
         self.rest()?;
-        let feed = &self.player.feed;
-        if self.player.is_deserted() {
+        let records = &self.session.records;
+        if self.session.is_deserted() {
             // What is left is about nobody.
-            feed.drain();
+            records.drain();
             self.check().inspect_err(|_| self.over = true)?;
         }
-        let feed = &self.player.feed;
-        if let Some((number, task)) = feed.left() {
+        let records = &self.session.records;
+        if let Some((number, task)) = records.left() {
             self.over = true;
-            feed.end();
+            records.end();
             let reason = format!("record {number} is about {task}, which is not there");
             let path = self.directory.path().to_owned();
             return Err(trace::Error::NotATrace { path, reason }.into());
         }
-        Ok(feed.read() >= record)
+        Ok(records.read() >= record)
     }
 
     /// Replays up to and including the record of a task that has `skipped` others of the same
@@ -259,7 +262,7 @@ impl Replayer {
     /// # Errors
     /// As [`run_to`](Self::run_to).
     pub fn run_to_event_of(&mut self, task: Task, skipped: u64) -> Result<bool, Error> {
-        match self.player.feed.find(task, skipped)? {
+        match self.session.records.find(task, skipped)? {
             Some(record) => self.run_to(record + 1),
             None => Ok(false),
         }
@@ -274,14 +277,14 @@ impl Replayer {
     }
 
     /// The tasks that are there, in the order of their numbers.
-    pub fn tasks(&self) -> Vec<Whereabouts> {
-        let tasks = self.player.tasks().into_iter();
+    pub fn tasks(&self) -> Vec<TaskStatus> {
+        let tasks = self.session.tasks().into_iter();
         tasks
             .filter_map(|(task, events)| {
-                let registers = self.player.observer(task)?.registers().ok()?;
-                Some(Whereabouts {
+                let registers = self.session.observer(task)?.registers().ok()?;
+                Some(TaskStatus {
                     task,
-                    pid: self.player.pid(task),
+                    pid: self.session.pid(task),
                     events,
                     registers: (&registers).into(),
                 })
@@ -293,7 +296,7 @@ impl Replayer {
     /// task is not there. It reads nothing any more once the replay has moved on and the task
     /// has ended.
     pub fn memory(&self, task: Task) -> Option<Rc<Observer>> {
-        self.player.observer(task)
+        self.session.observer(task)
     }
 
     /// What a task has mapped, without what the replay itself has there; a file that was stored
@@ -302,7 +305,7 @@ impl Replayer {
     /// # Errors
     /// [`Error::Gone`] if the task is not there.
     pub fn mappings(&self, task: Task) -> Result<Vec<Area>, Error> {
-        let observer = self.player.observer(task).ok_or(Error::Gone)?;
+        let observer = self.session.observer(task).ok_or(Error::Gone)?;
         let mut areas = maps::read(observer.tgid())?;
         areas.retain(|area| !digest::is_ours(area) && !area.is_kernels());
         Ok(areas)
@@ -311,7 +314,7 @@ impl Replayer {
     /// A digest of the memory of a task, from its stack pointer on upwards where that points;
     /// nothing if the task is not there.
     pub fn digest(&self, task: Task) -> Option<u64> {
-        let observer = self.player.observer(task)?;
+        let observer = self.session.observer(task)?;
         let areas = maps::read(observer.tgid()).ok()?;
         let registers = observer.registers().ok()?;
         Some(digest::digest(observer.as_ref(), &areas, registers.rsp))
@@ -320,7 +323,7 @@ impl Replayer {
     /// Takes what programs have printed since it was asked for, or since the replay was brought
     /// to a checkpoint, if that is kept ([`Output::Keep`](super::Output::Keep)).
     pub fn take_output(&mut self) -> Vec<Printed> {
-        self.player.printer.borrow_mut().take()
+        self.session.printer.borrow_mut().take()
     }
 
     /// Keeps the present state, to come back to it.
@@ -334,9 +337,9 @@ impl Replayer {
             return Err(Error::Over);
         }
         self.rest()?;
-        let tasks = self.player.feed.waiting();
-        let mut memories: BTreeMap<usize, (Rc<Space>, Vec<Kept>)> = BTreeMap::new();
-        for described in self.ask(&tasks, Order::Describe)? {
+        let tasks = self.session.records.waiting();
+        let mut memories: BTreeMap<usize, (Rc<AddressSpace>, Vec<TaskSnapshot>)> = BTreeMap::new();
+        for described in self.ask(&tasks, Request::Describe)? {
             let memory = memories
                 .entry(Rc::as_ptr(&described.space).addr())
                 .or_insert_with(|| (described.space.clone(), Vec::new()));
@@ -346,8 +349,8 @@ impl Replayer {
             snapshot::arrange(tasks).map_err(|()| Error::Crowded(tasks[0].task))?;
         }
         let firsts: Vec<Task> = memories.values().map(|(_, tasks)| tasks[0].task).collect();
-        let mut copies: BTreeMap<Task, Copy> = BTreeMap::new();
-        for described in self.ask(&firsts, Order::Copy)? {
+        let mut copies: BTreeMap<Task, FrozenCopy> = BTreeMap::new();
+        for described in self.ask(&firsts, Request::Freeze)? {
             if let Some(copy) = described.copy {
                 copies.insert(described.kept.task, copy);
             }
@@ -358,7 +361,7 @@ impl Replayer {
             let Some(copy) = copies.remove(&first.task) else {
                 return Err(Error::Gone);
             };
-            spaces.push(Memories {
+            spaces.push(SpaceSnapshot {
                 copy,
                 space: space.copy(),
                 first,
@@ -367,14 +370,14 @@ impl Replayer {
         }
         let observers: Vec<(Task, Rc<Observer>)> = firsts
             .iter()
-            .filter_map(|task| Some((*task, self.player.observer(*task)?)))
+            .filter_map(|task| Some((*task, self.session.observer(*task)?)))
             .collect();
         Ok(Checkpoint {
-            player: self.player.clone(),
-            place: self.player.feed.place()?,
-            counts: self.player.counts(),
+            session: self.session.clone(),
+            records: self.session.records.position()?,
+            state: self.session.state(),
             spaces,
-            files: self.player.files()?,
+            files: self.session.files()?,
             shared: snapshot::shared(&observers)?,
             position: self.position(),
         })
@@ -384,11 +387,11 @@ impl Replayer {
     /// end, also where the replay has ended by an error.
     ///
     /// # Errors
-    /// [`Error::Foreign`], and nothing has happened; [`Error::Spoilt`], likewise.
+    /// [`Error::Foreign`], and nothing has happened; [`Error::Truncated`], likewise.
     /// [`Error::Gone`] and [`Error::Io`] when processes could not be made; the replay is over
     /// then, and may be brought to a checkpoint again.
     pub fn restore(&mut self, checkpoint: &Checkpoint) -> Result<(), Error> {
-        if !Rc::ptr_eq(&self.player, &checkpoint.player) {
+        if !Rc::ptr_eq(&self.session, &checkpoint.session) {
             return Err(Error::Foreign);
         }
         self.restored = true;
@@ -396,36 +399,36 @@ impl Replayer {
     }
 
     fn bring(&mut self, checkpoint: &Checkpoint, prints: bool) -> Result<(), Error> {
-        if checkpoint.files.spoilt.get() {
-            return Err(Error::Spoilt);
+        if checkpoint.files.is_truncated.get() {
+            return Err(Error::Truncated);
         }
         self.end()?;
-        let is_there = |memory: &Memories| memory.copy.held().is_there.get();
+        let is_there = |memory: &SpaceSnapshot| memory.copy.frozen().is_there.get();
         if !checkpoint.spaces.iter().all(is_there) {
             return Err(Error::Gone);
         }
         let next = checkpoint.position;
-        self.player.go_back(&checkpoint.counts, next, prints);
-        self.player.feed.go_to(&checkpoint.place)?;
+        self.session.go_back(&checkpoint.state, next, prints);
+        self.session.records.go_to(&checkpoint.records)?;
         for memory in &checkpoint.spaces {
-            self.player.expect(1 + memory.others.len());
-            let held = memory.copy.held();
-            let odd = held.odd.borrow().clone();
-            held.order(Wish::Revive(Box::new(Revived {
+            self.session.expect(1 + memory.others.len());
+            let frozen = memory.copy.frozen();
+            let fork_advice = frozen.fork_advice.borrow().clone();
+            frozen.order(CopyRequest::Restore(Box::new(RestoredTask {
                 kept: memory.first.clone(),
                 space: Rc::new(memory.space.copy()),
                 others: memory.others.clone(),
-                odd,
+                fork_advice,
             })));
         }
         self.turn()?;
         let put_back = || -> Result<(), Error> {
             self.check()?;
-            self.player.put_files(&checkpoint.files)?;
+            self.session.put_files(&checkpoint.files)?;
             self.put_shared(&checkpoint.shared)
         };
         if let Err(error) = put_back() {
-            self.player.feed.end();
+            self.session.records.end();
             return Err(error);
         }
         self.over = false;
@@ -434,24 +437,24 @@ impl Replayer {
 
     /// What came of it, if it has not ended by an error. What is left of the replay ends.
     pub fn finish(self) -> Outcome {
-        let player = &self.player;
-        let unprinted = player.printer.borrow_mut().finish();
-        let ended = player.feed.ended();
+        let session = &self.session;
+        let unprinted = session.printer.borrow_mut().finish();
+        let ended = session.records.ended();
         Outcome {
-            ending: player.ending().map(|ending| ended.unwrap_or(ending)),
+            ending: session.ending().map(|ending| ended.unwrap_or(ending)),
             divergence: None,
             error: None,
-            tail: player.feed.tail(),
-            records: player.feed.read(),
-            digests: player.digests(),
-            mistaken: player.mistakes(),
+            tail: session.records.tail(),
+            records: session.records.read(),
+            digests: session.digests(),
+            mistaken: session.mistakes(),
             unprinted,
         }
     }
 
     /// Ends the present.
     fn end(&mut self) -> Result<(), Error> {
-        self.player.feed.end();
+        self.session.records.end();
         self.over = true;
         self.turn()?;
         Ok(())
@@ -461,13 +464,13 @@ impl Replayer {
     fn restart(&mut self) -> Result<(), Error> {
         self.end()?;
         self.restored = false;
-        let Some((place, counts)) = &self.start else {
+        let Some((records, state)) = &self.start else {
             return Err(Error::Over);
         };
-        self.player.go_back(counts, 0, false);
-        self.player.feed.go_to(place)?;
-        self.player.forget_files();
-        self.player.expect(1);
+        self.session.go_back(state, 0, false);
+        self.session.records.go_to(records)?;
+        self.session.forget_files();
+        self.session.expect(1);
         self.runtime.spawn(&self.program)?;
         self.over = false;
         self.rest()
@@ -488,64 +491,66 @@ impl Replayer {
                 Err(other) => return Err(other),
             }
         }
-        if self.player.strange.get() == Some(divergence.record)
-            && self.player.is_trusted(divergence.record)
+        if self.session.differs_in_memory.get() == Some(divergence.record)
+            && self.session.compares_memory(divergence.record)
         {
             // What is in memory there differs from run to run.
-            self.player.distrusted.set(Some(divergence.record));
+            self.session
+                .ignores_memory_from
+                .set(Some(divergence.record));
             self.restart()?;
             match self.go_to(divergence.record + 1) {
                 Ok(_) => return Ok(()),
-                Err(Error::Diverged(_)) => self.player.distrusted.set(None),
+                Err(Error::Diverged(_)) => self.session.ignores_memory_from.set(None),
                 Err(other) => return Err(other),
             }
         }
-        let mut points = self.player.points(divergence.record, divergence.task);
+        let mut points = self.session.points(divergence.record, divergence.task);
         points.truncate(POINTS);
         let mut points = points.into_iter();
         while let Some(found) = points.next() {
-            let before = self.player.mistaken(found.number);
+            let before = self.session.mistaken(found.number);
             match self.try_visits(&found, divergence.record) {
                 Ok(Tried::Passed) => return Ok(()),
                 Ok(Tried::Further(other)) => {
-                    let mut later = self.player.points(other.record, other.task);
+                    let mut later = self.session.points(other.record, other.task);
                     later.truncate(POINTS);
                     (divergence, points) = (other, later.into_iter());
                     continue;
                 }
                 // The divergence says more than that.
-                Ok(Tried::InVain) | Err(Error::Crowded(_) | Error::Spoilt | Error::Gone) => {}
+                Ok(Tried::InVain) | Err(Error::Crowded(_) | Error::Truncated | Error::Gone) => {}
                 Err(other) => return Err(other),
             }
-            self.player.mistake(found.number, before);
+            self.session.mistake(found.number, before);
         }
         self.end()?;
         Err(Error::Diverged(divergence))
     }
 
     /// Whether a later visit like a point leads beyond a record.
-    fn try_visits(&mut self, found: &Found, beyond: u64) -> Result<Tried, Error> {
+    fn try_visits(&mut self, found: &ReachedPoint, beyond: u64) -> Result<Tried, Error> {
         self.restart()?;
         match self.go_to(found.number + 1) {
             Ok(true) => {}
             Ok(false) | Err(Error::Diverged(_)) => return Ok(Tried::InVain),
             Err(other) => return Err(other),
         }
-        let most = self.player.ran_on.get() + RUNS_ON;
+        let most = self.session.ran_on.get() + RUNS_ON;
         for _ in 0..VISITS {
-            if self.player.ran_on.get() >= most {
+            if self.session.ran_on.get() >= most {
                 break;
             }
-            *self.player.doubted.borrow_mut() = Some(found.clone());
-            self.player.feed.order(found.task, Order::GoOn);
+            *self.session.retried.borrow_mut() = Some(found.clone());
+            self.session.records.request(found.task, Request::GoOn);
             match self.rest() {
                 Ok(()) => {}
                 // There is no other.
                 Err(Error::Diverged(_)) => return Ok(Tried::InVain),
                 Err(other) => return Err(other),
             }
-            let mistaken = self.player.mistaken(found.number) + 1;
-            self.player.mistake(found.number, mistaken);
+            let mistaken = self.session.mistaken(found.number) + 1;
+            self.session.mistake(found.number, mistaken);
             let checkpoint = self.checkpoint()?;
             match self.go_to(beyond + 1) {
                 Ok(_) => return Ok(Tried::Passed),
@@ -560,12 +565,12 @@ impl Replayer {
     }
 
     /// Has tasks at rest say how they are, and more.
-    fn ask(&self, tasks: &[Task], order: Order) -> Result<Vec<Described>, Error> {
+    fn ask(&self, tasks: &[Task], request: Request) -> Result<Vec<TaskDescription>, Error> {
         for task in tasks {
-            self.player.feed.order(*task, order);
+            self.session.records.request(*task, request);
         }
         self.turn()?;
-        let described = std::mem::take(&mut *self.player.described.borrow_mut());
+        let described = std::mem::take(&mut *self.session.described.borrow_mut());
         self.check()?;
         if described.len() < tasks.len() {
             return Err(Error::Gone);
@@ -574,15 +579,17 @@ impl Replayer {
     }
 
     /// Makes shared memory what it was.
-    fn put_shared(&self, shared: &[Shared]) -> Result<(), Error> {
+    fn put_shared(&self, shared: &[SharedMemory]) -> Result<(), Error> {
         for part in shared {
-            let observer = self.player.observer(part.task).ok_or(Error::Gone)?;
+            let observer = self.session.observer(part.task).ok_or(Error::Gone)?;
             let writes = part.differing(observer.as_ref());
             if writes.is_empty() {
                 continue;
             }
-            *self.player.put.borrow_mut() = Some(part.with(writes));
-            self.player.feed.order(part.task, Order::Put);
+            *self.session.shared_writes.borrow_mut() = Some(part.with(writes));
+            self.session
+                .records
+                .request(part.task, Request::WriteShared);
             self.turn()?;
             self.check()?;
         }
@@ -591,9 +598,9 @@ impl Replayer {
 
     /// Has the tasks do what they may, until they wait.
     fn turn(&self) -> io::Result<()> {
-        let player = self.player.clone();
-        let follow = move |tracee| task::follow(tracee, player.clone());
-        let is_at_rest = || self.player.is_at_rest();
+        let session = self.session.clone();
+        let follow = move |tracee| task::follow(tracee, session.clone());
+        let is_at_rest = || self.session.is_at_rest();
         self.runtime.run_until(&follow, is_at_rest).map(drop)
     }
 
@@ -607,13 +614,17 @@ impl Replayer {
 
     /// What has gone wrong.
     fn check(&self) -> Result<(), Error> {
-        if let Some(error) = self.player.failure() {
+        if let Some(error) = self.session.failure() {
             return Err(error.into());
         }
-        if let Some(error) = self.player.error().or_else(|| self.player.feed.error()) {
+        if let Some(error) = self
+            .session
+            .error()
+            .or_else(|| self.session.records.error())
+        {
             return Err(error.into());
         }
-        match self.player.divergence() {
+        match self.session.divergence() {
             Some(mut divergence) => {
                 divergence.add_history(&self.directory);
                 Err(Error::Diverged(Box::new(divergence)))

@@ -26,7 +26,7 @@ use ptrace_async::memory::Memory;
 use ptrace_async::runtime::Observer;
 use rustc_hash::FxHashMap;
 
-use super::address_space::Space;
+use super::address_space::AddressSpace;
 use crate::memory::maps::{self, Area};
 use crate::trace::Task;
 use crate::trace::event::{Call, FileNumber};
@@ -35,7 +35,7 @@ const PAGE: usize = 4096;
 
 /// What a task is, but for its memory.
 #[derive(Clone)]
-pub(super) struct Kept {
+pub(super) struct TaskSnapshot {
     pub(super) task: Task,
     /// The process that it belongs to, in the replay that was kept.
     pub(super) process: Tid,
@@ -50,55 +50,55 @@ pub(super) struct Kept {
 }
 
 /// What a task says of itself.
-pub(super) struct Described {
-    pub(super) kept: Kept,
-    pub(super) space: Rc<Space>,
+pub(super) struct TaskDescription {
+    pub(super) kept: TaskSnapshot,
+    pub(super) space: Rc<AddressSpace>,
     /// The copy that it has made, if it was asked to.
-    pub(super) copy: Option<Copy>,
+    pub(super) copy: Option<FrozenCopy>,
 }
 
 /// A memory, and the tasks that share it.
-pub(super) struct Memories {
-    pub(super) copy: Copy,
-    pub(super) space: Space,
-    pub(super) first: Kept,
-    pub(super) others: Vec<Kept>,
+pub(super) struct SpaceSnapshot {
+    pub(super) copy: FrozenCopy,
+    pub(super) space: AddressSpace,
+    pub(super) first: TaskSnapshot,
+    pub(super) others: Vec<TaskSnapshot>,
 }
 
 /// A copy of a process, which ends when nobody has use for it.
-pub(super) struct Copy(pub(super) Rc<Held>);
+pub(super) struct FrozenCopy(pub(super) Rc<FrozenProcess>);
 
-impl Copy {
-    pub(super) fn held(&self) -> &Held {
+impl FrozenCopy {
+    pub(super) fn frozen(&self) -> &FrozenProcess {
         &self.0
     }
 }
 
-impl Drop for Copy {
+impl Drop for FrozenCopy {
     fn drop(&mut self) {
-        self.0.order(Wish::End);
+        self.0.order(CopyRequest::End);
     }
 }
 
 /// A task that goes on from a checkpoint, and those that it has to make.
-pub(super) struct Revived {
-    pub(super) kept: Kept,
-    pub(super) space: Rc<Space>,
-    pub(super) others: Vec<Kept>,
-    pub(super) odd: Rc<[Odd]>,
+pub(super) struct RestoredTask {
+    pub(super) kept: TaskSnapshot,
+    pub(super) space: Rc<AddressSpace>,
+    pub(super) others: Vec<TaskSnapshot>,
+    pub(super) fork_advice: Rc<[ForkAdvice]>,
 }
 
 /// What is wanted of a copy.
-pub(super) enum Wish {
+pub(super) enum CopyRequest {
     /// A copy of it that is to run.
-    Revive(Box<Revived>),
+    Restore(Box<RestoredTask>),
     /// That it ends.
     End,
 }
 
 /// A part of memory of which a fork would not copy what is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Odd {
+pub(super) struct ForkAdvice {
     pub(super) address: u64,
     pub(super) length: u64,
     /// The advice that makes it so, and the one that ends that.
@@ -108,28 +108,28 @@ pub(super) struct Odd {
 
 /// A copy of a process, which does not run.
 #[derive(Default)]
-pub(super) struct Held {
-    wish: RefCell<Option<Wish>>,
+pub(super) struct FrozenProcess {
+    request: RefCell<Option<CopyRequest>>,
     waker: RefCell<Option<Waker>>,
     /// What has to be undone in copies of it.
-    pub(super) odd: RefCell<Rc<[Odd]>>,
+    pub(super) fork_advice: RefCell<Rc<[ForkAdvice]>>,
     /// Whether it is there.
     pub(super) is_there: Cell<bool>,
 }
 
-impl Held {
-    pub(super) fn order(&self, wish: Wish) {
+impl FrozenProcess {
+    pub(super) fn order(&self, request: CopyRequest) {
         // Of two the later one is meant.
-        *self.wish.borrow_mut() = Some(wish);
+        *self.request.borrow_mut() = Some(request);
         if let Some(waker) = self.waker.borrow_mut().take() {
             waker.wake();
         }
     }
 
     /// What is wanted next.
-    pub(super) async fn next(&self) -> Wish {
-        poll_fn(|context| match self.wish.borrow_mut().take() {
-            Some(wish) => Poll::Ready(wish),
+    pub(super) async fn next(&self) -> CopyRequest {
+        poll_fn(|context| match self.request.borrow_mut().take() {
+            Some(request) => Poll::Ready(request),
             None => {
                 *self.waker.borrow_mut() = Some(context.waker().clone());
                 Poll::Pending
@@ -140,14 +140,14 @@ impl Held {
 }
 
 /// Files that change, as they were.
-pub(super) struct Files {
+pub(super) struct FileSnapshots {
     pub(super) contents: FxHashMap<FileNumber, (Rc<File>, Vec<u8>)>,
     /// Whether one has been shorter since: private copies of its pages were lost then.
-    pub(super) spoilt: Cell<bool>,
+    pub(super) is_truncated: Cell<bool>,
 }
 
 /// A part of memory that processes share, as it was.
-pub(super) struct Shared {
+pub(super) struct SharedMemory {
     /// A task that has it, and where.
     pub(super) task: Task,
     address: u64,
@@ -167,7 +167,7 @@ fn is_shared(area: &Area) -> bool {
 ///
 /// # Errors
 /// When a process is gone.
-pub(super) fn shared(tasks: &[(Task, Rc<Observer>)]) -> io::Result<Vec<Shared>> {
+pub(super) fn shared(tasks: &[(Task, Rc<Observer>)]) -> io::Result<Vec<SharedMemory>> {
     let mut all = Vec::new();
     let mut known: Vec<(u64, std::ops::Range<u64>)> = Vec::new();
     for (task, observer) in tasks {
@@ -194,7 +194,7 @@ pub(super) fn shared(tasks: &[(Task, Rc<Observer>)]) -> io::Result<Vec<Shared>> 
                     }
                 },
             );
-            all.push(Shared {
+            all.push(SharedMemory {
                 task: *task,
                 address: area.start,
                 length: area.end - area.start,
@@ -207,17 +207,17 @@ pub(super) fn shared(tasks: &[(Task, Rc<Observer>)]) -> io::Result<Vec<Shared>> 
 }
 
 /// What has to be written to memory that is shared.
-pub(super) struct Put {
+pub(super) struct SharedWrites {
     pub(super) address: u64,
     pub(super) length: u64,
     pub(super) prot: u8,
     pub(super) writes: Vec<(u64, Vec<u8>)>,
 }
 
-impl Shared {
+impl SharedMemory {
     /// This, by these writes.
-    pub(super) fn with(&self, writes: Vec<(u64, Vec<u8>)>) -> Put {
-        Put {
+    pub(super) fn with(&self, writes: Vec<(u64, Vec<u8>)>) -> SharedWrites {
+        SharedWrites {
             address: self.address,
             length: self.length,
             prot: self.prot,
@@ -262,9 +262,9 @@ fn each_page(memory: &dyn Memory, start: u64, length: u64, mut page: impl FnMut(
 ///
 /// # Errors
 /// When the process is gone.
-pub(super) fn odd(process: Tid) -> io::Result<Vec<Odd>> {
+pub(super) fn fork_advice(process: Tid) -> io::Result<Vec<ForkAdvice>> {
     let text = ptrace_async::process::read_proc(format!("/proc/{process}/smaps"))?;
-    let mut odd = Vec::new();
+    let mut fork_advice = Vec::new();
     let mut range = None;
     for line in String::from_utf8_lossy(&text).lines() {
         if let Some(flags) = line.strip_prefix("VmFlags:") {
@@ -277,7 +277,7 @@ pub(super) fn odd(process: Tid) -> io::Result<Vec<Odd>> {
                     "wf" => (libc::MADV_WIPEONFORK, libc::MADV_KEEPONFORK),
                     _ => continue,
                 };
-                odd.push(Odd {
+                fork_advice.push(ForkAdvice {
                     address,
                     length,
                     advice,
@@ -292,15 +292,16 @@ pub(super) fn odd(process: Tid) -> io::Result<Vec<Odd>> {
             range = Some((start, end - start));
         }
     }
-    Ok(odd)
+    Ok(fork_advice)
 }
 
 /// Why no checkpoint of these tasks can be taken, who share memory; nothing if one can. The
 /// first of them is the one that would be copied.
-pub(super) fn arrange(tasks: &mut [Kept]) -> Result<(), ()> {
+pub(super) fn arrange(tasks: &mut [TaskSnapshot]) -> Result<(), ()> {
     tasks.sort_by_key(|kept| kept.task);
-    let of =
-        |process: Tid, tasks: &[Kept]| tasks.iter().filter(|kept| kept.process == process).count();
+    let of = |process: Tid, tasks: &[TaskSnapshot]| {
+        tasks.iter().filter(|kept| kept.process == process).count()
+    };
     let crowded: Vec<Tid> = tasks
         .iter()
         .map(|kept| kept.process)

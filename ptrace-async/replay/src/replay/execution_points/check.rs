@@ -24,7 +24,7 @@ use super::relocated::{Around, relocate};
 use crate::code::registers::Registers;
 use crate::code::{GENERAL, JUMP, LONGEST};
 use crate::memory::maps::Area;
-use crate::replay::agent::Batch;
+use crate::replay::remote_calls::RemoteCalls;
 use crate::trace::event::Point;
 
 const PAGE: u64 = 4096;
@@ -238,7 +238,7 @@ impl Check {
         tracee: &Tracee<Parked>,
         point: &Point,
         areas: &[Area],
-        batch: &mut Batch,
+        batch: &mut RemoteCalls,
     ) -> Option<Self> {
         let ip = point.registers.0[IP];
         let room = usize::from(point.room);
@@ -382,7 +382,7 @@ impl Check {
     }
 
     /// Takes it out of the code; the calls give its room back.
-    pub(in crate::replay) fn remove(&self, tracee: &Tracee<Parked>, batch: &mut Batch) {
+    pub(in crate::replay) fn remove(&self, tracee: &Tracee<Parked>, batch: &mut RemoteCalls) {
         self.restore(tracee);
         if let Some(start) = self.code {
             let page = start & !(PAGE - 1);

@@ -17,12 +17,12 @@ use ptrace_async::event::Tid;
 use ptrace_async::runtime::Observer;
 use rustc_hash::FxHashMap;
 
-use super::address_space::Space;
-use super::agent::Executable;
+use super::address_space::AddressSpace;
 use super::divergence::Divergence;
+use super::remote_calls::HelperProgram;
 use super::session::printer::{Output, Position, Printer};
-use super::session::record_queue::Feed;
-use super::snapshot::{Described, Files, Held, Put, Revived};
+use super::session::record_queue::RecordQueue;
+use super::snapshot::{FileSnapshots, FrozenProcess, RestoredTask, SharedWrites, TaskDescription};
 use crate::platform::os;
 use crate::trace::event::{Ending, FileChanged, FileNumber, Point};
 use crate::trace::{Directory, Error, Task};
@@ -30,23 +30,23 @@ use crate::tracee::ticker::Ticker;
 
 /// What a task that was made is going to know of itself; by default, the first one.
 #[derive(Debug, Default)]
-pub(super) struct Newborn {
+pub(super) struct SpawnedTask {
     pub(super) task: Task,
-    pub(super) space: Rc<Space>,
+    pub(super) space: Rc<AddressSpace>,
 }
 
 /// What a task is that begins.
-pub(super) enum Birth {
+pub(super) enum NewTask {
     /// One that was recorded.
-    Task(Newborn),
+    Spawned(SpawnedTask),
     /// A copy of one, which is not to run.
-    Copy(Rc<Held>),
+    Frozen(Rc<FrozenProcess>),
     /// One that goes on from a checkpoint.
-    Revived(Box<Revived>),
+    Restored(Box<RestoredTask>),
 }
 
 /// A task of the present.
-struct Live {
+struct LiveTask {
     observer: Rc<Observer>,
     /// How many records of it have been replayed.
     events: u64,
@@ -63,35 +63,35 @@ fn copy(original: &Path) -> std::io::Result<File> {
 }
 
 /// The state of a replay.
-pub(super) struct Player {
-    pub(super) feed: Feed,
-    pub(super) agent: Executable,
+pub(super) struct ReplaySession {
+    pub(super) records: RecordQueue,
+    pub(super) helper: HelperProgram,
     pub(super) printer: RefCell<Printer>,
     directory: Directory,
     located: RefCell<FxHashMap<FileNumber, PathBuf>>,
     /// Files that change while they are mapped: copies of our own.
     copies: RefCell<FxHashMap<FileNumber, Rc<File>>>,
     /// What may have to find them as they were.
-    kept: RefCell<Vec<Weak<Files>>>,
-    births: RefCell<FxHashMap<Tid, Birth>>,
-    live: RefCell<BTreeMap<Task, Live>>,
+    kept: RefCell<Vec<Weak<FileSnapshots>>>,
+    new_tasks: RefCell<FxHashMap<Tid, NewTask>>,
+    live: RefCell<BTreeMap<Task, LiveTask>>,
     /// What tasks at rest were asked to say.
-    pub(super) described: RefCell<Vec<Described>>,
+    pub(super) described: RefCell<Vec<TaskDescription>>,
     /// What a task at rest was asked to write.
-    pub(super) put: RefCell<Option<Put>>,
+    pub(super) shared_writes: RefCell<Option<SharedWrites>>,
     /// The last points that tasks have come to.
-    points: RefCell<VecDeque<Found>>,
+    points: RefCell<VecDeque<ReachedPoint>>,
     /// How many visits were like a point and are not it, of the points where there are any.
     mistaken: RefCell<FxHashMap<u64, u64>>,
     /// The last point that was come to but for what was in memory.
-    pub(super) strange: Cell<Option<u64>>,
+    pub(super) differs_in_memory: Cell<Option<u64>>,
     /// From which record on memory is not compared at points.
-    pub(super) distrusted: Cell<Option<u64>>,
+    pub(super) ignores_memory_from: Cell<Option<u64>>,
     pub(super) ticker: Ticker,
     /// How many tasks have run for too long.
     pub(super) ran_on: Cell<u32>,
     /// The point that a task at rest was asked to go on from.
-    pub(super) doubted: RefCell<Option<Found>>,
+    pub(super) retried: RefCell<Option<ReachedPoint>>,
     /// The process ids that tasks had.
     pids: RefCell<FxHashMap<Task, i32>>,
     /// Tasks that have been asked for, and of which nobody knows the id yet.
@@ -109,7 +109,7 @@ const POINTS: usize = 8;
 
 /// A point that a task has come to.
 #[derive(Clone)]
-pub(super) struct Found {
+pub(super) struct ReachedPoint {
     /// The record.
     pub(super) number: u64,
     pub(super) task: Task,
@@ -118,41 +118,41 @@ pub(super) struct Found {
     pub(super) is_verified: bool,
 }
 
-/// What a checkpoint knows of a player.
-pub(super) struct Counts {
+/// What a checkpoint knows of a session.
+pub(super) struct SessionState {
     printer: Position,
     pids: FxHashMap<Task, i32>,
     ending: Option<Ending>,
     digests: u64,
 }
 
-impl Player {
+impl ReplaySession {
     pub(super) fn new(
         directory: Directory,
-        feed: Feed,
-        agent: Executable,
+        records: RecordQueue,
+        helper: HelperProgram,
         ticker: Ticker,
         output: Output,
     ) -> Self {
         Self {
-            feed,
-            agent,
+            records,
+            helper,
             printer: Printer::new(output).into(),
             directory,
             located: RefCell::default(),
             copies: RefCell::default(),
             kept: RefCell::default(),
-            births: RefCell::default(),
+            new_tasks: RefCell::default(),
             live: RefCell::default(),
             described: RefCell::default(),
-            put: RefCell::default(),
+            shared_writes: RefCell::default(),
             points: RefCell::default(),
             mistaken: RefCell::default(),
-            strange: Cell::new(None),
-            distrusted: Cell::new(None),
+            differs_in_memory: Cell::new(None),
+            ignores_memory_from: Cell::new(None),
             ticker,
             ran_on: Cell::new(0),
-            doubted: RefCell::default(),
+            retried: RefCell::default(),
             pids: RefCell::default(),
             // The first one.
             expected: Cell::new(1),
@@ -164,17 +164,17 @@ impl Player {
         }
     }
 
-    pub(super) fn bear(&self, child: Tid, birth: Birth) {
-        self.births.borrow_mut().insert(child, birth);
+    pub(super) fn add_new_task(&self, child: Tid, new_task: NewTask) {
+        self.new_tasks.borrow_mut().insert(child, new_task);
     }
 
-    pub(super) fn birth(&self, child: Tid) -> Option<Birth> {
-        self.births.borrow_mut().remove(&child)
+    pub(super) fn take_new_task(&self, child: Tid) -> Option<NewTask> {
+        self.new_tasks.borrow_mut().remove(&child)
     }
 
     /// The first task appears; false if it has before.
     pub(super) fn begins(&self) -> bool {
-        self.expected.get() > 0 && self.live.borrow().is_empty() && self.feed.read() == 0
+        self.expected.get() > 0 && self.live.borrow().is_empty() && self.records.read() == 0
     }
 
     /// So many more tasks are going to appear.
@@ -189,7 +189,7 @@ impl Player {
 
     pub(super) fn enter(&self, task: Task, observer: Rc<Observer>) {
         self.appeared(1);
-        let live = Live {
+        let live = LiveTask {
             observer,
             events: 0,
             exits: false,
@@ -199,7 +199,7 @@ impl Player {
 
     pub(super) fn leave(&self, task: Task, observer: &Rc<Observer>) {
         let mut live = self.live.borrow_mut();
-        let is_this = |live: &Live| Rc::ptr_eq(&live.observer, observer);
+        let is_this = |live: &LiveTask| Rc::ptr_eq(&live.observer, observer);
         if live.get(&task).is_some_and(is_this) {
             live.remove(&task);
         }
@@ -243,11 +243,13 @@ impl Player {
     /// Whether nobody is about anything: all is as records before the limit left it, or all
     /// tasks have ended, or they wait for something that does not come.
     pub(super) fn is_at_rest(&self) -> bool {
-        if self.expected.get() > 0 && !self.feed.is_over() || !self.births.borrow().is_empty() {
+        if self.expected.get() > 0 && !self.records.is_over() || !self.new_tasks.borrow().is_empty()
+        {
             return false;
         }
         let lasting = self.tasks().len();
-        let is_quiet = || lasting > 0 && !self.feed.is_over() && self.feed.is_at_rest(lasting);
+        let is_quiet =
+            || lasting > 0 && !self.records.is_over() && self.records.is_at_rest(lasting);
         self.is_deserted() || is_quiet()
     }
 
@@ -257,11 +259,13 @@ impl Player {
     }
 
     /// Whether what is in memory tells a point, too.
-    pub(super) fn is_trusted(&self, number: u64) -> bool {
-        self.distrusted.get().is_none_or(|from| number < from)
+    pub(super) fn compares_memory(&self, number: u64) -> bool {
+        self.ignores_memory_from
+            .get()
+            .is_none_or(|from| number < from)
     }
 
-    pub(super) fn found(&self, found: Found) {
+    pub(super) fn note_point(&self, found: ReachedPoint) {
         let mut points = self.points.borrow_mut();
         points.truncate(POINTS - 1);
         points.push_front(found);
@@ -269,11 +273,11 @@ impl Player {
 
     /// The points before a record that a task, or one that takes turns with it, has come to,
     /// those first at which memory was not compared, and of these the latest.
-    pub(super) fn points(&self, before: u64, task: Task) -> Vec<Found> {
+    pub(super) fn points(&self, before: u64, task: Task) -> Vec<ReachedPoint> {
         let points = self.points.borrow();
-        let mut points: Vec<Found> = points
+        let mut points: Vec<ReachedPoint> = points
             .iter()
-            .filter(|found| found.number < before && self.feed.are_together(found.task, task))
+            .filter(|found| found.number < before && self.records.are_together(found.task, task))
             .cloned()
             .collect();
         points.sort_by_key(|found| (found.is_verified, std::cmp::Reverse(found.number)));
@@ -304,8 +308,8 @@ impl Player {
     }
 
     /// What a checkpoint has to know.
-    pub(super) fn counts(&self) -> Counts {
-        Counts {
+    pub(super) fn state(&self) -> SessionState {
+        SessionState {
             printer: self.printer.borrow().position(),
             pids: self.pids.borrow().clone(),
             ending: self.ending.get(),
@@ -315,14 +319,14 @@ impl Player {
 
     /// Goes back to what it was, with the next record that one. No task of the present is left.
     /// What was printed is printed again if that is wanted.
-    pub(super) fn go_back(&self, counts: &Counts, next: u64, prints: bool) {
-        self.printer.borrow_mut().go_to(&counts.printer, prints);
+    pub(super) fn go_back(&self, state: &SessionState, next: u64, prints: bool) {
+        self.printer.borrow_mut().go_to(&state.printer, prints);
         self.points.borrow_mut().retain(|found| found.number < next);
-        self.pids.borrow_mut().clone_from(&counts.pids);
-        self.ending.set(counts.ending);
-        self.digests.set(counts.digests);
+        self.pids.borrow_mut().clone_from(&state.pids);
+        self.ending.set(state.ending);
+        self.digests.set(state.digests);
         self.expected.set(0);
-        self.births.borrow_mut().clear();
+        self.new_tasks.borrow_mut().clear();
         *self.divergence.borrow_mut() = None;
         *self.error.borrow_mut() = None;
         *self.failure.borrow_mut() = None;
@@ -332,16 +336,16 @@ impl Player {
     ///
     /// # Errors
     /// When they cannot be read.
-    pub(super) fn files(&self) -> std::io::Result<Rc<Files>> {
+    pub(super) fn files(&self) -> std::io::Result<Rc<FileSnapshots>> {
         let mut contents = FxHashMap::default();
         for (number, file) in &*self.copies.borrow() {
             let mut bytes = vec![0; file.metadata()?.len() as usize];
             file.read_exact_at(&mut bytes, 0)?;
             contents.insert(*number, (file.clone(), bytes));
         }
-        let files = Rc::new(Files {
+        let files = Rc::new(FileSnapshots {
             contents,
-            spoilt: Cell::new(false),
+            is_truncated: Cell::new(false),
         });
         let mut kept = self.kept.borrow_mut();
         kept.retain(|files| files.strong_count() > 0);
@@ -353,7 +357,7 @@ impl Player {
     ///
     /// # Errors
     /// When they cannot be written.
-    pub(super) fn put_files(&self, files: &Files) -> std::io::Result<()> {
+    pub(super) fn put_files(&self, files: &FileSnapshots) -> std::io::Result<()> {
         let mut copies = self.copies.borrow_mut();
         // Others of the same content may have come in their place.
         copies.clear();
@@ -376,7 +380,7 @@ impl Player {
         for files in self.kept.borrow().iter().filter_map(Weak::upgrade) {
             let mut contents = files.contents.values();
             if contents.any(|(other, bytes)| Rc::ptr_eq(other, file) && bytes.len() as u64 > size) {
-                files.spoilt.set(true);
+                files.is_truncated.set(true);
             }
         }
         file.set_len(size)
@@ -387,7 +391,7 @@ impl Player {
         if let Some(path) = self.located.borrow().get(&number) {
             return Some(path.clone());
         }
-        let located = match self.feed.file(number) {
+        let located = match self.records.file(number) {
             Some(file) => file.locate(&self.directory),
             None => Err(Error::NotATrace {
                 path: self.directory.path().to_owned(),
@@ -401,7 +405,7 @@ impl Player {
             }
             Err(error) => {
                 self.error.borrow_mut().get_or_insert(error);
-                self.feed.end();
+                self.records.end();
                 None
             }
         }
@@ -412,7 +416,7 @@ impl Player {
         let located = self.located.borrow();
         let is_here = |path: &Path| std::fs::canonicalize(path).is_ok_and(|path| path == here);
         let (number, _) = located.iter().find(|(_, path)| is_here(path))?;
-        let file = self.feed.file(*number)?;
+        let file = self.records.file(*number)?;
         Some(PathBuf::from(std::ffi::OsString::from_vec(file.path)))
     }
 
@@ -444,7 +448,7 @@ impl Player {
             Err(error) => {
                 let error = Error::Io { path, error };
                 self.error.borrow_mut().get_or_insert(error);
-                self.feed.end();
+                self.records.end();
                 None
             }
         }
@@ -463,7 +467,7 @@ impl Player {
     /// A task does not do what it did: the replay ends.
     pub(super) fn diverge(&self, divergence: Divergence) {
         self.divergence.borrow_mut().get_or_insert(divergence);
-        self.feed.end();
+        self.records.end();
     }
 
     pub(super) fn divergence(&self) -> Option<Divergence> {

@@ -1,7 +1,7 @@
 //! Records, handed to the tasks that they happened to, in the order of each group.
 //!
-//! They can be kept back from a certain one on ([`Feed::limit`]); the tasks then come to rest
-//! where they ask for their next one, and can be given an [`Order`] instead.
+//! They can be kept back from a certain one on ([`RecordQueue::limit`]); the tasks then come to rest
+//! where they ask for their next one, and can be given a [`Request`] instead.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -15,29 +15,29 @@ use crate::trace::event::{Ending, File, FileNumber, Group};
 use crate::trace::{Error, Event, Reader, Record, Task};
 
 /// What a task is to do next.
-pub(in crate::replay) enum Next {
+pub(in crate::replay) enum NextStep {
     /// To come to this record, which is this one of the trace, and which came so long after
     /// the one of the same task before it.
     Record(u64, Event, Duration),
     /// Something that no record says.
-    Order(Order),
+    Request(Request),
 }
 
 /// What tasks at rest are asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::replay) enum Order {
+pub(in crate::replay) enum Request {
     /// To say how they are.
     Describe,
     /// That, and to copy their memory.
-    Copy,
+    Freeze,
     /// To write to it.
-    Put,
+    WriteShared,
     /// To go on from the point that they are at to the next visit like it.
     GoOn,
 }
 
 /// How far records have been handed out, when all of them have been replayed.
-pub(in crate::replay) struct Place {
+pub(in crate::replay) struct QueuePosition {
     reader: Reader,
     reading: FxHashMap<Task, Group>,
     playing: FxHashMap<Task, Group>,
@@ -49,13 +49,13 @@ pub(in crate::replay) struct Place {
 }
 
 /// The records that are still to come.
-pub(in crate::replay) struct Feed {
+pub(in crate::replay) struct RecordQueue {
     inner: RefCell<Inner>,
 }
 
 struct Inner {
     reader: Reader,
-    queues: FxHashMap<Group, Queue>,
+    queues: FxHashMap<Group, GroupQueue>,
     /// The groups of tasks as far as has been read, and as far as has been replayed.
     reading: FxHashMap<Task, Group>,
     playing: FxHashMap<Task, Group>,
@@ -63,8 +63,8 @@ struct Inner {
     /// When the last record of each task came, in milliseconds.
     times: FxHashMap<Task, u64>,
     /// What has been asked for, and who is about it.
-    orders: FxHashMap<Task, Order>,
-    ordered: FxHashSet<Task>,
+    requests: FxHashMap<Task, Request>,
+    answering: FxHashSet<Task>,
     files: FxHashMap<FileNumber, File>,
     read: u64,
     /// Records from this one on are kept back.
@@ -78,7 +78,7 @@ struct Inner {
 }
 
 #[derive(Default)]
-struct Queue {
+struct GroupQueue {
     records: VecDeque<(u64, Record)>,
     /// Whose turn it is.
     busy: Option<Task>,
@@ -86,7 +86,7 @@ struct Queue {
     moved: Option<Group>,
 }
 
-impl Feed {
+impl RecordQueue {
     pub(in crate::replay) fn new(reader: Reader) -> Self {
         let mut reading = FxHashMap::default();
         reading.insert(Task(0), Group(0));
@@ -98,8 +98,8 @@ impl Feed {
                 reading,
                 waiting: FxHashMap::default(),
                 times: FxHashMap::default(),
-                orders: FxHashMap::default(),
-                ordered: FxHashSet::default(),
+                requests: FxHashMap::default(),
+                answering: FxHashSet::default(),
                 files: FxHashMap::default(),
                 read: 0,
                 limit: 0,
@@ -113,7 +113,7 @@ impl Feed {
 
     /// The next record of a task, with its number, when it is its turn, which it has until
     /// it asks again; or an order. `None` when there is none, or the replay is over.
-    pub(in crate::replay) async fn next(&self, task: Task) -> Option<Next> {
+    pub(in crate::replay) async fn next(&self, task: Task) -> Option<NextStep> {
         self.pass(task);
         poll_fn(|context| {
             let mut inner = self.inner.borrow_mut();
@@ -125,7 +125,7 @@ impl Feed {
     /// Gives up the turn, if the task has it.
     pub(in crate::replay) fn pass(&self, task: Task) {
         let mut inner = self.inner.borrow_mut();
-        inner.ordered.remove(&task);
+        inner.answering.remove(&task);
         inner.pass(task);
     }
 
@@ -150,8 +150,8 @@ impl Feed {
     /// handed out has been replayed, or what comes next is for none of them.
     pub(in crate::replay) fn is_at_rest(&self, live: usize) -> bool {
         let inner = self.inner.borrow();
-        inner.orders.is_empty()
-            && inner.ordered.is_empty()
+        inner.requests.is_empty()
+            && inner.answering.is_empty()
             && inner.waiting.len() == live
             && inner.queues.values().all(|queue| queue.busy.is_none())
     }
@@ -172,7 +172,8 @@ impl Feed {
     /// A record that has been read and is nobody's, if there is one; to be asked at rest.
     pub(in crate::replay) fn left(&self) -> Option<(u64, Task)> {
         let inner = self.inner.borrow();
-        let first = |queue: &Queue| queue.records.front().map(|(at, record)| (*at, record.task));
+        let first =
+            |queue: &GroupQueue| queue.records.front().map(|(at, record)| (*at, record.task));
         inner.queues.values().filter_map(first).min()
     }
 
@@ -189,10 +190,10 @@ impl Feed {
     }
 
     /// Asks a waiting task for something.
-    pub(in crate::replay) fn order(&self, task: Task, order: Order) {
+    pub(in crate::replay) fn request(&self, task: Task, request: Request) {
         let mut inner = self.inner.borrow_mut();
         if let Some(waker) = inner.waiting.remove(&task) {
-            inner.orders.insert(task, order);
+            inner.requests.insert(task, request);
             waker.wake();
         }
     }
@@ -201,10 +202,10 @@ impl Feed {
     ///
     /// # Errors
     /// When the records cannot be opened once more.
-    pub(in crate::replay) fn place(&self) -> Result<Place, Error> {
+    pub(in crate::replay) fn position(&self) -> Result<QueuePosition, Error> {
         let inner = self.inner.borrow();
-        let moved = |(from, queue): (&Group, &Queue)| Some((*from, queue.moved?));
-        Ok(Place {
+        let moved = |(from, queue): (&Group, &GroupQueue)| Some((*from, queue.moved?));
+        Ok(QueuePosition {
             reader: inner.reader.reopen()?,
             reading: inner.reading.clone(),
             playing: inner.playing.clone(),
@@ -220,21 +221,21 @@ impl Feed {
     ///
     /// # Errors
     /// When the records cannot be opened once more.
-    pub(in crate::replay) fn go_to(&self, place: &Place) -> Result<(), Error> {
-        let reader = place.reader.reopen()?;
+    pub(in crate::replay) fn go_to(&self, position: &QueuePosition) -> Result<(), Error> {
+        let reader = position.reader.reopen()?;
         let mut inner = self.inner.borrow_mut();
         inner.reader = reader;
         inner.queues = FxHashMap::default();
-        for &(from, to) in &place.moved {
+        for &(from, to) in &position.moved {
             inner.queues.entry(from).or_default().moved = Some(to);
         }
-        inner.reading.clone_from(&place.reading);
-        inner.playing.clone_from(&place.playing);
-        inner.orders.clear();
-        inner.ordered.clear();
-        inner.times.clone_from(&place.times);
-        (inner.read, inner.limit) = (place.read, place.read);
-        (inner.ended, inner.empty) = (place.ended, place.empty);
+        inner.reading.clone_from(&position.reading);
+        inner.playing.clone_from(&position.playing);
+        inner.requests.clear();
+        inner.answering.clear();
+        inner.times.clone_from(&position.times);
+        (inner.read, inner.limit) = (position.read, position.read);
+        (inner.ended, inner.empty) = (position.ended, position.empty);
         inner.over = false;
         inner.error = None;
         Ok(())
@@ -331,14 +332,14 @@ impl Inner {
         }
     }
 
-    fn poll(&mut self, task: Task, waker: &Waker) -> Poll<Option<Next>> {
+    fn poll(&mut self, task: Task, waker: &Waker) -> Poll<Option<NextStep>> {
         loop {
             if self.over {
                 return Poll::Ready(None);
             }
-            if let Some(order) = self.orders.remove(&task) {
-                self.ordered.insert(task);
-                return Poll::Ready(Some(Next::Order(order)));
+            if let Some(request) = self.requests.remove(&task) {
+                self.answering.insert(task);
+                return Poll::Ready(Some(NextStep::Request(request)));
             }
             let group = self.playing.get(&task).copied().unwrap_or_default();
             let queue = self.queues.entry(group).or_default();
@@ -355,7 +356,7 @@ impl Inner {
                     let before = self.times.insert(task, record.time).unwrap_or_default();
                     let took = record.time.saturating_sub(before).saturating_add(1);
                     let took = Duration::from_millis(took);
-                    return Poll::Ready(Some(Next::Record(number, record.event, took)));
+                    return Poll::Ready(Some(NextStep::Record(number, record.event, took)));
                 }
                 Some((_, record)) => {
                     let other = record.task;
@@ -450,8 +451,8 @@ impl Inner {
                 self.reading.insert(task, image.group);
             }
             Event::Joined(other) => {
-                for place in self.reading.values_mut().filter(|place| **place == group) {
-                    *place = *other;
+                for member in self.reading.values_mut().filter(|member| **member == group) {
+                    *member = *other;
                 }
                 let queue = self.queues.entry(group).or_default();
                 queue.moved = Some(*other);

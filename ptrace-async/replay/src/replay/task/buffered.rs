@@ -4,8 +4,8 @@ use ptrace_async::memory::Memory;
 use ptrace_async::runtime::{Parked, Stop, Tracee};
 use ptrace_async::syscall::error_of;
 
-use super::super::{agent::Batch, mappings};
-use super::{Over, Replayed, describe, this_call, write};
+use super::super::{mappings, remote_calls::RemoteCalls};
+use super::{Failure, Replayed, describe, this_call, write};
 use crate::buffer;
 use crate::trace::event::{Buffered, Call, More, Patched, Return};
 
@@ -16,7 +16,7 @@ impl Replayed {
         &mut self,
         mut tracee: Tracee<Parked>,
         buffered: &Buffered,
-    ) -> Result<Tracee<Parked>, Over> {
+    ) -> Result<Tracee<Parked>, Failure> {
         let mut files = buffered.files.iter();
         let mut ready = Vec::new();
         let mut given = 0;
@@ -70,7 +70,7 @@ impl Replayed {
         args: [u64; 6],
         result: u64,
     ) -> Option<(i64, [u64; 6], u64)> {
-        let mut batch = Batch::default();
+        let mut batch = RemoteCalls::default();
         match nr.cast_signed() {
             libc::SYS_mmap => mappings::again(&mut batch, &args, result, None),
             libc::SYS_brk => {
@@ -99,20 +99,20 @@ impl Replayed {
         nr: u64,
         args: [u64; 6],
         done: Return,
-    ) -> Result<Tracee<Parked>, Over> {
+    ) -> Result<Tracee<Parked>, Failure> {
         let stop = self.run(tracee).await?;
         let call = match &stop {
             Stop::Prehook(tracee) => this_call(tracee)?,
             _ => Call::default(),
         };
         let Stop::Prehook(tracee) = stop else {
-            return Err(Over::Diverged(
+            return Err(Failure::Diverged(
                 describe::made(nr, args),
                 describe::stop(&stop),
             ));
         };
         if (call.nr, call.args) != (nr, args) {
-            return Err(Over::Diverged(
+            return Err(Failure::Diverged(
                 describe::made(nr, args),
                 describe::call(&call),
             ));
@@ -132,7 +132,7 @@ impl Replayed {
         &mut self,
         tracee: &Tracee<Parked>,
         mut entries: Vec<u8>,
-    ) -> Result<(), Over> {
+    ) -> Result<(), Failure> {
         // Those that were given before, and are not used, come first: the recorder may take
         // a log at a stop that leaves no record.
         let cursor = tracee.read_u64(buffer::cursor()).unwrap_or(0);
@@ -145,7 +145,7 @@ impl Replayed {
         self.given.get_or_insert(end);
         self.space.loaded.set(end + entries.len() as u64);
         if self.space.loaded.get() + 16 > buffer::BASE + buffer::REPLAYED_LENGTH {
-            return Err(Over::Diverged(
+            return Err(Failure::Diverged(
                 "calls that did not stop".to_owned(),
                 "they do not fit".to_owned(),
             ));
@@ -172,9 +172,9 @@ impl Replayed {
         &mut self,
         mut tracee: Tracee<Parked>,
         patched: &Patched,
-    ) -> Result<Tracee<Parked>, Over> {
+    ) -> Result<Tracee<Parked>, Failure> {
         let what = "code of the recorder's";
-        let mut batch = Batch::default();
+        let mut batch = RemoteCalls::default();
         let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED) as u64;
         let code = (libc::PROT_READ | libc::PROT_EXEC) as u64;
         let data = (libc::PROT_READ | libc::PROT_WRITE) as u64;
@@ -196,7 +196,7 @@ impl Replayed {
         }
         if patched.is_first {
             let stub = buffer::replaying()
-                .map_err(|error| Over::Diverged(what.to_owned(), error.to_string()))?;
+                .map_err(|error| Failure::Diverged(what.to_owned(), error.to_string()))?;
             tracee.write(buffer::BASE, &stub.code)?;
             tracee.write(buffer::cursor(), &buffer::LOG.to_le_bytes())?;
             self.space.loaded.set(buffer::LOG);

@@ -5,9 +5,9 @@ use std::os::unix::ffi::OsStrExt;
 use ptrace_async::runtime::{Parked, Stop, Tracee};
 use ptrace_async::syscall::error_of;
 
-use super::super::agent::Batch;
 use super::super::mappings;
-use super::{Over, Replayed, describe, put_state, this_call, write};
+use super::super::remote_calls::RemoteCalls;
+use super::{Failure, Replayed, describe, put_state, this_call, write};
 use crate::trace::event::{Call, More, Return};
 use crate::tracee::{output, repeated_calls};
 
@@ -16,10 +16,10 @@ impl Replayed {
         &mut self,
         tracee: Tracee<Parked>,
         recorded: Call,
-    ) -> Result<Tracee<Parked>, Over> {
+    ) -> Result<Tracee<Parked>, Failure> {
         let stop = self.run(tracee).await?;
         let Stop::Prehook(tracee) = stop else {
-            return Err(Over::Diverged(
+            return Err(Failure::Diverged(
                 describe::call(&recorded),
                 describe::stop(&stop),
             ));
@@ -27,7 +27,7 @@ impl Replayed {
         let regs = tracee.registers()?;
         let now = this_call(&tracee)?;
         if now != recorded {
-            return Err(Over::Diverged(
+            return Err(Failure::Diverged(
                 describe::call(&recorded),
                 describe::call(&now),
             ));
@@ -41,9 +41,9 @@ impl Replayed {
         &mut self,
         mut tracee: Tracee<Parked>,
         done: Return,
-    ) -> Result<Tracee<Parked>, Over> {
+    ) -> Result<Tracee<Parked>, Failure> {
         let (Some(mut regs), Some(call)) = (self.entry, self.call) else {
-            return Err(Over::Diverged(
+            return Err(Failure::Diverged(
                 "a call's end".to_owned(),
                 "no call".to_owned(),
             ));
@@ -52,7 +52,7 @@ impl Replayed {
             && let Ok(pid) = i32::try_from(done.value)
             && pid > 0
         {
-            self.player.is_called(child, pid);
+            self.session.is_called(child, pid);
         }
         regs.orig_rax = u64::MAX;
         regs.rax = done.value.cast_unsigned();
@@ -73,12 +73,12 @@ impl Replayed {
                     done.value,
                     describe::call(&call)
                 );
-                return Err(Over::Diverged(
+                return Err(Failure::Diverged(
                     recorded,
                     format!("output that begins {text:?}"),
                 ));
             }
-            self.player
+            self.session
                 .printer
                 .borrow_mut()
                 .print(number, stream, bytes);
@@ -101,11 +101,11 @@ impl Replayed {
         call: &Call,
         done: &Return,
         regs: &mut libc::user_regs_struct,
-    ) -> Result<Tracee<Parked>, Over> {
+    ) -> Result<Tracee<Parked>, Failure> {
         if !repeated_calls::is_made_again(call.nr) {
             return Ok(tracee);
         }
-        let mut batch = Batch::default();
+        let mut batch = RemoteCalls::default();
         match call.nr.cast_signed() {
             libc::SYS_arch_prctl => {
                 const SET_GS: u64 = 0x1001;
@@ -120,8 +120,8 @@ impl Replayed {
             libc::SYS_mmap => {
                 let file = match done.more {
                     More::Mapped { file, shared } => {
-                        let located = self.player.locate_mapped(file);
-                        let (path, is_ours) = located.ok_or(Over::Stopped)?;
+                        let located = self.session.locate_mapped(file);
+                        let (path, is_ours) = located.ok_or(Failure::Stopped)?;
                         Some((path, shared && is_ours))
                     }
                     _ => None,
@@ -148,7 +148,7 @@ impl Replayed {
                 // The program names the key to the processor, by an instruction of its own.
                 if results != [done.value] {
                     let keys = |results: &[i64]| format!("the protection key {results:?}");
-                    return Err(Over::Diverged(keys(&[done.value]), keys(&results)));
+                    return Err(Failure::Diverged(keys(&[done.value]), keys(&results)));
                 }
                 return Ok(tracee);
             }
@@ -176,13 +176,13 @@ impl Replayed {
         self.make(tracee, batch, &describe::call(call)).await
     }
 
-    /// Has the agent make calls that succeeded when they were recorded.
+    /// Has the helper make calls that succeeded when they were recorded.
     pub(super) async fn make(
         &self,
         tracee: Tracee<Parked>,
-        batch: Batch,
+        batch: RemoteCalls,
         what: &str,
-    ) -> Result<Tracee<Parked>, Over> {
+    ) -> Result<Tracee<Parked>, Failure> {
         Ok(self.results(tracee, batch, what).await?.0)
     }
 
@@ -190,13 +190,13 @@ impl Replayed {
     async fn results(
         &self,
         tracee: Tracee<Parked>,
-        batch: Batch,
+        batch: RemoteCalls,
         what: &str,
-    ) -> Result<(Tracee<Parked>, Vec<i64>), Over> {
+    ) -> Result<(Tracee<Parked>, Vec<i64>), Failure> {
         let (tracee, results) = batch.make(tracee).await?;
         match results.iter().find_map(|&value| error_of(value)) {
             None => Ok((tracee, results)),
-            Some(error) => Err(Over::Diverged(
+            Some(error) => Err(Failure::Diverged(
                 what.to_owned(),
                 format!("it fails: {}", std::io::Error::from_raw_os_error(error)),
             )),

@@ -5,31 +5,33 @@ use std::rc::Rc;
 use ptrace_async::runtime::{Parked, Tracee};
 use ptrace_async::syscall::error_of;
 
-use super::{Over, Replayed, kill};
-use crate::replay::agent::Batch;
-use crate::replay::session::record_queue::Order;
-use crate::replay::session::{Birth, Player};
-use crate::replay::snapshot::{Copy, Described, Held, Kept, Odd, Wish, odd};
+use super::{Failure, Replayed, kill};
+use crate::replay::remote_calls::RemoteCalls;
+use crate::replay::session::record_queue::Request;
+use crate::replay::session::{NewTask, ReplaySession};
+use crate::replay::snapshot::{
+    CopyRequest, ForkAdvice, FrozenCopy, FrozenProcess, TaskDescription, TaskSnapshot, fork_advice,
+};
 
 /// The child of a copy's parent: who copies never waits for it.
 const SIBLING: u64 = libc::CLONE_PARENT as u64;
 
 impl Replayed {
     /// Does what is asked of a task at rest; nothing is left of one that has gone.
-    pub(super) async fn obey(
+    pub(super) async fn answer(
         &mut self,
         tracee: Tracee<Parked>,
-        order: Order,
+        request: Request,
     ) -> Option<Tracee<Parked>> {
-        match order {
-            Order::Put => return self.put_back(tracee).await.ok(),
-            Order::GoOn => return self.go_on(tracee).await,
-            Order::Describe | Order::Copy => {}
+        match request {
+            Request::WriteShared => return self.write_shared(tracee).await.ok(),
+            Request::GoOn => return self.go_on(tracee).await,
+            Request::Describe | Request::Freeze => {}
         }
-        let (tracee, described) = self.describe(tracee, order).await.ok()?;
+        let (tracee, described) = self.describe(tracee, request).await.ok()?;
         match described {
-            Ok(described) => self.player.described.borrow_mut().push(described),
-            Err(error) => self.player.fail(error),
+            Ok(described) => self.session.described.borrow_mut().push(described),
+            Err(error) => self.session.fail(error),
         }
         Some(tracee)
     }
@@ -37,9 +39,9 @@ impl Replayed {
     async fn describe(
         &mut self,
         tracee: Tracee<Parked>,
-        order: Order,
-    ) -> Result<(Tracee<Parked>, std::io::Result<Described>), Over> {
-        let kept = Kept {
+        request: Request,
+    ) -> Result<(Tracee<Parked>, std::io::Result<TaskDescription>), Failure> {
+        let kept = TaskSnapshot {
             task: self.task,
             process: tracee.tgid(),
             registers: tracee.registers()?,
@@ -51,12 +53,12 @@ impl Replayed {
             given: self.given,
             child: self.child,
         };
-        let mut described = Described {
+        let mut described = TaskDescription {
             kept,
             space: self.space.clone(),
             copy: None,
         };
-        if order == Order::Describe {
+        if request == Request::Describe {
             return Ok((tracee, Ok(described)));
         }
         let registers = described.kept.registers;
@@ -73,7 +75,7 @@ impl Replayed {
 
     /// Goes on from the point that it is at to the next visit like it.
     async fn go_on(&mut self, tracee: Tracee<Parked>) -> Option<Tracee<Parked>> {
-        let found = self.player.doubted.borrow_mut().take()?;
+        let found = self.session.retried.borrow_mut().take()?;
         match self.next_visit(tracee, &found.point, found.number).await {
             Ok(tracee) => Some(tracee),
             Err(over) => {
@@ -84,15 +86,15 @@ impl Replayed {
     }
 
     /// Writes to memory that is shared, as was asked.
-    async fn put_back(&self, mut tracee: Tracee<Parked>) -> Result<Tracee<Parked>, Over> {
-        let Some(put) = self.player.put.borrow_mut().take() else {
+    async fn write_shared(&self, mut tracee: Tracee<Parked>) -> Result<Tracee<Parked>, Failure> {
+        let Some(put) = self.session.shared_writes.borrow_mut().take() else {
             return Ok(tracee);
         };
         let registers = tracee.registers()?;
         let writable = libc::PROT_READ | libc::PROT_WRITE;
         let is_writable = i32::from(put.prot) & libc::PROT_WRITE != 0;
         let protect = |prot: u64| {
-            let mut batch = Batch::default();
+            let mut batch = RemoteCalls::default();
             batch.call(libc::SYS_mprotect, [put.address, put.length, prot, 0, 0, 0]);
             batch
         };
@@ -102,7 +104,7 @@ impl Replayed {
         }
         for (address, page) in &put.writes {
             if let Err(error) = tracee.write(*address, page) {
-                self.player.fail(error);
+                self.session.fail(error);
             }
         }
         if !is_writable {
@@ -116,70 +118,80 @@ impl Replayed {
     async fn copy(
         &self,
         tracee: Tracee<Parked>,
-    ) -> Result<(Tracee<Parked>, std::io::Result<Copy>), Over> {
-        let odd: Rc<[Odd]> = if self.space.is_odd() {
-            odd(tracee.tgid())?.into()
+    ) -> Result<(Tracee<Parked>, std::io::Result<FrozenCopy>), Failure> {
+        let fork_advice: Rc<[ForkAdvice]> = if self.space.has_fork_advice() {
+            fork_advice(tracee.tgid())?.into()
         } else {
             Rc::default()
         };
-        let held = Rc::new(Held::default());
-        *held.odd.borrow_mut() = odd.clone();
-        let (tracee, made) = make(tracee, &odd, &self.player, Birth::Copy(held.clone())).await?;
+        let frozen = Rc::new(FrozenProcess::default());
+        *frozen.fork_advice.borrow_mut() = fork_advice.clone();
+        let (tracee, made) = make(
+            tracee,
+            &fork_advice,
+            &self.session,
+            NewTask::Frozen(frozen.clone()),
+        )
+        .await?;
         // As it was advised.
-        let tracee = advise(tracee, &odd, true).await?;
-        Ok((tracee, made.map(|()| Copy(held))))
+        let tracee = advise(tracee, &fork_advice, true).await?;
+        Ok((tracee, made.map(|()| FrozenCopy(frozen))))
     }
 }
 
 /// Follows a copy to its end.
-pub(super) async fn follow(mut tracee: Tracee<Parked>, held: Rc<Held>, player: Rc<Player>) {
+pub(super) async fn follow(
+    mut tracee: Tracee<Parked>,
+    frozen: Rc<FrozenProcess>,
+    session: Rc<ReplaySession>,
+) {
     let process = tracee.tgid();
-    held.is_there.set(true);
-    while let Wish::Revive(revived) = held.next().await {
-        let count = revived.others.len() + 1;
-        tracee = match make(tracee, &[], &player, Birth::Revived(revived)).await {
+    frozen.is_there.set(true);
+    while let CopyRequest::Restore(restored) = frozen.next().await {
+        let count = restored.others.len() + 1;
+        tracee = match make(tracee, &[], &session, NewTask::Restored(restored)).await {
             Ok((tracee, Ok(()))) => tracee,
             Ok((tracee, Err(error))) => {
-                player.fail(error);
-                player.appeared(count);
+                session.fail(error);
+                session.appeared(count);
                 tracee
             }
             Err(_) => {
-                player.fail(std::io::Error::from_raw_os_error(libc::ESRCH));
-                player.appeared(count);
+                session.fail(std::io::Error::from_raw_os_error(libc::ESRCH));
+                session.appeared(count);
                 break;
             }
         };
     }
-    held.is_there.set(false);
+    frozen.is_there.set(false);
     kill(process);
 }
 
 /// Has a process copied, after which its registers are to be set.
 async fn make(
     tracee: Tracee<Parked>,
-    odd: &[Odd],
-    player: &Rc<Player>,
-    birth: Birth,
-) -> Result<(Tracee<Parked>, std::io::Result<()>), Over> {
-    let tracee = advise(tracee, odd, false).await?;
-    let mut batch = Batch::default();
+    fork_advice: &[ForkAdvice],
+    session: &Rc<ReplaySession>,
+    new_task: NewTask,
+) -> Result<(Tracee<Parked>, std::io::Result<()>), Failure> {
+    let tracee = advise(tracee, fork_advice, false).await?;
+    let mut batch = RemoteCalls::default();
     batch.call(libc::SYS_clone, [SIBLING, 0, 0, 0, 0, 0]);
-    made(tracee, batch, player, birth).await
+    made(tracee, batch, session, new_task).await
 }
 
-/// Has a task make another one, whose birth is this one.
+/// Has a task make another one, of this description.
 pub(super) async fn made(
     tracee: Tracee<Parked>,
-    batch: Batch,
-    player: &Rc<Player>,
-    birth: Birth,
-) -> Result<(Tracee<Parked>, std::io::Result<()>), Over> {
-    let mut birth = Some(birth);
+    batch: RemoteCalls,
+    session: &Rc<ReplaySession>,
+    new_task: NewTask,
+) -> Result<(Tracee<Parked>, std::io::Result<()>), Failure> {
+    let mut new_task = Some(new_task);
     let (tracee, results) = batch
         .make_tasks(tracee, |child| {
-            if let Some(birth) = birth.take() {
-                player.bear(child, birth);
+            if let Some(new_task) = new_task.take() {
+                session.add_new_task(child, new_task);
             }
         })
         .await?;
@@ -194,12 +206,12 @@ pub(super) async fn made(
 /// Gives the advice again that keeps forks from copying memory, or takes it back.
 pub(super) async fn advise(
     mut tracee: Tracee<Parked>,
-    odd: &[Odd],
+    fork_advice: &[ForkAdvice],
     again: bool,
-) -> Result<Tracee<Parked>, Over> {
+) -> Result<Tracee<Parked>, Failure> {
     // As many as fit.
-    for some in odd.chunks(256) {
-        let mut batch = Batch::default();
+    for some in fork_advice.chunks(256) {
+        let mut batch = RemoteCalls::default();
         for part in some {
             let advice = if again { part.advice } else { part.opposite };
             let advice = advice as u64;

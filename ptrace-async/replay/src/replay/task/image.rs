@@ -5,9 +5,9 @@ use std::rc::Rc;
 
 use ptrace_async::runtime::{Parked, Stop, Tracee};
 
-use super::super::agent::{self, Batch};
 use super::super::mappings;
-use super::{Over, Replayed, put, write};
+use super::super::remote_calls::{self, RemoteCalls};
+use super::{Failure, Replayed, put, write};
 use crate::memory::maps;
 use crate::trace::event::Image;
 
@@ -16,16 +16,16 @@ impl Replayed {
         &mut self,
         mut tracee: Tracee<Parked>,
         image: &Image,
-    ) -> Result<Tracee<Parked>, Over> {
-        // The first program is the agent's already.
+    ) -> Result<Tracee<Parked>, Failure> {
+        // The first program is the helper's already.
         if self.call.is_some() {
             tracee = self.execute(tracee).await?;
         }
         // Where that is impossible, only what names the processor differs.
         tracee.bind(image.cpu);
         self.space = Rc::default();
-        self.player.is_called(self.task, image.pid);
-        let mut batch = Batch::default();
+        self.session.is_called(self.task, image.pid);
+        let mut batch = RemoteCalls::default();
         batch.call(libc::SYS_close_range, [0, u64::from(u32::MAX), 0, 0, 0, 0]);
         let trap = [
             libc::PR_SET_TSC as u64,
@@ -39,7 +39,7 @@ impl Replayed {
         let areas = maps::read(tracee.tgid())?;
         for area in areas
             .iter()
-            .filter(|area| !agent::RANGE.contains(&area.start) && area.name != b"[vsyscall]")
+            .filter(|area| !remote_calls::RANGE.contains(&area.start) && area.name != b"[vsyscall]")
         {
             let args = [area.start, area.end - area.start, 0, 0, 0, 0];
             batch.call(libc::SYS_munmap, args);
@@ -47,7 +47,7 @@ impl Replayed {
         for mapping in &image.mappings {
             let path = match mapping.file {
                 Some((number, _)) => {
-                    let (path, _) = self.player.locate_mapped(number).ok_or(Over::Stopped)?;
+                    let (path, _) = self.session.locate_mapped(number).ok_or(Failure::Stopped)?;
                     Some(path)
                 }
                 None => None,
@@ -69,14 +69,14 @@ impl Replayed {
         Ok(tracee)
     }
 
-    async fn execute(&self, tracee: Tracee<Parked>) -> Result<Tracee<Parked>, Over> {
-        let executed = agent::execute(tracee, &self.player.agent.path()).await;
+    async fn execute(&self, tracee: Tracee<Parked>) -> Result<Tracee<Parked>, Failure> {
+        let executed = remote_calls::execute(tracee, &self.session.helper.path()).await;
         executed.map_err(|stop| match stop {
             Stop::Signal(tracee) => {
                 let result = tracee.registers().map_or(0, |regs| regs.rax.cast_signed());
-                Over::Diverged(
+                Failure::Diverged(
                     "a program's start".to_owned(),
-                    format!("the agent cannot be executed: {result}"),
+                    format!("the helper cannot be executed: {result}"),
                 )
             }
             stop => stop.into(),

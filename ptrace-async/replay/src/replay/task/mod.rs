@@ -9,13 +9,13 @@ use std::time::Duration;
 use ptrace_async::event::Tid;
 use ptrace_async::runtime::{Observer, Parked, Prehook, Signal, Started, Stop, Stopped, Tracee};
 
-use super::address_space::Space;
-use super::agent::Batch;
+use super::address_space::AddressSpace;
 use super::backtrace;
 use super::divergence::Divergence;
-use super::session::record_queue::Next;
-use super::session::{Birth, Newborn, Player};
-use super::task::watch::{OFTEN, Run};
+use super::remote_calls::RemoteCalls;
+use super::session::record_queue::NextStep;
+use super::session::{NewTask, ReplaySession, SpawnedTask};
+use super::task::watch::{OFTEN, RunTimer};
 use crate::code::registers::Registers;
 use crate::trace::Task;
 use crate::trace::event::{Call, Event, Exit, State, Write};
@@ -32,7 +32,7 @@ mod spawned;
 mod watch;
 
 /// Why a task is not followed any more.
-enum Over {
+enum Failure {
     /// It has ended, or something has ended it.
     Gone,
     /// The replay has been ended.
@@ -43,7 +43,7 @@ enum Over {
     RunsOn(Duration, Duration),
 }
 
-impl Over {
+impl Failure {
     /// What was recorded, and what came.
     fn differs(self) -> (String, String) {
         match self {
@@ -60,7 +60,7 @@ impl Over {
     }
 }
 
-impl From<Stop> for Over {
+impl From<Stop> for Failure {
     fn from(stop: Stop) -> Self {
         match stop.park() {
             // A stop where none was to be expected.
@@ -73,14 +73,14 @@ impl From<Stop> for Over {
     }
 }
 
-impl From<std::io::Error> for Over {
+impl From<std::io::Error> for Failure {
     fn from(_: std::io::Error) -> Self {
         Self::Gone
     }
 }
 
 struct Replayed {
-    player: Rc<Player>,
+    session: Rc<ReplaySession>,
     task: Task,
     observer: Rc<Observer>,
     /// How many records of it have been replayed.
@@ -94,30 +94,32 @@ struct Replayed {
     given: Option<u64>,
     /// The task that the current call has made.
     child: Option<Task>,
-    space: Rc<Space>,
+    space: Rc<AddressSpace>,
     /// How long it has run for the present record.
-    run: Run,
+    run: RunTimer,
 }
 
 /// Follows a task to its end.
-pub(super) async fn follow(tracee: Tracee<Started>, player: Rc<Player>) {
+pub(super) async fn follow(tracee: Tracee<Started>, session: Rc<ReplaySession>) {
     let observer = Rc::new(tracee.observer());
-    match player.birth(tracee.tid()) {
-        Some(Birth::Task(newborn)) => {
-            let replayed = Replayed::new(player, newborn, observer);
+    match session.take_new_task(tracee.tid()) {
+        Some(NewTask::Spawned(spawned)) => {
+            let replayed = Replayed::new(session, spawned, observer);
             replayed.follow(tracee.park()).await;
         }
-        Some(Birth::Copy(held)) => frozen::follow(tracee.park(), held, player).await,
-        Some(Birth::Revived(revived)) => restored::follow(tracee.park(), *revived, player).await,
-        None if player.begins() => {
+        Some(NewTask::Frozen(frozen)) => frozen::follow(tracee.park(), frozen, session).await,
+        Some(NewTask::Restored(restored)) => {
+            restored::follow(tracee.park(), *restored, session).await
+        }
+        None if session.begins() => {
             let process = tracee.tgid();
             match first(tracee).await {
                 Some(tracee) => {
-                    let replayed = Replayed::new(player, Newborn::default(), observer);
+                    let replayed = Replayed::new(session, SpawnedTask::default(), observer);
                     replayed.follow(tracee).await;
                 }
                 None => {
-                    player.feed.end();
+                    session.records.end();
                     kill(process);
                 }
             }
@@ -127,7 +129,7 @@ pub(super) async fn follow(tracee: Tracee<Started>, player: Rc<Player>) {
     }
 }
 
-/// From the launch to the agent.
+/// From the launch to the helper.
 async fn first(tracee: Tracee<Started>) -> Option<Tracee<Parked>> {
     let mut stop = tracee.resume().stop().await;
     loop {
@@ -147,10 +149,10 @@ fn kill(process: Tid) {
 }
 
 impl Replayed {
-    fn new(player: Rc<Player>, newborn: Newborn, observer: Rc<Observer>) -> Self {
+    fn new(session: Rc<ReplaySession>, spawned: SpawnedTask, observer: Rc<Observer>) -> Self {
         Self {
-            player,
-            task: newborn.task,
+            session,
+            task: spawned.task,
             observer,
             events: 0,
             entry: None,
@@ -158,35 +160,35 @@ impl Replayed {
             returned: None,
             given: None,
             child: None,
-            space: newborn.space,
-            run: Run::new(Duration::ZERO),
+            space: spawned.space,
+            run: RunTimer::new(Duration::ZERO),
         }
     }
 
     async fn follow(mut self, tracee: Tracee<Parked>) {
         let process = tracee.tgid();
-        self.player.enter(self.task, self.observer.clone());
+        self.session.enter(self.task, self.observer.clone());
         let left = self.play(tracee).await;
-        self.player.feed.pass(self.task);
+        self.session.records.pass(self.task);
         if left {
             kill(process);
         }
-        self.player.leave(self.task, &self.observer);
+        self.session.leave(self.task, &self.observer);
     }
 
     /// Whether the task is there when there is nothing more to be replayed.
     async fn play(&mut self, mut tracee: Tracee<Parked>) -> bool {
         loop {
-            self.player.counted(self.task, self.events);
-            let (number, event) = match self.player.feed.next(self.task).await {
+            self.session.counted(self.task, self.events);
+            let (number, event) = match self.session.records.next(self.task).await {
                 None => return true,
-                Some(Next::Record(number, event, took)) => {
-                    self.run = Run::new(took);
+                Some(NextStep::Record(number, event, took)) => {
+                    self.run = RunTimer::new(took);
                     (number, event)
                 }
-                Some(Next::Order(order)) => {
-                    self.run = Run::new(self.run.recorded);
-                    tracee = match self.obey(tracee, order).await {
+                Some(NextStep::Request(request)) => {
+                    self.run = RunTimer::new(self.run.recorded);
+                    tracee = match self.answer(tracee, request).await {
                         Some(tracee) => tracee,
                         None => return true,
                     };
@@ -209,22 +211,22 @@ impl Replayed {
     }
 
     /// The task has not come to a record.
-    fn differs(&self, number: u64, over: Over) {
+    fn differs(&self, number: u64, over: Failure) {
         // What comes of a replay that has ended says nothing.
-        if matches!(over, Over::Stopped) || self.player.feed.is_over() {
+        if matches!(over, Failure::Stopped) || self.session.records.is_over() {
             return;
         }
-        if matches!(over, Over::RunsOn(..)) {
-            self.player.ran_on.update(|count| count + 1);
+        if matches!(over, Failure::RunsOn(..)) {
+            self.session.ran_on.update(|count| count + 1);
         }
         let (recorded, replayed) = over.differs();
-        self.player.diverge(Divergence::new(
+        self.session.diverge(Divergence::new(
             (self.task, number),
             recorded,
             replayed,
             backtrace::Here {
                 task: &self.observer,
-                recorded_path: &|path| self.player.recorded_path(path),
+                recorded_path: &|path| self.session.recorded_path(path),
             },
         ));
     }
@@ -234,7 +236,7 @@ impl Replayed {
         tracee: Tracee<Parked>,
         number: u64,
         event: Event,
-    ) -> Result<Tracee<Parked>, Over> {
+    ) -> Result<Tracee<Parked>, Failure> {
         if !matches!(event, Event::Buffered(_)) {
             self.given = None;
         }
@@ -256,7 +258,7 @@ impl Replayed {
             Event::Instruction(answer) => self.instruction(tracee, answer).await,
             Event::Digest(digest) => self.digest(tracee, digest),
             Event::FileChanged(changed) => {
-                self.player.change(&changed);
+                self.session.change(&changed);
                 Ok(tracee)
             }
             Event::Written(writes) => {
@@ -272,7 +274,7 @@ impl Replayed {
     }
 
     /// Lets the program run to its next stop.
-    async fn run(&mut self, tracee: Tracee<Parked>) -> Result<Stop, Over> {
+    async fn run(&mut self, tracee: Tracee<Parked>) -> Result<Stop, Failure> {
         if let Some(value) = self.returned.take()
             && let Some(call) = self.call
             && let Ok(mut regs) = tracee.registers()
@@ -296,12 +298,14 @@ impl Replayed {
             tracee = match stop {
                 Stop::Signal(tracee) if !of_its_own(&tracee) => tracee.park(),
                 Stop::Interrupted(_) if let Some(took) = too_long => {
-                    return Err(Over::RunsOn(took, self.run.recorded));
+                    return Err(Failure::RunsOn(took, self.run.recorded));
                 }
                 Stop::GroupStop(tracee) => tracee.park(),
                 Stop::Interrupted(tracee) => tracee.park(),
                 Stop::PreExit(tracee) => tracee.park(),
-                Stop::Exited(_) | Stop::Killed { .. } | Stop::Superseded => return Err(Over::Gone),
+                Stop::Exited(_) | Stop::Killed { .. } | Stop::Superseded => {
+                    return Err(Failure::Gone);
+                }
                 other => return Ok(other),
             };
         }
@@ -321,17 +325,17 @@ impl Replayed {
                 too_long = self.run.too_long(tid);
                 match too_long {
                     Some(_) => interrupter.interrupt(),
-                    None => self.player.ticker.watch(self.task, context.waker(), OFTEN),
+                    None => self.session.ticker.watch(self.task, context.waker(), OFTEN),
                 }
             }
             stop
         })
         .await;
-        self.player.ticker.forget(self.task);
+        self.session.ticker.forget(self.task);
         (stop, too_long)
     }
 
-    /// Has a task that the agent has used in the middle of a call look as if it were there.
+    /// Has a task that the helper has used in the middle of a call look as if it were there.
     fn stand(&self, tracee: &Tracee<Parked>) -> std::io::Result<()> {
         match &self.entry {
             Some(entry) => tracee.set_registers(entry),
@@ -341,13 +345,13 @@ impl Replayed {
 
     /// Ends the task. Its turn lasts until it cannot be seen any more.
     async fn exit(&self, tracee: Tracee<Parked>, exit: Exit) {
-        self.player.exits(self.task);
+        self.session.exits(self.task);
         self.take_back(&tracee);
         write(&tracee, &exit.writes);
         if self.task == Task(0) {
-            self.player.end(exit.ending);
+            self.session.end(exit.ending);
         }
-        let mut batch = Batch::default();
+        let mut batch = RemoteCalls::default();
         batch.call(libc::SYS_exit, [0; 6]);
         batch.begin(&tracee);
         let leads = tracee.tid() == tracee.tgid();
@@ -355,7 +359,7 @@ impl Replayed {
         loop {
             if leads && matches!(stop, Stop::PreExit(_)) {
                 // It is reported when its threads have ended.
-                self.player.feed.pass(self.task);
+                self.session.records.pass(self.task);
             }
             let Some(tracee) = stop.park() else { return };
             stop = tracee.resume().stop().await;
@@ -364,7 +368,7 @@ impl Replayed {
 }
 
 /// The call that a task has come to.
-fn this_call(tracee: &Tracee<Prehook>) -> Result<Call, Over> {
+fn this_call(tracee: &Tracee<Prehook>) -> Result<Call, Failure> {
     Ok(Call {
         nr: tracee.invocation().nr,
         args: tracee.invocation().args,
@@ -381,7 +385,7 @@ fn put<S: Stopped>(tracee: &Tracee<S>, registers: &Registers) -> std::io::Result
     tracee.set_registers(&regs)
 }
 
-fn put_state<S: Stopped>(tracee: &Tracee<S>, state: &State) -> Result<(), Over> {
+fn put_state<S: Stopped>(tracee: &Tracee<S>, state: &State) -> Result<(), Failure> {
     put(tracee, &state.registers)?;
     tracee.set_extended_state(&state.extended)?;
     Ok(())

@@ -3,12 +3,12 @@
 use ptrace_async::memory::Memory;
 use ptrace_async::runtime::{Parked, Stop, Tracee};
 
-use super::super::agent::Batch;
-use super::{Over, Replayed, describe, of_its_own, put_state, write};
+use super::super::remote_calls::RemoteCalls;
+use super::{Failure, Replayed, describe, of_its_own, put_state, write};
 use crate::code::registers::Registers;
 use crate::memory::{digest, maps};
 use crate::replay::execution_points::check::Check;
-use crate::replay::session::Found;
+use crate::replay::session::ReachedPoint;
 use crate::trace::event::{At, Instruction, Point};
 use crate::tracee::step::step;
 use crate::tracee::trapped::{apply, instruction, is_trap_of};
@@ -22,14 +22,14 @@ fn at(point: &Point) -> String {
 }
 
 /// Lets a task execute one instruction on its way to a point, whatever signals others send it.
-async fn one_step(mut tracee: Tracee<Parked>, point: &Point) -> Result<Tracee<Parked>, Over> {
+async fn one_step(mut tracee: Tracee<Parked>, point: &Point) -> Result<Tracee<Parked>, Failure> {
     loop {
         tracee = match step(tracee).await {
             Stop::Signal(tracee) if tracee.signal() == libc::SIGTRAP => return Ok(tracee.park()),
             Stop::Signal(tracee) if !of_its_own(&tracee) => tracee.park(),
             Stop::GroupStop(tracee) => tracee.park(),
             Stop::Interrupted(tracee) => tracee.park(),
-            stop => return Err(Over::Diverged(at(point), describe::stop(&stop))),
+            stop => return Err(Failure::Diverged(at(point), describe::stop(&stop))),
         };
     }
 }
@@ -39,13 +39,13 @@ impl Replayed {
         &mut self,
         tracee: Tracee<Parked>,
         signal: &crate::trace::event::Signal,
-    ) -> Result<Tracee<Parked>, Over> {
+    ) -> Result<Tracee<Parked>, Failure> {
         let what = || format!("signal {} at {:#x}", signal.signal, signal.ip);
         let tracee = match signal.at {
             At::Event => {
                 let ip = tracee.registers()?.rip;
                 if ip != signal.ip {
-                    return Err(Over::Diverged(what(), format!("at {ip:#x}")));
+                    return Err(Failure::Diverged(what(), format!("at {ip:#x}")));
                 }
                 tracee
             }
@@ -53,7 +53,7 @@ impl Replayed {
                 Stop::Prehook(tracee) if tracee.instruction_pointer() - 2 == signal.ip => {
                     tracee.park()
                 }
-                stop => return Err(Over::Diverged(what(), describe::stop(&stop))),
+                stop => return Err(Failure::Diverged(what(), describe::stop(&stop))),
             },
             At::Fault => match self.run(tracee).await? {
                 Stop::Signal(tracee)
@@ -61,7 +61,7 @@ impl Replayed {
                 {
                     tracee.park()
                 }
-                stop => return Err(Over::Diverged(what(), describe::stop(&stop))),
+                stop => return Err(Failure::Diverged(what(), describe::stop(&stop))),
             },
         };
         self.returned = None;
@@ -77,15 +77,15 @@ impl Replayed {
         tracee: Tracee<Parked>,
         number: u64,
         point: Point,
-    ) -> Result<Tracee<Parked>, Over> {
+    ) -> Result<Tracee<Parked>, Failure> {
         let mut tracee = self.visit(tracee, &point, number).await?;
-        for _ in 0..self.player.mistaken(number) {
+        for _ in 0..self.session.mistaken(number) {
             tracee = self.next_visit(tracee, &point, number).await?;
         }
-        self.player.found(Found {
+        self.session.note_point(ReachedPoint {
             number,
             task: self.task,
-            is_verified: point.contents.is_some() && self.player.is_trusted(number),
+            is_verified: point.contents.is_some() && self.session.compares_memory(number),
             point: point.into(),
         });
         Ok(tracee)
@@ -97,7 +97,7 @@ impl Replayed {
         tracee: Tracee<Parked>,
         point: &Point,
         number: u64,
-    ) -> Result<Tracee<Parked>, Over> {
+    ) -> Result<Tracee<Parked>, Failure> {
         let tracee = one_step(tracee, point).await?;
         self.visit(tracee, point, number).await
     }
@@ -107,14 +107,14 @@ impl Replayed {
         tracee: Tracee<Parked>,
         point: &Point,
         number: u64,
-    ) -> Result<Tracee<Parked>, Over> {
+    ) -> Result<Tracee<Parked>, Failure> {
         let what = || at(point);
         let mut strangers = 0;
         let tracee = self.come_to_code(tracee, point).await?;
-        let mut batch = Batch::default();
+        let mut batch = RemoteCalls::default();
         let areas = maps::read(tracee.tgid())?;
         let Some(mut check) = Check::prepare(&tracee, point, &areas, &mut batch) else {
-            return Err(Over::Diverged(what(), "no such code".to_owned()));
+            return Err(Failure::Diverged(what(), "no such code".to_owned()));
         };
         let mut tracee = self.aside(tracee, batch, &what()).await?;
         // What is about to be moved elsewhere is not to be executed here from its middle.
@@ -124,13 +124,13 @@ impl Replayed {
         let insert = |check: &mut Check, tracee: &Tracee<Parked>| {
             check
                 .insert(tracee, point)
-                .map_err(|error| Over::Diverged(what(), error))
+                .map_err(|error| Failure::Diverged(what(), error))
         };
         insert(&mut check, &tracee)?;
         loop {
             let stopped = match self.run(tracee).await? {
                 Stop::Signal(tracee) => tracee,
-                stop => return Err(Over::Diverged(what(), describe::stop(&stop))),
+                stop => return Err(Failure::Diverged(what(), describe::stop(&stop))),
             };
             let mut regs = stopped.registers()?;
             let signal = stopped.signal();
@@ -144,12 +144,12 @@ impl Replayed {
             if signal != libc::SIGTRAP || !check.has_hit(regs.rip) {
                 let stop = Stop::Signal(stopped);
                 let seen = describe::stop(&stop);
-                tracee = stop.park().ok_or(Over::Gone)?;
+                tracee = stop.park().ok_or(Failure::Gone)?;
                 let goes_on = check.lacks(&tracee, point, signal);
-                if goes_on.map_err(|error| Over::Diverged(what(), error))? {
+                if goes_on.map_err(|error| Failure::Diverged(what(), error))? {
                     continue;
                 }
-                return Err(Over::Diverged(what(), seen));
+                return Err(Failure::Diverged(what(), seen));
             }
             tracee = stopped.park();
             let trapped = regs.rip;
@@ -157,25 +157,25 @@ impl Replayed {
             registers.store(&mut regs);
             regs.orig_rax = u64::MAX;
             let mut is_at = point.is_at(&tracee, &registers);
-            if is_at && self.player.is_trusted(number) && !point.has_contents(&tracee) {
+            if is_at && self.session.compares_memory(number) && !point.has_contents(&tracee) {
                 is_at = false;
-                self.player.strange.set(Some(number));
+                self.session.differs_in_memory.set(Some(number));
                 strangers += 1;
                 if strangers > STRANGERS {
                     let seen = format!("{STRANGERS} visits with something else in memory");
-                    return Err(Over::Diverged(what(), seen));
+                    return Err(Failure::Diverged(what(), seen));
                 }
             }
             if is_at {
                 tracee.set_registers(&regs)?;
-                let mut batch = Batch::default();
+                let mut batch = RemoteCalls::default();
                 check.remove(&tracee, &mut batch);
                 let tracee = self.aside(tracee, batch, &what()).await?;
                 return Ok(tracee);
             }
             let on = check
                 .pass(&tracee, point, trapped)
-                .map_err(|error| Over::Diverged(what(), error))?;
+                .map_err(|error| Failure::Diverged(what(), error))?;
             if let Some(on) = on {
                 regs.rip = on;
                 tracee.set_registers(&regs)?;
@@ -194,7 +194,7 @@ impl Replayed {
         &mut self,
         tracee: Tracee<Parked>,
         point: &Point,
-    ) -> Result<Tracee<Parked>, Over> {
+    ) -> Result<Tracee<Parked>, Failure> {
         let ip = point.registers.ip();
         let is_there = |tracee: &Tracee<Parked>| {
             let mut code = vec![0; point.code.len()];
@@ -205,29 +205,29 @@ impl Replayed {
             if tracee.registers()?.rip == ip {
                 tracee = one_step(tracee, point).await?;
             }
-            let cannot = |error| Over::Diverged(at(point), format!("no breakpoint: {error}"));
+            let cannot = |error| Failure::Diverged(at(point), format!("no breakpoint: {error}"));
             tracee.set_hardware_breakpoint(Some(ip)).map_err(cannot)?;
             let stop = self.run(tracee).await?;
             let Stop::Signal(stopped) = stop else {
-                return Err(Over::Diverged(at(point), describe::stop(&stop)));
+                return Err(Failure::Diverged(at(point), describe::stop(&stop)));
             };
             stopped.set_hardware_breakpoint(None).map_err(cannot)?;
             if stopped.signal() != libc::SIGTRAP || stopped.registers()?.rip != ip {
                 let stop = Stop::Signal(stopped);
-                return Err(Over::Diverged(at(point), describe::stop(&stop)));
+                return Err(Failure::Diverged(at(point), describe::stop(&stop)));
             }
             tracee = stopped.park();
         }
         Ok(tracee)
     }
 
-    /// Has the agent make calls, and leaves the registers as they are.
+    /// Has the helper make calls, and leaves the registers as they are.
     pub(super) async fn aside(
         &mut self,
         tracee: Tracee<Parked>,
-        batch: Batch,
+        batch: RemoteCalls,
         what: &str,
-    ) -> Result<Tracee<Parked>, Over> {
+    ) -> Result<Tracee<Parked>, Failure> {
         if batch.is_empty() {
             return Ok(tracee);
         }
@@ -242,7 +242,7 @@ impl Replayed {
         &mut self,
         tracee: Tracee<Parked>,
         answer: Instruction,
-    ) -> Result<Tracee<Parked>, Over> {
+    ) -> Result<Tracee<Parked>, Failure> {
         match self.run(tracee).await? {
             Stop::Signal(tracee)
                 if is_trap_of(answer.kind, tracee.signal())
@@ -254,7 +254,7 @@ impl Replayed {
                 tracee.set_registers(&regs)?;
                 Ok(tracee.park())
             }
-            stop => Err(Over::Diverged(
+            stop => Err(Failure::Diverged(
                 format!("{:?} at {:#x}", answer.kind, answer.ip),
                 describe::stop(&stop),
             )),
@@ -265,17 +265,17 @@ impl Replayed {
         &self,
         tracee: Tracee<Parked>,
         recorded: u64,
-    ) -> Result<Tracee<Parked>, Over> {
+    ) -> Result<Tracee<Parked>, Failure> {
         let areas = maps::read(tracee.tid())?;
         let sp = self.entry.map_or(0, |entry| entry.rsp);
         let now = digest::digest(&tracee, &areas, sp);
         if now != recorded {
-            return Err(Over::Diverged(
+            return Err(Failure::Diverged(
                 format!("memory with the digest {recorded:016x}"),
                 format!("{now:016x}"),
             ));
         }
-        self.player.digested();
+        self.session.digested();
         Ok(tracee)
     }
 }

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use ptrace_async::runtime::{Parked, Tracee};
 
-use super::watch::Run;
-use super::{Over, Replayed, frozen, kill};
-use crate::replay::address_space::Space;
-use crate::replay::agent::Batch;
-use crate::replay::session::{Birth, Player};
-use crate::replay::snapshot::{Kept, Revived};
+use super::watch::RunTimer;
+use super::{Failure, Replayed, frozen, kill};
+use crate::replay::address_space::AddressSpace;
+use crate::replay::remote_calls::RemoteCalls;
+use crate::replay::session::{NewTask, ReplaySession};
+use crate::replay::snapshot::{RestoredTask, TaskSnapshot};
 
 /// The flags of a thread, and of another process with the same memory.
 const THREAD: i32 = libc::CLONE_VM
@@ -22,31 +22,35 @@ const THREAD: i32 = libc::CLONE_VM
 const PROCESS: i32 = libc::CLONE_VM | libc::CLONE_PARENT;
 
 /// Makes those that share its memory, and goes on.
-pub(super) async fn follow(tracee: Tracee<Parked>, revived: Revived, player: Rc<Player>) {
+pub(super) async fn follow(
+    tracee: Tracee<Parked>,
+    restored: RestoredTask,
+    session: Rc<ReplaySession>,
+) {
     let observer = Rc::new(tracee.observer());
     let process = tracee.tgid();
-    let count = revived.others.len() + 1;
-    let Revived {
+    let count = restored.others.len() + 1;
+    let RestoredTask {
         kept,
         space,
         others,
-        odd,
-    } = revived;
-    let tracee = match begin(tracee, &kept, &space, others, &odd, &player).await {
+        fork_advice,
+    } = restored;
+    let tracee = match begin(tracee, &kept, &space, others, &fork_advice, &session).await {
         Ok(tracee) => tracee,
         Err(over) => {
             let reason = match over {
-                Over::Gone | Over::Stopped => std::io::Error::from_raw_os_error(libc::ESRCH),
+                Failure::Gone | Failure::Stopped => std::io::Error::from_raw_os_error(libc::ESRCH),
                 over => std::io::Error::other(over.differs().1),
             };
-            player.fail(reason);
-            player.appeared(count);
+            session.fail(reason);
+            session.appeared(count);
             kill(process);
             return;
         }
     };
     let replayed = Replayed {
-        player,
+        session,
         task: kept.task,
         observer,
         events: kept.events,
@@ -56,38 +60,43 @@ pub(super) async fn follow(tracee: Tracee<Parked>, revived: Revived, player: Rc<
         given: kept.given,
         child: kept.child,
         space,
-        run: Run::new(Duration::ZERO),
+        run: RunTimer::new(Duration::ZERO),
     };
     replayed.follow(tracee).await;
 }
 
 async fn begin(
     mut tracee: Tracee<Parked>,
-    kept: &Kept,
-    space: &Rc<Space>,
-    others: Vec<Kept>,
-    odd: &[crate::replay::snapshot::Odd],
-    player: &Rc<Player>,
-) -> Result<Tracee<Parked>, Over> {
-    tracee = frozen::advise(tracee, odd, true).await?;
+    kept: &TaskSnapshot,
+    space: &Rc<AddressSpace>,
+    others: Vec<TaskSnapshot>,
+    fork_advice: &[crate::replay::snapshot::ForkAdvice],
+    session: &Rc<ReplaySession>,
+) -> Result<Tracee<Parked>, Failure> {
+    tracee = frozen::advise(tracee, fork_advice, true).await?;
     for other in others {
         let flags = if other.process == kept.process {
             THREAD
         } else {
             PROCESS
         };
-        let mut batch = Batch::default();
+        let mut batch = RemoteCalls::default();
         batch.call(libc::SYS_clone, [flags as u64, 0, 0, 0, 0, 0]);
-        let revived = Revived {
+        let restored = RestoredTask {
             kept: other,
             space: space.clone(),
             others: Vec::new(),
-            odd: Rc::default(),
+            fork_advice: Rc::default(),
         };
         let made;
-        (tracee, made) =
-            frozen::made(tracee, batch, player, Birth::Revived(Box::new(revived))).await?;
-        made.map_err(|error| Over::Diverged(String::new(), error.to_string()))?;
+        (tracee, made) = frozen::made(
+            tracee,
+            batch,
+            session,
+            NewTask::Restored(Box::new(restored)),
+        )
+        .await?;
+        made.map_err(|error| Failure::Diverged(String::new(), error.to_string()))?;
     }
     tracee.set_extended_state(&kept.extended)?;
     tracee.set_registers(&kept.registers)?;

@@ -5,9 +5,9 @@ use std::rc::Rc;
 use ptrace_async::runtime::{Parked, Tracee};
 use ptrace_async::syscall::error_of;
 
-use super::super::agent::Batch;
-use super::{Over, Replayed};
-use crate::replay::session::{Birth, Newborn};
+use super::super::remote_calls::RemoteCalls;
+use super::{Failure, Replayed};
+use crate::replay::session::{NewTask, SpawnedTask};
 use crate::trace::event::Spawned;
 
 impl Replayed {
@@ -15,9 +15,9 @@ impl Replayed {
         &mut self,
         tracee: Tracee<Parked>,
         spawned: Spawned,
-    ) -> Result<Tracee<Parked>, Over> {
+    ) -> Result<Tracee<Parked>, Failure> {
         if self.call.is_none() {
-            return Err(Over::Diverged(
+            return Err(Failure::Diverged(
                 "a new task".to_owned(),
                 "no call".to_owned(),
             ));
@@ -37,17 +37,17 @@ impl Replayed {
         } else {
             Rc::new(self.space.copy())
         };
-        let mut newborn = Some(Newborn {
+        let mut new_task = Some(SpawnedTask {
             task: spawned.child,
             space,
         });
-        let mut batch = Batch::default();
+        let mut batch = RemoteCalls::default();
         batch.call(libc::SYS_clone, [flags, 0, 0, 0, 0, 0]);
-        let player = self.player.clone();
+        let session = self.session.clone();
         let made = batch
             .make_tasks(tracee, |child| {
-                if let Some(newborn) = newborn.take() {
-                    player.bear(child, Birth::Task(newborn));
+                if let Some(new_task) = new_task.take() {
+                    session.add_new_task(child, NewTask::Spawned(new_task));
                 }
             })
             .await;
@@ -56,7 +56,7 @@ impl Replayed {
         self.stand(&tracee)?;
         match results.iter().find_map(|&value| error_of(value)) {
             None => Ok(tracee),
-            Some(error) => Err(Over::Diverged(
+            Some(error) => Err(Failure::Diverged(
                 "a new task".to_owned(),
                 format!(
                     "it cannot be made: {}",

@@ -15,7 +15,7 @@ const ENOUGH: Duration = Duration::from_secs(3);
 const TIMES: u32 = 100;
 
 /// How long a task has run for a record.
-pub(in crate::replay) struct Run {
+pub(in crate::replay) struct RunTimer {
     /// How long that took when it was recorded, at most.
     pub(in crate::replay) recorded: Duration,
     /// When it was last looked at, or began.
@@ -24,7 +24,7 @@ pub(in crate::replay) struct Run {
     before: Option<Duration>,
 }
 
-impl Run {
+impl RunTimer {
     /// For a record that took so long.
     pub(in crate::replay) fn new(recorded: Duration) -> Self {
         Self {

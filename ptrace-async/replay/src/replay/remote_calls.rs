@@ -4,8 +4,8 @@
 //! It lies at a fixed address in every replayed process, next to the memory of the
 //! recorded program, and needs no stack. Its calls pass the filter; all others stop.
 //!
-//! **Invariant:** a replayed process has no open descriptor but while the agent runs, so
-//! that whatever the agent opens is descriptor 0.
+//! **Invariant:** a replayed process has no open descriptor but while the helper runs, so
+//! that whatever the helper opens is descriptor 0.
 #![expect(unsafe_code, reason = "reading our own text, where the code lies")]
 
 use std::io::Write as _;
@@ -25,7 +25,7 @@ const DATA_LENGTH: u64 = 64 << 10;
 pub(super) const RANGE: std::ops::Range<u64> = CODE..DATA + DATA_LENGTH;
 /// Strings lie in the second half of the data.
 const STRINGS: u64 = DATA + DATA_LENGTH / 2;
-/// The path of the agent lies behind the list.
+/// The path of the helper lies behind the list.
 const PATH: u64 = STRINGS - PATH_LENGTH as u64;
 const PATH_LENGTH: usize = 128;
 const CALLS: usize = (DATA_LENGTH / 2 - PATH_LENGTH as u64) as usize / 64 - 1;
@@ -36,11 +36,11 @@ const HEADER: usize = 64 + 3 * 56;
 // room for the result.
 std::arch::global_asm!(
     ".pushsection .text.reprise_agent,\"ax\",@progbits",
-    ".globl reprise_agent_start",
-    ".globl reprise_agent_alone",
-    ".globl reprise_agent_end",
+    ".globl reprise_helper_start",
+    ".globl reprise_helper_alone",
+    ".globl reprise_helper_end",
     ".balign 16",
-    "reprise_agent_start:",
+    "reprise_helper_start:",
     "2:",
     "mov rax, [rbx]",
     "cmp rax, -1",
@@ -58,25 +58,25 @@ std::arch::global_asm!(
     "3:",
     "int3",
     // A call by registers alone, for who may not use the list.
-    "reprise_agent_alone:",
+    "reprise_helper_alone:",
     "syscall",
     "int3",
-    "reprise_agent_end:",
+    "reprise_helper_end:",
     ".popsection",
 );
 
 unsafe extern "C" {
-    fn reprise_agent_start();
-    fn reprise_agent_alone();
-    fn reprise_agent_end();
+    fn reprise_helper_start();
+    fn reprise_helper_alone();
+    fn reprise_helper_end();
 }
 
-/// The agent as a file.
-pub(super) struct Executable {
+/// The helper as a file.
+pub(super) struct HelperProgram {
     file: std::fs::File,
 }
 
-impl Executable {
+impl HelperProgram {
     pub(super) fn new() -> std::io::Result<Self> {
         let mut file = os::executable_memory(c"reprise")?;
         file.write_all(&image())?;
@@ -90,8 +90,8 @@ impl Executable {
 }
 
 fn code() -> &'static [u8] {
-    let start = reprise_agent_start as *const () as usize;
-    let end = reprise_agent_end as *const () as usize;
+    let start = reprise_helper_start as *const () as usize;
+    let end = reprise_helper_end as *const () as usize;
     // SAFETY: both labels are in one section of our own text, in this order, and text
     // does not change.
     unsafe { std::slice::from_raw_parts(start as *const u8, end - start) }
@@ -133,12 +133,12 @@ fn image() -> Vec<u8> {
 
 /// Calls to be made one after the other.
 #[derive(Debug, Default)]
-pub(super) struct Batch {
+pub(super) struct RemoteCalls {
     calls: Vec<[u64; 7]>,
     strings: Vec<u8>,
 }
 
-impl Batch {
+impl RemoteCalls {
     pub(super) fn call(&mut self, number: i64, args: [u64; 6]) {
         let [a, b, c, d, e, f] = args;
         self.calls.push([number.cast_unsigned(), a, b, c, d, e, f]);
@@ -194,7 +194,7 @@ impl Batch {
     }
 
     /// The same with calls that make tasks, of which `born` is told before they start: each
-    /// where the agent is, with the registers of who made it.
+    /// where the helper is, with the registers of who made it.
     pub(super) async fn make_tasks(
         self,
         tracee: Tracee<Parked>,
@@ -237,20 +237,20 @@ impl Batch {
     }
 }
 
-/// Executes the agent, and comes to its first stop.
+/// Executes the helper, and comes to its first stop.
 ///
 /// Who shares its memory with others gives up the turn for that, so nothing of the list is
 /// used, which may be in use by then; the path is the same for all.
 ///
 /// # Errors
-/// The stop that came instead: the agent's trap, when it cannot be executed.
+/// The stop that came instead: the helper's trap, when it cannot be executed.
 pub(super) async fn execute(tracee: Tracee<Parked>, path: &str) -> Result<Tracee<Parked>, Stop> {
     let mut bytes = path.as_bytes().to_vec();
     bytes.push(0);
     // Errors mean that the task is gone; its next stop says so.
     let _ = tracee.write(PATH, &bytes);
     if let Ok(mut regs) = tracee.registers() {
-        let offset = reprise_agent_alone as *const () as usize - code().as_ptr().addr();
+        let offset = reprise_helper_alone as *const () as usize - code().as_ptr().addr();
         regs.rip = CODE + (HEADER + offset) as u64;
         regs.rax = libc::SYS_execve as u64;
         (regs.rdi, regs.rsi, regs.rdx) = (PATH, 0, 0);
@@ -272,7 +272,7 @@ pub(super) async fn execute(tracee: Tracee<Parked>, path: &str) -> Result<Tracee
     }
 }
 
-fn begin<S: Stopped>(tracee: &Tracee<S>, batch: &Batch) {
+fn begin<S: Stopped>(tracee: &Tracee<S>, batch: &RemoteCalls) {
     // Errors mean that the task is gone; its next stop says so.
     let _ = tracee.write(DATA, &batch.list());
     if !batch.strings.is_empty() {
