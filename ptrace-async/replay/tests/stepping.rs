@@ -6,7 +6,7 @@ use std::process::Command;
 
 use ptrace_async::memory::Memory as _;
 use reprise::replay::{Error, Options, Output, Printed, Replayer};
-use reprise::trace::event::{Event, More, Point, Registers};
+use reprise::trace::event::{CallEffect, Event, ExecutionPoint, Registers};
 use reprise::trace::{Directory, Record, Task};
 
 #[path = "common/command.rs"]
@@ -37,7 +37,7 @@ fn record(home: &Path, command: &[&str]) -> PathBuf {
 }
 
 /// Changes the points of a trace.
-fn change_points(trace: &Path, to: impl Fn(&mut Point)) {
+fn change_points(trace: &Path, to: impl Fn(&mut ExecutionPoint)) {
     rewrite(trace, |_, mut record| {
         if let Event::Point(point) = &mut record.event {
             to(point);
@@ -90,7 +90,7 @@ fn check_registers(record: &Record, number: u64, now: &Registers, before: Option
             assert_eq!(now.0[RSP], call.sp, "record {number}");
         }
         Event::Return(done) => match &done.more {
-            More::State(state) => assert_eq!(now.ip(), state.registers.ip()),
+            CallEffect::State(state) => assert_eq!(now.ip(), state.registers.ip()),
             _ => {
                 assert_eq!(now.0[RAX], done.value.cast_unsigned(), "record {number}");
                 assert_eq!(Some(now.ip()), before, "record {number}");

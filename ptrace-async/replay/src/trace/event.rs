@@ -63,7 +63,7 @@ pub enum Event {
     /// A signal was delivered to a handler.
     Signal(Box<Signal>),
     /// The task was stopped between two syscalls, and something happens to it here.
-    Point(Box<Point>),
+    Point(Box<ExecutionPoint>),
     /// An instruction was answered whose result differs from run to run.
     Instruction(Instruction),
     /// The task ended.
@@ -144,12 +144,12 @@ pub struct Return {
     /// Memory that it changed.
     pub writes: Vec<Write>,
     /// More that it did.
-    pub more: More,
+    pub more: CallEffect,
 }
 
 /// What a call did beyond a result and memory.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub enum More {
+pub enum CallEffect {
     /// Nothing.
     #[default]
     Nothing,
@@ -170,12 +170,12 @@ pub enum More {
         shared: bool,
     },
     /// All registers changed (`rt_sigreturn`).
-    State(Box<State>),
+    State(Box<RegisterState>),
 }
 
 /// All registers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct State {
+pub struct RegisterState {
     /// The general ones.
     pub registers: Registers,
     /// The others, in the format of XSAVE.
@@ -217,7 +217,7 @@ pub struct Started {
 
 /// At which point of its program a task was given a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum At {
+pub enum SignalPosition {
     /// Right after its last event.
     Event,
     /// Before the syscall that it came to.
@@ -232,11 +232,11 @@ pub struct Signal {
     /// Its number.
     pub signal: i32,
     /// Where the program was.
-    pub at: At,
+    pub at: SignalPosition,
     /// The instruction there.
     pub ip: u64,
     /// At the handler's first instruction.
-    pub state: State,
+    pub state: RegisterState,
     /// The frame on the stack.
     pub frame: Write,
 }
@@ -244,10 +244,10 @@ pub struct Signal {
 /// A place in a program that no syscall marks, found again by its state: where all of this
 /// is equal, the future is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Point {
+pub struct ExecutionPoint {
     /// The general registers.
     pub registers: Registers,
-    /// A digest of the others ([`State::extended`]).
+    /// A digest of the others ([`RegisterState::extended`]).
     pub extended: u64,
     /// What is at the top of the stack, from 128 bytes below the stack pointer on.
     pub stack: Vec<u8>,

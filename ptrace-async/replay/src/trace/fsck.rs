@@ -6,7 +6,7 @@ use std::fs;
 
 use serde::Serialize;
 
-use super::event::{Event, File, FileNumber, More, Record, Task};
+use super::event::{CallEffect, Event, File, FileNumber, Record, Task};
 use super::{Directory, Error, Reader, Tail};
 
 /// How many problems are described; more are counted.
@@ -258,8 +258,8 @@ impl Order {
                 files.for_each(|(number, _)| known(&self.files, number));
             }
             Event::Return(done) => match done.more {
-                More::Mapped { file, .. } => known(&self.files, file),
-                More::Output { number, .. } => {
+                CallEffect::Mapped { file, .. } => known(&self.files, file),
+                CallEffect::Output { number, .. } => {
                     if number < self.complete || !self.outputs.insert(number) {
                         wrong.push(format!("there is an output {number} already"));
                     }
@@ -267,7 +267,7 @@ impl Order {
                         self.complete += 1;
                     }
                 }
-                More::Nothing | More::State(_) => {}
+                CallEffect::Nothing | CallEffect::State(_) => {}
             },
             Event::Spawned(spawned) => {
                 let made = self.tasks.insert(spawned.child, State::Made);

@@ -2,7 +2,7 @@
 
 use ptrace_async::syscall::Syscall;
 
-use super::event::{Event, More, Record};
+use super::event::{CallEffect, Event, Record};
 use crate::buffer;
 use crate::code::registers::Registers;
 
@@ -27,14 +27,14 @@ pub(crate) fn of(record: &Record) -> String {
         Event::Return(done) => {
             let bytes: usize = done.writes.iter().map(|write| write.bytes.len()).sum();
             let more = match &done.more {
-                More::Nothing => String::new(),
-                More::Output { stream, .. } => format!(", to stream {stream}"),
-                More::Mapped {
+                CallEffect::Nothing => String::new(),
+                CallEffect::Output { stream, .. } => format!(", to stream {stream}"),
+                CallEffect::Mapped {
                     file,
                     shared: false,
                 } => format!(", file {}", file.0),
-                More::Mapped { file, shared: true } => format!(", file {}, shared", file.0),
-                More::State(state) => format!(", goes on at {:#x}", ip(&state.registers)),
+                CallEffect::Mapped { file, shared: true } => format!(", file {}, shared", file.0),
+                CallEffect::State(state) => format!(", goes on at {:#x}", ip(&state.registers)),
             };
             format!("  = {}, {bytes} bytes{more}", done.value)
         }

@@ -7,7 +7,7 @@ use xxhash_rust::xxh3::Xxh3;
 use crate::code::registers::Registers;
 use crate::memory::digest;
 use crate::memory::maps::{self, Area};
-use crate::trace::event::Point;
+use crate::trace::event::ExecutionPoint;
 
 /// Bits of the flags that stepping and trapping leave behind (trap, resume).
 const TRACES: u64 = 1 << 8 | 1 << 16;
@@ -48,7 +48,7 @@ pub(crate) fn stack<S: Stopped>(tracee: &Tracee<S>, sp: u64) -> Vec<u8> {
     bytes
 }
 
-impl Point {
+impl ExecutionPoint {
     /// Whether a task is at this point; its registers are given, because its instruction
     /// pointer may stand elsewhere for the moment.
     pub(crate) fn is_at<S: Stopped>(&self, tracee: &Tracee<S>, registers: &Registers) -> bool {

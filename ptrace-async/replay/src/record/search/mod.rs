@@ -25,7 +25,7 @@ use super::search::visits::{Chosen, Places, Reads, Visit, Writes};
 use crate::code::registers::Registers;
 use crate::memory::digest;
 use crate::memory::maps::{self, Area};
-use crate::trace::event::{Contents, Point};
+use crate::trace::event::{Contents, ExecutionPoint};
 use crate::tracee::execution_point::{extended, plain, stack};
 use crate::tracee::step::step;
 use crate::{buffer, code};
@@ -102,7 +102,7 @@ impl Lessons {
         self.took
     }
 
-    fn learn(&mut self, point: &Point) {
+    fn learn(&mut self, point: &ExecutionPoint) {
         let first = point.words.iter().take(FIRST).map(|word| word.0);
         for address in first {
             self.recent.retain(|recent| *recent != address);
@@ -129,7 +129,7 @@ struct Log {
 /// What was found.
 pub(super) enum Found {
     /// The task is at this point.
-    Point(Tracee<Parked>, Box<Point>),
+    Point(Tracee<Parked>, Box<ExecutionPoint>),
     /// The task came to a syscall or to something else that marks its place.
     Mark(Stop),
     /// It is about to.
@@ -336,7 +336,7 @@ fn point(
     twins: &[&Visit],
     place: Option<&Chosen>,
     (log, areas): (&Log, &[Area]),
-) -> Point {
+) -> ExecutionPoint {
     let differs = |visit: &Visit, index: u8| {
         let index = usize::from(index);
         visit.registers.0[index] != registers.0[index]
@@ -361,7 +361,7 @@ fn point(
     };
     let read_words = log.reads.words(&may_change, &read);
     words.extend(read_words);
-    Point {
+    ExecutionPoint {
         registers,
         extended: tracee.extended_state().map_or(0, |state| extended(&state)),
         stack: stack(tracee, sp),
@@ -376,7 +376,7 @@ fn point(
 impl Lessons {
     /// A point is told by what told its place's visits as well, and what told those of other
     /// places in the rounds of what may be the same loop.
-    fn add_to(&self, point: &mut Point, read: &dyn Fn(u64) -> Option<u64>) {
+    fn add_to(&self, point: &mut ExecutionPoint, read: &dyn Fn(u64) -> Option<u64>) {
         let lesson = self.places.get(&point.registers.ip());
         let of_place = lesson.map_or(&[][..], |lesson| &lesson.addresses);
         let mut added: Vec<(u64, u64)> = Vec::new();

@@ -12,7 +12,7 @@ use super::{Begun, Next, Recorded, files, readable};
 use crate::buffer;
 use crate::record::calls::{self, Plan};
 use crate::record::{descriptors, scratch};
-use crate::trace::event::{At, Call, Event, More, Return, Write};
+use crate::trace::event::{Call, CallEffect, Event, Return, SignalPosition, Write};
 use crate::tracee::trapped::check;
 
 impl Recorded {
@@ -61,7 +61,7 @@ impl Recorded {
             let _ = tracee.set_registers(&back);
             let _ = tracee.send_signal(info.si_signo);
             self.sent_again.push(info);
-            return self.go(tracee, At::Call).into();
+            return self.go(tracee, SignalPosition::Call).into();
         }
         self.spins = 0;
         self.log(Event::Call(Call {
@@ -331,11 +331,11 @@ impl Recorded {
         self.log(Event::Return(Return {
             value,
             writes,
-            more: More::Nothing,
+            more: CallEffect::Nothing,
         }));
         // An error means that the task is gone.
         let _ = tracee.put_result(value);
-        self.go(tracee, At::Event)
+        self.go(tracee, SignalPosition::Event)
     }
 
     /// Answers a call of the vsyscall page, which the kernel emulates and which stops only

@@ -8,7 +8,7 @@ use super::files::{self, Mapping};
 use super::{Recorded, keep};
 use crate::record::mappings::address_space::Space;
 use crate::record::{calls, descriptors};
-use crate::trace::event::{At, Event, More, Return, State};
+use crate::trace::event::{CallEffect, Event, RegisterState, Return, SignalPosition};
 use crate::tracee::output;
 
 /// So much of what a call may have written before it failed is looked at.
@@ -100,7 +100,7 @@ impl Recorded {
         let more = match output {
             Some((stream, number)) => {
                 let bytes = output::bytes(&tracee, &invocation, value);
-                More::Output {
+                CallEffect::Output {
                     stream,
                     number,
                     check: Some(output::check(&bytes)),
@@ -122,7 +122,7 @@ impl Recorded {
         }
         // A mapping may have made it one of others, who take turns.
         self.turn(&tracee).await;
-        self.go(tracee, At::Event)
+        self.go(tracee, SignalPosition::Event)
     }
 
     /// The number of an output: the next of all.
@@ -138,7 +138,7 @@ impl Recorded {
         self.log(Event::Return(Return {
             value,
             writes: Vec::new(),
-            more: More::Output {
+            more: CallEffect::Output {
                 stream,
                 number,
                 check: None,
@@ -153,15 +153,15 @@ impl Recorded {
         invocation: &Invocation,
         value: i64,
         mapping: Option<Mapping>,
-    ) -> More {
+    ) -> CallEffect {
         let failed = error_of(value).is_some();
         match invocation.nr.cast_signed() {
             libc::SYS_rt_sigreturn => {
                 self.sites.handler_returned();
                 let (Ok(regs), Ok(extended)) = (tracee.registers(), tracee.extended_state()) else {
-                    return More::Nothing;
+                    return CallEffect::Nothing;
                 };
-                More::State(Box::new(State {
+                CallEffect::State(Box::new(RegisterState {
                     registers: (&regs).into(),
                     extended,
                 }))
@@ -171,7 +171,7 @@ impl Recorded {
                     self.sites.forget(value.cast_unsigned(), invocation.args[1]);
                 }
                 let more = self.mapped(invocation, value, mapping);
-                if let More::Mapped {
+                if let CallEffect::Mapped {
                     file,
                     shared: false,
                 } = more
@@ -195,30 +195,30 @@ impl Recorded {
                     self.space.moved(args, value.cast_unsigned())
                 };
                 self.session.settle(self.task, gone);
-                More::Nothing
+                CallEffect::Nothing
             }
             libc::SYS_close => {
                 self.sites.forget_library(tracee);
                 self.sites.doubt(tracee, Some(invocation.args[0]));
-                More::Nothing
+                CallEffect::Nothing
             }
             libc::SYS_dup2 | libc::SYS_dup3 => {
                 self.sites.forget_library(tracee);
                 self.sites.doubt(tracee, Some(value.cast_unsigned()));
-                More::Nothing
+                CallEffect::Nothing
             }
             libc::SYS_fcntl => {
                 let fd = match invocation.args[1] as i32 {
                     libc::F_SETFL => invocation.args[0],
                     libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => value.cast_unsigned(),
-                    _ => return More::Nothing,
+                    _ => return CallEffect::Nothing,
                 };
                 self.sites.doubt(tracee, Some(fd));
-                More::Nothing
+                CallEffect::Nothing
             }
             libc::SYS_ioctl if invocation.args[1] == libc::FIONBIO => {
                 self.sites.doubt(tracee, Some(invocation.args[0]));
-                More::Nothing
+                CallEffect::Nothing
             }
             libc::SYS_dup
             | libc::SYS_open
@@ -228,30 +228,30 @@ impl Recorded {
             | libc::SYS_open_by_handle_at
             | libc::SYS_pidfd_getfd => {
                 self.sites.doubt(tracee, Some(value.cast_unsigned()));
-                More::Nothing
+                CallEffect::Nothing
             }
             // With descriptors, maybe.
             libc::SYS_recvmsg | libc::SYS_recvmmsg => {
                 self.sites.doubt(tracee, None);
-                More::Nothing
+                CallEffect::Nothing
             }
             libc::SYS_close_range => {
                 self.sites.forget_library(tracee);
                 self.sites.doubt(tracee, None);
-                More::Nothing
+                CallEffect::Nothing
             }
-            _ => More::Nothing,
+            _ => CallEffect::Nothing,
         }
     }
 
     /// A mapping was made, or not.
-    fn mapped(&self, invocation: &Invocation, value: i64, mapping: Option<Mapping>) -> More {
+    fn mapped(&self, invocation: &Invocation, value: i64, mapping: Option<Mapping>) -> CallEffect {
         if error_of(value).is_some() {
             if let Some(key) = mapping.and_then(|mapping| mapping.key) {
                 self.space.expected(key);
                 self.session.settle(self.task, vec![key]);
             }
-            return More::Nothing;
+            return CallEffect::Nothing;
         }
         let (start, length) = (value.cast_unsigned(), invocation.args[1]);
         let gone = self.space.forget(start, length);
@@ -261,7 +261,7 @@ impl Recorded {
                 self.group().note_shared_memory();
             }
             self.session.settle(self.task, gone);
-            return More::Nothing;
+            return CallEffect::Nothing;
         };
         if let Some(key) = mapping.key {
             self.space.add(start, length, key);
@@ -272,7 +272,7 @@ impl Recorded {
             }
         }
         self.session.settle(self.task, gone);
-        More::Mapped {
+        CallEffect::Mapped {
             file: mapping.file,
             shared: shared && mapping.key.is_some(),
         }

@@ -35,7 +35,7 @@ use super::sites::{Sites, UnknownFile};
 use crate::buffer;
 use crate::code::registers::Registers;
 use crate::memory::{digest, maps};
-use crate::trace::event::{At, Ending, Event, Write};
+use crate::trace::event::{Ending, Event, SignalPosition, Write};
 use crate::trace::{self, Task};
 
 /// A task as the recorder knows it.
@@ -55,7 +55,7 @@ struct Recorded {
     /// Those that have been sent again, to be delivered now.
     sent_again: Vec<libc::siginfo_t>,
     /// The registers at the last event, if nothing has run since.
-    at_event: Option<(At, Registers)>,
+    at_event: Option<(SignalPosition, Registers)>,
     /// Since when it has only been stopped by signals, if by any.
     since: Option<Instant>,
     /// How often it had to be stopped since its last syscall: it waits for another task,
@@ -256,7 +256,7 @@ impl Recorded {
     }
 
     /// Lets the program go on from its last event.
-    fn go<S: Stopped>(&mut self, tracee: Tracee<S>, at: At) -> Tracee<Running> {
+    fn go<S: Stopped>(&mut self, tracee: Tracee<S>, at: SignalPosition) -> Tracee<Running> {
         let mut closed = 0;
         let group = self.group();
         self.keeps_turn = group.is_shared() && group.is_calm();
@@ -396,7 +396,8 @@ impl Recorded {
                     point.contents = self.space.lessons().borrow_mut().contents(&found);
                     self.log(Event::Point(point));
                     self.spins += 1;
-                    self.at_event = signals::mark(&found).map(|registers| (At::Event, registers));
+                    self.at_event =
+                        signals::mark(&found).map(|registers| (SignalPosition::Event, registers));
                     tracee = found;
                 }
                 search::Found::Mark(stop) => return Next::Stop(stop),

@@ -12,7 +12,7 @@ use crate::record::mappings::address_space::Space;
 use crate::record::session::Birth;
 use crate::record::sites::known::Code;
 use crate::trace::Task;
-use crate::trace::event::{self, At, Ending, Event, Mapping, Write};
+use crate::trace::event::{self, Ending, Event, Mapping, SignalPosition, Write};
 
 impl Recorded {
     pub(super) async fn start(&mut self, tracee: Tracee<Started>, told: &[u64]) -> Tracee<Running> {
@@ -38,7 +38,7 @@ impl Recorded {
                 writes,
             })));
         }
-        self.go(tracee, At::Event)
+        self.go(tracee, SignalPosition::Event)
     }
 
     pub(super) async fn executed(&mut self, tracee: Tracee<Exec>) -> Tracee<Running> {
@@ -90,7 +90,7 @@ impl Recorded {
                 self.log(Event::Patched(patched));
             }
         }
-        self.go(tracee, At::Event)
+        self.go(tracee, SignalPosition::Event)
     }
 
     pub(super) fn spawned(&mut self, tracee: Tracee<Spawned>) -> Tracee<Running> {

@@ -13,7 +13,9 @@ use crate::buffer;
 use crate::code::registers::Registers;
 use crate::platform::os;
 use crate::record::calls;
-use crate::trace::event::{self, At, Event, Instruction, InstructionKind, State, Write};
+use crate::trace::event::{
+    self, Event, Instruction, InstructionKind, RegisterState, SignalPosition, Write,
+};
 use crate::tracee::trapped::{apply, instruction, is_fault, is_trap_of};
 
 /// `SIGRTMIN` of the kernel.
@@ -44,7 +46,7 @@ impl Recorded {
         }
         let mut at = None;
         if is_fault(&info) {
-            at = Some(At::Fault);
+            at = Some(SignalPosition::Fault);
         } else {
             let again = self
                 .sent_again
@@ -80,7 +82,7 @@ impl Recorded {
         match tracee.deliver_and_step().stop().await {
             Stop::Signal(tracee) if tracee.signal() == libc::SIGTRAP => {
                 self.handler(&tracee, signal, at, ip);
-                self.go(tracee, At::Event).into()
+                self.go(tracee, SignalPosition::Event).into()
             }
             stop => Next::Stop(stop),
         }
@@ -107,7 +109,7 @@ impl Recorded {
     }
 
     /// A handler is about to begin.
-    fn handler(&mut self, tracee: &Tracee<Signal>, signal: i32, at: At, ip: u64) {
+    fn handler(&mut self, tracee: &Tracee<Signal>, signal: i32, at: SignalPosition, ip: u64) {
         let (Ok(regs), Ok(extended)) = (tracee.registers(), tracee.extended_state()) else {
             return;
         };
@@ -119,7 +121,7 @@ impl Recorded {
             signal,
             at,
             ip,
-            state: State {
+            state: RegisterState {
                 registers: (&regs).into(),
                 extended,
             },
@@ -150,7 +152,7 @@ impl Recorded {
         self.log(Event::Instruction(instruction));
         apply(&instruction, &mut regs);
         let _ = tracee.set_registers(&regs);
-        self.go(tracee, At::Event)
+        self.go(tracee, SignalPosition::Event)
     }
 }
 

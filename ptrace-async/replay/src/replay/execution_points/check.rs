@@ -25,7 +25,7 @@ use crate::code::registers::Registers;
 use crate::code::{GENERAL, JUMP, LONGEST};
 use crate::memory::maps::Area;
 use crate::replay::remote_calls::RemoteCalls;
-use crate::trace::event::Point;
+use crate::trace::event::ExecutionPoint;
 
 const PAGE: u64 = 4096;
 /// The code begins anywhere on the first page.
@@ -82,7 +82,7 @@ struct Assembled {
 /// The code of a check that stands at `start`, and goes on with what was displaced and at
 /// `next`.
 fn assemble(
-    point: &Point,
+    point: &ExecutionPoint,
     (learnt, words_first): (&[(u64, u64)], bool),
     displaced: &[Instruction],
     next: u64,
@@ -236,7 +236,7 @@ impl Check {
     /// [`Check::insert`].
     pub(in crate::replay) fn prepare(
         tracee: &Tracee<Parked>,
-        point: &Point,
+        point: &ExecutionPoint,
         areas: &[Area],
         batch: &mut RemoteCalls,
     ) -> Option<Self> {
@@ -279,7 +279,7 @@ impl Check {
     pub(in crate::replay) fn insert(
         &mut self,
         tracee: &Tracee<Parked>,
-        point: &Point,
+        point: &ExecutionPoint,
     ) -> Result<(), String> {
         if self.is_trap {
             self.trapped = self.ip + 1;
@@ -302,7 +302,7 @@ impl Check {
     fn write(
         &mut self,
         tracee: &Tracee<Parked>,
-        point: &Point,
+        point: &ExecutionPoint,
         displaced: &[Instruction],
         next: u64,
     ) -> Result<(), String> {
@@ -332,7 +332,7 @@ impl Check {
     pub(in crate::replay) fn pass(
         &mut self,
         tracee: &Tracee<Parked>,
-        point: &Point,
+        point: &ExecutionPoint,
         ip: u64,
     ) -> Result<Option<u64>, String> {
         let learns = ip != self.trapped && self.learn(tracee, point);
@@ -344,7 +344,7 @@ impl Check {
     fn renew(
         &mut self,
         tracee: &Tracee<Parked>,
-        point: &Point,
+        point: &ExecutionPoint,
         has_changed: bool,
     ) -> Result<(), String> {
         if !self.is_trap {
@@ -372,7 +372,7 @@ impl Check {
     }
 
     /// Makes the check tell the point from where the task is, if it can be told by words.
-    fn learn(&mut self, tracee: &Tracee<Parked>, point: &Point) -> bool {
+    fn learn(&mut self, tracee: &Tracee<Parked>, point: &ExecutionPoint) -> bool {
         if self.learnt.len() >= WORDS {
             return false;
         }
@@ -414,7 +414,7 @@ impl Check {
     pub(in crate::replay) fn lacks(
         &mut self,
         tracee: &Tracee<Parked>,
-        point: &Point,
+        point: &ExecutionPoint,
         signal: i32,
     ) -> Result<bool, String> {
         let Ok(mut regs) = tracee.registers() else {

@@ -24,7 +24,7 @@ use super::session::printer::{Output, Position, Printer};
 use super::session::record_queue::RecordQueue;
 use super::snapshot::{FileSnapshots, FrozenProcess, RestoredTask, SharedWrites, TaskDescription};
 use crate::platform::os;
-use crate::trace::event::{Ending, FileChanged, FileNumber, Point};
+use crate::trace::event::{Ending, ExecutionPoint, FileChanged, FileNumber};
 use crate::trace::{Directory, Error, Task};
 use crate::tracee::ticker::Ticker;
 
@@ -113,7 +113,7 @@ pub(super) struct ReachedPoint {
     /// The record.
     pub(super) number: u64,
     pub(super) task: Task,
-    pub(super) point: Rc<Point>,
+    pub(super) point: Rc<ExecutionPoint>,
     /// Whether memory was compared.
     pub(super) is_verified: bool,
 }

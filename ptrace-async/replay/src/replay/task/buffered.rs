@@ -7,7 +7,7 @@ use ptrace_async::syscall::error_of;
 use super::super::{mappings, remote_calls::RemoteCalls};
 use super::{Failure, Replayed, describe, this_call, write};
 use crate::buffer;
-use crate::trace::event::{Buffered, Call, More, Patched, Return};
+use crate::trace::event::{Buffered, Call, CallEffect, Patched, Return};
 
 impl Replayed {
     /// Gives the stub entries that it has not come to yet. Calls that are to be made again
@@ -48,7 +48,7 @@ impl Replayed {
                 ..Return::default()
             };
             if let Some(&file) = files.next() {
-                done.more = More::Mapped {
+                done.more = CallEffect::Mapped {
                     file,
                     shared: false,
                 };

@@ -8,7 +8,7 @@ use ptrace_async::syscall::error_of;
 use super::super::mappings;
 use super::super::remote_calls::RemoteCalls;
 use super::{Failure, Replayed, describe, put_state, this_call, write};
-use crate::trace::event::{Call, More, Return};
+use crate::trace::event::{Call, CallEffect, Return};
 use crate::tracee::{output, repeated_calls};
 
 impl Replayed {
@@ -59,7 +59,7 @@ impl Replayed {
         if error_of(done.value).is_none() {
             tracee = self.rebuild(tracee, &call, &done, &mut regs).await?;
         }
-        if let More::Output {
+        if let CallEffect::Output {
             stream,
             number,
             check,
@@ -84,7 +84,7 @@ impl Replayed {
                 .print(number, stream, bytes);
         }
         tracee.set_registers(&regs)?;
-        if let More::State(state) = &done.more {
+        if let CallEffect::State(state) = &done.more {
             put_state(&tracee, state)?;
             self.returned = None;
         } else {
@@ -119,7 +119,7 @@ impl Replayed {
             }
             libc::SYS_mmap => {
                 let file = match done.more {
-                    More::Mapped { file, shared } => {
+                    CallEffect::Mapped { file, shared } => {
                         let located = self.session.locate_mapped(file);
                         let (path, is_ours) = located.ok_or(Failure::Stopped)?;
                         Some((path, shared && is_ours))

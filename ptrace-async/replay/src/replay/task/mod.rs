@@ -18,7 +18,7 @@ use super::session::{NewTask, ReplaySession, SpawnedTask};
 use super::task::watch::{OFTEN, RunTimer};
 use crate::code::registers::Registers;
 use crate::trace::Task;
-use crate::trace::event::{Call, Event, Exit, State, Write};
+use crate::trace::event::{Call, Event, Exit, RegisterState, Write};
 use crate::tracee::trapped::{check, is_fault};
 
 mod buffered;
@@ -385,7 +385,7 @@ fn put<S: Stopped>(tracee: &Tracee<S>, registers: &Registers) -> std::io::Result
     tracee.set_registers(&regs)
 }
 
-fn put_state<S: Stopped>(tracee: &Tracee<S>, state: &State) -> Result<(), Failure> {
+fn put_state<S: Stopped>(tracee: &Tracee<S>, state: &RegisterState) -> Result<(), Failure> {
     put(tracee, &state.registers)?;
     tracee.set_extended_state(&state.extended)?;
     Ok(())

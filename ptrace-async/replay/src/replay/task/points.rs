@@ -9,7 +9,7 @@ use crate::code::registers::Registers;
 use crate::memory::{digest, maps};
 use crate::replay::execution_points::check::Check;
 use crate::replay::session::ReachedPoint;
-use crate::trace::event::{At, Instruction, Point};
+use crate::trace::event::{ExecutionPoint, Instruction, SignalPosition};
 use crate::tracee::step::step;
 use crate::tracee::trapped::{apply, instruction, is_trap_of};
 
@@ -17,12 +17,15 @@ use crate::tracee::trapped::{apply, instruction, is_trap_of};
 const STRANGERS: u32 = 1000;
 
 /// A point in words.
-fn at(point: &Point) -> String {
+fn at(point: &ExecutionPoint) -> String {
     format!("a point at {:#x}", point.registers.ip())
 }
 
 /// Lets a task execute one instruction on its way to a point, whatever signals others send it.
-async fn one_step(mut tracee: Tracee<Parked>, point: &Point) -> Result<Tracee<Parked>, Failure> {
+async fn one_step(
+    mut tracee: Tracee<Parked>,
+    point: &ExecutionPoint,
+) -> Result<Tracee<Parked>, Failure> {
     loop {
         tracee = match step(tracee).await {
             Stop::Signal(tracee) if tracee.signal() == libc::SIGTRAP => return Ok(tracee.park()),
@@ -42,20 +45,20 @@ impl Replayed {
     ) -> Result<Tracee<Parked>, Failure> {
         let what = || format!("signal {} at {:#x}", signal.signal, signal.ip);
         let tracee = match signal.at {
-            At::Event => {
+            SignalPosition::Event => {
                 let ip = tracee.registers()?.rip;
                 if ip != signal.ip {
                     return Err(Failure::Diverged(what(), format!("at {ip:#x}")));
                 }
                 tracee
             }
-            At::Call => match self.run(tracee).await? {
+            SignalPosition::Call => match self.run(tracee).await? {
                 Stop::Prehook(tracee) if tracee.instruction_pointer() - 2 == signal.ip => {
                     tracee.park()
                 }
                 stop => return Err(Failure::Diverged(what(), describe::stop(&stop))),
             },
-            At::Fault => match self.run(tracee).await? {
+            SignalPosition::Fault => match self.run(tracee).await? {
                 Stop::Signal(tracee)
                     if tracee.signal() == signal.signal && tracee.registers()?.rip == signal.ip =>
                 {
@@ -76,7 +79,7 @@ impl Replayed {
         &mut self,
         tracee: Tracee<Parked>,
         number: u64,
-        point: Point,
+        point: ExecutionPoint,
     ) -> Result<Tracee<Parked>, Failure> {
         let mut tracee = self.visit(tracee, &point, number).await?;
         for _ in 0..self.session.mistaken(number) {
@@ -95,7 +98,7 @@ impl Replayed {
     pub(super) async fn next_visit(
         &mut self,
         tracee: Tracee<Parked>,
-        point: &Point,
+        point: &ExecutionPoint,
         number: u64,
     ) -> Result<Tracee<Parked>, Failure> {
         let tracee = one_step(tracee, point).await?;
@@ -105,7 +108,7 @@ impl Replayed {
     async fn visit(
         &mut self,
         tracee: Tracee<Parked>,
-        point: &Point,
+        point: &ExecutionPoint,
         number: u64,
     ) -> Result<Tracee<Parked>, Failure> {
         let what = || at(point);
@@ -193,7 +196,7 @@ impl Replayed {
     async fn come_to_code(
         &mut self,
         tracee: Tracee<Parked>,
-        point: &Point,
+        point: &ExecutionPoint,
     ) -> Result<Tracee<Parked>, Failure> {
         let ip = point.registers.ip();
         let is_there = |tracee: &Tracee<Parked>| {
