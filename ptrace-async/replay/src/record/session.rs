@@ -16,7 +16,7 @@ use super::descriptors::{self, Key};
 use super::loss::{self, Loss};
 use super::mappings::address_space::Space;
 use super::mappings::live_files::{Mapped, Outside};
-use super::scheduler::Group;
+use super::scheduler::Scheduler;
 use super::scheduler::chaos::Chaos;
 use super::sites::Sites;
 use super::sites::hints::Learnt;
@@ -40,7 +40,7 @@ fn processors(mask: &[u8]) -> Vec<u32> {
 /// What a task that was made is going to know of itself.
 pub(super) struct Birth {
     pub(super) task: Task,
-    pub(super) group: Rc<Group>,
+    pub(super) scheduler: Rc<Scheduler>,
     pub(super) clear_tid: u64,
     pub(super) sites: Rc<Sites>,
     pub(super) space: Rc<Space>,
@@ -62,12 +62,12 @@ pub(super) struct Session {
     learnt: Learnt,
     pub(super) outputs: Cell<u64>,
     /// Who writes to the recorder's streams: one at a time, so that the order is known.
-    pub(super) output: Rc<Group>,
+    pub(super) output: Rc<Scheduler>,
     writer: RefCell<Option<Writer>>,
     files: RefCell<Files>,
     next_task: Cell<u32>,
     next_group: Cell<u32>,
-    groups: RefCell<Vec<Weak<Group>>>,
+    schedulers: RefCell<Vec<Weak<Scheduler>>>,
     processors: Vec<u32>,
     /// The processors that programs are told they may use, and what they have chosen.
     allowed: Vec<u8>,
@@ -110,7 +110,7 @@ impl Session {
             files: RefCell::default(),
             next_task: Cell::new(0),
             next_group: Cell::new(0),
-            groups: RefCell::default(),
+            schedulers: RefCell::default(),
             processors: processors(&allowed),
             allowed,
             chosen: RefCell::default(),
@@ -134,21 +134,22 @@ impl Session {
     /// A group of this task alone, which has the turn. It gets the processor where least
     /// is going on, or where the fewest are that may go on, if possible that of the group it
     /// comes from. Those in that line wait for it, as a rule, and do not count.
-    pub(super) fn new_group(&self, task: Task, from: Option<&Rc<Group>>) -> Rc<Group> {
+    pub(super) fn new_scheduler(&self, task: Task, from: Option<&Rc<Scheduler>>) -> Rc<Scheduler> {
         let number = crate::trace::event::Group(self.next_group.get());
         self.next_group.set(number.0 + 1);
-        let mut groups = self.groups.borrow_mut();
-        groups.retain(|group| group.strong_count() > 0);
-        let line: Vec<Rc<Group>> = from.into_iter().flat_map(Group::line).collect();
-        let others: Vec<Rc<Group>> = groups
+        let mut schedulers = self.schedulers.borrow_mut();
+        schedulers.retain(|scheduler| scheduler.strong_count() > 0);
+        let ancestors: Vec<Rc<Scheduler>> =
+            from.into_iter().flat_map(Scheduler::ancestors).collect();
+        let others: Vec<Rc<Scheduler>> = schedulers
             .iter()
             .filter_map(Weak::upgrade)
-            .filter(|group| !line.iter().any(|other| Rc::ptr_eq(group, other)))
+            .filter(|scheduler| !ancestors.iter().any(|other| Rc::ptr_eq(scheduler, other)))
             .collect();
         let load = |cpu: u32| {
-            let here = || others.iter().filter(|group| group.cpu() == cpu);
+            let here = || others.iter().filter(|scheduler| scheduler.cpu() == cpu);
             (
-                here().filter(|group| group.is_busy()).count(),
+                here().filter(|scheduler| scheduler.is_busy()).count(),
                 here().count(),
             )
         };
@@ -160,9 +161,9 @@ impl Session {
             .min_by_key(|&cpu| (load(cpu), Some(cpu) != preferred))
             .unwrap_or(0);
         let parent = from.map(Rc::downgrade).unwrap_or_default();
-        let group = Group::of(task, number, cpu, parent, self.chaos.clone());
-        groups.push(Rc::downgrade(&group));
-        group
+        let scheduler = Scheduler::of(task, number, cpu, parent, self.chaos.clone());
+        schedulers.push(Rc::downgrade(&scheduler));
+        scheduler
     }
 
     pub(super) fn bear(&self, child: Tid, birth: Birth) {

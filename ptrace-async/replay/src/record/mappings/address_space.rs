@@ -13,7 +13,7 @@ use rustc_hash::FxHashSet;
 
 use crate::buffer;
 use crate::record::descriptors::{self, Key};
-use crate::record::scheduler::{self, Group};
+use crate::record::scheduler::{self, Scheduler};
 use crate::record::search::Lessons;
 use crate::record::sites::{MappingChange, Sites};
 use crate::trace::Task;
@@ -23,7 +23,7 @@ const PAGE: u64 = 4096;
 /// The memory of a process: which files it is of, and what is known of its code.
 #[derive(Debug)]
 pub(in crate::record) struct Space {
-    group: Rc<Group>,
+    scheduler: Rc<Scheduler>,
     sites: Rc<Sites>,
     /// Its tasks, and of what process each is.
     tasks: RefCell<Vec<(Task, Tid, Tid)>>,
@@ -48,9 +48,9 @@ struct Area {
 
 impl Space {
     /// One without files.
-    pub(in crate::record) fn new(group: Rc<Group>, sites: Rc<Sites>) -> Self {
+    pub(in crate::record) fn new(scheduler: Rc<Scheduler>, sites: Rc<Sites>) -> Self {
         Self {
-            group,
+            scheduler,
             sites,
             tasks: RefCell::default(),
             areas: RefCell::default(),
@@ -62,9 +62,9 @@ impl Space {
     }
 
     /// That of a child.
-    pub(in crate::record) fn copy(&self, group: Rc<Group>, sites: Rc<Sites>) -> Self {
+    pub(in crate::record) fn copy(&self, scheduler: Rc<Scheduler>, sites: Rc<Sites>) -> Self {
         Self {
-            group,
+            scheduler,
             sites,
             tasks: RefCell::default(),
             areas: self.areas.clone(),
@@ -230,8 +230,8 @@ impl Space {
         keys
     }
 
-    pub(super) fn group(&self) -> Rc<Group> {
-        scheduler::root(&self.group)
+    pub(super) fn scheduler(&self) -> Rc<Scheduler> {
+        scheduler::root(&self.scheduler)
     }
 
     /// A task of each of its processes.

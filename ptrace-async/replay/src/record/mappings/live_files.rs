@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 
 use super::address_space::Space;
 use crate::record::descriptors::Key;
-use crate::record::scheduler::{self, Group};
+use crate::record::scheduler::{self, Scheduler};
 use crate::trace::event::{FileNumber, Identity};
 
 /// A file that somebody has mapped.
@@ -31,7 +31,7 @@ pub(in crate::record) struct Mapped {
     live: RefCell<FxHashMap<Key, Live>>,
     spaces: RefCell<Vec<Weak<Space>>>,
     /// Files that are being changed by calls that have no descriptor of them, and by whom.
-    changing: RefCell<Vec<(Key, Rc<Group>)>>,
+    changing: RefCell<Vec<(Key, Rc<Scheduler>)>>,
 }
 
 /// How a live file is known.
@@ -76,32 +76,42 @@ impl Mapped {
     }
 
     /// Another group than this one that has mapped the file.
-    pub(in crate::record) fn another(&self, key: Key, than: &Rc<Group>) -> Option<Rc<Group>> {
+    pub(in crate::record) fn another(
+        &self,
+        key: Key,
+        than: &Rc<Scheduler>,
+    ) -> Option<Rc<Scheduler>> {
         self.spaces()
             .iter()
             .filter(|space| space.has(key))
-            .map(|space| space.group())
-            .find(|group| !Rc::ptr_eq(group, than))
+            .map(|space| space.scheduler())
+            .find(|scheduler| !Rc::ptr_eq(scheduler, than))
     }
 
     /// Another group than this one that may write the file at this moment.
-    pub(in crate::record) fn writer(&self, key: Key, than: &Rc<Group>) -> Option<Rc<Group>> {
+    pub(in crate::record) fn writer(
+        &self,
+        key: Key,
+        than: &Rc<Scheduler>,
+    ) -> Option<Rc<Scheduler>> {
         let changing = self.changing.borrow();
         let changing = changing.iter().filter(|(changed, _)| *changed == key);
-        let mut changing = changing.map(|(_, group)| scheduler::root(group));
-        changing.find(|group| !Rc::ptr_eq(group, than)).or_else(|| {
-            self.spaces()
-                .iter()
-                .map(|space| (space, space.group()))
-                .filter(|(_, group)| !Rc::ptr_eq(group, than))
-                .find(|(space, _)| space.may_write(key))
-                .map(|(_, group)| group)
-        })
+        let mut changing = changing.map(|(_, scheduler)| scheduler::root(scheduler));
+        changing
+            .find(|scheduler| !Rc::ptr_eq(scheduler, than))
+            .or_else(|| {
+                self.spaces()
+                    .iter()
+                    .map(|space| (space, space.scheduler()))
+                    .filter(|(_, scheduler)| !Rc::ptr_eq(scheduler, than))
+                    .find(|(space, _)| space.may_write(key))
+                    .map(|(_, scheduler)| scheduler)
+            })
     }
 
     /// A call is going to change a file by its name.
-    pub(in crate::record) fn begin_change(&self, key: Key, group: Rc<Group>) {
-        self.changing.borrow_mut().push((key, group));
+    pub(in crate::record) fn begin_change(&self, key: Key, scheduler: Rc<Scheduler>) {
+        self.changing.borrow_mut().push((key, scheduler));
     }
 
     /// It has.

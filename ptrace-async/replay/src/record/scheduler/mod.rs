@@ -17,7 +17,7 @@ use ptrace_async::runtime::{Stopped, Tracee};
 
 use super::scheduler::chaos::Chaos;
 use crate::trace::Task;
-use crate::trace::event::Group as Number;
+use crate::trace::event::Group as GroupNumber;
 
 /// How long a task keeps the turn, at most, while others wait for it (it gives it away
 /// at a syscall only).
@@ -25,15 +25,15 @@ pub(super) const SLICE: Duration = Duration::from_millis(5);
 /// How long a task may run before it is looked after.
 pub(super) const LONG: Duration = Duration::from_millis(3);
 /// Who has taken the turn so many times in a row may keep it while it waits.
-const CALM: u32 = 16;
+const UNCONTENDED: u32 = 16;
 
 /// Tasks that take turns.
 #[derive(Debug, Default)]
-pub(super) struct Group {
-    number: Number,
+pub(super) struct Scheduler {
+    number: GroupNumber,
     /// The processor that all its tasks run on.
     cpu: Cell<u32>,
-    inner: RefCell<Inner>,
+    turns: RefCell<Turns>,
     /// This group has become part of that one.
     merged: RefCell<Option<Rc<Self>>>,
     /// The one whose task has made the first task of this one.
@@ -45,7 +45,7 @@ pub(super) struct Group {
 }
 
 #[derive(Debug, Default)]
-struct Inner {
+struct Turns {
     holder: Option<Task>,
     since: Option<Instant>,
     /// How long the holder's turn may last, if it is not [`SLICE`].
@@ -56,55 +56,55 @@ struct Inner {
     members: usize,
     /// Who had the turn last, and how often it has taken it since another had it.
     last: Option<Task>,
-    calm: u32,
+    turns_in_a_row: u32,
 }
 
 /// The group that stands for this one.
-pub(super) fn root(group: &Rc<Group>) -> Rc<Group> {
-    let mut group = group.clone();
+pub(super) fn root(scheduler: &Rc<Scheduler>) -> Rc<Scheduler> {
+    let mut scheduler = scheduler.clone();
     loop {
-        let next = group.merged.borrow().clone();
+        let next = scheduler.merged.borrow().clone();
         match next {
-            Some(next) => group = next,
-            None => return group,
+            Some(next) => scheduler = next,
+            None => return scheduler,
         }
     }
 }
 
-impl Group {
+impl Scheduler {
     /// A group of one task, which has the turn.
     pub(super) fn of(
         task: Task,
-        number: Number,
+        number: GroupNumber,
         cpu: u32,
         parent: Weak<Self>,
         chaos: Option<Rc<Chaos>>,
     ) -> Rc<Self> {
-        let inner = Inner {
+        let turns = Turns {
             members: 1,
-            ..Inner::default()
+            ..Turns::default()
         };
-        let group = Self {
+        let scheduler = Self {
             number,
             cpu: cpu.into(),
             parent,
-            inner: inner.into(),
+            turns: turns.into(),
             chaos,
             ..Self::default()
         };
-        group.begin(&mut group.inner.borrow_mut(), task);
-        Rc::new(group)
+        scheduler.begin(&mut scheduler.turns.borrow_mut(), task);
+        Rc::new(scheduler)
     }
 
     /// The turn of a task begins.
-    fn begin(&self, inner: &mut Inner, task: Task) {
-        inner.calm = match inner.last.replace(task) {
-            Some(last) if last == task => inner.calm.saturating_add(1),
+    fn begin(&self, turns: &mut Turns, task: Task) {
+        turns.turns_in_a_row = match turns.last.replace(task) {
+            Some(last) if last == task => turns.turns_in_a_row.saturating_add(1),
             _ => 0,
         };
-        inner.holder = Some(task);
-        inner.since = Some(Instant::now());
-        inner.slice = self.chaos.as_ref().map(|chaos| chaos.slice());
+        turns.holder = Some(task);
+        turns.since = Some(Instant::now());
+        turns.slice = self.chaos.as_ref().map(|chaos| chaos.slice());
     }
 
     /// The processor of its tasks. One at a time runs, so one is enough; and what
@@ -116,34 +116,34 @@ impl Group {
 
     /// Whether one of its tasks runs, as far as is known.
     pub(super) fn is_busy(&self) -> bool {
-        self.inner.borrow().holder.is_some()
+        self.turns.borrow().holder.is_some()
     }
 
     /// Whether it is this task's turn.
     pub(super) fn is_turn_of(&self, task: Task) -> bool {
-        self.inner.borrow().holder == Some(task)
+        self.turns.borrow().holder == Some(task)
     }
 
     /// It, and those that it comes from.
-    pub(super) fn line(self: &Rc<Self>) -> impl Iterator<Item = Rc<Self>> {
-        std::iter::successors(Some(self.clone()), |group| group.parent.upgrade())
+    pub(super) fn ancestors(self: &Rc<Self>) -> impl Iterator<Item = Rc<Self>> {
+        std::iter::successors(Some(self.clone()), |scheduler| scheduler.parent.upgrade())
     }
 
     /// What traces call it.
-    pub(super) fn number(&self) -> Number {
+    pub(super) fn number(&self) -> GroupNumber {
         self.number
     }
 
-    pub(super) fn join(&self) {
-        self.inner.borrow_mut().members += 1;
+    pub(super) fn add_member(&self) {
+        self.turns.borrow_mut().members += 1;
     }
 
     /// A task is no member any more.
     pub(super) fn leave(&self, task: Task) {
-        self.release(task);
-        let mut inner = self.inner.borrow_mut();
-        inner.members -= 1;
-        inner.waiting.retain(|(other, _)| *other != task);
+        self.release_turn(task);
+        let mut turns = self.turns.borrow_mut();
+        turns.members -= 1;
+        turns.waiting.retain(|(other, _)| *other != task);
         if let Some(chaos) = &self.chaos {
             chaos.forget(task);
         }
@@ -151,27 +151,27 @@ impl Group {
 
     /// Whether somebody else might want the turn.
     pub(super) fn is_shared(&self) -> bool {
-        self.inner.borrow().members > 1
+        self.turns.borrow().members > 1
     }
 
     /// Whoever has the turn wants to be told when somebody else wants it, or might from now on.
     pub(super) fn watch(&self, waker: &Waker) {
-        let mut inner = self.inner.borrow_mut();
-        let old = inner.watching.as_ref();
+        let mut turns = self.turns.borrow_mut();
+        let old = turns.watching.as_ref();
         if !old.is_some_and(|old| old.will_wake(waker)) {
-            inner.watching = Some(waker.clone());
+            turns.watching = Some(waker.clone());
         }
     }
 
     /// Whether nobody but the one who has the turn has wanted it for a while.
-    pub(super) fn is_calm(&self) -> bool {
-        let inner = self.inner.borrow();
-        self.chaos.is_none() && inner.calm >= CALM && inner.waiting.is_empty()
+    pub(super) fn is_uncontended(&self) -> bool {
+        let turns = self.turns.borrow();
+        self.chaos.is_none() && turns.turns_in_a_row >= UNCONTENDED && turns.waiting.is_empty()
     }
 
     /// Whether somebody waits for the turn.
     pub(super) fn is_wanted(&self) -> bool {
-        !self.inner.borrow().waiting.is_empty()
+        !self.turns.borrow().waiting.is_empty()
     }
 
     pub(super) fn note_shared_memory(&self) {
@@ -183,28 +183,28 @@ impl Group {
     }
 
     /// Gives the turn to who has waited for it longest, or to whoever it shall be.
-    pub(super) fn release(&self, task: Task) {
-        let mut inner = self.inner.borrow_mut();
-        if inner.holder != Some(task) {
+    pub(super) fn release_turn(&self, task: Task) {
+        let mut turns = self.turns.borrow_mut();
+        if turns.holder != Some(task) {
             return;
         }
-        inner.holder = None;
+        turns.holder = None;
         let next = match &self.chaos {
-            Some(chaos) => chaos.choose(inner.waiting.iter().map(|(task, _)| *task)),
+            Some(chaos) => chaos.choose(turns.waiting.iter().map(|(task, _)| *task)),
             None => Some(0),
         };
-        if let Some((next, waker)) = next.and_then(|next| inner.waiting.remove(next)) {
+        if let Some((next, waker)) = next.and_then(|next| turns.waiting.remove(next)) {
             waker.wake();
-            self.begin(&mut inner, next);
+            self.begin(&mut turns, next);
         }
     }
 
     /// Whether a task that comes to a syscall gives the turn away there.
     pub(super) fn is_due(&self, task: Task) -> bool {
         let is_behind = self.chaos.as_ref().is_some_and(|chaos| {
-            let inner = self.inner.borrow();
-            let mut waiting = inner.waiting.iter();
-            inner.holder == Some(task) && waiting.any(|(other, _)| chaos.is_before(*other, task))
+            let turns = self.turns.borrow();
+            let mut waiting = turns.waiting.iter();
+            turns.holder == Some(task) && waiting.any(|(other, _)| chaos.is_before(*other, task))
         });
         is_behind || self.is_over(task, self.slice())
     }
@@ -217,37 +217,37 @@ impl Group {
     }
 
     fn is_over(&self, task: Task, slice: Duration) -> bool {
-        let inner = self.inner.borrow();
-        inner.holder == Some(task)
-            && !inner.waiting.is_empty()
-            && inner.since.is_none_or(|since| since.elapsed() > slice)
+        let turns = self.turns.borrow();
+        turns.holder == Some(task)
+            && !turns.waiting.is_empty()
+            && turns.since.is_none_or(|since| since.elapsed() > slice)
     }
 
     /// How long the present turn may last.
     fn slice(&self) -> Duration {
-        self.inner.borrow().slice.unwrap_or(SLICE)
+        self.turns.borrow().slice.unwrap_or(SLICE)
     }
 
     /// Waits for the turn; without it when the task is being killed.
-    pub(super) async fn take<S: Stopped>(self: &Rc<Self>, task: Task, tracee: &Tracee<S>) {
+    pub(super) async fn take_turn<S: Stopped>(self: &Rc<Self>, task: Task, tracee: &Tracee<S>) {
         poll_fn(|context| {
-            let group = root(self);
-            let mut inner = group.inner.borrow_mut();
-            if inner.holder == Some(task) {
+            let scheduler = root(self);
+            let mut turns = scheduler.turns.borrow_mut();
+            if turns.holder == Some(task) {
                 return Poll::Ready(());
             }
             if tracee.has_news() {
-                inner.waiting.retain(|(other, _)| *other != task);
+                turns.waiting.retain(|(other, _)| *other != task);
                 return Poll::Ready(());
             }
-            if inner.holder.is_none() {
-                inner.waiting.retain(|(other, _)| *other != task);
-                group.begin(&mut inner, task);
+            if turns.holder.is_none() {
+                turns.waiting.retain(|(other, _)| *other != task);
+                scheduler.begin(&mut turns, task);
                 return Poll::Ready(());
             }
-            if !inner.waiting.iter().any(|(other, _)| *other == task) {
-                inner.waiting.push_back((task, context.waker().clone()));
-                if let Some(watching) = inner.watching.take() {
+            if !turns.waiting.iter().any(|(other, _)| *other == task) {
+                turns.waiting.push_back((task, context.waker().clone()));
+                if let Some(watching) = turns.watching.take() {
                     watching.wake();
                 }
             }
@@ -259,8 +259,8 @@ impl Group {
     /// Makes one group of two; `task`, which has the turn of this one, waits for that of
     /// the other from now on.
     pub(super) fn merge(self: &Rc<Self>, other: &Rc<Self>, task: Task) {
-        let mut mine = self.inner.borrow_mut();
-        let mut theirs = other.inner.borrow_mut();
+        let mut mine = self.turns.borrow_mut();
+        let mut theirs = other.turns.borrow_mut();
         theirs.members += mine.members;
         theirs.waiting.append(&mut mine.waiting);
         if theirs.holder.is_none() && mine.holder == Some(task) {

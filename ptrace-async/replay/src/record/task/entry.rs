@@ -151,17 +151,17 @@ impl Recorded {
             return self.answer(tracee, value, Vec::new()).into();
         }
         // What calls of other threads write is there before it is recorded.
-        let is_quiet = !self.group().is_shared();
+        let is_quiet = !self.scheduler().is_shared();
         if self.session.digests && is_quiet && invocation.nr == libc::SYS_exit_group as u64 {
             self.digest(&tracee);
         }
         self.step_aside(tracee.instruction_pointer());
-        let group = self.group();
+        let scheduler = self.scheduler();
         let is_about_files = files::is_about_files(&invocation, &tracee);
-        if is_about_files && group.is_due(self.task) {
+        if is_about_files && scheduler.is_due(self.task) {
             // Later it cannot: what is mapped then is as it was found.
-            group.release(self.task);
-            self.turn(&tracee).await;
+            scheduler.release_turn(self.task);
+            self.take_turn(&tracee).await;
         }
         let mapping = self.before_mapping(&tracee, &invocation).await;
         let change = self.before_change(&tracee, &invocation).await;
@@ -182,7 +182,7 @@ impl Recorded {
         }
         if stream.is_some() {
             let output = self.session.output.clone();
-            output.take(self.task, &tracee).await;
+            output.take_turn(self.task, &tracee).await;
         }
         // While others run, they may change what is being written, and nobody would know
         // what it was.
@@ -191,9 +191,9 @@ impl Recorded {
             // Whoever maps a file finds it as no call is writing to it.
             None => calls::may_wait(&invocation) && change.is_none_or(|change| change.waits),
         };
-        let group = self.group();
+        let scheduler = self.scheduler();
         let mut redirected = None;
-        if waits && group.is_shared() {
+        if waits && scheduler.is_shared() {
             let scratch = self.sites.scratch.clone();
             (tracee, redirected) = match scratch::redirect(&scratch, tracee, &invocation).await {
                 Ok(redirected) => redirected,
@@ -206,11 +206,11 @@ impl Recorded {
         self.announce_waiter(&tracee, &invocation);
         let locks = calls::locks_with_inheritance(&invocation);
         if waits && !locks {
-            group.release(self.task);
-        } else if stream.is_none() && !locks && !is_about_files && group.is_due(self.task) {
+            scheduler.release_turn(self.task);
+        } else if stream.is_none() && !locks && !is_about_files && scheduler.is_due(self.task) {
             // Not with what others may wait for while they have the turn.
-            group.release(self.task);
-            self.turn(&tracee).await;
+            scheduler.release_turn(self.task);
+            self.take_turn(&tracee).await;
         }
         if invocation.nr == libc::SYS_set_tid_address as u64 {
             self.clear_tid = invocation.args[0];
@@ -235,7 +235,7 @@ impl Recorded {
             // Who has the lock gives it to those who wait. Who came too late to wait would
             // take it, and change its word, while others run.
             await_sleep(running.tid());
-            group.release(self.task);
+            scheduler.release_turn(self.task);
         }
         running.into()
     }
@@ -259,7 +259,7 @@ impl Recorded {
                 | libc::SYS_sendmsg
         );
         let fd = invocation.args[0];
-        if self.group().is_shared()
+        if self.scheduler().is_shared()
             && calls::is_on_stream(invocation)
             && self.sites.wonders(fd)
             && is_quick(tracee.tid(), fd)
@@ -278,7 +278,7 @@ impl Recorded {
         if stream.is_none()
             && memory.is_none()
             && !is_live
-            && self.sites.has_one_table(self.group().is_shared())
+            && self.sites.has_one_table(self.scheduler().is_shared())
         {
             self.sites.learn(tracee, fd, buffer::HIDDEN);
         }
@@ -360,7 +360,7 @@ impl Recorded {
                 (0, vec![write(first, time), write(second, vec![0; 8])])
             }
             libc::SYS_getcpu => {
-                let cpu = self.group().cpu().to_le_bytes().to_vec();
+                let cpu = self.scheduler().cpu().to_le_bytes().to_vec();
                 (0, vec![write(first, cpu), write(second, vec![0; 4])])
             }
             _ => (-i64::from(libc::ENOSYS), Vec::new()),

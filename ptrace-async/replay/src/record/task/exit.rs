@@ -24,8 +24,8 @@ impl Recorded {
         // It still has its turn.
         self.after_change(&tracee, &begun, tracee.value());
         // Whoever is next in line may be of this group, and has no turn meanwhile.
-        self.session.output.release(self.task);
-        self.turn(&tracee).await;
+        self.session.output.release_turn(self.task);
+        self.take_turn(&tracee).await;
         self.come_back();
         if tracee.has_news() {
             // It is being killed, but what it has printed is printed.
@@ -121,7 +121,7 @@ impl Recorded {
             }
         }
         // A mapping may have made it one of others, who take turns.
-        self.turn(&tracee).await;
+        self.take_turn(&tracee).await;
         self.go(tracee, SignalPosition::Event)
     }
 
@@ -258,7 +258,7 @@ impl Recorded {
         let shared = invocation.args[3] as i32 & libc::MAP_SHARED != 0;
         let Some(mapping) = mapping else {
             if shared {
-                self.group().note_shared_memory();
+                self.scheduler().note_shared_memory();
             }
             self.session.settle(self.task, gone);
             return CallEffect::Nothing;
@@ -267,7 +267,7 @@ impl Recorded {
             self.space.add(start, length, key);
             self.space.expected(key);
             if mapping.writes {
-                self.group().note_shared_memory();
+                self.scheduler().note_shared_memory();
                 self.session.mapped.note_written(key, &self.space);
             }
         }

@@ -13,7 +13,7 @@ use ptrace_async::syscall::{Invocation, error_of};
 use super::{Begun, Recorded, keep};
 use crate::memory::maps;
 use crate::record::descriptors::{self, Key};
-use crate::record::scheduler::Group;
+use crate::record::scheduler::Scheduler;
 use crate::trace::event::{Event, FileChanged, FileNumber, Write};
 use crate::trace::files::is_of_the_system;
 
@@ -124,11 +124,11 @@ impl Recorded {
             if tracee.has_news() {
                 return None;
             }
-            let group = self.group();
+            let scheduler = self.scheduler();
             let other = match all.find(key) {
-                Some(known) if known.changes || writes => all.another(key, &group),
+                Some(known) if known.changes || writes => all.another(key, &scheduler),
                 Some(_) => None,
-                None => all.writer(key, &group),
+                None => all.writer(key, &scheduler),
             };
             match other {
                 Some(other) => self.join(tracee, &other).await,
@@ -177,7 +177,7 @@ impl Recorded {
             if tracee.has_news() || all.find(key).is_none() {
                 break false;
             }
-            match all.another(key, &self.group()) {
+            match all.another(key, &self.scheduler()) {
                 // It is refused.
                 Some(_) if waits => break true,
                 Some(other) => self.join(tracee, &other).await,
@@ -188,7 +188,7 @@ impl Recorded {
             self.session.note_changes(tid, key);
         }
         if by_name {
-            all.begin_change(key, self.group());
+            all.begin_change(key, self.scheduler());
         }
         Some(Change {
             key,
@@ -199,10 +199,10 @@ impl Recorded {
     }
 
     /// The task's group, of which it has the turn, becomes part of another.
-    async fn join(&self, tracee: &Tracee<Prehook>, other: &Rc<Group>) {
+    async fn join(&self, tracee: &Tracee<Prehook>, other: &Rc<Scheduler>) {
         self.log(Event::Joined(other.number()));
-        self.group().merge(other, self.task);
-        self.turn(tracee).await;
+        self.scheduler().merge(other, self.task);
+        self.take_turn(tracee).await;
     }
 
     /// A call has returned that may have changed a file; the task has had its turn all the

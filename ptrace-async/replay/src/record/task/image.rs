@@ -12,7 +12,7 @@ use crate::code::registers::Registers;
 use crate::memory::maps::{self, Area};
 use crate::record::descriptors::Key;
 use crate::record::mappings::address_space::Space;
-use crate::record::scheduler::Group;
+use crate::record::scheduler::Scheduler;
 use crate::record::session::Session;
 use crate::trace::event::{FileNumber, Image, Mapping, Write};
 use crate::trace::{Error, Task};
@@ -27,7 +27,7 @@ pub(in crate::record) fn capture(
     tracee: &Tracee<Exec>,
     session: &Session,
     task: Task,
-    group: &Group,
+    scheduler: &Scheduler,
     space: &Space,
 ) -> Option<Image> {
     let pid = tracee.tgid();
@@ -47,8 +47,8 @@ pub(in crate::record) fn capture(
             .map(|path| path.into_os_string().into_encoded_bytes())
             .unwrap_or_default(),
         pid,
-        group: group.number(),
-        cpu: group.cpu(),
+        group: scheduler.number(),
+        cpu: scheduler.cpu(),
         registers: Registers::from(&registers),
         mappings: Vec::new(),
         writes: Vec::new(),

@@ -26,7 +26,7 @@ use ptrace_async::syscall::{Invocation, effects};
 
 use self::files::{Change, Mapping};
 use super::mappings::address_space::Space;
-use super::scheduler::{self, Group};
+use super::scheduler::{self, Scheduler};
 use super::scratch::Redirected;
 use super::search;
 use super::session::{Birth, Session};
@@ -42,7 +42,7 @@ use crate::trace::{self, Task};
 struct Recorded {
     session: Rc<Session>,
     task: Task,
-    group: Rc<Group>,
+    scheduler: Rc<Scheduler>,
     /// Nothing is logged before the first program has begun.
     logs: bool,
     call: Option<Begun>,
@@ -105,15 +105,15 @@ pub(super) async fn follow(tracee: Tracee<Started>, session: Rc<Session>) {
     session.loss.begin(process);
     let birth = session.birth(tracee.tid());
     let logs = birth.is_some();
-    let (task, group, clear_tid, sites, space, told) = match birth {
+    let (task, scheduler, clear_tid, sites, space, told) = match birth {
         Some(Birth {
             task,
-            group,
+            scheduler,
             clear_tid,
             sites,
             space,
             told,
-        }) => (task, group, clear_tid, sites, space, told),
+        }) => (task, scheduler, clear_tid, sites, space, told),
         None => {
             let task = session.new_task();
             if session.has_begun() {
@@ -123,11 +123,11 @@ pub(super) async fn follow(tracee: Tracee<Started>, session: Rc<Session>) {
             } else {
                 session.first.set(tracee.tid());
             }
-            let group = session.new_group(task, None);
+            let scheduler = session.new_scheduler(task, None);
             let sites = Rc::new(Sites::default());
-            let space = Rc::new(Space::new(group.clone(), sites.clone()));
+            let space = Rc::new(Space::new(scheduler.clone(), sites.clone()));
             session.mapped.begin(&space);
-            (task, group, 0, sites, space, Vec::new())
+            (task, scheduler, 0, sites, space, Vec::new())
         }
     };
     space.enter(task, process, tracee.tid());
@@ -135,7 +135,7 @@ pub(super) async fn follow(tracee: Tracee<Started>, session: Rc<Session>) {
     let mut recorded = Recorded {
         session,
         task,
-        group,
+        scheduler,
         logs,
         call: None,
         interrupted: None,
@@ -194,7 +194,7 @@ impl Recorded {
     /// not in the stub, or never goes on there. Who is killed while it waits has performed none:
     /// what is logged then is of the task that has the turn, and may be in the stub.
     fn drain<S: Stopped>(&self, tracee: &Tracee<S>) {
-        if !self.group().is_turn_of(self.task) {
+        if !self.scheduler().is_turn_of(self.task) {
             return;
         }
         self.take_log(tracee.tid(), tracee, |at, bytes| tracee.write(at, bytes));
@@ -204,7 +204,7 @@ impl Recorded {
     /// others. The last stop of a task that is killed is missed when it comes while the task
     /// is let go on from the stop before.
     fn drain_of_dead(&self) {
-        if !self.group().is_turn_of(self.task) {
+        if !self.scheduler().is_turn_of(self.task) {
             return;
         }
         for (tid, memory) in self.space.memory_for_others_than(self.task) {
@@ -234,8 +234,8 @@ impl Recorded {
         }
     }
 
-    fn group(&self) -> Rc<Group> {
-        scheduler::root(&self.group)
+    fn scheduler(&self) -> Rc<Scheduler> {
+        scheduler::root(&self.scheduler)
     }
 
     /// Others of the group may run while the program is here.
@@ -251,16 +251,16 @@ impl Recorded {
         }
     }
 
-    async fn turn<S: Stopped>(&self, tracee: &Tracee<S>) {
-        self.group().take(self.task, tracee).await;
+    async fn take_turn<S: Stopped>(&self, tracee: &Tracee<S>) {
+        self.scheduler().take_turn(self.task, tracee).await;
     }
 
     /// Lets the program go on from its last event.
     fn go<S: Stopped>(&mut self, tracee: Tracee<S>, at: SignalPosition) -> Tracee<Running> {
         let mut closed = 0;
-        let group = self.group();
-        self.keeps_turn = group.is_shared() && group.is_calm();
-        if group.is_shared() {
+        let scheduler = self.scheduler();
+        self.keeps_turn = scheduler.is_shared() && scheduler.is_uncontended();
+        if scheduler.is_shared() {
             closed |= buffer::TRUNCATES;
             if !self.keeps_turn {
                 closed |= buffer::WAITS;
@@ -297,7 +297,7 @@ impl Recorded {
                 if let Ok(regs) = tracee.registers() {
                     self.step_aside(regs.rip);
                 }
-                self.group().release(self.task);
+                self.scheduler().release_turn(self.task);
                 tracee.listen().into()
             }
             Stop::Interrupted(tracee) => self.interrupted(tracee).await,
@@ -326,14 +326,14 @@ impl Recorded {
             if let Poll::Ready(stop) = stop.as_mut().poll(context) {
                 return Poll::Ready(stop);
             }
-            let group = self.group();
-            if self.deferred.is_empty() && !group.is_shared() {
-                group.watch(context.waker());
+            let scheduler = self.scheduler();
+            if self.deferred.is_empty() && !scheduler.is_shared() {
+                scheduler.watch(context.waker());
                 return Poll::Pending;
             }
             if self.keeps_turn {
-                group.watch(context.waker());
-                if group.is_wanted() && self.sites.close_waits(tid) && !asked {
+                scheduler.watch(context.waker());
+                if scheduler.is_wanted() && self.sites.close_waits(tid) && !asked {
                     interrupter.interrupt();
                     asked = true;
                     self.gives_turn = true;
@@ -357,12 +357,12 @@ impl Recorded {
     /// Whether somebody waits for the task to stop.
     fn is_wanted(&self) -> bool {
         let less = self.spins.min(MOST_SPINS);
-        !self.deferred.is_empty() || self.group().is_overdue(self.task, less)
+        !self.deferred.is_empty() || self.scheduler().is_overdue(self.task, less)
     }
 
     /// The task was stopped by us, or a group stop has ended.
     async fn interrupted(&mut self, tracee: Tracee<Started>) -> Next {
-        self.turn(&tracee).await;
+        self.take_turn(&tracee).await;
         if self.call.is_none() {
             self.come_back();
         }
@@ -411,8 +411,8 @@ impl Recorded {
             if let Ok(regs) = tracee.registers() {
                 self.step_aside(regs.rip);
             }
-            self.group().release(self.task);
-            self.turn(&tracee).await;
+            self.scheduler().release_turn(self.task);
+            self.take_turn(&tracee).await;
             self.come_back();
         }
         tracee.resume().into()

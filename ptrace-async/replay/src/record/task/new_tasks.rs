@@ -19,8 +19,8 @@ impl Recorded {
         if !self.logs {
             return tracee.resume();
         }
-        self.turn(&tracee).await;
-        let cpu = self.group().cpu();
+        self.take_turn(&tracee).await;
+        let cpu = self.scheduler().cpu();
         tracee.bind(cpu);
         if let Ok(regs) = tracee.registers() {
             let mut writes = Vec::new();
@@ -52,20 +52,24 @@ impl Recorded {
         self.aside = None;
         self.leads_first = tracee.tid() == self.session.first.get();
         if self.logs && self.session.chaos.is_some() {
-            self.turn(&tracee).await;
+            self.take_turn(&tracee).await;
         } else {
-            let old = self.group();
+            let old = self.scheduler();
             old.leave(self.task);
-            self.group = self.session.new_group(self.task, Some(&old));
+            self.scheduler = self.session.new_scheduler(self.task, Some(&old));
         }
-        tracee.bind(self.group.cpu());
+        tracee.bind(self.scheduler.cpu());
         self.logs = true;
-        self.space = Rc::new(Space::new(self.group.clone(), self.sites.clone()));
+        self.space = Rc::new(Space::new(self.scheduler.clone(), self.sites.clone()));
         self.space.enter(self.task, tracee.tgid(), tracee.tid());
         self.session.mapped.begin(&self.space);
-        if let Some(image) =
-            image::capture(&tracee, &self.session, self.task, &self.group, &self.space)
-        {
+        if let Some(image) = image::capture(
+            &tracee,
+            &self.session,
+            self.task,
+            &self.scheduler,
+            &self.space,
+        ) {
             let executable = |mapping: &&Mapping| {
                 let prot = i32::from(mapping.prot);
                 prot & libc::PROT_EXEC != 0
@@ -100,16 +104,16 @@ impl Recorded {
 
     /// It has made a task.
     fn bore<S: Stopped>(&mut self, tracee: &Tracee<S>, tid: Tid, flags: u64) {
-        let group = self.group();
+        let scheduler = self.scheduler();
         let shares = flags & libc::CLONE_VM as u64 != 0
-            || group.shares_memory()
+            || scheduler.shares_memory()
             || self.session.chaos.is_some();
         let child = self.session.new_task();
         let theirs = if shares {
-            group.join();
-            group.clone()
+            scheduler.add_member();
+            scheduler.clone()
         } else {
-            self.session.new_group(child, Some(&group))
+            self.session.new_scheduler(child, Some(&scheduler))
         };
         if flags & libc::CLONE_VM as u64 != 0 && flags & libc::CLONE_FILES as u64 == 0 {
             self.sites.note_table();
@@ -141,7 +145,7 @@ impl Recorded {
         };
         let birth = Birth {
             task: child,
-            group: theirs,
+            scheduler: theirs,
             clear_tid,
             sites,
             space,
@@ -154,7 +158,7 @@ impl Recorded {
             group: number,
         }));
         if flags & libc::CLONE_VFORK as u64 != 0 {
-            group.release(self.task);
+            scheduler.release_turn(self.task);
         }
     }
 
@@ -212,14 +216,14 @@ impl Recorded {
         // Who goes on in the same memory has the same log.
         self.drain(&tracee);
         let mut writes = Vec::new();
-        let group = self.group();
-        if self.clear_tid != 0 && group.is_shared() {
+        let scheduler = self.scheduler();
+        if self.clear_tid != 0 && scheduler.is_shared() {
             writes.push(Write {
                 address: self.clear_tid,
                 bytes: vec![0; 4],
             });
         }
-        if group.is_shared() {
+        if scheduler.is_shared() {
             robust_list::died(&tracee, &mut writes);
         }
         let status = tracee.status();
@@ -232,7 +236,7 @@ impl Recorded {
         self.ended = Some(ending);
         if leads {
             // It is reported when its threads have ended, which need the turn.
-            group.release(self.task);
+            scheduler.release_turn(self.task);
         }
         tracee.resume()
     }
@@ -273,8 +277,8 @@ impl Recorded {
         }
         self.come_back();
         self.end_space();
-        self.group().leave(self.task);
-        self.session.output.release(self.task);
+        self.scheduler().leave(self.task);
+        self.session.output.release_turn(self.task);
         if self.leads_first && ending != Ending::Superseded {
             if self.task != Task(0) || self.ended.is_some_and(|ended| ended != ending) {
                 self.log(Event::Ended(ending));

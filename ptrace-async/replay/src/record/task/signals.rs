@@ -23,7 +23,7 @@ const FIRST_REAL_TIME: i32 = 32;
 
 impl Recorded {
     pub(super) async fn signal(&mut self, tracee: Tracee<Signal>) -> Next {
-        self.turn(&tracee).await;
+        self.take_turn(&tracee).await;
         let (Ok(mut info), Ok(regs)) = (tracee.info(), tracee.registers()) else {
             return tracee.resume().into();
         };
