@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use crate::doctor::{self, State};
+use crate::doctor::{self, Status};
 
 /// Options of `reprise doctor`.
 #[derive(Debug, clap::Args)]
@@ -27,9 +27,9 @@ pub(super) fn doctor(args: &Args) -> anyhow::Result<ExitCode> {
     } else {
         for finding in &findings {
             let mark = match finding.state {
-                State::Fine => "fine",
-                State::Note => "note",
-                State::Missing => "MISSING",
+                Status::Fine => "fine",
+                Status::Note => "note",
+                Status::Missing => "MISSING",
             };
             writeln!(out, "{mark:<8}{}: {}", finding.name, finding.found)?;
             writeln!(out, "        {}", finding.meaning)?;

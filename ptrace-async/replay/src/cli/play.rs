@@ -47,7 +47,7 @@ pub(super) fn record(args: &RecordArgs) -> anyhow::Result<ExitCode> {
         digests: args.digests,
         stops: args.interception == Interception::Stops,
         chaos: args.chaos.map(|seed| seed.0),
-        learnt: places::cache(),
+        hints_directory: places::cache(),
         on_loss: match args.disk_full {
             DiskFull::GoOn => record::OnLoss::GoOn,
             DiskFull::Stop => record::OnLoss::Stop,
@@ -79,7 +79,7 @@ pub(super) fn record(args: &RecordArgs) -> anyhow::Result<ExitCode> {
             eprintln!("reprise: refused {name} ({count} times): {reason}");
         }
     }
-    for path in recording.outsides.iter().filter(|_| !args.quiet) {
+    for path in recording.outside_changes.iter().filter(|_| !args.quiet) {
         eprintln!(
             "reprise: {} was mapped while somebody who is not recorded changed it: a replay may \
              go another way",

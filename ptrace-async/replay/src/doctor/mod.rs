@@ -18,7 +18,7 @@ pub struct Finding {
     /// The thing.
     pub name: &'static str,
     /// How it stands.
-    pub state: State,
+    pub state: Status,
     /// What was found.
     pub found: String,
     /// What that means.
@@ -28,7 +28,7 @@ pub struct Finding {
 /// How a thing stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum State {
+pub enum Status {
     /// It is as it should be.
     Fine,
     /// There is something to know about it.
@@ -48,19 +48,19 @@ struct Thing {
 impl Thing {
     fn judge(&self, result: io::Result<()>) -> Finding {
         match result {
-            Ok(()) => self.finding(State::Fine, "yes".to_owned(), self.fine),
+            Ok(()) => self.finding(Status::Fine, "yes".to_owned(), self.fine),
             Err(error) => {
                 let state = if self.is_needed {
-                    State::Missing
+                    Status::Missing
                 } else {
-                    State::Note
+                    Status::Note
                 };
                 self.finding(state, format!("no: {error}"), self.otherwise)
             }
         }
     }
 
-    fn finding(&self, state: State, found: String, meaning: &'static str) -> Finding {
+    fn finding(&self, state: Status, found: String, meaning: &'static str) -> Finding {
         Finding {
             name: self.name,
             state,
@@ -88,7 +88,7 @@ pub fn examine() -> Vec<Finding> {
 pub fn is_able(findings: &[Finding]) -> bool {
     findings
         .iter()
-        .all(|finding| finding.state != State::Missing)
+        .all(|finding| finding.state != Status::Missing)
 }
 
 fn kernel() -> Finding {
@@ -101,7 +101,11 @@ fn kernel() -> Finding {
     let is_new = version >= (5, 3);
     Finding {
         name: "kernel",
-        state: if is_new { State::Fine } else { State::Missing },
+        state: if is_new {
+            Status::Fine
+        } else {
+            Status::Missing
+        },
         found: release.trim().to_owned(),
         meaning: "Linux 5.3 or later is needed: it says at which call a program has stopped",
     }
@@ -129,7 +133,7 @@ fn tracing() -> Vec<Finding> {
         .judge(seize),
         Finding {
             name: "yama",
-            state: State::Fine,
+            state: Status::Fine,
             found: format!("ptrace_scope {scope}"),
             meaning: "only children of its own are traced, which 0 and 1 allow to everybody and 2 to root",
         },
@@ -201,7 +205,7 @@ fn processor() -> Vec<Finding> {
         .judge(probe::cpuid_trap()),
         Finding {
             name: "rdrand, rdseed",
-            state: if random { State::Note } else { State::Fine },
+            state: if random { Status::Note } else { Status::Fine },
             found: if random { "yes" } else { "no" }.to_owned(),
             meaning: "replaced and recorded in the code of files; in code that a program makes they \
                       cannot be trapped, and a replay goes another way if it matters what they say",
@@ -235,7 +239,7 @@ fn vsyscall() -> Finding {
     let is_there = maps.contains("[vsyscall]");
     Finding {
         name: "vdso and vsyscall",
-        state: State::Fine,
+        state: Status::Fine,
         found: if is_there {
             "with a vsyscall page"
         } else {
@@ -251,7 +255,7 @@ fn core_pattern() -> Finding {
     let pattern = fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap_or_default();
     Finding {
         name: "core pattern",
-        state: State::Fine,
+        state: Status::Fine,
         found: pattern.trim().to_owned(),
         meaning: "a recorded program that crashes dumps its core as ever; a replay dumps none",
     }
@@ -261,7 +265,7 @@ fn privileges() -> Finding {
     let is_root = rustix::process::geteuid().is_root();
     Finding {
         name: "set-uid programs",
-        state: if is_root { State::Fine } else { State::Note },
+        state: if is_root { Status::Fine } else { Status::Note },
         found: if is_root {
             "as root"
         } else {

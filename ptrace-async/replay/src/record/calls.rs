@@ -13,15 +13,15 @@ pub(super) enum Plan {
     /// It is not performed, and returns this.
     Answer(i64),
     /// The task is told that it runs where it wants to.
-    ChooseProcessors,
+    SetAffinity,
     /// The task is told where it thinks that it runs.
-    TellProcessors,
+    GetAffinity,
     /// The task is told that its memory can be dumped, or cannot, as it wants. Of memory that
     /// cannot, the kernel shows nothing to a tracer without rights (`ptrace_access_vm` in
     /// kernel/ptrace.c).
-    ChooseDumpable,
+    SetDumpable,
     /// The task is told what it has chosen.
-    TellDumpable,
+    GetDumpable,
     /// It is not performed and returns this, because it cannot be recorded.
     Refuse(i64, &'static str),
 }
@@ -44,8 +44,8 @@ pub(super) fn plan(call: &Invocation, memory: &dyn Memory) -> Plan {
         // The kernel would write to it at any time.
         libc::SYS_rseq => Plan::Answer(NO_SUCH_CALL),
         // Each group has one processor, which is nobody's business.
-        libc::SYS_sched_setaffinity => Plan::ChooseProcessors,
-        libc::SYS_sched_getaffinity => Plan::TellProcessors,
+        libc::SYS_sched_setaffinity => Plan::SetAffinity,
+        libc::SYS_sched_getaffinity => Plan::GetAffinity,
         libc::SYS_prctl => prctl(call),
         libc::SYS_seccomp => Plan::Refuse(
             NO_SUCH_CALL,
@@ -95,8 +95,8 @@ fn prctl(call: &Invocation) -> Plan {
     match call.args[0] as i32 {
         // The recorder traps the time stamp counter, and must go on to.
         libc::PR_SET_TSC => Plan::Answer(0),
-        libc::PR_SET_DUMPABLE => Plan::ChooseDumpable,
-        libc::PR_GET_DUMPABLE => Plan::TellDumpable,
+        libc::PR_SET_DUMPABLE => Plan::SetDumpable,
+        libc::PR_GET_DUMPABLE => Plan::GetDumpable,
         libc::PR_SET_SECCOMP => Plan::Refuse(
             -i64::from(libc::EINVAL),
             "a filter of the program's own would hide calls from the recorder",

@@ -106,10 +106,10 @@ fn plan(plan: Plan) -> Recorded {
         Plan::Modify(_) => Recorded::Modified,
         Plan::Answer(0) => Recorded::Answered("success".to_owned()),
         Plan::Answer(value) => Recorded::Answered(error(value)),
-        Plan::ChooseProcessors | Plan::TellProcessors => {
+        Plan::SetAffinity | Plan::GetAffinity => {
             Recorded::Answered("as if the task ran where it likes".to_owned())
         }
-        Plan::ChooseDumpable | Plan::TellDumpable => {
+        Plan::SetDumpable | Plan::GetDumpable => {
             Recorded::Answered("as if its memory were as it likes".to_owned())
         }
         Plan::Refuse(value, reason) => Recorded::Refused(error(value), reason),

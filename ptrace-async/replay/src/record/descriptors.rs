@@ -8,10 +8,10 @@ use ptrace_async::event::Tid;
 use ptrace_async::process::read_proc;
 
 /// What tells a file from others, while it is open somewhere: device and inode.
-pub(super) type Key = (u64, u64);
+pub(super) type FileKey = (u64, u64);
 
 /// The key of a file with this metadata, if it is one that has content.
-pub(super) fn key(metadata: &Metadata) -> Option<Key> {
+pub(super) fn key(metadata: &Metadata) -> Option<FileKey> {
     metadata.is_file().then(|| (metadata.dev(), metadata.ino()))
 }
 

@@ -52,7 +52,7 @@ pub struct Options {
     pub chaos: Option<u64>,
     /// A directory of this user's for what is learnt of the system's files, so that the next
     /// recordings know it. It is made, and not used where others may write to it.
-    pub learnt: Option<PathBuf>,
+    pub hints_directory: Option<PathBuf>,
 }
 
 /// What came of a recording.
@@ -65,7 +65,7 @@ pub struct Recording {
     /// Calls that were refused because they cannot be recorded: name, reason, how often.
     pub refused: BTreeMap<(&'static str, &'static str), u64>,
     /// Files that somebody who is not recorded has changed while they were mapped.
-    pub outsides: BTreeSet<PathBuf>,
+    pub outside_changes: BTreeSet<PathBuf>,
     /// Why the recording ended before the programs did, which has been told.
     pub lost: Option<String>,
     /// The size of the records in bytes, or why they are not whole.
@@ -102,7 +102,7 @@ pub fn record(program: &Program, directory: Directory, options: Options) -> io::
         has_begun: session.has_begun(),
         ending: session.ending(),
         refused: session.refused(),
-        outsides: session.outsides(),
+        outside_changes: session.outside_changes(),
         written: session.finish(),
         lost: session.loss.reason(),
         stops: handle.stops(),

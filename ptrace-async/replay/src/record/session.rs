@@ -12,16 +12,16 @@ use ptrace_async::event::Tid;
 use rustc_hash::FxHashMap;
 
 use super::Options;
-use super::descriptors::{self, Key};
+use super::descriptors::{self, FileKey};
 use super::loss::{self, Loss};
-use super::mappings::address_space::Space;
-use super::mappings::live_files::{Mapped, Outside};
+use super::mappings::address_space::AddressSpace;
+use super::mappings::live_files::{LiveFiles, OutsideChange};
 use super::scheduler::Scheduler;
 use super::scheduler::chaos::Chaos;
 use super::sites::Sites;
-use super::sites::hints::Learnt;
-use super::sites::known::Known;
-use super::sites::random::Unseen;
+use super::sites::hints::HintStore;
+use super::sites::known::KnownSites;
+use super::sites::random::RandomInstructions;
 use super::stdio::Stdio;
 use crate::buffer::{self, Stub};
 use crate::platform::os;
@@ -38,14 +38,14 @@ fn processors(mask: &[u8]) -> Vec<u32> {
 }
 
 /// What a task that was made is going to know of itself.
-pub(super) struct Birth {
+pub(super) struct NewTask {
     pub(super) task: Task,
     pub(super) scheduler: Rc<Scheduler>,
     pub(super) clear_tid: u64,
     pub(super) sites: Rc<Sites>,
-    pub(super) space: Rc<Space>,
+    pub(super) space: Rc<AddressSpace>,
     /// Where the kernel has told the maker of the task, in memory that both have.
-    pub(super) told: Vec<u64>,
+    pub(super) tid_addresses: Vec<u64>,
 }
 
 /// The state of a recording.
@@ -57,9 +57,9 @@ pub(super) struct Session {
     pub(super) ticker: Ticker,
     /// What performs calls in programs; nothing where every call is to stop.
     stub: Option<Stub>,
-    pub(super) known: Known,
-    pub(super) unseen: Unseen,
-    learnt: Learnt,
+    pub(super) known_sites: KnownSites,
+    pub(super) random_instructions: RandomInstructions,
+    hints: HintStore,
     pub(super) outputs: Cell<u64>,
     /// Who writes to the recorder's streams: one at a time, so that the order is known.
     pub(super) output: Rc<Scheduler>,
@@ -71,10 +71,10 @@ pub(super) struct Session {
     processors: Vec<u32>,
     /// The processors that programs are told they may use, and what they have chosen.
     allowed: Vec<u8>,
-    chosen: RefCell<FxHashMap<Tid, Vec<u8>>>,
-    births: RefCell<FxHashMap<Tid, Birth>>,
-    pub(super) mapped: Mapped,
-    outsides: RefCell<BTreeSet<PathBuf>>,
+    affinities: RefCell<FxHashMap<Tid, Vec<u8>>>,
+    new_tasks: RefCell<FxHashMap<Tid, NewTask>>,
+    pub(super) live_files: LiveFiles,
+    outside_changes: RefCell<BTreeSet<PathBuf>>,
     /// Calls that were not performed, and why.
     refused: RefCell<BTreeMap<(&'static str, &'static str), u64>>,
     /// The first process.
@@ -99,9 +99,9 @@ impl Session {
             digests: options.digests,
             // An error is a defect of this crate, which its tests find; stops do as well.
             stub: buffer::recording().ok().filter(|_| !options.stops),
-            known: Known::default(),
-            unseen: Unseen::default(),
-            learnt: Learnt::new(options.learnt),
+            known_sites: KnownSites::default(),
+            random_instructions: RandomInstructions::default(),
+            hints: HintStore::new(options.hints_directory),
             stdio: Stdio::new(),
             ticker,
             outputs: Cell::new(0),
@@ -113,10 +113,10 @@ impl Session {
             schedulers: RefCell::default(),
             processors: processors(&allowed),
             allowed,
-            chosen: RefCell::default(),
-            births: RefCell::default(),
-            mapped: Mapped::default(),
-            outsides: RefCell::default(),
+            affinities: RefCell::default(),
+            new_tasks: RefCell::default(),
+            live_files: LiveFiles::default(),
+            outside_changes: RefCell::default(),
             refused: RefCell::default(),
             first: Cell::new(0),
             ending: Cell::new(None),
@@ -166,12 +166,12 @@ impl Session {
         scheduler
     }
 
-    pub(super) fn bear(&self, child: Tid, birth: Birth) {
-        self.births.borrow_mut().insert(child, birth);
+    pub(super) fn add_new_task(&self, child: Tid, new_task: NewTask) {
+        self.new_tasks.borrow_mut().insert(child, new_task);
     }
 
-    pub(super) fn birth(&self, child: Tid) -> Option<Birth> {
-        self.births.borrow_mut().remove(&child)
+    pub(super) fn take_new_task(&self, child: Tid) -> Option<NewTask> {
+        self.new_tasks.borrow_mut().remove(&child)
     }
 
     pub(super) fn log(&self, task: Task, event: Event) {
@@ -197,7 +197,12 @@ impl Session {
         match numbered {
             Ok(numbered) => {
                 if let Some(file) = numbered.new {
-                    self.learnt.meet(&file, open, &self.known, &self.unseen);
+                    self.hints.load_or_scan(
+                        &file,
+                        open,
+                        &self.known_sites,
+                        &self.random_instructions,
+                    );
                     self.log(task, Event::File(Box::new(file)));
                 }
                 Some(numbered.number)
@@ -215,21 +220,21 @@ impl Session {
 
     /// The number of a file that is going to be mapped, and is live from now on. Nobody
     /// changes it meanwhile.
-    pub(super) fn enliven(
+    pub(super) fn make_live(
         &self,
         task: Task,
         tid: Tid,
         open: &Path,
         path: &[u8],
-        key: Key,
+        key: FileKey,
     ) -> Option<FileNumber> {
-        self.mapped.doubt(key);
+        self.live_files.forget_hidden(key);
         let opened = fs::File::open(open).and_then(|file| Ok((file.metadata()?, file)));
         match opened {
             Ok((metadata, file)) => {
                 let number = self.file(task, tid, open, path)?;
                 let seen = Identity::of(&metadata);
-                self.mapped.add(key, number, file, seen);
+                self.live_files.add(key, number, file, seen);
                 Some(number)
             }
             Err(error) => {
@@ -253,7 +258,7 @@ impl Session {
         tid: Tid,
         open: &Path,
         path: &[u8],
-    ) -> Option<(FileNumber, Option<Key>)> {
+    ) -> Option<(FileNumber, Option<FileKey>)> {
         let key = fs::metadata(open)
             .ok()
             .filter(|metadata| !is_of_the_system(metadata, path))
@@ -261,8 +266,8 @@ impl Session {
         let Some(key) = key else {
             return Some((self.file(task, tid, open, path)?, None));
         };
-        let number = match self.mapped.find(key) {
-            None => self.enliven(task, tid, open, path, key)?,
+        let number = match self.live_files.find(key) {
+            None => self.make_live(task, tid, open, path, key)?,
             Some(known) if !known.changes => known.number,
             Some(_) => {
                 // What it is now has a number of its own: the program has no order yet with
@@ -272,7 +277,7 @@ impl Session {
                 if let Err(error) = self.directory.note_changing(number) {
                     self.fail(tid, error);
                 }
-                self.mapped.add_number(key, number);
+                self.live_files.add_number(key, number);
                 number
             }
         };
@@ -280,8 +285,8 @@ impl Session {
     }
 
     /// A live file changes from now on.
-    pub(super) fn note_changes(&self, tid: Tid, key: Key) {
-        for number in self.mapped.note_changes(key) {
+    pub(super) fn note_changes(&self, tid: Tid, key: FileKey) {
+        for number in self.live_files.note_changes(key) {
             self.files.borrow_mut().forget(number);
             if let Err(error) = self.directory.note_changing(number) {
                 self.fail(tid, error);
@@ -290,21 +295,23 @@ impl Session {
     }
 
     /// Nobody may have these files mapped any more.
-    pub(super) fn settle(&self, task: Task, keys: Vec<Key>) {
-        let outside = keys.into_iter().filter_map(|key| self.mapped.settle(key));
+    pub(super) fn release_unmapped(&self, task: Task, keys: Vec<FileKey>) {
+        let outside = keys
+            .into_iter()
+            .filter_map(|key| self.live_files.release_unmapped(key));
         outside.for_each(|outside| self.outside(task, &outside));
     }
 
     /// A memory is not used any more.
-    pub(super) fn end_space(&self, task: Task, space: &Space) {
-        let outside = self.mapped.end(space);
+    pub(super) fn end_space(&self, task: Task, space: &AddressSpace) {
+        let outside = self.live_files.end(space);
         outside
             .iter()
             .for_each(|outside| self.outside(task, outside));
     }
 
     /// A file was changed by somebody who is not recorded.
-    fn outside(&self, task: Task, outside: &Outside) {
+    fn outside(&self, task: Task, outside: &OutsideChange) {
         if outside.may_be_same
             && self
                 .files
@@ -316,16 +323,16 @@ impl Session {
         self.log(task, Event::ChangedOutside(outside.number));
         let name = format!("/proc/self/fd/{}", outside.file.as_raw_fd());
         let name = fs::read_link(name).unwrap_or_default();
-        self.outsides.borrow_mut().insert(name);
+        self.outside_changes.borrow_mut().insert(name);
     }
 
     /// Files that somebody who is not recorded has changed while they were mapped.
-    pub(super) fn outsides(&self) -> BTreeSet<PathBuf> {
-        self.outsides.borrow().clone()
+    pub(super) fn outside_changes(&self) -> BTreeSet<PathBuf> {
+        self.outside_changes.borrow().clone()
     }
 
     /// A task has chosen its processors: what the call returns.
-    pub(super) fn choose(&self, tid: Tid, mask: Vec<u8>) -> i64 {
+    pub(super) fn set_affinity(&self, tid: Tid, mask: Vec<u8>) -> i64 {
         let mask: Vec<u8> = mask
             .iter()
             .zip(&self.allowed)
@@ -334,14 +341,14 @@ impl Session {
         if mask.iter().all(|&byte| byte == 0) {
             return -i64::from(libc::EINVAL);
         }
-        self.chosen.borrow_mut().insert(tid, mask);
+        self.affinities.borrow_mut().insert(tid, mask);
         0
     }
 
     /// The processors that a task thinks it may use.
-    pub(super) fn chosen(&self, tid: Tid) -> Vec<u8> {
-        let chosen = self.chosen.borrow().get(&tid).cloned();
-        let mut mask = chosen.unwrap_or_else(|| self.allowed.clone());
+    pub(super) fn affinity(&self, tid: Tid) -> Vec<u8> {
+        let affinities = self.affinities.borrow().get(&tid).cloned();
+        let mut mask = affinities.unwrap_or_else(|| self.allowed.clone());
         mask.resize(self.allowed.len(), 0);
         mask
     }
@@ -369,7 +376,7 @@ impl Session {
     }
 
     /// A file was changed while it was mapped, and nobody knows before what, and after what.
-    pub(super) fn lose_order(&self, tid: Tid) {
+    pub(super) fn fail_unordered_change(&self, tid: Tid) {
         let reason = "it was changed by a call that could be ordered with nothing";
         let error = std::io::Error::other(reason);
         self.fail(tid, Error::io(Path::new("a file that is mapped"))(error));
@@ -391,7 +398,7 @@ impl Session {
 
     /// Writes the rest: how many bytes there are.
     pub(super) fn finish(&self) -> Result<u64, Error> {
-        self.learnt.keep(&self.known);
+        self.hints.keep(&self.known_sites);
         match self.writer.borrow_mut().take() {
             Some(writer) => writer.finish(),
             None => Ok(0),

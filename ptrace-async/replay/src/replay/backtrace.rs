@@ -37,7 +37,7 @@ pub struct Frame {
     /// The function.
     pub function: Option<String>,
     /// File and line of its source.
-    pub place: Option<String>,
+    pub location: Option<String>,
 }
 
 impl fmt::Display for Frame {
@@ -46,8 +46,8 @@ impl fmt::Display for Frame {
         if let Some(function) = &self.function {
             write!(f, " {function}")?;
         }
-        if let Some(place) = &self.place {
-            write!(f, " at {place}")?;
+        if let Some(location) = &self.location {
+            write!(f, " at {location}")?;
         }
         match &self.module {
             Some((path, offset)) => write!(f, " ({}+{offset:#x})", path.display()),
@@ -208,7 +208,7 @@ fn describe(frame: FrameAddress, files: &[Mapped]) -> Vec<Frame> {
         address,
         module: None,
         function: None,
-        place: None,
+        location: None,
     };
     let mut around = files.iter();
     let Some(file) = around.find(|file| (file.start..file.end).contains(&at)) else {
@@ -227,7 +227,7 @@ fn describe(frame: FrameAddress, files: &[Mapped]) -> Vec<Frame> {
                 .and_then(|name| Some(name.demangle().ok()?.into_owned()));
             found.push(Frame {
                 function: name,
-                place: frame.location.and_then(|location| place(&location)),
+                location: frame.location.and_then(|location| source_line(&location)),
                 ..here.clone()
             });
         }
@@ -246,7 +246,7 @@ fn describe(frame: FrameAddress, files: &[Mapped]) -> Vec<Frame> {
 }
 
 /// A line of a source.
-fn place(location: &addr2line::Location<'_>) -> Option<String> {
+fn source_line(location: &addr2line::Location<'_>) -> Option<String> {
     let file = location.file?;
     Some(match location.line {
         Some(line) => format!("{file}:{line}"),

@@ -56,7 +56,7 @@ pub(super) fn fresh(batch: &mut RemoteCalls, mapping: &Mapping, path: Option<&[u
 
 /// An `mmap` with these arguments, that returned `address`; of the file at `path`, which
 /// is ours to write if it is shared.
-pub(super) fn again(
+pub(super) fn map_again(
     batch: &mut RemoteCalls,
     args: &[u64; 6],
     address: u64,

@@ -150,7 +150,7 @@ fn content(file: &File, directory: &Directory) -> Result<bool, String> {
 
 /// Where a task is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum TaskState {
     /// It has been made.
     Made,
     /// Its program runs.
@@ -164,7 +164,7 @@ enum State {
 /// What the records so far allow to come.
 #[derive(Debug, Default)]
 struct Order {
-    tasks: BTreeMap<Task, State>,
+    tasks: BTreeMap<Task, TaskState>,
     files: Files,
     outputs: BTreeSet<u64>,
     /// Outputs below this have all come.
@@ -176,7 +176,7 @@ impl Order {
         let alive = self
             .tasks
             .iter()
-            .filter(|(_, state)| **state != State::Ended);
+            .filter(|(_, state)| **state != TaskState::Ended);
         alive.map(|(task, _)| *task).collect()
     }
 
@@ -185,7 +185,7 @@ impl Order {
         let mut wrong = Vec::new();
         let task = record.task;
         if self.tasks.is_empty() && task == Task(0) {
-            self.tasks.insert(task, State::Made);
+            self.tasks.insert(task, TaskState::Made);
         }
         let state = self.tasks.get(&task).copied();
         let Some(state) = state else {
@@ -197,20 +197,20 @@ impl Order {
             | Event::Joined(_)
             | Event::ChangedOutside(_) => state,
             // Nothing else may come of a task that has ended.
-            Event::Ended(_) if matches!(state, State::Ended | State::Runs) => state,
-            _ if state == State::Ended => {
+            Event::Ended(_) if matches!(state, TaskState::Ended | TaskState::Runs) => state,
+            _ if state == TaskState::Ended => {
                 wrong.push(format!("{task} has ended before"));
                 state
             }
-            Event::Exit(_) => State::Ended,
-            Event::Image(_) | Event::Started(_) => State::Runs,
-            _ if state == State::Made => {
+            Event::Exit(_) => TaskState::Ended,
+            Event::Image(_) | Event::Started(_) => TaskState::Runs,
+            _ if state == TaskState::Made => {
                 wrong.push(format!("{task} has not begun"));
                 state
             }
             // A task that is killed in a call does not return from it.
-            Event::Call(_) => State::Calls,
-            Event::Return(_) if state == State::Calls => State::Runs,
+            Event::Call(_) => TaskState::Calls,
+            Event::Return(_) if state == TaskState::Calls => TaskState::Runs,
             Event::Return(_) => {
                 wrong.push(format!("{task} is in no call"));
                 state
@@ -270,7 +270,7 @@ impl Order {
                 CallEffect::Nothing | CallEffect::State(_) => {}
             },
             Event::Spawned(spawned) => {
-                let made = self.tasks.insert(spawned.child, State::Made);
+                let made = self.tasks.insert(spawned.child, TaskState::Made);
                 if made.is_some() {
                     wrong.push(format!("there is a {} already", spawned.child));
                 }

@@ -7,19 +7,19 @@ use std::time::Duration;
 use crate::trace::Task;
 
 #[derive(Default)]
-struct State {
+struct Watches {
     watched: Vec<(Task, Waker, Duration)>,
     over: bool,
 }
 
 /// A thread that wakes the functions of tasks.
 pub(crate) struct Ticker {
-    shared: Arc<(Mutex<State>, Condvar)>,
+    shared: Arc<(Mutex<Watches>, Condvar)>,
 }
 
 impl Ticker {
     pub(crate) fn start(in_thread: impl FnOnce() + Send + 'static) -> std::io::Result<Self> {
-        let shared = Arc::new((Mutex::new(State::default()), Condvar::new()));
+        let shared = Arc::new((Mutex::new(Watches::default()), Condvar::new()));
         let theirs = shared.clone();
         std::thread::Builder::new()
             .name("ticker".to_owned())
@@ -61,7 +61,7 @@ impl Ticker {
             .retain(|(watched, ..)| *watched != task);
     }
 
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+    fn state(&self) -> std::sync::MutexGuard<'_, Watches> {
         self.shared.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -12,9 +12,9 @@ use ptrace_async::memory::Memory;
 use rustc_hash::FxHashSet;
 
 use crate::buffer;
-use crate::record::descriptors::{self, Key};
+use crate::record::descriptors::{self, FileKey};
 use crate::record::scheduler::{self, Scheduler};
-use crate::record::search::Lessons;
+use crate::record::search::PointHints;
 use crate::record::sites::{MappingChange, Sites};
 use crate::trace::Task;
 
@@ -22,19 +22,19 @@ const PAGE: u64 = 4096;
 
 /// The memory of a process: which files it is of, and what is known of its code.
 #[derive(Debug)]
-pub(in crate::record) struct Space {
+pub(in crate::record) struct AddressSpace {
     scheduler: Rc<Scheduler>,
     sites: Rc<Sites>,
     /// Its tasks, and of what process each is.
     tasks: RefCell<Vec<(Task, Tid, Tid)>>,
     areas: RefCell<Vec<Area>>,
     /// Files that calls are about to map.
-    coming: RefCell<Vec<Key>>,
+    coming: RefCell<Vec<FileKey>>,
     /// Files that it may write through mappings. They stay live as long as it is there: who
     /// maps a file piece by piece does not have it stored again for each.
-    written: RefCell<FxHashSet<Key>>,
+    written: RefCell<FxHashSet<FileKey>>,
     /// What its tasks have learnt of places in its code.
-    lessons: RefCell<Lessons>,
+    point_hints: RefCell<PointHints>,
     /// Its tasks think that it can be dumped.
     is_dumpable: Cell<bool>,
 }
@@ -43,10 +43,10 @@ pub(in crate::record) struct Space {
 struct Area {
     start: u64,
     end: u64,
-    key: Key,
+    key: FileKey,
 }
 
-impl Space {
+impl AddressSpace {
     /// One without files.
     pub(in crate::record) fn new(scheduler: Rc<Scheduler>, sites: Rc<Sites>) -> Self {
         Self {
@@ -56,7 +56,7 @@ impl Space {
             areas: RefCell::default(),
             coming: RefCell::default(),
             written: RefCell::default(),
-            lessons: RefCell::default(),
+            point_hints: RefCell::default(),
             is_dumpable: Cell::new(true),
         }
     }
@@ -70,14 +70,14 @@ impl Space {
             areas: self.areas.clone(),
             coming: RefCell::default(),
             written: self.written.clone(),
-            lessons: self.lessons.clone(),
+            point_hints: self.point_hints.clone(),
             is_dumpable: self.is_dumpable.clone(),
         }
     }
 
     /// What is known of places in its code.
-    pub(in crate::record) fn lessons(&self) -> &RefCell<Lessons> {
-        &self.lessons
+    pub(in crate::record) fn point_hints(&self) -> &RefCell<PointHints> {
+        &self.point_hints
     }
 
     /// Whether its tasks think that it can be dumped.
@@ -86,8 +86,8 @@ impl Space {
     }
 
     /// One of them chooses so.
-    pub(in crate::record) fn choose_dumpable(&self, chosen: bool) {
-        self.is_dumpable.set(chosen);
+    pub(in crate::record) fn set_dumpable(&self, affinities: bool) {
+        self.is_dumpable.set(affinities);
     }
 
     /// A task is there.
@@ -103,22 +103,22 @@ impl Space {
     }
 
     /// Its memory, if tasks other than this one are left, by each of them.
-    pub(in crate::record) fn memory_for_others_than(&self, task: Task) -> Vec<(Tid, MemoryOf)> {
+    pub(in crate::record) fn memory_for_others_than(&self, task: Task) -> Vec<(Tid, TaskMemory)> {
         let tasks = self.tasks.borrow();
         let others = tasks.iter().filter(|(other, ..)| *other != task);
         others
-            .filter_map(|&(.., tid)| Some((tid, MemoryOf::open(tid).ok()?)))
+            .filter_map(|&(.., tid)| Some((tid, TaskMemory::open(tid).ok()?)))
             .collect()
     }
 
     /// A call is about to map a file, which counts from here on: others must not take it for
     /// nobody's meanwhile.
-    pub(in crate::record) fn expect(&self, key: Key) {
+    pub(in crate::record) fn expect(&self, key: FileKey) {
         self.coming.borrow_mut().push(key);
     }
 
     /// It has, or has failed.
-    pub(in crate::record) fn expected(&self, key: Key) {
+    pub(in crate::record) fn expected(&self, key: FileKey) {
         let mut coming = self.coming.borrow_mut();
         if let Some(at) = coming.iter().position(|other| *other == key) {
             coming.swap_remove(at);
@@ -126,18 +126,18 @@ impl Space {
     }
 
     /// A file is mapped there.
-    pub(in crate::record) fn add(&self, start: u64, length: u64, key: Key) {
+    pub(in crate::record) fn add(&self, start: u64, length: u64, key: FileKey) {
         let end = page_up(start.saturating_add(length));
         self.areas.borrow_mut().push(Area { start, end, key });
     }
 
     /// A file is mapped that is written through the mapping.
-    pub(super) fn note_written(&self, key: Key) {
+    pub(super) fn note_written(&self, key: FileKey) {
         self.written.borrow_mut().insert(key);
     }
 
     /// Nothing is mapped there any more: the files of which there is nothing left.
-    pub(in crate::record) fn forget(&self, start: u64, length: u64) -> Vec<Key> {
+    pub(in crate::record) fn forget(&self, start: u64, length: u64) -> Vec<FileKey> {
         let end = page_up(start.saturating_add(length));
         let mut areas = self.areas.borrow_mut();
         let is_there = |area: &Area| area.start < end && start < area.end;
@@ -171,7 +171,7 @@ impl Space {
 
     /// Follows changes that calls without a stop have made: the files of which nothing is left
     /// at the time of each.
-    pub(in crate::record) fn apply(&self, changes: &[MappingChange]) -> Vec<Key> {
+    pub(in crate::record) fn apply(&self, changes: &[MappingChange]) -> Vec<FileKey> {
         let mut gone = Vec::new();
         for &MappingChange { start, length, key } in changes {
             gone.append(&mut self.forget(start, length));
@@ -184,7 +184,7 @@ impl Space {
 
     /// A mapping was moved, or changed its length (mremap(2)): the files of which there is
     /// nothing left.
-    pub(in crate::record) fn moved(&self, args: &[u64; 6], to: u64) -> Vec<Key> {
+    pub(in crate::record) fn moved(&self, args: &[u64; 6], to: u64) -> Vec<FileKey> {
         let [from, old, new, flags, ..] = *args;
         let piece = {
             let areas = self.areas.borrow();
@@ -213,16 +213,16 @@ impl Space {
             .any(|area| area.start < end && start < area.end)
     }
 
-    pub(super) fn has(&self, key: Key) -> bool {
+    pub(super) fn has(&self, key: FileKey) -> bool {
         self.written.borrow().contains(&key)
             || self.coming.borrow().contains(&key)
             || self.areas.borrow().iter().any(|area| area.key == key)
     }
 
     /// Nobody runs in it any more: its files.
-    pub(super) fn take(&self) -> Vec<Key> {
+    pub(super) fn take(&self) -> Vec<FileKey> {
         let areas = self.areas.take();
-        let mut keys: Vec<Key> = areas.iter().map(|area| area.key).collect();
+        let mut keys: Vec<FileKey> = areas.iter().map(|area| area.key).collect();
         keys.extend(self.written.take());
         keys.extend(self.coming.take());
         keys.sort_unstable();
@@ -243,7 +243,7 @@ impl Space {
     }
 
     /// Whether it has a descriptor by which the file can be written.
-    pub(super) fn may_write(&self, key: Key) -> bool {
+    pub(super) fn may_write(&self, key: FileKey) -> bool {
         self.processes().into_iter().any(|task| {
             let Ok(open) = fs::read_dir(format!("/proc/{task}/fd")) else {
                 return false;
@@ -259,12 +259,12 @@ impl Space {
     }
 
     /// Its stub takes the file for one that it may write to no more.
-    pub(super) fn doubt(&self, key: Key) {
+    pub(super) fn forget_hidden(&self, key: FileKey) {
         if !self.sites.has_stub() {
             return;
         }
         for task in self.processes() {
-            let Ok(memory) = MemoryOf::open(task) else {
+            let Ok(memory) = TaskMemory::open(task) else {
                 continue;
             };
             let mut table = [0; buffer::DESCRIPTORS as usize];
@@ -286,9 +286,9 @@ impl Space {
 }
 
 /// The memory of a task that may run.
-pub(in crate::record) struct MemoryOf(fs::File);
+pub(in crate::record) struct TaskMemory(fs::File);
 
-impl MemoryOf {
+impl TaskMemory {
     fn open(tid: Tid) -> io::Result<Self> {
         let mut options = fs::File::options();
         let file = options.read(true).write(true);
@@ -300,7 +300,7 @@ impl MemoryOf {
     }
 }
 
-impl Memory for MemoryOf {
+impl Memory for TaskMemory {
     fn read(&self, address: u64, buffer: &mut [u8]) -> usize {
         self.0.read_at(buffer, address).unwrap_or(0)
     }
@@ -310,7 +310,7 @@ fn page_up(address: u64) -> u64 {
     address.saturating_add(PAGE - 1) & !(PAGE - 1)
 }
 
-fn is_of(path: &Path, file: Key) -> bool {
+fn is_of(path: &Path, file: FileKey) -> bool {
     fs::metadata(path).is_ok_and(|metadata| descriptors::key(&metadata) == Some(file))
 }
 
@@ -318,18 +318,18 @@ fn is_of(path: &Path, file: Key) -> bool {
 mod tests {
     use super::*;
 
-    const ONE: Key = (1, 1);
-    const TWO: Key = (1, 2);
+    const ONE: FileKey = (1, 1);
+    const TWO: FileKey = (1, 2);
 
-    fn space(areas: &[(u64, u64, Key)]) -> Space {
-        let space = Space::new(Rc::default(), Rc::default());
+    fn space(areas: &[(u64, u64, FileKey)]) -> AddressSpace {
+        let space = AddressSpace::new(Rc::default(), Rc::default());
         for &(page, pages, key) in areas {
             space.add(page * PAGE, pages * PAGE, key);
         }
         space
     }
 
-    fn pages(space: &Space) -> Vec<(u64, u64, Key)> {
+    fn pages(space: &AddressSpace) -> Vec<(u64, u64, FileKey)> {
         let areas = space.areas.borrow();
         let mut pages: Vec<_> = areas
             .iter()

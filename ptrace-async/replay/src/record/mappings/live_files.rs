@@ -6,14 +6,14 @@ use std::rc::{Rc, Weak};
 
 use rustc_hash::FxHashMap;
 
-use super::address_space::Space;
-use crate::record::descriptors::Key;
+use super::address_space::AddressSpace;
+use crate::record::descriptors::FileKey;
 use crate::record::scheduler::{self, Scheduler};
 use crate::trace::event::{FileNumber, Identity};
 
 /// A file that somebody has mapped.
 #[derive(Debug)]
-struct Live {
+struct Entry {
     /// Its number; and others, of programs that have begun with it since it had changed.
     numbers: Vec<FileNumber>,
     file: fs::File,
@@ -27,30 +27,30 @@ struct Live {
 
 /// The live files of a recording.
 #[derive(Debug, Default)]
-pub(in crate::record) struct Mapped {
-    live: RefCell<FxHashMap<Key, Live>>,
-    spaces: RefCell<Vec<Weak<Space>>>,
+pub(in crate::record) struct LiveFiles {
+    live: RefCell<FxHashMap<FileKey, Entry>>,
+    spaces: RefCell<Vec<Weak<AddressSpace>>>,
     /// Files that are being changed by calls that have no descriptor of them, and by whom.
-    changing: RefCell<Vec<(Key, Rc<Scheduler>)>>,
+    changing: RefCell<Vec<(FileKey, Rc<Scheduler>)>>,
 }
 
 /// How a live file is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::record) struct Known {
+pub(in crate::record) struct LiveFile {
     pub(in crate::record) number: FileNumber,
     /// It does not have what it had when it got its number, or will not have.
     pub(in crate::record) changes: bool,
 }
 
-impl Mapped {
+impl LiveFiles {
     /// There is a process with this memory.
-    pub(in crate::record) fn begin(&self, space: &Rc<Space>) {
+    pub(in crate::record) fn begin(&self, space: &Rc<AddressSpace>) {
         let mut spaces = self.spaces.borrow_mut();
         spaces.retain(|space| space.strong_count() > 0);
         spaces.push(Rc::downgrade(space));
     }
 
-    fn spaces(&self) -> Vec<Rc<Space>> {
+    fn spaces(&self) -> Vec<Rc<AddressSpace>> {
         self.spaces
             .borrow()
             .iter()
@@ -59,17 +59,17 @@ impl Mapped {
     }
 
     /// Whether no file is live, and there is one memory only.
-    pub(in crate::record) fn is_nothing(&self) -> bool {
+    pub(in crate::record) fn is_empty(&self) -> bool {
         let spaces = self.spaces.borrow();
         let there = spaces.iter().filter(|space| space.strong_count() > 0);
         self.live.borrow().is_empty() && there.take(2).count() == 1
     }
 
     /// The file, if it is live.
-    pub(in crate::record) fn find(&self, key: Key) -> Option<Known> {
+    pub(in crate::record) fn find(&self, key: FileKey) -> Option<LiveFile> {
         let live = self.live.borrow();
         let live = live.get(&key)?;
-        Some(Known {
+        Some(LiveFile {
             number: *live.numbers.first()?,
             changes: live.changes,
         })
@@ -78,7 +78,7 @@ impl Mapped {
     /// Another group than this one that has mapped the file.
     pub(in crate::record) fn another(
         &self,
-        key: Key,
+        key: FileKey,
         than: &Rc<Scheduler>,
     ) -> Option<Rc<Scheduler>> {
         self.spaces()
@@ -91,7 +91,7 @@ impl Mapped {
     /// Another group than this one that may write the file at this moment.
     pub(in crate::record) fn writer(
         &self,
-        key: Key,
+        key: FileKey,
         than: &Rc<Scheduler>,
     ) -> Option<Rc<Scheduler>> {
         let changing = self.changing.borrow();
@@ -110,12 +110,12 @@ impl Mapped {
     }
 
     /// A call is going to change a file by its name.
-    pub(in crate::record) fn begin_change(&self, key: Key, scheduler: Rc<Scheduler>) {
+    pub(in crate::record) fn begin_change(&self, key: FileKey, scheduler: Rc<Scheduler>) {
         self.changing.borrow_mut().push((key, scheduler));
     }
 
     /// It has.
-    pub(in crate::record) fn end_change(&self, key: Key) {
+    pub(in crate::record) fn end_change(&self, key: FileKey) {
         let mut changing = self.changing.borrow_mut();
         if let Some(at) = changing.iter().position(|(other, _)| *other == key) {
             changing.swap_remove(at);
@@ -123,21 +123,21 @@ impl Mapped {
     }
 
     /// From now on no descriptor of the file is written to without a stop.
-    pub(in crate::record) fn doubt(&self, key: Key) {
+    pub(in crate::record) fn forget_hidden(&self, key: FileKey) {
         for space in self.spaces() {
-            space.doubt(key);
+            space.forget_hidden(key);
         }
     }
 
     /// A file becomes live, which is open.
     pub(in crate::record) fn add(
         &self,
-        key: Key,
+        key: FileKey,
         number: FileNumber,
         file: fs::File,
         seen: Identity,
     ) {
-        let live = Live {
+        let live = Entry {
             numbers: vec![number],
             file,
             seen,
@@ -148,7 +148,7 @@ impl Mapped {
     }
 
     /// A live file has another number as well, which means what it is now.
-    pub(in crate::record) fn add_number(&self, key: Key, number: FileNumber) {
+    pub(in crate::record) fn add_number(&self, key: FileKey, number: FileNumber) {
         if let Some(live) = self.live.borrow_mut().get_mut(&key)
             && !live.numbers.contains(&number)
         {
@@ -157,7 +157,7 @@ impl Mapped {
     }
 
     /// A live file is mapped by `space`, to be written.
-    pub(in crate::record) fn note_written(&self, key: Key, space: &Space) {
+    pub(in crate::record) fn note_written(&self, key: FileKey, space: &AddressSpace) {
         if let Some(live) = self.live.borrow_mut().get_mut(&key) {
             live.is_written = true;
         }
@@ -165,7 +165,7 @@ impl Mapped {
     }
 
     /// A live file changes from now on: the numbers of which that is new.
-    pub(in crate::record) fn note_changes(&self, key: Key) -> Vec<FileNumber> {
+    pub(in crate::record) fn note_changes(&self, key: FileKey) -> Vec<FileNumber> {
         let mut live = self.live.borrow_mut();
         let Some(live) = live.get_mut(&key) else {
             return Vec::new();
@@ -177,7 +177,7 @@ impl Mapped {
     }
 
     /// How large a live file was when it was last looked at.
-    pub(in crate::record) fn size(&self, key: Key) -> u64 {
+    pub(in crate::record) fn size(&self, key: FileKey) -> u64 {
         self.live
             .borrow()
             .get(&key)
@@ -185,7 +185,7 @@ impl Mapped {
     }
 
     /// Looks at a live file: its numbers, itself, and how large it is.
-    pub(in crate::record) fn look(&self, key: Key) -> Option<(Vec<FileNumber>, fs::File, u64)> {
+    pub(in crate::record) fn look(&self, key: FileKey) -> Option<(Vec<FileNumber>, fs::File, u64)> {
         let mut live = self.live.borrow_mut();
         let live = live.get_mut(&key)?;
         live.seen = Identity::of(&live.file.metadata().ok()?);
@@ -198,7 +198,7 @@ impl Mapped {
 
     /// Nobody may have the file mapped any more: then it is not live, and its numbers are
     /// told if somebody has changed it who is not recorded.
-    pub(in crate::record) fn settle(&self, key: Key) -> Option<Outside> {
+    pub(in crate::record) fn release_unmapped(&self, key: FileKey) -> Option<OutsideChange> {
         if self.spaces().iter().any(|space| space.has(key)) {
             return None;
         }
@@ -207,25 +207,25 @@ impl Mapped {
     }
 
     /// `space` has no tasks any more.
-    pub(in crate::record) fn end(&self, space: &Space) -> Vec<Outside> {
+    pub(in crate::record) fn end(&self, space: &AddressSpace) -> Vec<OutsideChange> {
         let keys = space.take();
         keys.into_iter()
-            .filter_map(|key| self.settle(key))
+            .filter_map(|key| self.release_unmapped(key))
             .collect()
     }
 }
 
 /// A live file that is not as those who are recorded left it.
 #[derive(Debug)]
-pub(in crate::record) struct Outside {
+pub(in crate::record) struct OutsideChange {
     pub(in crate::record) number: FileNumber,
     pub(in crate::record) file: fs::File,
     /// Its content may be what it was all the same.
     pub(in crate::record) may_be_same: bool,
 }
 
-impl Live {
-    fn outside(self) -> Option<Outside> {
+impl Entry {
+    fn outside(self) -> Option<OutsideChange> {
         let now = Identity::of(&self.file.metadata().ok()?);
         let is_same = now.size == self.seen.size
             // Who writes through a mapping changes the time whenever the kernel notices.
@@ -233,7 +233,7 @@ impl Live {
         if is_same {
             return None;
         }
-        Some(Outside {
+        Some(OutsideChange {
             number: *self.numbers.first()?,
             may_be_same: now.size == self.seen.size && !self.changes,
             file: self.file,

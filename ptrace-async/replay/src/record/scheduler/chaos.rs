@@ -25,11 +25,11 @@ const FEW: u32 = 25;
 /// What decides.
 #[derive(Debug)]
 pub(in crate::record) struct Chaos {
-    state: RefCell<State>,
+    state: RefCell<Priorities>,
 }
 
 #[derive(Debug)]
-struct State {
+struct Priorities {
     rng: Rng,
     priorities: FxHashMap<Task, u32>,
     /// Decisions until priorities change.
@@ -41,7 +41,7 @@ impl Chaos {
         let mut rng = Rng::with_seed(seed);
         let left = rng.u32(1..=FEW);
         Self {
-            state: RefCell::new(State {
+            state: RefCell::new(Priorities {
                 rng,
                 priorities: FxHashMap::default(),
                 left,
@@ -86,7 +86,7 @@ impl Chaos {
     }
 }
 
-impl State {
+impl Priorities {
     fn priority(&mut self, task: Task) -> u32 {
         let rng = &mut self.rng;
         *self.priorities.entry(task).or_insert_with(|| rng.u32(..))

@@ -21,7 +21,7 @@ use ptrace_async::memory::Memory;
 use ptrace_async::runtime::{Parked, Signal, Stop, Tracee};
 use rustc_hash::FxHashMap;
 
-use super::search::visits::{Chosen, Places, Reads, Visit, Writes};
+use super::search::visits::{Candidates, ChosenCandidate, Reads, Visit, Writes};
 use crate::code::registers::Registers;
 use crate::memory::digest;
 use crate::memory::maps::{self, Area};
@@ -52,8 +52,8 @@ const SP: usize = 19;
 
 /// What tasks have learnt of places in files: what told their visits apart.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Lessons {
-    places: FxHashMap<u64, Lesson>,
+pub(super) struct PointHints {
+    places: FxHashMap<u64, PointHint>,
     /// The words that told most, of whatever place, the last ones first.
     recent: VecDeque<u64>,
     /// When a close look ended, and how long it took.
@@ -64,12 +64,12 @@ pub(super) struct Lessons {
 }
 
 #[derive(Debug, Clone)]
-struct Lesson {
+struct PointHint {
     telling: Vec<u8>,
     addresses: Vec<u64>,
 }
 
-impl Lessons {
+impl PointHints {
     /// Whether there is time to look closely.
     fn allow(&self) -> bool {
         self.last
@@ -110,11 +110,11 @@ impl Lessons {
         }
         self.recent.truncate(RECENT);
         if point.code.is_empty() {
-            let lesson = Lesson {
+            let hint = PointHint {
                 telling: point.telling.clone(),
                 addresses: point.words.iter().map(|word| word.0).collect(),
             };
-            self.places.insert(point.registers.ip(), lesson);
+            self.places.insert(point.registers.ip(), hint);
         }
     }
 }
@@ -127,13 +127,13 @@ struct Log {
 }
 
 /// What was found.
-pub(super) enum Found {
+pub(super) enum Outcome {
     /// The task is at this point.
     Point(Tracee<Parked>, Box<ExecutionPoint>),
     /// The task came to a syscall or to something else that marks its place.
-    Mark(Stop),
+    Stopped(Stop),
     /// It is about to.
-    Soon(Tracee<Parked>),
+    AtSyscall(Tracee<Parked>),
 }
 
 /// Looks for a place from here on. A task that waits for others in a loop is stopped often,
@@ -143,17 +143,17 @@ pub(super) enum Found {
 pub(super) async fn search(
     tracee: Tracee<Parked>,
     closely: bool,
-    lessons: &RefCell<Lessons>,
+    point_hints: &RefCell<PointHints>,
     defers: impl FnMut(&Tracee<Signal>) -> bool,
-) -> Found {
-    let closely = closely && lessons.borrow().allow();
+) -> Outcome {
+    let closely = closely && point_hints.borrow().allow();
     let begun = Instant::now();
-    let found = look(tracee, closely, lessons, defers).await;
+    let found = look(tracee, closely, point_hints, defers).await;
     let took = begun.elapsed();
-    let mut lessons = lessons.borrow_mut();
-    lessons.took = took;
+    let mut point_hints = point_hints.borrow_mut();
+    point_hints.took = took;
     if closely {
-        lessons.last = Some((Instant::now(), took));
+        point_hints.last = Some((Instant::now(), took));
     }
     found
 }
@@ -161,25 +161,25 @@ pub(super) async fn search(
 async fn look(
     mut tracee: Tracee<Parked>,
     closely: bool,
-    lessons: &RefCell<Lessons>,
+    point_hints: &RefCell<PointHints>,
     mut defers: impl FnMut(&Tracee<Signal>) -> bool,
-) -> Found {
-    let mut places = Places::default();
+) -> Outcome {
+    let mut places = Candidates::default();
     let mut log = Log::default();
-    let mut chosen: Option<(Chosen, usize)> = None;
+    let mut chosen: Option<(ChosenCandidate, usize)> = None;
     let mut jumped: Vec<u64> = Vec::new();
     let mut expected = 0;
     let areas = maps::read(tracee.tgid()).unwrap_or_default();
     let is_made = |ip: u64| !is_of_a_file(&areas, ip);
     for steps in 0.. {
         let Ok(regs) = tracee.registers() else {
-            return Found::Soon(tracee);
+            return Outcome::AtSyscall(tracee);
         };
         if buffer::contains(regs.rip) {
             // In the middle of a call that is going to be logged.
             match step(tracee).await {
                 Stop::Signal(next) if is_step(&next) => tracee = next.park(),
-                stop => return Found::Mark(stop),
+                stop => return Outcome::Stopped(stop),
             }
             continue;
         }
@@ -188,12 +188,12 @@ async fn look(
         let got = tracee.read(regs.rip, &mut bytes);
         let bytes = &bytes[..got];
         if code::is_syscall(bytes) {
-            return Found::Soon(tracee);
+            return Outcome::AtSyscall(tracee);
         }
         if let Some(length) = code::repeats(bytes) {
             match past(tracee, regs.rip + length as u64).await {
                 Ok(next) => tracee = next,
-                Err(stop) => return Found::Mark(stop),
+                Err(stop) => return Outcome::Stopped(stop),
             }
             continue;
         }
@@ -235,11 +235,11 @@ async fn look(
                 let mut point = point(&tracee, registers, &twins, Some(place), (&log, &areas));
                 point.code = code(place.room);
                 if closely {
-                    lessons.borrow_mut().learn(&point);
+                    point_hints.borrow_mut().learn(&point);
                 } else {
-                    lessons.borrow().add_to(&mut point, &read);
+                    point_hints.borrow().add_to(&mut point, &read);
                 }
-                return Found::Point(tracee, Box::new(point));
+                return Outcome::Point(tracee, Box::new(point));
             }
             place.push(visit);
         }
@@ -249,7 +249,7 @@ async fn look(
                 let mut point = point(&tracee, registers, &[], None, (&log, &areas));
                 point.room = room as u8;
                 point.code = code(room);
-                return Found::Point(tracee, Box::new(point));
+                return Outcome::Point(tracee, Box::new(point));
             }
         }
         for access in code::accesses(bytes, regs.rip, &registers) {
@@ -266,7 +266,7 @@ async fn look(
                 Stop::Signal(next) if is_step(&next) => break next.park(),
                 // It has come before the instruction.
                 Stop::Signal(next) if defers(&next) => tracee = next.park(),
-                stop => return Found::Mark(stop),
+                stop => return Outcome::Stopped(stop),
             }
         };
     }
@@ -334,7 +334,7 @@ fn point(
     tracee: &Tracee<Parked>,
     registers: Registers,
     twins: &[&Visit],
-    place: Option<&Chosen>,
+    place: Option<&ChosenCandidate>,
     (log, areas): (&Log, &[Area]),
 ) -> ExecutionPoint {
     let differs = |visit: &Visit, index: u8| {
@@ -348,7 +348,8 @@ fn point(
     let sp = registers.0[SP];
     let read = |address| tracee.read_u64(address).ok();
     let mut words = if twins.is_empty() {
-        log.writes.since(place.map(Chosen::first), sp, &read)
+        log.writes
+            .since(place.map(ChosenCandidate::first), sp, &read)
     } else {
         log.writes.telling(twins, sp, &read)
     };
@@ -373,12 +374,12 @@ fn point(
     }
 }
 
-impl Lessons {
+impl PointHints {
     /// A point is told by what told its place's visits as well, and what told those of other
     /// places in the rounds of what may be the same loop.
     fn add_to(&self, point: &mut ExecutionPoint, read: &dyn Fn(u64) -> Option<u64>) {
-        let lesson = self.places.get(&point.registers.ip());
-        let of_place = lesson.map_or(&[][..], |lesson| &lesson.addresses);
+        let hint = self.places.get(&point.registers.ip());
+        let of_place = hint.map_or(&[][..], |hint| &hint.addresses);
         let mut added: Vec<(u64, u64)> = Vec::new();
         for &address in self.recent.iter().chain(of_place) {
             let is_new = point
@@ -392,7 +393,7 @@ impl Lessons {
         }
         // What was learnt in many steps tells more than what was written in a few.
         point.words.splice(0..0, added);
-        for &index in lesson.map_or(&[][..], |lesson| &lesson.telling) {
+        for &index in hint.map_or(&[][..], |hint| &hint.telling) {
             if !point.telling.contains(&index) {
                 point.telling.push(index);
             }

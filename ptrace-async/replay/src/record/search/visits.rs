@@ -172,14 +172,14 @@ impl Writes {
 
 /// The visits of places that a task has come by.
 #[derive(Default)]
-pub(in crate::record) struct Places(FxHashMap<u64, Place>);
+pub(in crate::record) struct Candidates(FxHashMap<u64, Candidate>);
 
-struct Place {
+struct Candidate {
     first: Visit,
     times: u32,
 }
 
-impl Places {
+impl Candidates {
     /// The task is at a place; `room` says how much there is for a jump. The place, if it is
     /// one to stay with: the second visit where there is room, the third where there is none,
     /// as another place of the loop may have it.
@@ -188,15 +188,15 @@ impl Places {
         ip: u64,
         visit: Visit,
         room: impl FnOnce() -> Option<usize>,
-    ) -> Option<Chosen> {
+    ) -> Option<ChosenCandidate> {
         let Some(place) = self.0.get_mut(&ip) else {
             let first = visit;
-            self.0.insert(ip, Place { first, times: 1 });
+            self.0.insert(ip, Candidate { first, times: 1 });
             return None;
         };
         place.times += 1;
         let room = room().unwrap_or(0);
-        (room > 0 || place.times > 2).then(|| Chosen {
+        (room > 0 || place.times > 2).then(|| ChosenCandidate {
             ip,
             room,
             first: place.first.clone(),
@@ -206,7 +206,7 @@ impl Places {
 }
 
 /// A place that is going to be the point, at one of its visits.
-pub(in crate::record) struct Chosen {
+pub(in crate::record) struct ChosenCandidate {
     pub(in crate::record) ip: u64,
     pub(in crate::record) room: usize,
     first: Visit,
@@ -214,7 +214,7 @@ pub(in crate::record) struct Chosen {
     visits: VecDeque<Visit>,
 }
 
-impl Chosen {
+impl ChosenCandidate {
     /// The earlier visits with the same registers: only memory can tell those from this one.
     pub(in crate::record) fn twins(&self, registers: &Registers) -> Vec<&Visit> {
         let visits = [&self.first].into_iter().chain(&self.visits);
@@ -324,7 +324,7 @@ mod tests {
 
     #[test]
     fn visits_with_the_same_registers_are_twins() {
-        let mut places = Places::default();
+        let mut places = Candidates::default();
         let mut writes = Writes::default();
         assert!(places.visit(1, writes.visit(at(1)), || None).is_none());
         let second = places.visit(1, writes.visit(at(2)), || Some(5));

@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::known::Known;
-use super::random::{Found, Unseen};
+use super::known::KnownSites;
+use super::random::{RandomInstruction, RandomInstructions};
 use crate::trace::event::{File, FileNumber, Identity};
 use crate::trace::files::is_settled;
 
@@ -25,33 +25,33 @@ const HEAD: usize = MAGIC.len() + size_of::<u64>();
 
 /// What is known of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Lesson {
+struct FileHints {
     version: u32,
     identity: Identity,
     /// Its instructions that give random numbers.
-    randoms: Vec<Found>,
+    randoms: Vec<RandomInstruction>,
     /// The offsets behind calls that are worth patching, in order.
     sites: Vec<u64>,
 }
 
 /// A file with code that this recording has met.
 #[derive(Debug)]
-struct Met {
+struct HintedFile {
     number: FileNumber,
     path: PathBuf,
-    lesson: Lesson,
-    is_kept: bool,
+    hints: FileHints,
+    is_saved: bool,
 }
 
 /// What is known of the files of a recording.
 #[derive(Debug)]
-pub(in crate::record) struct Learnt {
+pub(in crate::record) struct HintStore {
     /// Where it is kept, if anywhere.
     directory: Option<PathBuf>,
-    met: RefCell<Vec<Met>>,
+    met: RefCell<Vec<HintedFile>>,
 }
 
-impl Learnt {
+impl HintStore {
     /// With what is kept in a directory, which is made. Nothing is kept where that fails, or
     /// where others could say what is known.
     pub(in crate::record) fn new(directory: Option<PathBuf>) -> Self {
@@ -62,52 +62,58 @@ impl Learnt {
     }
 
     /// A file is met for the first time; it is open at `open`.
-    pub(in crate::record) fn meet(&self, file: &File, open: &Path, known: &Known, unseen: &Unseen) {
+    pub(in crate::record) fn load_or_scan(
+        &self,
+        file: &File,
+        open: &Path,
+        known: &KnownSites,
+        random_instructions: &RandomInstructions,
+    ) {
         let (number, identity) = (file.number, file.identity);
         let place = self.directory.as_ref().filter(|_| {
             // What is stored with a trace may be anybody's, and change.
             file.stored.is_none() && is_settled(&identity)
         });
         let Some(directory) = place else {
-            unseen.look_through(number, open);
+            random_instructions.look_through(number, open);
             return;
         };
         let path = directory.join(format!("{:016x}", xxh3_64(&file.path)));
         let kept = fs::read(&path).ok().and_then(|bytes| decode(&bytes));
         let kept = kept.filter(|kept| (kept.version, kept.identity) == (VERSION, identity));
-        let is_kept = kept.is_some();
-        let lesson = match kept {
-            Some(lesson) => {
-                unseen.add(number, &lesson.randoms);
-                known.add(number, &lesson.sites);
-                lesson
+        let is_saved = kept.is_some();
+        let hints = match kept {
+            Some(hints) => {
+                random_instructions.add(number, &hints.randoms);
+                known.add(number, &hints.sites);
+                hints
             }
-            None if unseen.look_through(number, open) => Lesson {
+            None if random_instructions.look_through(number, open) => FileHints {
                 version: VERSION,
                 identity,
-                randoms: unseen.of(number),
+                randoms: random_instructions.of(number),
                 sites: Vec::new(),
             },
             // There is no code in it, or it cannot be read.
             None => return,
         };
-        self.met.borrow_mut().push(Met {
+        self.met.borrow_mut().push(HintedFile {
             number,
             path,
-            lesson,
-            is_kept,
+            hints,
+            is_saved,
         });
     }
 
     /// Keeps what is new. What fails is learnt again.
-    pub(in crate::record) fn keep(&self, known: &Known) {
+    pub(in crate::record) fn keep(&self, known: &KnownSites) {
         for mut met in self.met.take() {
             let sites = known.of(met.number);
-            if met.is_kept && met.lesson.sites == sites {
+            if met.is_saved && met.hints.sites == sites {
                 continue;
             }
-            met.lesson.sites = sites;
-            let _ = write(&met.path, &met.lesson);
+            met.hints.sites = sites;
+            let _ = write(&met.path, &met.hints);
         }
     }
 }
@@ -127,8 +133,8 @@ fn open(directory: &Path) -> io::Result<()> {
     }
 }
 
-fn write(path: &Path, lesson: &Lesson) -> io::Result<()> {
-    let bytes = encode(lesson).map_err(io::Error::other)?;
+fn write(path: &Path, hints: &FileHints) -> io::Result<()> {
+    let bytes = encode(hints).map_err(io::Error::other)?;
     let new = path.with_extension(std::process::id().to_string());
     let written = fs::write(&new, bytes).and_then(|()| fs::rename(&new, path));
     if written.is_err() {
@@ -137,8 +143,8 @@ fn write(path: &Path, lesson: &Lesson) -> io::Result<()> {
     written
 }
 
-fn encode(lesson: &Lesson) -> Result<Vec<u8>, postcard::Error> {
-    let content = postcard::to_allocvec(lesson)?;
+fn encode(hints: &FileHints) -> Result<Vec<u8>, postcard::Error> {
+    let content = postcard::to_allocvec(hints)?;
     let mut bytes = Vec::with_capacity(HEAD + content.len());
     bytes.extend_from_slice(MAGIC);
     bytes.extend_from_slice(&xxh3_64(&content).to_le_bytes());
@@ -146,7 +152,7 @@ fn encode(lesson: &Lesson) -> Result<Vec<u8>, postcard::Error> {
     Ok(bytes)
 }
 
-fn decode(bytes: &[u8]) -> Option<Lesson> {
+fn decode(bytes: &[u8]) -> Option<FileHints> {
     let (head, content) = bytes.split_at_checked(HEAD)?;
     let (magic, sum) = head.split_at(MAGIC.len());
     let is_whole = magic == MAGIC && sum == xxh3_64(content).to_le_bytes();
@@ -159,8 +165,8 @@ mod tests {
 
     use super::*;
 
-    fn lesson() -> Lesson {
-        Lesson {
+    fn hints() -> FileHints {
+        FileHints {
             version: VERSION,
             identity: Identity {
                 device: 1,
@@ -169,7 +175,7 @@ mod tests {
                 modified: -4,
                 changed: 5,
             },
-            randoms: vec![Found {
+            randoms: vec![RandomInstruction {
                 offset: 6,
                 opcode: 1,
             }],
@@ -179,8 +185,8 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_read_again_and_nothing_else() {
-        let bytes = encode(&lesson()).unwrap();
-        assert_eq!(decode(&bytes), Some(lesson()));
+        let bytes = encode(&hints()).unwrap();
+        assert_eq!(decode(&bytes), Some(hints()));
         for at in 0..bytes.len() {
             let mut other = bytes.clone();
             other[at] ^= 1;
@@ -190,7 +196,7 @@ mod tests {
     }
 
     /// A file of code that has an instruction that gives random numbers at its end.
-    fn executable() -> (Vec<u8>, Found) {
+    fn executable() -> (Vec<u8>, RandomInstruction) {
         const SIZE: u64 = 300;
         let header = [
             &b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\x3e\0\x01\0\0\0"[..],
@@ -209,7 +215,7 @@ mod tests {
         bytes.resize(SIZE as usize - 3, 0x90);
         bytes.extend_from_slice(&[0x0f, 0xc7, 0xf0]);
         let offset = SIZE - 3;
-        (bytes, Found { offset, opcode: 0 })
+        (bytes, RandomInstruction { offset, opcode: 0 })
     }
 
     #[test]
@@ -229,10 +235,11 @@ mod tests {
             stored: None,
         };
         let learn = |file: &File, sites: &[u64]| {
-            let (known, unseen) = (Known::default(), Unseen::default());
-            let learnt = Learnt::new(Some(dir.path().join("cache")));
-            learnt.meet(file, &open, &known, &unseen);
-            let met = (known.of(number), unseen.of(number));
+            let (known, random_instructions) =
+                (KnownSites::default(), RandomInstructions::default());
+            let learnt = HintStore::new(Some(dir.path().join("cache")));
+            learnt.load_or_scan(file, &open, &known, &random_instructions);
+            let met = (known.of(number), random_instructions.of(number));
             known.add(number, sites);
             learnt.keep(&known);
             met
@@ -259,9 +266,9 @@ mod tests {
         use std::os::unix::fs::PermissionsExt as _;
         let dir = tempfile::tempdir().unwrap();
         let own = dir.path().join("a/b");
-        assert!(Learnt::new(Some(own.clone())).directory.is_some());
+        assert!(HintStore::new(Some(own.clone())).directory.is_some());
         fs::set_permissions(&own, fs::Permissions::from_mode(0o770)).unwrap();
-        assert!(Learnt::new(Some(own)).directory.is_none());
+        assert!(HintStore::new(Some(own)).directory.is_none());
     }
 
     proptest! {

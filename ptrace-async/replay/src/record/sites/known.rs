@@ -19,17 +19,21 @@ const OFTEN: u32 = 2;
 const NEVER: u32 = u32::MAX;
 
 /// A file, and an offset there.
-pub(in crate::record) type Place = (FileNumber, u64);
+pub(in crate::record) type SiteOffset = (FileNumber, u64);
 
 /// For each file, the offsets behind the calls of its sites, and how often programs have
 /// come by.
 #[derive(Debug, Default)]
-pub(in crate::record) struct Known(RefCell<FxHashMap<FileNumber, BTreeMap<u64, u32>>>);
+pub(in crate::record) struct KnownSites(RefCell<FxHashMap<FileNumber, BTreeMap<u64, u32>>>);
 
-impl Known {
+impl KnownSites {
     /// Somebody has come by a site. When that makes it known, `is_good` says whether it can
     /// be patched at all.
-    pub(in crate::record) fn visit(&self, (file, offset): Place, is_good: impl FnOnce() -> bool) {
+    pub(in crate::record) fn visit(
+        &self,
+        (file, offset): SiteOffset,
+        is_good: impl FnOnce() -> bool,
+    ) {
         let mut known = self.0.borrow_mut();
         let visits = known.entry(file).or_default().entry(offset).or_default();
         *visits = visits.saturating_add(1);
@@ -39,7 +43,7 @@ impl Known {
     }
 
     /// Whether a site is worth it.
-    pub(in crate::record) fn has(&self, (file, offset): Place) -> bool {
+    pub(in crate::record) fn has(&self, (file, offset): SiteOffset) -> bool {
         let known = self.0.borrow();
         let visits = known.get(&file).and_then(|known| known.get(&offset));
         visits.is_some_and(|visits| (OFTEN..NEVER).contains(visits))
@@ -65,7 +69,7 @@ impl Known {
     }
 
     /// Looks through the code of a loader, whose calls every program makes.
-    pub(in crate::record) fn look_through(&self, code: &Code, memory: &dyn Memory) {
+    pub(in crate::record) fn look_through(&self, code: &MappedCode, memory: &dyn Memory) {
         let length = code.end - code.start;
         if length > LARGEST || self.0.borrow().contains_key(&code.file) {
             return;
@@ -82,7 +86,7 @@ impl Known {
     }
 
     /// The addresses behind the calls of known sites in this piece of code.
-    fn within(&self, code: &Code) -> Vec<u64> {
+    fn within(&self, code: &MappedCode) -> Vec<u64> {
         let known = self.0.borrow();
         let offsets = code.offset..code.offset + (code.end - code.start);
         known
@@ -97,7 +101,7 @@ impl Known {
 
 /// Code of a file in the memory of a process.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::record) struct Code {
+pub(in crate::record) struct MappedCode {
     pub(in crate::record) start: u64,
     pub(in crate::record) end: u64,
     /// Where it begins in its file.
@@ -107,13 +111,13 @@ pub(in crate::record) struct Code {
 
 /// The code of files in one address space.
 #[derive(Debug, Default, Clone)]
-pub(in crate::record) struct Codes {
+pub(in crate::record) struct MappedCodes {
     /// Each, and whether its known sites have been asked for.
-    all: RefCell<Vec<(Code, bool)>>,
+    all: RefCell<Vec<(MappedCode, bool)>>,
 }
 
-impl Codes {
-    pub(in crate::record) fn add(&self, code: Code) {
+impl MappedCodes {
+    pub(in crate::record) fn add(&self, code: MappedCode) {
         self.all.borrow_mut().push((code, false));
     }
 
@@ -125,7 +129,7 @@ impl Codes {
 
     /// What is known of the sites in the code where a call was made, the first time. What nobody
     /// has executed may be there to be read, by an emulator.
-    pub(in crate::record) fn new_sites(&self, known: &Known, ip: u64) -> Vec<u64> {
+    pub(in crate::record) fn new_sites(&self, known: &KnownSites, ip: u64) -> Vec<u64> {
         let mut all = self.all.borrow_mut();
         let code = all
             .iter_mut()
@@ -137,7 +141,7 @@ impl Codes {
     }
 
     /// The file and the offset of an address.
-    pub(in crate::record) fn locate(&self, address: u64) -> Option<Place> {
+    pub(in crate::record) fn locate(&self, address: u64) -> Option<SiteOffset> {
         let all = self.all.borrow();
         let (code, _) = all
             .iter()

@@ -18,9 +18,9 @@ use ptrace_async::runtime::{Prehook, Stop, Stopped, Tracee};
 use ptrace_async::syscall::{Invocation, error_of};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use self::known::{Code, Codes, Known};
-use self::random::Unseen;
-use super::descriptors::Key;
+use self::known::{KnownSites, MappedCode, MappedCodes};
+use self::random::RandomInstructions;
+use super::descriptors::FileKey;
 use super::scratch::Scratch;
 use crate::buffer::{self, Site, Stub};
 use crate::memory::{maps, task_position};
@@ -46,17 +46,17 @@ pub(super) struct Sites {
     /// Pages of trampolines, and how much of them is used.
     trampolines: RefCell<Vec<(u64, u64)>>,
     /// What the stub does not perform at the moment.
-    closed: Cell<u64>,
+    disabled: Cell<u64>,
     /// Tasks in this memory may have different descriptors.
     tables: Cell<bool>,
     /// How often calls on descriptors stopped because they may wait.
-    doubts: RefCell<FxHashMap<u64, u32>>,
+    wait_stops: RefCell<FxHashMap<u64, u32>>,
     /// Where programs are that do not run at the moment, and may return to.
-    aside: RefCell<Vec<u64>>,
+    suspended_at: RefCell<Vec<u64>>,
     /// How many handlers of signals have begun and not returned: they, too, return to where
     /// programs were.
     handlers: Cell<u32>,
-    codes: Codes,
+    codes: MappedCodes,
     library: Cell<Option<Library>>,
     /// Where instructions were that give random numbers ([`Unseen`]).
     randoms: RefCell<FxHashSet<u64>>,
@@ -71,7 +71,7 @@ struct Library {
     end: u64,
     fd: u64,
     file: FileNumber,
-    key: Option<Key>,
+    key: Option<FileKey>,
 }
 
 fn call(number: i64, args: [u64; 6]) -> Invocation {
@@ -88,7 +88,7 @@ impl Sites {
             scratch: Rc::new(self.scratch.copy()),
             ..self.clone()
         };
-        copy.aside.borrow_mut().clear();
+        copy.suspended_at.borrow_mut().clear();
         copy
     }
 
@@ -107,15 +107,15 @@ impl Sites {
     }
 
     /// A task does not run, and is here.
-    pub(super) fn enter(&self, ip: u64) {
-        self.aside.borrow_mut().push(ip);
+    pub(super) fn add_suspended(&self, ip: u64) {
+        self.suspended_at.borrow_mut().push(ip);
     }
 
     /// It runs again.
-    pub(super) fn leave(&self, ip: u64) {
-        let mut aside = self.aside.borrow_mut();
-        if let Some(at) = aside.iter().position(|other| *other == ip) {
-            aside.swap_remove(at);
+    pub(super) fn remove_suspended(&self, ip: u64) {
+        let mut suspended_at = self.suspended_at.borrow_mut();
+        if let Some(at) = suspended_at.iter().position(|other| *other == ip) {
+            suspended_at.swap_remove(at);
         }
     }
 
@@ -131,7 +131,12 @@ impl Sites {
     fn is_left(&self, site: Site) -> bool {
         let inside = site.inside();
         inside.is_empty()
-            || self.handlers.get() == 0 && !self.aside.borrow().iter().any(|ip| inside.contains(ip))
+            || self.handlers.get() == 0
+                && !self
+                    .suspended_at
+                    .borrow()
+                    .iter()
+                    .any(|ip| inside.contains(ip))
     }
 
     /// Counts a visit; patches the site when it is time to, and those that are known in code
@@ -142,7 +147,7 @@ impl Sites {
     pub(super) async fn visit(
         &self,
         tracee: Tracee<Prehook>,
-        known: &Known,
+        known: &KnownSites,
         stub: Option<&Stub>,
     ) -> Result<(Tracee<Prehook>, Option<Patched>), Stop> {
         let end = tracee.instruction_pointer();
@@ -155,7 +160,7 @@ impl Sites {
         }
         wanted.sort_unstable();
         wanted.dedup();
-        let code = Kept::of(&tracee);
+        let code = CachedMemory::of(&tracee);
         let number = tracee.invocation().nr;
         let sites: Vec<Site> = wanted
             .into_iter()
@@ -206,7 +211,7 @@ impl Sites {
             self.mapped.set(self.mapped.get() && !is_first);
             return Ok((tracee, None));
         }
-        patched.writes = joined(&Kept::of(&tracee), patched.writes);
+        patched.writes = joined(&CachedMemory::of(&tracee), patched.writes);
         let writes = patched.writes.iter();
         // An error means that the task is gone.
         let _ = tracee.write_protected(writes.map(|write| (write.address, &write.bytes[..])));
@@ -219,7 +224,7 @@ impl Sites {
 
     /// Whether the site of the current call has been visited often enough. Code that is no
     /// file's may be made again.
-    fn is_due(&self, tracee: &Tracee<Prehook>, known: &Known) -> bool {
+    fn is_due(&self, tracee: &Tracee<Prehook>, known: &KnownSites) -> bool {
         let end = tracee.instruction_pointer();
         if !buffer::performs(tracee.invocation().nr) {
             return false;
@@ -287,9 +292,9 @@ impl Sites {
             ))
             .await?;
         let _ = tracee.write(buffer::cursor(), &buffer::LOG.to_le_bytes());
-        self.closed.set(0);
+        self.disabled.set(0);
         self.mapped.set(true);
-        self.say_library(&tracee, NO_LIBRARY);
+        self.tell_stub_library(&tracee, NO_LIBRARY);
         Ok((tracee, Some(true)))
     }
 
@@ -425,12 +430,17 @@ impl Sites {
     }
 
     /// A file was mapped: its code, if it is that.
-    pub(super) fn note_code(&self, file: FileNumber, start: u64, args: &[u64; 6]) -> Option<Code> {
+    pub(super) fn note_code(
+        &self,
+        file: FileNumber,
+        start: u64,
+        args: &[u64; 6],
+    ) -> Option<MappedCode> {
         let [_, length, prot, _, _, offset] = *args;
         if prot as i32 & libc::PROT_EXEC == 0 {
             return None;
         }
-        let code = Code {
+        let code = MappedCode {
             start,
             end: start.saturating_add(length),
             offset,
@@ -450,10 +460,10 @@ impl Sites {
     pub(super) fn replace_randoms<S: Stopped>(
         &self,
         tracee: &Tracee<S>,
-        unseen: &Unseen,
-        code: &Code,
+        random_instructions: &RandomInstructions,
+        code: &MappedCode,
     ) -> Option<Patched> {
-        let found = unseen.within(code.file, code.offset, code.start, code.end);
+        let found = random_instructions.within(code.file, code.offset, code.start, code.end);
         let mut writes = Vec::new();
         for (address, opcode) in found {
             self.randoms.borrow_mut().insert(address);
@@ -478,7 +488,13 @@ impl Sites {
     }
 
     /// A program has begun with this code in memory; `loader` is where it starts.
-    pub(super) fn begin(&self, known: &Known, code: Code, loader: u64, memory: &dyn Memory) {
+    pub(super) fn begin(
+        &self,
+        known: &KnownSites,
+        code: MappedCode,
+        loader: u64,
+        memory: &dyn Memory,
+    ) {
         if (code.start..code.end).contains(&loader) {
             known.look_through(&code, memory);
         }
@@ -490,7 +506,7 @@ impl Sites {
     pub(super) fn note_library<S: Stopped>(
         &self,
         tracee: &Tracee<S>,
-        (file, key): (FileNumber, Option<Key>),
+        (file, key): (FileNumber, Option<FileKey>),
         start: u64,
         args: &[u64; 6],
     ) {
@@ -503,10 +519,10 @@ impl Sites {
             file,
             key,
         }));
-        self.say_library(tracee, [start, end, fd]);
+        self.tell_stub_library(tracee, [start, end, fd]);
     }
 
-    fn say_library<S: Stopped>(&self, tracee: &Tracee<S>, words: [u64; 3]) {
+    fn tell_stub_library<S: Stopped>(&self, tracee: &Tracee<S>, words: [u64; 3]) {
         if self.mapped.get() {
             let bytes = words.map(u64::to_le_bytes);
             let _ = tracee.write(buffer::library(), bytes.as_flattened());
@@ -516,42 +532,42 @@ impl Sites {
     /// Its descriptor may be another file's from now on.
     pub(super) fn forget_library<S: Stopped>(&self, tracee: &Tracee<S>) {
         if self.library.take().is_some() {
-            self.say_library(tracee, NO_LIBRARY);
+            self.tell_stub_library(tracee, NO_LIBRARY);
         }
     }
 
     /// Says what the stub is not to perform.
-    pub(super) fn close<S: Stopped>(&self, tracee: &Tracee<S>, closed: u64) {
-        if self.mapped.get() && self.closed.get() != closed {
-            let _ = tracee.write(buffer::closed(), &closed.to_le_bytes());
-            self.closed.set(closed);
+    pub(super) fn set_disabled<S: Stopped>(&self, tracee: &Tracee<S>, disabled: u64) {
+        if self.mapped.get() && self.disabled.get() != disabled {
+            let _ = tracee.write(buffer::closed(), &disabled.to_le_bytes());
+            self.disabled.set(disabled);
         }
     }
 
     /// The same for calls that may wait, of a task that runs; whether it is in one.
-    pub(super) fn close_waits(&self, tid: Tid) -> bool {
+    pub(super) fn disable_waiting_calls(&self, tid: Tid) -> bool {
         if !self.mapped.get() {
             return false;
         }
-        let closed = self.closed.get() | buffer::WAITS;
-        if closed != self.closed.get() {
+        let disabled = self.disabled.get() | buffer::WAITS;
+        if disabled != self.disabled.get() {
             let memory = fs::File::options()
                 .write(true)
                 .open(format!("/proc/{tid}/mem"));
             let written = memory
-                .and_then(|memory| memory.write_all_at(&closed.to_le_bytes(), buffer::closed()));
+                .and_then(|memory| memory.write_all_at(&disabled.to_le_bytes(), buffer::closed()));
             // An error means that it is gone.
             if written.is_ok() {
-                self.closed.set(closed);
+                self.disabled.set(disabled);
             }
         }
-        let standing = task_position::of(Path::new(&format!("/proc/{tid}")));
-        standing.is_some_and(|standing| buffer::contains(standing.ip))
+        let position = task_position::of(Path::new(&format!("/proc/{tid}")));
+        position.is_some_and(|position| buffer::contains(position.ip))
     }
 
     /// A descriptor is another file from now on, or behaves in another way (or any of them,
     /// if it is not known which): nothing is known of it.
-    pub(super) fn doubt<S: Stopped>(&self, tracee: &Tracee<S>, fd: Option<u64>) {
+    pub(super) fn forget_descriptor<S: Stopped>(&self, tracee: &Tracee<S>, fd: Option<u64>) {
         let _ = match fd {
             _ if !self.mapped.get() => return,
             Some(fd) if fd >= buffer::DESCRIPTORS => return,
@@ -564,7 +580,7 @@ impl Sites {
     }
 
     /// Something is known of a descriptor, in all of the tasks that have the log.
-    pub(super) fn learn<S: Stopped>(&self, tracee: &Tracee<S>, fd: u64, what: u8) {
+    pub(super) fn mark_descriptor<S: Stopped>(&self, tracee: &Tracee<S>, fd: u64, what: u8) {
         if !self.mapped.get() || fd >= buffer::DESCRIPTORS {
             return;
         }
@@ -577,11 +593,11 @@ impl Sites {
     }
 
     /// Whether it is time to see whether calls on a descriptor wait: less and less often.
-    pub(super) fn wonders(&self, fd: u64) -> bool {
-        let mut doubts = self.doubts.borrow_mut();
-        let doubts = doubts.entry(fd).or_default();
-        *doubts = doubts.saturating_add(1);
-        self.mapped.get() && doubts.is_power_of_two()
+    pub(super) fn should_probe_descriptor(&self, fd: u64) -> bool {
+        let mut wait_stops = self.wait_stops.borrow_mut();
+        let wait_stops = wait_stops.entry(fd).or_default();
+        *wait_stops = wait_stops.saturating_add(1);
+        self.mapped.get() && wait_stops.is_power_of_two()
     }
 
     /// Memory was unmapped, or something else is mapped there.
@@ -606,7 +622,7 @@ pub(super) struct MappingChange {
     pub(super) start: u64,
     pub(super) length: u64,
     /// The file that is mapped there now, if it is one that can change.
-    pub(super) key: Option<Key>,
+    pub(super) key: Option<FileKey>,
 }
 
 /// A file was mapped, and by the time that was noticed nobody can tell which.
@@ -623,12 +639,12 @@ fn is_free(memory: &dyn Memory, end: u64) -> bool {
 }
 
 /// Memory that does not change meanwhile, read in larger pieces.
-struct Kept<'a> {
+struct CachedMemory<'a> {
     memory: &'a dyn Memory,
     pieces: RefCell<FxHashMap<u64, Vec<u8>>>,
 }
 
-impl<'a> Kept<'a> {
+impl<'a> CachedMemory<'a> {
     const PIECE: u64 = 4 * PAGE;
 
     fn of(memory: &'a dyn Memory) -> Self {
@@ -637,7 +653,7 @@ impl<'a> Kept<'a> {
     }
 }
 
-impl Memory for Kept<'_> {
+impl Memory for CachedMemory<'_> {
     fn read(&self, address: u64, buffer: &mut [u8]) -> usize {
         let mut pieces = self.pieces.borrow_mut();
         let mut done = 0;

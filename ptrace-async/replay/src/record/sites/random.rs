@@ -29,16 +29,18 @@ const AROUND: usize = BEFORE + 16;
 
 /// An instruction: where it begins in its file, and where its opcode is from there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(in crate::record) struct Found {
+pub(in crate::record) struct RandomInstruction {
     pub(in crate::record) offset: u64,
     pub(in crate::record) opcode: u64,
 }
 
 /// What was found in the files of a recording.
 #[derive(Debug, Default)]
-pub(in crate::record) struct Unseen(RefCell<FxHashMap<FileNumber, Rc<[Found]>>>);
+pub(in crate::record) struct RandomInstructions(
+    RefCell<FxHashMap<FileNumber, Rc<[RandomInstruction]>>>,
+);
 
-impl Unseen {
+impl RandomInstructions {
     /// Looks through the code of a file that is open at `open`; whether it has any.
     pub(in crate::record) fn look_through(&self, file: FileNumber, open: &Path) -> bool {
         // What cannot be read cannot be replayed, either, and is refused for that.
@@ -50,14 +52,14 @@ impl Unseen {
     }
 
     /// This is in a file.
-    pub(in crate::record) fn add(&self, file: FileNumber, found: &[Found]) {
+    pub(in crate::record) fn add(&self, file: FileNumber, found: &[RandomInstruction]) {
         if !found.is_empty() {
             self.0.borrow_mut().insert(file, found.into());
         }
     }
 
     /// What is in a file.
-    pub(in crate::record) fn of(&self, file: FileNumber) -> Vec<Found> {
+    pub(in crate::record) fn of(&self, file: FileNumber) -> Vec<RandomInstruction> {
         let found = self.0.borrow().get(&file).cloned();
         found.map_or_else(Vec::new, |found| found.to_vec())
     }
@@ -92,7 +94,7 @@ impl Unseen {
 /// What takes the place of an opcode: `ud2`.
 pub(in crate::record) const INSTEAD: [u8; 2] = [0x0f, 0x0b];
 
-fn find(file: &File) -> Option<Vec<Found>> {
+fn find(file: &File) -> Option<Vec<RandomInstruction>> {
     let mut head = [0; 4096];
     let got = file.read_at(&mut head, 0).ok()?;
     let head = &head[..got];
@@ -109,7 +111,12 @@ fn find(file: &File) -> Option<Vec<Found>> {
     Some(all)
 }
 
-fn find_in(file: &File, start: u64, end: u64, all: &mut Vec<Found>) -> std::io::Result<()> {
+fn find_in(
+    file: &File,
+    start: u64,
+    end: u64,
+    all: &mut Vec<RandomInstruction>,
+) -> std::io::Result<()> {
     let mut bytes = vec![0; PIECE];
     let mut at = start;
     while at < end {
@@ -121,7 +128,7 @@ fn find_in(file: &File, start: u64, end: u64, all: &mut Vec<Found>) -> std::io::
         let piece = &bytes[..got];
         for opcode in memchr::memmem::find_iter(piece, &OPCODE) {
             if let Some(prefixes) = is_one(piece, opcode) {
-                let found = Found {
+                let found = RandomInstruction {
                     offset: at + (opcode - prefixes) as u64,
                     opcode: prefixes as u64,
                 };

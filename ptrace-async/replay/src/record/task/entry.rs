@@ -8,14 +8,14 @@ use ptrace_async::process::read_proc;
 use ptrace_async::runtime::{Prehook, Running, Tracee};
 use ptrace_async::syscall::{Invocation, effects};
 
-use super::{Begun, Next, Recorded, files, readable};
+use super::{Next, PendingCall, RecordedTask, files, readable};
 use crate::buffer;
 use crate::record::calls::{self, Plan};
 use crate::record::{descriptors, scratch};
 use crate::trace::event::{Call, CallEffect, Event, Return, SignalPosition, Write};
 use crate::tracee::trapped::check;
 
-impl Recorded {
+impl RecordedTask {
     pub(super) async fn entry(&mut self, mut tracee: Tracee<Prehook>) -> Next {
         let mut invocation = tracee.invocation();
         if !self.logs {
@@ -90,19 +90,19 @@ impl Recorded {
                 invocation = other;
             }
             Plan::Answer(value) => return self.answer(tracee, value, Vec::new()).into(),
-            Plan::ChooseProcessors => return self.choose(tracee).into(),
-            Plan::TellProcessors => return self.tell(tracee).into(),
-            Plan::ChooseDumpable => {
+            Plan::SetAffinity => return self.answer_setaffinity(tracee).into(),
+            Plan::GetAffinity => return self.answer_getaffinity(tracee).into(),
+            Plan::SetDumpable => {
                 let value = match invocation.args[1] {
                     chosen @ 0..=1 => {
-                        self.space.choose_dumpable(chosen == 1);
+                        self.space.set_dumpable(chosen == 1);
                         0
                     }
                     _ => -i64::from(libc::EINVAL),
                 };
                 return self.answer(tracee, value, Vec::new()).into();
             }
-            Plan::TellDumpable => {
+            Plan::GetDumpable => {
                 let value = i64::from(self.space.is_dumpable());
                 return self.answer(tracee, value, Vec::new()).into();
             }
@@ -121,7 +121,7 @@ impl Recorded {
         if original.is_none() {
             tracee = match self
                 .sites
-                .visit(tracee, &self.session.known, self.session.stub())
+                .visit(tracee, &self.session.known_sites, self.session.stub())
                 .await
             {
                 Ok((tracee, patched)) => {
@@ -155,7 +155,7 @@ impl Recorded {
         if self.session.digests && is_quiet && invocation.nr == libc::SYS_exit_group as u64 {
             self.digest(&tracee);
         }
-        self.step_aside(tracee.instruction_pointer());
+        self.suspend_at(tracee.instruction_pointer());
         let scheduler = self.scheduler();
         let is_about_files = files::is_about_files(&invocation, &tracee);
         if is_about_files && scheduler.is_due(self.task) {
@@ -215,14 +215,14 @@ impl Recorded {
         if invocation.nr == libc::SYS_set_tid_address as u64 {
             self.clear_tid = invocation.args[0];
         }
-        self.call = Some(Begun {
+        self.call = Some(PendingCall {
             before: effects::Before::capture(&invocation, &tracee),
             redirected,
             stream,
             own_memory: memory.is_some(),
             mapping,
             change,
-            has_born: false,
+            has_noted_child: false,
             original,
             invocation,
         });
@@ -261,10 +261,10 @@ impl Recorded {
         let fd = invocation.args[0];
         if self.scheduler().is_shared()
             && calls::is_on_stream(invocation)
-            && self.sites.wonders(fd)
+            && self.sites.should_probe_descriptor(fd)
             && is_quick(tracee.tid(), fd)
         {
-            self.sites.learn(tracee, fd, buffer::QUICK);
+            self.sites.mark_descriptor(tracee, fd, buffer::QUICK);
         }
         let resizes = invocation.nr == libc::SYS_ftruncate as u64;
         if !writes && !resizes {
@@ -280,7 +280,7 @@ impl Recorded {
             && !is_live
             && self.sites.has_one_table(self.scheduler().is_shared())
         {
-            self.sites.learn(tracee, fd, buffer::HIDDEN);
+            self.sites.mark_descriptor(tracee, fd, buffer::HIDDEN);
         }
         if resizes {
             return (None, None);
@@ -384,21 +384,21 @@ impl Recorded {
     }
 
     /// The task chooses where it runs: it is told that it does.
-    fn choose(&mut self, tracee: Tracee<Prehook>) -> Tracee<Running> {
+    fn answer_setaffinity(&mut self, tracee: Tracee<Prehook>) -> Tracee<Running> {
         let args = tracee.invocation().args;
         let mut mask = vec![0; args[1].min(1024) as usize];
         let value = if tracee.read_exact(args[2], &mut mask).is_err() {
             -i64::from(libc::EFAULT)
         } else {
-            self.session.choose(whose(&tracee), mask)
+            self.session.set_affinity(whose(&tracee), mask)
         };
         self.answer(tracee, value, Vec::new())
     }
 
     /// The task asks where it runs.
-    fn tell(&mut self, tracee: Tracee<Prehook>) -> Tracee<Running> {
+    fn answer_getaffinity(&mut self, tracee: Tracee<Prehook>) -> Tracee<Running> {
         let args = tracee.invocation().args;
-        let mask = self.session.chosen(whose(&tracee));
+        let mask = self.session.affinity(whose(&tracee));
         let length = mask.len() as u64;
         if args[1] < length || !args[1].is_multiple_of(8) {
             return self.answer(tracee, -i64::from(libc::EINVAL), Vec::new());

@@ -5,8 +5,8 @@ use ptrace_async::runtime::{Posthook, Running, Tracee};
 use ptrace_async::syscall::{Invocation, effects, error_of};
 
 use super::files::{self, Mapping};
-use super::{Recorded, keep};
-use crate::record::mappings::address_space::Space;
+use super::{RecordedTask, keep};
+use crate::record::mappings::address_space::AddressSpace;
 use crate::record::{calls, descriptors};
 use crate::trace::event::{CallEffect, Event, RegisterState, Return, SignalPosition};
 use crate::tracee::output;
@@ -14,7 +14,7 @@ use crate::tracee::output;
 /// So much of what a call may have written before it failed is looked at.
 const MOST_BEFORE_A_FAULT: u64 = 1 << 20;
 
-impl Recorded {
+impl RecordedTask {
     pub(super) async fn exit(&mut self, tracee: Tracee<Posthook>) -> Tracee<Running> {
         let Some(begun) = self.call.take() else {
             return tracee.resume();
@@ -26,7 +26,7 @@ impl Recorded {
         // Whoever is next in line may be of this group, and has no turn meanwhile.
         self.session.output.release_turn(self.task);
         self.take_turn(&tracee).await;
-        self.come_back();
+        self.unsuspend();
         if tracee.has_news() {
             // It is being killed, but what it has printed is printed.
             if let Some((stream, number)) = output {
@@ -114,8 +114,10 @@ impl Recorded {
             more,
         }));
         if let Some(code) = self.new_code.take() {
-            let unseen = &self.session.unseen;
-            let replaced = self.sites.replace_randoms(&tracee, unseen, &code);
+            let random_instructions = &self.session.random_instructions;
+            let replaced = self
+                .sites
+                .replace_randoms(&tracee, random_instructions, &code);
             if let Some(patched) = replaced {
                 self.log(Event::Patched(patched));
             }
@@ -179,7 +181,7 @@ impl Recorded {
                     let (start, args) = (value.cast_unsigned(), &invocation.args);
                     self.new_code = self.sites.note_code(file, start, args);
                     let is_library = args[3] as i32 & libc::MAP_DENYWRITE != 0;
-                    if is_library && !self.session.unseen.has(file) {
+                    if is_library && !self.session.random_instructions.has(file) {
                         let key = mapping.and_then(|mapping| mapping.key);
                         self.sites.note_library(tracee, (file, key), start, args);
                     }
@@ -194,17 +196,19 @@ impl Recorded {
                 } else {
                     self.space.moved(args, value.cast_unsigned())
                 };
-                self.session.settle(self.task, gone);
+                self.session.release_unmapped(self.task, gone);
                 CallEffect::Nothing
             }
             libc::SYS_close => {
                 self.sites.forget_library(tracee);
-                self.sites.doubt(tracee, Some(invocation.args[0]));
+                self.sites
+                    .forget_descriptor(tracee, Some(invocation.args[0]));
                 CallEffect::Nothing
             }
             libc::SYS_dup2 | libc::SYS_dup3 => {
                 self.sites.forget_library(tracee);
-                self.sites.doubt(tracee, Some(value.cast_unsigned()));
+                self.sites
+                    .forget_descriptor(tracee, Some(value.cast_unsigned()));
                 CallEffect::Nothing
             }
             libc::SYS_fcntl => {
@@ -213,11 +217,12 @@ impl Recorded {
                     libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => value.cast_unsigned(),
                     _ => return CallEffect::Nothing,
                 };
-                self.sites.doubt(tracee, Some(fd));
+                self.sites.forget_descriptor(tracee, Some(fd));
                 CallEffect::Nothing
             }
             libc::SYS_ioctl if invocation.args[1] == libc::FIONBIO => {
-                self.sites.doubt(tracee, Some(invocation.args[0]));
+                self.sites
+                    .forget_descriptor(tracee, Some(invocation.args[0]));
                 CallEffect::Nothing
             }
             libc::SYS_dup
@@ -227,17 +232,18 @@ impl Recorded {
             | libc::SYS_creat
             | libc::SYS_open_by_handle_at
             | libc::SYS_pidfd_getfd => {
-                self.sites.doubt(tracee, Some(value.cast_unsigned()));
+                self.sites
+                    .forget_descriptor(tracee, Some(value.cast_unsigned()));
                 CallEffect::Nothing
             }
             // With descriptors, maybe.
             libc::SYS_recvmsg | libc::SYS_recvmmsg => {
-                self.sites.doubt(tracee, None);
+                self.sites.forget_descriptor(tracee, None);
                 CallEffect::Nothing
             }
             libc::SYS_close_range => {
                 self.sites.forget_library(tracee);
-                self.sites.doubt(tracee, None);
+                self.sites.forget_descriptor(tracee, None);
                 CallEffect::Nothing
             }
             _ => CallEffect::Nothing,
@@ -249,7 +255,7 @@ impl Recorded {
         if error_of(value).is_some() {
             if let Some(key) = mapping.and_then(|mapping| mapping.key) {
                 self.space.expected(key);
-                self.session.settle(self.task, vec![key]);
+                self.session.release_unmapped(self.task, vec![key]);
             }
             return CallEffect::Nothing;
         }
@@ -260,7 +266,7 @@ impl Recorded {
             if shared {
                 self.scheduler().note_shared_memory();
             }
-            self.session.settle(self.task, gone);
+            self.session.release_unmapped(self.task, gone);
             return CallEffect::Nothing;
         };
         if let Some(key) = mapping.key {
@@ -268,10 +274,10 @@ impl Recorded {
             self.space.expected(key);
             if mapping.writes {
                 self.scheduler().note_shared_memory();
-                self.session.mapped.note_written(key, &self.space);
+                self.session.live_files.note_written(key, &self.space);
             }
         }
-        self.session.settle(self.task, gone);
+        self.session.release_unmapped(self.task, gone);
         CallEffect::Mapped {
             file: mapping.file,
             shared: shared && mapping.key.is_some(),
@@ -281,7 +287,7 @@ impl Recorded {
 
 /// Whether a call has discarded memory, and it is not recorded what is there now, since a replay
 /// discards it as well: much, or what has become that of a file again, which may change.
-fn is_discarded_again(space: &Space, call: &Invocation, value: i64) -> bool {
+fn is_discarded_again(space: &AddressSpace, call: &Invocation, value: i64) -> bool {
     const MUCH: u64 = 256 << 10;
     let [start, length, advice, ..] = call.args;
     let discards =

@@ -10,9 +10,9 @@ use ptrace_async::memory::Memory;
 use ptrace_async::runtime::{Prehook, Stopped, Tracee};
 use ptrace_async::syscall::{Invocation, error_of};
 
-use super::{Begun, Recorded, keep};
+use super::{PendingCall, RecordedTask, keep};
 use crate::memory::maps;
-use crate::record::descriptors::{self, Key};
+use crate::record::descriptors::{self, FileKey};
 use crate::record::scheduler::Scheduler;
 use crate::trace::event::{Event, FileChanged, FileNumber, Write};
 use crate::trace::files::is_of_the_system;
@@ -26,7 +26,7 @@ const PIECE: u64 = 1 << 20;
 pub(super) struct Mapping {
     pub(super) file: FileNumber,
     /// Nothing for a file of the system.
-    pub(super) key: Option<Key>,
+    pub(super) key: Option<FileKey>,
     /// The program may write it through the mapping.
     pub(super) writes: bool,
 }
@@ -34,7 +34,7 @@ pub(super) struct Mapping {
 /// A file that a call may change.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Change {
-    key: Key,
+    key: FileKey,
     /// Somebody has mapped it.
     pub(super) is_live: bool,
     /// The call may wait for another task: it takes what it writes from a pipe.
@@ -87,7 +87,7 @@ pub(super) fn is_about_files(call: &Invocation, memory: &dyn Memory) -> bool {
     maps || target(call, memory).is_some()
 }
 
-impl Recorded {
+impl RecordedTask {
     /// A call is about to map a file: makes it live, once nobody can be changing it who does
     /// not take turns with this task.
     pub(super) async fn before_mapping(
@@ -119,7 +119,7 @@ impl Recorded {
             });
         }
         let writes = flags & libc::MAP_SHARED != 0 && access & libc::O_ACCMODE == libc::O_RDWR;
-        let all = &self.session.mapped;
+        let all = &self.session.live_files;
         loop {
             if tracee.has_news() {
                 return None;
@@ -137,7 +137,7 @@ impl Recorded {
         }
         let file = match all.find(key) {
             Some(known) => known.number,
-            None => self.session.enliven(self.task, tid, &open, &path, key)?,
+            None => self.session.make_live(self.task, tid, &open, &path, key)?,
         };
         if writes {
             self.session.note_changes(tid, key);
@@ -172,7 +172,7 @@ impl Recorded {
             }
             _ => false,
         };
-        let all = &self.session.mapped;
+        let all = &self.session.live_files;
         let is_live = loop {
             if tracee.has_news() || all.find(key).is_none() {
                 break false;
@@ -207,19 +207,24 @@ impl Recorded {
 
     /// A call has returned that may have changed a file; the task has had its turn all the
     /// time.
-    pub(super) fn after_change<S: Stopped>(&self, tracee: &Tracee<S>, begun: &Begun, value: i64) {
+    pub(super) fn after_change<S: Stopped>(
+        &self,
+        tracee: &Tracee<S>,
+        begun: &PendingCall,
+        value: i64,
+    ) {
         let call = &begun.invocation;
         let Some(change) = begun.change else {
-            self.object_to_change(tracee, call, value);
+            self.check_unannounced_change(tracee, call, value);
             return;
         };
-        let all = &self.session.mapped;
+        let all = &self.session.live_files;
         if change.by_name {
             all.end_change(change.key);
         }
         if !change.is_live {
             if change.waits && value > 0 && all.find(change.key).is_some() {
-                self.session.lose_order(tracee.tid());
+                self.session.fail_unordered_change(tracee.tid());
             }
             return;
         }
@@ -263,7 +268,12 @@ impl Recorded {
     }
 
     /// What a call has truncated that was not known to before: the name led elsewhere by then.
-    fn object_to_change<S: Stopped>(&self, tracee: &Tracee<S>, call: &Invocation, value: i64) {
+    fn check_unannounced_change<S: Stopped>(
+        &self,
+        tracee: &Tracee<S>,
+        call: &Invocation,
+        value: i64,
+    ) {
         let opens = matches!(
             call.nr.cast_signed(),
             libc::SYS_open
@@ -279,8 +289,8 @@ impl Recorded {
         if opens && truncates && value >= 0 {
             let open = fs::metadata(descriptors::path(tracee.tid(), value.cast_unsigned()));
             let key = open.ok().and_then(|metadata| descriptors::key(&metadata));
-            if key.is_some_and(|key| self.session.mapped.find(key).is_some()) {
-                self.session.lose_order(tracee.tid());
+            if key.is_some_and(|key| self.session.live_files.find(key).is_some()) {
+                self.session.fail_unordered_change(tracee.tid());
             }
         }
     }

@@ -10,8 +10,8 @@ use ptrace_async::runtime::{Exec, Tracee};
 
 use crate::code::registers::Registers;
 use crate::memory::maps::{self, Area};
-use crate::record::descriptors::Key;
-use crate::record::mappings::address_space::Space;
+use crate::record::descriptors::FileKey;
+use crate::record::mappings::address_space::AddressSpace;
 use crate::record::scheduler::Scheduler;
 use crate::record::session::Session;
 use crate::trace::event::{FileNumber, Image, Mapping, Write};
@@ -20,7 +20,7 @@ use crate::trace::{Error, Task};
 const PAGE: u64 = 4096;
 
 /// The number of a file, and what tells it from others if it can change.
-type Known = (FileNumber, Option<Key>);
+type KnownSites = (FileNumber, Option<FileKey>);
 
 /// Captures the program that `tracee` has just executed.
 pub(in crate::record) fn capture(
@@ -28,7 +28,7 @@ pub(in crate::record) fn capture(
     session: &Session,
     task: Task,
     scheduler: &Scheduler,
-    space: &Space,
+    space: &AddressSpace,
 ) -> Option<Image> {
     let pid = tracee.tgid();
     let proc = |name: &str| PathBuf::from(format!("/proc/{pid}/{name}"));
@@ -53,7 +53,7 @@ pub(in crate::record) fn capture(
         mappings: Vec::new(),
         writes: Vec::new(),
     };
-    let mut files: Vec<(u64, &[u8], Known)> = Vec::new();
+    let mut files: Vec<(u64, &[u8], KnownSites)> = Vec::new();
     for area in areas.iter().filter(|area| !area.is_kernels()) {
         let stack = area.name == b"[stack]";
         let known = files
@@ -77,8 +77,8 @@ pub(in crate::record) fn capture(
         if stack {
             let start = registers.rsp & !15;
             keep(&mut image, tracee, start, area.end);
-            let is_kept = |write: &Write| write.bytes.len() as u64 == area.end - start;
-            if !image.writes.last().is_some_and(is_kept) {
+            let is_saved = |write: &Write| write.bytes.len() as u64 == area.end - start;
+            if !image.writes.last().is_some_and(is_saved) {
                 let reason = "the memory of a program that cannot be read";
                 let error = std::io::Error::new(std::io::ErrorKind::PermissionDenied, reason);
                 session.fail(pid, Error::io(&proc("mem"))(error));

@@ -25,12 +25,12 @@ use ptrace_async::runtime::{Running, Started, Stop, Stopped, Tracee};
 use ptrace_async::syscall::{Invocation, effects};
 
 use self::files::{Change, Mapping};
-use super::mappings::address_space::Space;
+use super::mappings::address_space::AddressSpace;
 use super::scheduler::{self, Scheduler};
 use super::scratch::Redirected;
 use super::search;
-use super::session::{Birth, Session};
-use super::sites::known::Code;
+use super::session::{NewTask, Session};
+use super::sites::known::MappedCode;
 use super::sites::{Sites, UnknownFile};
 use crate::buffer;
 use crate::code::registers::Registers;
@@ -39,13 +39,13 @@ use crate::trace::event::{Ending, Event, SignalPosition, Write};
 use crate::trace::{self, Task};
 
 /// A task as the recorder knows it.
-struct Recorded {
+struct RecordedTask {
     session: Rc<Session>,
     task: Task,
     scheduler: Rc<Scheduler>,
     /// Nothing is logged before the first program has begun.
     logs: bool,
-    call: Option<Begun>,
+    call: Option<PendingCall>,
     /// A call that a signal interrupted, and `restart_syscall` continues.
     interrupted: Option<(Invocation, Option<Redirected>)>,
     /// Signals that came where no replay could find the place again.
@@ -67,11 +67,11 @@ struct Recorded {
     /// It was stopped because somebody does, and it waits.
     gives_turn: bool,
     /// Where the program is while others of its group may run.
-    aside: Option<u64>,
+    suspended_at: Option<u64>,
     sites: Rc<Sites>,
-    space: Rc<Space>,
+    space: Rc<AddressSpace>,
     /// Code that the current call has mapped.
-    new_code: Option<Code>,
+    new_code: Option<MappedCode>,
     ended: Option<Ending>,
     /// It has the id of the first process.
     leads_first: bool,
@@ -81,7 +81,7 @@ struct Recorded {
 const MOST_SPINS: u32 = 5;
 
 /// A call that has begun.
-struct Begun {
+struct PendingCall {
     invocation: Invocation,
     /// What the program has in its registers, if that is something else.
     original: Option<Invocation>,
@@ -96,24 +96,24 @@ struct Begun {
     /// It changes one.
     change: Option<Change>,
     /// It has made a task, which is known.
-    has_born: bool,
+    has_noted_child: bool,
 }
 
 /// Follows a task from its first stop to its end.
 pub(super) async fn follow(tracee: Tracee<Started>, session: Rc<Session>) {
     let process = tracee.tgid();
     session.loss.begin(process);
-    let birth = session.birth(tracee.tid());
-    let logs = birth.is_some();
-    let (task, scheduler, clear_tid, sites, space, told) = match birth {
-        Some(Birth {
+    let new_task = session.take_new_task(tracee.tid());
+    let logs = new_task.is_some();
+    let (task, scheduler, clear_tid, sites, space, tid_addresses) = match new_task {
+        Some(NewTask {
             task,
             scheduler,
             clear_tid,
             sites,
             space,
-            told,
-        }) => (task, scheduler, clear_tid, sites, space, told),
+            tid_addresses,
+        }) => (task, scheduler, clear_tid, sites, space, tid_addresses),
         None => {
             let task = session.new_task();
             if session.has_begun() {
@@ -125,14 +125,14 @@ pub(super) async fn follow(tracee: Tracee<Started>, session: Rc<Session>) {
             }
             let scheduler = session.new_scheduler(task, None);
             let sites = Rc::new(Sites::default());
-            let space = Rc::new(Space::new(scheduler.clone(), sites.clone()));
-            session.mapped.begin(&space);
+            let space = Rc::new(AddressSpace::new(scheduler.clone(), sites.clone()));
+            session.live_files.begin(&space);
             (task, scheduler, 0, sites, space, Vec::new())
         }
     };
     space.enter(task, process, tracee.tid());
     let leads_first = tracee.tid() == session.first.get();
-    let mut recorded = Recorded {
+    let mut recorded = RecordedTask {
         session,
         task,
         scheduler,
@@ -148,14 +148,14 @@ pub(super) async fn follow(tracee: Tracee<Started>, session: Rc<Session>) {
         clear_tid,
         keeps_turn: false,
         gives_turn: false,
-        aside: None,
+        suspended_at: None,
         new_code: None,
         sites,
         space,
         ended: None,
         leads_first,
     };
-    let mut next = recorded.start(tracee, &told).await.into();
+    let mut next = recorded.start(tracee, &tid_addresses).await.into();
     loop {
         let stop = match next {
             Next::Running(running) => recorded.wait(running).await,
@@ -183,7 +183,7 @@ impl From<Tracee<Running>> for Next {
     }
 }
 
-impl Recorded {
+impl RecordedTask {
     fn log(&self, event: Event) {
         if self.logs {
             self.session.log(self.task, event);
@@ -223,7 +223,7 @@ impl Recorded {
             Ok(Some((buffered, changes))) => {
                 let gone = self.space.apply(&changes);
                 self.log(Event::Buffered(buffered));
-                self.session.settle(self.task, gone);
+                self.session.release_unmapped(self.task, gone);
             }
             Err(UnknownFile) => self.session.fail(
                 tid,
@@ -239,15 +239,15 @@ impl Recorded {
     }
 
     /// Others of the group may run while the program is here.
-    fn step_aside(&mut self, ip: u64) {
-        self.come_back();
-        self.sites.enter(ip);
-        self.aside = Some(ip);
+    fn suspend_at(&mut self, ip: u64) {
+        self.unsuspend();
+        self.sites.add_suspended(ip);
+        self.suspended_at = Some(ip);
     }
 
-    fn come_back(&mut self) {
-        if let Some(ip) = self.aside.take() {
-            self.sites.leave(ip);
+    fn unsuspend(&mut self) {
+        if let Some(ip) = self.suspended_at.take() {
+            self.sites.remove_suspended(ip);
         }
     }
 
@@ -267,10 +267,10 @@ impl Recorded {
             }
         }
         // Nobody but this task makes another process, or maps a file, before it stops again.
-        if !self.session.mapped.is_nothing() {
+        if !self.session.live_files.is_empty() {
             closed |= buffer::TRUNCATES;
         }
-        self.sites.close(&tracee, closed);
+        self.sites.set_disabled(&tracee, closed);
         self.at_event = signals::mark(&tracee).map(|registers| (at, registers));
         tracee.park().resume()
     }
@@ -295,7 +295,7 @@ impl Recorded {
                     self.drain(&tracee);
                 }
                 if let Ok(regs) = tracee.registers() {
-                    self.step_aside(regs.rip);
+                    self.suspend_at(regs.rip);
                 }
                 self.scheduler().release_turn(self.task);
                 tracee.listen().into()
@@ -320,7 +320,7 @@ impl Recorded {
         let begun = *self.since.get_or_insert_with(Instant::now);
         // To run takes no less than to look where the task was.
         let patience = scheduler::LONG / (1 << self.spins.min(MOST_SPINS));
-        let patience = patience.max(self.space.lessons().borrow().took());
+        let patience = patience.max(self.space.point_hints().borrow().took());
         let mut asked = false;
         let stop = poll_fn(|context| {
             if let Poll::Ready(stop) = stop.as_mut().poll(context) {
@@ -333,7 +333,7 @@ impl Recorded {
             }
             if self.keeps_turn {
                 scheduler.watch(context.waker());
-                if scheduler.is_wanted() && self.sites.close_waits(tid) && !asked {
+                if scheduler.is_wanted() && self.sites.disable_waiting_calls(tid) && !asked {
                     interrupter.interrupt();
                     asked = true;
                     self.gives_turn = true;
@@ -364,7 +364,7 @@ impl Recorded {
     async fn interrupted(&mut self, tracee: Tracee<Started>) -> Next {
         self.take_turn(&tracee).await;
         if self.call.is_none() {
-            self.come_back();
+            self.unsuspend();
         }
         let gives_turn = std::mem::take(&mut self.gives_turn);
         let is_wanted = self.is_wanted();
@@ -387,21 +387,21 @@ impl Recorded {
         let mut tracee = tracee.park();
         if !is_marked {
             let closely = !self.deferred.is_empty() || self.spins == 0;
-            let found = search::search(tracee, closely, self.space.lessons(), |tracee| {
+            let found = search::search(tracee, closely, self.space.point_hints(), |tracee| {
                 signals::keep(&mut self.deferred, tracee)
             });
             match found.await {
-                search::Found::Point(found, mut point) => {
+                search::Outcome::Point(found, mut point) => {
                     self.drain(&found);
-                    point.contents = self.space.lessons().borrow_mut().contents(&found);
+                    point.contents = self.space.point_hints().borrow_mut().contents(&found);
                     self.log(Event::Point(point));
                     self.spins += 1;
                     self.at_event =
                         signals::mark(&found).map(|registers| (SignalPosition::Event, registers));
                     tracee = found;
                 }
-                search::Found::Mark(stop) => return Next::Stop(stop),
-                search::Found::Soon(tracee) => return tracee.resume().into(),
+                search::Outcome::Stopped(stop) => return Next::Stop(stop),
+                search::Outcome::AtSyscall(tracee) => return tracee.resume().into(),
             }
         }
         if let Some(info) = self.deferred.pop_front() {
@@ -409,11 +409,11 @@ impl Recorded {
             self.sent_again.push(info);
         } else {
             if let Ok(regs) = tracee.registers() {
-                self.step_aside(regs.rip);
+                self.suspend_at(regs.rip);
             }
             self.scheduler().release_turn(self.task);
             self.take_turn(&tracee).await;
-            self.come_back();
+            self.unsuspend();
         }
         tracee.resume().into()
     }

@@ -7,15 +7,19 @@ use ptrace_async::event::Tid;
 use ptrace_async::memory::Memory;
 use ptrace_async::runtime::{Exec, PreExit, Running, Spawned, Started, Stopped, Tracee};
 
-use super::{Next, Recorded, image, keep, robust_list};
-use crate::record::mappings::address_space::Space;
-use crate::record::session::Birth;
-use crate::record::sites::known::Code;
+use super::{Next, RecordedTask, image, keep, robust_list};
+use crate::record::mappings::address_space::AddressSpace;
+use crate::record::session::NewTask;
+use crate::record::sites::known::MappedCode;
 use crate::trace::Task;
 use crate::trace::event::{self, Ending, Event, Mapping, SignalPosition, Write};
 
-impl Recorded {
-    pub(super) async fn start(&mut self, tracee: Tracee<Started>, told: &[u64]) -> Tracee<Running> {
+impl RecordedTask {
+    pub(super) async fn start(
+        &mut self,
+        tracee: Tracee<Started>,
+        tid_addresses: &[u64],
+    ) -> Tracee<Running> {
         if !self.logs {
             return tracee.resume();
         }
@@ -29,7 +33,7 @@ impl Recorded {
             if self.clear_tid != 0 {
                 keep(&tracee, self.clear_tid, 4, &mut writes);
             }
-            for &address in told {
+            for &address in tid_addresses {
                 keep(&tracee, address, 4, &mut writes);
             }
             self.log(Event::Started(Box::new(event::Started {
@@ -49,7 +53,7 @@ impl Recorded {
         self.clear_tid = 0;
         self.sites = Rc::default();
         self.end_space();
-        self.aside = None;
+        self.suspended_at = None;
         self.leads_first = tracee.tid() == self.session.first.get();
         if self.logs && self.session.chaos.is_some() {
             self.take_turn(&tracee).await;
@@ -60,9 +64,12 @@ impl Recorded {
         }
         tracee.bind(self.scheduler.cpu());
         self.logs = true;
-        self.space = Rc::new(Space::new(self.scheduler.clone(), self.sites.clone()));
+        self.space = Rc::new(AddressSpace::new(
+            self.scheduler.clone(),
+            self.sites.clone(),
+        ));
         self.space.enter(self.task, tracee.tgid(), tracee.tid());
-        self.session.mapped.begin(&self.space);
+        self.session.live_files.begin(&self.space);
         if let Some(image) = image::capture(
             &tracee,
             &self.session,
@@ -77,16 +84,21 @@ impl Recorded {
             let mut replaced = Vec::new();
             for mapping in image.mappings.iter().filter(executable) {
                 if let Some((file, offset)) = mapping.file {
-                    let code = Code {
+                    let code = MappedCode {
                         start: mapping.start,
                         end: mapping.end,
                         offset,
                         file,
                     };
                     let start = image.registers.ip();
-                    self.sites.begin(&self.session.known, code, start, &tracee);
-                    let unseen = &self.session.unseen;
-                    replaced.extend(self.sites.replace_randoms(&tracee, unseen, &code));
+                    self.sites
+                        .begin(&self.session.known_sites, code, start, &tracee);
+                    let random_instructions = &self.session.random_instructions;
+                    replaced.extend(self.sites.replace_randoms(
+                        &tracee,
+                        random_instructions,
+                        &code,
+                    ));
                 }
             }
             self.log(Event::Image(Box::new(image)));
@@ -98,12 +110,12 @@ impl Recorded {
     }
 
     pub(super) fn spawned(&mut self, tracee: Tracee<Spawned>) -> Tracee<Running> {
-        self.bore(&tracee, tracee.child(), tracee.flags());
+        self.note_child(&tracee, tracee.child(), tracee.flags());
         tracee.resume()
     }
 
     /// It has made a task.
-    fn bore<S: Stopped>(&mut self, tracee: &Tracee<S>, tid: Tid, flags: u64) {
+    fn note_child<S: Stopped>(&mut self, tracee: &Tracee<S>, tid: Tid, flags: u64) {
         let scheduler = self.scheduler();
         let shares = flags & libc::CLONE_VM as u64 != 0
             || scheduler.shares_memory()
@@ -121,7 +133,7 @@ impl Recorded {
         let mut clear_tid = 0;
         let wanted = (libc::CLONE_CHILD_CLEARTID | libc::CLONE_CHILD_SETTID) as u64;
         if let Some(begun) = &mut self.call {
-            begun.has_born = true;
+            begun.has_noted_child = true;
         }
         if let Some(begun) = self.call.as_ref().filter(|_| flags & wanted != 0) {
             let call = &begun.invocation;
@@ -138,20 +150,20 @@ impl Recorded {
         } else {
             let sites = Rc::new(self.sites.copy());
             let space = Rc::new(self.space.copy(theirs.clone(), sites.clone()));
-            self.session.mapped.begin(&space);
+            self.session.live_files.begin(&space);
             // Until it says so itself.
             space.enter(child, tid, tid);
             (sites, space)
         };
-        let birth = Birth {
+        let new_task = NewTask {
             task: child,
             scheduler: theirs,
             clear_tid,
             sites,
             space,
-            told: self.told(tracee, flags),
+            tid_addresses: self.tid_addresses(tracee, flags),
         };
-        self.session.bear(tid, birth);
+        self.session.add_new_task(tid, new_task);
         self.log(Event::Spawned(event::Spawned {
             child,
             flags,
@@ -164,8 +176,8 @@ impl Recorded {
 
     /// A task that is killed while it makes another may never say so: the result of its call
     /// does.
-    fn bore_last(&mut self, tracee: &Tracee<PreExit>) {
-        let Some(begun) = self.call.as_ref().filter(|begun| !begun.has_born) else {
+    fn note_child_of_killed(&mut self, tracee: &Tracee<PreExit>) {
+        let Some(begun) = self.call.as_ref().filter(|begun| !begun.has_noted_child) else {
             return;
         };
         let call = begun.invocation;
@@ -179,13 +191,13 @@ impl Recorded {
         let Ok(regs) = tracee.registers() else { return };
         let child = Tid::try_from(regs.rax.cast_signed()).unwrap_or(0);
         if regs.orig_rax == call.nr && child > 0 {
-            self.bore(tracee, child, flags);
+            self.note_child(tracee, child, flags);
         }
     }
 
     /// Where the kernel has told this task of the one that it has made, if that one can see
     /// it before the call returns.
-    fn told<S: Stopped>(&self, tracee: &Tracee<S>, flags: u64) -> Vec<u64> {
+    fn tid_addresses<S: Stopped>(&self, tracee: &Tracee<S>, flags: u64) -> Vec<u64> {
         let tells = (libc::CLONE_PIDFD | libc::CLONE_PARENT_SETTID) as u64;
         let Some(begun) = self
             .call
@@ -211,8 +223,8 @@ impl Recorded {
 
     pub(super) fn ending(&mut self, tracee: Tracee<PreExit>) -> Tracee<Running> {
         let leads = tracee.tid() == tracee.tgid();
-        self.bore_last(&tracee);
-        self.printed_last(&tracee);
+        self.note_child_of_killed(&tracee);
+        self.note_effects_of_killed(&tracee);
         // Who goes on in the same memory has the same log.
         self.drain(&tracee);
         let mut writes = Vec::new();
@@ -251,7 +263,7 @@ impl Recorded {
 
     /// A task that is killed in a call may have printed, or changed a file: its result is
     /// where it would have been returned.
-    fn printed_last(&mut self, tracee: &Tracee<PreExit>) {
+    fn note_effects_of_killed(&mut self, tracee: &Tracee<PreExit>) {
         let Some(begun) = self.call.take() else {
             return;
         };
@@ -275,7 +287,7 @@ impl Recorded {
                 writes: Vec::new(),
             }));
         }
-        self.come_back();
+        self.unsuspend();
         self.end_space();
         self.scheduler().leave(self.task);
         self.session.output.release_turn(self.task);

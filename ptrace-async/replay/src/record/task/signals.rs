@@ -8,7 +8,7 @@ use ptrace_async::process::read_proc;
 use ptrace_async::runtime::{Running, Signal, Stop, Stopped, Tracee};
 use ptrace_async::syscall::Invocation;
 
-use super::{Next, Recorded};
+use super::{Next, RecordedTask};
 use crate::buffer;
 use crate::code::registers::Registers;
 use crate::platform::os;
@@ -21,7 +21,7 @@ use crate::tracee::trapped::{apply, instruction, is_fault, is_trap_of};
 /// `SIGRTMIN` of the kernel.
 const FIRST_REAL_TIME: i32 = 32;
 
-impl Recorded {
+impl RecordedTask {
     pub(super) async fn signal(&mut self, tracee: Tracee<Signal>) -> Next {
         self.take_turn(&tracee).await;
         let (Ok(mut info), Ok(regs)) = (tracee.info(), tracee.registers()) else {
@@ -162,12 +162,12 @@ pub(super) fn keep(deferred: &mut VecDeque<libc::siginfo_t>, tracee: &Tracee<Sig
     let Ok(info) = tracee.info() else {
         return false;
     };
-    let is_kept =
+    let is_saved =
         !is_fault(&info) && !is_from_us(&info) && is_handled(tracee.tid(), tracee.signal());
-    if is_kept {
+    if is_saved {
         defer(deferred, info);
     }
-    is_kept
+    is_saved
 }
 
 /// As the kernel does while a signal is blocked: one that is not of the real-time signals is

@@ -5,11 +5,11 @@ use ptrace_async::runtime::{Parked, Stop, Tracee};
 use ptrace_async::syscall::error_of;
 
 use super::super::{mappings, remote_calls::RemoteCalls};
-use super::{Failure, Replayed, describe, this_call, write};
+use super::{Failure, ReplayedTask, describe, this_call, write};
 use crate::buffer;
 use crate::trace::event::{Buffered, Call, CallEffect, Patched, Return};
 
-impl Replayed {
+impl ReplayedTask {
     /// Gives the stub entries that it has not come to yet. Calls that are to be made again
     /// stop for that.
     pub(super) async fn buffered(
@@ -72,7 +72,7 @@ impl Replayed {
     ) -> Option<(i64, [u64; 6], u64)> {
         let mut batch = RemoteCalls::default();
         match nr.cast_signed() {
-            libc::SYS_mmap => mappings::again(&mut batch, &args, result, None),
+            libc::SYS_mmap => mappings::map_again(&mut batch, &args, result, None),
             libc::SYS_brk => {
                 let old = self.space.program_break.replace(result);
                 mappings::program_break(&mut batch, old, result);

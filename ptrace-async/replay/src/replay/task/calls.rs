@@ -7,11 +7,11 @@ use ptrace_async::syscall::error_of;
 
 use super::super::mappings;
 use super::super::remote_calls::RemoteCalls;
-use super::{Failure, Replayed, describe, put_state, this_call, write};
+use super::{Failure, ReplayedTask, describe, put_state, this_call, write};
 use crate::trace::event::{Call, CallEffect, Return};
 use crate::tracee::{output, repeated_calls};
 
-impl Replayed {
+impl ReplayedTask {
     pub(super) async fn call(
         &mut self,
         tracee: Tracee<Parked>,
@@ -130,7 +130,7 @@ impl Replayed {
                 let path = file
                     .as_ref()
                     .map(|(path, writes)| (path.as_os_str().as_bytes(), *writes));
-                mappings::again(&mut batch, &call.args, address, path);
+                mappings::map_again(&mut batch, &call.args, address, path);
             }
             libc::SYS_brk => {
                 let new = done.value.cast_unsigned();

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use ptrace_async::runtime::{Parked, Tracee};
 use ptrace_async::syscall::error_of;
 
-use super::{Failure, Replayed, kill};
+use super::{Failure, ReplayedTask, kill};
 use crate::replay::remote_calls::RemoteCalls;
 use crate::replay::session::record_queue::Request;
 use crate::replay::session::{NewTask, ReplaySession};
@@ -16,7 +16,7 @@ use crate::replay::snapshot::{
 /// The child of a copy's parent: who copies never waits for it.
 const SIBLING: u64 = libc::CLONE_PARENT as u64;
 
-impl Replayed {
+impl ReplayedTask {
     /// Does what is asked of a task at rest; nothing is left of one that has gone.
     pub(super) async fn answer(
         &mut self,
@@ -78,8 +78,8 @@ impl Replayed {
         let found = self.session.retried.borrow_mut().take()?;
         match self.next_visit(tracee, &found.point, found.number).await {
             Ok(tracee) => Some(tracee),
-            Err(over) => {
-                self.differs(found.number, over);
+            Err(failure) => {
+                self.report_divergence(found.number, failure);
                 None
             }
         }

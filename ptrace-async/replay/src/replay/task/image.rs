@@ -7,11 +7,11 @@ use ptrace_async::runtime::{Parked, Stop, Tracee};
 
 use super::super::mappings;
 use super::super::remote_calls::{self, RemoteCalls};
-use super::{Failure, Replayed, put, write};
+use super::{Failure, ReplayedTask, put, write};
 use crate::memory::maps;
 use crate::trace::event::Image;
 
-impl Replayed {
+impl ReplayedTask {
     pub(super) async fn image(
         &mut self,
         mut tracee: Tracee<Parked>,

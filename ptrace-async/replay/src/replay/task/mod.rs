@@ -45,7 +45,7 @@ enum Failure {
 
 impl Failure {
     /// What was recorded, and what came.
-    fn differs(self) -> (String, String) {
+    fn describe(self) -> (String, String) {
         match self {
             Self::Diverged(recorded, replayed) => (recorded, replayed),
             Self::RunsOn(took, recorded) => (
@@ -79,7 +79,7 @@ impl From<std::io::Error> for Failure {
     }
 }
 
-struct Replayed {
+struct ReplayedTask {
     session: Rc<ReplaySession>,
     task: Task,
     observer: Rc<Observer>,
@@ -104,7 +104,7 @@ pub(super) async fn follow(tracee: Tracee<Started>, session: Rc<ReplaySession>) 
     let observer = Rc::new(tracee.observer());
     match session.take_new_task(tracee.tid()) {
         Some(NewTask::Spawned(spawned)) => {
-            let replayed = Replayed::new(session, spawned, observer);
+            let replayed = ReplayedTask::new(session, spawned, observer);
             replayed.follow(tracee.park()).await;
         }
         Some(NewTask::Frozen(frozen)) => frozen::follow(tracee.park(), frozen, session).await,
@@ -115,7 +115,7 @@ pub(super) async fn follow(tracee: Tracee<Started>, session: Rc<ReplaySession>) 
             let process = tracee.tgid();
             match first(tracee).await {
                 Some(tracee) => {
-                    let replayed = Replayed::new(session, SpawnedTask::default(), observer);
+                    let replayed = ReplayedTask::new(session, SpawnedTask::default(), observer);
                     replayed.follow(tracee).await;
                 }
                 None => {
@@ -148,7 +148,7 @@ fn kill(process: Tid) {
     }
 }
 
-impl Replayed {
+impl ReplayedTask {
     fn new(session: Rc<ReplaySession>, spawned: SpawnedTask, observer: Rc<Observer>) -> Self {
         Self {
             session,
@@ -202,8 +202,8 @@ impl Replayed {
             }
             tracee = match self.event(tracee, number, event).await {
                 Ok(tracee) => tracee,
-                Err(over) => {
-                    self.differs(number, over);
+                Err(failure) => {
+                    self.report_divergence(number, failure);
                     return true;
                 }
             };
@@ -211,15 +211,15 @@ impl Replayed {
     }
 
     /// The task has not come to a record.
-    fn differs(&self, number: u64, over: Failure) {
+    fn report_divergence(&self, number: u64, failure: Failure) {
         // What comes of a replay that has ended says nothing.
-        if matches!(over, Failure::Stopped) || self.session.records.is_over() {
+        if matches!(failure, Failure::Stopped) || self.session.records.is_over() {
             return;
         }
-        if matches!(over, Failure::RunsOn(..)) {
+        if matches!(failure, Failure::RunsOn(..)) {
             self.session.ran_on.update(|count| count + 1);
         }
-        let (recorded, replayed) = over.differs();
+        let (recorded, replayed) = failure.describe();
         self.session.diverge(Divergence::new(
             (self.task, number),
             recorded,

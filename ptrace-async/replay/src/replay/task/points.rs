@@ -4,7 +4,7 @@ use ptrace_async::memory::Memory;
 use ptrace_async::runtime::{Parked, Stop, Tracee};
 
 use super::super::remote_calls::RemoteCalls;
-use super::{Failure, Replayed, describe, of_its_own, put_state, write};
+use super::{Failure, ReplayedTask, describe, of_its_own, put_state, write};
 use crate::code::registers::Registers;
 use crate::memory::{digest, maps};
 use crate::replay::execution_points::check::Check;
@@ -37,7 +37,7 @@ async fn one_step(
     }
 }
 
-impl Replayed {
+impl ReplayedTask {
     pub(super) async fn signal(
         &mut self,
         tracee: Tracee<Parked>,

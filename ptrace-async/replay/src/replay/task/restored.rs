@@ -6,7 +6,7 @@ use std::time::Duration;
 use ptrace_async::runtime::{Parked, Tracee};
 
 use super::watch::RunTimer;
-use super::{Failure, Replayed, frozen, kill};
+use super::{Failure, ReplayedTask, frozen, kill};
 use crate::replay::address_space::AddressSpace;
 use crate::replay::remote_calls::RemoteCalls;
 use crate::replay::session::{NewTask, ReplaySession};
@@ -38,10 +38,10 @@ pub(super) async fn follow(
     } = restored;
     let tracee = match begin(tracee, &kept, &space, others, &fork_advice, &session).await {
         Ok(tracee) => tracee,
-        Err(over) => {
-            let reason = match over {
+        Err(failure) => {
+            let reason = match failure {
                 Failure::Gone | Failure::Stopped => std::io::Error::from_raw_os_error(libc::ESRCH),
-                over => std::io::Error::other(over.differs().1),
+                failure => std::io::Error::other(failure.describe().1),
             };
             session.fail(reason);
             session.appeared(count);
@@ -49,7 +49,7 @@ pub(super) async fn follow(
             return;
         }
     };
-    let replayed = Replayed {
+    let replayed = ReplayedTask {
         session,
         task: kept.task,
         observer,

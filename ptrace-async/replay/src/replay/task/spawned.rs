@@ -6,11 +6,11 @@ use ptrace_async::runtime::{Parked, Tracee};
 use ptrace_async::syscall::error_of;
 
 use super::super::remote_calls::RemoteCalls;
-use super::{Failure, Replayed};
+use super::{Failure, ReplayedTask};
 use crate::replay::session::{NewTask, SpawnedTask};
 use crate::trace::event::Spawned;
 
-impl Replayed {
+impl ReplayedTask {
     pub(super) async fn spawned(
         &mut self,
         tracee: Tracee<Parked>,
