@@ -8,14 +8,16 @@ use std::ffi::OsString;
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::Context;
 use clap::{Args, Parser, Subcommand};
 
 use crate::engine::run::{self, Plan};
 use crate::engine::session::Settings;
+use crate::policy::base_dirs::BaseDirs;
 use crate::policy::config::Config;
-use crate::relocation::Roots;
+use crate::relocation::Relocation;
 use crate::remote::settings::RemoteArgs;
 use crate::store::Store;
 
@@ -280,11 +282,12 @@ fn command(args: RunArgs, verify: bool) -> anyhow::Result<()> {
     let remote = args.remote.settings()?;
     let config = Config::load()?;
     let limits = config.limits().map_err(anyhow::Error::msg)?;
-    config.clone().install();
     let roots = [args.root, config.roots.clone()].concat();
-    if !args.strict {
-        Roots::new(&roots)?.install();
-    }
+    let base_dirs = match args.strict {
+        true => BaseDirs::default(),
+        false => BaseDirs::new(&roots)?,
+    };
+    let config = Arc::new(config);
     let plan = Plan {
         argv: args.command,
         settings: Settings {
@@ -293,6 +296,8 @@ fn command(args: RunArgs, verify: bool) -> anyhow::Result<()> {
             verify,
             read_only: args.read_only,
             stops_only: matches!(args.interception, Interception::Stops),
+            config: config.clone(),
+            relocation: (!base_dirs.is_empty()).then(|| Arc::new(Relocation::new(base_dirs))),
         },
         min_us: args
             .min_time

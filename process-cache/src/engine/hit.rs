@@ -21,7 +21,6 @@ use crate::model::outcome::{Effect, Outcome, StreamData, Time};
 use crate::model::path::FilePath;
 use crate::model::unit_id::UnitId;
 use crate::policy::Policy;
-use crate::relocation::Roots;
 use crate::restore;
 use crate::store::Store;
 use crate::world::locate::{is_directory, is_link, is_regular};
@@ -280,8 +279,8 @@ impl Session {
             }
         }
         self.unit(unit).units += outcome.units;
-        if let Some(roots) = Roots::current() {
-            let (path_use, conditions) = roots.taken_in(outcome);
+        if let Some(relocation) = &self.settings.relocation {
+            let (path_use, conditions) = relocation.taken_in(outcome);
             self.unit(unit).depend(path_use, &conditions);
         }
     }

@@ -25,14 +25,13 @@ use crate::engine::tracer::{Notice, Tracer};
 use crate::journal::{Begun, Mode};
 use crate::key::exec_context::Begins;
 use crate::key::machine;
-use crate::key::{Descriptor, Execution, Keyed, Limits, Texts, Unkeyed, jobserver, weak_key};
+use crate::key::{Descriptor, Execution, KeyMaker, Keyed, Limits, Texts, Unkeyed, jobserver};
 use crate::model::abbreviate;
 use crate::model::fate::{Fate, Line};
 use crate::model::miss::Missed;
 use crate::model::outcome::{Ending, Outcome};
 use crate::model::path::FilePath;
 use crate::platform::{clock, os};
-use crate::relocation::Roots;
 use crate::remote::{self, Remote};
 use crate::restore;
 use crate::store::{Lookup, Store};
@@ -84,8 +83,8 @@ pub fn run(plan: &Plan, mut store: Store) -> anyhow::Error {
     let store = Arc::new(store);
     let world = Arc::new(World::new(store.digest_table()));
     let asked = Instant::now();
-    if let Some(roots) = Roots::current() {
-        roots.recall(&store);
+    if let Some(relocation) = &plan.settings.relocation {
+        relocation.recall(&store);
     }
     let sharing = plan.remote.clone();
     let sharing = sharing.map(|settings| Arc::new(Remote::new(settings, store.clone())));
@@ -111,7 +110,8 @@ pub fn run(plan: &Plan, mut store: Store) -> anyhow::Error {
         );
         std::process::exit(if missing { 127 } else { 126 });
     }
-    let keyed = weak_key(&execution, &world);
+    let keys = plan.settings.key_maker();
+    let keyed = keys.weak_key(&execution, &world);
     let report = Report::with(sharing.clone());
     let mut miss = Missed::NotLookedUp;
     if let Ok(keyed) = &keyed
@@ -122,7 +122,8 @@ pub fn run(plan: &Plan, mut store: Store) -> anyhow::Error {
         }
         let begins = Begins::of(keyed);
         let mut ask = |query: &_| begins.ask(&world, query);
-        match remote::lookup(sharing.as_deref(), &store, keyed, &mut ask) {
+        let elsewhere = (sharing.as_deref(), plan.settings.relocation.as_deref());
+        match remote::lookup(elsewhere, &store, keyed, &mut ask) {
             Ok(Lookup::Hit(outcome)) => {
                 match skip(plan, (&store, &world), &report, &outcome, keyed, asked) {
                     Ok(never) => match never {},
@@ -146,6 +147,7 @@ pub fn run(plan: &Plan, mut store: Store) -> anyhow::Error {
     // What was changed before us was changed before the command, for its change time as well.
     clock::tick_after(begun);
     let found = Found {
+        keys,
         keyed,
         miss,
         machine: execution.machine,
@@ -158,6 +160,7 @@ pub fn run(plan: &Plan, mut store: Store) -> anyhow::Error {
 
 /// What is known of the command before it is traced.
 struct Found {
+    keys: Arc<KeyMaker>,
     keyed: Result<Keyed, Unkeyed>,
     /// Why there is no result.
     miss: Missed,
@@ -272,8 +275,8 @@ fn skip(
     }
     // Losing digests costs time, nothing else.
     let _ = world.table().flush();
-    if let Some(roots) = Roots::current() {
-        roots.keep(store);
+    if let Some(relocation) = &plan.settings.relocation {
+        relocation.keep(store);
     }
     write_down(plan, store, report, outcome.ending, took_us);
     tell(plan, report, None);
@@ -661,6 +664,7 @@ fn serve(
     os::let_go_of_streams();
     let mut session = Session::new(plan.settings.clone(), store.clone(), world.clone());
     session.jobs.background = runtime.handle().background();
+    session.keys = found.keys;
     session.model = found.model;
     session.report = found.report;
     session.remote = found.sharing.clone();
@@ -688,8 +692,8 @@ fn serve(
             Notice::Ended(ending) => {
                 // Losing digests, or not tidying up, costs nothing but time.
                 let _ = table.table().flush();
-                if let Some(roots) = Roots::current() {
-                    roots.keep(&results);
+                if let Some(relocation) = &told_plan.settings.relocation {
+                    relocation.keep(&results);
                 }
                 is_time = results.account(told_plan.limits).unwrap_or(false);
                 ended.borrow().write_outputs();

@@ -14,12 +14,14 @@ use smallvec::SmallVec;
 
 use crate::engine::report::Report;
 use crate::engine::unit::{Change, Unit};
-use crate::key::{Known, Limits};
+use crate::key::{KeyMaker, Known, Limits};
 use crate::model::fact::Digest;
 use crate::model::path::FilePath;
 use crate::model::unit_id::UnitId;
 use crate::platform::jobs::Jobs;
+use crate::policy::config::Config;
 use crate::policy::script::{Found, SEAM, Scripts};
+use crate::relocation::Relocation;
 use crate::remote::Remote;
 use crate::store::Store;
 use crate::world::World;
@@ -43,6 +45,18 @@ pub struct Settings {
     pub read_only: bool,
     /// Every lookup stops: none is performed and logged in the tracee.
     pub stops_only: bool,
+    /// What the user has configured.
+    pub config: Arc<Config>,
+    /// Finds and stores results for other places, where there are base directories.
+    pub relocation: Option<Arc<Relocation>>,
+}
+
+impl Settings {
+    /// What makes keys with these settings.
+    pub fn key_maker(&self) -> Arc<KeyMaker> {
+        let base_dirs = self.relocation.as_ref().map(|it| it.base_dirs().clone());
+        Arc::new(KeyMaker::new(self.config.clone(), base_dirs))
+    }
 }
 
 /// What was there before a call that is about to change it.
@@ -146,6 +160,8 @@ pub struct Session {
     pub one_personality: bool,
     /// What was found in scripts of this path and content.
     pub scripts: FxHashMap<(FilePath, Digest, Scripts), Found>,
+    /// Makes keys.
+    pub keys: Arc<KeyMaker>,
     /// Answers.
     pub world: Arc<World>,
     /// Results.
@@ -191,6 +207,7 @@ impl Session {
     /// An empty session.
     pub fn new(settings: Settings, store: Arc<Store>, world: Arc<World>) -> Self {
         Self {
+            keys: settings.key_maker(),
             settings,
             model: Processes::new(),
             units: Vec::new(),

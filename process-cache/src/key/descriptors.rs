@@ -24,7 +24,6 @@ use crate::model::inherited::Inherited;
 use crate::model::path::FilePath;
 use crate::platform::proc_files::position;
 use crate::policy::Streams;
-use crate::relocation::Roots;
 
 /// What was hashed.
 pub(super) struct Descriptors {
@@ -42,9 +41,10 @@ pub(super) struct Descriptors {
 
 /// Hashes all of them.
 pub(super) fn hash_descriptors(
-    hasher: &mut Hasher,
+    hasher: &mut Hasher<'_>,
     execution: &Execution,
     streams: Streams,
+    has_base_dirs: bool,
 ) -> Descriptors {
     let mut words = Vec::with_capacity(execution.descriptors.len());
     let mut all = All {
@@ -53,6 +53,7 @@ pub(super) fn hash_descriptors(
         last: None,
         inherited: Vec::new(),
         streams,
+        has_base_dirs,
         sizes: Hasher::aside("pcache sizes 1"),
     };
     let mut input = None;
@@ -95,8 +96,9 @@ struct All<'e> {
     last: Option<(OfdId, Option<Found>)>,
     inherited: Vec<Inherited>,
     streams: Streams,
+    has_base_dirs: bool,
     /// How large terminals are.
-    sizes: Hasher,
+    sizes: Hasher<'static>,
 }
 
 impl All<'_> {
@@ -123,7 +125,7 @@ impl All<'_> {
     fn is_input(&mut self, descriptor: &Descriptor) -> bool {
         let [reads, writes, ..] = descriptor.modes;
         // The name of what is read may mean another file elsewhere.
-        reads && self.is_stream(descriptor, !writes && Roots::current().is_none())
+        reads && self.is_stream(descriptor, !writes && !self.has_base_dirs)
     }
 
     /// Whether anything can be written there that a program has to say.
@@ -170,7 +172,7 @@ impl All<'_> {
         }
     }
 
-    fn hash(&mut self, hasher: &mut Hasher, descriptor: &Descriptor) {
+    fn hash(&mut self, hasher: &mut Hasher<'_>, descriptor: &Descriptor) {
         let mut known = self.inherited.iter();
         let first = known.find(|other| other.file == descriptor.file);
         match first.map(|first| first.fd) {
@@ -181,7 +183,7 @@ impl All<'_> {
 
     /// An output that is left out: what else it is the same as means nothing to those that write
     /// to it.
-    fn hash_output(&mut self, hasher: &mut Hasher, descriptor: &Descriptor) {
+    fn hash_output(&mut self, hasher: &mut Hasher<'_>, descriptor: &Descriptor) {
         let mut all = self.inherited.iter();
         let first = all.find(|other| other.file == descriptor.file && other.written_as != 0);
         if let Some(first) = first.map(|first| first.written_as) {
@@ -195,7 +197,7 @@ impl All<'_> {
         }
     }
 
-    fn hash_whole(&mut self, hasher: &mut Hasher, descriptor: &Descriptor) {
+    fn hash_whole(&mut self, hasher: &mut Hasher<'_>, descriptor: &Descriptor) {
         hasher.number(descriptor.fd as u64);
         if descriptor.jobserver {
             hasher.bytes(b"jobserver");
@@ -295,7 +297,7 @@ impl All<'_> {
 }
 
 /// A descriptor that is of the same description as another.
-fn same(hasher: &mut Hasher, fd: i32, first: i32) {
+fn same(hasher: &mut Hasher<'_>, fd: i32, first: i32) {
     hasher.number(fd as u64);
     hasher.bytes(b"same");
     hasher.number(first as u64);

@@ -82,7 +82,7 @@ impl Variables {
 
 /// The variables that counted last.
 #[derive(Debug, Default)]
-pub struct LastVariables(Mutex<Option<Arc<Variables>>>);
+pub(super) struct LastVariables(Mutex<Option<Arc<Variables>>>);
 
 impl LastVariables {
     /// The variables that count for `program`.
@@ -91,17 +91,17 @@ impl LastVariables {
         execution: &Execution,
         program: &FilePath,
         policy: &Policy,
+        config: &Config,
     ) -> Arc<Variables> {
         let given = || {
             let counts = |entry: &&[u8]| {
                 let name = name(entry);
                 execution.strict
-                    || !(ignores_variable(name, program.as_bytes(), policy)
-                        || Config::current().ignores(name))
+                    || !(ignores_variable(name, program.as_bytes(), policy) || config.ignores(name))
             };
             execution.envp.iter().filter(counts).map(without_tokens)
         };
-        let nesting = policy.unnested.then(|| nesting(&execution.envp));
+        let nesting = policy.unnested.then(|| nesting(&execution.envp, config));
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(last) = &*last {
             let mut known = last.given.iter();
@@ -122,11 +122,11 @@ fn name(entry: &[u8]) -> &[u8] {
 }
 
 /// The digest of the variables that say how makes and shells are nested.
-fn nesting(envp: &Texts) -> Digest {
+fn nesting(envp: &Texts, config: &Config) -> Digest {
     let mut hasher = blake3::Hasher::new_derive_key("pcache nesting 1");
     let counts = |entry: &&[u8]| {
         let name = name(entry);
-        says_how_nested(name) && !Config::current().ignores(name)
+        says_how_nested(name) && !config.ignores(name)
     };
     for entry in envp.iter().filter(counts) {
         super::add(&mut hasher, &without_tokens(entry));
@@ -175,7 +175,12 @@ mod tests {
             let execution = execution(envp, strict);
             for last in [&last, &LastVariables::default()] {
                 let policy = policy(program.as_bytes(), &[], strict);
-                let found = last.of(&execution, &FilePath::from(program), &policy);
+                let found = last.of(
+                    &execution,
+                    &FilePath::from(program),
+                    &policy,
+                    &Config::default(),
+                );
                 let expected: Vec<Vec<u8>> = expected.iter().map(|entry| (*entry).into()).collect();
                 assert_eq!(*found.sorted, expected);
                 let mut hashed = Vec::new();

@@ -30,14 +30,16 @@ use crate::model::path::FilePath;
 use crate::model::weak_key::WeakKey;
 use crate::platform::defect::{Defect, planted};
 use crate::platform::os;
+use crate::policy::base_dirs::BaseDirs;
+use crate::policy::config::Config;
 use crate::policy::{Policy, policy};
-use crate::relocation::Roots;
 use crate::world::World;
 use crate::world::executable::{Format, format};
 
 use self::descriptors::hash_descriptors;
 pub use self::descriptors::status_flags;
-pub use self::environment::{LastVariables, Texts};
+use self::environment::LastVariables;
+pub use self::environment::Texts;
 use self::limits::Hashed;
 pub use self::limits::{Known, Limits};
 
@@ -211,23 +213,22 @@ pub enum Unkeyed {
     Unknown(String),
 }
 
-struct Hasher {
+struct Hasher<'d> {
     digest: blake3::Hasher,
     /// The same with the names of roots.
-    moved: Option<(blake3::Hasher, &'static Roots)>,
+    moved: Option<(blake3::Hasher, &'d BaseDirs)>,
     /// The same in words, separated by spaces, where somebody listens.
     heard: Option<Vec<u8>>,
 }
 
-impl Hasher {
-    fn new(strict: bool) -> Self {
-        let roots = Roots::current().filter(|_| !strict);
-        let moved = roots.map(|roots| {
+impl<'d> Hasher<'d> {
+    fn new(base_dirs: Option<&'d BaseDirs>) -> Self {
+        let moved = base_dirs.map(|base_dirs| {
             let mut hasher = blake3::Hasher::new_derive_key("pcache weak key of any place 4");
-            roots
+            base_dirs
                 .names()
                 .for_each(|name| add(&mut hasher, name.as_bytes()));
-            (hasher, roots)
+            (hasher, base_dirs)
         });
         Self {
             digest: blake3::Hasher::new_derive_key("pcache weak key 5"),
@@ -256,7 +257,7 @@ impl Hasher {
 
     /// A text that may have paths in it.
     fn text(&mut self, text: &[u8]) {
-        self.either(text, |roots| roots.text(text));
+        self.either(text, |base_dirs| base_dirs.text(text));
     }
 
     /// Texts, which `hashed` are with their lengths.
@@ -270,13 +271,13 @@ impl Hasher {
 
     /// A path.
     fn path(&mut self, path: &[u8]) {
-        self.either(path, |roots| roots.place(path));
+        self.either(path, |base_dirs| base_dirs.place(path));
     }
 
-    fn either(&mut self, bytes: &[u8], named: impl FnOnce(&Roots) -> Option<Vec<u8>>) {
+    fn either(&mut self, bytes: &[u8], named: impl FnOnce(&BaseDirs) -> Option<Vec<u8>>) {
         add(&mut self.digest, bytes);
-        if let Some((hasher, roots)) = &mut self.moved {
-            match named(roots) {
+        if let Some((hasher, base_dirs)) = &mut self.moved {
+            match named(base_dirs) {
                 Some(named) => add(hasher, &named),
                 None => add(hasher, bytes),
             }
@@ -317,154 +318,181 @@ fn add(hasher: &mut blake3::Hasher, bytes: &[u8]) {
     hasher.update(bytes);
 }
 
-/// Computes the key.
-///
-/// # Errors
-/// Why the program must simply be run.
-pub fn weak_key(execution: &Execution, world: &World) -> Result<Keyed, Unkeyed> {
-    let mut look = |image: &FilePath| Ok((rustix::fs::stat(image.as_path())?, None));
-    key_with(execution, world, &mut look, &mut |image, stat| {
-        world
-            .known(image, stat)
-            .map_or_else(|| world.digest_file(image).map(|(digest, _)| digest), Ok)
-    })
-}
-
-/// Computes the key if that takes no reading of whole files; see [`weak_key`]. `look` tells what
-/// stat(2) says of a file.
-pub fn key_at_once(
-    execution: &Execution,
-    world: &World,
-    look: &mut Look<'_>,
-) -> Option<Result<Keyed, Unkeyed>> {
-    let mut is_known = true;
-    let keyed = key_with(execution, world, look, &mut |image, stat| {
-        let known = world.known(image, stat);
-        is_known &= known.is_some();
-        known.ok_or_else(|| io::ErrorKind::WouldBlock.into())
-    });
-    is_known.then_some(keyed)
-}
-
 /// Looks at a file, through links, and tells where its path leads, if that is known.
 pub type Look<'l> = dyn FnMut(&FilePath) -> rustix::io::Result<(Stat, Option<FilePath>)> + 'l;
 
-/// Computes the key, with the digests of the files that the program is started from.
-fn key_with(
-    execution: &Execution,
-    world: &World,
-    look: &mut Look<'_>,
-    digest: &mut dyn FnMut(&FilePath, &Stat) -> io::Result<Digest>,
-) -> Result<Keyed, Unkeyed> {
-    let shown = |path: &FilePath| path.display().to_string();
-    let mut hasher = Hasher::new(execution.strict);
-    let mut digests = Vec::new();
-    hasher.bytes(&execution.machine.0);
+/// Makes weak keys.
+#[derive(Debug, Default)]
+pub struct KeyMaker {
+    config: Arc<Config>,
+    base_dirs: Option<Arc<BaseDirs>>,
+    /// The variables that a key was made of last.
+    variables: LastVariables,
+}
 
-    let mut images = Vec::new();
-    let mut program = execution.path.clone();
-    let real = loop {
-        let unreadable = |_| Unkeyed::Unreadable(shown(&program));
-        let (stat, real) = look(&program).map_err(|_| Unkeyed::Unreadable(shown(&program)))?;
-        may_be_executed(&program, &stat, world)?;
-        if stat.st_mode & 0o6000 != 0 {
-            return Err(Unkeyed::Privileged(shown(&program)));
+impl KeyMaker {
+    /// One that leaves out what `config` says, and also makes keys in which base directories
+    /// have names.
+    pub fn new(config: Arc<Config>, base_dirs: Option<Arc<BaseDirs>>) -> Self {
+        Self {
+            config,
+            base_dirs,
+            variables: LastVariables::default(),
         }
-        let content = digest(&program, &stat).map_err(unreadable)?;
-        hasher.bytes(&content.0);
-        digests.push(content);
-        images.push(program.clone());
-        let format = match world.format(&content) {
-            Some(known) => known,
-            None => {
-                let found = format(&program).map_err(unreadable)?;
-                // If it is that content still.
-                let now = rustix::fs::stat(program.as_path()).ok();
-                if now.is_some_and(|now| FileKey::of(&now) == FileKey::of(&stat)) {
-                    world.learn_format(content, &found);
+    }
+
+    /// Computes the key.
+    ///
+    /// # Errors
+    /// Why the program must simply be run.
+    pub fn weak_key(&self, execution: &Execution, world: &World) -> Result<Keyed, Unkeyed> {
+        let mut look = |image: &FilePath| Ok((rustix::fs::stat(image.as_path())?, None));
+        self.key_with(execution, world, &mut look, &mut |image, stat| {
+            world
+                .known(image, stat)
+                .map_or_else(|| world.digest_file(image).map(|(digest, _)| digest), Ok)
+        })
+    }
+
+    /// Computes the key if that takes no reading of whole files; see [`KeyMaker::weak_key`]. `look` tells what
+    /// stat(2) says of a file.
+    pub fn key_at_once(
+        &self,
+        execution: &Execution,
+        world: &World,
+        look: &mut Look<'_>,
+    ) -> Option<Result<Keyed, Unkeyed>> {
+        let mut is_known = true;
+        let keyed = self.key_with(execution, world, look, &mut |image, stat| {
+            let known = world.known(image, stat);
+            is_known &= known.is_some();
+            known.ok_or_else(|| io::ErrorKind::WouldBlock.into())
+        });
+        is_known.then_some(keyed)
+    }
+
+    /// Computes the key, with the digests of the files that the program is started from.
+    fn key_with(
+        &self,
+        execution: &Execution,
+        world: &World,
+        look: &mut Look<'_>,
+        digest: &mut dyn FnMut(&FilePath, &Stat) -> io::Result<Digest>,
+    ) -> Result<Keyed, Unkeyed> {
+        let shown = |path: &FilePath| path.display().to_string();
+        let base_dirs = self.base_dirs.as_deref().filter(|_| !execution.strict);
+        let mut hasher = Hasher::new(base_dirs);
+        let mut digests = Vec::new();
+        hasher.bytes(&execution.machine.0);
+
+        let mut images = Vec::new();
+        let mut program = execution.path.clone();
+        let real = loop {
+            let unreadable = |_| Unkeyed::Unreadable(shown(&program));
+            let (stat, real) = look(&program).map_err(|_| Unkeyed::Unreadable(shown(&program)))?;
+            may_be_executed(&program, &stat, world)?;
+            if stat.st_mode & 0o6000 != 0 {
+                return Err(Unkeyed::Privileged(shown(&program)));
+            }
+            let content = digest(&program, &stat).map_err(unreadable)?;
+            hasher.bytes(&content.0);
+            digests.push(content);
+            images.push(program.clone());
+            let format = match world.format(&content) {
+                Some(known) => known,
+                None => {
+                    let found = format(&program).map_err(unreadable)?;
+                    // If it is that content still.
+                    let now = rustix::fs::stat(program.as_path()).ok();
+                    if now.is_some_and(|now| FileKey::of(&now) == FileKey::of(&stat)) {
+                        world.learn_format(content, &found);
+                    }
+                    found
                 }
-                found
+            };
+            match format {
+                Format::Elf(None) => break real,
+                Format::Elf(Some(interpreter)) => {
+                    let (stat, _) =
+                        look(&interpreter).map_err(|_| Unkeyed::Forbidden(shown(&interpreter)))?;
+                    may_be_executed(&interpreter, &stat, world)?;
+                    let digest = digest(&interpreter, &stat).map_err(unreadable)?;
+                    hasher.bytes(&digest.0);
+                    digests.push(digest);
+                    images.push(interpreter);
+                    break real;
+                }
+                Format::Script(interpreter) if images.len() < 5 => {
+                    program = if interpreter.is_absolute() {
+                        interpreter
+                    } else {
+                        FilePath::from(execution.cwd.join(interpreter.as_path()))
+                    };
+                }
+                Format::Foreign => return Err(Unkeyed::Foreign(shown(&program))),
+                // execvp's rule makes a shell script of it, which is another exec.
+                Format::Script(_) | Format::Other => return Err(Unkeyed::Unknown(shown(&program))),
             }
         };
-        match format {
-            Format::Elf(None) => break real,
-            Format::Elf(Some(interpreter)) => {
-                let (stat, _) =
-                    look(&interpreter).map_err(|_| Unkeyed::Forbidden(shown(&interpreter)))?;
-                may_be_executed(&interpreter, &stat, world)?;
-                let digest = digest(&interpreter, &stat).map_err(unreadable)?;
-                hasher.bytes(&digest.0);
-                digests.push(digest);
-                images.push(interpreter);
-                break real;
-            }
-            Format::Script(interpreter) if images.len() < 5 => {
-                program = if interpreter.is_absolute() {
-                    interpreter
-                } else {
-                    FilePath::from(execution.cwd.join(interpreter.as_path()))
-                };
-            }
-            Format::Foreign => return Err(Unkeyed::Foreign(shown(&program))),
-            // execvp's rule makes a shell script of it, which is another exec.
-            Format::Script(_) | Format::Other => return Err(Unkeyed::Unknown(shown(&program))),
-        }
-    };
-    let real = real.or_else(|| Some(std::fs::canonicalize(program.as_path()).ok()?.into()));
-    let mut policy = match &real {
-        Some(real) => policy(real.as_bytes(), &execution.argv, execution.strict),
-        None => Policy::STRICT,
-    };
-    // An interpreter is given its script.
-    policy.from_input &= program == execution.path;
+        let real = real.or_else(|| Some(std::fs::canonicalize(program.as_path()).ok()?.into()));
+        let mut policy = match &real {
+            Some(real) => policy(real.as_bytes(), &execution.argv, execution.strict),
+            None => Policy::STRICT,
+        };
+        // An interpreter is given its script.
+        policy.from_input &= program == execution.path;
 
-    hasher.path(execution.path.as_bytes());
-    hasher.number(execution.argv.len() as u64);
-    for argument in &execution.argv {
-        hasher.text(argument);
+        hasher.path(execution.path.as_bytes());
+        hasher.number(execution.argv.len() as u64);
+        for argument in &execution.argv {
+            hasher.text(argument);
+        }
+        let variables = self
+            .variables
+            .of(execution, &program, &policy, &self.config);
+        if !planted(Defect::EnvironmentKey) {
+            hasher.texts(&variables.sorted, &variables.hashed);
+        }
+        hasher.number(0);
+        if !planted(Defect::DirectoryKey) {
+            hasher.path(execution.cwd.as_os_str().as_bytes());
+        }
+        hasher.heard();
+        let ids = hash_process(&mut hasher, execution.tid);
+        let process = hasher.heard();
+        match &execution.limits.hashed {
+            Hashed::Numbers(numbers) => hasher.numbers(numbers, &execution.limits.shown),
+            Hashed::Text(text) => hasher.bytes(text),
+        }
+        let limits = hasher.heard();
+        let descriptors =
+            hash_descriptors(&mut hasher, execution, policy.streams, base_dirs.is_some());
+        let key = |hasher: &blake3::Hasher| WeakKey(Digest(*hasher.finalize().as_bytes()));
+        Ok(Keyed {
+            key: key(&hasher.digest),
+            moved: hasher.moved.as_ref().map(|(hasher, _)| key(hasher)),
+            inherited: descriptors.inherited,
+            images,
+            program,
+            policy,
+            left_out: LeftOut([
+                descriptors.input,
+                descriptors.output,
+                variables.nesting,
+                Some(descriptors.size),
+            ]),
+            ids,
+            made_of: MadeOf {
+                machine: execution.machine,
+                digests,
+                environment: variables.sorted.clone(),
+                cwd: execution.cwd.as_path().into(),
+                process,
+                limits,
+                descriptors: descriptors.words,
+            },
+        })
     }
-    let variables = world.variables().of(execution, &program, &policy);
-    if !planted(Defect::EnvironmentKey) {
-        hasher.texts(&variables.sorted, &variables.hashed);
-    }
-    hasher.number(0);
-    if !planted(Defect::DirectoryKey) {
-        hasher.path(execution.cwd.as_os_str().as_bytes());
-    }
-    hasher.heard();
-    let ids = hash_process(&mut hasher, execution.tid);
-    let process = hasher.heard();
-    match &execution.limits.hashed {
-        Hashed::Numbers(numbers) => hasher.numbers(numbers, &execution.limits.shown),
-        Hashed::Text(text) => hasher.bytes(text),
-    }
-    let limits = hasher.heard();
-    let descriptors = hash_descriptors(&mut hasher, execution, policy.streams);
-    let key = |hasher: &blake3::Hasher| WeakKey(Digest(*hasher.finalize().as_bytes()));
-    Ok(Keyed {
-        key: key(&hasher.digest),
-        moved: hasher.moved.as_ref().map(|(hasher, _)| key(hasher)),
-        inherited: descriptors.inherited,
-        images,
-        program,
-        policy,
-        left_out: LeftOut([
-            descriptors.input,
-            descriptors.output,
-            variables.nesting,
-            Some(descriptors.size),
-        ]),
-        ids,
-        made_of: MadeOf {
-            machine: execution.machine,
-            digests,
-            environment: variables.sorted.clone(),
-            cwd: execution.cwd.as_path().into(),
-            process,
-            limits,
-            descriptors: descriptors.words,
-        },
-    })
 }
 
 /// Whether an image may be executed, or could be earlier in this run. Who is going to skip the
@@ -541,7 +569,7 @@ pub fn rights(tid: Tid) -> Vec<u8> {
 }
 
 /// Ids, masks, signals and affinity of the process.
-fn hash_process(hasher: &mut Hasher, tid: Tid) -> Ids {
+fn hash_process(hasher: &mut Hasher<'_>, tid: Tid) -> Ids {
     let status = status(tid);
     for (name, line) in lines(&status) {
         match name {

@@ -7,7 +7,6 @@
 //! leaves all of it out but the limits.
 
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -68,8 +67,6 @@ pub struct ConfigError {
     path: PathBuf,
     why: String,
 }
-
-static CONFIG: OnceLock<Config> = OnceLock::new();
 
 impl Config {
     /// Where the file is expected; nothing where no variable says so.
@@ -134,17 +131,6 @@ impl Config {
         }
         config.limits()?;
         Ok(config)
-    }
-
-    /// Makes this what [`Config::current`] returns from now on.
-    pub fn install(self) {
-        // Whoever comes first has read the same file.
-        let _ = CONFIG.set(self);
-    }
-
-    /// The configuration of this process.
-    pub fn current() -> &'static Self {
-        CONFIG.get_or_init(Self::default)
     }
 
     /// How much the store may hold.

@@ -10,6 +10,7 @@ use crate::model::fact::TimeUse;
 
 mod arguments;
 pub mod assumptions;
+pub mod base_dirs;
 pub mod config;
 mod names;
 pub mod programs;

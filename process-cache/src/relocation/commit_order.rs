@@ -8,7 +8,7 @@
 //! nobody waits for work that waits for a thread.
 
 use std::collections::BTreeSet;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// The turns that are not over.
 #[derive(Debug, Default)]
@@ -26,29 +26,29 @@ struct Open {
 /// A turn; it is over when this is dropped.
 #[derive(Debug)]
 pub struct Turn {
-    turns: &'static Turns,
+    turns: Arc<Turns>,
     number: u64,
 }
 
 impl Turns {
-    /// The next turn.
-    pub(super) fn take(&'static self) -> Turn {
-        let mut open = self.lock();
-        let number = open.next;
-        open.next += 1;
-        open.turns.insert(number);
-        Turn {
-            turns: self,
-            number,
-        }
-    }
-
     fn lock(&self) -> MutexGuard<'_, Open> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Turn {
+    /// The next one of these.
+    pub(super) fn take(turns: Arc<Turns>) -> Self {
+        let number = {
+            let mut open = turns.lock();
+            let number = open.next;
+            open.next += 1;
+            open.turns.insert(number);
+            number
+        };
+        Self { turns, number }
+    }
+
     /// Waits until all turns before this one are over.
     pub(super) fn wait(&self) {
         let mut open = self.turns.lock();
@@ -73,8 +73,8 @@ mod tests {
 
     #[test]
     fn a_turn_waits_for_those_before_it_and_for_no_other() {
-        let turns: &'static Turns = Box::leak(Box::default());
-        let [first, second, third] = [(); 3].map(|()| turns.take());
+        let turns = Arc::<Turns>::default();
+        let [first, second, third] = [(); 3].map(|()| Turn::take(turns.clone()));
         first.wait();
         let (told, is_told) = channel();
         let waiting = std::thread::spawn(move || {

@@ -7,8 +7,9 @@
 //!
 //! **Invariant:** a list is kept so only if writing its template here gives its bytes.
 
-use super::{MARK, Root, Roots};
+use super::Relocation;
 use crate::model::outcome::Effect;
+use crate::policy::base_dirs::{BaseDir, MARK};
 use crate::store::Store;
 
 /// How long gcc's lines are, in bytes.
@@ -21,10 +22,10 @@ const LONGEST: usize = 4 << 20;
 /// template.
 const PLUS: &[u8] = b"/\0+";
 
-impl Roots {
+impl Relocation {
     /// The template of a list; `None` if it is none, or mentions a root in another way.
     pub(super) fn template(&self, list: &[u8]) -> Option<Vec<u8>> {
-        if list.len() > LONGEST || !self.roots.iter().all(is_plain) {
+        if list.len() > LONGEST || !self.base_dirs.all().iter().all(is_plain) {
             return None;
         }
         let lines = list.strip_suffix(b"\n")?;
@@ -44,7 +45,7 @@ impl Roots {
         let mut named = Vec::with_capacity(template.len());
         let mut done = 0;
         for word in words {
-            let (name, rest) = match self.root_of(word) {
+            let (name, rest) = match self.base_dirs.dir_of(word) {
                 Some((root, rest)) => (Some(&root.name), rest),
                 None => (None, word),
             };
@@ -67,7 +68,7 @@ impl Roots {
 
     /// The list that a template is here.
     fn written(&self, template: &[u8]) -> Option<Vec<u8>> {
-        if template.len() > LONGEST || !self.roots.iter().all(is_plain) {
+        if template.len() > LONGEST || !self.base_dirs.all().iter().all(is_plain) {
             return None;
         }
         let lines = template.strip_suffix(b"\n")?;
@@ -75,7 +76,7 @@ impl Roots {
         for line in lines.split(|&byte| byte == b'\n') {
             let mut column = 0;
             for word in line.split(|&byte| byte == b' ') {
-                let here = self.here(&word.into())?;
+                let here = self.base_dirs.here(&word.into())?;
                 let word = here.as_bytes();
                 if column > 0 {
                     if column + word.len() > WIDTH {
@@ -162,7 +163,7 @@ impl Roots {
 }
 
 /// Whether a root is written in such a list as it is.
-fn is_plain(root: &Root) -> bool {
+fn is_plain(root: &BaseDir) -> bool {
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-+,@".contains(byte);
     root.path.iter().all(is_plain)
 }
@@ -172,12 +173,13 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::policy::base_dirs::BaseDirs;
 
-    fn at(path: &str) -> Roots {
-        Roots::of(vec![Root {
+    fn at(path: &str) -> Relocation {
+        Relocation::new(BaseDirs::of(vec![BaseDir {
             name: "r".to_owned(),
             path: path.as_bytes().to_vec(),
-        }])
+        }]))
     }
 
     const HERE: &str = "/home/somebody/project";

@@ -15,7 +15,8 @@
 
 use std::ops::Range;
 
-use super::{MARK, Root, Roots};
+use super::Relocation;
+use crate::policy::base_dirs::{BaseDir, MARK};
 use crate::policy::plain_name;
 
 /// What ends a line about a directory.
@@ -64,7 +65,7 @@ fn is_between(byte: Option<&u8>) -> bool {
     byte.is_none_or(|byte| b" \t\n\"'=\\".contains(byte))
 }
 
-impl Roots {
+impl Relocation {
     /// The options that replace a root, among what a program was given.
     pub(crate) fn maps_given<'t>(&self, texts: impl Iterator<Item = &'t [u8]>) -> Vec<Vec<u8>> {
         let mut given: Vec<Vec<u8>> = Vec::new();
@@ -91,12 +92,12 @@ impl Roots {
     }
 
     /// Where options in a text have a root's path, and which root.
-    fn mapped<'r>(&'r self, text: &[u8]) -> Vec<(Range<usize>, &'r Root)> {
+    fn mapped<'r>(&'r self, text: &[u8]) -> Vec<(Range<usize>, &'r BaseDir)> {
         let mut found = Vec::new();
         for map in MAPS {
             for begin in memchr::memmem::find_iter(text, map) {
                 let at = begin + map.len();
-                let root = self.roots.iter().find(|root| {
+                let root = self.base_dirs.all().iter().find(|root| {
                     let rest = text[at..].strip_prefix(root.path.as_slice());
                     rest.is_some_and(|rest| rest.first() == Some(&b'='))
                 });
@@ -126,17 +127,17 @@ impl Roots {
     }
 
     /// Where the paths of roots are in what make said.
-    fn places<'r>(&'r self, said: &[u8]) -> Vec<(Range<usize>, &'r Root)> {
+    fn places<'r>(&'r self, said: &[u8]) -> Vec<(Range<usize>, &'r BaseDir)> {
         let Some((head, directory)) = parts(said) else {
             return self.mapped(said);
         };
-        let root = self.root_of(directory).map(|(root, _)| root);
+        let root = self.base_dirs.dir_of(directory).map(|(root, _)| root);
         let place = root.map(|root| (head.len()..head.len() + root.path.len(), root));
         place.into_iter().collect()
     }
 
     /// What make said, with something else in the place of each root that it names.
-    fn with(&self, said: &[u8], instead: impl Fn(&Root) -> Vec<u8>) -> Vec<u8> {
+    fn with(&self, said: &[u8], instead: impl Fn(&BaseDir) -> Vec<u8>) -> Vec<u8> {
         let mut changed = Vec::with_capacity(said.len());
         let mut copied = 0;
         for (place, root) in self.places(said) {
@@ -171,7 +172,8 @@ impl Roots {
             let end = rest.iter().position(|byte| !is_name(byte));
             let (name, after) = rest.split_at(end.unwrap_or(rest.len()));
             let root = self
-                .roots
+                .base_dirs
+                .all()
                 .iter()
                 .find(|root| root.name.as_bytes() == name)?;
             said.extend_from_slice(&root.path);
@@ -187,13 +189,14 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::relocation::Root;
+    use crate::policy::base_dirs::BaseDirs;
+    use crate::relocation::BaseDir;
 
-    fn at(path: &str) -> Roots {
-        Roots::of(vec![Root {
+    fn at(path: &str) -> Relocation {
+        Relocation::new(BaseDirs::of(vec![BaseDir {
             name: "r".to_owned(),
             path: path.as_bytes().to_vec(),
-        }])
+        }]))
     }
 
     const HERE: &str = "/home/ann/w";

@@ -1,4 +1,4 @@
-//! Roots: directories whose place does not count.
+//! Relocation: directories whose place does not count.
 //!
 //! A user names directories (`--root`), such as the checkout, and a result that was
 //! recorded in one checkout is found in another one, at another place. Such a result is
@@ -7,7 +7,7 @@
 //! any file. Whoever looks it up puts the path of his own root there.
 //!
 //! What a program is told of the place (arguments, variables, directories, descriptors) is
-//! replaced only where it is a path as a whole ([`Roots::text`]); where it is anything else
+//! replaced only where it is a path as a whole ([`BaseDirs::text`]); where it is anything else
 //! it stays, and then the keys of two places differ. The rest decides whether a result is
 //! stored so at all ([`judge`]): nothing that the unit read, and nothing that it made, may
 //! mention a root in any form ([`mention`]), and of its programs it must be known what they
@@ -25,8 +25,8 @@ pub mod path_use;
 pub mod relocatable;
 
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -38,49 +38,14 @@ use crate::model::miss::Miss;
 use crate::model::outcome::{Effect, Outcome, StreamData};
 use crate::model::path::FilePath;
 use crate::model::weak_key::WeakKey;
+use crate::policy::base_dirs::{BaseDir, BaseDirs, MARK};
 use crate::store::{Lookup, Store, StoreError};
 use crate::world::World;
 
-/// What the name of a root begins with in a path.
-pub(crate) const MARK: &[u8] = b"/\0";
-
-/// A directory whose place does not count.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Root {
-    /// What it is called wherever it is.
-    pub name: String,
-    /// Where it is: absolute, without links, dots or a slash at its end.
-    path: Vec<u8>,
-}
-
-impl Root {
-    /// Its components, outermost first.
-    fn parts(&self) -> impl DoubleEndedIterator<Item = &[u8]> {
-        self.path[1..].split(|&byte| byte == b'/')
-    }
-
-    fn depth(&self) -> usize {
-        self.parts().count()
-    }
-
-    /// The directories that it is in, but for `/`.
-    fn above(&self) -> impl Iterator<Item = &[u8]> {
-        let ends = memchr::memchr_iter(b'/', &self.path).skip(1);
-        ends.map(|end| &self.path[..end])
-    }
-
-    /// Whether a path leads to it or below it, and what follows it there.
-    fn below<'p>(&self, path: &'p [u8]) -> Option<&'p [u8]> {
-        path.strip_prefix(self.path.as_slice())
-            .filter(|rest| rest.first().is_none_or(|&byte| byte == b'/'))
-    }
-}
-
-/// All roots of a run.
-#[derive(Debug, Default)]
-pub struct Roots {
-    /// Those within others first.
-    roots: Vec<Root>,
+/// Finds results of other places, and stores results for them.
+#[derive(Debug)]
+pub struct Relocation {
+    base_dirs: Arc<BaseDirs>,
     mention: Mention,
     /// Whether contents mention a root, as far as that is known.
     known: Mutex<FxHashMap<Digest, bool>>,
@@ -88,26 +53,7 @@ pub struct Roots {
     kept: Mutex<FxHashSet<Digest>>,
     /// What programs made of which it is known that they do not depend on the place.
     settled: Mutex<FxHashSet<Digest>>,
-    turns: commit_order::Turns,
-}
-
-/// Why directories are no roots.
-#[derive(Debug, thiserror::Error)]
-pub enum NoRoots {
-    /// It is not there, for example.
-    #[error("{} cannot be a root: {error}", path.display())]
-    Absent {
-        /// Which directory.
-        path: PathBuf,
-        /// What the system says.
-        error: std::io::Error,
-    },
-    /// It holds everything.
-    #[error("/ cannot be a root")]
-    All,
-    /// A name that is used twice, or is none.
-    #[error("`{0}` is no name of a root, or of two: use letters, digits, `-` and `_`")]
-    Name(String),
+    turns: Arc<commit_order::Turns>,
 }
 
 /// What must be so of a root for a result to hold there.
@@ -138,71 +84,27 @@ impl std::fmt::Display for Condition {
     }
 }
 
-static ROOTS: OnceLock<Roots> = OnceLock::new();
-
-impl Roots {
-    /// Roots from what a user writes: `worktree`, `NAME=DIRECTORY`, or a directory.
-    ///
-    /// # Errors
-    /// Why something is none.
-    pub fn new(words: &[String]) -> Result<Self, NoRoots> {
-        let mut roots: Vec<Root> = Vec::new();
-        for word in words {
-            let (name, place) = match word.split_once('=') {
-                Some((name, place)) => (name, PathBuf::from(place)),
-                None if word == "worktree" => ("worktree", worktree()),
-                None => ("root", PathBuf::from(word)),
-            };
-            let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-            if name.is_empty()
-                || !name.chars().all(is_name)
-                || roots.iter().any(|root| root.name == name)
-            {
-                return Err(NoRoots::Name(name.to_owned()));
-            }
-            let path = place
-                .canonicalize()
-                .map_err(|error| NoRoots::Absent { path: place, error })?;
-            if path.parent().is_none() {
-                return Err(NoRoots::All);
-            }
-            roots.push(Root {
-                name: name.to_owned(),
-                path: path.as_os_str().as_bytes().to_vec(),
-            });
-        }
-        Ok(Self::of(roots))
-    }
-
-    fn of(mut roots: Vec<Root>) -> Self {
-        roots.sort_by(|a, b| (b.path.len(), &a.path).cmp(&(a.path.len(), &b.path)));
-        let mention = Mention::new(roots.iter().map(|root| root.parts().collect()));
+impl Relocation {
+    /// For results below these directories.
+    pub fn new(base_dirs: BaseDirs) -> Self {
         Self {
-            roots,
-            mention,
-            ..Self::default()
+            mention: Mention::new(base_dirs.all().iter().map(|dir| dir.parts().collect())),
+            base_dirs: Arc::new(base_dirs),
+            known: Mutex::default(),
+            kept: Mutex::default(),
+            settled: Mutex::default(),
+            turns: Arc::default(),
         }
     }
 
-    /// Makes these what [`Roots::current`] returns from now on.
-    pub fn install(self) {
-        // Whoever comes first has read the same command line.
-        let _ = ROOTS.set(self);
-    }
-
-    /// The roots of this process, if there are any.
-    pub fn current() -> Option<&'static Self> {
-        ROOTS.get().filter(|roots| !roots.roots.is_empty())
+    /// The directories.
+    pub fn base_dirs(&self) -> &Arc<BaseDirs> {
+        &self.base_dirs
     }
 
     /// The turn of a unit that has ended: see [`Turn`].
-    pub fn turn(&'static self) -> Turn {
-        self.turns.take()
-    }
-
-    /// What they are called.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.roots.iter().map(|root| root.name.as_str())
+    pub fn turn(&self) -> Turn {
+        Turn::take(self.turns.clone())
     }
 
     /// Recalls which contents do not mention a root, as earlier runs found.
@@ -232,77 +134,11 @@ impl Roots {
     /// Names the roots, and how they are looked for.
     fn signature(&self) -> Digest {
         let mut hasher = blake3::Hasher::new_derive_key("pcache mentions 1");
-        for root in &self.roots {
+        for root in self.base_dirs.all() {
             hasher.update(&root.path);
             hasher.update(b"\0");
         }
         Digest(*hasher.finalize().as_bytes())
-    }
-
-    /// A path with the name of the root that it lies in.
-    fn path(&self, path: &[u8]) -> Option<FilePath> {
-        let (root, rest) = self.root_of(path)?;
-        let mut named = MARK.to_vec();
-        named.extend_from_slice(root.name.as_bytes());
-        named.extend_from_slice(rest);
-        Some(FilePath::from(named.as_slice()))
-    }
-
-    fn root_of<'p>(&self, path: &'p [u8]) -> Option<(&Root, &'p [u8])> {
-        self.roots
-            .iter()
-            .find_map(|root| Some((root, root.below(path)?)))
-    }
-
-    fn named(&self, path: &FilePath) -> FilePath {
-        self.path(path.as_bytes()).unwrap_or_else(|| path.clone())
-    }
-
-    /// The path that a named one is here; `None` where there is no such root.
-    fn here(&self, path: &FilePath) -> Option<FilePath> {
-        let Some(rest) = path.as_bytes().strip_prefix(MARK) else {
-            return Some(path.clone());
-        };
-        let end = rest.iter().position(|&byte| byte == b'/');
-        let (name, rest) = rest.split_at(end.unwrap_or(rest.len()));
-        let name = name.strip_prefix(b"+").unwrap_or(name);
-        let root = self
-            .roots
-            .iter()
-            .find(|root| root.name.as_bytes() == name)?;
-        Some(FilePath::from([&root.path, rest].concat().as_slice()))
-    }
-
-    /// A text with the names of roots in place of their paths, as far as these are told
-    /// from their surroundings; `None` where there are none. What is a path only perhaps
-    /// is left as it is.
-    pub fn text(&self, text: &[u8]) -> Option<Vec<u8>> {
-        let mut named: Option<Vec<u8>> = None;
-        let mut copied = 0;
-        for at in memchr::memchr_iter(b'/', text) {
-            if at < copied || !begins_path(&text[..at]) {
-                continue;
-            }
-            let found = self.roots.iter().find(|root| {
-                text[at..].starts_with(&root.path) && ends_path(&text[at + root.path.len()..])
-            });
-            if let Some(root) = found {
-                let named = named.get_or_insert_default();
-                named.extend_from_slice(&text[copied..at]);
-                named.extend_from_slice(MARK);
-                named.extend_from_slice(root.name.as_bytes());
-                copied = at + root.path.len();
-            }
-        }
-        if let Some(named) = &mut named {
-            named.extend_from_slice(&text[copied..]);
-        }
-        named
-    }
-
-    /// A path as it goes into a key.
-    pub fn place(&self, path: &[u8]) -> Option<Vec<u8>> {
-        self.path(path).map(|path| path.as_bytes().to_vec())
     }
 
     /// Answers a question in which roots have names.
@@ -314,7 +150,7 @@ impl Roots {
                 None => Answer::Unknown("a root is missing".to_owned()),
             };
         }
-        match with_paths(query, &mut |path| self.here(path)) {
+        match with_paths(query, &mut |path| self.base_dirs.here(path)) {
             Some(here) => {
                 let answer = ask(&here);
                 self.answer(&here, &answer).unwrap_or(answer)
@@ -329,19 +165,19 @@ impl Roots {
         let Answer::Path(path) = answer else {
             return Some(answer.clone());
         };
-        let Some((root, _)) = self.root_of(path.as_bytes()) else {
+        let Some((root, _)) = self.base_dirs.dir_of(path.as_bytes()) else {
             return Some(answer.clone());
         };
         let mut from = here
             .paths()
             .iter()
-            .map(|path| self.root_of(path.as_bytes()));
+            .map(|path| self.base_dirs.dir_of(path.as_bytes()));
         from.all(|from| from.is_some_and(|(from, _)| from == root))
-            .then(|| Answer::Path(self.named(path)))
+            .then(|| Answer::Path(self.base_dirs.named(path)))
     }
 
     /// Whether it is a question about a root, and which.
-    fn condition(&self, query: &Query) -> Option<(Condition, &Root)> {
+    fn condition(&self, query: &Query) -> Option<(Condition, &BaseDir)> {
         let Query::Link(path) = query else {
             return None;
         };
@@ -359,12 +195,12 @@ impl Roots {
             ("up", Some(number)) => Condition::Up(number),
             _ => return None,
         };
-        let root = self.roots.iter().find(|root| root.name == name)?;
+        let root = self.base_dirs.all().iter().find(|root| root.name == name)?;
         Some((condition, root))
     }
 
     /// What a root says to a condition here.
-    fn holds(&self, condition: Condition, root: &Root) -> Answer {
+    fn holds(&self, condition: Condition, root: &BaseDir) -> Answer {
         let part = |part: Option<&[u8]>| {
             part.map_or(Answer::Error(libc::ENOENT), |part| {
                 Answer::Path(FilePath::from(part))
@@ -379,7 +215,7 @@ impl Roots {
             Condition::Up(levels) => {
                 let path = Path::new(std::ffi::OsStr::from_bytes(&root.path));
                 match path.ancestors().nth(levels) {
-                    Some(above) => Answer::Path(self.named(&above.into())),
+                    Some(above) => Answer::Path(self.base_dirs.named(&above.into())),
                     None => Answer::Error(libc::ENOENT),
                 }
             }
@@ -387,7 +223,7 @@ impl Roots {
     }
 
     /// A condition with what this place says to it.
-    fn fact(&self, condition: Condition, root: &Root) -> Fact {
+    fn fact(&self, condition: Condition, root: &BaseDir) -> Fact {
         let what = match condition {
             Condition::Depth => "depth".to_owned(),
             Condition::Length => "length".to_owned(),
@@ -459,7 +295,7 @@ impl Roots {
                     }
                     _ => format!("root {name} has another {condition}"),
                 })
-            } else if let Some(query) = with_paths(&query, &mut |path| self.here(path)) {
+            } else if let Some(query) = with_paths(&query, &mut |path| self.base_dirs.here(path)) {
                 Miss::Changed {
                     query,
                     recorded,
@@ -501,9 +337,10 @@ impl Roots {
                 conditions.push(fact);
                 continue;
             }
-            let query = with_paths(&fact.query, &mut |path| self.here(path)).ok_or_else(missing)?;
+            let query = with_paths(&fact.query, &mut |path| self.base_dirs.here(path))
+                .ok_or_else(missing)?;
             let answer = match &fact.answer {
-                Answer::Path(path) => Answer::Path(self.here(path).ok_or_else(missing)?),
+                Answer::Path(path) => Answer::Path(self.base_dirs.here(path).ok_or_else(missing)?),
                 answer => answer.clone(),
             };
             facts.push(Fact { query, answer });
@@ -521,7 +358,7 @@ impl Roots {
             ..outcome.clone()
         };
         for effect in &mut here.effects {
-            effect_paths(effect, &mut |path| self.here(path))
+            effect_paths(effect, &mut |path| self.base_dirs.here(path))
                 .ok_or_else(|| "a root is missing".to_owned())?;
         }
         for chunk in &mut here.stream {
@@ -566,24 +403,6 @@ pub(crate) fn is_note(query: &Query) -> bool {
     matches!(query, Query::Link(path) if path.as_bytes().starts_with(b"/\0\0"))
 }
 
-/// Whether what follows this text is the beginning of a path: the text ends, or an option
-/// of one letter or a word does (`-I/x`, `A=/x`).
-fn begins_path(before: &[u8]) -> bool {
-    const ENDS: &[u8] = b"=:;,\"'(@ \t\n[{<";
-    let ends = |byte: Option<&u8>| byte.is_none_or(|byte| ENDS.contains(byte));
-    match before {
-        [rest @ .., b'-', letter] if letter.is_ascii_alphabetic() => ends(rest.last()),
-        before => ends(before.last()),
-    }
-}
-
-/// Whether a path, or its component, ends before this text.
-fn ends_path(after: &[u8]) -> bool {
-    after
-        .first()
-        .is_none_or(|byte| b"/:;,\"')= \t\n]}>".contains(byte))
-}
-
 /// A question about other paths.
 fn with_paths(
     query: &Query,
@@ -616,14 +435,6 @@ fn effect_paths(
         | Effect::SetTimes { path, .. } => *path = other(path)?,
     }
     Some(())
-}
-
-/// The checkout that the working directory is in: the directory with `.git`, or the
-/// working directory itself.
-fn worktree() -> PathBuf {
-    let cwd = std::env::current_dir().unwrap_or_default();
-    let found = cwd.ancestors().find(|above| above.join(".git").exists());
-    found.unwrap_or(&cwd).to_path_buf()
 }
 
 /// Whether a path leads out of where it begins, by its text.

@@ -2,21 +2,21 @@
 //!
 //! A row of [`programs::PROGRAMS`] says it; the arguments can make it worse.
 
+use crate::policy::base_dirs::BaseDirs;
 use crate::policy::plain_name;
 use crate::policy::programs::{self, PathRule, PathUse};
-use crate::relocation::Roots;
 
 /// What a program may do with paths, by its name, arguments and environment.
 pub fn path_use(
     program: &[u8],
     argv: &[Vec<u8>],
     environment: &[Vec<u8>],
-    roots: &Roots,
+    base_dirs: &BaseDirs,
 ) -> PathUse {
     let rule = programs::program(plain_name(program)).map_or(PathRule::Any, |it| it.paths);
     match rule {
         PathRule::Whole => PathUse::Whole,
-        PathRule::Compiler => compiler(argv, environment, roots),
+        PathRule::Compiler => compiler(argv, environment, base_dirs),
         PathRule::Parts if !counts(argv) => PathUse::Parts,
         PathRule::Parts | PathRule::Any => PathUse::Any,
     }
@@ -74,7 +74,7 @@ fn formats_whole(rest: &[u8]) -> bool {
 
 /// A compiler's. Names of files that it is given with a root can end up in a hash that the
 /// program itself computes (of `__FILE__`), unless the compiler is told to replace them.
-fn compiler(argv: &[Vec<u8>], environment: &[Vec<u8>], roots: &Roots) -> PathUse {
+fn compiler(argv: &[Vec<u8>], environment: &[Vec<u8>], base_dirs: &BaseDirs) -> PathUse {
     // Paths go into check sums there, or are packed.
     const HIDING: [&[u8]; 10] = [
         b"-flto",
@@ -97,14 +97,13 @@ fn compiler(argv: &[Vec<u8>], environment: &[Vec<u8>], roots: &Roots) -> PathUse
     }
     let maps = |arg: &Vec<u8>| {
         let mapped = MAPS.iter().find_map(|map| arg.strip_prefix(*map));
-        mapped.is_some_and(|mapped| roots.is_mapped(mapped))
+        mapped.is_some_and(|mapped| base_dirs.is_mapped(mapped))
     };
-    let named = argv
+    let named = argv.iter().any(|arg| {
+        !begins(arg, &MAPS) && !arg.starts_with(DEBUG_MAP) && base_dirs.text(arg).is_some()
+    }) || environment
         .iter()
-        .any(|arg| !begins(arg, &MAPS) && !arg.starts_with(DEBUG_MAP) && roots.text(arg).is_some())
-        || environment
-            .iter()
-            .any(|entry| begins(entry, &PATHS) && roots.text(entry).is_some());
+        .any(|entry| begins(entry, &PATHS) && base_dirs.text(entry).is_some());
     if named && !argv.iter().any(maps) {
         PathUse::Any
     } else {
@@ -115,16 +114,16 @@ fn compiler(argv: &[Vec<u8>], environment: &[Vec<u8>], roots: &Roots) -> PathUse
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::relocation::Root;
+    use crate::policy::base_dirs::BaseDir;
 
     fn check(words: &str, environment: &[&str], expected: PathUse) {
-        let roots = Roots::of(vec![Root {
+        let base_dirs = BaseDirs::of(vec![BaseDir {
             name: "w".into(),
             path: b"/home/ann/w".to_vec(),
         }]);
         let argv: Vec<Vec<u8>> = words.split(' ').map(|word| word.into()).collect();
         let environment: Vec<Vec<u8>> = environment.iter().map(|entry| (*entry).into()).collect();
-        let found = path_use(&argv[0], &argv, &environment, &roots);
+        let found = path_use(&argv[0], &argv, &environment, &base_dirs);
         assert_eq!(found, expected, "{words}");
     }
 

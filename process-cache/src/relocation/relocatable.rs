@@ -22,12 +22,13 @@ use std::path::Path;
 
 use super::path_occurrences::{is_packed, is_part_in};
 use super::{
-    Condition, Root, Roots, Turn, effect_paths, is_note, leads_out, note, waiting, with_paths,
+    Condition, Relocation, Turn, effect_paths, is_note, leads_out, note, waiting, with_paths,
 };
 use crate::model::fact::{Answer, Digest, Fact, Query};
 use crate::model::outcome::{Effect, Outcome, StreamData};
 use crate::model::path::FilePath;
 use crate::model::weak_key::WeakKey;
+use crate::policy::base_dirs::BaseDir;
 use crate::policy::programs::PathUse;
 use crate::store::Store;
 
@@ -60,7 +61,7 @@ pub struct Named {
     pub outcome: Outcome,
 }
 
-impl Roots {
+impl Relocation {
     /// Stores a result for other places, if it is one for them, and returns it as it was
     /// stored.
     ///
@@ -91,7 +92,7 @@ impl Roots {
         }
         let told = |conditions: BTreeSet<(usize, Condition)>| {
             let conditions = conditions.into_iter();
-            conditions.map(|(root, condition)| self.fact(condition, &self.roots[root]))
+            conditions.map(|(root, condition)| self.fact(condition, &self.base_dirs.all()[root]))
         };
         let mut conditions: Vec<Fact> = told(conditions).collect();
         conditions.extend(moved.conditions.iter().cloned());
@@ -141,7 +142,8 @@ impl Roots {
             .collect();
         // Whoever comes to a root this way looks at all that is above it.
         let above: std::collections::HashSet<&[u8]> = self
-            .roots
+            .base_dirs
+            .all()
             .iter()
             .map(|root| root.above().collect::<Vec<&[u8]>>())
             .filter(|above| above.iter().all(|path| looked.contains(path)))
@@ -189,15 +191,16 @@ impl Roots {
             let path = effect.path();
             self.outside_path(path, conditions)?;
             // Its path is canonical, however the program came there.
-            if self.root_of(path.as_bytes()).is_none() && !is_temporary(path.as_bytes()) {
-                conditions.extend((0..self.roots.len()).map(|root| (root, Condition::Depth)));
+            if self.base_dirs.dir_of(path.as_bytes()).is_none() && !is_temporary(path.as_bytes()) {
+                conditions
+                    .extend((0..self.base_dirs.all().len()).map(|root| (root, Condition::Depth)));
             }
             if let Effect::HardLink { to, .. } = effect {
                 self.outside_path(to, conditions)?;
             }
         }
         // Wherever nothing else is above it.
-        for (index, root) in self.roots.iter().enumerate() {
+        for (index, root) in self.base_dirs.all().iter().enumerate() {
             if root.depth() == 1 {
                 conditions.insert((index, Condition::Depth));
             }
@@ -211,20 +214,20 @@ impl Roots {
         conditions: &mut BTreeSet<(usize, Condition)>,
     ) -> Result<(), String> {
         let plain = plain(path);
-        let inside = self.root_of(path.as_bytes());
+        let inside = self.base_dirs.dir_of(path.as_bytes());
         let rest = inside.map_or(plain.as_slice(), |(_, rest)| rest);
         if self.mention.is_in(rest) {
             return Err(format!("{} mentions a root", path.display()));
         }
         let is_out = inside.is_none_or(|(_, rest)| leads_out(rest));
         // By the root's name, whoever knows it.
-        if is_out && self.root_of(&plain).is_some() {
+        if is_out && self.base_dirs.dir_of(&plain).is_some() {
             return Err(format!("{} leads into a root", path.display()));
         }
         if is_out && inside.is_some() {
-            conditions.extend((0..self.roots.len()).map(|root| (root, Condition::Depth)));
+            conditions.extend((0..self.base_dirs.all().len()).map(|root| (root, Condition::Depth)));
         }
-        for (index, root) in self.roots.iter().enumerate() {
+        for (index, root) in self.base_dirs.all().iter().enumerate() {
             if root.below(&plain).is_some() || is_temporary(&plain) {
                 continue;
             }
@@ -246,7 +249,7 @@ impl Roots {
 
     /// Puts the names of roots into a result.
     fn name(&self, batches: &[Vec<Fact>], outcome: &Outcome) -> Result<Named, String> {
-        let mut named = |path: &FilePath| Some(self.named(path));
+        let mut named = |path: &FilePath| Some(self.base_dirs.named(path));
         let lost = || "a path has no name".to_owned();
         let mut facts = Vec::with_capacity(batches.len() + 1);
         for batch in batches.iter().filter(|batch| !batch.is_empty()) {
@@ -315,7 +318,7 @@ impl Roots {
                 texts.push(target.as_bytes().to_vec());
             }
             let path = effect.path().as_bytes();
-            let rest = self.root_of(path).map_or(path, |(_, rest)| rest);
+            let rest = self.base_dirs.dir_of(path).map_or(path, |(_, rest)| rest);
             if !is_temporary(path) {
                 texts.push(rest.to_vec());
             }
@@ -358,7 +361,7 @@ impl Roots {
             }
         }
         if path_use == PathUse::Parts {
-            for (index, root) in self.roots.iter().enumerate() {
+            for (index, root) in self.base_dirs.all().iter().enumerate() {
                 for (at, part) in root.parts().rev().enumerate() {
                     if texts.iter().any(|text| is_part_in(part, text)) {
                         conditions.insert((index, Condition::Part(at)));
@@ -403,7 +406,7 @@ impl Roots {
     ) -> Result<Named, String> {
         let place = waiting(key);
         let others = store.results(&place).map_err(|error| error.to_string())?;
-        let here: Vec<Fact> = self.roots.iter().map(place_of).collect();
+        let here: Vec<Fact> = self.base_dirs.all().iter().map(place_of).collect();
         let all = |facts: &mut dyn Iterator<Item = &Fact>| {
             let mut facts: Vec<Fact> = facts
                 .filter(|fact| !is_note(&fact.query))
@@ -446,13 +449,13 @@ impl Roots {
     /// What two places have in common: perhaps the result depends on that.
     fn agreed(&self, there: &[Fact]) -> Result<Vec<Fact>, String> {
         let mut agreed = Vec::new();
-        for root in &self.roots {
+        for root in self.base_dirs.all() {
             let wanted = place_of(root).query;
             let other = there.iter().find(|fact| fact.query == wanted);
             let Some(Answer::Path(path)) = other.map(|fact| &fact.answer) else {
                 return Err("it has other roots elsewhere".to_owned());
             };
-            let other = Root {
+            let other = BaseDir {
                 name: root.name.clone(),
                 path: path.as_bytes().to_vec(),
             };
@@ -490,12 +493,6 @@ impl Roots {
         let conditions = conditions.iter().filter(|fact| **fact != whole).cloned();
         (path_use, conditions.collect())
     }
-
-    /// Whether a prefix map of a compiler (`OLD=NEW`) replaces a whole root.
-    pub(super) fn is_mapped(&self, map: &[u8]) -> bool {
-        let old = map.split(|&byte| byte == b'=').next().unwrap_or_default();
-        self.roots.iter().any(|root| root.path == old)
-    }
 }
 
 /// That only programs made the result that leave paths as they are.
@@ -507,7 +504,7 @@ pub(super) fn whole() -> Fact {
 }
 
 /// Where a root is.
-fn place_of(root: &Root) -> Fact {
+fn place_of(root: &BaseDir) -> Fact {
     Fact {
         query: note(&format!("at\0{}", root.name)),
         answer: Answer::Path(FilePath::from(root.path.as_slice())),
@@ -587,7 +584,7 @@ fn components(path: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// How many components a path has in common with a root, from the first one on.
-fn common(root: &Root, plain: &[u8]) -> usize {
+fn common(root: &BaseDir, plain: &[u8]) -> usize {
     let both = root.parts().zip(components(plain));
     both.take_while(|(one, other)| one == other).count()
 }

@@ -16,7 +16,7 @@ use crate::key::Keyed;
 use crate::model::fact::{Answer, Fact, Query};
 use crate::model::outcome::Outcome;
 use crate::model::weak_key::WeakKey;
-use crate::relocation::Roots;
+use crate::relocation::Relocation;
 use crate::store::{Incoming, Shared, Store};
 
 /// Less than this (before anything is known of a result) is no time to ask.
@@ -36,6 +36,7 @@ impl Remote {
     /// Why a result was refused, in words.
     pub(super) fn lookup(
         &self,
+        relocation: Option<&Relocation>,
         keyed: &Keyed,
         ask: &mut dyn FnMut(&Query) -> Answer,
     ) -> Result<Option<Box<Outcome>>, String> {
@@ -55,11 +56,11 @@ impl Remote {
             }
         };
         let end = began + left;
-        let moved = Roots::current().zip(keyed.moved);
+        let moved = relocation.zip(keyed.moved);
         let found = match moved {
-            Some((roots, key)) => {
-                let mut ask = |query: &Query| roots.ask(query, ask);
-                self.find(&running, (&key, Some(roots)), keyed, end, &mut ask)
+            Some((relocation, key)) => {
+                let mut ask = |query: &Query| relocation.ask(query, ask);
+                self.find(&running, (&key, Some(relocation)), keyed, end, &mut ask)
             }
             None => Ok(None),
         };
@@ -99,7 +100,7 @@ impl Remote {
     fn find(
         &self,
         running: &Running,
-        (key, roots): (&WeakKey, Option<&Roots>),
+        (key, relocation): (&WeakKey, Option<&Relocation>),
         keyed: &Keyed,
         end: Instant,
         ask: &mut dyn FnMut(&Query) -> Answer,
@@ -118,9 +119,11 @@ impl Remote {
             return Ok(None);
         };
         let mut stored = codec::decode_result(&bytes).map_err(Stop::refused)?;
-        let here = match roots {
-            Some(roots) => {
-                let outcome = roots.effects_here(&stored.outcome).map_err(Stop::refused)?;
+        let here = match relocation {
+            Some(relocation) => {
+                let outcome = relocation
+                    .effects_here(&stored.outcome)
+                    .map_err(Stop::refused)?;
                 let contents = stored.contents.clone();
                 &Stored { outcome, contents }
             }
@@ -144,11 +147,11 @@ impl Remote {
         stored.outcome.facts = facts.collect();
         let batches = batches(&stored.outcome.facts);
         self.record(key, batches, &stored.outcome)?;
-        let Some(roots) = roots else {
+        let Some(relocation) = relocation else {
             return Ok(Some(Box::new(stored.outcome)));
         };
         // That it does not fit this place is no reason to complain.
-        let admitted = roots.admit(&self.store, stored.outcome, keyed);
+        let admitted = relocation.admit(&self.store, stored.outcome, keyed);
         Ok(admitted.ok().map(Box::new))
     }
 

@@ -55,7 +55,7 @@ use crate::model::fact::{Answer, Fact, Query};
 use crate::model::miss::Miss;
 use crate::model::outcome::Outcome;
 use crate::model::weak_key::WeakKey;
-use crate::relocation::Roots;
+use crate::relocation::Relocation;
 use crate::store::{Lookup, Store};
 
 /// Somebody waits for these.
@@ -160,13 +160,13 @@ pub struct Summary {
 /// # Errors
 /// As [`Store::lookup`].
 pub fn lookup(
-    remote: Option<&Remote>,
+    (remote, relocation): (Option<&Remote>, Option<&Relocation>),
     store: &Store,
     keyed: &Keyed,
     ask: &mut dyn FnMut(&Query) -> Answer,
 ) -> crate::store::Result<Lookup> {
-    let moved = match Roots::current() {
-        Some(roots) => roots.lookup(store, keyed, ask)?,
+    let moved = match relocation {
+        Some(relocation) => relocation.lookup(store, keyed, ask)?,
         None => Lookup::Miss(Miss::NoEntry),
     };
     if matches!(moved, Lookup::Hit(_)) {
@@ -180,7 +180,7 @@ pub fn lookup(
     let (Lookup::Miss(_), Some(remote)) = (&local, remote) else {
         return Ok(local);
     };
-    Ok(match remote.lookup(keyed, ask) {
+    Ok(match remote.lookup(relocation, keyed, ask) {
         Ok(Some(outcome)) => Lookup::Hit(outcome),
         Ok(None) => local,
         Err(refused) => Lookup::Miss(Miss::Incomplete(refused)),

@@ -29,7 +29,6 @@ use rustc_hash::FxHashMap;
 use rustix::fs::{Access, AtFlags, CWD, FileType, Stat};
 use rustix::io::Errno;
 
-use crate::key::LastVariables;
 use crate::model::fact::{Answer, Digest, Metadata, Query, TimeUse};
 use crate::model::file_key::FileKey;
 use crate::model::path::FilePath;
@@ -52,7 +51,6 @@ pub struct World {
     formats: Mutex<FxHashMap<Digest, Format>>,
     /// Files that could be executed by these paths.
     executables: Mutex<FxHashMap<FilePath, (FileKey, [u32; 3])>>,
-    variables: LastVariables,
 }
 
 impl World {
@@ -64,7 +62,6 @@ impl World {
             devices: Devices::default(),
             formats: Mutex::default(),
             executables: Mutex::default(),
-            variables: LastVariables::default(),
         }
     }
 
@@ -80,11 +77,6 @@ impl World {
     /// The table of known digests; flush it at the end of a run.
     pub fn table(&self) -> &DigestTable {
         &self.table
-    }
-
-    /// The variables that a key was made of last.
-    pub fn variables(&self) -> &LastVariables {
-        &self.variables
     }
 
     /// What kind of executable a content is, if [`World::learn_format`] was told.

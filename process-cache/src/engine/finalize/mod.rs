@@ -26,7 +26,7 @@ use crate::platform::proc_files::{open_flags, position};
 use crate::policy::Streams;
 use crate::policy::config::Config;
 use crate::relocation::relocatable::Moved;
-use crate::relocation::{Roots, Turn};
+use crate::relocation::{Relocation, Turn};
 use crate::remote::Remote;
 use crate::store::Store;
 use crate::world::World;
@@ -71,6 +71,8 @@ pub struct Finished {
     pub units: u32,
     /// Nothing is assumed, whatever is configured.
     pub strict: bool,
+    /// What the user has configured.
+    pub config: Arc<Config>,
     /// What is known about other places.
     pub moved: Moved,
     /// It is compared with what is stored.
@@ -219,6 +221,7 @@ impl Session {
             spent,
             units: unit.units,
             strict: self.settings.strict,
+            config: self.settings.config.clone(),
             moved: unit.moved.clone(),
             verified: self.settings.verify,
             ended: clock::running(),
@@ -449,7 +452,7 @@ pub fn captured(
     let mut assumes = false;
     let mut read = Vec::new();
     for (query, observed) in &finished.facts {
-        if !finished.strict && Config::current().is_constant(query) {
+        if !finished.strict && finished.config.is_constant(query) {
             assumes = true;
             continue;
         }
@@ -496,7 +499,7 @@ pub fn captured(
     })
 }
 
-/// Stores the result of a unit, where there are roots in its `turn`; `remote` gets it as well.
+/// Stores the result of a unit, where there are base directories in its turn; `remote` gets it as well.
 ///
 /// # Errors
 /// Why it was not stored.
@@ -505,7 +508,7 @@ pub fn record(
     finished: &Finished,
     captured: Captured,
     remote: Option<&Remote>,
-    turn: Option<&Turn>,
+    relocation: Option<&(Turn, Arc<Relocation>)>,
 ) -> Result<Recorded, String> {
     let Captured {
         outcome,
@@ -525,12 +528,10 @@ pub fn record(
         .flatten();
     let remote = remote.filter(|remote| remote.writes());
     let copy = remote.map(|remote| (remote, batches.clone()));
-    let moved = Roots::current()
-        .zip(turn)
-        .map(|(roots, turn)| match assumes {
-            true => Err("it assumes that inputs stay constant".to_owned()),
-            false => roots.record(store, &finished.moved, &batches, &outcome, turn),
-        });
+    let moved = relocation.map(|(turn, relocation)| match assumes {
+        true => Err("it assumes that inputs stay constant".to_owned()),
+        false => relocation.record(store, &finished.moved, &batches, &outcome, turn),
+    });
     let serial = store
         .record(&finished.key, batches, &outcome)
         .map_err(|error| error.to_string())?;

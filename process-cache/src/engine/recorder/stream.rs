@@ -12,7 +12,7 @@ use crate::model::unit_id::UnitId;
 use crate::platform::defect::{Defect, planted};
 use crate::platform::proc_files::position;
 use crate::policy::{Policy, Streams};
-use crate::relocation::{Roots, make_output};
+use crate::relocation::make_output;
 use crate::world::locate::is_regular;
 use ptrace_async::event::{FileKind, OpenFile, Tid};
 use ptrace_async::invocation::Invocation;
@@ -289,7 +289,8 @@ impl Session {
         }
         let cwd = self.model.cwd(tid).map(|cwd| cwd.as_os_str().as_bytes());
         cwd.is_some_and(|cwd| make_output::says_where(cwd, bytes))
-            || Roots::current().is_some_and(|roots| roots.says_given(&unit.moved.maps, bytes))
+            || (self.settings.relocation.as_ref())
+                .is_some_and(|relocation| relocation.says_given(&unit.moved.maps, bytes))
     }
 
     /// The last `length` bytes that an in-kernel copy put into a regular file.

@@ -11,7 +11,6 @@ use crate::model::abbreviate;
 use crate::model::fate::{Fate, Line};
 use crate::model::outcome::Ending;
 use crate::model::unit_id::UnitId;
-use crate::relocation::Roots;
 
 /// Units that read so many files, which others may have read, are stored when there are more.
 const SHARED: usize = 16;
@@ -133,7 +132,8 @@ impl Tracer {
             let mut session = self.session.borrow_mut();
             let (results, world) = (session.store.clone(), session.world.clone());
             let remote = session.remote.clone();
-            let turn = Roots::current().map(Roots::turn);
+            let relocation = session.settings.relocation.clone();
+            let turn = relocation.map(|relocation| (relocation.turn(), relocation));
             let later = session.jobs.later();
             session.jobs.submit(move || {
                 let tell = move |told: Result<Recorded, String>| {

@@ -14,17 +14,13 @@ use crate::engine::hit::{Applied, Skipped};
 use crate::engine::unit::Unit;
 use crate::journal::Begun;
 use crate::key::exec_context::Begins;
-use crate::key::{
-    Descriptor, Execution, Keyed, Known, Texts, Unkeyed, allowed, jobserver, key_at_once, weak_key,
-};
+use crate::key::{Descriptor, Execution, Keyed, Known, Texts, Unkeyed, allowed, jobserver};
 use crate::model::miss::Missed;
 use crate::model::path::FilePath;
 use crate::model::path_kind::{Class, classify};
 use crate::model::unit_id::UnitId;
-use crate::policy::config::Config;
 use crate::policy::script::{Found, Scripts};
 use crate::policy::shows_environment;
-use crate::relocation::Roots;
 use crate::relocation::make_output::is_make;
 use crate::relocation::path_use::path_use;
 use crate::relocation::relocatable::Moved;
@@ -172,13 +168,15 @@ impl Tracer {
             return Attempt::Run(tracee, Some(Box::new(next)));
         }
         let asked = std::time::Instant::now();
-        let (world, results, remote) = {
+        let (keys, world, results, remote, relocation) = {
             let session = self.session.borrow();
             let remote = session.remote.clone().filter(|remote| remote.reads());
-            (session.world.clone(), session.store.clone(), remote)
+            let (keys, relocation) = (session.keys.clone(), session.settings.relocation.clone());
+            let (world, results) = (session.world.clone(), session.store.clone());
+            (keys, world, results, remote, relocation)
         };
         // Most are answered in less time than another thread takes to wake.
-        let keyed = key_at_once(&execution, &world, &mut |image| {
+        let keyed = keys.key_at_once(&execution, &world, &mut |image| {
             let known = seen.iter().find(|known| known.given == *image);
             let real = |located: &Located| Some(located.resource.clone());
             if let Some(known) = known {
@@ -196,8 +194,9 @@ impl Tracer {
             Some(Ok(keyed)) if lookup && remote.is_none() => {
                 let miss = results.miss_at_once(&keyed.key, &mut |query| world.ask(query));
                 miss.filter(|_| {
-                    Roots::current()
-                        .is_none_or(|roots| roots.misses_at_once(&results, keyed, &world))
+                    relocation
+                        .as_ref()
+                        .is_none_or(|relocation| relocation.misses_at_once(&results, keyed, &world))
                 })
             }
             _ => None,
@@ -209,12 +208,13 @@ impl Tracer {
                 // That takes long enough for them to change.
                 seen.clear();
                 let rest = move || {
-                    let keyed = keyed.unwrap_or_else(|| weak_key(&execution, &world));
+                    let keyed = keyed.unwrap_or_else(|| keys.weak_key(&execution, &world));
                     let found = match &keyed {
                         Ok(keyed) if lookup => {
                             let begins = Begins::of(keyed);
                             let mut ask = |query: &_| begins.ask(&world, query);
-                            Some(remote::lookup(remote.as_deref(), &results, keyed, &mut ask))
+                            let elsewhere = (remote.as_deref(), relocation.as_deref());
+                            Some(remote::lookup(elsewhere, &results, keyed, &mut ask))
                         }
                         _ => None,
                     };
@@ -424,22 +424,28 @@ impl Tracer {
                         if unheard && keyed.program.ends_with("dd") {
                             unit.policy.clock = true;
                         }
-                        if !session.settings.strict && Config::current().runs_always(&keyed.program)
+                        if !session.settings.strict
+                            && session.settings.config.runs_always(&keyed.program)
                         {
                             unit.doubt("is listed under `uncacheable` in the configuration", true);
                         }
-                        if let Some(roots) = Roots::current() {
+                        if let Some(relocation) = &session.settings.relocation {
                             let environment = &keyed.made_of.environment;
                             let read = keyed.read();
                             unit.moved = Moved {
                                 key: keyed.moved,
                                 images: read.map(|(path, digest)| (path.clone(), digest)).collect(),
-                                path_use: path_use(real.as_bytes(), &unit.argv, environment, roots),
+                                path_use: path_use(
+                                    real.as_bytes(),
+                                    &unit.argv,
+                                    environment,
+                                    relocation.base_dirs(),
+                                ),
                                 conditions: Vec::new(),
                                 maps: match is_make(real.as_bytes()) {
                                     true => {
                                         let given = unit.argv.iter().chain(environment.iter());
-                                        roots.maps_given(given.map(Vec::as_slice))
+                                        relocation.maps_given(given.map(Vec::as_slice))
                                     }
                                     false => Vec::new(),
                                 },

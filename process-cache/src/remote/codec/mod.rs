@@ -22,7 +22,8 @@ use crate::model::fact::{Answer, Digest, Query};
 use crate::model::outcome::Outcome;
 use crate::model::path::FilePath;
 use crate::model::weak_key::WeakKey;
-use crate::relocation::{MARK, Roots, is_note};
+use crate::policy::base_dirs::{BaseDirs, MARK};
+use crate::relocation::{Relocation, is_note};
 
 /// Part of every key: results of other versions are not seen.
 const VERSION: u8 = 4;
@@ -323,8 +324,8 @@ pub fn check_remote(bytes: &[u8]) {
     };
     if let Some(stored) = stored {
         let _ = super::check::Bounds::new(vec!["/tmp".into()]).check(&stored, &[]);
-        if let Ok(roots) = Roots::new(&["r=/tmp".to_owned()]) {
-            let _ = roots.effects_here(&stored.outcome);
+        if let Ok(base_dirs) = BaseDirs::new(&["r=/tmp".to_owned()]) {
+            let _ = Relocation::new(base_dirs).effects_here(&stored.outcome);
         }
         let _ = encode_result(&stored).map(|bytes| decode_result(&bytes));
     }
