@@ -20,7 +20,7 @@ use crate::platform::clock::{ago, local};
 use crate::store::Store;
 
 /// The version of all JSON here.
-const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 1;
 
 #[derive(Debug, Args)]
 struct RunChoice {

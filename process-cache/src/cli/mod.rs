@@ -1,6 +1,7 @@
 //! The command line of `pcache`.
 
 mod doctor;
+pub mod formats;
 mod history;
 mod maintenance;
 

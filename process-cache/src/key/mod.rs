@@ -43,6 +43,13 @@ pub use self::environment::Texts;
 use self::limits::Hashed;
 pub use self::limits::{Known, Limits};
 
+/// Part of every weak key: keys of other versions are not found.
+pub(crate) const VERSION: u32 = 5;
+const CONTEXT: &str = "pcache weak key 5";
+/// The same for keys in which the names of base directories stand in place of their paths.
+pub(crate) const MOVED_VERSION: u32 = 4;
+const MOVED_CONTEXT: &str = "pcache weak key of any place 4";
+
 /// One inherited descriptor.
 #[derive(Debug, Clone)]
 pub struct Descriptor {
@@ -224,14 +231,14 @@ struct Hasher<'d> {
 impl<'d> Hasher<'d> {
     fn new(base_dirs: Option<&'d BaseDirs>) -> Self {
         let moved = base_dirs.map(|base_dirs| {
-            let mut hasher = blake3::Hasher::new_derive_key("pcache weak key of any place 4");
+            let mut hasher = blake3::Hasher::new_derive_key(MOVED_CONTEXT);
             base_dirs
                 .names()
                 .for_each(|name| add(&mut hasher, name.as_bytes()));
             (hasher, base_dirs)
         });
         Self {
-            digest: blake3::Hasher::new_derive_key("pcache weak key 5"),
+            digest: blake3::Hasher::new_derive_key(CONTEXT),
             moved,
             heard: None,
         }
@@ -607,6 +614,12 @@ fn ignored_signals(line: &[u8]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_contexts_of_keys_end_with_their_versions() {
+        assert!(CONTEXT.ends_with(&format!(" {VERSION}")));
+        assert!(MOVED_CONTEXT.ends_with(&format!(" {MOVED_VERSION}")));
+    }
 
     #[test]
     fn ids_are_kept_by_calls_that_name_them_or_nothing() {

@@ -20,7 +20,7 @@ use super::codec::{FormError, Key};
 use crate::store::Shared;
 
 const MAGIC: &[u8; 3] = b"pcb";
-const VERSION: u8 = 1;
+pub(crate) const VERSION: u8 = 1;
 /// Where bundles begin, in contents: those of one compiler are quickly asked for.
 pub const LEAST: usize = 4;
 /// Contents that are longer have no bundle, in bytes, all together.

@@ -16,7 +16,7 @@ use super::{Incoming, Store, codec};
 use crate::model::fact::Digest;
 use crate::model::weak_key::WeakKey;
 
-const HEADER: &[u8; 16] = b"pcache export 1\n";
+pub(super) const HEADER: &[u8; 16] = b"pcache export 1\n";
 const CONTENT: u8 = b'c';
 const RESULTS: u8 = b'r';
 const END: u8 = b'e';

@@ -23,7 +23,7 @@ const LIMIT: u64 = 8 << 20;
 const MAX_RUN: usize = 256 << 20;
 
 /// Runs.
-const RUN: Kind = Kind {
+pub(super) const RUN: Kind = Kind {
     magic: *b"pcj",
     version: 1,
 };

@@ -61,6 +61,22 @@ pub use write_behind::Shared;
 
 /// What `format` says in a store that this version reads and writes.
 const FORMAT: &str = "format 1";
+/// The names and versions of the formats in a store.
+pub(crate) fn formats() -> [(&'static str, u32); 5] {
+    let last_number = |text: &str| {
+        let digits = text.trim_end().rsplit(' ').next();
+        digits.and_then(|digits| digits.parse().ok()).unwrap_or(0)
+    };
+    let exports = std::str::from_utf8(export::HEADER).unwrap_or_default();
+    [
+        ("store", last_number(FORMAT)),
+        ("entries", codec::ENTRY.version.into()),
+        ("digest table", table_file::MAGIC[7].into()),
+        ("journal", journal::RUN.version.into()),
+        ("exports", last_number(exports)),
+    ]
+}
+
 /// The directory of [`Store::images`].
 const IMAGES: &str = "images";
 

@@ -25,7 +25,7 @@ const RECORD: usize = 80;
 /// Checksum (8 bytes), number of records (4 bytes), records.
 const PAGE_HEADER: usize = 12;
 const PER_PAGE: usize = (PAGE - PAGE_HEADER) / RECORD;
-const MAGIC: &[u8; 8] = b"pcdigs\x00\x01";
+pub(super) const MAGIC: &[u8; 8] = b"pcdigs\x00\x01";
 /// Checksum (8 bytes), magic (8), pages (4), records (4).
 const HEADER: usize = 24;
 /// 16 pages hold some 400 records in 64 KiB.

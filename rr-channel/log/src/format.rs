@@ -4,7 +4,7 @@
 pub const FORMAT_VERSION: u8 = 3;
 /// The oldest version that it reads. Version 2 knew neither bytes nor jobs, and is
 /// otherwise the same.
-pub(crate) const OLDEST_VERSION: u8 = 2;
+pub const OLDEST_VERSION: u8 = 2;
 
 pub(crate) const MAGIC: [u8; 7] = *b"RRCHLOG";
 pub(crate) const HEADER_LEN: usize = 64;

@@ -64,12 +64,12 @@ mod recording;
 mod writing;
 
 pub use event::{Event, Op, Outcome, Symbol, fmt_operation};
-pub use format::FORMAT_VERSION;
+pub use format::{FORMAT_VERSION, OLDEST_VERSION as OLDEST_FORMAT_VERSION};
 pub use payload::{Content, PAYLOADS_FILE, PAYLOADS_TITLE, Payload};
 pub use reading::{Ahead, Events, LogError, ThreadLog};
 pub use recording::{
-    EditedThread, RecordedThread, Recording, RecordingError, SESSION_FILE, StartedProcess, Step,
-    dir_name, file_name, places_name, process_line, session_header, write_processes,
-    write_recording,
+    EditedThread, OLDEST_RECORDING_VERSION, RECORDING_VERSION, RecordedThread, Recording,
+    RecordingError, SESSION_FILE, StartedProcess, Step, dir_name, file_name, places_name,
+    process_line, session_header, write_processes, write_recording,
 };
 pub use writing::{Hot, Writer, may_be_as_long};

@@ -19,7 +19,7 @@ use anyhow::{Context, bail, ensure};
 use serde::{Deserialize, Serialize};
 
 /// The version of both files.
-const VERSION: u32 = 1;
+pub const VERSION: u32 = 1;
 /// The most that a recording may hold.
 const LARGEST: u64 = 1 << 30;
 /// So many lines of it are shown.

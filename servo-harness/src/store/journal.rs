@@ -18,7 +18,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::model::outcome::{Counts, Outcome};
 
 /// The number of the format.
-const VERSION: u32 = 2;
+pub const VERSION: u32 = 2;
 
 /// When a run was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]

@@ -26,7 +26,7 @@ use crate::policy::base_dirs::{BaseDirs, MARK};
 use crate::relocation::{Relocation, is_note};
 
 /// Part of every key: results of other versions are not seen.
-const VERSION: u8 = 4;
+pub(crate) const VERSION: u8 = 4;
 const SETS: &[u8; 3] = b"pcq";
 const RESULT: &[u8; 3] = b"pcr";
 /// How many path sets there are under one weak key.

@@ -26,7 +26,7 @@ use crate::model::outcome::Outcome;
 use crate::model::path::FilePath;
 
 /// Trees and outcomes.
-const ENTRY: Kind = Kind {
+pub(super) const ENTRY: Kind = Kind {
     magic: *b"pcu",
     version: 7,
 };

@@ -33,6 +33,8 @@ use ptrace_async::runtime::{Interception, Options as RuntimeOptions, Program, Ru
 
 pub use self::loss::OnLoss;
 use self::session::Session;
+/// The version of the hints that recordings keep for later ones.
+pub use self::sites::hints::VERSION as HINTS_VERSION;
 use crate::buffer;
 use crate::platform::os;
 use crate::trace::event::Ending;

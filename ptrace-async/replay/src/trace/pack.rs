@@ -16,7 +16,7 @@ use super::event::{Event, File, FileNumber, Identity};
 use super::{Directory, Error, Reader, files, replace};
 
 /// The format of the note.
-const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 1;
 const NAME: &str = "packed.json";
 
 /// Which files of the system have been copied, as it is stored.

@@ -5,6 +5,7 @@ mod open;
 
 pub use edit::{EditedThread, write_processes, write_recording};
 pub use open::{
-    RecordedThread, Recording, RecordingError, SESSION_FILE, StartedProcess, Step, dir_name,
-    file_name, places_name, process_line, session_header,
+    OLDEST_VERSION as OLDEST_RECORDING_VERSION, RecordedThread, Recording, RecordingError,
+    SESSION_FILE, StartedProcess, Step, VERSION as RECORDING_VERSION, dir_name, file_name,
+    places_name, process_line, session_header,
 };

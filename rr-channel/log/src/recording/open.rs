@@ -14,11 +14,12 @@ use crate::reading::{LogError, ThreadLog, read};
 /// The name of the file that names the program and all threads.
 pub const SESSION_FILE: &str = "session";
 const TITLE: &str = "rr-channel ";
-const VERSION: u8 = 5;
+/// The version of the recordings that are written.
+pub const VERSION: u8 = 5;
 /// The oldest version that is read. Version 4 did not have processes that are started, nor
 /// threads of other processes; version 3 did not say what channels carry, either. They are
 /// otherwise the same.
-const OLDEST_VERSION: u8 = 3;
+pub const OLDEST_VERSION: u8 = 3;
 
 /// The first lines of a session's file.
 pub fn session_header(program: &str) -> String {

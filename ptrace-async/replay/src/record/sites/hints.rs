@@ -19,7 +19,7 @@ use crate::trace::event::{File, FileNumber, Identity};
 use crate::trace::files::is_settled;
 
 /// Another one whenever a recorder finds something else in the same code.
-const VERSION: u32 = 1;
+pub const VERSION: u32 = 1;
 const MAGIC: &[u8; 4] = b"rpsl";
 const HEAD: usize = MAGIC.len() + size_of::<u64>();
 
