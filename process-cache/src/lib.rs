@@ -5,18 +5,24 @@
 //! something else. Each unit is stored as what it *observed* (facts) and what it
 //! *left behind* (an outcome), and is skipped when the same facts hold again.
 //!
-//! | step | modules |
-//! |---|---|
-//! | what identifies a unit before it runs | [`key`] |
-//! | looking it up: questions, answers, the store | [`model::fact`], [`world`], [`store`] |
-//! | a hit: files restored, a stand-in executed | [`restore`], [`engine::hit`], [`engine::standin`] |
-//! | a miss: stops of tasks, events, observations, changes | [`engine::tracer`], [`engine::recorder`], [`mod@engine::unit`], [`engine::session`] |
-//! | results of others, and for others | [`remote`] |
-//! | results of other places | [`relocation`] |
-//! | the end of a unit: preconditions, effects | [`engine::finalize`], [`model::outcome`] |
-//! | what is assumed about programs and places | [`policy`], [`model::path_kind`] |
-//! | what past runs did, and explanations | [`journal`], [`explain`] |
-//! | the command line, and what is told | [`cli`], [`engine::run`], [`engine::report`] |
+//! # Layers
+//!
+//! From the ground up; a module imports only from rows above its own in this table.
+//!
+//! | layer | modules | purpose |
+//! |---|---|---|
+//! | 1 | `platform` | system calls, clock, worker threads |
+//! | 2 | `model` | the vocabulary: facts, outcomes, paths, identifiers, misses |
+//! | 3 | `policy` | what is assumed about programs, and what the user configures |
+//! | 4 | `store` | contents by digest, results by weak key, the journal's files |
+//! | 5 | `world` | answers to questions about files; paths, digests, executables |
+//! | 6 | `restore` | effects of a result, established on the file tree |
+//! | 7 | `key` | the weak key: what identifies a unit before it runs |
+//! | 8 | `relocation`, `journal` | results of other directories; what past runs did |
+//! | 9 | `remote` | results of other machines, and for other machines |
+//! | 10 | `engine` | a run under trace: units, recording, hits, storing |
+//! | 11 | `explain` | why units ran again, as text and as a page |
+//! | 12 | `cli` | the command line |
 //!
 //! **Invariant:** what is not understood is a [`engine::unit::Doubt`], and a unit in
 //! doubt is run and not stored. Doubt never changes what a command does.

@@ -24,7 +24,7 @@ const TARGETS: [Target; 5] = [
         let _ = store::check_table(bytes);
     }),
     ("journal", journal::check_journal),
-    ("remote", remote::codec::check_remote),
+    ("remote", remote::check::check_remote),
 ];
 
 /// How many changed inputs each target gets.

@@ -4,4 +4,4 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|bytes: &[u8]| process_cache::remote::codec::check_remote(bytes));
+fuzz_target!(|bytes: &[u8]| process_cache::remote::check::check_remote(bytes));

@@ -1,7 +1,7 @@
 //! Runs a command: traces its units, finds hits, and stores new results.
 
+pub mod absorb;
 pub mod finalize;
-pub mod hit;
 pub mod recorder;
 pub mod report;
 pub mod run;

@@ -18,7 +18,6 @@ use ptrace_async::process::{self, Processes};
 use ptrace_async::runtime::{Interception, Options, Program, Runtime};
 use serde::{Deserialize, Serialize};
 
-use crate::engine::hit::stream;
 use crate::engine::report::Report;
 use crate::engine::session::{Session, Settings};
 use crate::engine::tracer::{Notice, Tracer};
@@ -34,6 +33,7 @@ use crate::model::path::FilePath;
 use crate::platform::{clock, os};
 use crate::remote::{self, Remote};
 use crate::restore;
+use crate::store::stream::stream;
 use crate::store::{Lookup, Store};
 use crate::world::World;
 

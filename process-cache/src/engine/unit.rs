@@ -37,8 +37,17 @@ use crate::policy::script::{Found, Scripts};
 use crate::relocation::relocatable::Moved;
 use crate::world::pending_digest::Content;
 
-/// Bytes by descriptor number, in order.
-pub type Chunks = Vec<(i32, std::sync::Arc<[u8]>)>;
+/// The unit that stands for the world outside.
+pub const OUTSIDE: UnitId = UnitId(0);
+
+/// Why a unit is not stored that takes less time than a lookup.
+pub const TOO_SHORT: &str = "ran for less than --min-time";
+/// Why a unit is neither looked up nor stored by itself: what it is told to do has a
+/// random name in it, and the unit above has not.
+pub const INTERNAL: &str = "gets a temporary file of the program that started it";
+
+/// Why a unit is not stored that was told so by the kernel.
+pub(crate) const UNHEARD: &str = "writes to a pipe whose readers have gone";
 
 /// Names and types (`d_type`) of a directory.
 pub type Listing = BTreeMap<Vec<u8>, u8>;

@@ -15,9 +15,9 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use super::backend::{Entry, Failure, Offer, Result, Want};
 use super::codec::{Key, MAX_PACKED};
-use super::digest::Wire;
+use super::digest::{Function, Wire};
+use super::protocol::{Backend, Entry, Failure, Offer, Reply, Result, Want};
 use crate::model::fact::Digest;
 
 /// A blob's digest and length.
@@ -35,7 +35,7 @@ impl Directory {
         Self { root }
     }
 
-    pub(super) fn entry(&self, key: Key) -> Result<Option<Entry>> {
+    fn find_entry(&self, key: Key) -> Result<Option<Entry>> {
         let mut bytes = Vec::new();
         match File::open(self.entry_path(key)) {
             Ok(file) => file.take(ENTRY as u64 + 1).read_to_end(&mut bytes),
@@ -58,20 +58,20 @@ impl Directory {
         }))
     }
 
-    pub(super) fn set_entry(&self, key: Key, entry: &Entry) -> Result<()> {
+    fn put_entry(&self, key: Key, entry: &Entry) -> Result<()> {
         let mut bytes = entry.blob.hash.to_vec();
         bytes.extend_from_slice(&entry.blob.size.to_le_bytes());
         self.publish(&self.entry_path(key), &mut &bytes[..])
     }
 
-    pub(super) fn missing(&self, mut wires: Vec<Wire>) -> Vec<Wire> {
+    fn retain_missing(&self, mut wires: Vec<Wire>) -> Vec<Wire> {
         wires.retain(|wire| {
             !fs::metadata(self.content_path(*wire)).is_ok_and(|found| found.len() == wire.size)
         });
         wires
     }
 
-    pub(super) fn bytes(&self, wire: Wire) -> Result<Vec<u8>> {
+    fn read_blob(&self, wire: Wire) -> Result<Vec<u8>> {
         if wire.size > MAX_PACKED {
             return Err(Failure::Wrong("a blob is too large".to_owned()));
         }
@@ -83,7 +83,7 @@ impl Directory {
         Ok(bytes)
     }
 
-    pub(super) fn fetch(&self, wants: Vec<Want>) -> Result<()> {
+    fn copy_out(&self, wants: Vec<Want>) -> Result<()> {
         for Want { wire, mut into } in wants {
             let mut file = self.open(wire)?.take(wire.size.saturating_add(1));
             io::copy(&mut file, &mut into).map_err(|error| Failure::Wrong(error.to_string()))?;
@@ -92,7 +92,7 @@ impl Directory {
         Ok(())
     }
 
-    pub(super) fn store(&self, offers: Vec<Offer>) -> Result<()> {
+    fn copy_in(&self, offers: Vec<Offer>) -> Result<()> {
         offers.into_iter().try_for_each(|offer| {
             let path = self.content_path(offer.wire);
             self.publish(&path, &mut offer.open()?)
@@ -146,6 +146,44 @@ impl Directory {
         let name = Digest(hash).to_string();
         let (shard, rest) = name.split_at(2);
         self.root.join(kind).join(shard).join(rest)
+    }
+}
+
+impl Backend for Directory {
+    fn function(&self) -> Reply<'_, Function> {
+        Box::pin(async { Ok(Function::Blake3) })
+    }
+
+    fn entry(&self, key: Key, _beside: bool) -> Reply<'_, Option<Entry>> {
+        Box::pin(async move { self.find_entry(key) })
+    }
+
+    fn has_beside(&self) -> bool {
+        false
+    }
+
+    fn set_entry(&self, key: Key, entry: Entry) -> Reply<'_, ()> {
+        Box::pin(async move { self.put_entry(key, &entry) })
+    }
+
+    fn missing(&self, wires: Vec<Wire>) -> Reply<'_, Vec<Wire>> {
+        Box::pin(async move { Ok(self.retain_missing(wires)) })
+    }
+
+    fn read(&self, wire: Wire) -> Reply<'_, Vec<u8>> {
+        Box::pin(async move { self.read_blob(wire) })
+    }
+
+    fn fetch(&self, wants: Vec<Want>) -> Reply<'_, ()> {
+        Box::pin(async move { self.copy_out(wants) })
+    }
+
+    fn store(&self, offers: Vec<Offer>) -> Reply<'_, ()> {
+        Box::pin(async move { self.copy_in(offers) })
+    }
+
+    fn is_writable(&self) -> Reply<'_, bool> {
+        Box::pin(async { Ok(true) })
     }
 }
 

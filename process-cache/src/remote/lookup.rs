@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use rustc_hash::{FxHashMap, FxHashSet};
 use tokio::task::JoinHandle;
 
-use super::backend::{Backend, Entry, Failure, Result, Want};
 use super::bundle::Bundle;
 use super::codec::{self, Content, Hint, Key, PathSet, Sets, Stored};
 use super::digest::Wire;
+use super::protocol::{Entry, Failure, Result, SharedBackend, Want};
 use super::{Remote, Running, lock};
 use crate::key::Keyed;
 use crate::model::fact::{Answer, Fact, Query};
@@ -295,7 +295,7 @@ fn wait<T>(
 }
 
 /// The path sets of a weak key, and the bundle if that came along.
-async fn sets(backend: &Backend, key: &WeakKey) -> Result<(Sets, Option<Vec<u8>>), Stop> {
+async fn sets(backend: &SharedBackend, key: &WeakKey) -> Result<(Sets, Option<Vec<u8>>), Stop> {
     let Some(mut entry) = backend.entry(Key::of_sets(key), true).await? else {
         return Ok(Default::default());
     };
@@ -386,7 +386,10 @@ impl<'a, 's> Asking<'a, 's> {
 }
 
 /// The newest result among these, and which of them it is.
-async fn result(backend: &Backend, keys: &[Option<Key>]) -> Result<Option<(usize, Vec<u8>)>, Stop> {
+async fn result(
+    backend: &SharedBackend,
+    keys: &[Option<Key>],
+) -> Result<Option<(usize, Vec<u8>)>, Stop> {
     let mut tasks = tokio::task::JoinSet::new();
     for (index, key) in keys.iter().enumerate() {
         let (backend, Some(key)) = (backend.clone(), *key) else {
@@ -412,7 +415,7 @@ async fn result(backend: &Backend, keys: &[Option<Key>]) -> Result<Option<(usize
 }
 
 /// An entry's blob, verified; `None` if it got lost.
-async fn blob(backend: &Backend, entry: Entry) -> Result<Option<Vec<u8>>> {
+async fn blob(backend: &SharedBackend, entry: Entry) -> Result<Option<Vec<u8>>> {
     match entry.inlined {
         Some(bytes) => Ok(Some(bytes)),
         None if entry.blob.size > codec::MAX_PACKED => {
@@ -441,7 +444,7 @@ fn wants<'a>(
 }
 
 /// Fetches contents, and returns how many bytes that were.
-async fn fetch(backend: &Backend, wants: Vec<Want>) -> Result<u64, Stop> {
+async fn fetch(backend: &SharedBackend, wants: Vec<Want>) -> Result<u64, Stop> {
     if wants.is_empty() {
         return Ok(0);
     }

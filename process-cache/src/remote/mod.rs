@@ -14,7 +14,7 @@
 //! | what the user asks for | [`settings`] |
 //! | looking a unit up | `lookup`, [`check`] |
 //! | putting a unit there, in the background | `upload` |
-//! | how it travels | [`form`], [`bundle`], [`digest`], [`backend`], [`grpc`], [`directory`] |
+//! | how it travels | [`form`], [`bundle`], [`digest`], [`protocol`], [`grpc`], [`directory`] |
 //! | who drives the requests; when to stop asking | `engine`, [`breaker`] |
 //!
 //! **Invariants.** The build never fails because of a remote cache, and never waits
@@ -22,7 +22,6 @@
 //! from a stranger: nothing is established that [`check`] has not let pass, and no
 //! content that has not the digest that was asked for.
 
-pub mod backend;
 pub mod breaker;
 pub mod bundle;
 pub mod check;
@@ -31,6 +30,7 @@ pub mod digest;
 pub mod directory;
 pub mod grpc;
 mod lookup;
+pub mod protocol;
 mod resolve;
 mod runtime;
 pub mod settings;
@@ -43,10 +43,10 @@ use std::time::{Duration, Instant};
 use ptrace_async::runtime::Background;
 use serde::Serialize;
 
-use self::backend::{Backend, Failure, Retries};
 use self::breaker::{Breaker, Patience};
 use self::check::Bounds;
 use self::directory::Directory;
+use self::protocol::{Failure, Retries, SharedBackend};
 use self::runtime::Engine;
 use self::settings::{Keep, Place, Settings};
 use self::upload::Uploads;
@@ -104,7 +104,7 @@ type Found = (WeakKey, Vec<Vec<Fact>>, Outcome);
 struct Running {
     engine: Arc<Engine>,
     /// For lookups, and for uploads.
-    backends: [Backend; 2],
+    backends: [SharedBackend; 2],
 }
 
 /// What became of lookups.
@@ -354,9 +354,9 @@ impl Remote {
         let started = Arc::new(started.map_err(|error| Failure::Local(error.to_string()))?);
         let backend = |retries| match &self.place {
             Prepared::Server(prepared) => {
-                Some(Backend::Grpc(Box::new(grpc::connect(prepared, retries))))
+                Some(Arc::new(grpc::connect(prepared, retries)) as SharedBackend)
             }
-            Prepared::Directory(directory) => Some(Backend::Directory(directory.clone())),
+            Prepared::Directory(directory) => Some(Arc::new(directory.clone()) as SharedBackend),
             Prepared::Nowhere => None,
         };
         let gone = || Failure::Unreachable("it has no address".to_owned());

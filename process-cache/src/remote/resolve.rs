@@ -6,7 +6,7 @@
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
-use super::backend::{Failure, Result};
+use super::protocol::{Failure, Result};
 use super::settings::Address;
 use crate::platform::os;
 

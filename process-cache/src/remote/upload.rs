@@ -13,13 +13,13 @@ use std::time::{Duration, Instant};
 use rustc_hash::{FxHashMap, FxHashSet};
 use tokio::sync::{Mutex as Turn, Notify, Semaphore};
 
-use super::backend::{Backend, Entry, Failure, Offer, Result, Source};
 use super::breaker::Breaker;
 use super::check::{contents, is_shareable};
 use super::codec::{
     self, Content, Hint, Key, MAX_HINTED, MAX_HINTS, MAX_SETS, PathSet, Sets, Stored,
 };
 use super::digest::{Function, Wire};
+use super::protocol::{Entry, Failure, Offer, Result, SharedBackend, Source};
 use super::{Remote, Trouble, bundle, lock};
 use crate::model::fact::{Answer, Digest, Fact, Query};
 use crate::model::outcome::Outcome;
@@ -181,7 +181,7 @@ impl Uploads {
         self.trouble.note(failure.to_string());
     }
 
-    async fn put(self: &Arc<Self>, backend: &Backend, upload: Upload) -> Result<()> {
+    async fn put(self: &Arc<Self>, backend: &SharedBackend, upload: Upload) -> Result<()> {
         let closed = |_| Failure::Local("it has ended".to_owned());
         let _slot = self.slots.acquire().await.map_err(closed)?;
         if !lock(&self.breaker).allows(Instant::now()) {
@@ -286,7 +286,7 @@ impl Uploads {
     }
 
     /// Sends what is not there yet.
-    async fn send(&self, backend: &Backend, mut offers: Vec<Offer>) -> Result<()> {
+    async fn send(&self, backend: &SharedBackend, mut offers: Vec<Offer>) -> Result<()> {
         {
             let present = lock(&self.present);
             offers.retain(|offer| !present.contains(&offer.wire));
@@ -314,7 +314,7 @@ impl Uploads {
     /// bundle that belongs to it beside them.
     async fn add_set(
         &self,
-        backend: &Backend,
+        backend: &SharedBackend,
         function: Function,
         key: WeakKey,
         (set, hint): (PathSet, Option<Hinted>),

@@ -2,14 +2,15 @@
 
 use std::fs::{self, File, Metadata};
 use std::io::Write;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
 use tempfile::TempPath;
 
 use super::directories::Directories;
-use super::prepare::{Stage, Stages, temporary};
-use super::undo::{Before, Undo, put_over, removed_dirs};
+use super::files::{chmod, open_for_writing, put_over, set_times, temporary};
+use super::prepare::{Stage, Stages};
+use super::undo::{Before, Undo, removed_dirs};
 use super::unnamed_file::Draft;
 use super::{Options, RestoreError, Restored, Result, content_of, is_explicit};
 use crate::model::outcome::{Effect, Time};
@@ -38,13 +39,6 @@ pub(super) fn run(
             false => after(error, established),
         }
     })
-}
-
-pub(super) fn timespec(ns: i128) -> Timespec {
-    Timespec {
-        tv_sec: i64::try_from(ns.div_euclid(1_000_000_000)).unwrap_or(i64::MAX),
-        tv_nsec: ns.rem_euclid(1_000_000_000) as _,
-    }
 }
 
 /// Marks an error as one that came after `index` effects.
@@ -321,22 +315,6 @@ fn overwrite(
     }
 }
 
-/// Opens an existing file.
-pub(super) fn open_for_writing(path: &FilePath, may_chmod: bool) -> Result<File> {
-    let mut options = File::options();
-    options
-        .write(true)
-        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
-    match options.open(path.as_path()) {
-        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied && may_chmod => {
-            chmod(path, 0o600)?;
-            options.open(path.as_path())
-        }
-        opened => opened,
-    }
-    .map_err(RestoreError::io("write", path))
-}
-
 fn append(path: &FilePath, content: Content<'_>, time: Time) -> Result<()> {
     let mut options = File::options();
     options
@@ -384,24 +362,6 @@ fn replace(
     put_over(name, path).map_err(RestoreError::io("create", path))
 }
 
-pub(super) fn chmod(path: &FilePath, mode: u32) -> Result<()> {
-    fs::set_permissions(path.as_path(), fs::Permissions::from_mode(mode & 0o7777))
-        .map_err(RestoreError::io("set the permissions of", path))
-}
-
-pub(super) fn set_times(path: &FilePath, time: Time) -> Result<()> {
-    if time == Time::Kept {
-        return Ok(());
-    }
-    rustix::fs::utimensat(
-        CWD,
-        path.as_path(),
-        &timestamps(time),
-        AtFlags::SYMLINK_NOFOLLOW,
-    )
-    .map_err(RestoreError::io("set the times of", path))
-}
-
 /// Makes the modification time the present, as writing would.
 fn touch(path: &FilePath) -> Result<()> {
     let times = Timestamps {
@@ -416,26 +376,4 @@ fn touch(path: &FilePath) -> Result<()> {
     };
     rustix::fs::utimensat(CWD, path.as_path(), &times, AtFlags::SYMLINK_NOFOLLOW)
         .map_err(RestoreError::io("set the times of", path))
-}
-
-pub(super) fn timestamps(time: Time) -> Timestamps {
-    let special = |tv_nsec| Timespec { tv_sec: 0, tv_nsec };
-    let exact = |time: Option<i128>| match time {
-        None => special(UTIME_NOW),
-        Some(ns) => timespec(ns),
-    };
-    match time {
-        Time::Set(accessed, modified) => Timestamps {
-            last_access: exact(accessed),
-            last_modification: exact(modified),
-        },
-        Time::Present => Timestamps {
-            last_access: special(UTIME_NOW),
-            last_modification: special(UTIME_NOW),
-        },
-        Time::Kept => Timestamps {
-            last_access: special(UTIME_OMIT),
-            last_modification: special(UTIME_OMIT),
-        },
-    }
 }

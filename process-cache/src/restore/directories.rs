@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, Metadata};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 
-use super::commit::{chmod, set_times};
+use super::files::{chmod, set_times};
 use super::undo::{Before, Undo};
 use super::{RestoreError, Result};
 use crate::model::outcome::Time;

@@ -24,6 +24,7 @@
 
 mod commit;
 mod directories;
+mod files;
 mod planned_tree;
 mod prepare;
 mod time_order;

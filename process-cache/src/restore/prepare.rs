@@ -3,8 +3,8 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::mem::take;
-use std::path::Path;
 
+use super::files::{BUDGET, SMALL};
 use super::planned_tree::{Kind, Sketch, Step};
 use super::undo::{DirTimes, removed_dirs};
 use super::unnamed_file::Draft;
@@ -14,11 +14,6 @@ use crate::model::outcome::Effect;
 use crate::model::path::FilePath;
 use crate::store::{Shared, Store, StoreError, copy};
 use crate::world::World;
-
-/// Contents up to this length wait in memory.
-pub(super) const SMALL: u64 = 256 * 1024;
-/// As long as no more than this waits there already.
-pub(super) const BUDGET: u64 = 32 << 20;
 
 /// How an effect's content waits for its turn.
 pub(super) enum Stage {
@@ -220,19 +215,4 @@ fn stage_file(
     };
     verified.map_err(|error| error.at(path))?;
     Ok(draft.waiting())
-}
-
-/// A new file in the directory of `path`.
-pub(super) fn temporary(path: &FilePath) -> Result<tempfile::NamedTempFile> {
-    let dir = path.parent().unwrap_or(Path::new("/"));
-    names()
-        .tempfile_in(dir)
-        .map_err(RestoreError::io("create a file next to", path))
-}
-
-/// Temporary names.
-pub(super) fn names() -> tempfile::Builder<'static, 'static> {
-    let mut names = tempfile::Builder::new();
-    names.prefix(".pcache-").rand_bytes(8);
-    names
 }

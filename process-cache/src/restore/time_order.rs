@@ -2,7 +2,7 @@
 
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
 
-use super::commit::timespec;
+use super::files::timespec;
 use crate::model::outcome::Effect;
 use crate::model::path::FilePath;
 use crate::platform::clock;

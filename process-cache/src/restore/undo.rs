@@ -16,8 +16,7 @@ use rustc_hash::FxHashMap;
 use rustix::fs::{AtFlags, CWD, FileType, RenameFlags, Timespec, Timestamps, UTIME_OMIT};
 use tempfile::TempPath;
 
-use super::commit::{open_for_writing, timestamps};
-use super::prepare::{BUDGET, SMALL, names};
+use super::files::{BUDGET, SMALL, names, open_for_writing, timestamps};
 use super::{RestoreError, Result};
 use crate::model::outcome::{Effect, Time};
 use crate::model::path::FilePath;
@@ -270,19 +269,6 @@ impl DirTimes {
             let _ = rustix::fs::utimensat(CWD, dir, times, AtFlags::empty());
         }
     }
-}
-
-/// Gives what has a temporary name the name `path`. What was there, if it could
-/// be kept, has the temporary one then.
-pub(super) fn put_over(temporary: TempPath, path: &FilePath) -> io::Result<Option<TempPath>> {
-    let flags = RenameFlags::EXCHANGE;
-    if rustix::fs::renameat_with(CWD, &*temporary, CWD, path.as_path(), flags).is_ok() {
-        return Ok(Some(temporary));
-    }
-    // Nothing to exchange with, or a file system that cannot.
-    fs::rename(&temporary, path.as_path())?;
-    // The guard finds nothing to remove, or another link of the same file.
-    Ok(None)
 }
 
 /// The directories that effects remove.

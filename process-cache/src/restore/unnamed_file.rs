@@ -13,9 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 
-use super::commit::timestamps;
-use super::prepare::{names, temporary};
-use super::undo::put_over;
+use super::files::{names, put_over, temporary, timestamps};
 use super::{RestoreError, Result};
 use crate::model::outcome::Time;
 use crate::model::path::FilePath;

@@ -33,6 +33,7 @@ mod incoming;
 mod journal;
 mod maintenance;
 mod path_free;
+pub mod stream;
 mod table_file;
 mod tree;
 mod write_behind;

@@ -11,8 +11,8 @@ mod preconditions;
 mod verify;
 
 use crate::engine::session::Session;
-use crate::engine::tracer::{OUTSIDE, TOO_SHORT};
 use crate::engine::unit::{Change, Observed, Unit};
+use crate::engine::unit::{OUTSIDE, TOO_SHORT};
 use crate::key::status_flags;
 use crate::model::fact::{Answer, Fact, Part, Query};
 use crate::model::inherited::Inherited;

@@ -6,12 +6,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::engine::hit::stream;
 use crate::model::fact::{Digest, Fact};
 use crate::model::outcome::{Effect, Outcome};
 use crate::model::path::FilePath;
 use crate::model::weak_key::WeakKey;
 use crate::store::Store;
+use crate::store::stream::stream;
 
 /// In words, each thing in which a run differs from the newest stored one with the same
 /// facts; `None` where there is no such one.

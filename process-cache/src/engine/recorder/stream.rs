@@ -3,7 +3,7 @@
 
 use super::{MAX_STREAM, Reader};
 use crate::engine::session::{Before, Session};
-use crate::engine::tracer::UNHEARD;
+use crate::engine::unit::UNHEARD;
 use crate::engine::unit::{Observed, TimeState, Unit, Written};
 use crate::model::fact::{Part, Query};
 use crate::model::path::FilePath;

@@ -1,17 +1,15 @@
 //! An execve: looked up, and what follows it.
 
-use std::os::fd::AsRawFd;
-
 use ptrace_async::event::{FileKind, Tid};
-use ptrace_async::invocation::Invocation;
 use ptrace_async::memory::Memory;
 use ptrace_async::process::reads_unseen;
 use ptrace_async::runtime::{Exec, Prehook, Running, Stop, Tracee};
 use rustix::io::Errno;
 
-use super::{INTERNAL, Notice, OUTSIDE, Tracer};
-use crate::engine::hit::{Applied, Skipped};
+use super::skip::{Applied, Skipped};
+use super::{Notice, Tracer};
 use crate::engine::unit::Unit;
+use crate::engine::unit::{INTERNAL, OUTSIDE};
 use crate::journal::Begun;
 use crate::key::exec_context::Begins;
 use crate::key::{Descriptor, Execution, Keyed, Known, Texts, Unkeyed, allowed, jobserver};
@@ -615,30 +613,4 @@ fn pointers(tracee: &Tracee<Prehook>, arrays: [u64; 2]) -> [Vec<u64>; 2] {
         found
     };
     [read(0), read(1)]
-}
-
-/// Redirects an execve: the call's path becomes `/proc/PID/fd/N`, written below
-/// the stack pointer, where nothing lives.
-///
-/// # Errors
-/// When the tracee's stack cannot be written.
-pub fn redirect(tracee: &mut Tracee<Prehook>, file: &std::fs::File) -> std::io::Result<()> {
-    let path = format!("/proc/{}/fd/{}\0", std::process::id(), file.as_raw_fd());
-    // 128 bytes below the stack pointer belong to the running function.
-    let address = (tracee.stack_pointer() - 128 - path.len() as u64) & !15;
-    tracee.write(address, path.as_bytes())?;
-    let call = tracee.invocation();
-    let args = if call.nr == libc::SYS_execveat as u64 {
-        [
-            libc::AT_FDCWD as u64,
-            address,
-            call.args[2],
-            call.args[3],
-            0,
-            0,
-        ]
-    } else {
-        [address, call.args[1], call.args[2], 0, 0, 0]
-    };
-    tracee.modify(Invocation { nr: call.nr, args })
 }

@@ -7,6 +7,7 @@
 
 mod ending;
 mod execution;
+mod skip;
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -16,15 +17,14 @@ use ptrace_async::process::Pending;
 use ptrace_async::runtime::{Handle, Posthook, Prehook, Running, Signal, Started, Stop, Tracee};
 use smallvec::SmallVec;
 
-pub use self::execution::redirect;
 use self::execution::{Attempt, Next};
 use crate::engine::session::{Before, Process, Session, Task};
 use crate::engine::unit::Unit;
+use crate::engine::unit::{OUTSIDE, UNHEARD};
 use crate::key::{Keyed, Unkeyed};
 use crate::model::fact::Digest;
 use crate::model::miss::Missed;
 use crate::model::outcome::Ending;
-use crate::model::unit_id::UnitId;
 
 /// What is told to whoever waits for the command.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,18 +63,6 @@ pub struct Tracer {
     /// Whether there is a filter; without one set-uid programs are let go.
     pub filtered: bool,
 }
-
-/// The unit that stands for the world outside.
-pub const OUTSIDE: UnitId = UnitId(0);
-
-/// Why a unit is not stored that takes less time than a lookup.
-pub const TOO_SHORT: &str = "ran for less than --min-time";
-/// Why a unit is neither looked up nor stored by itself: what it is told to do has a
-/// random name in it, and the unit above has not.
-pub const INTERNAL: &str = "gets a temporary file of the program that started it";
-
-/// Why a unit is not stored that was told so by the kernel.
-pub(crate) const UNHEARD: &str = "writes to a pipe whose readers have gone";
 
 impl Tracer {
     /// Follows one task from its first stop to its end.
@@ -445,7 +433,7 @@ impl Tracer {
             | libc::SIGSYS
                 if !from_process => {}
             _ if from_process => {
-                let sender = crate::engine::hit::sender(&info);
+                let sender = crate::platform::os::signal_sender(&info);
                 if sender != process {
                     let other = session.tasks.get(&sender).map(|task| task.unit);
                     let mut at = Some(unit);

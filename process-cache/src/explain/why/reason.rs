@@ -61,9 +61,9 @@ pub enum Kind {
 impl Kind {
     /// The kind of a reason not to store a unit.
     pub fn of_doubt(reason: &str) -> Self {
-        if reason == crate::engine::tracer::TOO_SHORT {
+        if reason == crate::engine::unit::TOO_SHORT {
             Self::Short
-        } else if reason == crate::engine::tracer::INTERNAL {
+        } else if reason == crate::engine::unit::INTERNAL {
             Self::Internal
         } else {
             Self::Uncacheable

@@ -14,11 +14,14 @@ use std::path::{Component, Path, PathBuf};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::codec::{MAX_ITEMS, Stored};
+use super::bundle::Bundle;
+use super::codec::{self, MAX_ITEMS, Stored};
 use crate::model::fact::Digest;
 use crate::model::inherited::Inherited;
 use crate::model::outcome::{Effect, Ending, Outcome, StreamData, Time};
 use crate::model::path::FilePath;
+use crate::policy::base_dirs::BaseDirs;
+use crate::relocation::Relocation;
 
 /// The largest result that is taken, in bytes of all its contents.
 pub const MAX_BYTES: u64 = 4 << 30;
@@ -374,6 +377,32 @@ fn check_modes(effect: &Effect) -> Result<(), Refusal> {
             path: effect.path().clone(),
             mode,
         })
+    }
+}
+
+/// Unpacks bytes that claim to come from a remote cache, and what would be behind
+/// the packing, which a fuzzer cannot get through; checks what comes out.
+#[doc(hidden)]
+pub fn check_remote(bytes: &[u8]) {
+    let _ = codec::decode_sets(bytes);
+    let stored = match codec::decode_result(bytes) {
+        Ok(stored) => Some(stored),
+        Err(_) => postcard::from_bytes(bytes).ok(),
+    };
+    if let Some(stored) = stored {
+        let _ = Bounds::new(vec!["/tmp".into()]).check(&stored, &[]);
+        if let Ok(base_dirs) = BaseDirs::new(&["r=/tmp".to_owned()]) {
+            let _ = Relocation::new(base_dirs).effects_here(&stored.outcome);
+        }
+        let _ = codec::encode_result(&stored).map(|bytes| codec::decode_result(&bytes));
+    }
+    if let Ok(bundle) = Bundle::decode(bytes.to_vec()) {
+        let length = bytes.first().copied().map_or(0, u64::from);
+        let _ = bundle.contents(&[length, 0, length]);
+        let _ = codec::decode_result(&bundle.result);
+    }
+    if let Ok(sets) = postcard::from_bytes::<codec::Sets>(bytes) {
+        let _ = codec::encode_sets(&sets).map(|bytes| codec::decode_sets(&bytes));
     }
 }
 

@@ -22,8 +22,8 @@ use crate::model::fact::{Answer, Digest, Query};
 use crate::model::outcome::Outcome;
 use crate::model::path::FilePath;
 use crate::model::weak_key::WeakKey;
-use crate::policy::base_dirs::{BaseDirs, MARK};
-use crate::relocation::{Relocation, is_note};
+use crate::policy::base_dirs::MARK;
+use crate::relocation::is_note;
 
 /// Part of every key: results of other versions are not seen.
 pub(crate) const VERSION: u8 = 4;
@@ -310,32 +310,6 @@ fn unpack<T: DeserializeOwned>(magic: &[u8; 3], bytes: &[u8]) -> Result<T, FormE
         Ok((value, [])) => Ok(value),
         Ok(_) => Err(FormError::Damaged("something follows its end".to_owned())),
         Err(error) => Err(damaged(error)),
-    }
-}
-
-/// Unpacks bytes that claim to come from a remote cache, and what would be behind
-/// the packing, which a fuzzer cannot get through; checks what comes out.
-#[doc(hidden)]
-pub fn check_remote(bytes: &[u8]) {
-    let _ = decode_sets(bytes);
-    let stored = match decode_result(bytes) {
-        Ok(stored) => Some(stored),
-        Err(_) => postcard::from_bytes(bytes).ok(),
-    };
-    if let Some(stored) = stored {
-        let _ = super::check::Bounds::new(vec!["/tmp".into()]).check(&stored, &[]);
-        if let Ok(base_dirs) = BaseDirs::new(&["r=/tmp".to_owned()]) {
-            let _ = Relocation::new(base_dirs).effects_here(&stored.outcome);
-        }
-        let _ = encode_result(&stored).map(|bytes| decode_result(&bytes));
-    }
-    if let Ok(bundle) = super::bundle::Bundle::decode(bytes.to_vec()) {
-        let length = bytes.first().copied().map_or(0, u64::from);
-        let _ = bundle.contents(&[length, 0, length]);
-        let _ = decode_result(&bundle.result);
-    }
-    if let Ok(sets) = postcard::from_bytes::<Sets>(bytes) {
-        let _ = encode_sets(&sets).map(|bytes| decode_sets(&bytes));
     }
 }
 

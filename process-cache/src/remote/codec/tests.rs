@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::model::fact::TimeUse;
 use crate::model::outcome::{Effect, Ending, StreamChunk, StreamData, Time};
+use crate::remote::check::check_remote;
 
 fn set(names: &[&str]) -> PathSet {
     PathSet::new(

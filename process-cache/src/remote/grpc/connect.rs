@@ -16,8 +16,8 @@ use tonic::metadata::{AsciiMetadataKey, AsciiMetadataValue, BinaryMetadataValue,
 use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
 
 use super::{Client, Server, credentials};
-use crate::remote::backend::{Failure, Result, Retries};
 use crate::remote::lock;
+use crate::remote::protocol::{Failure, Result, Retries};
 use crate::remote::settings::{Address, Settings};
 
 /// How long connecting may take, unless the user is more patient.

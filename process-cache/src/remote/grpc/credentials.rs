@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, poll};
 use serde::Deserialize;
 
-use crate::remote::backend::{Failure, Result};
+use crate::remote::protocol::{Failure, Result};
 
 /// More than this is no answer, in bytes.
 const LONGEST: usize = 1 << 20;

@@ -28,9 +28,9 @@ use tonic::{Code, Request, Status};
 
 pub use self::connect::prepare;
 pub(super) use self::connect::{Prepared, connect};
-use super::backend::{Entry, Failure, Result, Retries};
 use super::codec::{Key, MAX_PACKED};
 use super::digest::{Function, Wire};
+use super::protocol::{Backend, Entry, Failure, Offer, Reply, Result, Retries, Want};
 
 /// No message is larger, in bytes; servers send what they like up to here.
 const MAX_MESSAGE: usize = 32 << 20;
@@ -73,7 +73,7 @@ pub struct Server {
 
 impl Client {
     /// What the server can do; asked once.
-    pub(super) async fn server(&self) -> Result<Server> {
+    async fn server(&self) -> Result<Server> {
         self.server
             .get_or_try_init(|| self.capabilities())
             .await
@@ -101,7 +101,7 @@ impl Client {
         Server::of(&found.cache_capabilities.unwrap_or_default(), self.compress)
     }
 
-    pub(super) async fn entry(&self, key: Key, beside: bool) -> Result<Option<Entry>> {
+    async fn find_entry(&self, key: Key, beside: bool) -> Result<Option<Entry>> {
         if let Some(server) = self.server.get() {
             return self.entry_by(key, beside, server.function).await;
         }
@@ -143,7 +143,7 @@ impl Client {
         }
     }
 
-    pub(super) async fn set_entry(&self, key: Key, entry: Entry) -> Result<()> {
+    async fn put_entry(&self, key: Key, entry: Entry) -> Result<()> {
         let server = self.server().await?;
         let file = |(index, wire): (usize, &Wire)| re::OutputFile {
             path: index.to_string(),
@@ -173,7 +173,7 @@ impl Client {
         updated.map(drop).map_err(|status| failure(&status))
     }
 
-    pub(super) async fn missing(&self, wires: Vec<Wire>) -> Result<Vec<Wire>> {
+    async fn find_missing(&self, wires: Vec<Wire>) -> Result<Vec<Wire>> {
         let server = self.server().await?;
         let mut missing = Vec::new();
         for some in wires.chunks(MANY) {
@@ -226,6 +226,44 @@ impl Client {
             pause *= 3;
         }
         Err(Status::unknown("not tried"))
+    }
+}
+
+impl Backend for Client {
+    fn function(&self) -> Reply<'_, Function> {
+        Box::pin(async { Ok(self.server().await?.function) })
+    }
+
+    fn entry(&self, key: Key, beside: bool) -> Reply<'_, Option<Entry>> {
+        Box::pin(self.find_entry(key, beside))
+    }
+
+    fn has_beside(&self) -> bool {
+        true
+    }
+
+    fn set_entry(&self, key: Key, entry: Entry) -> Reply<'_, ()> {
+        Box::pin(self.put_entry(key, entry))
+    }
+
+    fn missing(&self, wires: Vec<Wire>) -> Reply<'_, Vec<Wire>> {
+        Box::pin(self.find_missing(wires))
+    }
+
+    fn read(&self, wire: Wire) -> Reply<'_, Vec<u8>> {
+        Box::pin(self.read_blob(wire))
+    }
+
+    fn fetch(&self, wants: Vec<Want>) -> Reply<'_, ()> {
+        Box::pin(self.fetch_all(wants))
+    }
+
+    fn store(&self, offers: Vec<Offer>) -> Reply<'_, ()> {
+        Box::pin(self.store_all(offers))
+    }
+
+    fn is_writable(&self) -> Reply<'_, bool> {
+        Box::pin(async { Ok(self.server().await?.takes_entries) })
     }
 }
 

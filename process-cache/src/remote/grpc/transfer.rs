@@ -12,8 +12,8 @@ use tokio::task::JoinSet;
 use tonic::{Code, Status};
 
 use super::{Client, MAX_MESSAGE, Server, digest, failure, wire};
-use crate::remote::backend::{Failure, Offer, Result, Want};
 use crate::remote::digest::{Function, Wire};
+use crate::remote::protocol::{Failure, Offer, Result, Want};
 
 /// Pieces of a stream, in bytes.
 const PIECE: usize = 512 << 10;
@@ -27,7 +27,7 @@ const AT_ONCE: usize = 4;
 const OVERHEAD: u64 = 160;
 
 impl Client {
-    pub(in crate::remote) async fn bytes(&self, wanted: Wire) -> Result<Vec<u8>> {
+    pub(super) async fn read_blob(&self, wanted: Wire) -> Result<Vec<u8>> {
         let server = self.server().await?;
         if wanted.size + OVERHEAD > server.batch {
             let mut bytes = Vec::new();
@@ -42,7 +42,7 @@ impl Client {
         found.remove(&wanted).ok_or(Failure::Missing)
     }
 
-    pub(in crate::remote) async fn fetch(&self, wants: Vec<Want>) -> Result<()> {
+    pub(super) async fn fetch_all(&self, wants: Vec<Want>) -> Result<()> {
         let server = self.server().await?;
         let mut tasks = Tasks::default();
         let mut batch = Vec::new();
@@ -165,7 +165,7 @@ impl Client {
         sink.flush().map_err(unpacking)
     }
 
-    pub(in crate::remote) async fn store(&self, offers: Vec<Offer>) -> Result<()> {
+    pub(super) async fn store_all(&self, offers: Vec<Offer>) -> Result<()> {
         let server = self.server().await?;
         let mut tasks = Tasks::default();
         let mut batch = Vec::new();

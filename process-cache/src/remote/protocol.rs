@@ -1,13 +1,12 @@
-//! What a remote cache can do, whatever it is.
+//! Requests to a remote cache, and what they are about, whatever it is.
 
 use std::io::{Cursor, Read};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::codec::Key;
 use super::digest::{Function, Wire};
-use super::directory::Directory;
-use super::grpc::Client;
 use crate::model::fact::Digest;
 use crate::store::{Incoming, Store, StoreError};
 
@@ -104,111 +103,55 @@ impl Offer {
     }
 }
 
-/// A remote cache.
-#[derive(Debug, Clone)]
-pub enum Backend {
-    /// A server that speaks the Remote Execution API.
-    Grpc(Box<Client>),
-    /// A directory that several machines see.
-    Directory(Directory),
-}
+/// The answer to a request, once it arrives.
+pub type Reply<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 
-impl Backend {
-    /// How it digests.
-    ///
-    /// # Errors
-    /// As all others: [`Failure`].
-    pub async fn function(&self) -> Result<Function> {
-        match self {
-            Self::Grpc(client) => Ok(client.server().await?.function),
-            Self::Directory(_) => Ok(Function::Blake3),
-        }
-    }
+/// A remote cache that several tasks use.
+pub type SharedBackend = Arc<dyn Backend>;
 
-    /// What stands under a key; with the blob beside it if the server can send that along.
-    ///
-    /// # Errors
-    /// [`Failure`].
-    pub async fn entry(&self, key: Key, beside: bool) -> Result<Option<Entry>> {
-        match self {
-            Self::Grpc(client) => client.entry(key, beside).await,
-            Self::Directory(directory) => directory.entry(key),
-        }
-    }
+/// A remote cache. Each request can end in a [`Failure`].
+pub trait Backend: std::fmt::Debug + Send + Sync {
+    /// Asks how it digests.
+    fn function(&self) -> Reply<'_, Function>;
+
+    /// Asks what stands under a key; with the blob beside it if the server can send that
+    /// along.
+    fn entry(&self, key: Key, beside: bool) -> Reply<'_, Option<Entry>>;
 
     /// Whether entries may have another blob beside them.
-    pub fn has_beside(&self) -> bool {
-        matches!(self, Self::Grpc(_))
-    }
+    fn has_beside(&self) -> bool;
 
     /// Puts something under a key.
-    ///
-    /// # Errors
-    /// [`Failure`].
-    pub async fn set_entry(&self, key: Key, entry: Entry) -> Result<()> {
-        match self {
-            Self::Grpc(client) => client.set_entry(key, entry).await,
-            Self::Directory(directory) => directory.set_entry(key, &entry),
-        }
-    }
+    fn set_entry(&self, key: Key, entry: Entry) -> Reply<'_, ()>;
 
-    /// Which of these it does not have.
-    ///
-    /// # Errors
-    /// [`Failure`].
-    pub async fn missing(&self, wires: Vec<Wire>) -> Result<Vec<Wire>> {
-        match self {
-            Self::Grpc(client) => client.missing(wires).await,
-            Self::Directory(directory) => Ok(directory.missing(wires)),
-        }
-    }
+    /// Asks which of these it does not have.
+    fn missing(&self, wires: Vec<Wire>) -> Reply<'_, Vec<Wire>>;
 
+    /// Reads the bytes of a blob that goes into memory. They are not verified:
+    /// `bytes` does that.
+    fn read(&self, wire: Wire) -> Reply<'_, Vec<u8>>;
+
+    /// Fetches contents. After a failure some may have arrived.
+    fn fetch(&self, wants: Vec<Want>) -> Reply<'_, ()>;
+
+    /// Stores contents. After a failure some may have been stored.
+    fn store(&self, offers: Vec<Offer>) -> Reply<'_, ()>;
+
+    /// Asks whether it takes anything.
+    fn is_writable(&self) -> Reply<'_, bool>;
+}
+
+impl dyn Backend {
     /// The bytes of a blob that goes into memory, verified.
     ///
     /// # Errors
     /// [`Failure`].
     pub async fn bytes(&self, wire: Wire) -> Result<Vec<u8>> {
-        let bytes = match self {
-            Self::Grpc(client) => client.bytes(wire).await?,
-            Self::Directory(directory) => directory.bytes(wire)?,
-        };
+        let bytes = self.read(wire).await?;
         if self.function().await?.of(&bytes) == wire {
             Ok(bytes)
         } else {
             Err(Failure::Wrong("a blob has another digest".to_owned()))
-        }
-    }
-
-    /// Fetches contents.
-    ///
-    /// # Errors
-    /// [`Failure`]; some may have arrived.
-    pub async fn fetch(&self, wants: Vec<Want>) -> Result<()> {
-        match self {
-            Self::Grpc(client) => client.fetch(wants).await,
-            Self::Directory(directory) => directory.fetch(wants),
-        }
-    }
-
-    /// Stores contents.
-    ///
-    /// # Errors
-    /// [`Failure`]; some may have been stored.
-    pub async fn store(&self, offers: Vec<Offer>) -> Result<()> {
-        match self {
-            Self::Grpc(client) => client.store(offers).await,
-            Self::Directory(directory) => directory.store(offers),
-        }
-    }
-
-    /// Whether it takes anything.
-    ///
-    /// # Errors
-    /// [`Failure`].
-    pub async fn is_writable(&self) -> Result<bool> {
-        match self {
-            Self::Grpc(client) => Ok(client.server().await?.takes_entries),
-            Self::Directory(_) => Ok(true),
         }
     }
 }

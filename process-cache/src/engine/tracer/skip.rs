@@ -1,0 +1,228 @@
+//! Skipping: what happens instead of running a program.
+
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::time::Instant;
+
+use ptrace_async::event::PathRef;
+use ptrace_async::invocation::Invocation;
+use ptrace_async::runtime::{Prehook, Stop, Tracee};
+
+use super::Tracer;
+use crate::engine::standin::Script;
+use crate::journal::Begun;
+use crate::key::Keyed;
+use crate::model::abbreviate;
+use crate::model::fact::{Fact, Query};
+use crate::model::fate::{Fate, Line};
+use crate::model::miss::Missed;
+use crate::model::outcome::Outcome;
+use crate::model::unit_id::UnitId;
+use crate::policy::Policy;
+use crate::restore;
+use crate::store::stream::stream;
+
+/// What became of an attempt to skip.
+pub(super) enum Applied {
+    /// The stand-in was executed: the stop that followed.
+    Skipped(Stop),
+    /// Nothing was changed, for this reason; the program must run.
+    Refused(Tracee<Prehook>, String),
+}
+
+/// What is put in the place of a program.
+pub(super) struct Skipped<'a> {
+    /// What it left behind.
+    pub outcome: Outcome,
+    /// Its arguments.
+    pub argv: &'a [Vec<u8>],
+    /// Its key.
+    pub keyed: Option<&'a Keyed>,
+    /// When it was about to begin.
+    pub asked: Instant,
+}
+
+impl Tracer {
+    /// Establishes an outcome and lets a stand-in take the program's place.
+    pub(super) async fn skip(
+        &self,
+        mut tracee: Tracee<Prehook>,
+        unit: UnitId,
+        skipped: Skipped<'_>,
+    ) -> Applied {
+        let Skipped {
+            outcome,
+            argv,
+            keyed,
+            asked,
+        } = skipped;
+        let tid = tracee.tid();
+        self.catch_up_all();
+        let outcome = Arc::new(outcome);
+        let (began, wait, before, world, results) = {
+            let mut session = self.session.borrow_mut();
+            let paths: Vec<PathRef> = outcome
+                .effects
+                .iter()
+                .map(|effect| PathRef {
+                    path: effect.path().to_path_buf(),
+                    follow: false,
+                })
+                .collect();
+            // What it depends on is what was there before it did anything.
+            session.locator.look_again();
+            let policy = keyed.map_or(Policy::STRICT, |keyed| keyed.policy);
+            session.use_for(tid, unit, &policy);
+            let without_inodes = session.unit(unit).leaves_inodes_out(&policy);
+            for Fact { query, answer } in &outcome.facts {
+                if !(without_inodes && matches!(query, Query::Inode { .. })) {
+                    session.inherit(tid, unit, query, answer);
+                }
+            }
+            let began = session.tick();
+            session.lookups.begin_change(tid, began);
+            let (before, wait) = session.before(unit, &paths);
+            (
+                began,
+                wait,
+                before,
+                session.world.clone(),
+                session.store.clone(),
+            )
+        };
+        let job = outcome.clone();
+        let prepared = self
+            .handle
+            .blocking(move || {
+                for content in wait {
+                    let _ = content.wait();
+                }
+                let stream = stream(&results, &job)?;
+                let mut script = Script::default();
+                for (fd, bytes) in &stream {
+                    script.write(*fd, bytes);
+                }
+                for (fd, by) in &job.positions {
+                    script.advance(*fd, *by);
+                }
+                for (fd, flags) in &job.flags {
+                    script.set_flags(*fd, *flags);
+                }
+                script.end(job.ending);
+                let file = script
+                    .build()
+                    .map_err(|error| format!("no stand-in: {error}"))?;
+                let options = restore::Options {
+                    world: Some(&world),
+                    progress: None,
+                    ages: &job.ages,
+                };
+                restore::apply_with(&results, &job.effects, options).map_err(
+                    |error| match error.is_clean() {
+                        true => error.to_string(),
+                        false => format!("{error}; what was done before stays"),
+                    },
+                )?;
+                Ok::<_, String>((file, stream))
+            })
+            .await;
+        self.catch_up_all();
+        self.session.borrow_mut().lookups.end_change(tid);
+        let (file, stream) = match prepared {
+            Ok(prepared) => prepared,
+            Err(reason) => return Applied::Refused(tracee, reason),
+        };
+        if let Err(error) = redirect(&mut tracee, &file) {
+            // The files are as they would be; running the program makes them
+            // again.
+            return Applied::Refused(tracee, format!("cannot be redirected: {error}"));
+        }
+        {
+            let mut session = self.session.borrow_mut();
+            session.began = Some(began);
+            session.absorb_child(tid, unit, &outcome, &before, &stream);
+            if let Some(task) = session.tasks.get_mut(&tid) {
+                task.skipped = true;
+            }
+            let depth = session.depth(unit) + 1;
+            let id = session.skipped_id();
+            let above = session.unit(unit).record;
+            let wall_us = asked.elapsed().as_micros() as u64;
+            let above_unit = session.unit(unit);
+            above_unit.skipped_us = above_unit
+                .skipped_us
+                .saturating_add(outcome.wall_us.saturating_sub(wall_us));
+            let record = {
+                let mut journal = session.report.journal();
+                let begun = Begun { path: None, keyed };
+                let record = journal.begin(above, argv, begun, Missed::Not);
+                journal.backdate(record, wall_us);
+                for effect in &outcome.effects {
+                    journal.output(record, effect.path());
+                }
+                for (fd, _) in &stream {
+                    let file = session.model.file(tid, *fd).map(|file| file.id);
+                    if let Some(path) = file.and_then(|file| session.resources.get(&file)) {
+                        journal.output(record, path);
+                    }
+                }
+                record
+            };
+            session.report.add(Line {
+                unit: id,
+                depth,
+                command: abbreviate::command(argv, 100),
+                miss: String::new(),
+                fate: Fate::Hit {
+                    recorded_us: outcome.wall_us,
+                    took_us: wall_us,
+                    units: outcome.units,
+                },
+                wall_us,
+                record,
+                serial: 0,
+                bound: None,
+                differences: None,
+            });
+        }
+        let stop = tracee.resume_to_exit().stop().await;
+        // The image lives on in the process.
+        drop(file);
+        if let Stop::Posthook(_) = &stop {
+            // The stand-in could not be executed, and the program cannot be
+            // told why its call failed.
+            let mut session = self.session.borrow_mut();
+            if let Some(task) = session.tasks.get_mut(&tid) {
+                task.skipped = false;
+            }
+            session.doubt(unit, "its stand-in could not be executed", true);
+        }
+        Applied::Skipped(stop)
+    }
+}
+
+/// Redirects an execve: the call's path becomes `/proc/PID/fd/N`, written below
+/// the stack pointer, where nothing lives.
+///
+/// # Errors
+/// When the tracee's stack cannot be written.
+fn redirect(tracee: &mut Tracee<Prehook>, file: &std::fs::File) -> std::io::Result<()> {
+    let path = format!("/proc/{}/fd/{}\0", std::process::id(), file.as_raw_fd());
+    // 128 bytes below the stack pointer belong to the running function.
+    let address = (tracee.stack_pointer() - 128 - path.len() as u64) & !15;
+    tracee.write(address, path.as_bytes())?;
+    let call = tracee.invocation();
+    let args = if call.nr == libc::SYS_execveat as u64 {
+        [
+            libc::AT_FDCWD as u64,
+            address,
+            call.args[2],
+            call.args[3],
+            0,
+            0,
+        ]
+    } else {
+        [address, call.args[1], call.args[2], 0, 0, 0]
+    };
+    tracee.modify(Invocation { nr: call.nr, args })
+}
