@@ -8,6 +8,7 @@ use ptrace_async::process::read_proc;
 use ptrace_async::runtime::{Prehook, Running, Tracee};
 use ptrace_async::syscall::{Invocation, effects};
 
+use super::files::{Change, Mapping};
 use super::{Next, PendingCall, RecordedTask, files, readable};
 use crate::buffer;
 use crate::record::calls::{self, Plan};
@@ -15,55 +16,42 @@ use crate::record::{descriptors, scratch};
 use crate::trace::event::{Call, CallEffect, Event, Return, SignalPosition, Write};
 use crate::tracee::trapped::check;
 
+/// A call that a task is about to make, while it is decided what becomes of it.
+struct EnteredCall {
+    /// The call that is going to be performed.
+    invocation: Invocation,
+    /// The call that the program asked for, if that is another one.
+    original: Option<Invocation>,
+}
+
+/// The files that a call maps or changes.
+struct FileEffects {
+    mapping: Option<Mapping>,
+    change: Option<Change>,
+    /// Whether the call may map a file or change one.
+    is_about_files: bool,
+}
+
+/// A step towards performing a call: the task goes on to the next step, or it has been dealt
+/// with, by an answer of the recorder's or by a stop that came instead.
+type Step<T = ()> = Result<(Tracee<Prehook>, T), Next>;
+
 impl RecordedTask {
-    pub(super) async fn entry(&mut self, mut tracee: Tracee<Prehook>) -> Next {
-        let mut invocation = tracee.invocation();
+    /// Handles a syscall entry: logs the call, decides whether it is performed, and prepares
+    /// whatever has to be known or arranged before it is.
+    pub(super) async fn entry(&mut self, tracee: Tracee<Prehook>) -> Next {
         if !self.logs {
-            // The process that is going to execute the program.
-            if invocation.nr == libc::SYS_execve as u64 {
-                let trap = Invocation {
-                    nr: libc::SYS_prctl as u64,
-                    args: [
-                        libc::PR_SET_TSC as u64,
-                        libc::PR_TSC_SIGSEGV as u64,
-                        0,
-                        0,
-                        0,
-                        0,
-                    ],
-                };
-                let trapped = match tracee.inject(trap).await {
-                    Ok((tracee, _)) => readable::is_readable(tracee, &invocation).await,
-                    Err(stop) => Err(stop),
-                };
-                return match trapped {
-                    Ok((tracee, true)) => tracee.resume().into(),
-                    Ok((tracee, false)) => {
-                        self.session.refuse("execve", readable::HIDDEN);
-                        let _ = tracee.put_result(-i64::from(libc::EACCES));
-                        tracee.resume().into()
-                    }
-                    Err(stop) => Next::Stop(stop),
-                };
-            }
-            return tracee.resume().into();
+            return self.before_first_program(tracee).await;
         }
         let Ok(regs) = tracee.registers() else {
             return tracee.resume().into();
         };
         self.drain(&tracee);
         if let Some(info) = self.deferred.pop_front() {
-            // As if it had come right before the instruction.
-            let mut back = regs;
-            back.rip -= 2;
-            back.rax = regs.orig_rax;
-            back.orig_rax = u64::MAX;
-            let _ = tracee.set_registers(&back);
-            let _ = tracee.send_signal(info.si_signo);
-            self.sent_again.push(info);
-            return self.go(tracee, SignalPosition::Call).into();
+            return self.deliver_before_call(tracee, regs, info).into();
         }
         self.spins = 0;
+        let invocation = tracee.invocation();
         self.log(Event::Call(Call {
             nr: invocation.nr,
             args: invocation.args,
@@ -71,27 +59,95 @@ impl RecordedTask {
             sp: tracee.stack_pointer(),
             check: check(&regs),
         }));
+        match self.prepare_and_perform(tracee, invocation).await {
+            Ok(running) => running.into(),
+            Err(next) => next,
+        }
+    }
+
+    async fn prepare_and_perform(
+        &mut self,
+        tracee: Tracee<Prehook>,
+        invocation: Invocation,
+    ) -> Result<Tracee<Running>, Next> {
+        let (tracee, call) = self.decide(tracee, invocation)?;
+        let (tracee, ()) = self.prepare_code(tracee, &call).await?;
+        let (tracee, files) = self.prepare_files(tracee, &call.invocation).await?;
+        self.perform(tracee, call, files).await
+    }
+
+    /// The process that is going to execute the first program: its time stamp counter is
+    /// trapped from there on.
+    async fn before_first_program(&self, tracee: Tracee<Prehook>) -> Next {
+        let invocation = tracee.invocation();
+        if invocation.nr != libc::SYS_execve as u64 {
+            return tracee.resume().into();
+        }
+        let (option, mode) = (libc::PR_SET_TSC as u64, libc::PR_TSC_SIGSEGV as u64);
+        let trap = Invocation {
+            nr: libc::SYS_prctl as u64,
+            args: [option, mode, 0, 0, 0, 0],
+        };
+        let trapped = match tracee.inject(trap).await {
+            Ok((tracee, _)) => readable::is_readable(tracee, &invocation).await,
+            Err(stop) => Err(stop),
+        };
+        match trapped {
+            Ok((tracee, true)) => tracee.resume().into(),
+            Ok((tracee, false)) => {
+                self.session.refuse("execve", readable::HIDDEN);
+                let _ = tracee.put_result(-i64::from(libc::EACCES));
+                tracee.resume().into()
+            }
+            Err(stop) => Next::Stop(stop),
+        }
+    }
+
+    /// Delivers a deferred signal as if it had come right before the syscall instruction.
+    fn deliver_before_call(
+        &mut self,
+        tracee: Tracee<Prehook>,
+        regs: libc::user_regs_struct,
+        info: libc::siginfo_t,
+    ) -> Tracee<Running> {
+        let mut back = regs;
+        back.rip -= 2;
+        back.rax = regs.orig_rax;
+        back.orig_rax = u64::MAX;
+        let _ = tracee.set_registers(&back);
+        let _ = tracee.send_signal(info.si_signo);
+        self.sent_again.push(info);
+        self.go(tracee, SignalPosition::Call)
+    }
+
+    /// Decides by the call's number and arguments whether it is performed, and as what.
+    fn decide(&mut self, mut tracee: Tracee<Prehook>, invocation: Invocation) -> Step<EnteredCall> {
         if tracee.is_foreign() {
             let reason = "a call of another kind of program (32-bit)";
             self.session.refuse("int80", reason);
-            return self
+            return Err(self
                 .answer(tracee, -i64::from(libc::ENOSYS), Vec::new())
-                .into();
+                .into());
         }
         if calls::is_vsyscall(tracee.instruction_pointer()) {
-            return self.emulated(tracee, &invocation).into();
+            return Err(self.emulated(tracee, &invocation).into());
         }
-        let mut original = None;
+        let mut call = EnteredCall {
+            invocation,
+            original: None,
+        };
         match calls::plan(&invocation, &tracee) {
             Plan::Perform => {}
             Plan::Modify(other) => {
-                original = Some(invocation);
                 let _ = tracee.modify(other);
-                invocation = other;
+                call = EnteredCall {
+                    invocation: other,
+                    original: Some(invocation),
+                };
             }
-            Plan::Answer(value) => return self.answer(tracee, value, Vec::new()).into(),
-            Plan::SetAffinity => return self.answer_setaffinity(tracee).into(),
-            Plan::GetAffinity => return self.answer_getaffinity(tracee).into(),
+            Plan::Answer(value) => return Err(self.answer(tracee, value, Vec::new()).into()),
+            Plan::SetAffinity => return Err(self.answer_setaffinity(tracee).into()),
+            Plan::GetAffinity => return Err(self.answer_getaffinity(tracee).into()),
             Plan::SetDumpable => {
                 let value = match invocation.args[1] {
                     chosen @ 0..=1 => {
@@ -100,85 +156,103 @@ impl RecordedTask {
                     }
                     _ => -i64::from(libc::EINVAL),
                 };
-                return self.answer(tracee, value, Vec::new()).into();
+                return Err(self.answer(tracee, value, Vec::new()).into());
             }
             Plan::GetDumpable => {
                 let value = i64::from(self.space.is_dumpable());
-                return self.answer(tracee, value, Vec::new()).into();
+                return Err(self.answer(tracee, value, Vec::new()).into());
             }
             Plan::Refuse(value, reason) => {
-                self.session.refuse(invocation.syscall().name(), reason);
-                return self.answer(tracee, value, Vec::new()).into();
+                return Err(self.refuse(tracee, &invocation, value, reason));
             }
         }
-        if self.is_unseen_output(&tracee, &invocation) {
+        if self.is_unseen_output(&tracee, &call.invocation) {
             // Programs know this answer, and write what they have read instead.
             let reason = "what it writes to the output is seen by nobody";
-            self.session.refuse(invocation.syscall().name(), reason);
             let value = -i64::from(libc::EINVAL);
-            return self.answer(tracee, value, Vec::new()).into();
+            return Err(self.refuse(tracee, &call.invocation, value, reason));
         }
-        if original.is_none() {
-            tracee = match self
-                .sites
-                .visit(tracee, &self.session.known_sites, self.session.stub())
-                .await
-            {
-                Ok((tracee, patched)) => {
-                    if let Some(patched) = patched {
-                        self.log(Event::Patched(patched));
-                    }
-                    tracee
-                }
-                Err(stop) => return Next::Stop(stop),
-            };
+        Ok((tracee, call))
+    }
+
+    /// Patches the call's site when it is due, and refuses code and memory that cannot be
+    /// recorded.
+    async fn prepare_code(&mut self, mut tracee: Tracee<Prehook>, call: &EnteredCall) -> Step {
+        let invocation = &call.invocation;
+        if call.original.is_none() {
+            let (known, stub) = (&self.session.known_sites, self.session.stub());
+            let patched;
+            (tracee, patched) = self.sites.visit(tracee, known, stub).await?;
+            if let Some(patched) = patched {
+                self.log(Event::Patched(patched));
+            }
         }
-        if readable::executes(&invocation) {
-            tracee = match readable::is_readable(tracee, &invocation).await {
-                Ok((tracee, true)) => tracee,
-                Ok((tracee, false)) => {
-                    let name = invocation.syscall().name();
-                    self.session.refuse(name, readable::HIDDEN);
-                    let value = -i64::from(libc::EACCES);
-                    return self.answer(tracee, value, Vec::new()).into();
-                }
-                Err(stop) => return Next::Stop(stop),
-            };
+        if readable::executes(invocation) {
+            let is_readable;
+            (tracee, is_readable) = readable::is_readable(tracee, invocation).await?;
+            if !is_readable {
+                let value = -i64::from(libc::EACCES);
+                return Err(self.refuse(tracee, invocation, value, readable::HIDDEN));
+            }
         }
-        if let Some(reason) = unmappable(&tracee, &invocation) {
-            self.session.refuse("mmap", reason);
-            let value = -i64::from(libc::ENODEV);
-            return self.answer(tracee, value, Vec::new()).into();
+        if let Some(reason) = unmappable(&tracee, invocation) {
+            return Err(self.refuse(tracee, invocation, -i64::from(libc::ENODEV), reason));
         }
         // What calls of other threads write is there before it is recorded.
         let is_quiet = !self.scheduler().is_shared();
         if self.session.digests && is_quiet && invocation.nr == libc::SYS_exit_group as u64 {
             self.digest(&tracee);
         }
+        Ok((tracee, ()))
+    }
+
+    /// Orders the call with others that map the same file, or change it.
+    async fn prepare_files(
+        &mut self,
+        tracee: Tracee<Prehook>,
+        invocation: &Invocation,
+    ) -> Step<FileEffects> {
         self.suspend_at(tracee.instruction_pointer());
         let scheduler = self.scheduler();
-        let is_about_files = files::is_about_files(&invocation, &tracee);
+        let is_about_files = files::is_about_files(invocation, &tracee);
         if is_about_files && scheduler.is_due(self.task) {
             // Later it cannot: what is mapped then is as it was found.
             scheduler.release_turn(self.task);
             self.take_turn(&tracee).await;
         }
-        let mapping = self.before_mapping(&tracee, &invocation).await;
-        let change = self.before_change(&tracee, &invocation).await;
+        let mapping = self.before_mapping(&tracee, invocation).await;
+        let change = self.before_change(&tracee, invocation).await;
         if change.is_some_and(|change| change.is_live && change.waits) {
             // Programs know this answer, and write what they have read instead.
             let reason = "it may wait, and changes a file that is mapped";
-            self.session.refuse(invocation.syscall().name(), reason);
-            let value = -i64::from(libc::EINVAL);
-            return self.answer(tracee, value, Vec::new()).into();
+            return Err(self.refuse(tracee, invocation, -i64::from(libc::EINVAL), reason));
         }
+        let effects = FileEffects {
+            mapping,
+            change,
+            is_about_files,
+        };
+        Ok((tracee, effects))
+    }
+
+    /// Has the kernel perform the call. Where it may wait, others have the turn meanwhile, and
+    /// what it writes goes to scratch memory.
+    async fn perform(
+        &mut self,
+        mut tracee: Tracee<Prehook>,
+        call: EnteredCall,
+        files: FileEffects,
+    ) -> Result<Tracee<Running>, Next> {
+        let EnteredCall {
+            invocation,
+            mut original,
+        } = call;
+        let change = files.change;
         let is_live = change.is_some_and(|change| change.is_live);
         let (stream, memory) = self.written(&tracee, &invocation, is_live);
         if memory.is_some_and(|owner| owner != tracee.tgid()) {
             let reason = "it writes to the memory of another process";
-            self.session.refuse(invocation.syscall().name(), reason);
-            let value = -i64::from(libc::EIO);
-            return self.answer(tracee, value, Vec::new()).into();
+            return Err(self.refuse(tracee, &invocation, -i64::from(libc::EIO), reason));
         }
         if stream.is_some() {
             let output = self.session.output.clone();
@@ -195,10 +269,7 @@ impl RecordedTask {
         let mut redirected = None;
         if waits && scheduler.is_shared() {
             let scratch = self.sites.scratch.clone();
-            (tracee, redirected) = match scratch::redirect(&scratch, tracee, &invocation).await {
-                Ok(redirected) => redirected,
-                Err(stop) => return Next::Stop(stop),
-            };
+            (tracee, redirected) = scratch::redirect(&scratch, tracee, &invocation).await?;
             if redirected.is_some() {
                 original.get_or_insert(invocation);
             }
@@ -207,7 +278,8 @@ impl RecordedTask {
         let locks = calls::locks_with_inheritance(&invocation);
         if waits && !locks {
             scheduler.release_turn(self.task);
-        } else if stream.is_none() && !locks && !is_about_files && scheduler.is_due(self.task) {
+        } else if stream.is_none() && !locks && !files.is_about_files && scheduler.is_due(self.task)
+        {
             // Not with what others may wait for while they have the turn.
             scheduler.release_turn(self.task);
             self.take_turn(&tracee).await;
@@ -220,7 +292,7 @@ impl RecordedTask {
             redirected,
             stream,
             own_memory: memory.is_some(),
-            mapping,
+            mapping: files.mapping,
             change,
             has_noted_child: false,
             original,
@@ -237,7 +309,7 @@ impl RecordedTask {
             await_sleep(running.tid());
             scheduler.release_turn(self.task);
         }
-        running.into()
+        Ok(running)
     }
 
     /// Which of the recorder's streams a call writes to, or into whose memory
@@ -319,6 +391,18 @@ impl RecordedTask {
         if tracee.write(address, &bytes).is_ok() {
             self.log(Event::Written(vec![Write { address, bytes }]));
         }
+    }
+
+    /// Returns an error from a call that cannot be recorded, and notes why.
+    fn refuse(
+        &mut self,
+        tracee: Tracee<Prehook>,
+        call: &Invocation,
+        value: i64,
+        reason: &'static str,
+    ) -> Next {
+        self.session.refuse(call.syscall().name(), reason);
+        self.answer(tracee, value, Vec::new()).into()
     }
 
     /// Returns from a call that is not performed.

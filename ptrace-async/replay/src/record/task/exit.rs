@@ -7,8 +7,9 @@ use ptrace_async::syscall::{Invocation, effects, error_of};
 use super::files::{self, Mapping};
 use super::{RecordedTask, keep};
 use crate::record::mappings::address_space::AddressSpace;
+use crate::record::scratch::Redirected;
 use crate::record::{calls, descriptors};
-use crate::trace::event::{CallEffect, Event, RegisterState, Return, SignalPosition};
+use crate::trace::event::{CallEffect, Event, RegisterState, Return, SignalPosition, Write};
 use crate::tracee::output;
 
 /// So much of what a call may have written before it failed is looked at.
@@ -34,62 +35,16 @@ impl RecordedTask {
             }
             return tracee.resume();
         }
-        if let (Some(original), Ok(mut regs)) = (begun.original, tracee.registers()) {
-            let [a, b, c, d, e, f] = original.args;
-            (regs.rdi, regs.rsi, regs.rdx) = (a, b, c);
-            (regs.r10, regs.r8, regs.r9) = (d, e, f);
-            let _ = tracee.set_registers(&regs);
-        }
-        let mut value = tracee.value();
-        if value == -i64::from(libc::EINTR) && calls::gives_up(&begun.invocation) {
-            // A signal that nobody handles disturbs a task only because it is traced. The
-            // kernel makes this EINTR again if a handler runs, and else repeats the call.
-            const WITHOUT_HANDLER: i64 = -514;
-            if let Ok(mut regs) = tracee.registers() {
-                value = WITHOUT_HANDLER;
-                regs.rax = value.cast_unsigned();
-                let _ = tracee.set_registers(&regs);
-            }
-        }
-        let (mut invocation, mut redirected) = (begun.invocation, begun.redirected);
+        restore_arguments(&tracee, begun.original);
+        let value = restart_if_interrupted(&tracee, &begun.invocation);
         let restarts = (-516..=-512).contains(&value);
-        if invocation.nr == libc::SYS_restart_syscall as u64
-            && let Some(continued) = self.interrupted.take()
-        {
-            // It has the effects of the call that it continues.
-            (invocation, redirected) = continued;
-        }
+        let (invocation, redirected) = self.continued(begun.invocation, begun.redirected);
         if let Some(redirected) = &redirected {
             redirected.bring_changes(&tracee);
         }
         let mut writes = Vec::new();
-        if let Ok(ranges) = effects::writes_since(&begun.before, &invocation, value, &tracee)
-            && !is_discarded_again(&self.space, &invocation, value)
-        {
-            for range in ranges {
-                if let Some(redirected) = &redirected
-                    && !redirected.bring(&tracee, &range)
-                    && let Ok(mut regs) = tracee.registers()
-                {
-                    // It would have found that the program cannot write there.
-                    value = -i64::from(libc::EFAULT);
-                    regs.rax = value.cast_unsigned();
-                    let _ = tracee.set_registers(&regs);
-                }
-                keep(&tracee, range.start, range.len, &mut writes);
-            }
-        }
-        if value == -i64::from(libc::EFAULT) && redirected.is_none() {
-            // It may have written up to where there was nothing to write to.
-            for output in effects::outputs(&invocation, &tracee) {
-                let length = output.range.len.min(MOST_BEFORE_A_FAULT);
-                keep(&tracee, output.range.start, length, &mut writes);
-            }
-        }
-        self.interrupted = restarts.then_some((invocation, redirected));
-        if value == 0 {
-            files::keep_own(&tracee, &invocation, &mut writes);
-        }
+        let done = (&begun.before, &invocation, value);
+        let value = self.keep_writes(&tracee, done, redirected.as_ref(), &mut writes);
         if begun.own_memory
             && value > 0
             && let Some((address, length)) =
@@ -97,6 +52,7 @@ impl RecordedTask {
         {
             keep(&tracee, address, length, &mut writes);
         }
+        self.interrupted = restarts.then_some((invocation, redirected));
         let more = match output {
             Some((stream, number)) => {
                 let bytes = output::bytes(&tracee, &invocation, value);
@@ -125,6 +81,60 @@ impl RecordedTask {
         // A mapping may have made it one of others, who take turns.
         self.take_turn(&tracee).await;
         self.go(tracee, SignalPosition::Event)
+    }
+
+    /// The call whose effects a return has: that of the call that `restart_syscall` continues,
+    /// instead of its own.
+    fn continued(
+        &mut self,
+        invocation: Invocation,
+        redirected: Option<Redirected>,
+    ) -> (Invocation, Option<Redirected>) {
+        if invocation.nr == libc::SYS_restart_syscall as u64
+            && let Some(continued) = self.interrupted.take()
+        {
+            return continued;
+        }
+        (invocation, redirected)
+    }
+
+    /// Keeps the memory that a call has written; its result, which is an error if that cannot
+    /// be brought from scratch memory to where the program wants it.
+    fn keep_writes(
+        &self,
+        tracee: &Tracee<Posthook>,
+        (before, invocation, value): (&effects::Before, &Invocation, i64),
+        redirected: Option<&Redirected>,
+        writes: &mut Vec<Write>,
+    ) -> i64 {
+        let mut value = value;
+        if let Ok(ranges) = effects::writes_since(before, invocation, value, tracee)
+            && !is_discarded_again(&self.space, invocation, value)
+        {
+            for range in ranges {
+                if let Some(redirected) = redirected
+                    && !redirected.bring(tracee, &range)
+                    && let Ok(mut regs) = tracee.registers()
+                {
+                    // It would have found that the program cannot write there.
+                    value = -i64::from(libc::EFAULT);
+                    regs.rax = value.cast_unsigned();
+                    let _ = tracee.set_registers(&regs);
+                }
+                keep(tracee, range.start, range.len, writes);
+            }
+        }
+        if value == -i64::from(libc::EFAULT) && redirected.is_none() {
+            // It may have written up to where there was nothing to write to.
+            for output in effects::outputs(invocation, tracee) {
+                let length = output.range.len.min(MOST_BEFORE_A_FAULT);
+                keep(tracee, output.range.start, length, writes);
+            }
+        }
+        if value == 0 {
+            files::keep_own(tracee, invocation, writes);
+        }
+        value
     }
 
     /// The number of an output: the next of all.
@@ -283,6 +293,34 @@ impl RecordedTask {
             shared: shared && mapping.key.is_some(),
         }
     }
+}
+
+/// Gives a program its own arguments back, where the call was made with others.
+fn restore_arguments(tracee: &Tracee<Posthook>, original: Option<Invocation>) {
+    if let (Some(original), Ok(mut regs)) = (original, tracee.registers()) {
+        let [a, b, c, d, e, f] = original.args;
+        (regs.rdi, regs.rsi, regs.rdx) = (a, b, c);
+        (regs.r10, regs.r8, regs.r9) = (d, e, f);
+        let _ = tracee.set_registers(&regs);
+    }
+}
+
+/// The result of a call. Where only the recorder's stop has interrupted it, the kernel is made
+/// to repeat it.
+fn restart_if_interrupted(tracee: &Tracee<Posthook>, call: &Invocation) -> i64 {
+    /// `ERESTARTNOHAND`: EINTR again if a handler runs, and else the call is repeated.
+    const WITHOUT_HANDLER: i64 = -514;
+    let mut value = tracee.value();
+    if value == -i64::from(libc::EINTR)
+        && calls::gives_up(call)
+        && let Ok(mut regs) = tracee.registers()
+    {
+        // A signal that nobody handles disturbs a task only because it is traced.
+        value = WITHOUT_HANDLER;
+        regs.rax = value.cast_unsigned();
+        let _ = tracee.set_registers(&regs);
+    }
+    value
 }
 
 /// Whether a call has discarded memory, and it is not recorded what is there now, since a replay

@@ -183,6 +183,12 @@ impl From<Tracee<Running>> for Next {
     }
 }
 
+impl From<Stop> for Next {
+    fn from(stop: Stop) -> Self {
+        Self::Stop(stop)
+    }
+}
+
 impl RecordedTask {
     fn log(&self, event: Event) {
         if self.logs {
