@@ -12,7 +12,7 @@
 //! A replay does what the candidate says for as long as the program does; where it does
 //! something else, a thread goes on natively, which is what the rest of an edited
 //! recording is worth. If that happens before the thread has come to its last change, the
-//! try says nothing. Of what the changes do not touch, the candidate keeps the passing
+//! replay is no evidence, and is repeated ([`trial`]). Of what the changes do not touch, the candidate keeps the passing
 //! run's decisions to the end: they hold as long as the program goes the same way, and
 //! where it does not, that thread is on its own and the others are not disturbed.
 //!
@@ -23,6 +23,7 @@ mod change;
 mod compose;
 mod run;
 mod search;
+mod trial;
 mod words;
 
 use std::collections::{BTreeMap, HashMap};
@@ -37,6 +38,7 @@ use self::change::{Change, Differences, compare};
 use self::compose::{Candidate, Chosen, Composer};
 use self::run::{Key, Numbers, Run};
 use self::search::Tries;
+use self::trial::{Evidence, Finding, decide};
 pub use self::words::Decision;
 
 /// What came of a replay.
@@ -114,20 +116,14 @@ pub fn minimize(
     };
     let count = differences.changes.len();
     ensure!(count > 0, "the two recordings do not differ");
-    let nothing = bench.replay(&Chosen::new())?;
+    let nothing = bench.settle(&Chosen::new())?;
     ensure!(
-        nothing == Some(Verdict::Passes),
+        nothing == Finding::Passes,
         "a replay of the passing run does not pass"
     );
     let all: Vec<usize> = (0..count).collect();
-    // On a busy machine a replay may leave its recording now and then.
     let whole: Chosen = all.iter().map(|change| (*change, 0)).collect();
-    let mut fails = false;
-    for _ in 0..WHOLE {
-        if !fails {
-            fails = bench.replay(&whole)? == Some(Verdict::Fails);
-        }
-    }
+    let fails = bench.settle(&whole)? == Finding::Fails;
     ensure!(
         fails,
         "with all decisions of the failing run the test does not fail: what makes the \
@@ -135,16 +131,16 @@ pub fn minimize(
     );
 
     let mut tries = Tries::new(options.tries, |set: &[usize]| {
-        bench.replay(&set.iter().map(|change| (*change, 0)).collect())
+        bench.decide(&set.iter().map(|change| (*change, 0)).collect())
     });
-    let mut minimum = all;
-    for grouped in [by_thread, by_sender, one_by_one] {
-        let groups = grouped(&differences, &minimum);
-        minimum = tries.reduce(groups)?.concat();
-        if tries.are_all_needed(&minimum)? {
-            break;
-        }
-    }
+    let minimum = tries.minimize(
+        all,
+        &[
+            &|changes| by_thread(&differences, changes),
+            &|changes| by_sender(&differences, changes),
+            &one_by_one,
+        ],
+    )?;
     let is_over = tries.is_over();
     let mut left = tries.left;
     let mut chosen: Chosen = minimum.iter().map(|change| (*change, 0)).collect();
@@ -158,7 +154,7 @@ pub fn minimize(
     let mut confirmed = (0, 0);
     for _ in 0..options.confirm {
         confirmed.0 += 1;
-        confirmed.1 += u32::from(bench.replay(&chosen)? == Some(Verdict::Fails));
+        confirmed.1 += u32::from(bench.settle(&chosen)? == Finding::Fails);
     }
     let candidate = composer.compose(&chosen);
     if let Some(candidate) = &candidate {
@@ -174,10 +170,9 @@ pub fn minimize(
     })
 }
 
-/// How often it is tried whether the test fails with all decisions of the failing run.
-const WHOLE: u32 = 3;
-/// How often a candidate has to fail to count as one that does.
-const AGAIN: u32 = 3;
+/// How often a candidate is decided of which nothing becomes known and on which the whole
+/// answer depends.
+const ATTEMPTS: u32 = 3;
 /// Beyond so many changes, it is not asked how far each has to go.
 const NARROWED: usize = 16;
 
@@ -189,28 +184,33 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// What comes of these changes; `None` if they contradict each other.
-    fn replay(&mut self, chosen: &Chosen) -> anyhow::Result<Option<Verdict>> {
+    /// The finding on a set of changes.
+    fn decide(&mut self, chosen: &Chosen) -> anyhow::Result<Finding> {
         let Some(candidate) = self.composer.compose(chosen) else {
-            return Ok(None);
+            return Ok(Finding::Contradiction);
         };
         let dir = self.scratch.join("candidate");
         if dir.exists() {
             fs::remove_dir_all(&dir).with_context(|| format!("removing {}", dir.display()))?;
         }
         write(&candidate, self.composer.passing, &dir)?;
-        let mut verdict = self.once(&candidate, &dir)?;
-        // What threads do that have left their logs is chance, and an answer is not.
-        for _ in 1..AGAIN {
-            if verdict == Verdict::Fails && self.once(&candidate, &dir)? != Verdict::Fails {
-                verdict = Verdict::Unresolved;
-            }
-        }
+        let finding = decide(|| self.once(&candidate, &dir))?;
         fs::remove_dir_all(&dir).with_context(|| format!("removing {}", dir.display()))?;
-        Ok(Some(verdict))
+        Ok(finding)
     }
 
-    fn once(&mut self, candidate: &Candidate, dir: &Path) -> anyhow::Result<Verdict> {
+    /// The finding on a set of changes, asked for more than once as long as it is unknown.
+    fn settle(&mut self, chosen: &Chosen) -> anyhow::Result<Finding> {
+        let mut finding = Finding::Unknown;
+        for _ in 0..ATTEMPTS {
+            if finding == Finding::Unknown {
+                finding = self.decide(chosen)?;
+            }
+        }
+        Ok(finding)
+    }
+
+    fn once(&mut self, candidate: &Candidate, dir: &Path) -> anyhow::Result<Evidence> {
         let replayed = (self.replay)(dir)?;
         let needed: HashMap<String, u64> = candidate
             .threads
@@ -218,13 +218,14 @@ impl Bench<'_> {
             .zip(&candidate.needed)
             .map(|(thread, needed)| (thread.dti.to_string(), *needed))
             .collect();
-        let too_early = replayed
+        let is_too_early = replayed
             .left
             .iter()
             .any(|(thread, event)| needed.get(thread).is_some_and(|needed| event < needed));
-        Ok(match too_early {
-            true => Verdict::Unresolved,
-            false => replayed.verdict,
+        Ok(match replayed.verdict {
+            Verdict::Passes if !is_too_early => Evidence::Passes,
+            Verdict::Fails if !is_too_early => Evidence::Fails,
+            _ => Evidence::Strayed(replayed.left),
         })
     }
 }
@@ -293,7 +294,7 @@ fn by_sender(differences: &Differences, changes: &[usize]) -> Vec<Vec<usize>> {
     })
 }
 
-fn one_by_one(_: &Differences, changes: &[usize]) -> Vec<Vec<usize>> {
+fn one_by_one(changes: &[usize]) -> Vec<Vec<usize>> {
     changes.iter().map(|change| vec![*change]).collect()
 }
 
@@ -313,7 +314,7 @@ fn narrow(
         let mut tried = chosen.clone();
         tried.insert(change, middle);
         *left -= 1;
-        if bench.replay(&tried)? == Some(Verdict::Fails) {
+        if bench.settle(&tried)? == Finding::Fails {
             good = middle;
         } else {
             bad = middle;
