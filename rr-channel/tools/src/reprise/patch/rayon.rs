@@ -7,7 +7,7 @@
 //! Each edit says what it expects to find, once. Where a version has something else, the
 //! crate is not made, and that is an error.
 
-use super::Edit;
+use super::copy::Edit;
 
 /// What is changed in rayon-core 1.12 and 1.13.
 pub(super) const EDITS: &[Edit] = &[

@@ -10,7 +10,7 @@
 //! Each edit says what it expects to find, once. Where a version has something else, the
 //! crate is not made, and that is an error.
 
-use super::Edit;
+use super::copy::Edit;
 
 /// What is changed in tokio, by version.
 pub(super) const EDITS: &[(&str, &[Edit])] =

@@ -11,7 +11,9 @@ use anyhow::{Context, bail, ensure};
 use super::coverage::Coverage;
 use super::fixed;
 use super::metadata::Metadata;
-use crate::reprise::patch::{self, Crate, Replaced};
+use crate::reprise::patch::{self, copy};
+use crate::reprise::patch::crates::{self, Crate};
+use crate::reprise::patch::manifest::Replaced;
 
 /// Makes a stable cargo accept `-Z` options; rust-analyzer uses it for the same purpose.
 /// Unlike `RUSTC_BOOTSTRAP` it means nothing to compilers and build scripts.
@@ -296,8 +298,8 @@ impl Project {
 /// The packages to be replaced.
 fn replaced<'a>(metadata: &'a Metadata, except: &[String]) -> anyhow::Result<Vec<Replaced<'a>>> {
     let mut found = Vec::new();
-    if let Some(name) = except.iter().find(|name| !patch::is_known(name)) {
-        bail!("{EXCEPT} {name}: that is none of {}", patch::what());
+    if let Some(name) = except.iter().find(|name| !crates::is_known(name)) {
+        bail!("{EXCEPT} {name}: that is none of {}", crates::what());
     }
     // Two of them in one program would each name its threads.
     ensure!(
@@ -342,7 +344,7 @@ fn replaced<'a>(metadata: &'a Metadata, except: &[String]) -> anyhow::Result<Vec
         !found.is_empty(),
         "nothing to record: no package that this project depends on is {}; its other channels, \
          threads and locks are not covered without a change of its source",
-        patch::what()
+        crates::what()
     );
     Ok(found)
 }
@@ -374,7 +376,7 @@ fn verify(metadata: &Metadata, of: &Crate, made: &Path) -> anyhow::Result<()> {
 /// Makes `to` a copy of `from`, if there is one.
 fn take_over(from: &Path, to: &Path) -> anyhow::Result<()> {
     match fs::read(from) {
-        Ok(bytes) => patch::write(to, &bytes),
+        Ok(bytes) => copy::write(to, &bytes),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error).with_context(|| format!("cannot read {}", from.display())),
     }
@@ -388,8 +390,8 @@ fn renew(from: &Path, to: &Path) -> anyhow::Result<()> {
     if to.exists() && fs::read(&origin).is_ok_and(|known| known == bytes) {
         return Ok(());
     }
-    patch::write(to, &bytes)?;
-    patch::write(&origin, &bytes)
+    copy::write(to, &bytes)?;
+    copy::write(&origin, &bytes)
 }
 
 /// A copy of the project's own lock file.
@@ -513,7 +515,7 @@ mod tests {
                 "packages": packages, "target_directory": "", "workspace_root": "",
             });
             let metadata: Metadata = serde_json::from_value(metadata).unwrap();
-            let of = patch::replaceable("crossbeam-channel", "0.5.1").unwrap();
+            let of = crates::replaceable("crossbeam-channel", "0.5.1").unwrap();
             verify(&metadata, of, Path::new("made")).map_err(|error| error.to_string())
         };
         assert_eq!(check(&[package("made/Cargo.toml")]), Ok(()));

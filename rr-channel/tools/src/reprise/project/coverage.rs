@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::cargo::{Project, Shared};
 use super::metadata::{Metadata, Package};
 use super::named::{self, named};
-use crate::reprise::patch;
+use crate::reprise::patch::crates;
 
 /// Crates by which threads or tasks synchronise, and whose order is not recorded.
 const UNCOVERED: &[&str] = &[
@@ -132,7 +132,7 @@ impl Coverage {
 impl Part {
     /// Whether only its tasks are recorded.
     fn is_partly(&self) -> bool {
-        self.recorded && self.package == patch::EXECUTOR
+        self.recorded && self.package == crates::EXECUTOR
     }
 
     fn names(&self) -> String {
@@ -147,7 +147,7 @@ fn part(package: &Package, metadata: &Metadata, except: &[String]) -> Option<Par
         .is_some_and(|of| !metadata.is_behind(of) && !except.contains(&package.name));
     let own = package.source.is_none();
     let is_uncovered =
-        UNCOVERED.contains(&package.name.as_str()) || patch::is_known(&package.name) && !recorded;
+        UNCOVERED.contains(&package.name.as_str()) || crates::is_known(&package.name) && !recorded;
     let names = if recorded || is_uncovered {
         None
     } else {

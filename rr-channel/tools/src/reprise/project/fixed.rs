@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-use crate::reprise::patch;
+use crate::reprise::patch::copy;
 
 /// The key of cargo's configuration that names what is called in place of rustc for the packages
 /// of the project.
@@ -38,7 +38,7 @@ pub(crate) fn script(dir: &Path) -> anyhow::Result<PathBuf> {
         return Ok(path);
     }
     let new = path.with_extension("new");
-    patch::write(&new, SCRIPT.as_bytes())?;
+    copy::write(&new, SCRIPT.as_bytes())?;
     fs::set_permissions(&new, Permissions::from_mode(0o755))
         .and_then(|()| fs::rename(&new, &path))
         .with_context(|| format!("cannot make {}", path.display()))?;

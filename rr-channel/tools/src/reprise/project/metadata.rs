@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
-use crate::reprise::patch::{self, Crate};
+use crate::reprise::patch::crates::{self, Crate};
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct Metadata {
@@ -67,7 +67,7 @@ impl Metadata {
     /// Whether another version of the crate is replaced instead.
     pub(crate) fn is_behind(&self, of: &Crate) -> bool {
         let all = self.packages.iter().filter_map(Package::replaceable);
-        all.into_iter().any(|other| patch::comes_before(other, of))
+        all.into_iter().any(|other| crates::comes_before(other, of))
     }
 
     /// The packages that the project's programs and tests are made of: not those of build
@@ -111,7 +111,7 @@ impl Metadata {
 impl Package {
     /// What it can be replaced by.
     pub(crate) fn replaceable(&self) -> Option<&'static Crate> {
-        patch::replaceable(&self.name, &self.version)
+        crates::replaceable(&self.name, &self.version)
     }
 
     fn is_macro(&self) -> bool {
