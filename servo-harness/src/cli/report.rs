@@ -49,7 +49,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let html = page(&args.title, &summary).map_err(anyhow::Error::msg)?;
     write(&args.html, &html)?;
     if let Some(path) = &args.junit {
-        write(path, &junit(&args.title, &summary))?;
+        write(path, &junit(&args.title, &summary)?)?;
     }
     for row in summary.flaky().filter(|row| row.verdict() != "cured") {
         let plain = &row.plain;

@@ -5,27 +5,27 @@
 //! kept: these are shown, are no `failures`, and do not fail a build. One that never passes (or
 //! that became worse in replay) has a `failure`, and a `rerunFailure` for each further one.
 
-use std::fmt::Write as _;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestRerun, TestSuite};
 
 use crate::report::summary::{Row, Summary};
 
 /// The document.
-pub(crate) fn junit(title: &str, summary: &Summary) -> String {
-    let count = |is: &dyn Fn(&Row) -> bool| summary.tests.iter().filter(|row| is(row)).count();
-    let mut xml = format!(
-        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n  <testsuite name=\"{}\" \
-         tests=\"{}\" errors=\"0\" skipped=\"{}\" failures=\"{}\" flakes=\"{}\">\n",
-        escape(title),
-        summary.tests.len(),
-        count(&did_not_run),
-        count(&fails),
-        count(&is_flaky),
-    );
-    for row in &summary.tests {
-        case(&mut xml, row);
-    }
-    xml += "  </testsuite>\n</testsuites>\n";
-    xml
+///
+/// # Errors
+/// If it cannot be serialized.
+pub(crate) fn junit(title: &str, summary: &Summary) -> anyhow::Result<String> {
+    let flakes = summary.tests.iter().filter(|row| is_flaky(row)).count();
+    let mut suite = TestSuite::new(title);
+    suite.add_test_cases(summary.tests.iter().map(case));
+    suite
+        .extra
+        .insert("flakes".into(), flakes.to_string().into());
+    let mut report = Report::new(title);
+    report.add_test_suite(suite);
+    report.to_string().context("writing JUnit's XML")
 }
 
 fn fails(row: &Row) -> bool {
@@ -40,62 +40,49 @@ const fn did_not_run(row: &Row) -> bool {
     row.plain.runs == 0
 }
 
-fn case(xml: &mut String, row: &Row) {
+fn case(row: &Row) -> TestCase {
     let (class, name) = row.test.rsplit_once("::").unwrap_or(("", &row.test));
-    let _ = writeln!(
-        xml,
-        "    <testcase name=\"{}\" classname=\"{}\" time=\"{:.6}\">",
-        escape(name),
-        escape(class),
-        row.plain.median_seconds
-    );
-    let plain = &row.plain;
-    let verdict = row.verdict();
-    let text = format!(
-        "{verdict}: {} of {} runs were as expected",
-        plain.expected, plain.runs
-    );
-    let attributes = format!("message=\"{}\" type=\"{verdict}\"", escape(&text));
-    let mut outputs = row.outputs.iter().map(String::as_str);
-    // One there is in any case, also if no output was kept.
-    let first = escape(outputs.next().unwrap_or_default());
-    if fails(row) {
-        let _ = writeln!(xml, "      <failure {attributes}>{first}</failure>");
-        outputs.for_each(|output| rerun(xml, "rerunFailure", &attributes, &escape(output)));
-    } else if is_flaky(row) {
-        rerun(xml, "flakyFailure", &attributes, &first);
-        outputs.for_each(|output| rerun(xml, "flakyFailure", &attributes, &escape(output)));
-    }
+    let mut case = TestCase::new(name, status(row));
+    case.set_classname(class)
+        .set_time(Duration::from_secs_f64(row.plain.median_seconds));
+    case
+}
+
+fn status(row: &Row) -> TestCaseStatus {
     if did_not_run(row) {
-        *xml += "      <skipped/>\n";
+        return TestCaseStatus::skipped();
     }
-    *xml += "    </testcase>\n";
-}
-
-/// One of several runs.
-fn rerun(xml: &mut String, element: &str, attributes: &str, output: &str) {
-    let _ = writeln!(
-        xml,
-        "      <{element} {attributes}><stackTrace>{output}</stackTrace></{element}>"
+    let verdict = row.verdict();
+    let message = format!(
+        "{verdict}: {} of {} runs were as expected",
+        row.plain.expected, row.plain.runs
     );
-}
-
-/// Text as it may stand in XML, which has no place for most control characters.
-fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => escaped += "&amp;",
-            '<' => escaped += "&lt;",
-            '>' => escaped += "&gt;",
-            '"' => escaped += "&quot;",
-            '\t' | '\n' | '\r' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'.. => {
-                escaped.push(c);
-            }
-            _ => escaped.push('\u{fffd}'),
+    let rerun = |output: &str| {
+        let mut rerun = TestRerun::new(NonSuccessKind::Failure);
+        rerun
+            .set_message(&*message)
+            .set_type(verdict)
+            .set_stack_trace(output);
+        rerun
+    };
+    let mut outputs = row.outputs.iter().map(String::as_str);
+    // The first element is there even if no output was kept.
+    let first = outputs.next().unwrap_or_default();
+    if fails(row) {
+        let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
+        status
+            .set_message(&*message)
+            .set_type(verdict)
+            .set_description(first)
+            .add_reruns(outputs.map(rerun));
+        status
+    } else {
+        let mut status = TestCaseStatus::success();
+        if is_flaky(row) {
+            status.add_reruns(std::iter::once(first).chain(outputs).map(rerun));
         }
+        status
     }
-    escaped
 }
 
 #[cfg(test)]
@@ -132,30 +119,37 @@ mod tests {
             isolated: true,
             complete: true,
         };
-        insta::assert_snapshot!(junit("suite", &summary), @r#"
+        insta::assert_snapshot!(junit("suite", &summary).unwrap(), @r#"
         <?xml version="1.0" encoding="UTF-8"?>
-        <testsuites>
-          <testsuite name="suite" tests="6" errors="0" skipped="1" failures="2" flakes="2">
-            <testcase name="stable" classname="p$m" time="0.250000">
-            </testcase>
-            <testcase name="flaky" classname="p$m" time="0.250000">
-              <flakyFailure message="intermittent: 2 of 4 runs were as expected" type="intermittent"><stackTrace>1 &lt; 2 &amp; �[1m</stackTrace></flakyFailure>
-              <flakyFailure message="intermittent: 2 of 4 runs were as expected" type="intermittent"><stackTrace>another</stackTrace></flakyFailure>
-            </testcase>
-            <testcase name="silent" classname="p$m" time="0.250000">
-              <flakyFailure message="intermittent: 3 of 4 runs were as expected" type="intermittent"><stackTrace></stackTrace></flakyFailure>
-            </testcase>
-            <testcase name="broken" classname="" time="0.250000">
-              <failure message="always fails: 0 of 4 runs were as expected" type="always fails">one</failure>
-              <rerunFailure message="always fails: 0 of 4 runs were as expected" type="always fails"><stackTrace>two</stackTrace></rerunFailure>
-            </testcase>
-            <testcase name="never" classname="" time="0.250000">
-              <failure message="always fails: 0 of 4 runs were as expected" type="always fails"></failure>
-            </testcase>
-            <testcase name="absent" classname="" time="0.250000">
-              <skipped/>
-            </testcase>
-          </testsuite>
+        <testsuites name="suite" tests="6" skipped="1" failures="2" errors="0">
+            <testsuite name="suite" tests="6" skipped="1" errors="0" failures="2" flakes="2">
+                <testcase name="stable" classname="p$m" time="0.250"/>
+                <testcase name="flaky" classname="p$m" time="0.250">
+                    <flakyFailure message="intermittent: 2 of 4 runs were as expected" type="intermittent">
+                        <stackTrace>1 &lt; 2 &amp; </stackTrace>
+                    </flakyFailure>
+                    <flakyFailure message="intermittent: 2 of 4 runs were as expected" type="intermittent">
+                        <stackTrace>another</stackTrace>
+                    </flakyFailure>
+                </testcase>
+                <testcase name="silent" classname="p$m" time="0.250">
+                    <flakyFailure message="intermittent: 3 of 4 runs were as expected" type="intermittent">
+                        <stackTrace></stackTrace>
+                    </flakyFailure>
+                </testcase>
+                <testcase name="broken" classname="" time="0.250">
+                    <failure message="always fails: 0 of 4 runs were as expected" type="always fails">one</failure>
+                    <rerunFailure message="always fails: 0 of 4 runs were as expected" type="always fails">
+                        <stackTrace>two</stackTrace>
+                    </rerunFailure>
+                </testcase>
+                <testcase name="never" classname="" time="0.250">
+                    <failure message="always fails: 0 of 4 runs were as expected" type="always fails"></failure>
+                </testcase>
+                <testcase name="absent" classname="" time="0.250">
+                    <skipped/>
+                </testcase>
+            </testsuite>
         </testsuites>
         "#);
     }

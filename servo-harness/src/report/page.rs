@@ -1,6 +1,6 @@
 //! The report as one page for a browser, which needs nothing else.
 
-use std::fmt::Write as _;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::figures;
 use crate::report::summary::{Row, Stats, Summary, seconds};
@@ -31,59 +31,69 @@ pre { background: #f6f6f6; padding: .7rem; overflow: auto; font-size: 12px; bord
 /// # Errors
 /// If a figure cannot be drawn.
 pub(crate) fn page(title: &str, summary: &Summary) -> Result<String, String> {
-    let mut html = format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>{0}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<h1>{0}</h1>\n",
-        escape(title)
-    );
-    let rows = &summary.tests;
-    let odd: Vec<&Row> = rows
+    let (stable, odd): (Vec<&Row>, Vec<&Row>) = summary
+        .tests
         .iter()
-        .filter(|row| row.verdict() != "stable")
-        .collect();
-    let flaky: Vec<&Row> = rows
+        .partition(|row| row.verdict() == "stable");
+    let flaky: Vec<&Row> = summary
+        .tests
         .iter()
         .filter(|row| row.plain.is_flaky() || row.replay.is_some())
         .collect();
-    head(&mut html, summary, &flaky);
-    if !flaky.is_empty() {
-        html += "<h2>How often tests come to what is expected</h2>\n";
-        html += &figures::rates(&flaky[..flaky.len().min(DRAWN)])?;
-        left_out(&mut html, flaky.len());
-    }
-    let timed: Vec<(&Row, f64)> = rows
+    let timed: Vec<(&Row, f64)> = summary
+        .tests
         .iter()
         .filter_map(|row| Some((row, row.slowdown()?)))
         .collect();
-    if !timed.is_empty() {
-        html += "<h2>What a replay takes</h2>\n";
-        html += &figures::times(&timed[..timed.len().min(DRAWN)])?;
-        left_out(&mut html, timed.len());
-    }
-    if !odd.is_empty() {
-        html += "<h2>Tests that are not stable</h2>\n";
-        table(&mut html, &odd);
-    }
-    outputs(&mut html, &odd);
-    let stable: Vec<&Row> = rows
-        .iter()
-        .filter(|row| row.verdict() == "stable")
-        .collect();
-    if !stable.is_empty() {
-        let _ = writeln!(
-            html,
-            "<h2>Stable tests</h2>\n<details><summary>{} tests</summary>",
-            stable.len()
-        );
-        table(&mut html, &stable);
-        html += "</details>\n";
-    }
-    html += "</body>\n</html>\n";
-    Ok(html)
+    let rates = match flaky.is_empty() {
+        true => None,
+        false => Some(figures::rates(&flaky[..flaky.len().min(DRAWN)])?),
+    };
+    let times = match timed.is_empty() {
+        true => None,
+        false => Some(figures::times(&timed[..timed.len().min(DRAWN)])?),
+    };
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { (title) }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                h1 { (title) }
+                (overview(summary, flaky.len()))
+                @if let Some(figure) = rates {
+                    h2 { "How often tests come to what is expected" }
+                    (PreEscaped(figure))
+                    (left_out(flaky.len()))
+                }
+                @if let Some(figure) = times {
+                    h2 { "What a replay takes" }
+                    (PreEscaped(figure))
+                    (left_out(timed.len()))
+                }
+                @if !odd.is_empty() {
+                    h2 { "Tests that are not stable" }
+                    (table(&odd))
+                }
+                (outputs(&odd))
+                @if !stable.is_empty() {
+                    h2 { "Stable tests" }
+                    details {
+                        summary { (stable.len()) " tests" }
+                        (table(&stable))
+                    }
+                }
+            }
+        }
+    };
+    Ok(page.into_string())
 }
 
-fn head(html: &mut String, summary: &Summary, flaky: &[&Row]) {
+fn overview(summary: &Summary, flaky: usize) -> Markup {
     let rows = &summary.tests;
     let runs: u64 = rows.iter().map(|row| row.plain.runs).sum();
     let replays: u64 = rows
@@ -91,126 +101,112 @@ fn head(html: &mut String, summary: &Summary, flaky: &[&Row]) {
         .filter_map(|row| row.replay.as_ref())
         .map(|stats| stats.runs)
         .sum();
-    let _ = writeln!(
-        html,
-        "<p class=\"sum\">{runs} plain runs, {replays} replays. Intervals are Wilson's, 95 %; p-values \
-         are Fisher's, two-sided, corrected for the number of tests by Holm's method.{}{}</p>",
-        if summary.complete {
-            ""
-        } else {
-            " <b>Not complete.</b>"
-        },
-        if summary.isolated {
-            ""
-        } else {
-            " Runs were isolated as well as process groups allow."
-        },
-    );
     let count = |verdict: &str| rows.iter().filter(|row| row.verdict() == verdict).count();
     let tiles = [
         (rows.len(), "tests"),
         (count("stable"), "stable"),
-        (flaky.len(), "intermittent"),
+        (flaky, "intermittent"),
         (count("cured"), "cured by replay"),
         (count("always fails"), "always fail"),
     ];
-    *html += "<div class=\"tiles\">";
-    for (number, text) in tiles {
-        let _ = write!(
-            html,
-            "<div class=\"tile\"><b>{number}</b><span>{text}</span></div>"
-        );
-    }
-    *html += "</div>\n";
-}
-
-fn left_out(html: &mut String, count: usize) {
-    if count > DRAWN {
-        let _ = writeln!(html, "<p>{} more are in the table.</p>", count - DRAWN);
-    }
-}
-
-fn table(html: &mut String, rows: &[&Row]) {
-    *html += "<table><tr><th>test</th><th></th><th>expected</th><th>95 %</th><th>unexpected</th>\
-              <th>crash</th><th>timeout</th><th>median</th><th>p</th><th>verdict</th></tr>\n";
-    for row in rows {
-        let class = match row.verdict() {
-            "cured" | "stable" => "v cured",
-            _ => "v bad",
-        };
-        line(
-            html,
-            &escape(&row.test),
-            "plain",
-            &row.plain,
-            "",
-            class,
-            row.verdict(),
-        );
-        if let Some(replay) = &row.replay {
-            let p = row.p.map_or_else(String::new, |p| format!("{p:.1e}"));
-            let size = row.tamed.as_ref().map_or_else(String::new, |tamed| {
-                format!("{}, {} bytes", tamed.engine, tamed.bytes)
-            });
-            line(html, &escape(&size), "replay", replay, &p, "", "");
+    html! {
+        p.sum {
+            (runs) " plain runs, " (replays) " replays. Intervals are Wilson's, 95 %; p-values \
+             are Fisher's, two-sided, corrected for the number of tests by Holm's method."
+            @if !summary.complete { " " b { "Not complete." } }
+            @if !summary.isolated { " Runs were isolated as well as process groups allow." }
         }
-        if let Some(problem) = row.tamed.as_ref().and_then(|tamed| tamed.problem.as_ref()) {
-            let _ = writeln!(html, "<tr><td colspan=\"10\">{}</td></tr>", escape(problem));
+        div.tiles {
+            @for (number, text) in tiles {
+                div.tile { b { (number) } span { (text) } }
+            }
         }
     }
-    *html += "</table>\n";
 }
 
-fn line(
-    html: &mut String,
-    name: &str,
-    kind: &str,
-    stats: &Stats,
-    p: &str,
-    class: &str,
-    verdict: &str,
-) {
-    let _ = writeln!(
-        html,
-        "<tr><td>{name}</td><td>{kind}</td><td>{} of {}</td><td>{:.1}–{:.1}</td><td>{}</td><td>{}</td>\
-         <td>{}</td><td>{}</td><td>{p}</td><td class=\"{class}\">{verdict}</td></tr>",
-        stats.expected,
-        stats.runs,
-        stats.low * 100.0,
-        stats.high * 100.0,
-        stats.unexpected,
-        stats.crash,
-        stats.timeout,
-        seconds(stats.median_seconds),
-    );
+fn left_out(count: usize) -> Markup {
+    html! {
+        @if count > DRAWN { p { (count - DRAWN) " more are in the table." } }
+    }
 }
 
-fn outputs(html: &mut String, rows: &[&Row]) {
+const COLUMNS: [&str; 10] = [
+    "test",
+    "",
+    "expected",
+    "95 %",
+    "unexpected",
+    "crash",
+    "timeout",
+    "median",
+    "p",
+    "verdict",
+];
+
+fn table(rows: &[&Row]) -> Markup {
+    html! {
+        table {
+            tr { @for column in COLUMNS { th { (column) } } }
+            @for row in rows { (line(row)) }
+        }
+    }
+}
+
+fn line(row: &Row) -> Markup {
+    let class = match row.verdict() {
+        "cured" | "stable" => "v cured",
+        _ => "v bad",
+    };
+    let size = row.tamed.as_ref().map_or_else(String::new, |tamed| {
+        format!("{}, {} bytes", tamed.engine, tamed.bytes)
+    });
+    let p = row.p.map_or_else(String::new, |p| format!("{p:.1e}"));
+    let problem = row.tamed.as_ref().and_then(|tamed| tamed.problem.as_ref());
+    html! {
+        tr {
+            td { (row.test) }
+            td { "plain" }
+            (figures_of(&row.plain))
+            td {}
+            td class=(class) { (row.verdict()) }
+        }
+        @if let Some(replay) = &row.replay {
+            tr {
+                td { (size) }
+                td { "replay" }
+                (figures_of(replay))
+                td { (p) }
+                td {}
+            }
+        }
+        @if let Some(problem) = problem {
+            tr { td colspan=(COLUMNS.len()) { (problem) } }
+        }
+    }
+}
+
+fn figures_of(stats: &Stats) -> Markup {
+    html! {
+        td { (stats.expected) " of " (stats.runs) }
+        td { (format!("{:.1}–{:.1}", stats.low * 100.0, stats.high * 100.0)) }
+        td { (stats.unexpected) }
+        td { (stats.crash) }
+        td { (stats.timeout) }
+        td { (seconds(stats.median_seconds)) }
+    }
+}
+
+fn outputs(rows: &[&Row]) -> Markup {
     let with: Vec<_> = rows.iter().filter(|row| !row.outputs.is_empty()).collect();
-    if with.is_empty() {
-        return;
-    }
-    *html += "<h2>What they write when they fail</h2>\n";
-    for row in with {
-        let _ = writeln!(html, "<details><summary>{}</summary>", escape(&row.test));
-        for output in &row.outputs {
-            let _ = writeln!(html, "<pre>{}</pre>", escape(output));
-        }
-        *html += "</details>\n";
-    }
-}
-
-/// Text as it may stand in a page.
-fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => escaped += "&amp;",
-            '<' => escaped += "&lt;",
-            '>' => escaped += "&gt;",
-            '"' => escaped += "&quot;",
-            c => escaped.push(c),
+    html! {
+        @if !with.is_empty() {
+            h2 { "What they write when they fail" }
+            @for row in with {
+                details {
+                    summary { (row.test) }
+                    @for output in &row.outputs { pre { (output) } }
+                }
+            }
         }
     }
-    escaped
 }
