@@ -245,8 +245,8 @@ fn left_by_early_ends(isolation: &str, times: usize) -> usize {
     for number in 0..times {
         let site = Site::new();
         let (ours, theirs) = UnixStream::pair().unwrap();
-        let mut cell = Command::new(HARNESS)
-            .args(["__cell", isolation, "0", "sleep", "60"])
+        let mut sandbox = Command::new(HARNESS)
+            .args(["__sandbox", isolation, "0", "sleep", "60"])
             // With more arguments it takes longer until the program is started.
             .args(vec!["0"; number % 20 * 200])
             .env(TURNS, site.path("turns"))
@@ -254,7 +254,7 @@ fn left_by_early_ends(isolation: &str, times: usize) -> usize {
             .spawn()
             .unwrap();
         drop(ours);
-        cell.wait().unwrap();
+        sandbox.wait().unwrap();
         // It ends after all that it started, so this is no matter of time.
         left += usize::from(!site.left().is_empty());
     }

@@ -14,7 +14,7 @@ use super::progress::Progress;
 use crate::model::outcome::{Counts, Outcome};
 use crate::model::wilson::Confidence;
 use crate::platform::interrupt::Interrupt;
-use crate::sandbox::{Cell, Ending, Isolation, Job, Ran, Scratch};
+use crate::sandbox::{Ending, Isolation, Job, Ran, Sandbox, Scratch};
 use crate::source::Test;
 use crate::store::journal::{Journal, JournalError, Phase, Record, Run, counts};
 
@@ -89,10 +89,10 @@ pub trait Runs: Sync {
     ///
     /// # Errors
     /// If it cannot be made.
-    fn job(&self, test: &Test, cell: &Cell) -> anyhow::Result<Job>;
+    fn job(&self, test: &Test, sandbox: &Sandbox) -> anyhow::Result<Job>;
 
     /// Whether a replay went the recorded way; `None` if it was none.
-    fn faithful(&self, test: &Test, cell: &Cell, ran: &Ran) -> Option<bool>;
+    fn faithful(&self, test: &Test, sandbox: &Sandbox, ran: &Ran) -> Option<bool>;
 }
 
 /// Tests as they are.
@@ -100,11 +100,11 @@ pub trait Runs: Sync {
 pub struct AsTheyAre;
 
 impl Runs for AsTheyAre {
-    fn job(&self, test: &Test, _: &Cell) -> anyhow::Result<Job> {
+    fn job(&self, test: &Test, _: &Sandbox) -> anyhow::Result<Job> {
         Ok(test.job.clone())
     }
 
-    fn faithful(&self, _: &Test, _: &Cell, _: &Ran) -> Option<bool> {
+    fn faithful(&self, _: &Test, _: &Sandbox, _: &Ran) -> Option<bool> {
         None
     }
 }
@@ -253,14 +253,14 @@ impl Campaign<'_> {
 
     /// Runs a test once and writes down what it came to; `None` if it was interrupted.
     fn one(&self, test: &Test, number: usize) -> anyhow::Result<Option<Outcome>> {
-        let cell = Cell {
+        let sandbox = Sandbox {
             isolation: self.settings.isolation,
             limit: self.settings.limit * test.patience,
             scratch: self.site.scratch.slot(number)?,
             number: u32::try_from(number).unwrap_or(0),
         };
-        let job = self.runs.job(test, &cell)?;
-        let ran = cell
+        let job = self.runs.job(test, &sandbox)?;
+        let ran = sandbox
             .run(&job, self.site.interrupt)
             .with_context(|| format!("running {}", test.name))?;
         if let Ending::NotStarted(why) = &ran.ending {
@@ -269,7 +269,7 @@ impl Campaign<'_> {
         let Some(outcome) = test.expected.judge(&ran.ending) else {
             return Ok(None);
         };
-        let faithful = self.runs.faithful(test, &cell, &ran);
+        let faithful = self.runs.faithful(test, &sandbox, &ran);
         let mut book = lock(self.site.book);
         let before = counts(&book.records, &test.name, &test.subject, self.phase);
         let odd = before.total() - before.of(Outcome::Expected);

@@ -17,7 +17,7 @@ use super::runs::{self, AsTheyAre, Ended, Runs, Settings, Site};
 use crate::engine::{Engine, How, NotWritten, Replayed};
 use crate::model::outcome::Outcome;
 use crate::platform::load::{Load, processors};
-use crate::sandbox::{Cell, Ending, Job, Ran};
+use crate::sandbox::{Ending, Job, Ran, Sandbox};
 use crate::source::Test;
 use crate::store::journal::Phase;
 
@@ -91,8 +91,8 @@ pub(crate) struct Recorder<'a> {
 }
 
 impl Recorder<'_> {
-    fn cell(&self, test: &Test) -> anyhow::Result<Cell> {
-        Ok(Cell {
+    fn sandbox(&self, test: &Test) -> anyhow::Result<Sandbox> {
+        Ok(Sandbox {
             isolation: self.settings.isolation,
             limit: self.settings.limit * test.patience,
             scratch: self.site.scratch.slot(0)?,
@@ -148,7 +148,7 @@ impl Recorder<'_> {
                 places: wanted.places,
             };
             let job = self.engine.record(test, wanted.into, how);
-            let ran = self.cell(test)?.run(&job, self.site.interrupt)?;
+            let ran = self.sandbox(test)?.run(&job, self.site.interrupt)?;
             if let Some(why) = self.engine.lost(&ran) {
                 let test = test.name.clone();
                 return Err(NotWritten { test, why }.into());
@@ -180,7 +180,7 @@ impl Recorder<'_> {
         remove(into)?;
         fs::create_dir_all(into).with_context(|| format!("cannot make {}", into.display()))?;
         let job = self.engine.record(test, into, How::default());
-        let ran = self.cell(test)?.run(&job, self.site.interrupt)?;
+        let ran = self.sandbox(test)?.run(&job, self.site.interrupt)?;
         Ok(matches!(ran.ending, Ending::Exit(_) | Ending::Signal(_)))
     }
 
@@ -190,10 +190,10 @@ impl Recorder<'_> {
         test: &Test,
         recording: &Path,
     ) -> anyhow::Result<(Ending, Replayed)> {
-        let cell = self.cell(test)?;
-        let job = self.engine.replay(test, recording, &cell.scratch);
-        let ran = cell.run(&job, self.site.interrupt)?;
-        let replayed = self.engine.replayed(&ran, &cell.scratch);
+        let sandbox = self.sandbox(test)?;
+        let job = self.engine.replay(test, recording, &sandbox.scratch);
+        let ran = sandbox.run(&job, self.site.interrupt)?;
+        let replayed = self.engine.replayed(&ran, &sandbox.scratch);
         Ok((ran.ending, replayed))
     }
 }
@@ -229,12 +229,12 @@ pub(crate) struct Replays<'a> {
 }
 
 impl Runs for Replays<'_> {
-    fn job(&self, test: &Test, cell: &Cell) -> anyhow::Result<Job> {
+    fn job(&self, test: &Test, sandbox: &Sandbox) -> anyhow::Result<Job> {
         let recording = self
             .recordings
             .get(&test.name)
             .with_context(|| format!("{} has no recording", test.name))?;
-        let job = self.engine.replay(test, recording, &cell.scratch);
+        let job = self.engine.replay(test, recording, &sandbox.scratch);
         Ok(match self.phase {
             Phase::Loaded => self.engine.disturbed(job),
             Phase::Squeezed => job.behind_others(),
@@ -242,8 +242,8 @@ impl Runs for Replays<'_> {
         })
     }
 
-    fn faithful(&self, test: &Test, cell: &Cell, ran: &Ran) -> Option<bool> {
-        let replayed = self.engine.replayed(ran, &cell.scratch);
+    fn faithful(&self, test: &Test, sandbox: &Sandbox, ran: &Ran) -> Option<bool> {
+        let replayed = self.engine.replayed(ran, &sandbox.scratch);
         if let Some(why) = replayed.why.first() {
             runs::lock(self.problems)
                 .entry(test.name.clone())

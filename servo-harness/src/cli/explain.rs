@@ -14,7 +14,7 @@ use super::{ODD, RunOptions, Work, print, print_json};
 use crate::campaign::runs::{Ended, Site};
 use crate::campaign::tame::{Attempt, Recorded, Recorder, Wanted, remove};
 use crate::engine::{Engine as _, Messages, Processes, messages};
-use crate::sandbox::{Cell, Ending};
+use crate::sandbox::{Ending, Sandbox};
 use crate::source::{Source, Test};
 use crate::store::artefact::Artefact;
 
@@ -161,8 +161,8 @@ impl Explaining<'_> {
         Ok(Some(explained))
     }
 
-    fn cell(&self, site: &Site<'_>) -> anyhow::Result<Cell> {
-        Ok(Cell {
+    fn sandbox(&self, site: &Site<'_>) -> anyhow::Result<Sandbox> {
+        Ok(Sandbox {
             isolation: self.work.settings.isolation,
             limit: self.work.settings.limit,
             scratch: site.scratch.slot(0)?,
@@ -178,9 +178,9 @@ impl Explaining<'_> {
         failed: &Recorded,
     ) -> anyhow::Result<Minimum> {
         let mut replay = |log: &Path| {
-            let cell = self.cell(site)?;
-            let job = self.engine.replay_log(self.test, log, &cell.scratch);
-            let ran = cell.run(&job, site.interrupt)?;
+            let sandbox = self.sandbox(site)?;
+            let job = self.engine.replay_log(self.test, log, &sandbox.scratch);
+            let ran = sandbox.run(&job, site.interrupt)?;
             if ran.ending == Ending::Interrupted {
                 bail!("interrupted");
             }
@@ -190,7 +190,7 @@ impl Explaining<'_> {
                     ending if *ending == failed.ending => Verdict::Fails,
                     _ => Verdict::Unresolved,
                 },
-                left: messages::reported(&cell.scratch).left(),
+                left: messages::reported(&sandbox.scratch).left(),
             })
         };
         let options = Options {
@@ -214,7 +214,7 @@ impl Explaining<'_> {
         let into = dir.join("calls");
         std::fs::create_dir_all(&into)?;
         let job = processes.record(self.test, &into, crate::engine::How::default());
-        let ran = self.cell(site)?.run(&job, site.interrupt)?;
+        let ran = self.sandbox(site)?.run(&job, site.interrupt)?;
         if ran.ending == Ending::Interrupted {
             return Ok(suspects);
         }

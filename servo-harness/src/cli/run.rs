@@ -13,7 +13,7 @@ use rr_channel_tools::end_by;
 
 use super::{FAILED, Isolate, duration};
 use crate::platform::interrupt::Interrupt;
-use crate::sandbox::{Cell, Ending, Job, Scratch};
+use crate::sandbox::{Ending, Job, Sandbox, Scratch};
 
 /// Options of a run.
 #[derive(Debug, clap::Args)]
@@ -43,14 +43,14 @@ const FOR_EVER: Duration = Duration::from_secs(1_000_000_000);
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let interrupt = Interrupt::by_signals().context("cannot wait for signals")?;
     let scratch = Scratch::new().context("cannot make a directory for temporary files")?;
-    let cell = Cell {
+    let sandbox = Sandbox {
         isolation: args.isolation.choose(&scratch)?,
         limit: args.timeout.map_or(FOR_EVER, Duration::from_secs_f64),
         scratch: scratch.slot(0)?,
         number: std::process::id(),
     };
     let (program, rest) = args.command.split_first().context("there is no command")?;
-    let ran = cell.run_in_sight(&Job::new(program, rest), &interrupt)?;
+    let ran = sandbox.run_in_sight(&Job::new(program, rest), &interrupt)?;
     let program = program.display();
     if ran.left > 0 {
         tell!(

@@ -1,6 +1,6 @@
 //! What records a run of a test and replays it: one interface for all engines.
 //!
-//! An engine makes commands; the harness runs them as it runs tests, in cells and with
+//! An engine makes commands; the harness runs them as it runs tests, in sandboxes and with
 //! limits, and asks the engine what a replay that has ended was worth.
 
 mod afresh;

@@ -39,7 +39,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use super::Ending;
 
 /// The first argument of a process around a test.
-pub(crate) const CELL: &str = "__cell";
+pub(crate) const SANDBOX: &str = "__sandbox";
 /// That of the first process of a namespace.
 const FIRST: &str = "__first";
 /// That of a process that becomes a program that wants to know its own id.
@@ -63,7 +63,7 @@ pub(crate) fn enter() -> Option<ExitCode> {
     let first = args.next()?;
     let args: Vec<OsString> = args.collect();
     let done = match first.to_str()? {
-        CELL => cell(&args),
+        SANDBOX => sandbox(&args),
         FIRST => first_of_namespace(&args),
         BECOME => become_program(&args),
         BEHIND => behind(&args),
@@ -132,7 +132,7 @@ fn missing() -> io::Error {
 }
 
 /// `ISOLATION NUMBER PROGRAM ARGS...`
-fn cell(args: &[OsString]) -> io::Result<()> {
+fn sandbox(args: &[OsString]) -> io::Result<()> {
     let [isolation, number, job @ ..] = args else {
         return Err(missing());
     };
@@ -248,7 +248,7 @@ fn first_of_namespace(args: &[OsString]) -> io::Result<()> {
 }
 
 /// Chooses the id of the next process of a new namespace, if that is allowed: file names that
-/// are made of process ids differ then between cells.
+/// are made of process ids differ then between sandboxes.
 fn choose_next_id(number: &OsStr) -> Option<u32> {
     const LAST: &str = "/proc/sys/kernel/ns_last_pid";
     let number: u32 = number.to_str()?.parse().ok()?;

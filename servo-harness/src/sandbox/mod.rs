@@ -8,7 +8,7 @@
 //! ([`Isolation::Group`]) orphans are adopted and ended one by one, which is as good as it
 //! gets where a test kills the process that looks after it.
 //!
-//! **Invariant:** [`Cell::run`] returns within the time limit and [`GRACE`], whatever the test
+//! **Invariant:** [`Sandbox::run`] returns within the time limit and [`GRACE`], whatever the test
 //! does, and holds a bounded part of its output.
 
 mod capture;
@@ -60,13 +60,13 @@ impl Isolation {
     /// If no process can be started at all.
     pub fn best(scratch: &Scratch) -> io::Result<Isolation> {
         let job = Job::new("/proc/self/exe", [inside::NOTHING]);
-        let cell = Cell {
+        let sandbox = Sandbox {
             isolation: Isolation::Namespace,
             limit: Duration::from_secs(30),
             scratch: scratch.slot(0)?,
             number: 0,
         };
-        let ran = cell.run(&job, &Interrupt::never())?;
+        let ran = sandbox.run(&job, &Interrupt::never())?;
         Ok(match ran.ending {
             Ending::Exit(0) => Isolation::Namespace,
             _ => Isolation::Group,
@@ -250,19 +250,19 @@ fn empty(dir: &Path) -> io::Result<()> {
 
 /// Where a job runs.
 #[derive(Debug, Clone)]
-pub struct Cell {
+pub struct Sandbox {
     /// What keeps its processes together.
     pub isolation: Isolation,
     /// How long it may take.
     pub limit: Duration,
     /// Its directory for temporary files.
     pub scratch: PathBuf,
-    /// A number that cells at the same time have not in common: in a namespace, process
+    /// A number that sandboxes at the same time have not in common: in a namespace, process
     /// ids begin there, so that file names made of them do not collide.
     pub number: u32,
 }
 
-impl Cell {
+impl Sandbox {
     /// Runs the job, to its end or that of its time.
     ///
     /// # Errors
@@ -275,7 +275,7 @@ impl Cell {
     /// The same, with this process's output for the job.
     ///
     /// # Errors
-    /// As [`run`](Cell::run).
+    /// As [`run`](Sandbox::run).
     pub fn run_in_sight(&self, job: &Job, interrupt: &Interrupt) -> io::Result<Ran> {
         self.run_with(job, interrupt, Stdio::inherit)
     }
@@ -285,7 +285,7 @@ impl Cell {
         let mut command = Command::new("/proc/self/exe");
         command
             .arg0("servo-harness")
-            .args([inside::CELL, self.isolation.as_str()])
+            .args([inside::SANDBOX, self.isolation.as_str()])
             .arg(self.number.to_string())
             .arg(&job.program)
             .args(&job.args)
@@ -329,7 +329,7 @@ impl Ran {
     }
 }
 
-/// A cell from outside.
+/// A sandbox from outside.
 struct Watched<'a> {
     child: &'a mut Child,
     socket: UnixStream,
