@@ -13,7 +13,7 @@ use super::crates::{By, CHANNEL, Crate, LOCKS, PROCESSES};
 #[derive(Debug)]
 pub(in crate::reprise) struct Replaced<'a> {
     pub(in crate::reprise) of: &'static Crate,
-    pub(in crate::reprise) version: &'a str,
+    pub(in crate::reprise) version: String,
     pub(in crate::reprise) features: &'a BTreeMap<String, Vec<String>>,
     /// The directory of its source.
     pub(in crate::reprise) source: &'a Path,
@@ -77,7 +77,7 @@ pub(super) fn features_for(replaced: &[Replaced<'_>]) -> anyhow::Result<Vec<&'st
         match package.of.name {
             LOCKS => features.extend(package.of.upstream()),
             PROCESSES => features.push("ipc_channel"),
-            CHANNEL => channel = feature_for_channel(package.version)?,
+            CHANNEL => channel = feature_for_channel(&package.version)?,
             _ => {}
         }
     }
@@ -153,7 +153,7 @@ pub(super) fn shim_manifest(package: &Replaced<'_>, asked: &[&str]) -> Table {
             ..
         }
     );
-    let mut shim = manifest(name, package.version, "2021");
+    let mut shim = manifest(name, &package.version, "2021");
     let features: Table = package
         .features
         .iter()
@@ -315,7 +315,7 @@ mod tests {
     fn shim(name: &str, version: &str, features: &BTreeMap<String, Vec<String>>) -> String {
         let replaced = [Replaced {
             of: replaceable(name, version).unwrap(),
-            version,
+            version: version.to_owned(),
             features,
             source: Path::new("source"),
         }];
@@ -465,7 +465,7 @@ mod tests {
         let features = features(&[]);
         let replaced = [(CHANNEL, "0.5.17"), (LOCKS, "0.12.5")].map(|(name, version)| Replaced {
             of: replaceable(name, version).unwrap(),
-            version,
+            version: version.to_owned(),
             features: &features,
             source: Path::new("source"),
         });
@@ -489,7 +489,7 @@ mod tests {
         let features = BTreeMap::new();
         let replaced = [Replaced {
             of: replaceable(CHANNEL, "0.5.15").unwrap(),
-            version: "0.5.15",
+            version: "0.5.15".to_owned(),
             features: &features,
             source: Path::new("source"),
         }];
@@ -518,7 +518,7 @@ mod tests {
         let check = |replaced, requirement: &str| {
             let replaced = [Replaced {
                 of: replaceable(LOCKS, replaced).unwrap(),
-                version: replaced,
+                version: replaced.to_owned(),
                 features: &features,
                 source: Path::new("source"),
             }];
@@ -539,7 +539,7 @@ mod tests {
         let features = features(&[]);
         let replaced = [Replaced {
             of: replaceable(LOCKS, "0.13.0").unwrap(),
-            version: "0.13.0",
+            version: "0.13.0".to_owned(),
             features: &features,
             source: Path::new("source"),
         }];
@@ -555,7 +555,7 @@ mod tests {
         let features = BTreeMap::new();
         let replaced = [Replaced {
             of: replaceable(LOCKS, "0.11.2").unwrap(),
-            version: "0.11.2",
+            version: "0.11.2".to_owned(),
             features: &features,
             source: Path::new("source"),
         }];

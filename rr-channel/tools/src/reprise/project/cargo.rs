@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, bail, ensure};
+use cargo_metadata::Metadata;
 
 use super::coverage::Coverage;
 use super::fixed;
-use super::metadata::Metadata;
-use crate::reprise::patch::{self, copy};
+use super::metadata;
 use crate::reprise::patch::crates::{self, Crate};
 use crate::reprise::patch::manifest::Replaced;
+use crate::reprise::patch::{self, copy};
 
 /// Makes a stable cargo accept `-Z` options; rust-analyzer uses it for the same purpose.
 /// Unlike `RUSTC_BOOTSTRAP` it means nothing to compilers and build scripts.
@@ -116,10 +117,13 @@ impl Project {
             dir: PathBuf::new(),
         };
         let metadata = project.metadata(&["--no-deps".to_owned()])?;
-        project.lock = metadata.workspace_root.join("Cargo.lock");
+        project.lock = metadata
+            .workspace_root
+            .join("Cargo.lock")
+            .into_std_path_buf();
         project.dir = match &project.shared.target_dir {
             Some(dir) => std::path::absolute(dir)?,
-            None => metadata.target_directory,
+            None => metadata.target_directory.into_std_path_buf(),
         }
         .join("reprise");
         Ok(project)
@@ -158,7 +162,7 @@ impl Project {
             "`cargo metadata` failed:\n{}",
             String::from_utf8_lossy(&output.stderr).trim_end()
         );
-        serde_json::from_slice(&output.stdout).context("reading what `cargo metadata` says")
+        serde_json::from_slice(&output.stdout).context("cannot read the output of `cargo metadata`")
     }
 
     /// Where the patch lies, as long as nobody else works there.
@@ -311,13 +315,13 @@ fn replaced<'a>(metadata: &'a Metadata, except: &[String]) -> anyhow::Result<Vec
          without `cargo reprise`"
     );
     for package in &metadata.packages {
-        let Some(of) = package.replaceable() else {
+        let Some(of) = metadata::replaceable(package) else {
             continue;
         };
-        if metadata.is_behind(of) || except.contains(&package.name) {
+        if metadata::is_behind(metadata, of) || except.iter().any(|name| *name == *package.name) {
             continue;
         }
-        match package.source.as_deref() {
+        match package.source.as_ref().map(|source| source.repr.as_str()) {
             // Of another registry, it is not what cargo patches: that is found out later.
             Some(source) if source.starts_with("registry+") => {}
             Some(source) => bail!(
@@ -327,17 +331,18 @@ fn replaced<'a>(metadata: &'a Metadata, except: &[String]) -> anyhow::Result<Vec
             None => bail!(
                 "{} is a package of the project's own, in {}; only that of crates.io is replaced",
                 of.name,
-                package.manifest_path.display()
+                package.manifest_path
             ),
         }
         found.push(Replaced {
             of,
-            version: &package.version,
+            version: package.version.to_string(),
             features: &package.features,
             source: package
                 .manifest_path
                 .parent()
-                .context("a manifest lies in no directory")?,
+                .context("a manifest lies in no directory")?
+                .as_std_path(),
         });
     }
     ensure!(
@@ -355,14 +360,14 @@ fn verify(metadata: &Metadata, of: &Crate, made: &Path) -> anyhow::Result<()> {
     let (ours, others): (Vec<_>, Vec<_>) = metadata
         .packages
         .iter()
-        .filter(|package| package.replaceable() == Some(of))
+        .filter(|package| metadata::replaceable(package) == Some(of))
         .partition(|package| package.manifest_path == manifest);
     if let Some(other) = others.first() {
         bail!(
             "cargo did not use the patch for {} {}: it takes {}",
             of.name,
             other.version,
-            other.manifest_path.display()
+            other.manifest_path
         );
     }
     ensure!(
@@ -506,13 +511,15 @@ mod tests {
     fn a_patch_that_was_not_used_is_an_error() {
         let package = |path: &str| {
             serde_json::json!({
-                "name": "crossbeam-channel", "version": "0.5.1", "source": null,
+                "name": "crossbeam-channel", "version": "0.5.1", "id": path, "source": null,
+                "dependencies": [], "targets": [],
                 "manifest_path": path, "features": {},
             })
         };
         let check = |packages: &[serde_json::Value]| {
             let metadata = serde_json::json!({
-                "packages": packages, "target_directory": "", "workspace_root": "",
+                "packages": packages, "workspace_members": [], "resolve": null, "version": 1,
+                "target_directory": "", "workspace_root": "",
             });
             let metadata: Metadata = serde_json::from_value(metadata).unwrap();
             let of = crates::replaceable("crossbeam-channel", "0.5.1").unwrap();

@@ -8,10 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
+use cargo_metadata::{Metadata, Package, TargetKind};
 use serde::Serialize;
 
 use super::cargo::{Project, Shared};
-use super::metadata::{Metadata, Package};
+use super::metadata::{in_programs, is_behind, replaceable};
 use super::named::{self, named};
 use crate::reprise::patch::crates;
 
@@ -73,8 +74,7 @@ pub(crate) struct Coverage(Vec<Part>);
 impl Coverage {
     /// What is recorded where these crates are left as they are.
     pub(crate) fn of(metadata: &Metadata, except: &[String]) -> Self {
-        let mut parts: Vec<_> = metadata
-            .in_programs()
+        let mut parts: Vec<_> = in_programs(metadata)
             .into_iter()
             .filter_map(|package| part(package, metadata, except))
             .collect();
@@ -142,9 +142,9 @@ impl Part {
 }
 
 fn part(package: &Package, metadata: &Metadata, except: &[String]) -> Option<Part> {
-    let recorded = package
-        .replaceable()
-        .is_some_and(|of| !metadata.is_behind(of) && !except.contains(&package.name));
+    let recorded = replaceable(package).is_some_and(|of| {
+        !is_behind(metadata, of) && !except.iter().any(|name| *name == *package.name)
+    });
     let own = package.source.is_none();
     let is_uncovered =
         UNCOVERED.contains(&package.name.as_str()) || crates::is_known(&package.name) && !recorded;
@@ -154,8 +154,8 @@ fn part(package: &Package, metadata: &Metadata, except: &[String]) -> Option<Par
         Some(names_in(package, own)).filter(|names| !names.is_empty())
     };
     (recorded || is_uncovered || names.is_some()).then(|| Part {
-        package: package.name.clone(),
-        version: package.version.clone(),
+        package: package.name.to_string(),
+        version: package.version.to_string(),
         own,
         recorded,
         not_recorded: names,
@@ -176,7 +176,7 @@ fn names_in(package: &Package, own: bool) -> BTreeSet<&'static str> {
 /// words, and by which names.
 pub(crate) fn inputs(metadata: &Metadata) -> BTreeMap<&'static str, BTreeSet<&'static str>> {
     let mut inputs: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
-    for package in metadata.in_programs() {
+    for package in in_programs(metadata) {
         if package.source.is_none() {
             for_each_source(package, true, &mut |text| {
                 for (name, what) in named::inputs(text) {
@@ -191,17 +191,23 @@ pub(crate) fn inputs(metadata: &Metadata) -> BTreeMap<&'static str, BTreeSet<&'s
 /// Calls `f` with the text of each file of the package's library, and of all its programs and
 /// tests if it is the user's `own`.
 fn for_each_source(package: &Package, own: bool, f: &mut dyn FnMut(&str)) {
-    let root = package.manifest_path.parent();
+    let root = package.manifest_path.as_std_path().parent();
     for target in &package.targets {
-        let is = |kind| target.kind.iter().any(|known| known == kind);
-        let is_library = !["bin", "test", "bench", "example", "custom-build"]
-            .into_iter()
-            .any(is);
-        let is_in = is_library || own && (is("bin") || is("test"));
-        let dir = target.src_path.parent();
-        match dir.filter(|_| is_in) {
+        let is = |kind| target.kind.contains(&kind);
+        let is_library = ![
+            TargetKind::Bin,
+            TargetKind::Test,
+            TargetKind::Bench,
+            TargetKind::Example,
+            TargetKind::CustomBuild,
+        ]
+        .into_iter()
+        .any(is);
+        let is_in = is_library || own && (is(TargetKind::Bin) || is(TargetKind::Test));
+        let path = target.src_path.as_std_path();
+        match path.parent().filter(|_| is_in) {
             // What lies beside it may be anything.
-            Some(dir) if Some(dir) == root => read(&target.src_path, f),
+            Some(dir) if Some(dir) == root => read(path, f),
             Some(dir) => read_below(dir, f),
             None => {}
         }
