@@ -35,7 +35,7 @@ impl Session {
             let seq = self.tick();
             self.touch_inherited(unit, seq, &description);
             self.hand_on(&description, bytes);
-            if self.owners.get(file) == Some(unit) {
+            if self.descriptions.owner(file) == Some(unit) {
                 continue;
             }
             let above = self.unit(unit);
@@ -51,7 +51,9 @@ impl Session {
             let Some(file) = self.model.file(tid, *fd).map(|file| file.id) else {
                 continue;
             };
-            if self.owners.get(file) != Some(unit) && !self.unit(unit).consumed.contains(&file) {
+            if self.descriptions.owner(file) != Some(unit)
+                && !self.unit(unit).consumed.contains(&file)
+            {
                 self.unit(unit).consumed.push(file);
             }
         }
@@ -156,7 +158,7 @@ impl Session {
         let nothing = *answer == Answer::Error(libc::ENOENT);
         let vacant = nothing.then(|| self.locator.plainly_vacant(path.as_path().into()));
         let vacant = vacant.flatten();
-        if let Some(located) = vacant.filter(|it| !self.touched.contains_key(&it.resource)) {
+        if let Some(located) = vacant.filter(|it| !self.shared_files.is_changed(&it.resource)) {
             self.note_missing(unit, query.clone(), located);
             return;
         }

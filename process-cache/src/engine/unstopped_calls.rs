@@ -55,7 +55,7 @@ impl Tracer {
             session.settings.stops_only
                 || session
                     .tasks
-                    .get(&tracee.tid())
+                    .get(tracee.tid())
                     .is_none_or(|task| task.skipped)
         };
         if skipped {
@@ -197,13 +197,13 @@ impl Session {
             }
         };
         if is_known {
-            self.looked_at = None;
+            self.call.forget_looked_at();
             if let Ok(fd) = i32::try_from(value)
                 && fd >= 0
             {
                 let path = Path::new(OsStr::from_bytes(&path)).to_owned();
                 let file = self.model.opened_to_read(tid, fd, path, flags as i32);
-                self.owners.insert(file, unit);
+                self.descriptions.set_owner(file, unit);
             }
         }
         self.spelled = path;
@@ -211,7 +211,7 @@ impl Session {
     }
 
     fn apply_logged(&mut self, tid: Tid, call: &Logged) {
-        let unit = match self.tasks.get(&tid) {
+        let unit = match self.tasks.get(tid) {
             Some(task) if !task.skipped => task.unit,
             _ => return,
         };
@@ -234,8 +234,8 @@ impl Session {
         let nr = call.invocation().nr;
         let is_lookup =
             !writes(nr) && !matches!(nr.cast_signed(), libc::SYS_read | libc::SYS_lseek);
-        self.told = is_lookup.then_some(call.value());
-        self.looking_back = call.mark();
+        let returned = is_lookup.then_some(call.value());
+        self.call.set_unstopped(returned, call.mark());
         let read = |ranges: &[(u64, u64)]| written(call, ranges);
         for event in events {
             self.apply(tid, &Before::new(), event, &read);
@@ -243,7 +243,6 @@ impl Session {
         if let (Some(file), Some(unit)) = (unwritten, self.unit_of(tid)) {
             self.could_not_write(unit, &file, call.value());
         }
-        self.told = None;
-        self.looking_back = None;
+        self.call.set_unstopped(None, None);
     }
 }

@@ -51,14 +51,12 @@ impl Session {
     /// Whether somebody outside the unit changed what it saw or made, while it
     /// ran.
     pub(super) fn check_conflicts(&self, unit: &Unit) -> Result<(), String> {
-        if self.touched.is_empty() {
+        if self.shared_files.is_unchanged() {
             return Ok(());
         }
         let outsider = |path: &FilePath| {
-            self.touched.get(path).is_some_and(|list| {
-                list.iter()
-                    .any(|&(seq, who)| seq > unit.started && !self.is_within(who, unit.id))
-            })
+            let mut changes = self.shared_files.changes(path).iter();
+            changes.any(|&(seq, who)| seq > unit.started && !self.is_within(who, unit.id))
         };
         for (query, observation) in &unit.observations {
             if outsider(&observation.resource) {
@@ -108,7 +106,7 @@ impl Session {
                     "{path} was mapped for writing by another unit while it ran"
                 ));
             }
-            let changed = match self.relinked.contains(&inode) {
+            let changed = match self.shared_files.is_relinked(inode) {
                 true => changed.content,
                 false => changed.any,
             };
@@ -127,7 +125,7 @@ impl Session {
         if changed < earliest {
             return false;
         }
-        let touched = self.touched.get(resource).map_or(&[][..], |list| list);
+        let touched = self.shared_files.changes(resource);
         let own = touched.iter().any(|(_, who)| self.is_within(*who, unit.id));
         if own || self.world.is_made_up(resource) {
             return false;
@@ -142,7 +140,7 @@ impl Session {
     fn is_being_changed(&self, unit: &Unit, resource: &FilePath) -> bool {
         let held = unit.open_elsewhere.iter().any(|file| {
             let path = named_file(file).and_then(|path| path.canonicalize().ok());
-            self.resources.get(&file.id) == Some(resource)
+            self.descriptions.resource(file.id) == Some(resource)
                 || path.is_some_and(|path| FilePath::from(path) == *resource)
         });
         held || self.is_pending_outside(unit, resource)
@@ -151,7 +149,7 @@ impl Session {
     /// Whether a unit outside may have stored to a file through its memory after the unit
     /// began. A store to a page that has been stored to changes no time of the file.
     fn was_mapped(&self, unit: &Unit, inode: (u64, u64)) -> bool {
-        let who = self.mapped.get(&inode).map_or(&[][..], |who| who);
+        let who = self.shared_files.mapped_by(inode);
         who.iter().any(|&who| {
             let until = self.units[who.0 as usize].ended.unwrap_or(u64::MAX);
             until > unit.started && !self.is_within(who, unit.id)
@@ -177,7 +175,7 @@ impl Session {
     /// Whether a unit outside of this one has made or removed a name since it began, or is
     /// about to.
     fn is_renamed_by_traced(&self, unit: &Unit, path: &FilePath) -> bool {
-        let touched = self.touched.get(path).map_or(&[][..], |list| list);
+        let touched = self.shared_files.changes(path);
         let outside = |who| !self.is_within(who, unit.id);
         let since = |&(seq, who): &(u64, UnitId)| seq > unit.started && outside(who);
         touched.iter().any(since) || self.is_pending_outside(unit, path)
@@ -186,7 +184,7 @@ impl Session {
     /// Whether a task that does not belong to the unit is about to change what this path
     /// means.
     fn is_pending_outside(&self, unit: &Unit, path: &FilePath) -> bool {
-        self.tasks.values().any(|task| {
+        self.tasks.iter().any(|task| {
             let pending = task.pending.as_ref();
             !self.is_within(task.unit, unit.id)
                 && pending.is_some_and(|(_, before)| before.iter().any(|(p, _)| p == path))
@@ -400,7 +398,7 @@ mod tests {
     fn a_mapping_counts_until_the_unit_that_made_it_has_ended() {
         let directory = tempfile::tempdir().unwrap();
         let mut session = session(directory.path());
-        session.mapped.entry((1, 2)).or_default().push(WRITER);
+        session.shared_files.map((1, 2), WRITER);
         let mapped = |session: &Session, inode| session.was_mapped(&session.units[3], inode);
         assert!(mapped(&session, (1, 2)));
         assert!(!mapped(&session, (1, 3)));
@@ -410,7 +408,7 @@ mod tests {
         session.unit(WRITER).ended = Some(began - 1);
         assert!(!mapped(&session, (1, 2)));
         // Its own.
-        session.mapped.entry((1, 4)).or_default().push(READER);
+        session.shared_files.map((1, 4), READER);
         assert!(!mapped(&session, (1, 4)));
     }
 }

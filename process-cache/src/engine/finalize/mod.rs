@@ -356,7 +356,7 @@ impl Session {
         above.absorb(&mut child);
         above.names.extend(child.names.iter().cloned());
         for written in &child.written {
-            if self.owners.get(written.file) != Some(parent) {
+            if self.descriptions.owner(written.file) != Some(parent) {
                 above.written_bytes += written.bytes.len() as u64;
                 above.written.push(written.clone());
             }
@@ -366,7 +366,7 @@ impl Session {
             (&mut above.sought, &child.sought),
         ] {
             for file in theirs {
-                if self.owners.get(*file) != Some(parent) && !mine.contains(file) {
+                if self.descriptions.owner(*file) != Some(parent) && !mine.contains(file) {
                     mine.push(*file);
                 }
             }

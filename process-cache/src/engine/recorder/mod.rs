@@ -74,7 +74,7 @@ impl Session {
                 && stat.st_nlink > 1
                 && !is_directory(stat)
             {
-                self.relinked.insert((stat.st_dev, stat.st_ino));
+                self.shared_files.relink(&stat);
             }
             if let Ok(stat) = &located.stat
                 && is_regular(stat)
@@ -100,9 +100,8 @@ impl Session {
         let Some(unit) = self.unit_of(tid) else {
             return;
         };
-        self.umask = self.model.umask(tid);
-        self.began = self.lookups.began(tid);
-        self.acting = tid;
+        let (umask, began) = (self.model.umask(tid), self.lookups.began(tid));
+        self.call.begin(tid, umask, began);
         self.doubt_changes(unit, before, &event);
         match event {
             IoEvent::Open {
@@ -111,9 +110,7 @@ impl Session {
                 file,
                 error,
             } => {
-                if let Some((who, what, since)) = self.looked_at.take()
-                    && who == tid
-                    && what == path.path
+                if let Some(since) = self.call.take_looked_at(tid, &path.path)
                     && mode.directory
                 {
                     self.unit(unit).forget_time(&path.path, since);
@@ -125,7 +122,7 @@ impl Session {
                     unit,
                     &path.path,
                     Kind::no_metadata(path.follow),
-                    self.told,
+                    self.call.returned(),
                 ) => {}
             IoEvent::Stat { path } => {
                 // A shell makes sure of its working directory when it starts.
@@ -136,7 +133,7 @@ impl Session {
                 } else {
                     let before = self.now();
                     self.stat(unit, &path.path, path.follow);
-                    self.looked_at = Some((tid, path.path, before));
+                    self.call.set_looked_at(tid, path.path, before);
                 }
             }
             IoEvent::StatFile { file } => {
@@ -153,7 +150,10 @@ impl Session {
                 effective,
             } => {
                 let kind = Kind::access(mode, effective, path.follow);
-                if kind.is_some_and(|kind| self.lookups.knows(unit, &path.path, kind, self.told)) {
+                if kind.is_some_and(|kind| {
+                    self.lookups
+                        .knows(unit, &path.path, kind, self.call.returned())
+                }) {
                     return;
                 }
                 if classify(&path.path) == Class::Ordinary {
@@ -162,7 +162,7 @@ impl Session {
                     if let Some(kind) = kind
                         && (self.told_missing().is_none() || located.stat.is_err())
                     {
-                        self.lookups.learn(unit, &given, kind, self.told);
+                        self.lookups.learn(unit, &given, kind, self.call.returned());
                     }
                     self.ask_name(
                         unit,
@@ -351,10 +351,7 @@ impl Session {
             IoEvent::MapShared { file } => {
                 let stat = file.path.as_deref().map(rustix::fs::stat);
                 if let Some(Ok(stat)) = stat {
-                    let who = self.mapped.entry((stat.st_dev, stat.st_ino)).or_default();
-                    if !who.contains(&unit) {
-                        who.push(unit);
-                    }
+                    self.shared_files.map((stat.st_dev, stat.st_ino), unit);
                 }
                 if !self.is_own(unit, &file) {
                     self.doubt(unit, "maps an inherited file into writable memory", true);
@@ -490,7 +487,7 @@ impl Session {
                     matches!(f.kind, FileKind::Socket(libc::AF_UNIX | libc::AF_NETLINK))
                 });
                 if let (true, Some(file)) = (what == "socket", &file) {
-                    self.owners.insert(file.id, unit);
+                    self.descriptions.set_owner(file.id, unit);
                     if local {
                         return;
                     }
@@ -505,8 +502,8 @@ impl Session {
                 self.doubt(unit, format!("uses the network ({what})"), true);
             }
             IoEvent::Channel { read, write } => {
-                self.owners.insert(read.id, unit);
-                self.owners.insert(write.id, unit);
+                self.descriptions.set_owner(read.id, unit);
+                self.descriptions.set_owner(write.id, unit);
             }
             IoEvent::Received { .. } => {
                 self.doubt(unit, "receives a descriptor from another process", true);
@@ -555,7 +552,7 @@ impl Session {
     /// Whether a path names a descriptor that the unit has opened itself, of something that it
     /// has made: then that is changed (fchmodat(3) without following links does so).
     fn changes_own(&mut self, unit: UnitId, path: &Path, event: &IoEvent) -> bool {
-        let file = descriptor(path).and_then(|fd| self.model.file(self.acting, fd));
+        let file = descriptor(path).and_then(|fd| self.model.file(self.call.task(), fd));
         let Some(file) = file.filter(|file| self.is_own(unit, file)).cloned() else {
             return false;
         };
@@ -611,7 +608,7 @@ impl Session {
         let inside = target > 0
             && self
                 .tasks
-                .get(&target)
+                .get(target)
                 .map(|task| task.unit)
                 .is_some_and(|other| self.is_within(other, unit));
         if inside {
@@ -619,7 +616,7 @@ impl Session {
         }
         // For a unit above that holds both, the signal is internal.
         let other = (target > 0)
-            .then(|| self.tasks.get(&target).map(|task| task.unit))
+            .then(|| self.tasks.get(target).map(|task| task.unit))
             .flatten();
         let mut at = Some(unit);
         while let Some(id) = at {

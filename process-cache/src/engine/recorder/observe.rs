@@ -21,7 +21,7 @@ use std::sync::Arc;
 impl Session {
     /// Notes an observation now.
     pub fn note(&mut self, unit: UnitId, query: Query, observed: Observed, resource: FilePath) {
-        let seq = match self.looking_back {
+        let seq = match self.call.looking_back() {
             None => self.tick(),
             Some(then) => {
                 if self.changed_since(then, &resource, &observed) {
@@ -72,7 +72,7 @@ impl Session {
                 change.was_absent() && (missing || change.made(then, observed))
             })
         };
-        let touched = self.touched.get(resource).into_iter().flatten();
+        let touched = self.shared_files.changes(resource).iter();
         touched
             .filter(|(seq, _)| *seq > then)
             .any(|(_, who)| !told_apart(*who))
@@ -94,7 +94,10 @@ impl Session {
 
     /// That nothing was there, if the lookup that is being applied said so.
     pub(super) fn told_missing(&self) -> Option<i32> {
-        let error = self.told.and_then(|told| i32::try_from(-told).ok());
+        let error = self
+            .call
+            .returned()
+            .and_then(|told| i32::try_from(-told).ok());
         error.filter(|error| matches!(*error, libc::ENOENT | libc::ENOTDIR))
     }
 
@@ -117,7 +120,7 @@ impl Session {
             self.doubt(unit, reason, true);
             return;
         }
-        if self.told.is_some() {
+        if self.call.returned().is_some() {
             let found = match &answer {
                 Answer::Error(error) => Err(*error),
                 _ => Ok(()),
@@ -129,7 +132,7 @@ impl Session {
 
     /// Compares what a logged lookup said with what is found now.
     pub(super) fn compare(&mut self, unit: UnitId, path: &Path, found: Result<(), i32>) {
-        let same = match (self.told, found) {
+        let same = match (self.call.returned(), found) {
             (None, _) => true,
             (Some(told), Ok(())) => told >= 0,
             (Some(told), Err(error)) => told == -i64::from(error),
@@ -195,8 +198,12 @@ impl Session {
         self.compare(unit, path, found.map_err(|error| error.raw_os_error()));
         if located.stat.is_err() && time == self.unit(unit).policy.time {
             let given = located.given.clone();
-            self.lookups
-                .learn(unit, &given, Kind::no_metadata(follow), self.told);
+            self.lookups.learn(
+                unit,
+                &given,
+                Kind::no_metadata(follow),
+                self.call.returned(),
+            );
         }
         self.metadata_as(unit, path, follow, &located, time);
     }
@@ -320,7 +327,10 @@ impl Session {
     }
 
     pub(super) fn read_link(&mut self, unit: UnitId, path: &Path) {
-        if self.lookups.knows(unit, path, Kind::LINK, self.told) {
+        if self
+            .lookups
+            .knows(unit, path, Kind::LINK, self.call.returned())
+        {
             return;
         }
         match classify(path) {
@@ -339,10 +349,11 @@ impl Session {
         self.note_indirect(unit, indirect);
         let given = resource.or_same(path);
         if self.told_missing().is_none() {
-            self.lookups.learn(unit, &given, Kind::LINK, self.told);
+            self.lookups
+                .learn(unit, &given, Kind::LINK, self.call.returned());
         }
         let query = Query::Link(given);
-        if self.told == Some(-i64::from(libc::EINVAL)) {
+        if self.call.returned() == Some(-i64::from(libc::EINVAL)) {
             // It is there, and no link.
             let observed = Observed::Answer(Answer::Error(libc::EINVAL));
             self.note(unit, query, observed, resource);
@@ -352,7 +363,7 @@ impl Session {
     }
 
     pub(super) fn list(&mut self, unit: UnitId, file: &OpenFile) {
-        if !self.listed.insert(file.id) {
+        if !self.descriptions.is_listed_first(file.id) {
             return;
         }
         let Some(path) = &file.path else {

@@ -35,7 +35,7 @@ impl Session {
         error: Option<i32>,
     ) {
         if let Some(file) = file {
-            self.owners.insert(file.id, unit);
+            self.descriptions.set_owner(file.id, unit);
         }
         if self.shows_time(unit, &path.path) {
             self.doubt(unit, "reads the time zone, to print a local time", true);
@@ -43,9 +43,9 @@ impl Session {
         // A jobserver's descriptor, opened anew to be non-blocking.
         if let Some(file) = file
             && let FileKind::Pipe { pipe } = file.kind
-            && self.jobserver_pipes.contains(&pipe)
+            && self.descriptions.is_jobserver_pipe(pipe)
         {
-            self.jobserver.insert(file.id);
+            self.descriptions.add_jobserver(file.id, pipe);
             return;
         }
         if is_group(&path.path) {
@@ -179,7 +179,7 @@ impl Session {
     ) -> bool {
         let unit = &self.units[unit.0 as usize];
         unit.inherited.iter().any(|inherited| {
-            let made = self.resources.get(&inherited.file);
+            let made = self.descriptions.resource(inherited.file);
             let output = made.or(inherited.output.as_ref());
             let same =
                 inherited.output.is_some() && inherited.inode.is_some() && inherited.inode == inode;
@@ -196,7 +196,7 @@ impl Session {
         stat: &Stat,
     ) -> Arc<Content> {
         let content = self.content(given, stat);
-        if !self.touched.contains_key(&located.resource) && self.lookups.is_quiet() {
+        if !self.shared_files.is_changed(&located.resource) && self.lookups.is_quiet() {
             self.locator.believe(located, &content);
         }
         content
@@ -270,13 +270,13 @@ impl Session {
             return;
         };
         if let Some(file) = file {
-            self.resources.insert(file.id, resource.clone());
+            self.descriptions.set_resource(file.id, resource.clone());
         }
         let Some(stat) = initial.as_deref() else {
             if mode.exclusive && mode.create.is_some_and(|mode| mode & 0o077 == 0) {
                 use std::os::unix::ffi::OsStrExt;
-                self.temporary
-                    .insert(path.path.as_os_str().as_bytes().to_vec());
+                let spelled = path.path.as_os_str().as_bytes().to_vec();
+                self.shared_files.add_temporary(spelled);
             }
             let was_fresh = self
                 .unit(unit)
@@ -338,7 +338,7 @@ impl Session {
                 self.expect_kind(unit, &resource, Some(stat));
             }
         }
-        let umask = self.umask;
+        let umask = self.call.umask();
         let blind = mode.append && !mode.read && self.appends_blindly(unit);
         if let (Some(content), false) = (&initial_content, blind) {
             let observed = Observed::Content(content.clone());
@@ -416,7 +416,11 @@ impl Session {
         let plain = !mode.write && mode.create.is_none();
         let missing = plain && matches!(error, libc::ENOENT | libc::ENOTDIR);
         let kind = Kind::no_content(path.follow);
-        if missing && self.lookups.knows(unit, &path.path, kind, self.told) {
+        if missing
+            && self
+                .lookups
+                .knows(unit, &path.path, kind, self.call.returned())
+        {
             return;
         }
         let located = self.look(unit, &path.path, path.follow);
@@ -424,7 +428,7 @@ impl Session {
         if missing {
             // Or it has come since.
             if located.stat.is_err() {
-                self.lookups.learn(unit, &given, kind, self.told);
+                self.lookups.learn(unit, &given, kind, self.call.returned());
             }
             let observed = Observed::Answer(Answer::Error(error));
             self.note(unit, Query::Content(given), observed, located.resource);

@@ -75,7 +75,7 @@ impl Session {
             // Shells write what is in their scripts; what others write into the pipe of a shell
             // is looked through for a bash.
             _ => {
-                let owner = self.owners.get(file.id).map(scripts);
+                let owner = self.descriptions.owner(file.id).map(scripts);
                 scripts(unit) == Scripts::Bash
                     && matches!(owner, Some(Scripts::Bash | Scripts::Shell))
             }
@@ -85,7 +85,7 @@ impl Session {
     /// Bytes that are not known have gone into a description.
     pub(super) fn wrote_unseen(&mut self, unit: UnitId, file: &OpenFile, reason: &str) {
         self.doubt_outside(unit, file, reason);
-        if let Some(owner) = self.owners.get(file.id) {
+        if let Some(owner) = self.descriptions.owner(file.id) {
             self.unit(owner).names_chance = true;
         }
     }
@@ -93,14 +93,14 @@ impl Session {
     /// Somebody writes into what a unit above has made. Files are looked through by who opens
     /// them; what goes through a pipe is looked through here, since a bash may run it.
     pub(crate) fn hand_on(&mut self, file: &OpenFile, bytes: &[u8]) {
-        let Some(owner) = self.owners.get(file.id) else {
+        let Some(owner) = self.descriptions.owner(file.id) else {
             return;
         };
         if matches!(file.kind, FileKind::Opened | FileKind::Regular) {
             return;
         }
         // A name may be written in two pieces.
-        let mut seam = self.tails.remove(&file.id).unwrap_or_default();
+        let mut seam = self.descriptions.take_tail(file.id);
         let (head, rest) = bytes.split_at(bytes.len().min(SEAM));
         seam.extend_from_slice(head);
         let found = script::names_chance(&seam) || script::names_chance(bytes);
@@ -108,7 +108,7 @@ impl Session {
         if bytes.last().is_some_and(|&last| last != b'\n') {
             seam.extend_from_slice(&rest[rest.len().saturating_sub(SEAM)..]);
             seam.drain(..seam.len().saturating_sub(SEAM));
-            self.tails.insert(file.id, seam);
+            self.descriptions.set_tail(file.id, seam);
         }
     }
 

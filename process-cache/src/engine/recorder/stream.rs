@@ -67,11 +67,11 @@ impl Session {
         buffers: &[(u64, u64)],
         read: Reader<'_>,
     ) {
-        if self.jobserver.contains(&file.id) {
+        if self.descriptions.is_jobserver(file.id) {
             return;
         }
         if self.is_own(unit, file) {
-            if let Some(resource) = self.resources.get(&file.id).cloned() {
+            if let Some(resource) = self.descriptions.resource(file.id).cloned() {
                 let seq = self.tick();
                 let change = self.unit(unit).changes.get_mut(&resource);
                 if let Some(change) = change {
@@ -89,9 +89,9 @@ impl Session {
         }
         let seq = self.tick();
         self.touch_inherited(unit, seq, file);
-        if let Some(resource) = self.resources.get(&file.id).cloned() {
+        if let Some(resource) = self.descriptions.resource(file.id).cloned() {
             // An ancestor opened it: its own change goes on.
-            if let Some(owner) = self.owners.get(file.id)
+            if let Some(owner) = self.descriptions.owner(file.id)
                 && let Some(change) = self.unit(owner).changes.get_mut(&resource)
             {
                 change.last = seq;
@@ -172,7 +172,7 @@ impl Session {
     /// A unit has used a description, or tried to: what that is counts for it and for those above,
     /// up to the one that made the description.
     pub(super) fn use_part(&mut self, unit: UnitId, file: &OpenFile, part: Part) {
-        let owner = self.owners.get(file.id);
+        let owner = self.descriptions.owner(file.id);
         if owner == Some(unit) {
             return;
         }
@@ -227,7 +227,7 @@ impl Session {
         };
         for fd in descriptors {
             if let Some(file) = self.model.file(tid, *fd).cloned() {
-                let owner = self.owners.get(file.id);
+                let owner = self.descriptions.owner(file.id);
                 self.use_below(unit, owner, part);
             }
         }
@@ -247,7 +247,7 @@ impl Session {
             }
             return;
         };
-        let Some(file) = self.model.file(self.acting, fd).cloned() else {
+        let Some(file) = self.model.file(self.call.task(), fd).cloned() else {
             return;
         };
         let is_file = matches!(file.kind, FileKind::Opened | FileKind::Regular);
@@ -270,7 +270,7 @@ impl Session {
         let process = parts
             .next()
             .and_then(|name| name.to_str()?.parse::<Tid>().ok());
-        process.is_some_and(|process| !self.tasks.contains_key(&process))
+        process.is_some_and(|process| !self.tasks.contains(process))
     }
 
     /// A unit could not write to a description.
@@ -308,7 +308,7 @@ impl Session {
     }
 
     pub(crate) fn read_from(&mut self, unit: UnitId, file: &OpenFile) {
-        if self.is_own(unit, file) || self.jobserver.contains(&file.id) {
+        if self.is_own(unit, file) || self.descriptions.is_jobserver(file.id) {
             return;
         }
         self.use_part(unit, file, Part::Input);

@@ -27,14 +27,14 @@ impl Tracer {
         let ended = {
             let mut session = self.session.borrow_mut();
             let session = &mut *session;
-            let Some(task) = session.tasks.get_mut(&tid) else {
+            let Some(task) = session.tasks.get_mut(tid) else {
                 return;
             };
             if std::mem::replace(&mut task.left, true) {
                 return;
             }
             let (process, unit) = (task.process, task.unit);
-            let Some(entry) = session.processes.get_mut(&process) else {
+            let Some(entry) = session.tasks.process_mut(process) else {
                 return;
             };
             entry.threads = entry.threads.saturating_sub(1);
@@ -51,7 +51,7 @@ impl Tracer {
             let status = first.or(*other).unwrap_or(status);
             let unclear = other.is_some_and(|other| other != status);
             let units = std::mem::take(&mut entry.units);
-            session.processes.remove(&process);
+            session.tasks.remove_process(process);
             if unclear && let Some(id) = units.last() {
                 session.doubt(
                     *id,
@@ -183,7 +183,7 @@ impl Tracer {
         let killed_at_once = {
             let mut session = self.session.borrow_mut();
             let session = &mut *session;
-            match session.tasks.get(&tid) {
+            match session.tasks.get(tid) {
                 Some(task) if !task.left => {
                     let unit = task.unit;
                     session.doubt(unit, "was killed by SIGKILL, or with its parent", true);
@@ -199,7 +199,7 @@ impl Tracer {
             let mut session = self.session.borrow_mut();
             session.model.exited(tid);
             session.lookups.end_change(tid);
-            session.tasks.remove(&tid);
+            session.tasks.remove(tid);
             let root = session
                 .units
                 .get(1)

@@ -101,7 +101,7 @@ impl Tracer {
                     if let (true, FileKind::Pipe { pipe }) = (is_token, &file.kind) {
                         found.push((file.id, *pipe));
                     }
-                    let device = session.devices.get(&file.id).copied();
+                    let device = session.descriptions.device(file.id);
                     Descriptor {
                         fd,
                         file: file.id,
@@ -118,13 +118,12 @@ impl Tracer {
                 })
                 .collect();
             for (file, pipe) in found {
-                session.jobserver.insert(file);
-                session.jobserver_pipes.insert(pipe);
+                session.descriptions.add_jobserver(file, pipe);
             }
             let temporary = argv.iter().any(|arg| {
                 // By itself, or as the value of an option.
                 let value = arg.rsplit(|byte| *byte == b'=').next();
-                value.is_some_and(|value| session.temporary.contains(value))
+                value.is_some_and(|value| session.shared_files.is_temporary(value))
             });
             let (limits, known_limits) = session.limits(tid);
             let execution = Execution {
@@ -224,7 +223,7 @@ impl Tracer {
         if let Ok(keyed) = &keyed {
             let inherited = keyed.inherited.iter();
             let devices = inherited.filter_map(|entry| Some((entry.file, entry.device?)));
-            self.session.borrow_mut().devices.extend(devices);
+            self.session.borrow_mut().descriptions.add_devices(devices);
         }
         let (keyed, found) = match (keyed, found) {
             (Ok(keyed), Some(Ok(Lookup::Hit(outcome)))) => {
@@ -351,19 +350,17 @@ impl Tracer {
         session.model.exec(now, former);
         let former = if former == 0 { tid } else { former };
         if former != now
-            && let Some(task) = session.tasks.remove(&former)
+            && let Some(task) = session.tasks.remove(former)
         {
             session.tasks.insert(now, task);
         }
-        let Some(task) = session.tasks.get_mut(&now) else {
+        let Some(task) = session.tasks.get_mut(now) else {
             return tracee.resume();
         };
         task.pending = None;
         let (process, above, skipped) = (task.process, task.unit, task.skipped);
-        session
-            .tasks
-            .retain(|&other, task| task.process != process || other == now);
-        let entry = session.processes.entry(process).or_default();
+        session.tasks.keep_only(process, now);
+        let entry = session.tasks.process_or_new(process);
         (entry.threads, entry.statuses) = (1, (None, None));
         if skipped {
             return tracee.resume();
@@ -488,7 +485,7 @@ impl Tracer {
         // Where reads are not seen, all that can be read is.
         let mut read = Vec::new();
         for (fd, file, _) in session.model.descriptors(now) {
-            if fd < 3 || !file.readable || session.jobserver.contains(&file.id) {
+            if fd < 3 || !file.readable || session.descriptions.is_jobserver(file.id) {
                 continue;
             }
             match file.kind {
@@ -505,14 +502,14 @@ impl Tracer {
                 _ => {}
             }
         }
-        let entry = session.processes.entry(process).or_default();
+        let entry = session.tasks.process_or_new(process);
         entry.units.push(id);
         // A program that gets other rights gets another limit of its stack (execve(2)).
         if !unit.ids.are_single() {
             entry.limits = Known::default();
         }
         session.units.push(unit);
-        if let Some(task) = session.tasks.get_mut(&now) {
+        if let Some(task) = session.tasks.get_mut(now) {
             task.unit = id;
         }
         for file in read {

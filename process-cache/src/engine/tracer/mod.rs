@@ -18,7 +18,7 @@ use ptrace_async::runtime::{Handle, Posthook, Prehook, Running, Signal, Started,
 use smallvec::SmallVec;
 
 use self::execution::{Attempt, Next};
-use crate::engine::session::{Before, Process, Session, Task};
+use crate::engine::session::{Before, Session, Task};
 use crate::engine::unit::Unit;
 use crate::engine::unit::{OUTSIDE, UNHEARD};
 use crate::key::{Keyed, Unkeyed};
@@ -152,13 +152,7 @@ impl Tracer {
         let outside = Unit::new(OUTSIDE, None, 0, 0);
         session.units.push(outside);
         session.tasks.insert(tid, Task::new(OUTSIDE, tid));
-        session.processes.insert(
-            tid,
-            Process {
-                threads: 1,
-                ..Process::default()
-            },
-        );
+        session.tasks.process_or_new(tid).threads = 1;
     }
 
     /// A task is stopped by job control. Whoever waits is told of the first
@@ -170,15 +164,13 @@ impl Tracer {
             .units
             .get(1)
             .map_or(session.first, |unit| unit.process);
-        let process = match session.tasks.get(&tid) {
+        let process = match session.tasks.get(tid) {
             Some(task) if !task.stop_told => task.process,
             _ => return,
         };
-        let sent = session.processes.get(&process);
+        let sent = session.tasks.process(process);
         let sent = sent.is_some_and(|process| process.kernel_signal == Some(signal));
-        for task in session.tasks.values_mut() {
-            task.stop_told |= task.process == process;
-        }
+        session.tasks.set_stop_told(process);
         drop(session);
         if process == command {
             let job = |process| rustix::process::getpgid(process).ok();
@@ -192,7 +184,7 @@ impl Tracer {
 
     /// Each thread is interrupted when its process is continued.
     fn continued(&self, tid: Tid) {
-        if let Some(task) = self.session.borrow_mut().tasks.get_mut(&tid) {
+        if let Some(task) = self.session.borrow_mut().tasks.get_mut(tid) {
             task.stop_told = false;
         }
     }
@@ -202,13 +194,13 @@ impl Tracer {
         let _ = session.model.spawned(parent, child, flags);
         let Some((unit, process, skipped)) = session
             .tasks
-            .get(&parent)
+            .get(parent)
             .map(|task| (task.unit, task.process, task.skipped))
         else {
             return;
         };
         let thread = flags & libc::CLONE_THREAD as u64 != 0;
-        let above = session.processes.get(&process).filter(|_| !thread);
+        let above = session.tasks.process(process).filter(|_| !thread);
         let limits = above.map(|above| above.limits.clone());
         let process = if thread { process } else { child };
         session.tasks.insert(
@@ -219,7 +211,7 @@ impl Tracer {
             },
         );
         let unseen = session.is_unseen(parent);
-        let entry = session.processes.entry(process).or_default();
+        let entry = session.tasks.process_or_new(process);
         entry.threads += 1;
         entry.unseen |= unseen;
         if let Some(limits) = limits {
@@ -247,7 +239,7 @@ impl Tracer {
         let entry = {
             let mut session = self.session.borrow_mut();
             let session = &mut *session;
-            let Some(task) = session.tasks.get(&tid) else {
+            let Some(task) = session.tasks.get(tid) else {
                 return Onward::Running(tracee.resume());
             };
             if task.skipped {
@@ -256,7 +248,7 @@ impl Tracer {
             let (unit, process) = (task.unit, task.process);
             if tracee.is_foreign() {
                 session.doubt(unit, "makes 32-bit system calls", true);
-                if let Some(entry) = session.processes.get_mut(&process) {
+                if let Some(entry) = session.tasks.process_mut(process) {
                     entry.unseen = true;
                 }
                 return Onward::Running(tracee.resume());
@@ -327,7 +319,7 @@ impl Tracer {
             }
         }
         let mut session = self.session.borrow_mut();
-        if let Some(task) = session.tasks.get_mut(&tid) {
+        if let Some(task) = session.tasks.get_mut(tid) {
             task.pending = pending.map(|pending| (pending, before));
             if task.pending.is_some() || is_execution {
                 return Onward::Running(tracee.resume_to_exit());
@@ -360,7 +352,7 @@ impl Tracer {
         let tid = tracee.tid();
         let changes = {
             let session = self.session.borrow();
-            let pending = session.tasks.get(&tid).map(|task| &task.pending);
+            let pending = session.tasks.get(tid).map(|task| &task.pending);
             matches!(pending, Some(Some((_, before))) if !before.is_empty())
         };
         if changes {
@@ -370,7 +362,7 @@ impl Tracer {
         let session = &mut *session;
         if let Some((pending, before)) = session
             .tasks
-            .get_mut(&tid)
+            .get_mut(tid)
             .and_then(|task| task.pending.take())
         {
             let mut events: SmallVec<[IoEvent; 2]> = SmallVec::new();
@@ -398,10 +390,7 @@ impl Tracer {
         let tid = tracee.tid();
         let mut session = self.session.borrow_mut();
         let session = &mut *session;
-        let Some((unit, process)) = session
-            .tasks
-            .get(&tid)
-            .map(|task| (task.unit, task.process))
+        let Some((unit, process)) = session.tasks.get(tid).map(|task| (task.unit, task.process))
         else {
             return tracee.deliver();
         };
@@ -409,7 +398,7 @@ impl Tracer {
             return tracee.deliver();
         };
         let from_process = info.si_code <= 0 && info.si_code != libc::SI_TIMER;
-        if let Some(entry) = session.processes.get_mut(&process) {
+        if let Some(entry) = session.tasks.process_mut(process) {
             entry.kernel_signal = (info.si_code == libc::SI_KERNEL).then_some(signal);
         }
         match signal {
@@ -435,7 +424,7 @@ impl Tracer {
             _ if from_process => {
                 let sender = crate::platform::os::signal_sender(&info);
                 if sender != process {
-                    let other = session.tasks.get(&sender).map(|task| task.unit);
+                    let other = session.tasks.get(sender).map(|task| task.unit);
                     let mut at = Some(unit);
                     while let Some(id) = at {
                         if other.is_some_and(|other| session.is_within(other, id)) {

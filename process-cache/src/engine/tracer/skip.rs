@@ -139,9 +139,9 @@ impl Tracer {
         }
         {
             let mut session = self.session.borrow_mut();
-            session.began = Some(began);
+            session.call.set_began(began);
             session.absorb_child(tid, unit, &outcome, &before, &stream);
-            if let Some(task) = session.tasks.get_mut(&tid) {
+            if let Some(task) = session.tasks.get_mut(tid) {
                 task.skipped = true;
             }
             let depth = session.depth(unit) + 1;
@@ -162,7 +162,7 @@ impl Tracer {
                 }
                 for (fd, _) in &stream {
                     let file = session.model.file(tid, *fd).map(|file| file.id);
-                    if let Some(path) = file.and_then(|file| session.resources.get(&file)) {
+                    if let Some(path) = file.and_then(|file| session.descriptions.resource(file)) {
                         journal.output(record, path);
                     }
                 }
@@ -192,7 +192,7 @@ impl Tracer {
             // The stand-in could not be executed, and the program cannot be
             // told why its call failed.
             let mut session = self.session.borrow_mut();
-            if let Some(task) = session.tasks.get_mut(&tid) {
+            if let Some(task) = session.tasks.get_mut(tid) {
                 task.skipped = false;
             }
             session.doubt(unit, "its stand-in could not be executed", true);

@@ -1,13 +1,17 @@
 //! One run under trace: units, who belongs to which, and who owns what.
 
-use std::collections::HashSet;
-use std::os::unix::ffi::OsStrExt;
+mod current_call;
+mod descriptions;
+mod settings;
+mod shared_files;
+mod tasks;
+
 use std::path::Path;
 use std::sync::Arc;
 
-use ptrace_async::event::{FileKind, OfdId, OpenFile, Tid};
+use ptrace_async::event::{FileKind, OpenFile, Tid};
 use ptrace_async::invocation::Invocation;
-use ptrace_async::process::{Pending, Processes};
+use ptrace_async::process::Processes;
 use rustc_hash::FxHashMap;
 use rustix::fs::Stat;
 use smallvec::SmallVec;
@@ -19,9 +23,7 @@ use crate::model::fact::Digest;
 use crate::model::path::FilePath;
 use crate::model::unit_id::UnitId;
 use crate::platform::jobs::Jobs;
-use crate::policy::config::Config;
-use crate::policy::script::{Found, SEAM, Scripts};
-use crate::relocation::Relocation;
+use crate::policy::script::{Found, Scripts};
 use crate::remote::Remote;
 use crate::store::Store;
 use crate::world::World;
@@ -29,177 +31,71 @@ use crate::world::locate::Locator;
 use crate::world::lookup_cache::Lookups;
 use crate::world::pending_digest::{Content, Contents};
 
+use self::current_call::CurrentCall;
+use self::descriptions::Descriptions;
+pub use self::settings::Settings;
+use self::shared_files::SharedFiles;
+pub(super) use self::shared_files::names_in;
+pub(super) use self::tasks::Task;
+use self::tasks::Tasks;
+
 /// Up to this size the digest of a file is made where it is asked for (bytes).
 const AT_ONCE: i64 = 16 << 10;
-
-/// How a session behaves.
-#[derive(Debug, Clone, Default)]
-pub struct Settings {
-    /// Nothing is assumed about programs.
-    pub strict: bool,
-    /// Results are not looked up, only recorded.
-    pub refresh: bool,
-    /// They are compared with what is recorded.
-    pub verify: bool,
-    /// Results are looked up, not recorded.
-    pub read_only: bool,
-    /// Every lookup stops: none is performed and logged in the tracee.
-    pub stops_only: bool,
-    /// What the user has configured.
-    pub config: Arc<Config>,
-    /// Finds and stores results for other places, where there are base directories.
-    pub relocation: Option<Arc<Relocation>>,
-}
-
-impl Settings {
-    /// What makes keys with these settings.
-    pub fn key_maker(&self) -> Arc<KeyMaker> {
-        let base_dirs = self.relocation.as_ref().map(|it| it.base_dirs().clone());
-        Arc::new(KeyMaker::new(self.config.clone(), base_dirs))
-    }
-}
 
 /// What was there before a call that is about to change it.
 pub type Before = SmallVec<[(FilePath, Option<Box<Stat>>); 2]>;
 
-/// A traced task.
-pub struct Task {
-    /// The unit it works for.
-    pub unit: UnitId,
-    /// Its process.
-    pub process: Tid,
-    /// A call between its entry and its exit, and what was there before.
-    pub pending: Option<(Pending, Before)>,
-    /// It stands in for a program that was skipped: nothing is observed.
-    pub skipped: bool,
-    /// Its last exit stop was seen.
-    pub left: bool,
-    /// It is part of a stop by job control that was told already.
-    pub stop_told: bool,
-}
-
-impl Task {
-    /// A task that has done nothing yet.
-    pub fn new(unit: UnitId, process: Tid) -> Self {
-        Self {
-            unit,
-            process,
-            pending: None,
-            skipped: false,
-            left: false,
-            stop_told: false,
-        }
-    }
-}
-
-/// A traced process.
-#[derive(Debug, Default)]
-pub struct Process {
-    /// Threads that have not ended.
-    pub threads: u32,
-    /// Wait statuses that threads left with: the first's (the process ends with
-    /// it, or with that of who ended all), and one that is not 0 of another.
-    pub statuses: (Option<i32>, Option<i32>),
-    /// Units whose main process this is, outermost first.
-    pub units: Vec<UnitId>,
-    /// The last signal it got, if the kernel sent it.
-    pub kernel_signal: Option<i32>,
-    /// It, or what it comes from, made system calls that were not followed:
-    /// its descriptors and directory are not what the model says.
-    pub unseen: bool,
-    /// Its limits.
-    pub limits: Known,
-}
-
 /// The state of a run.
 pub struct Session {
-    /// Settings.
-    pub settings: Settings,
+    pub(super) settings: Settings,
     /// The model of all processes.
-    pub model: Processes,
+    pub(super) model: Processes,
     /// All units, by id.
-    pub units: Vec<Unit>,
-    /// Tasks by id.
-    pub tasks: FxHashMap<Tid, Task>,
-    /// Processes by id.
-    pub processes: FxHashMap<Tid, Process>,
-    /// Which unit made an open file description; those that are older than
-    /// the session are absent.
-    pub owners: Owners,
-    /// Descriptions of a jobserver.
-    pub jobserver: HashSet<OfdId>,
-    /// The pipes of a jobserver.
-    pub jobserver_pipes: HashSet<u64>,
-    /// The resource behind a description opened for writing.
-    pub resources: FxHashMap<OfdId, FilePath>,
-    /// Descriptions that are of character devices, as keys have found, with their numbers.
-    pub devices: FxHashMap<OfdId, u64>,
-    /// Directories already listed through a description.
-    pub listed: HashSet<OfdId>,
-    /// Temporary files with random names, as the program that made them
-    /// spells them.
-    pub temporary: HashSet<Vec<u8>>,
-    /// Who changed a name, and when last; by canonical path, and for the
-    /// names in a directory by the directory.
-    pub touched: FxHashMap<FilePath, SmallVec<[(u64, UnitId); 2]>>,
-    /// Files (device, inode) of which a name was made or removed, which leaves them
-    /// another change time.
-    pub relinked: HashSet<(u64, u64)>,
-    /// Files (device, inode) that were mapped shared and writable, and the units that
-    /// did that.
-    pub mapped: FxHashMap<(u64, u64), SmallVec<[UnitId; 1]>>,
+    pub(super) units: Vec<Unit>,
+    /// Tasks and processes.
+    pub(super) tasks: Tasks,
+    /// Open file descriptions.
+    pub(super) descriptions: Descriptions,
+    /// Files that units changed.
+    pub(super) shared_files: SharedFiles,
+    /// The call whose events are applied.
+    pub(super) call: CurrentCall,
     /// Paths.
-    pub locator: Locator,
+    pub(super) locator: Locator,
     /// Lookups that need not be repeated.
-    pub lookups: Lookups,
+    pub(super) lookups: Lookups,
     /// Digests in the making.
-    pub contents: Contents,
-    /// The last bytes that went through a pipe, if a line goes on after them.
-    pub tails: FxHashMap<OfdId, SmallVec<[u8; 2 * SEAM]>>,
-    /// Nobody has changed its personality (personality(2), `setarch`).
-    pub one_personality: bool,
+    pub(super) contents: Contents,
     /// What was found in scripts of this path and content.
-    pub scripts: FxHashMap<(FilePath, Digest, Scripts), Found>,
+    pub(super) scripts: FxHashMap<(FilePath, Digest, Scripts), Found>,
     /// Makes keys.
-    pub keys: Arc<KeyMaker>,
+    pub(super) keys: Arc<KeyMaker>,
     /// Answers.
-    pub world: Arc<World>,
+    pub(super) world: Arc<World>,
     /// Results.
-    pub store: Arc<Store>,
+    pub(super) store: Arc<Store>,
     /// Results of others.
-    pub remote: Option<Arc<Remote>>,
+    pub(super) remote: Option<Arc<Remote>>,
     /// Work in the background.
-    pub jobs: Jobs,
+    pub(super) jobs: Jobs,
     /// What is told at the end.
-    pub report: Report,
+    pub(super) report: Report,
     /// The uid and gid files are made with.
-    pub ids: (u32, u32),
-    /// The last path that a task asked metadata of, and the sequence number
-    /// before.
-    pub looked_at: Option<(Tid, std::path::PathBuf, u64)>,
-    /// The task whose event is applied.
-    pub acting: Tid,
+    pub(super) ids: (u32, u32),
     /// Room for a path.
-    pub spelled: Vec<u8>,
-    /// What the lookup that is being applied returned, if it was logged.
-    pub told: Option<i64>,
-    /// The sequence number of the lookup that is being applied, if it may be
-    /// older than the last changes.
-    pub looking_back: Option<u64>,
-    /// When the change that is being applied began.
-    pub began: Option<u64>,
+    pub(super) spelled: Vec<u8>,
+    /// Nobody has changed its personality (personality(2), `setarch`).
+    pub(super) one_personality: bool,
     /// Whether all that is traced is in our own namespaces.
-    pub one_namespace: bool,
+    pub(super) one_namespace: bool,
     /// The command's last thread is on its way out.
-    pub command_left: bool,
+    pub(super) command_left: bool,
     /// The process that the user started: it holds what the command inherited.
-    pub front: Tid,
+    pub(super) front: Tid,
     /// The first process.
-    pub first: Tid,
+    pub(super) first: Tid,
     /// Units that were skipped inside the run.
-    pub skipped: u32,
-    /// The file-creation mask of the task whose event is applied.
-    pub umask: u32,
+    skipped: u32,
     seq: u64,
 }
 
@@ -211,22 +107,13 @@ impl Session {
             settings,
             model: Processes::new(),
             units: Vec::new(),
-            tasks: FxHashMap::default(),
-            processes: FxHashMap::default(),
-            owners: Owners::default(),
-            jobserver: HashSet::new(),
-            jobserver_pipes: HashSet::new(),
-            resources: FxHashMap::default(),
-            devices: FxHashMap::default(),
-            listed: HashSet::new(),
-            temporary: HashSet::new(),
-            touched: FxHashMap::default(),
-            relinked: HashSet::new(),
-            mapped: FxHashMap::default(),
+            tasks: Tasks::default(),
+            descriptions: Descriptions::default(),
+            shared_files: SharedFiles::default(),
+            call: CurrentCall::default(),
             locator: Locator::default(),
             lookups: Lookups::default(),
             contents: Contents::default(),
-            tails: FxHashMap::default(),
             one_personality: true,
             scripts: FxHashMap::default(),
             world,
@@ -238,35 +125,26 @@ impl Session {
                 rustix::process::geteuid().as_raw(),
                 rustix::process::getegid().as_raw(),
             ),
-            looked_at: None,
-            acting: 0,
             spelled: Vec::new(),
-            told: None,
-            looking_back: None,
-            began: None,
             one_namespace: true,
             command_left: false,
             front: std::os::unix::process::parent_id() as Tid,
             first: 0,
             skipped: 0,
-            umask: 0o022,
             seq: 1,
         }
     }
 
     /// Whether the process of a task is [unseen](Process::unseen).
     pub fn is_unseen(&self, tid: Tid) -> bool {
-        let process = self.tasks.get(&tid).map(|task| task.process);
-        process
-            .and_then(|process| self.processes.get(&process))
+        self.tasks
+            .process_of(tid)
             .is_some_and(|process| process.unseen)
     }
 
     /// The limits of a task's process; see [`Known::get`].
     pub fn limits(&self, tid: Tid) -> (Arc<Limits>, Option<Known>) {
-        let process = self.tasks.get(&tid);
-        let process = process.and_then(|task| self.processes.get(&task.process));
-        match process {
+        match self.tasks.process_of(tid) {
             Some(process) if self.one_namespace && !process.unseen => process.limits.get(tid),
             _ => (Limits::of(tid).into(), None),
         }
@@ -284,8 +162,7 @@ impl Session {
             },
             _ => return,
         };
-        let process = self.tasks.get(&target).map(|task| task.process);
-        let Some(process) = process.and_then(|process| self.processes.get_mut(&process)) else {
+        let Some(process) = self.tasks.process_of_mut(target) else {
             return;
         };
         process.limits = Known::unsettled();
@@ -297,8 +174,7 @@ impl Session {
 
     /// A task has set a limit of its own process.
     pub fn has_set_limits(&mut self, tid: Tid) {
-        let process = self.tasks.get(&tid).map(|task| task.process);
-        if let Some(process) = process.and_then(|process| self.processes.get_mut(&process)) {
+        if let Some(process) = self.tasks.process_of_mut(tid) {
             process.limits = Known::default();
         }
     }
@@ -340,7 +216,7 @@ impl Session {
     /// The number of what is noted as it was when the change that is being
     /// applied began.
     pub fn at_beginning(&mut self) -> u64 {
-        match self.began {
+        match self.call.began() {
             Some(began) => began,
             None => self.tick(),
         }
@@ -355,7 +231,7 @@ impl Session {
         path: &FilePath,
         initial: Option<Box<Stat>>,
     ) -> &mut Change {
-        let began = self.began.unwrap_or(seq);
+        let began = self.call.began().unwrap_or(seq);
         let change = self.unit(unit).change(seq, path, initial);
         change.begun = change.begun.min(began);
         change
@@ -391,7 +267,7 @@ impl Session {
 
     /// The unit a task works for.
     pub fn unit_of(&self, tid: Tid) -> Option<UnitId> {
-        self.tasks.get(&tid).map(|task| task.unit)
+        self.tasks.get(tid).map(|task| task.unit)
     }
 
     /// Whether `unit` is `above` or below it.
@@ -421,7 +297,7 @@ impl Session {
     /// A doubt about a unit and those above it up to the one that made
     /// `file`, for which the matter is internal.
     pub fn doubt_outside(&mut self, unit: UnitId, file: &OpenFile, reason: &str) {
-        let owner = self.owners.get(file.id);
+        let owner = self.descriptions.owner(file.id);
         self.doubt_below(unit, owner, reason, false);
     }
 
@@ -436,7 +312,7 @@ impl Session {
 
     /// Whether a description was made by the unit itself.
     pub fn is_own(&self, unit: UnitId, file: &OpenFile) -> bool {
-        self.owners.get(file.id) == Some(unit)
+        self.descriptions.owner(file.id) == Some(unit)
     }
 
     /// The content of a regular file, being digested from now on if need be.
@@ -455,7 +331,7 @@ impl Session {
     /// Tells the journal who changed which names.
     pub fn write_outputs(&self) {
         let mut journal = self.report.journal();
-        for (path, list) in &self.touched {
+        for (path, list) in self.shared_files.all_changes() {
             // Names in a directory have keys of their own.
             if path.as_bytes().ends_with(b"/.") {
                 continue;
@@ -477,7 +353,7 @@ impl Session {
         let mut last = None;
         for written in &unit.written {
             if last.replace(written.file) != Some(written.file)
-                && let Some(path) = self.resources.get(&written.file)
+                && let Some(path) = self.descriptions.resource(written.file)
             {
                 self.report.journal().output(unit.record, path);
             }
@@ -486,7 +362,7 @@ impl Session {
 
     /// Notes that somebody has written to a description that another unit opened.
     pub fn touch_inherited(&mut self, unit: UnitId, seq: u64, file: &OpenFile) {
-        let path = match self.resources.get(&file.id) {
+        let path = match self.descriptions.resource(file.id) {
             Some(resource) => resource.clone(),
             None => match named_file(file) {
                 Some(path) => self.locator.name(path),
@@ -499,14 +375,14 @@ impl Session {
     /// Notes that a file got another name.
     pub fn relink(&mut self, path: &Path) {
         if let Ok(stat) = rustix::fs::lstat(path) {
-            self.relinked.insert((stat.st_dev, stat.st_ino));
+            self.shared_files.relink(&stat);
             self.locator.disbelieve_all();
         }
     }
 
     /// Notes who changed a name.
     pub fn touch(&mut self, unit: UnitId, seq: u64, path: &FilePath, shape: bool) {
-        self.note_toucher(unit, seq, path.clone());
+        self.shared_files.change(unit, seq, path.clone());
         if shape && let Some(parent) = path.parent() {
             self.touch_names(unit, seq, parent);
         }
@@ -514,47 +390,8 @@ impl Session {
 
     /// Notes who changed the names in a directory.
     pub fn touch_names(&mut self, unit: UnitId, seq: u64, directory: &Path) {
-        self.note_toucher(unit, seq, names_in(directory));
+        self.shared_files.change(unit, seq, names_in(directory));
     }
-
-    fn note_toucher(&mut self, unit: UnitId, seq: u64, path: FilePath) {
-        let list = self.touched.entry(path).or_default();
-        match list.iter_mut().find(|(_, who)| *who == unit) {
-            Some(entry) => entry.0 = seq,
-            None => list.push((seq, unit)),
-        }
-    }
-}
-
-/// Which unit made which open file description. The model counts descriptions, so it is a
-/// list: a build opens hundreds of thousands.
-#[derive(Debug, Default)]
-pub struct Owners(Vec<Option<UnitId>>);
-
-impl Owners {
-    /// A unit made it.
-    pub fn insert(&mut self, OfdId(file): OfdId, unit: UnitId) {
-        let Ok(at) = usize::try_from(file) else {
-            return;
-        };
-        if self.0.len() <= at {
-            self.0.resize(at + 1, None);
-        }
-        self.0[at] = Some(unit);
-    }
-
-    /// Who made it, if that is known.
-    pub fn get(&self, OfdId(file): OfdId) -> Option<UnitId> {
-        let at = usize::try_from(file).ok()?;
-        self.0.get(at).copied().flatten()
-    }
-}
-
-/// What stands for the names in a directory among what is touched: a key of its own, so that a
-/// listing conflicts with changes of names and a file with changes of content.
-pub fn names_in(directory: &Path) -> FilePath {
-    let key = [directory.as_os_str().as_bytes(), b"/."].concat();
-    FilePath::from(key.as_slice())
 }
 
 /// The path of an open file, if it can be a regular one.

@@ -1,0 +1,146 @@
+//! Traced tasks and their processes.
+
+use ptrace_async::event::Tid;
+use ptrace_async::process::Pending;
+use rustc_hash::FxHashMap;
+
+use super::Before;
+use crate::key::Known;
+use crate::model::unit_id::UnitId;
+
+/// A traced task.
+pub(crate) struct Task {
+    /// The unit it works for.
+    pub(crate) unit: UnitId,
+    /// Its process.
+    pub(crate) process: Tid,
+    /// A call between its entry and its exit, and what was there before.
+    pub(crate) pending: Option<(Pending, Before)>,
+    /// It stands in for a program that was skipped: nothing is observed.
+    pub(crate) skipped: bool,
+    /// Its last exit stop was seen.
+    pub(crate) left: bool,
+    /// It is part of a stop by job control that was told already.
+    pub(crate) stop_told: bool,
+}
+
+impl Task {
+    /// A task that has done nothing yet.
+    pub(crate) fn new(unit: UnitId, process: Tid) -> Self {
+        Self {
+            unit,
+            process,
+            pending: None,
+            skipped: false,
+            left: false,
+            stop_told: false,
+        }
+    }
+}
+
+/// A traced process.
+#[derive(Debug, Default)]
+pub(crate) struct Process {
+    /// Threads that have not ended.
+    pub(crate) threads: u32,
+    /// Wait statuses that threads left with: the first's (the process ends with
+    /// it, or with that of who ended all), and one that is not 0 of another.
+    pub(crate) statuses: (Option<i32>, Option<i32>),
+    /// Units whose main process this is, outermost first.
+    pub(crate) units: Vec<UnitId>,
+    /// The last signal it got, if the kernel sent it.
+    pub(crate) kernel_signal: Option<i32>,
+    /// It, or what it comes from, made system calls that were not followed:
+    /// its descriptors and directory are not what the model says.
+    pub(crate) unseen: bool,
+    /// Its limits.
+    pub(crate) limits: Known,
+}
+
+/// All traced tasks and processes.
+#[derive(Default)]
+pub(crate) struct Tasks {
+    tasks: FxHashMap<Tid, Task>,
+    processes: FxHashMap<Tid, Process>,
+}
+
+impl Tasks {
+    /// The task with this id.
+    pub(crate) fn get(&self, tid: Tid) -> Option<&Task> {
+        self.tasks.get(&tid)
+    }
+
+    /// The task with this id.
+    pub(crate) fn get_mut(&mut self, tid: Tid) -> Option<&mut Task> {
+        self.tasks.get_mut(&tid)
+    }
+
+    /// Whether there is a task with this id.
+    pub(crate) fn contains(&self, tid: Tid) -> bool {
+        self.tasks.contains_key(&tid)
+    }
+
+    /// Whether none is left.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.tasks.is_empty()
+    }
+
+    /// All tasks.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Task> {
+        self.tasks.values()
+    }
+
+    /// Adds a task.
+    pub(crate) fn insert(&mut self, tid: Tid, task: Task) {
+        self.tasks.insert(tid, task);
+    }
+
+    /// Removes a task.
+    pub(crate) fn remove(&mut self, tid: Tid) -> Option<Task> {
+        self.tasks.remove(&tid)
+    }
+
+    /// All threads of a process but this one are gone (execve(2)).
+    pub(crate) fn keep_only(&mut self, process: Tid, tid: Tid) {
+        self.tasks
+            .retain(|&other, task| task.process != process || other == tid);
+    }
+
+    /// The threads of a process take part in a stop by job control.
+    pub(crate) fn set_stop_told(&mut self, process: Tid) {
+        for task in self.tasks.values_mut() {
+            task.stop_told |= task.process == process;
+        }
+    }
+
+    /// The process with this id.
+    pub(crate) fn process(&self, process: Tid) -> Option<&Process> {
+        self.processes.get(&process)
+    }
+
+    /// The process with this id.
+    pub(crate) fn process_mut(&mut self, process: Tid) -> Option<&mut Process> {
+        self.processes.get_mut(&process)
+    }
+
+    /// The process with this id, made if it is new.
+    pub(crate) fn process_or_new(&mut self, process: Tid) -> &mut Process {
+        self.processes.entry(process).or_default()
+    }
+
+    /// Removes a process.
+    pub(crate) fn remove_process(&mut self, process: Tid) {
+        self.processes.remove(&process);
+    }
+
+    /// The process of a task.
+    pub(crate) fn process_of(&self, tid: Tid) -> Option<&Process> {
+        self.process(self.get(tid)?.process)
+    }
+
+    /// The process of a task.
+    pub(crate) fn process_of_mut(&mut self, tid: Tid) -> Option<&mut Process> {
+        let process = self.get(tid)?.process;
+        self.process_mut(process)
+    }
+}
