@@ -441,7 +441,7 @@ mod tests {
         );
         assert_eq!(
             said("0 nothing", "0 1 0 0 0 device 259"),
-            ["standard input is of another kind (nothing to read → /dev/null)"]
+            ["standard input is something else (nothing to read → /dev/null)"]
         );
         assert_eq!(
             said("2 same 1", "2 0 1 0 0 file 0"),
