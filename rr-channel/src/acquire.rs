@@ -5,11 +5,11 @@ use std::time::Instant;
 
 use rr_channel_log::{Event, Op, Outcome};
 
-use crate::chaos;
-use crate::context;
-use crate::order::Order;
-use crate::replay::{self, Turn};
-use crate::session::{Session, session};
+use crate::engine::chaos;
+use crate::engine::context;
+use crate::engine::order::Order;
+use crate::engine::replay::{self, Turn};
+use crate::engine::session::{Session, session};
 
 /// How an acquisition is counted.
 #[derive(Debug, Clone, Copy)]

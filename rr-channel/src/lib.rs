@@ -111,6 +111,20 @@
 //! due. In a replay a message or a lock takes about as long as while recording, and up
 //! to half as long again (the same benchmark on its recording measures it); timers, channels without
 //! capacity, and whatever has to be waited for, take more.
+//!
+//! # Layers
+//!
+//! From the ground up; a module imports only from rows above its own in this table.
+//!
+//! | layer | modules | purpose |
+//! |---|---|---|
+//! | 1 | `platform`, `log` | system calls, locks, a value of the process; what recordings are read with |
+//! | 2 | `recorder` | processes, names of threads, tags of messages, the files of a recording |
+//! | 3 | `engine` | the session: record, replay or nothing, and each thread in it |
+//! | 4 | `acquire`, `crossbeam_channel`, `thread`, `value` | drop-ins for channels and threads; values that are recorded |
+//! | 5 | `mpsc` | drop-in for `std::sync::mpsc` |
+//! | 6 | `sync` | drop-ins for the locks of `std` |
+//! | 7 | `ipc_channel`, `parking_lot`, `parking_lot_13` | drop-ins for channels between processes and other locks |
 
 // Otherwise a replay would take threads for each other, and nobody would know why.
 #[cfg(all(
@@ -125,8 +139,6 @@ compile_error!(
 );
 
 pub mod crossbeam_channel;
-#[doc(hidden)]
-pub mod executor;
 #[cfg(feature = "ipc_channel")]
 pub mod ipc_channel;
 pub mod mpsc;
@@ -134,63 +146,25 @@ pub mod mpsc;
 pub mod parking_lot;
 #[cfg(feature = "parking_lot_13")]
 pub mod parking_lot_13;
-#[doc(hidden)]
-pub mod pool;
 pub mod sync;
 pub mod thread;
 
 #[cfg(any(feature = "parking_lot", feature = "parking_lot_13"))]
 mod acquire;
-mod chaos;
-mod context;
-mod current;
-mod fixed;
-#[cfg(all(
-    feature = "interpose",
-    target_env = "gnu",
-    not(target_feature = "crt-static"),
-    not(miri)
-))]
-mod interpose;
-#[cfg(not(all(
-    feature = "interpose",
-    target_env = "gnu",
-    not(target_feature = "crt-static"),
-    not(miri)
-)))]
-#[path = "not_interposed.rs"]
-mod interpose;
-mod latch;
-mod order;
-mod payload;
-mod places;
-mod process;
-#[cfg(all(
-    feature = "interpose",
-    target_arch = "x86_64",
-    target_env = "gnu",
-    not(target_feature = "crt-static"),
-    not(miri)
-))]
-mod random;
-#[cfg(not(all(
-    feature = "interpose",
-    target_arch = "x86_64",
-    target_env = "gnu",
-    not(target_feature = "crt-static"),
-    not(miri)
-)))]
-#[path = "not_random.rs"]
-mod random;
-mod replay;
-mod session;
-mod signal;
-mod sys;
-mod tag;
+mod engine;
+mod platform;
+mod recorder;
 #[cfg(feature = "value")]
 mod value;
 
+pub use engine::replay::{Attempt, Cause, Desync, Progress, Report};
+pub use engine::session::{Mode, mode, replay_report};
+#[doc(hidden)]
+pub use engine::{executor, pool};
 pub use rr_channel_log::identity;
+#[cfg(feature = "value")]
+pub use value::value;
+
 /// The log of one thread's nondeterministic outcomes: its model and its bytes.
 pub mod log {
     pub use rr_channel_log::{
@@ -199,8 +173,3 @@ pub mod log {
         write_processes, write_recording,
     };
 }
-
-pub use replay::{Attempt, Cause, Desync, Progress, Report, replay_report};
-pub use session::{Mode, mode};
-#[cfg(feature = "value")]
-pub use value::value;

@@ -4,9 +4,9 @@ use rr_channel_log::Op;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::fixed;
-use crate::random;
-use crate::session::complain;
+use crate::engine::fixed;
+use crate::engine::random;
+use crate::recorder::process::complain;
 
 /// What `source` returns, and in a replay what it returned when it was recorded.
 ///

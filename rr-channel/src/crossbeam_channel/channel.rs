@@ -13,8 +13,8 @@ use rr_channel_log::Op;
 use super::iter::{Iter, TryIter};
 use super::record::{self, NotSent};
 use super::way::{Block, Try, Until, Way};
-use crate::replay::{self, Chan, Native};
-use crate::session::{Session, session};
+use crate::engine::replay::{self, Chan, Native};
+use crate::engine::session::{Session, session};
 
 /// The sending side of a channel.
 pub struct Sender<T>(pub(super) SenderKind<T>);

@@ -21,13 +21,13 @@ use rr_channel_log::{Event, Op, Outcome};
 use super::gather::Gathering;
 use super::way::{Block, NoMessage, Try, Until, Way};
 
-use crate::chaos;
-use crate::context;
-use crate::latch::{Held, Latch};
-use crate::payload;
-use crate::places;
-use crate::replay::Native;
-use crate::tag::{Stamped, Tag};
+use crate::engine::chaos;
+use crate::engine::context;
+use crate::engine::payload;
+use crate::engine::replay::Native;
+use crate::platform::spin_lock::{Held, Latch};
+use crate::recorder::places;
+use crate::recorder::tag::{Stamped, Tag};
 
 /// What the handles of a recorded channel share besides the channel.
 #[derive(Debug)]
@@ -55,7 +55,7 @@ impl Shared {
             .map(|_| Slots::default());
         let is_plain = !chaos::is_on() && !places::is_on();
         Arc::new(Shared {
-            id: places::channel_of::<T>(),
+            id: context::channel_of::<T>(),
             slots,
             is_plain,
             // Under chaos, also these sends are held back; and they may have places.

@@ -13,12 +13,12 @@ use rr_channel_log::{Event, Op, Outcome};
 use super::channel::{Receiver, ReceiverKind, Sender, SenderKind};
 use super::record::{self, Shared};
 use super::way::{Until, Way as _};
-use crate::chaos;
-use crate::context;
-use crate::payload;
-use crate::replay::{Arm, Got, Native, Pick, engine};
-use crate::session::{Session, session};
-use crate::tag::{Stamped, Tag};
+use crate::engine::chaos;
+use crate::engine::context;
+use crate::engine::payload;
+use crate::engine::replay::{Arm, Got, Native, Pick, engine};
+use crate::engine::session::{Session, session};
+use crate::recorder::tag::{Stamped, Tag};
 
 /// Selects from a set of channel operations.
 ///

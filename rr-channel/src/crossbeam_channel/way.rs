@@ -11,7 +11,7 @@ use raw::{RecvError, RecvTimeoutError, SendTimeoutError, TryRecvError, TrySendEr
 use rr_channel_log::Outcome;
 
 use super::record::NotSent;
-use crate::replay::Native;
+use crate::engine::replay::Native;
 
 /// Why there is no message, and what of that is logged.
 pub(super) type NoMessage = (TryRecvError, Outcome);

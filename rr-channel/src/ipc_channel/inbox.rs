@@ -30,9 +30,9 @@ use serde::de::DeserializeOwned;
 
 use super::now::{Foreign, Now, log, message, now};
 use super::wire::{Arrival, Packet};
-use crate::chaos;
-use crate::replay::{Engine, Expected, Native, Source};
-use crate::tag::Tag;
+use crate::engine::chaos;
+use crate::engine::replay::{Engine, Expected, Native, Source};
+use crate::recorder::tag::Tag;
 
 /// How long a replay waits in the kernel before it looks whether it may go on waiting.
 pub(super) const STEP: Duration = Duration::from_millis(20);

@@ -3,12 +3,11 @@
 use rr_channel_log::identity::{ChannelId, Dti, ThreadId};
 use rr_channel_log::{Event, Op, Outcome};
 
-use crate::context;
-use crate::places;
-use crate::replay::{Engine, Source};
-use crate::session::{Session, session};
-use crate::sys;
-use crate::tag::Tag;
+use crate::engine::context;
+use crate::engine::fork;
+use crate::engine::replay::{Engine, Source};
+use crate::engine::session::{Session, session};
+use crate::recorder::tag::Tag;
 
 /// What this process does; a fork of one that records does nothing.
 #[derive(Debug, Clone, Copy)]
@@ -22,7 +21,7 @@ pub(super) enum Now {
 pub(super) fn now() -> Now {
     match session() {
         Session::Off => Now::Off,
-        _ if sys::is_fork() => Now::Off,
+        _ if fork::is_fork() => Now::Off,
         Session::Record(_) => Now::Record,
         Session::Replay(engine) => Now::Replay(engine),
     }
@@ -32,7 +31,7 @@ pub(super) fn now() -> Now {
 pub(super) fn new_id_of<T>() -> ChannelId {
     match now() {
         Now::Off => new_id(),
-        _ => places::channel_of::<T>(),
+        _ => context::channel_of::<T>(),
     }
 }
 

@@ -17,10 +17,10 @@ use super::SerDeError;
 use super::ipc::{
     self, IpcMessage, IpcReceiver, IpcReceiverSet, IpcSelectionResult, IpcSender, OpaqueIpcReceiver,
 };
-use crate::context;
 use crate::crossbeam_channel::{self, Receiver, Sender};
-use crate::interpose::without_seats;
-use crate::session::{Mode, mode};
+use crate::engine::context;
+use crate::engine::interpose::without_seats;
+use crate::engine::session::{Mode, mode};
 use crate::sync::{Mutex, MutexGuard};
 use crate::thread;
 

@@ -22,8 +22,8 @@ use super::now::{Foreign, Now, log, message, now};
 use super::opaque::OpaqueIpcReceiver;
 use super::typed::{IpcReceiver, until};
 use super::wire::{Arrival, Packet, Untyped};
-use crate::chaos;
-use crate::replay::{Engine, Expected, Listening, Native, Source};
+use crate::engine::chaos;
+use crate::engine::replay::{Engine, Expected, Listening, Native, Source};
 
 /// The channels into which threads of this process have sent. Whatever else arrives there
 /// from other processes must hold no handles, if it arrives at a set: without a stamp

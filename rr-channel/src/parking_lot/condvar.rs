@@ -17,10 +17,10 @@ use rr_channel_log::{Op, Outcome};
 
 use super::{MutexGuard, RawMutex};
 use crate::acquire::{Count, acquire, log};
-use crate::chaos;
-use crate::replay::{Native, Woken};
-use crate::session::{Session, session};
-use crate::signal::{LastSignal, Signal};
+use crate::engine::chaos;
+use crate::engine::replay::{Native, Woken};
+use crate::engine::session::{Session, session};
+use crate::engine::signal::{LastSignal, Signal};
 
 /// Whether a wait was as long as it was allowed to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

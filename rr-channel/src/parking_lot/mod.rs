@@ -43,7 +43,7 @@ use lock_api::RawRwLock as _;
 use rr_channel_log::Op;
 
 use crate::acquire::{self, Count};
-use crate::order::Order;
+use crate::engine::order::Order;
 
 /// As [`acquire::attempt`], where a lock is held without a value that says so; whether it was.
 #[inline]

@@ -16,8 +16,8 @@ use rr_channel_log::Op;
 
 use super::attempt;
 use crate::acquire::{Count, acquire, observe};
-use crate::order::Order;
-use crate::session::{Session, session};
+use crate::engine::order::Order;
+use crate::engine::session::{Session, session};
 
 /// A raw lock, of which [`RwLock`](super::RwLock) is made.
 pub struct RawRwLock {

@@ -16,10 +16,10 @@ use rr_channel_log::{Op, Outcome};
 use super::RawMutex;
 use super::mutex::Guard;
 use crate::acquire::{Count, acquire, log};
-use crate::chaos;
-use crate::replay::{Native, Woken};
-use crate::session::{Session, session};
-use crate::signal::{LastSignal, Signal};
+use crate::engine::chaos;
+use crate::engine::replay::{Native, Woken};
+use crate::engine::session::{Session, session};
+use crate::engine::signal::{LastSignal, Signal};
 
 /// A raw condition variable, of which [`Condvar`](super::Condvar) is made.
 pub struct RawCondvar {

@@ -15,8 +15,8 @@ use lock_api_5::{RawMutex as _, RawMutexFair as _};
 use rr_channel_log::Op;
 
 use crate::acquire::{Count, acquire, attempt, observe};
-use crate::order::Order;
-use crate::session::{Session, session};
+use crate::engine::order::Order;
+use crate::engine::session::{Session, session};
 
 /// What whoever holds a mutex has.
 pub(super) type Guard = <raw::RawMutex as lock_api::RawMutex>::Guard;

@@ -7,9 +7,9 @@ use raw::OnceState;
 use rr_channel_log::{Op, Outcome};
 
 use crate::acquire::log;
-use crate::chaos;
-use crate::replay::{Engine, OnceTurn};
-use crate::session::{Session, session};
+use crate::engine::chaos;
+use crate::engine::replay::{Engine, OnceTurn};
+use crate::engine::session::{Session, session};
 use crate::sync::{Attempts, once_calls, once_waits};
 
 /// A global initialization that runs once.

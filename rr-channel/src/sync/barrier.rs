@@ -6,10 +6,10 @@ use std::sync;
 use rr_channel_log::Op;
 
 use super::PoisonError;
-use crate::chaos;
-use crate::order::Order;
-use crate::session::{Session, session};
-use crate::sys;
+use crate::engine::chaos;
+use crate::engine::fork;
+use crate::engine::order::Order;
+use crate::engine::session::{Session, session};
 
 /// A place where threads wait for each other. See [`std::sync::Barrier`].
 ///
@@ -58,7 +58,7 @@ impl Barrier {
     #[track_caller]
     pub fn wait(&self) -> BarrierWaitResult {
         if let Session::Replay(engine) = session()
-            && !sys::is_fork()
+            && !fork::is_fork()
         {
             engine.turn(Op::Arrive, &self.order);
             let arrivals = engine.arrived(&self.order);

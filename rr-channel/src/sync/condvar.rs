@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use rr_channel_log::{Op, Outcome};
 
 use super::{LockResult, MutexGuard, PoisonError, WaitTimeoutResult, log};
-use crate::chaos;
-use crate::replay::{Native, Woken};
-use crate::session::{Session, session};
-use crate::signal::{LastSignal, Signal};
+use crate::engine::chaos;
+use crate::engine::replay::{Native, Woken};
+use crate::engine::session::{Session, session};
+use crate::engine::signal::{LastSignal, Signal};
 
 /// A condition variable. See [`std::sync::Condvar`].
 ///

@@ -60,7 +60,7 @@ pub use crate::mpsc;
 
 use rr_channel_log::{Event, Op, Outcome};
 
-use crate::context;
+use crate::engine::context;
 
 /// Logs an outcome that needs no name.
 #[track_caller]

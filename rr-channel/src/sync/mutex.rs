@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use rr_channel_log::Op;
 
 use super::{LockResult, TryLockError, TryLockResult, attempted, map, observed, try_map};
-use crate::chaos;
-use crate::order::Order;
-use crate::replay::{Engine, Turn};
-use crate::session::{Session, session};
+use crate::engine::chaos;
+use crate::engine::order::Order;
+use crate::engine::replay::{Engine, Turn};
+use crate::engine::session::{Session, session};
 
 /// A mutual exclusion primitive. See [`std::sync::Mutex`].
 ///

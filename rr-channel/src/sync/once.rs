@@ -9,10 +9,10 @@ use rr_channel_log::{Op, Outcome};
 
 use super::once_calls::{once_calls, once_waits};
 use super::{OnceState, log, observed};
-use crate::chaos;
-use crate::order::Order;
-use crate::replay::{Engine, OnceTurn};
-use crate::session::{Session, session};
+use crate::engine::chaos;
+use crate::engine::order::Order;
+use crate::engine::replay::{Engine, OnceTurn};
+use crate::engine::session::{Session, session};
 
 /// A global initialization that runs once. See [`std::sync::Once`].
 ///

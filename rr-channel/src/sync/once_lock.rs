@@ -7,9 +7,9 @@ use rr_channel_log::Op;
 
 use super::observed;
 use super::once::Attempts;
-use crate::chaos;
-use crate::replay::OnceTurn;
-use crate::session::{Session, session};
+use crate::engine::chaos;
+use crate::engine::replay::OnceTurn;
+use crate::engine::session::{Session, session};
 
 /// A cell that is written once. See [`std::sync::OnceLock`].
 ///

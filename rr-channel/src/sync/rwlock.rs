@@ -7,10 +7,10 @@ use rr_channel_log::Op;
 use super::{
     LockResult, RwLockReadGuard, RwLockWriteGuard, TryLockError, TryLockResult, attempted, observed,
 };
-use crate::chaos;
-use crate::order::Order;
-use crate::replay::{Engine, Turn};
-use crate::session::{Session, session};
+use crate::engine::chaos;
+use crate::engine::order::Order;
+use crate::engine::replay::{Engine, Turn};
+use crate::engine::session::{Session, session};
 
 /// A lock for many readers or one writer. See [`std::sync::RwLock`].
 ///

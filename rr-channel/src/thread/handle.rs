@@ -13,11 +13,11 @@ use rr_channel_log::identity::Dti;
 use rr_channel_log::{Event, Op, Outcome};
 
 use super::{Child, Result, ThreadId};
-use crate::chaos;
-use crate::context;
-use crate::replay::Native;
-use crate::session::{Session, session};
-use crate::signal::{LastSignal, Signal};
+use crate::engine::chaos;
+use crate::engine::context;
+use crate::engine::replay::Native;
+use crate::engine::session::{Session, session};
+use crate::engine::signal::{LastSignal, Signal};
 
 thread_local! {
     /// Where those who unpark this thread say so.

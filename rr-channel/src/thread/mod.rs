@@ -27,11 +27,11 @@ pub use self::handle::{JoinHandle, ScopedJoinHandle, Thread, current, park, park
 pub use self::scope::{Scope, scope};
 use rr_channel_log::identity::Dti;
 
-use crate::chaos;
-use crate::context;
-use crate::interpose::without_seats;
-use crate::session::{Session, session};
-use crate::signal::LastSignal;
+use crate::engine::chaos;
+use crate::engine::context;
+use crate::engine::interpose::without_seats;
+use crate::engine::session::{Session, session};
+use crate::engine::signal::LastSignal;
 
 /// What a thread-to-be has to be told, and those who may join it know.
 #[derive(Clone)]

@@ -1,0 +1,151 @@
+#![expect(unsafe_code, reason = "defines a function of the C library")]
+//! Names for threads that nobody spawned through this crate.
+//!
+//! In a dynamically linked executable a definition of `pthread_create` in the
+//! program comes before the C library's, so every thread that `std`, a test harness
+//! or a pool creates passes through here. It is given its place below its creator,
+//! under a number of its own kind ([`Dti::foreign_child`]), so that a pool that
+//! starts a thread more or less does not shift the names of the program's threads.
+//!
+//! A creator that is the main thread and never used this crate itself is taken for
+//! a test harness, which starts its tests in whatever order: its threads go by
+//! their names, where they have one.
+//!
+//! **Safety** rests on: the signature is that of pthread_create(3); arguments are
+//! passed on as they came, except that the start routine is wrapped; what the
+//! wrapper needs travels in a box that exactly one of the two sides frees.
+
+mod processes;
+
+use std::cell::{Cell, RefCell};
+use std::ffi::{c_int, c_void};
+use std::sync::OnceLock;
+
+use rr_channel_log::identity::Dti;
+
+use crate::engine::chaos;
+use crate::engine::context;
+
+type Start = unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void;
+type PthreadCreate = unsafe extern "C-unwind" fn(
+    *mut libc::pthread_t,
+    *const libc::pthread_attr_t,
+    Start,
+    *mut c_void,
+) -> c_int;
+
+/// A new thread's place.
+#[derive(Debug, Clone)]
+pub(crate) struct Seat {
+    pub(crate) dti: Dti,
+    /// A thread name says more than the place.
+    pub(crate) name_wins: bool,
+}
+
+thread_local! {
+    static SEAT: RefCell<Option<Seat>> = const { RefCell::new(None) };
+    static PASS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The calling thread's place, if it was created through [`pthread_create`].
+pub(crate) fn seat() -> Option<Seat> {
+    SEAT.try_with(|seat| seat.borrow().clone()).ok().flatten()
+}
+
+/// Runs `f`, in which created threads are given no place: they will be told.
+pub(crate) fn without_seats<T>(f: impl FnOnce() -> T) -> T {
+    struct Restore(bool);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            PASS.set(self.0);
+        }
+    }
+    let _restore = Restore(PASS.replace(true));
+    f()
+}
+
+/// Makes sure that the linker takes these definitions: references to them.
+pub(crate) fn link() {
+    std::hint::black_box(pthread_create as *const () as usize);
+    processes::link();
+}
+
+struct Parcel {
+    start: Start,
+    argument: *mut c_void,
+    seat: Seat,
+}
+
+/// Creates a thread, which knows its place. See pthread_create(3).
+///
+/// # Safety
+/// As the function of the C library.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn pthread_create(
+    thread: *mut libc::pthread_t,
+    attributes: *const libc::pthread_attr_t,
+    start: Start,
+    argument: *mut c_void,
+) -> c_int {
+    let Some(create) = next_definition() else {
+        return libc::EAGAIN;
+    };
+    let seat = if PASS.get() {
+        None
+    } else {
+        context::next_seat()
+    };
+    let Some(seat) = seat else {
+        // SAFETY: the caller's arguments, to the function that it called.
+        return unsafe { create(thread, attributes, start, argument) };
+    };
+    if !seat.name_wins {
+        chaos::expect(&seat.dti);
+    }
+    let parcel = Box::into_raw(Box::new(Parcel {
+        start,
+        argument,
+        seat,
+    }));
+    // SAFETY: as above, but that `unpack` takes over the parcel and calls `start`.
+    let result = unsafe { create(thread, attributes, unpack, parcel.cast()) };
+    if result != 0 {
+        // SAFETY: from `into_raw` above; no thread was created that could own it.
+        drop(unsafe { Box::from_raw(parcel) });
+        return result;
+    }
+    chaos::created();
+    result
+}
+
+/// A new thread's first function: takes its seat, and starts.
+unsafe extern "C-unwind" fn unpack(parcel: *mut c_void) -> *mut c_void {
+    let (start, argument) = {
+        // SAFETY: `pthread_create` passes its parcel to exactly one new thread.
+        let Parcel {
+            start,
+            argument,
+            seat,
+        } = *unsafe { Box::from_raw(parcel.cast()) };
+        if !seat.name_wins {
+            chaos::arrive(&seat.dti);
+        }
+        SEAT.with(|place| *place.borrow_mut() = Some(seat));
+        (start, argument)
+    };
+    // SAFETY: what `pthread_create`'s caller wanted called. Nothing is left in this
+    // frame that an unwinding `pthread_exit` would skip.
+    unsafe { start(argument) }
+}
+
+/// The C library's own function; `None` if there is none to be found.
+fn next_definition() -> Option<PthreadCreate> {
+    static NEXT: OnceLock<Option<PthreadCreate>> = OnceLock::new();
+    *NEXT.get_or_init(|| {
+        // SAFETY: a valid C string; the result is checked.
+        let symbol = unsafe { libc::dlsym(libc::RTLD_NEXT, c"pthread_create".as_ptr()) };
+        // SAFETY: the C library's `pthread_create` has this signature, and a null
+        // pointer becomes `None`.
+        unsafe { std::mem::transmute::<*mut c_void, Option<PthreadCreate>>(symbol) }
+    })
+}

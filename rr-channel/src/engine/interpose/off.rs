@@ -1,0 +1,35 @@
+//! Stands in for `interpose.rs` where `pthread_create` cannot be, or is not to be,
+//! defined: threads that nobody wrapped have no place, and go by their names.
+
+use rr_channel_log::identity::Dti;
+
+use crate::engine::context;
+use crate::engine::session;
+use crate::recorder::process::Variables;
+
+/// A new thread's place.
+#[derive(Debug, Clone)]
+pub(crate) struct Seat {
+    pub(crate) dti: Dti,
+    /// A thread name says more than the place.
+    pub(crate) name_wins: bool,
+}
+
+/// The calling thread's place: there is none.
+pub(crate) const fn seat() -> Option<Seat> {
+    None
+}
+
+/// Runs `f`.
+pub(crate) fn without_seats<T>(f: impl FnOnce() -> T) -> T {
+    f()
+}
+
+/// Places are worked out and given to nobody.
+pub(crate) const fn link() {
+    let _: fn() -> Option<Seat> = context::next_seat;
+    let _: [fn() -> Option<Variables>; 2] = [session::next_process, session::next_program];
+    let _: fn() -> Option<&'static Variables> = session::left_for_program;
+    let _: fn(fn() -> i32) -> i32 = session::forking;
+    let _: fn(u32, i32) = session::started;
+}

@@ -1,0 +1,76 @@
+//! Messages that come through the kernel, and not through the world.
+//!
+//! The world learns of such a message only when a thread reads it. A thread whose log
+//! names one reads its channel, and keeps what comes too early, until that one is there;
+//! meanwhile it waits in the kernel, where it [listens](super::listen).
+
+use std::time::Instant;
+
+use rr_channel_log::identity::ChannelId;
+use rr_channel_log::{Event, Op};
+
+use super::report::Cause;
+use super::turns::Next;
+use super::{Engine, follow};
+use crate::engine::context;
+use crate::recorder::tag::Tag;
+
+/// What the calling thread's log says next.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Expected {
+    /// Nothing: the thread is live.
+    Live,
+    /// It ends here, and it is unknown whether the thread did.
+    End,
+    Event(Event),
+}
+
+impl Engine {
+    /// What the log says about `op`; the thread desynchronises if it says other.
+    pub(crate) fn expect(&self, op: Op, channel: Option<ChannelId>) -> Expected {
+        match self.next_event(context::thread_or_last(), op, channel) {
+            Next::Live => Expected::Live,
+            Next::End => Expected::End,
+            Next::Event(event) => Expected::Event(event),
+        }
+    }
+
+    /// Whether the log goes on with something else than `op`.
+    pub(crate) fn goes_on_without(&self, op: Op) -> bool {
+        matches!(follow::next(), follow::Next::Event(event) if event.op != op)
+    }
+
+    /// The event that was expected came about.
+    pub(crate) fn came_about(&self) {
+        follow::advance();
+        self.lock().step();
+    }
+
+    /// The event that was expected cannot come about any more.
+    pub(crate) fn give_up(&self, expected: Event) {
+        if !follow::is_live() {
+            self.desync(context::thread_or_last(), Cause::Stalled { expected });
+        }
+    }
+
+    /// Waits for a recorded timeout, and moves past it.
+    pub(crate) fn expire(&self, event: Event, deadline: Option<Instant>) {
+        match deadline {
+            Some(deadline) => self.sleep(context::thread_or_last(), Some(event), deadline),
+            None => follow::advance(),
+        }
+    }
+
+    /// Whether the log says that the message `tag`, just sent, was refused; `None` if the
+    /// thread is live. Sends that are not refused are not logged.
+    pub(crate) fn was_refused(&self, channel: ChannelId, tag: Tag) -> Option<bool> {
+        if follow::is_live() {
+            return None;
+        }
+        let refused = follow::refuses(Op::Send, channel, tag);
+        if refused {
+            follow::advance();
+        }
+        Some(refused)
+    }
+}

@@ -1,0 +1,142 @@
+//! What a pool's thread does next, as its log has it.
+
+use rr_channel_log::{Event, Op, Outcome};
+
+use super::Engine;
+use super::follow;
+use super::listen::Wake;
+use super::report::{Attempt, Cause};
+use super::turns::{Next, Reach};
+use super::watched;
+use super::world::{Source, Watch};
+use crate::engine::context;
+use crate::recorder::tag::Tag;
+
+/// What a pool's thread does next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NextJob {
+    /// It has taken this job.
+    Take(Tag),
+    /// It goes on with the half of a fork that it kept.
+    Own,
+    /// It goes on once what it waits for is there.
+    Done,
+    /// It finds nothing to do.
+    Nothing,
+    /// Whatever it likes: it is live.
+    Live,
+}
+
+/// Where a pool's thread asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asks {
+    /// It waits for something.
+    Waits,
+    /// It has put half of a fork aside, and waits for that.
+    Joins,
+    /// It lets others run.
+    Yields,
+}
+
+impl Engine {
+    /// What the calling thread does next, which `asks` as one of the threads of the pool at
+    /// `pool`; waits for a job until it can `take` that. `reclaim` takes what the thread had
+    /// put aside.
+    ///
+    /// [`NextJob::Done`] has not come about yet: see [`Engine::await_done`].
+    pub(crate) fn next_job(
+        &self,
+        pool: usize,
+        asks: Asks,
+        take: impl Fn(Tag) -> bool,
+        reclaim: impl FnOnce() -> bool,
+    ) -> NextJob {
+        let id = context::thread_or_last();
+        let watch = (Watch::Object(pool), 0);
+        let expected = match self.next_event(id, Op::Job, None) {
+            Next::Live => return NextJob::Live,
+            Next::End => {
+                // It is unknown what it did then: not before the others need it.
+                self.await_event(id, watch, None, || Reach::Later);
+                return NextJob::Live;
+            }
+            Next::Event(event) => event,
+        };
+        match (expected.outcome, asks) {
+            (Outcome::Message { sender, number }, _) => {
+                let tag = Tag::new(sender, number);
+                let reach = || match take(tag) {
+                    true => Reach::Now,
+                    false => Reach::Later,
+                };
+                if self.await_event(id, watch, Some(expected), reach) {
+                    follow::advance();
+                    NextJob::Take(tag)
+                } else {
+                    NextJob::Live
+                }
+            }
+            (Outcome::Again, Asks::Joins) if reclaim() => {
+                follow::advance();
+                NextJob::Own
+            }
+            (Outcome::Empty, Asks::Yields) => {
+                follow::advance();
+                NextJob::Nothing
+            }
+            (Outcome::Done, Asks::Waits | Asks::Joins) => NextJob::Done,
+            _ => {
+                let actual = Attempt {
+                    op: Op::Job,
+                    channel: None,
+                };
+                self.desync(id, Cause::Mismatch { expected, actual });
+                NextJob::Live
+            }
+        }
+    }
+
+    /// The calling thread, whose log says that what it waits for [comes about](NextJob::Done),
+    /// waits for that by `sleep`, which returns whether it did, and earlier if it is told so,
+    /// to which `wake` wakes it. `false` if the thread goes live instead.
+    pub(crate) fn await_done(
+        &'static self,
+        wake: Wake,
+        sleep: impl FnOnce(&dyn Fn() -> bool) -> bool,
+    ) -> bool {
+        let listening = self.listen(Source::Here, Some(job_event(Outcome::Done)), Some(wake));
+        let done = sleep(&|| listening.is_released());
+        drop(listening);
+        let followed = done && !follow::is_live();
+        if followed {
+            follow::advance();
+        }
+        followed
+    }
+
+    /// A job came to the pool at `pool`.
+    pub(crate) fn job_came(&self, pool: usize) {
+        if watched::is_watched(pool) {
+            let mut world = self.lock();
+            world.step();
+            world.touch(Watch::Object(pool), 0);
+        }
+    }
+}
+
+/// What is logged of a job that was taken.
+pub(crate) const fn took(tag: Tag) -> Event {
+    job_event(Outcome::Message {
+        sender: tag.sender(),
+        number: tag.number(),
+    })
+}
+
+/// What is logged of a pool's thread.
+pub(crate) const fn job_event(outcome: Outcome) -> Event {
+    Event {
+        op: Op::Job,
+        channel: None,
+        outcome,
+    }
+}

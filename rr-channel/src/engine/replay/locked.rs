@@ -1,0 +1,74 @@
+//! The world, locked.
+//!
+//! The first thing that a thread does when it is woken is to lock the world. So those who
+//! are told of something while it is locked are woken when it is not any more; woken
+//! before, they would fall asleep again at its lock.
+//!
+//! **Invariant:** whoever was told is woken before the teller does anything else, and before
+//! it sleeps itself.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::world::World;
+use crate::platform::lock::lock;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Locked<'a>(Option<MutexGuard<'a, World>>);
+
+impl<'a> Locked<'a> {
+    pub(super) fn new(world: &'a Mutex<World>) -> Self {
+        Locked(Some(lock(world)))
+    }
+
+    /// Sleeps until `wake` is notified, or for so long, or for no reason; the world is
+    /// unlocked meanwhile.
+    pub(super) fn sleep(mut self, wake: &Condvar, long: Option<Duration>) -> Self {
+        for told in self.take_told() {
+            told.notify_one();
+        }
+        let slept = self.0.take().map(|world| match long {
+            None => wake.wait(world).unwrap_or_else(PoisonError::into_inner),
+            Some(long) => {
+                let slept = wake.wait_timeout(world, long);
+                slept.unwrap_or_else(PoisonError::into_inner).0
+            }
+        });
+        Locked(slept)
+    }
+}
+
+impl Deref for Locked<'_> {
+    type Target = World;
+
+    fn deref(&self) -> &World {
+        match &self.0 {
+            Some(world) => world,
+            None => unreachable!("it is there until it is dropped"),
+        }
+    }
+}
+
+impl DerefMut for Locked<'_> {
+    fn deref_mut(&mut self) -> &mut World {
+        match &mut self.0 {
+            Some(world) => world,
+            None => unreachable!("it is there until it is dropped"),
+        }
+    }
+}
+
+impl Drop for Locked<'_> {
+    fn drop(&mut self) {
+        let Some(mut world) = self.0.take() else {
+            return;
+        };
+        let told = world.take_told();
+        drop(world);
+        for told in told {
+            told.notify_one();
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! What other processes are known to have received from this one.
+//!
+//! A process may exit while some of its threads still send, and what they send is not
+//! logged: in a replay the exit might come first, and another process wait in vain for
+//! what it has received in the recorded run. That is in the other one's log. So an exit
+//! waits until it has been sent, though not for long: a thread that has left its log may
+//! never send it.
+//!
+//! Logs of all processes say that. The first process reads them, and tells the others what each
+//! of them owes.
+
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+use std::time::Duration;
+
+use rr_channel_log::identity::{ProcessPath, Root, ThreadId};
+use rr_channel_log::{Outcome, Recording};
+use rustc_hash::FxHashMap;
+
+use super::CURRENT;
+use crate::platform::lock::lock;
+use crate::platform::sys;
+use crate::recorder::process::Home;
+use crate::recorder::tag::Tag;
+
+/// Processes whose logs are looked at, at most.
+const MOST: usize = 32;
+/// How often an exit looks, a millisecond apart.
+const LOOKS: usize = 1000;
+
+#[derive(Debug, Default)]
+pub(crate) struct Owed {
+    is_left: AtomicBool,
+    /// For each thread, the number of the last message that somebody received.
+    left: Mutex<FxHashMap<ThreadId, u64>>,
+}
+
+/// For each process, by thread, the number of the last message that somebody received.
+type All = FxHashMap<(ProcessPath, ThreadId), u64>;
+
+impl Owed {
+    /// What the process at `home` owes to the others of its recording. From here on `home` says
+    /// what they all do.
+    pub(crate) fn of(home: &mut Home) -> Self {
+        let path = home.path.clone();
+        let all = home.owed.get_or_insert_with(|| {
+            let depth = path.numbers().len();
+            in_words(home.dir.ancestors().nth(depth).map(all).unwrap_or_default())
+        });
+        let left: FxHashMap<_, _> = read(all, &path).collect();
+        Owed {
+            is_left: AtomicBool::new(!left.is_empty()),
+            left: Mutex::new(left),
+        }
+    }
+
+    /// A message was sent.
+    pub(crate) fn sent(&self, tag: Tag) {
+        if !self.is_left.load(Relaxed) {
+            return;
+        }
+        let mut left = lock(&self.left);
+        left.retain(|sender, number| *sender != tag.sender() || *number > tag.number());
+        self.is_left.store(!left.is_empty(), Relaxed);
+    }
+}
+
+/// What all processes of a recording owe.
+fn all(dir: &Path) -> All {
+    // Damage is found by whoever replays what is damaged.
+    let recordings = Recording::tree(dir).unwrap_or_default();
+    let mut last = All::default();
+    if (2..=MOST).contains(&recordings.len()) {
+        for (_, recording) in &recordings {
+            received(recording, &mut last);
+        }
+    }
+    last
+}
+
+/// Adds what a process has received from others.
+fn received(recording: &Recording, last: &mut All) {
+    let threads = recording.threads().iter();
+    let senders: FxHashMap<ThreadId, (&ProcessPath, ThreadId)> = threads
+        .filter_map(|thread| match thread.dti.root() {
+            Root::Elsewhere {
+                process,
+                thread: id,
+            } => Some((thread.id, (process, *id))),
+            _ => None,
+        })
+        .collect();
+    if senders.is_empty() {
+        return;
+    }
+    let logs = recording.threads().iter();
+    let logs = logs.filter(|thread| !thread.dti.is_elsewhere());
+    for log in logs.filter_map(|thread| recording.log(thread).ok()) {
+        for event in log.events().map_while(Result::ok) {
+            if let Outcome::Message { sender, number } = event.outcome
+                && let Some((process, sender)) = senders.get(&sender)
+            {
+                let last = last.entry(((*process).clone(), *sender)).or_default();
+                *last = number.max(*last);
+            }
+        }
+    }
+}
+
+/// Each as `PROCESS THREAD NUMBER`.
+fn in_words(all: All) -> String {
+    let mut all: Vec<_> = all.into_iter().collect();
+    all.sort();
+    let all = all.iter();
+    let all: Vec<_> = all
+        .map(|((process, thread), number)| format!("{process} {} {number}", thread.0))
+        .collect();
+    all.join(",")
+}
+
+/// What a process owes, of all that is said.
+fn read<'a>(all: &'a str, path: &'a ProcessPath) -> impl Iterator<Item = (ThreadId, u64)> + 'a {
+    all.split(',').filter_map(move |one| {
+        let mut words = one.split(' ');
+        let process: ProcessPath = words.next()?.parse().ok()?;
+        let thread = ThreadId(words.next()?.parse().ok()?);
+        let number = words.next()?.parse().ok()?;
+        (process == *path).then_some((thread, number))
+    })
+}
+
+/// Waits until this process has sent what it owes.
+pub(crate) extern "C" fn settle() {
+    if sys::is_forked() {
+        return;
+    }
+    if let Some(engine) = CURRENT.get() {
+        for _ in 0..LOOKS {
+            if !engine.owed.is_left.load(Relaxed) {
+                return;
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_process_is_told_what_it_owes() {
+        let (first, second) = (ProcessPath::first(), ProcessPath::first().child(2));
+        let all = [
+            ((second.clone(), ThreadId(3)), 7),
+            ((first.clone(), ThreadId(0)), 1),
+            ((second.clone(), ThreadId(12)), 0),
+        ];
+        let words = in_words(all.into_iter().collect());
+        let owes = |path: &ProcessPath| read(&words, path).collect::<Vec<_>>();
+        assert_eq!(owes(&second), [(ThreadId(3), 7), (ThreadId(12), 0)]);
+        assert_eq!(owes(&first), [(ThreadId(0), 1)]);
+        assert_eq!(owes(&first.child(1)), []);
+        assert!(read("", &first).next().is_none());
+        assert!(read("nonsense,0 1", &first).next().is_none());
+    }
+}

@@ -1,0 +1,93 @@
+//! Bytes that a log has.
+
+use rr_channel_log::identity::Dti;
+use rr_channel_log::{Event, Op, Outcome};
+
+use super::Engine;
+use super::follow;
+use super::report::{Attempt, Cause};
+use super::turns::Next;
+use crate::engine::context;
+use crate::engine::executor;
+use crate::engine::fixed::Fixed;
+use crate::platform::lock::lock;
+use crate::recorder::names::Who;
+use crate::recorder::process::complain;
+
+impl Engine {
+    /// What `accept` makes of the bytes that the calling thread's log has for `op`, or of
+    /// the error; `None` if it has none, and if they are not accepted: then the thread is
+    /// live.
+    pub(crate) fn recall_bytes<R>(
+        &self,
+        op: Op,
+        accept: impl FnOnce(Fixed) -> Option<R>,
+    ) -> Option<R> {
+        let id = context::thread_or_last();
+        // At the end of an unfinished log, there is no reason to wait.
+        let Next::Event(expected) = self.next_event(id, op, None) else {
+            return None;
+        };
+        let mut all = Vec::new();
+        let pieces = follow::pieces(op);
+        for event in &pieces {
+            match event.outcome {
+                Outcome::Bytes { len, bytes, .. } => {
+                    all.extend_from_slice(&bytes.to_le_bytes()[..usize::from(len.min(8))]);
+                }
+                Outcome::Failed { code } => {
+                    let result = accept(Err(code));
+                    return self.settle(op, expected, 1, result);
+                }
+                // The log of a program that did something else.
+                _ => return self.settle(op, expected, 0, None),
+            }
+        }
+        match pieces.last()?.outcome {
+            Outcome::Bytes { last: true, .. } => {
+                let result = accept(Ok(all));
+                self.settle(op, expected, pieces.len(), result)
+            }
+            // The process died when it wrote them.
+            _ => {
+                self.lock().thread(id).place.go_live();
+                follow::sync();
+                None
+            }
+        }
+    }
+
+    /// What the calling thread is given of the recording's random bytes, `length` of them;
+    /// `None` if there are none left. `is_early` if it is the main thread, which has not
+    /// appeared yet, and perhaps never will: then it is given its own only. So are the threads
+    /// of an executor, of which there may be more this time.
+    pub(crate) fn draw(&self, op: Op, length: usize, is_early: bool) -> Option<Fixed> {
+        if is_early {
+            let (id, _) = lock(&self.names).intern(Who::Known(Dti::main()));
+            return lock(&self.draws).take_own(id, op, length);
+        }
+        let id = context::thread_or_last();
+        let mut draws = lock(&self.draws);
+        if executor::is_serving() {
+            return draws.take_own(id, op, length);
+        }
+        let draw = draws.take(id, op, length);
+        if draw.is_none() && !std::mem::replace(&mut draws.exceeded, true) {
+            drop(draws);
+            complain(&"random bytes were drawn that the recording does not have");
+        }
+        draw
+    }
+
+    /// Moves past `count` events if they gave a result, and out of the log if not.
+    fn settle<R>(&self, op: Op, expected: Event, count: usize, result: Option<R>) -> Option<R> {
+        if result.is_some() {
+            (0..count).for_each(|_| follow::advance());
+        } else {
+            let actual = Attempt { op, channel: None };
+            let cause = Cause::Mismatch { expected, actual };
+            self.desync(context::thread_or_last(), cause);
+        }
+        result
+    }
+}

@@ -1,0 +1,295 @@
+//! The messages in a replayed channel.
+//!
+//! Senders leave them in the channel's [lanes](super::lanes) and never look here. Who receives
+//! takes from the lane of the sender that its log names until the message comes by; what comes
+//! too early is kept here, by sender, in the order of arrival.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use rr_channel_log::identity::ThreadId;
+use rustc_hash::FxHashMap;
+
+use super::lanes::{Deposit, LANES, Lanes, lane_of};
+use crate::recorder::tag::Tag;
+
+/// So much room is kept when it is not needed any more, in messages.
+const BURST: usize = 1 << 10;
+
+/// The receiving end of a channel, and what was taken from it too early.
+#[derive(Debug)]
+pub(super) struct Stash<T> {
+    lanes: Arc<Lanes<T>>,
+    /// What was taken out of each lane, and not looked at.
+    taken: [VecDeque<Deposit<T>>; LANES],
+    early: FxHashMap<ThreadId, VecDeque<Deposit<T>>>,
+    /// How many are early.
+    len: usize,
+    /// Messages that were selected, and will be asked for soon.
+    aside: Vec<(Tag, T)>,
+}
+
+impl<T> Stash<T> {
+    pub(super) fn new(lanes: Arc<Lanes<T>>) -> Self {
+        Stash {
+            lanes,
+            taken: [const { VecDeque::new() }; LANES],
+            early: FxHashMap::default(),
+            len: 0,
+            aside: Vec::new(),
+        }
+    }
+
+    /// Takes the message `tag`, if it is there.
+    #[inline(always)]
+    pub(super) fn take(&mut self, tag: Tag) -> Option<T> {
+        if self.len == 0 {
+            let message = self.next(lane_of(tag.sender()))?;
+            if message.tag == tag {
+                return Some(message.value);
+            }
+            self.keep(message);
+        }
+        self.take_in_disorder(tag)
+    }
+
+    #[inline(never)]
+    fn take_in_disorder(&mut self, tag: Tag) -> Option<T> {
+        if let Some(message) = self.take_early(tag) {
+            return Some(message);
+        }
+        loop {
+            let message = self.next(lane_of(tag.sender()))?;
+            if message.tag == tag {
+                return Some(message.value);
+            }
+            self.keep(message);
+        }
+    }
+
+    /// Takes the message that has been there for longest.
+    pub(super) fn take_oldest(&mut self) -> Option<(Tag, T)> {
+        self.take_all();
+        if self.len == 0 && self.taken.iter().all(VecDeque::is_empty) {
+            // When the first lane was looked into, there was nothing in any. What is seen from
+            // here on may have come behind something in a lane that was looked into before.
+            return None;
+        }
+        // See there: what was sent before any of these.
+        self.take_all();
+        let arrival = |queue: &VecDeque<Deposit<T>>| queue.front().map(|first| first.arrival);
+        let early = self.early.values_mut();
+        let early = early.min_by_key(|queue| arrival(queue).unwrap_or(u64::MAX));
+        let first_early = early.as_deref().and_then(arrival);
+        let taken = self.taken.iter_mut();
+        let taken = taken.min_by_key(|queue| arrival(queue).unwrap_or(u64::MAX));
+        let first_taken = taken.as_deref().and_then(arrival);
+        let queue = match (first_early, first_taken) {
+            (Some(early), Some(taken)) if early > taken => None,
+            (Some(_), _) => early,
+            (None, _) => None,
+        };
+        if let Some(queue) = queue {
+            let message = queue.pop_front()?;
+            shrink(queue);
+            self.len -= 1;
+            return Some((message.tag, message.value));
+        }
+        let taken = taken?;
+        let message = taken.pop_front()?;
+        shrink(taken);
+        Some((message.tag, message.value))
+    }
+
+    /// The number of messages.
+    pub(super) fn len(&self) -> usize {
+        let taken = self.taken.iter().map(VecDeque::len).sum::<usize>();
+        self.len + taken + self.lanes.len()
+    }
+
+    /// Puts a message that was taken aside, for the thread that selected it.
+    pub(super) fn set_aside(&mut self, tag: Tag, value: T) {
+        self.aside.push((tag, value));
+    }
+
+    /// Takes what was put aside.
+    pub(super) fn take_aside(&mut self, tag: Tag) -> Option<T> {
+        let at = self.aside.iter().position(|(aside, _)| *aside == tag)?;
+        Some(self.aside.swap_remove(at).1)
+    }
+
+    /// Nobody receives any more, and sends are refused from now on: hands out all messages,
+    /// oldest first, to be dropped where no lock is held.
+    pub(super) fn close(&mut self) -> Vec<T> {
+        self.lanes.close();
+        self.take_all();
+        let early = std::mem::take(&mut self.early).into_values().flatten();
+        let taken = self.taken.iter_mut().flat_map(std::mem::take);
+        let mut all: Vec<_> = early.chain(taken).collect();
+        all.sort_unstable_by_key(|message| message.arrival);
+        self.len = 0;
+        let aside = std::mem::take(&mut self.aside).into_iter();
+        let aside = aside.map(|(_, value)| value);
+        aside
+            .chain(all.into_iter().map(|message| message.value))
+            .collect()
+    }
+
+    /// The next message of `lane`.
+    #[inline(always)]
+    fn next(&mut self, lane: usize) -> Option<Deposit<T>> {
+        let taken = &mut self.taken[lane];
+        if taken.is_empty() {
+            self.lanes.take_all(lane, taken);
+        }
+        let next = taken.pop_front();
+        if taken.is_empty() && taken.capacity() > BURST {
+            *taken = VecDeque::new();
+        }
+        next
+    }
+
+    /// Takes all messages out of all lanes.
+    fn take_all(&mut self) {
+        for (lane, taken) in self.taken.iter_mut().enumerate() {
+            self.lanes.append(lane, taken);
+        }
+    }
+
+    fn keep(&mut self, message: Deposit<T>) {
+        self.early
+            .entry(message.tag.sender())
+            .or_default()
+            .push_back(message);
+        self.len += 1;
+    }
+
+    fn take_early(&mut self, tag: Tag) -> Option<T> {
+        let queue = self.early.get_mut(&tag.sender())?;
+        // Mostly the first one: several consumers may disagree.
+        let at = queue.iter().position(|early| early.tag == tag)?;
+        let early = queue.remove(at)?;
+        shrink(queue);
+        self.len -= 1;
+        Some(early.value)
+    }
+}
+
+/// Gives memory back that a burst of messages needed.
+fn shrink<T>(queue: &mut VecDeque<T>) {
+    if queue.capacity() > BURST && queue.len() < queue.capacity() / 8 {
+        queue.shrink_to(queue.len() * 2);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+    use std::thread;
+
+    fn tag(sender: u32, number: u64) -> Tag {
+        Tag::new(ThreadId(sender), number)
+    }
+
+    fn stash(messages: &[(u32, u64)]) -> (Arc<Lanes<String>>, Stash<String>) {
+        let lanes = Arc::new(Lanes::new());
+        for (sender, number) in messages {
+            let value = format!("{sender}.{number}");
+            lanes.put(tag(*sender, *number), value).unwrap();
+        }
+        (Arc::clone(&lanes), Stash::new(lanes))
+    }
+
+    #[test]
+    fn a_message_is_found_wherever_it_is() {
+        // In lanes of their own, and in one.
+        for other in [2, 1 + LANES as u32] {
+            let (_lanes, mut stash) = stash(&[(1, 0), (other, 0), (1, 1), (other, 1)]);
+            let mut take = |sender, number| {
+                let found = stash.take(tag(sender, number));
+                (found, stash.len())
+            };
+            assert_eq!(take(1, 1), (Some("1.1".to_owned()), 3));
+            assert_eq!(take(1, 1), (None, 3));
+            assert_eq!(take(other, 1), (Some(format!("{other}.1")), 2));
+            assert_eq!(take(other, 0), (Some(format!("{other}.0")), 1));
+            assert_eq!(take(1, 0), (Some("1.0".to_owned()), 0));
+        }
+    }
+
+    #[test]
+    fn the_oldest_is_the_one_that_arrived_first() {
+        let (_lanes, mut stash) = stash(&[(2, 5), (1, 0), (2, 6), (3, 0)]);
+        assert!(stash.take(tag(2, 6)).is_some());
+        let rest = std::iter::from_fn(|| stash.take_oldest());
+        let rest: Vec<_> = rest.map(|(_, value)| value).collect();
+        assert_eq!(rest, ["2.5", "1.0", "3.0"]);
+    }
+
+    #[test]
+    fn nothing_overtakes_what_was_sent_before_it() {
+        let count = if cfg!(miri) { 20 } else { 20_000 };
+        let lanes = LANES as u32;
+        // All lanes are there, so it takes some time to look into them.
+        let (way, mut stash) = stash(&Vec::from_iter((0..lanes).map(|lane| (lane, 0))));
+        while stash.take_oldest().is_some() {}
+        let received = AtomicU64::new(0);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                for number in (0..count).step_by(2) {
+                    // Looked into first, and last.
+                    for sender in [0, lanes - 1] {
+                        let number = number + u64::from(sender != 0);
+                        way.put(tag(sender, number), String::new()).unwrap();
+                    }
+                    // There is nothing when the next one comes.
+                    while received.load(Relaxed) < number + 2 {
+                        thread::yield_now();
+                    }
+                }
+            });
+            let mut order = Vec::new();
+            while order.len() < count as usize {
+                if let Some((tag, _)) = stash.take_oldest() {
+                    order.push(tag.number());
+                    received.store(order.len() as u64, Relaxed);
+                }
+            }
+            assert!(
+                order.is_sorted(),
+                "{:?}",
+                order.windows(2).find(|two| two[0] > two[1])
+            );
+        });
+    }
+
+    #[test]
+    fn a_burst_leaves_no_room_behind() {
+        let count = 10 * BURST as u64;
+        let takes: [fn(&mut Stash<String>, u64) -> bool; 2] = [
+            |stash, number| stash.take(tag(1, number)).is_some(),
+            |stash, _| stash.take_oldest().is_some(),
+        ];
+        for take in takes {
+            let (_, mut stash) = stash(&Vec::from_iter((0..count).map(|number| (1, number))));
+            assert!((0..count).all(|number| take(&mut stash, number)));
+            let mut of_lane = VecDeque::new();
+            stash.lanes.take_all(1, &mut of_lane);
+            for queue in [&stash.taken[1], &of_lane] {
+                assert!(queue.is_empty() && queue.capacity() <= BURST);
+            }
+        }
+    }
+
+    #[test]
+    fn a_closed_stash_gives_all_and_refuses_more() {
+        let (lanes, mut stash) = stash(&[(2, 5), (1, 0), (3, 0), (2, 6), (2, 7)]);
+        assert!(stash.take(tag(1, 0)).is_some());
+        assert!(stash.take(tag(2, 6)).is_some());
+        assert_eq!(stash.close(), ["2.5", "3.0", "2.7"]);
+        assert!(lanes.put(tag(1, 1), String::new()).is_err());
+        assert!(stash.take(tag(1, 1)).is_none());
+        assert_eq!(stash.len(), 0);
+    }
+}

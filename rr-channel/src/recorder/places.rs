@@ -1,0 +1,49 @@
+//! Where in the source operations are: recorded if `RR_CHANNEL_PLACES` asks for it.
+//!
+//! Beside a thread's log lies another one in the same format, with an event for each event
+//! of the log, in their order, and between them one for each message that the thread
+//! sends, most of which log nothing. What such an event means is here; places are numbered
+//! in the `session` file.
+//!
+//! With places, the `session` file says of each channel what it carries, and each
+//! acquisition of a lock is logged with the lock's name and its ticket, also where a replay
+//! does not need them: whoever edits a recording does.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rr_channel_log::identity::{ChannelId, ThreadId};
+use rr_channel_log::{Event, Op, Outcome};
+
+static ON: AtomicBool = AtomicBool::new(false);
+
+/// From here on, places are recorded.
+pub(crate) fn start() {
+    ON.store(true, Ordering::Relaxed);
+}
+
+/// Whether places are recorded.
+#[inline]
+pub(crate) fn is_on() -> bool {
+    ON.load(Ordering::Relaxed)
+}
+
+/// What is noted of an event in the log: its place.
+pub(crate) const fn of_event(op: Op, place: u32) -> Event {
+    Event {
+        op,
+        channel: None,
+        outcome: Outcome::Arm(place),
+    }
+}
+
+/// What is noted of a message: its number, and its place.
+pub(crate) const fn of_message(op: Op, channel: ChannelId, number: u64, place: u32) -> Event {
+    Event {
+        op,
+        channel: Some(channel),
+        outcome: Outcome::Message {
+            sender: ThreadId(place),
+            number,
+        },
+    }
+}
