@@ -157,7 +157,7 @@ fn a_replay_that_cannot_print_says_so() {
     assert_eq!(replayed.status.code(), Some(125), "{replayed:?}");
     let message = text(&replayed.stderr);
     assert!(
-        message.contains("printing what the command printed"),
+        message.contains("cannot print the command's output"),
         "{message}"
     );
 }

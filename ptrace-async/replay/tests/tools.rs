@@ -108,7 +108,7 @@ fn a_note_of_changes_that_the_records_do_not_go_with_is_found() {
     let home = tempfile::tempdir().unwrap();
     let (_, trace) = recorded(home.path());
     std::fs::write(trace.join("changing"), "77\n").unwrap();
-    check_unsound(home.path(), "file 77 is noted to change");
+    check_unsound(home.path(), "`changing` has file 77");
     std::fs::write(trace.join("changing"), "0\n").unwrap();
     let changes = |at, record: Record| {
         let event = Event::FileChanged(FileChanged {
@@ -130,20 +130,26 @@ fn a_note_of_changes_that_the_records_do_not_go_with_is_found() {
     let checked = reprise(home.path(), &["fsck"]);
     assert!(text(&checked.stdout).contains("sound"), "{checked:?}");
     std::fs::remove_file(trace.join("changing")).unwrap();
-    check_unsound(home.path(), "file 0 changes, and is not noted");
+    check_unsound(home.path(), "file 0 changes, but the list");
 }
 
 #[test]
 fn records_that_make_no_sense_together_are_found() {
     type Choice = fn(&Event) -> bool;
     let left_out: [(Choice, &str); 5] = [
-        (|event| matches!(event, Event::Call(_)), "is in no call"),
-        (|event| matches!(event, Event::Image(_)), "has not begun"),
+        (
+            |event| matches!(event, Event::Call(_)),
+            "returns from a call that it did not make",
+        ),
+        (|event| matches!(event, Event::Image(_)), "has not started"),
         (
             |event| matches!(event, Event::File(_)),
-            "not said what file",
+            "no record describes file",
         ),
-        (|event| matches!(event, Event::Spawned(_)), "was never made"),
+        (
+            |event| matches!(event, Event::Spawned(_)),
+            "no record creates",
+        ),
         (|event| matches!(event, Event::Exit(_)), "how task 0 ended"),
     ];
     for (left_out, complaint) in left_out {
@@ -282,7 +288,7 @@ fn the_doctor_finds_that_recording_works() {
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(output.status.success(), "{json}");
     assert_eq!(json["able"], true);
-    for name in ["ptrace", "seccomp", "time stamp counter", "a trial"] {
+    for name in ["ptrace", "seccomp", "time stamp counter", "trial"] {
         assert_eq!(state(&json, name), "fine");
     }
     let output = reprise(home.path(), &["doctor"]);
@@ -300,7 +306,7 @@ fn the_doctor_finds_what_is_missing() {
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(json["able"], false);
     assert_eq!(state(&json, "ptrace"), "missing");
-    assert_eq!(state(&json, "a trial"), "missing");
+    assert_eq!(state(&json, "trial"), "missing");
     assert_eq!(state(&json, "kernel"), "fine");
 }
 
@@ -475,7 +481,7 @@ fn recorded_while(meanwhile: impl FnOnce(&Path)) -> (String, String) {
     (text(&ended.stderr), text(&dumped.stdout))
 }
 
-const OUTSIDE: &str = "somebody who is not recorded";
+const OUTSIDE: &str = "a process that is not recorded";
 
 #[test]
 fn a_file_that_is_changed_from_outside_while_it_is_mapped_is_told() {

@@ -23,8 +23,8 @@ const FAILED: i32 = 125;
 /// What is in the lines that `reprise record` writes where a recording is not whole.
 const LOSSES: [&str; 3] = [
     "the recording ends here",
-    "the recording lacks its end",
-    "has only the beginning",
+    "the end of the recording could not be written",
+    "holds only the beginning",
 ];
 
 impl Processes {

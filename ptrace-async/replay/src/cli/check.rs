@@ -10,10 +10,10 @@ use crate::trace::{Directory, fsck, pack};
 /// Options of `reprise fsck`.
 #[derive(Debug, clap::Args)]
 pub(super) struct FsckArgs {
-    /// The trace; by default the latest.
+    /// Trace: a directory, or a name from `reprise ls`. Default: the latest trace.
     #[arg(value_name = "TRACE")]
     trace: Option<PathBuf>,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }
@@ -21,7 +21,7 @@ pub(super) struct FsckArgs {
 /// Options of `reprise pack`.
 #[derive(Debug, clap::Args)]
 pub(super) struct PackArgs {
-    /// The trace; by default the latest.
+    /// Trace: a directory, or a name from `reprise ls`. Default: the latest trace.
     #[arg(value_name = "TRACE")]
     trace: Option<PathBuf>,
 }
@@ -81,7 +81,7 @@ pub(super) fn pack(args: &PackArgs) -> anyhow::Result<ExitCode> {
         outcome.bytes.div_ceil(1024),
         path.display(),
         if outcome.missing.is_empty() {
-            ", which needs none of this system's any more"
+            ", which needs no file of this system any more"
         } else {
             ""
         }

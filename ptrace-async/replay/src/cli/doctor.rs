@@ -8,7 +8,7 @@ use crate::doctor::{self, Status};
 /// Options of `reprise doctor`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }

@@ -14,13 +14,13 @@ use crate::trace::{Directory, Event, Reader, Tail, line};
 /// Options of `reprise dump`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The trace; by default the latest.
+    /// Trace to read: a directory, or a name from `reprise ls`. Default: the latest trace.
     #[arg(value_name = "TRACE")]
     trace: Option<PathBuf>,
-    /// Only this task.
+    /// Print the records of this task only.
     #[arg(long, value_name = "NUMBER")]
     task: Option<u32>,
-    /// One JSON object for each record, with all that is in it.
+    /// Print one JSON object for each record, with its whole content.
     #[arg(long)]
     json: bool,
 }
@@ -28,10 +28,10 @@ pub(super) struct Args {
 /// Options of `reprise stats`.
 #[derive(Debug, clap::Args)]
 pub(super) struct StatsArgs {
-    /// The trace; by default the latest.
+    /// Trace to read: a directory, or a name from `reprise ls`. Default: the latest trace.
     #[arg(value_name = "TRACE")]
     trace: Option<PathBuf>,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }
@@ -58,7 +58,10 @@ pub(super) fn dump(args: &Args) -> anyhow::Result<ExitCode> {
     }
     match reader.tail() {
         _ if args.json => {}
-        Some(Tail::Cut(bytes)) => writeln!(out, "(cut short: {bytes} bytes of a block follow)")?,
+        Some(Tail::Cut(bytes)) => writeln!(
+            out,
+            "(cut short: {bytes} bytes of an incomplete block follow)"
+        )?,
         Some(Tail::Open) => writeln!(out, "(cut short)")?,
         Some(Tail::Whole) | None => {}
     }
@@ -145,16 +148,19 @@ pub(super) fn stats(args: &StatsArgs) -> anyhow::Result<ExitCode> {
     row("blocks", stats.blocks)?;
     row("KiB of records on disk", stats.bytes_on_disk.div_ceil(1024))?;
     row(
-        "KiB of memory in results of calls",
+        "KiB of memory written by calls",
         stats.bytes_of_memory.div_ceil(1024),
     )?;
     row("tasks", stats.tasks)?;
     row("programs", stats.programs)?;
     row("signals handled", stats.signals)?;
-    row("reads of the time stamp counter", stats.instructions)?;
-    row("stops between syscalls", stats.points)?;
-    row("calls without stops", stats.without_stops)?;
-    row("sites of such calls", stats.sites)?;
+    row(
+        "trapped instructions (rdtsc, rdtscp, rdrand, rdseed)",
+        stats.instructions,
+    )?;
+    row("execution points (stops between calls)", stats.points)?;
+    row("calls recorded without a stop", stats.without_stops)?;
+    row("patched call sites", stats.sites)?;
     row("files mapped", stats.files)?;
     row("of them stored with the trace", stats.files_stored)?;
     let mut calls: Vec<_> = stats.calls.iter().collect();

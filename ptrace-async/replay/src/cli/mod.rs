@@ -12,7 +12,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// Record a program and all that it starts, and replay it exactly.
+/// Record a program and every process that it starts, and replay the run exactly.
 #[derive(Debug, Parser)]
 #[command(name = "reprise", version, max_term_width = 100, after_help = STATUSES)]
 struct Cli {
@@ -24,20 +24,20 @@ struct Cli {
 enum Command {
     /// Run a command and record it.
     Record(RecordArgs),
-    /// Run a recorded command again: the same programs, the same inputs, no effect outside.
+    /// Replay a recorded command: same programs, same inputs, no effect outside the replay.
     Replay(ReplayArgs),
-    /// Show what was recorded, one line for each event.
+    /// Print the records of a trace, one line each.
     Dump(dump::Args),
-    /// Count what was recorded.
+    /// Count the records, tasks, calls and files of a trace.
     Stats(dump::StatsArgs),
-    /// Check that a trace is as it was written, and that its files are there.
+    /// Check a trace for damage, and whether the files that it needs are there.
     Fsck(check::FsckArgs),
-    /// Copy the files of the system that a trace needs into it, so that it can be replayed
-    /// on another machine with such a processor.
+    /// Copy the system files that a trace needs into the trace, so that another machine with the
+    /// same processor features can replay it.
     Pack(check::PackArgs),
-    /// Say what this machine allows, and what that means for recording and replaying.
+    /// Check whether this machine can record and replay programs, and explain each finding.
     Doctor(doctor::Args),
-    /// List the traces in the directory where they are kept.
+    /// List the traces in the directory of traces (`REPRISE_DIR`, else `~/.local/share/reprise`).
     Ls(places::LsArgs),
     /// Remove traces.
     Rm(RmArgs),
@@ -46,24 +46,24 @@ enum Command {
 /// Options of `reprise record`.
 #[derive(Debug, clap::Args)]
 struct RecordArgs {
-    /// The trace's directory, which must not exist; by default one that is named after
-    /// the program, where traces are kept.
+    /// Directory of the trace, which must not exist. Default: a new one in the directory of
+    /// traces, named after the program.
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// Digest the memory of each process when it exits, for replays to compare.
+    /// Store a digest of each process's memory at its exit, for replays to compare.
     #[arg(long)]
     digests: bool,
-    /// How common calls are recorded: `auto` has processes perform and log them by
-    /// themselves, `stops` stops the process for each.
+    /// How common calls are recorded: `auto` lets processes perform and log them without a stop,
+    /// `stops` stops the process at each call.
     #[arg(long, value_name = "HOW", default_value = "auto")]
     interception: Interception,
-    /// What becomes of the command when the trace cannot be written any more: `go-on` lets
-    /// it run to its end, unrecorded, `stop` kills it and all that it has started.
+    /// What happens to the command when the trace cannot be written any more: `go-on` lets it
+    /// run on unrecorded, `stop` kills it and every process that it started.
     #[arg(long, value_name = "WHAT", default_value = "go-on")]
     disk_full: DiskFull,
-    /// Give turns to threads and processes by chance, so that failures show that depend on
-    /// their order; one of them runs at a time. The same seed makes similar runs, not the
-    /// same; a replay repeats a run exactly.
+    /// Schedule threads and processes at random, one at a time, to provoke failures that depend
+    /// on their order. The same seed gives similar runs, not equal ones; a replay repeats a run
+    /// exactly.
     #[arg(
         long,
         value_name = "SEED",
@@ -72,15 +72,15 @@ struct RecordArgs {
         default_missing_value = "random"
     )]
     chaos: Option<Seed>,
-    /// Say nothing at the end.
+    /// Print no summary at the end.
     #[arg(short, long)]
     quiet: bool,
-    /// The command and its arguments.
+    /// Command to record, with its arguments.
     #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
-/// Where chance comes from: a number, or `random` for any.
+/// Seed of the random scheduler: a number, or `random` for any.
 #[derive(Debug, Clone, Copy)]
 struct Seed(u64);
 
@@ -98,31 +98,31 @@ impl std::str::FromStr for Seed {
 /// How common calls are recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Interception {
-    /// In the process where it pays.
+    /// Processes perform and log calls themselves where that pays.
     Auto,
-    /// By stops.
+    /// The process stops at each call.
     Stops,
 }
 
-/// What becomes of the command when the trace cannot be written any more.
+/// Treatment of the command when the trace cannot be written any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum DiskFull {
-    /// It goes on, unrecorded.
+    /// The command runs on, unrecorded.
     GoOn,
-    /// It is killed.
+    /// The command is killed.
     Stop,
 }
 
 /// Options of `reprise replay`.
 #[derive(Debug, clap::Args)]
 struct ReplayArgs {
-    /// The trace; by default the latest.
+    /// Trace to replay: a directory, or a name from `reprise ls`. Default: the latest trace.
     #[arg(value_name = "TRACE")]
     trace: Option<PathBuf>,
-    /// Do not print what the recorded programs printed.
+    /// Discard the output of the replayed programs.
     #[arg(long)]
     silent: bool,
-    /// Say nothing at the end.
+    /// Print no summary at the end.
     #[arg(short, long)]
     quiet: bool,
 }
@@ -130,26 +130,27 @@ struct ReplayArgs {
 /// Options of `reprise rm`.
 #[derive(Debug, clap::Args)]
 struct RmArgs {
-    /// The traces.
+    /// Traces to remove: directories, or names from `reprise ls`.
     #[arg(required = true, value_name = "TRACE")]
     traces: Vec<PathBuf>,
 }
 
-/// What the exit statuses mean, for the help.
+/// The meaning of the exit statuses, for the help.
 const STATUSES: &str = "\
-Exit status: that of the recorded or replayed command (by the same signal, if one killed it).
+Exit status: that of the recorded or replayed command. If a signal killed the command, reprise
+ends by the same signal.
   1    `fsck`, `pack`, `doctor`: something is damaged or missing
-  123  `replay` came to where the recording was cut short
-  124  `replay` went another way than was recorded
-  125  reprise could not do its work
+  123  `replay` reached the point where the recording was cut short
+  124  `replay` diverged from the recording
+  125  reprise itself failed
   126  the command to record cannot be executed
-  127  the command to record is not found";
+  127  the command to record was not found";
 
-/// Our own failure.
+/// Exit status of a failure of reprise itself.
 const FAILED: u8 = 125;
-/// A replay that went another way.
+/// Exit status of a replay that diverged.
 const DIVERGED: u8 = 124;
-/// A replay that came to where its recording was cut short.
+/// Exit status of a replay that reached the end of a recording that was cut short.
 const CUT_SHORT: u8 = 123;
 
 /// Runs the command line.
@@ -171,7 +172,7 @@ pub fn main() -> ExitCode {
             let io = cause.downcast_ref::<std::io::Error>();
             io.is_some_and(|io| io.kind() == std::io::ErrorKind::BrokenPipe)
         };
-        // Whoever read what was shown has seen enough.
+        // The reader of a pipe may close it early; that is no failure.
         if error.chain().any(pipe) {
             return ExitCode::SUCCESS;
         }

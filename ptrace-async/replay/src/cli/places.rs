@@ -22,7 +22,7 @@ pub(super) fn home() -> anyhow::Result<PathBuf> {
         (Some(data), _) => PathBuf::from(data),
         (None, Some(home)) => PathBuf::from(home).join(".local/share"),
         (None, None) => {
-            bail!("no place to keep traces: set REPRISE_DIR, or name a directory with --output")
+            bail!("no directory for traces: set REPRISE_DIR, or name a directory with --output")
         }
     };
     Ok(data.join("reprise"))
@@ -40,7 +40,7 @@ pub(super) fn cache() -> Option<PathBuf> {
 /// A directory for a new trace of a program.
 pub(super) fn fresh(program: &OsStr) -> anyhow::Result<PathBuf> {
     let home = home()?;
-    std::fs::create_dir_all(&home).with_context(|| format!("making {}", home.display()))?;
+    std::fs::create_dir_all(&home).with_context(|| format!("cannot create {}", home.display()))?;
     let name = Path::new(program).file_name().unwrap_or(program);
     for number in 0.. {
         let mut file = name.to_owned();
@@ -50,7 +50,10 @@ pub(super) fn fresh(program: &OsStr) -> anyhow::Result<PathBuf> {
             return Ok(path);
         }
     }
-    bail!("no name is left in {}", home.display())
+    bail!(
+        "no free trace name is left in {}: remove traces with `reprise rm`",
+        home.display()
+    )
 }
 
 /// Notes which trace is the latest.
@@ -82,7 +85,7 @@ pub(super) fn find(trace: Option<&Path>) -> anyhow::Result<PathBuf> {
 /// Options of `reprise ls`.
 #[derive(Debug, clap::Args)]
 pub(super) struct LsArgs {
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }
@@ -103,7 +106,7 @@ pub(super) fn list(args: &LsArgs) -> anyhow::Result<ExitCode> {
     let entries = match std::fs::read_dir(&home) {
         Ok(entries) => Some(entries),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
-        Err(error) => return Err(error).with_context(|| format!("reading {}", home.display())),
+        Err(error) => return Err(error).with_context(|| format!("cannot read {}", home.display())),
     };
     let mut traces = Vec::new();
     for entry in entries.into_iter().flatten() {
@@ -142,7 +145,8 @@ pub(super) fn remove(traces: &[PathBuf]) -> anyhow::Result<ExitCode> {
         let path = find(Some(trace))?;
         // Nothing else is removed by mistake.
         Directory::open(&path)?;
-        std::fs::remove_dir_all(&path).with_context(|| format!("removing {}", path.display()))?;
+        std::fs::remove_dir_all(&path)
+            .with_context(|| format!("cannot remove {}", path.display()))?;
         let latest = home()?.join("latest");
         if std::fs::symlink_metadata(&latest).is_ok() && !latest.exists() {
             std::fs::remove_file(&latest)?;

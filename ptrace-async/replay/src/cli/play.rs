@@ -41,7 +41,10 @@ pub(super) fn record(args: &RecordArgs) -> anyhow::Result<ExitCode> {
     let directory = Directory::create(&path, &header)?;
     if places::note(&path).is_err() {
         // Whoever names the trace finds it all the same.
-        eprintln!("reprise: this trace is not noted as the latest one");
+        eprintln!(
+            "reprise: cannot mark {} as the latest trace: name it when you replay it",
+            path.display()
+        );
     }
     let options = record::Options {
         digests: args.digests,
@@ -53,7 +56,8 @@ pub(super) fn record(args: &RecordArgs) -> anyhow::Result<ExitCode> {
             DiskFull::Stop => record::OnLoss::Stop,
         },
     };
-    let recording = record::record(&program, directory, options).context("recording")?;
+    let recording =
+        record::record(&program, directory, options).context("cannot record the command")?;
     if !recording.has_begun {
         let _ = std::fs::remove_dir_all(&path);
         if let Some(ending @ Ending::Killed(_)) = recording.ending {
@@ -71,7 +75,7 @@ pub(super) fn record(args: &RecordArgs) -> anyhow::Result<ExitCode> {
             eprintln!("reprise: {name} cannot be executed{why}");
             return Ok(ExitCode::from(126));
         }
-        eprintln!("reprise: {name} is not found");
+        eprintln!("reprise: {name}: command not found");
         return Ok(ExitCode::from(127));
     }
     for ((name, reason), count) in &recording.refused {
@@ -81,8 +85,8 @@ pub(super) fn record(args: &RecordArgs) -> anyhow::Result<ExitCode> {
     }
     for path in recording.outside_changes.iter().filter(|_| !args.quiet) {
         eprintln!(
-            "reprise: {} was mapped while somebody who is not recorded changed it: a replay may \
-             go another way",
+            "reprise: {} was changed by a process that is not recorded while recorded programs had it \
+             mapped: a replay may diverge",
             path.display()
         );
     }
@@ -91,9 +95,11 @@ pub(super) fn record(args: &RecordArgs) -> anyhow::Result<ExitCode> {
         // That has been told, but perhaps long ago.
         (Some(_), _) if args.quiet => {}
         (Some(reason), _) => {
-            eprintln!("reprise: {trace} has only the beginning of the run: {reason}");
+            eprintln!("reprise: {trace} holds only the beginning of the run: {reason}");
         }
-        (None, Err(error)) => eprintln!("reprise: the recording lacks its end: {error}"),
+        (None, Err(error)) => {
+            eprintln!("reprise: the end of the recording could not be written: {error}")
+        }
         (None, Ok(bytes)) if !args.quiet => {
             let chaos = args
                 .chaos
@@ -112,7 +118,7 @@ pub(super) fn record(args: &RecordArgs) -> anyhow::Result<ExitCode> {
     }
     match recording.ending {
         Some(ending) => end(ending),
-        None => bail!("the command did not start"),
+        None => bail!("the command did not start: its process ended before it executed a program"),
     }
 }
 
@@ -128,24 +134,29 @@ pub(super) fn replay(args: &ReplayArgs) -> anyhow::Result<ExitCode> {
         replay::Output::Print
     };
     let options = replay::Options { output };
-    let outcome = replay::replay(directory, options).context("replaying")?;
+    let outcome = replay::replay(directory, options)
+        .with_context(|| format!("cannot replay {}", path.display()))?;
     if let Some(error) = outcome.error {
         return Err(error.into());
     }
     if let Some(divergence) = outcome.divergence {
         eprintln!("reprise: {}", divergence.report());
+        eprintln!(
+            "reprise: a replay diverges where an input was not recorded; docs/reprise-limits.md \
+             lists these inputs"
+        );
         return Ok(ExitCode::from(DIVERGED));
     }
     let Some(tail) = outcome.tail else {
         bail!("the replay could not be started");
     };
     if let Some(error) = outcome.unprinted {
-        return Err(error).context("printing what the command printed");
+        return Err(error).context("cannot print the command's output");
     }
     if tail != Tail::Whole {
         eprintln!(
-            "reprise: the recording ends here, after {} records: before all that the command \
-             started had ended, its recorder was killed, or could write no more",
+            "reprise: the recording ends here, after {} records: its recorder was killed, or could not \
+             write on, before all processes had ended",
             outcome.records
         );
         return Ok(ExitCode::from(CUT_SHORT));
@@ -155,7 +166,7 @@ pub(super) fn replay(args: &ReplayArgs) -> anyhow::Result<ExitCode> {
     }
     match outcome.ending {
         Some(ending) => end(ending),
-        None => bail!("the trace does not say how the command ended"),
+        None => bail!("the trace does not say how the command ended: check it with `reprise fsck`"),
     }
 }
 

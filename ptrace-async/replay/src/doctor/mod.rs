@@ -107,7 +107,7 @@ fn kernel() -> Finding {
             Status::Missing
         },
         found: release.trim().to_owned(),
-        meaning: "Linux 5.3 or later is needed: it says at which call a program has stopped",
+        meaning: "Linux 5.3 or later is needed: it reports at which call a program has stopped",
     }
 }
 
@@ -118,16 +118,16 @@ fn tracing() -> Vec<Finding> {
         Ok(tracing) => (tracing.seize, tracing.breakpoint),
         Err(error) => (
             Err(error),
-            Err(io::Error::other("there is no child to try")),
+            Err(io::Error::other("no child process could be started")),
         ),
     };
     vec![
         Thing {
             name: "ptrace",
-            fine: "programs can be stopped at their calls",
-            otherwise: "nothing can be recorded: a container has to allow it \
-                        (--cap-add=SYS_PTRACE, or another seccomp profile), and \
-                        kernel.yama.ptrace_scope must be below 2 (3 if you are root)",
+            fine: "programs can be stopped at their system calls",
+            otherwise: "nothing can be recorded: allow ptrace in the container (--cap-add=SYS_PTRACE, or \
+                        another seccomp profile), and set kernel.yama.ptrace_scope below 2 (below 3 \
+                        for root)",
             is_needed: true,
         }
         .judge(seize),
@@ -135,12 +135,13 @@ fn tracing() -> Vec<Finding> {
             name: "yama",
             state: Status::Fine,
             found: format!("ptrace_scope {scope}"),
-            meaning: "only children of its own are traced, which 0 and 1 allow to everybody and 2 to root",
+            meaning: "reprise traces only its own children, which 0 and 1 allow to every user and 2 to root",
         },
         Thing {
             name: "hardware breakpoints",
-            fine: "not used: places between two calls are found by checks in the program itself",
-            otherwise: "not needed: places between two calls are found by checks in the program itself",
+            fine: "used only for execution points in code that a program generates",
+            otherwise: "needed only for execution points in code that a program generates: a replay cannot \
+                        find those here",
             is_needed: false,
         }
         .judge(breakpoint),
@@ -151,22 +152,22 @@ fn interception() -> Vec<Finding> {
     vec![
         Thing {
             name: "seccomp",
-            fine: "a filter hands calls to the recorder, but for those that programs log by themselves",
-            otherwise: "nothing can be recorded: the kernel has no filters, or a container forbids them",
+            fine: "a filter stops system calls for the recorder, except those that programs log themselves",
+            otherwise: "nothing can be recorded: the kernel has no seccomp filters, or a container forbids them",
             is_needed: true,
         }
         .judge(probe::seccomp_trace()),
         Thing {
             name: "process_vm_readv",
             fine: "the memory of programs is read in one call",
-            otherwise: "the memory of programs cannot be read: a container forbids it",
+            otherwise: "the memory of programs cannot be read: allow process_vm_readv in the container",
             is_needed: true,
         }
         .judge(probe::read_memory()),
         Thing {
             name: "kcmp",
-            fine: "what programs print is known by their descriptors",
-            otherwise: "what programs print is known by the file that it goes to: two pipes are told \
+            fine: "output of programs is recognized by the descriptor that it goes to",
+            otherwise: "output of programs is recognized by the file that it goes to: two pipes are told \
                         apart, two descriptors of one terminal are not",
             is_needed: false,
         }
@@ -174,7 +175,7 @@ fn interception() -> Vec<Finding> {
         Thing {
             name: "programs in memory",
             fine: "a replay can execute its helper program",
-            otherwise: "no replay: sysctl vm.memfd_noexec must be below 2",
+            otherwise: "nothing can be replayed: set the sysctl vm.memfd_noexec below 2",
             is_needed: true,
         }
         .judge(crate::platform::os::executable_memory(c"reprise doctor").map(drop)),
@@ -198,8 +199,8 @@ fn processor() -> Vec<Finding> {
         .judge(probe::time_stamp_trap()),
         Thing {
             name: "cpuid faulting",
-            fine: "not used: a trace names the processor's features, and a replay asks for the same",
-            otherwise: "not needed: a trace names the processor's features, and a replay asks for the same",
+            fine: "not used: a trace lists the processor's features, and a replay requires the same",
+            otherwise: "not needed: a trace lists the processor's features, and a replay requires the same",
             is_needed: false,
         }
         .judge(probe::cpuid_trap()),
@@ -207,14 +208,14 @@ fn processor() -> Vec<Finding> {
             name: "rdrand, rdseed",
             state: if random { Status::Note } else { Status::Fine },
             found: if random { "yes" } else { "no" }.to_owned(),
-            meaning: "replaced and recorded in the code of files; in code that a program makes they \
-                      cannot be trapped, and a replay goes another way if it matters what they say",
+            meaning: "replaced and recorded in the code of files; in code that a program generates they \
+                      cannot be trapped, and a replay that depends on their results diverges",
         },
     ]
 }
 
 fn memory() -> Vec<Finding> {
-    const UNUSED: &str = "not used: memory is looked at as it is";
+    const UNUSED: &str = "not used: memory is compared as it is";
     vec![
         Thing {
             name: "userfaultfd, asynchronous",
@@ -225,9 +226,8 @@ fn memory() -> Vec<Finding> {
         .judge(probe::write_protection()),
         Thing {
             name: "PAGEMAP_SCAN",
-            fine: "where a program is between two calls is told by what is in its memory as well",
-            otherwise: "what a program has in memory is looked for page by page, where it is stopped \
-                        between two calls",
+            fine: "an execution point between two calls is identified by the content of memory, too",
+            otherwise: "written memory is searched page by page at execution points, which takes longer",
             is_needed: false,
         }
         .judge(probe::page_scan()),
@@ -246,8 +246,8 @@ fn vsyscall() -> Finding {
             "without a vsyscall page"
         }
         .to_owned(),
-        meaning: "the vdso is hidden from recorded programs, which make calls instead; those of the \
-                  vsyscall page stop as others do",
+        meaning: "the vdso is hidden from recorded programs, which make system calls instead; calls of \
+                  the vsyscall page stop like others",
     }
 }
 
@@ -257,7 +257,7 @@ fn core_pattern() -> Finding {
         name: "core pattern",
         state: Status::Fine,
         found: pattern.trim().to_owned(),
-        meaning: "a recorded program that crashes dumps its core as ever; a replay dumps none",
+        meaning: "a recorded program that crashes dumps core as usual; a replay dumps none",
     }
 }
 
@@ -272,17 +272,17 @@ fn privileges() -> Finding {
             "as an ordinary user"
         }
         .to_owned(),
-        meaning: "of an ordinary user's recording, programs like sudo and ping run without the rights \
-                  that they would get",
+        meaning: "when an ordinary user records, programs like sudo and ping run without their extra \
+                  privileges; as root they keep them",
     }
 }
 
 /// Records a program, and replays it.
 fn trial() -> Finding {
     let thing = Thing {
-        name: "a trial",
+        name: "trial",
         fine: "a program was recorded and replayed",
-        otherwise: "a program could not be recorded and replayed",
+        otherwise: "a program could not be recorded and replayed: the line above has the error",
         is_needed: true,
     };
     let attempt = || -> io::Result<()> {
@@ -310,7 +310,7 @@ fn trial() -> Finding {
         fs::remove_dir_all(&home)?;
         let (recorded, replayed) = both?;
         if recorded != replayed {
-            return Err(io::Error::other("the replay prints something else"));
+            return Err(io::Error::other("the replay printed something else"));
         }
         Ok(())
     };

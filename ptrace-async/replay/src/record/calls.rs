@@ -49,7 +49,7 @@ pub(super) fn plan(call: &Invocation, memory: &dyn Memory) -> Plan {
         libc::SYS_prctl => prctl(call),
         libc::SYS_seccomp => Plan::Refuse(
             NO_SUCH_CALL,
-            "a filter of the program's own would hide calls from the recorder",
+            "a seccomp filter of the program would hide calls from the recorder",
         ),
         libc::SYS_madvise if call.args[2] as i32 == libc::MADV_FREE => {
             // The kernel takes such pages when it likes; here, at once.
@@ -99,7 +99,7 @@ fn prctl(call: &Invocation) -> Plan {
         libc::PR_GET_DUMPABLE => Plan::GetDumpable,
         libc::PR_SET_SECCOMP => Plan::Refuse(
             -i64::from(libc::EINVAL),
-            "a filter of the program's own would hide calls from the recorder",
+            "a seccomp filter of the program would hide calls from the recorder",
         ),
         _ => Plan::Perform,
     }

@@ -107,10 +107,10 @@ fn plan(plan: Plan) -> Recorded {
         Plan::Answer(0) => Recorded::Answered("success".to_owned()),
         Plan::Answer(value) => Recorded::Answered(error(value)),
         Plan::SetAffinity | Plan::GetAffinity => {
-            Recorded::Answered("as if the task ran where it likes".to_owned())
+            Recorded::Answered("as if the affinity had been set".to_owned())
         }
         Plan::SetDumpable | Plan::GetDumpable => {
-            Recorded::Answered("as if its memory were as it likes".to_owned())
+            Recorded::Answered("as if the dump setting had been changed".to_owned())
         }
         Plan::Refuse(value, reason) => Recorded::Refused(error(value), reason),
     }

@@ -59,7 +59,9 @@ impl Loss {
                 "reprise: the recording ends here ({reason}); the command goes on without it"
             ),
             OnLoss::Stop => {
-                eprintln!("reprise: the recording ends here ({reason}), and the command with it");
+                eprintln!(
+                    "reprise: the recording ends here ({reason}); the command is killed (--disk-full=stop)"
+                );
                 for &process in self.processes.borrow().keys() {
                     kill(process);
                 }

@@ -377,7 +377,7 @@ impl Session {
 
     /// A file was changed while it was mapped, and nobody knows before what, and after what.
     pub(super) fn fail_unordered_change(&self, tid: Tid) {
-        let reason = "it was changed by a call that could be ordered with nothing";
+        let reason = "a call changed it in an unknown order with the accesses of others";
         let error = std::io::Error::other(reason);
         self.fail(tid, Error::io(Path::new("a file that is mapped"))(error));
     }

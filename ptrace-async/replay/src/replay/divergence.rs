@@ -130,7 +130,7 @@ impl fmt::Display for Report<'_> {
             }
         }
         if !divergence.before.is_empty() {
-            write!(f, "\n  its records before that:")?;
+            write!(f, "\n  its last records before that:")?;
             for (number, line) in &divergence.before {
                 write!(f, "\n    {number:>8} {line}")?;
             }

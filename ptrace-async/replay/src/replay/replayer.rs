@@ -56,7 +56,7 @@ pub enum Error {
     #[error("{0}")]
     Io(#[from] io::Error),
     /// The replay has ended before, by an error.
-    #[error("the replay has ended by an error; bring it back to a checkpoint")]
+    #[error("the replay has ended with an error: restore a checkpoint to go on")]
     Over,
     /// Several processes share memory, of which more than one has several threads.
     #[error(
@@ -65,15 +65,13 @@ pub enum Error {
     Crowded(Task),
     /// A file that was mapped has been shorter since the checkpoint was taken, which has lost
     /// private copies of its pages.
-    #[error(
-        "a file that was mapped has been truncated since this checkpoint, which has lost pages"
-    )]
+    #[error("a mapped file has been truncated since this checkpoint, whose pages of it are lost")]
     Truncated,
     /// The checkpoint is of another replay.
-    #[error("this checkpoint is of another replay")]
+    #[error("this checkpoint belongs to another replay")]
     Foreign,
     /// Something has ended a process of the checkpoint.
-    #[error("a process of this checkpoint is gone: something outside has ended it")]
+    #[error("a process of this checkpoint is gone: something outside the replay ended it")]
     Gone,
 }
 
@@ -249,7 +247,9 @@ impl Replayer {
         if let Some((number, task)) = records.left() {
             self.over = true;
             records.end();
-            let reason = format!("record {number} is about {task}, which is not there");
+            let reason = format!(
+                "record {number} belongs to {task}, which does not exist: check the trace with `reprise fsck`"
+            );
             let path = self.directory.path().to_owned();
             return Err(trace::Error::NotATrace { path, reason }.into());
         }

@@ -94,7 +94,7 @@ impl Head {
     /// What is wrong, in words.
     pub fn unpack(&self, head: &[u8; HEAD], packed: &[u8]) -> Result<Vec<u8>, String> {
         if check(&head[..24], packed) != self.check {
-            return Err("its checksum is another one".to_owned());
+            return Err("its checksum does not match".to_owned());
         }
         let wanted = self.unpacked as usize;
         let decoder = zstd::Decoder::with_buffer(packed).map_err(|error| error.to_string())?;
@@ -106,8 +106,8 @@ impl Head {
             .map_err(|error| error.to_string())?;
         match bytes.len().cmp(&wanted) {
             Ordering::Equal => Ok(bytes),
-            Ordering::Less => Err("it is shorter than it says".to_owned()),
-            Ordering::Greater => Err("it is longer than it says".to_owned()),
+            Ordering::Less => Err("it is shorter than its header says".to_owned()),
+            Ordering::Greater => Err("it is longer than its header says".to_owned()),
         }
     }
 }

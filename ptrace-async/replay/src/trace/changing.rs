@@ -42,9 +42,12 @@ impl Changing {
         let lines = whole.split(|&byte| byte == b'\n');
         let numbers = lines.filter(|line| !line.is_empty()).map(|line| {
             let number = std::str::from_utf8(line).ok();
-            number
-                .and_then(|line| line.parse().ok())
-                .ok_or_else(|| format!("a line is no number: {:?}", String::from_utf8_lossy(line)))
+            number.and_then(|line| line.parse().ok()).ok_or_else(|| {
+                format!(
+                    "a line is not a number: {:?}",
+                    String::from_utf8_lossy(line)
+                )
+            })
         });
         numbers.collect::<Result<_, _>>().map(Self)
     }

@@ -201,7 +201,7 @@ impl File {
             } else {
                 Err(Error::NotATrace {
                     path,
-                    reason: "the content is not as long as it was".to_owned(),
+                    reason: "its length differs from that of the recorded file".to_owned(),
                 })
             };
         }

@@ -67,7 +67,10 @@ pub fn check(directory: &Directory) -> Result<Report, Error> {
     let (mut report, files) = records(Reader::open(directory)?);
     let noted: BTreeSet<FileNumber> = directory.changing().collect();
     for number in files.changed.difference(&noted) {
-        let what = format!("file {} changes, and is not noted to do so", number.0);
+        let what = format!(
+            "file {} changes, but the list `changing` lacks it",
+            number.0
+        );
         report.object(None, what);
     }
     // A recorder that was killed may have noted one that no record names.
@@ -77,7 +80,7 @@ pub fn check(directory: &Directory) -> Result<Report, Error> {
     let unknown: Vec<_> = unknown.collect();
     for number in unknown {
         let what = format!(
-            "file {} is noted to change, and it is not said what file it is",
+            "the list `changing` has file {}, which no record describes",
             number.0
         );
         report.object(None, what);
@@ -122,7 +125,7 @@ pub fn records(mut reader: Reader) -> (Report, Files) {
     report.whole = reader.tail() == Some(Tail::Whole);
     if report.whole {
         for task in order.alive() {
-            report.object(None, format!("it is not said how {task} ended"));
+            report.object(None, format!("no record says how {task} ended"));
         }
     }
     (report, order.files)
@@ -189,7 +192,7 @@ impl Order {
         }
         let state = self.tasks.get(&task).copied();
         let Some(state) = state else {
-            return vec![format!("{task} was never made")];
+            return vec![format!("no record creates {task}")];
         };
         let next = match &record.event {
             Event::File(_)
@@ -199,20 +202,20 @@ impl Order {
             // Nothing else may come of a task that has ended.
             Event::Ended(_) if matches!(state, TaskState::Ended | TaskState::Runs) => state,
             _ if state == TaskState::Ended => {
-                wrong.push(format!("{task} has ended before"));
+                wrong.push(format!("{task} has ended already"));
                 state
             }
             Event::Exit(_) => TaskState::Ended,
             Event::Image(_) | Event::Started(_) => TaskState::Runs,
             _ if state == TaskState::Made => {
-                wrong.push(format!("{task} has not begun"));
+                wrong.push(format!("{task} has not started"));
                 state
             }
             // A task that is killed in a call does not return from it.
             Event::Call(_) => TaskState::Calls,
             Event::Return(_) if state == TaskState::Calls => TaskState::Runs,
             Event::Return(_) => {
-                wrong.push(format!("{task} is in no call"));
+                wrong.push(format!("{task} returns from a call that it did not make"));
                 state
             }
             Event::Patched(_)
@@ -234,14 +237,14 @@ impl Order {
     fn names(&mut self, event: Event, wrong: &mut Vec<String>) {
         let mut known = |files: &Files, number: FileNumber| {
             if !files.known.contains_key(&number) {
-                wrong.push(format!("it is not said what file {} is", number.0));
+                wrong.push(format!("no record describes file {}", number.0));
             }
         };
         match event {
             Event::File(file) => {
                 let number = file.number;
                 if self.files.known.insert(number, *file).is_some() {
-                    wrong.push(format!("there is a file {} already", number.0));
+                    wrong.push(format!("file {} is described already", number.0));
                 }
             }
             Event::FileChanged(changed) => {
@@ -261,7 +264,7 @@ impl Order {
                 CallEffect::Mapped { file, .. } => known(&self.files, file),
                 CallEffect::Output { number, .. } => {
                     if number < self.complete || !self.outputs.insert(number) {
-                        wrong.push(format!("there is an output {number} already"));
+                        wrong.push(format!("output {number} exists already"));
                     }
                     while self.outputs.remove(&self.complete) {
                         self.complete += 1;
@@ -272,7 +275,7 @@ impl Order {
             Event::Spawned(spawned) => {
                 let made = self.tasks.insert(spawned.child, TaskState::Made);
                 if made.is_some() {
-                    wrong.push(format!("there is a {} already", spawned.child));
+                    wrong.push(format!("{} exists already", spawned.child));
                 }
             }
             _ => {}

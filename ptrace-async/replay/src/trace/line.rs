@@ -39,7 +39,10 @@ pub(crate) fn of(record: &Record) -> String {
             format!("  = {}, {bytes} bytes{more}", done.value)
         }
         Event::Patched(patched) => {
-            format!("  calls at {} places do not stop any more", patched.sites)
+            format!(
+                "  patched {} call sites: calls there do not stop any more",
+                patched.sites
+            )
         }
         Event::Buffered(buffered) => {
             let calls: Vec<String> = buffer::entries(&buffered.log)
@@ -48,10 +51,10 @@ pub(crate) fn of(record: &Record) -> String {
                     None => "a stop".to_owned(),
                 })
                 .collect();
-            format!("without stops: {}", calls.join(", "))
+            format!("without a stop: {}", calls.join(", "))
         }
         Event::Spawned(spawned) => {
-            format!("  made {} (flags {:#x})", spawned.child, spawned.flags)
+            format!("  created {} (flags {:#x})", spawned.child, spawned.flags)
         }
         Event::Started(started) => format!("starts at {:#x}", ip(&started.registers)),
         Event::Signal(signal) => format!(
@@ -62,12 +65,12 @@ pub(crate) fn of(record: &Record) -> String {
             ip(&signal.state.registers)
         ),
         Event::Point(point) => format!(
-            "at {:#x}, told by {} registers and {} words{}",
+            "execution point at {:#x}, identified by {} registers and {} words of memory{}",
             ip(&point.registers),
             point.telling.len(),
             point.words.len(),
             if point.contents.is_some() {
-                ", and by memory"
+                ", and by a digest of memory"
             } else {
                 ""
             }
@@ -87,19 +90,19 @@ pub(crate) fn of(record: &Record) -> String {
             }
         ),
         Event::FileChanged(changed) => format!(
-            "file {} has {} bytes, {} of them new at {}",
+            "file {} has {} bytes, {} of them new from offset {}",
             changed.number.0,
             changed.size,
             changed.bytes.len(),
             changed.offset
         ),
-        Event::Digest(digest) => format!("memory {digest:016x}"),
+        Event::Digest(digest) => format!("memory digest {digest:016x}"),
         Event::Ended(ending) => format!("the first process ended: {ending:?}"),
-        Event::Written(writes) => format!("the kernel writes at {} places", writes.len()),
-        Event::Joined(group) => format!("takes turns with group {}", group.0),
+        Event::Written(writes) => format!("the kernel wrote {} ranges of memory", writes.len()),
+        Event::Joined(group) => format!("joins group {}: its tasks take turns", group.0),
         Event::ChangedOutside(file) => {
             format!(
-                "file {} was changed by somebody who is not recorded",
+                "file {} was changed by a process that is not recorded",
                 file.0
             )
         }

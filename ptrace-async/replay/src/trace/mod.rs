@@ -61,7 +61,7 @@ pub enum Error {
         reason: String,
     },
     /// It was written by another version.
-    #[error("{} has format {found}, and this is a reprise for format {FORMAT}: replay it with the version that recorded it", path.display())]
+    #[error("{} has trace format {found}, and this reprise reads format {FORMAT}: use the version that recorded it", path.display())]
     Format {
         /// Which.
         path: PathBuf,
@@ -69,7 +69,7 @@ pub enum Error {
         found: u32,
     },
     /// A file that programs had mapped is not what it was.
-    #[error("{}: the file has been changed or replaced since the recording", path.display())]
+    #[error("{}: the file has been changed or replaced since the recording: restore it, or record again (`reprise pack` keeps copies)", path.display())]
     Changed {
         /// Which.
         path: PathBuf,

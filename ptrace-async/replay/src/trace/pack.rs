@@ -48,7 +48,10 @@ impl Packed {
     pub fn parse(text: &[u8]) -> Result<Self, String> {
         let packed: Self = serde_json::from_slice(text).map_err(|error| error.to_string())?;
         if packed.format != FORMAT {
-            return Err(format!("it has format {}, and not {FORMAT}", packed.format));
+            return Err(format!(
+                "it has format {}, expected {FORMAT}",
+                packed.format
+            ));
         }
         for digest in packed.files.values() {
             blake3::Hash::from_hex(digest).map_err(|error| error.to_string())?;

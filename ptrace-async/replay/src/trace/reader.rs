@@ -109,10 +109,10 @@ impl Blocks {
             }));
         }
         if self.position.ended {
-            return Err(self.damaged("it comes after the end".to_owned()));
+            return Err(self.damaged("it follows the end mark".to_owned()));
         }
         let Some(head) = Head::parse(&bytes) else {
-            return Err(self.damaged("it is no block".to_owned()));
+            return Err(self.damaged("it has no block header".to_owned()));
         };
         // A length that somebody made up is not believed before it is there.
         let mut packed = Vec::new();
@@ -126,7 +126,7 @@ impl Blocks {
         }
         if head.number != self.position.number {
             return Err(self.damaged(format!(
-                "it is block {} and not {}",
+                "it has number {}, expected {}",
                 head.number, self.position.number
             )));
         }
@@ -241,7 +241,7 @@ impl Reader {
     fn record(&mut self) -> Result<Option<Record>, Error> {
         while self.left == 0 {
             if self.at != self.bytes.len() {
-                return Err(self.damaged("more is in it than it says".to_owned()));
+                return Err(self.damaged("it holds more than its header says".to_owned()));
             }
             if self.tail.is_some() || !self.block()? {
                 return Ok(None);
@@ -267,7 +267,7 @@ impl Reader {
             Source::Here(blocks) => blocks.next(),
             // After an end or an error nobody asks.
             Source::Ahead(steps) => steps.recv().unwrap_or_else(|_| {
-                let error = io::Error::other("the thread that reads it is gone");
+                let error = io::Error::other("the thread that reads the trace has ended");
                 Err(Error::io(&self.path)(error))
             }),
         };

@@ -6,17 +6,20 @@ const AGAIN: &[(i64, &str)] = &[
         libc::SYS_mmap,
         "mapped at the same address, from the trace's files",
     ),
-    (libc::SYS_brk, "memory is made or taken away"),
-    (libc::SYS_munmap, "made again"),
-    (libc::SYS_mprotect, "made again"),
-    (libc::SYS_pkey_mprotect, "made again"),
-    (libc::SYS_pkey_alloc, "made again, for the same key"),
-    (libc::SYS_pkey_free, "made again"),
+    (libc::SYS_brk, "memory is mapped or unmapped"),
+    (libc::SYS_munmap, "performed again"),
+    (libc::SYS_mprotect, "performed again"),
+    (libc::SYS_pkey_mprotect, "performed again"),
+    (libc::SYS_pkey_alloc, "performed again, for the same key"),
+    (libc::SYS_pkey_free, "performed again"),
     (libc::SYS_mremap, "moved to the same address"),
-    (libc::SYS_madvise, "made again where it changes content"),
+    (
+        libc::SYS_madvise,
+        "performed again where it changes content",
+    ),
     (libc::SYS_arch_prctl, "the register is set"),
-    (libc::SYS_setrlimit, "made again for the stack"),
-    (libc::SYS_prlimit64, "made again for the stack"),
+    (libc::SYS_setrlimit, "performed again for the stack limit"),
+    (libc::SYS_prlimit64, "performed again for the stack limit"),
 ];
 
 /// Calls whose effect on tasks has a record of its own.
@@ -31,7 +34,7 @@ const TASKS: &[(i64, &str)] = &[
     (libc::SYS_exit_group, ENDED),
     (libc::SYS_rt_sigreturn, "all registers are set"),
 ];
-const MADE: &str = "a task is made";
+const MADE: &str = "a task is created";
 const EXECUTED: &str = "the program's memory is built from the trace's files";
 const ENDED: &str = "the task ends";
 

@@ -74,7 +74,7 @@ impl Machine {
             let [mask, size] = self.extended_state;
             let [their_mask, their_size] = recorded.extended_state;
             differences.push(format!(
-                "saves other registers (xsave {mask:#x}, {size} bytes, and not {their_mask:#x}, \
+                "saves other registers (XSAVE mask {mask:#x}, {size} bytes; recorded: {their_mask:#x}, \
                  {their_size} bytes)"
             ));
         }
@@ -82,8 +82,8 @@ impl Machine {
             return None;
         }
         Some(format!(
-            "it was recorded on {} ({}), and this {} ({}) {}; programs ask the processor for that \
-             by an instruction that is not trapped",
+            "it was recorded on {} ({}), and this {} ({}) {}; programs see this by the cpuid instruction, which is not trapped: replay on a \
+             processor with the same features",
             recorded.processor,
             recorded.vendor,
             self.processor,

@@ -123,7 +123,7 @@ impl RecordedTask {
     /// Decides by the call's number and arguments whether it is performed, and as what.
     fn decide(&mut self, mut tracee: Tracee<Prehook>, invocation: Invocation) -> Step<EnteredCall> {
         if tracee.is_foreign() {
-            let reason = "a call of another kind of program (32-bit)";
+            let reason = "32-bit system calls are not recorded";
             self.session.refuse("int80", reason);
             return Err(self
                 .answer(tracee, -i64::from(libc::ENOSYS), Vec::new())
@@ -168,7 +168,7 @@ impl RecordedTask {
         }
         if self.is_unseen_output(&tracee, &call.invocation) {
             // Programs know this answer, and write what they have read instead.
-            let reason = "what it writes to the output is seen by nobody";
+            let reason = "the kernel would copy data to the recorder's output that the recorder does not see";
             let value = -i64::from(libc::EINVAL);
             return Err(self.refuse(tracee, &call.invocation, value, reason));
         }
@@ -224,7 +224,7 @@ impl RecordedTask {
         let change = self.before_change(&tracee, invocation).await;
         if change.is_some_and(|change| change.is_live && change.waits) {
             // Programs know this answer, and write what they have read instead.
-            let reason = "it may wait, and changes a file that is mapped";
+            let reason = "the call may block, and changes a file that is mapped";
             return Err(self.refuse(tracee, invocation, -i64::from(libc::EINVAL), reason));
         }
         let effects = FileEffects {
@@ -251,7 +251,7 @@ impl RecordedTask {
         let is_live = change.is_some_and(|change| change.is_live);
         let (stream, memory) = self.written(&tracee, &invocation, is_live);
         if memory.is_some_and(|owner| owner != tracee.tgid()) {
-            let reason = "it writes to the memory of another process";
+            let reason = "the call writes to the memory of another process";
             return Err(self.refuse(tracee, &invocation, -i64::from(libc::EIO), reason));
         }
         if stream.is_some() {
@@ -532,7 +532,7 @@ fn unmappable(tracee: &Tracee<Prehook>, call: &Invocation) -> Option<&'static st
     if metadata.is_file() || metadata.is_dir() || descriptors::is_zeros(&open) {
         return None;
     }
-    Some("a device's memory changes by itself")
+    Some("memory of a device changes without a recorded call")
 }
 
 /// The task that a call about affinity means.

@@ -79,7 +79,7 @@ pub(in crate::record) fn capture(
             keep(&mut image, tracee, start, area.end);
             let is_saved = |write: &Write| write.bytes.len() as u64 == area.end - start;
             if !image.writes.last().is_some_and(is_saved) {
-                let reason = "the memory of a program that cannot be read";
+                let reason = "the program is executable but not readable";
                 let error = std::io::Error::new(std::io::ErrorKind::PermissionDenied, reason);
                 session.fail(pid, Error::io(&proc("mem"))(error));
                 return None;

@@ -117,7 +117,7 @@ pub(super) async fn follow(tracee: Tracee<Started>, session: Rc<Session>) {
         None => {
             let task = session.new_task();
             if session.has_begun() {
-                let reason = "who made it was killed before it could say so";
+                let reason = "its parent was killed before it could report the new task";
                 let error = trace::Error::io(Path::new("a task"))(io::Error::other(reason));
                 session.fail(tracee.tid(), error);
             } else {
@@ -234,7 +234,7 @@ impl RecordedTask {
             Err(UnknownFile) => self.session.fail(
                 tid,
                 trace::Error::io(Path::new("a library"))(io::Error::other(
-                    "it was mapped, and nobody knows from which file",
+                    "it was mapped from an unknown file",
                 )),
             ),
         }

@@ -19,7 +19,8 @@ use rustix::io::Errno;
 use crate::record::descriptors;
 
 /// Why such a program is not executed.
-pub(super) const HIDDEN: &str = "a program that may be executed and not read";
+pub(super) const HIDDEN: &str =
+    "the program is executable but not readable; make it readable, or record as root";
 
 /// Whether a call executes a program.
 pub(super) fn executes(call: &Invocation) -> bool {

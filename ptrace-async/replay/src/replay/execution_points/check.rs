@@ -285,7 +285,7 @@ impl Check {
             self.trapped = self.ip + 1;
             return put(tracee, self.ip, &[0xcc]);
         }
-        let start = self.code.ok_or("no room for a check")?;
+        let start = self.code.ok_or("there is no room for a check")?;
         let decoder = Decoder::with_ip(64, &self.original, self.ip, DecoderOptions::NONE);
         let displaced: Vec<Instruction> = decoder.into_iter().collect();
         let next = self.ip + self.original.len() as u64;
@@ -306,7 +306,7 @@ impl Check {
         displaced: &[Instruction],
         next: u64,
     ) -> Result<(), String> {
-        let start = self.code.ok_or("no room for a check")?;
+        let start = self.code.ok_or("there is no room for a check")?;
         let assembled = assemble(
             point,
             (&self.learnt, self.words_first),
@@ -316,7 +316,7 @@ impl Check {
         )
         .map_err(|error| error.to_string())?;
         if start % PAGE + assembled.code.len() as u64 > ROOM {
-            return Err("a check that is too large".to_owned());
+            return Err("the check is too large".to_owned());
         }
         put(tracee, start, &assembled.code)?;
         (self.hit, self.saved) = (assembled.hit, assembled.saved);
@@ -431,7 +431,11 @@ impl Check {
         // Each visit would stop.
         self.words_first = false;
         self.renew(tracee, point, true)?;
-        regs.rip = self.displaced.first().ok_or("a check without a way on")?.1;
+        regs.rip = self
+            .displaced
+            .first()
+            .ok_or("the check has no code to continue at")?
+            .1;
         regs.orig_rax = u64::MAX;
         tracee
             .set_registers(&regs)

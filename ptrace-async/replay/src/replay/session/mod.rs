@@ -395,7 +395,7 @@ impl ReplaySession {
             Some(file) => file.locate(&self.directory),
             None => Err(Error::NotATrace {
                 path: self.directory.path().to_owned(),
-                reason: format!("it does not say what file {} is", number.0),
+                reason: format!("no record describes file {}", number.0),
             }),
         };
         match located {

@@ -146,8 +146,8 @@ impl ReplayedTask {
         self.space.loaded.set(end + entries.len() as u64);
         if self.space.loaded.get() + 16 > buffer::BASE + buffer::REPLAYED_LENGTH {
             return Err(Failure::Diverged(
-                "calls that did not stop".to_owned(),
-                "they do not fit".to_owned(),
+                "calls recorded without a stop".to_owned(),
+                "their entries do not fit into the buffer".to_owned(),
             ));
         }
         // Behind the last there is none.
@@ -173,7 +173,7 @@ impl ReplayedTask {
         mut tracee: Tracee<Parked>,
         patched: &Patched,
     ) -> Result<Tracee<Parked>, Failure> {
-        let what = "code of the recorder's";
+        let what = "code that the recorder patched";
         let mut batch = RemoteCalls::default();
         let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED) as u64;
         let code = (libc::PROT_READ | libc::PROT_EXEC) as u64;

@@ -44,8 +44,8 @@ impl ReplayedTask {
     ) -> Result<Tracee<Parked>, Failure> {
         let (Some(mut regs), Some(call)) = (self.entry, self.call) else {
             return Err(Failure::Diverged(
-                "a call's end".to_owned(),
-                "no call".to_owned(),
+                "the return of a call".to_owned(),
+                "the task is in no call".to_owned(),
             ));
         };
         if let Some(child) = self.child.take()

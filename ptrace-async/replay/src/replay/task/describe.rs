@@ -10,7 +10,7 @@ pub(super) fn call(call: &Call) -> String {
     let invocation = call.invocation();
     let [a, b, c, d, e, f] = call.args;
     format!(
-        "{}({a:#x}, {b:#x}, {c:#x}, {d:#x}, {e:#x}, {f:#x}) at {:#x}, stack {:#x}, other registers {:08x}",
+        "{}({a:#x}, {b:#x}, {c:#x}, {d:#x}, {e:#x}, {f:#x}) at {:#x}, stack {:#x}, digest of other registers {:08x}",
         invocation.syscall().name(),
         call.ip,
         call.sp,

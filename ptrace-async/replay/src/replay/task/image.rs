@@ -75,8 +75,8 @@ impl ReplayedTask {
             Stop::Signal(tracee) => {
                 let result = tracee.registers().map_or(0, |regs| regs.rax.cast_signed());
                 Failure::Diverged(
-                    "a program's start".to_owned(),
-                    format!("the helper cannot be executed: {result}"),
+                    "the start of a program".to_owned(),
+                    format!("the helper program cannot be executed: {result}"),
                 )
             }
             stop => stop.into(),

@@ -49,12 +49,18 @@ impl Failure {
         match self {
             Self::Diverged(recorded, replayed) => (recorded, replayed),
             Self::RunsOn(took, recorded) => (
-                format!("that it gets here within {:.3} s", recorded.as_secs_f64()),
-                format!("it has run for {:.1} s, and runs on", took.as_secs_f64()),
+                format!(
+                    "to reach this record within {:.3} s",
+                    recorded.as_secs_f64()
+                ),
+                format!(
+                    "the task has used {:.1} s of processor time, and runs on",
+                    took.as_secs_f64()
+                ),
             ),
             Self::Gone | Self::Stopped => {
-                let gone = "it is gone: something outside has ended it";
-                ("that it goes on".to_owned(), gone.to_owned())
+                let gone = "the task is gone: something outside the replay ended it";
+                ("the task goes on".to_owned(), gone.to_owned())
             }
         }
     }

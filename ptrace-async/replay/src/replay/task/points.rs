@@ -18,7 +18,7 @@ const STRANGERS: u32 = 1000;
 
 /// A point in words.
 fn at(point: &ExecutionPoint) -> String {
-    format!("a point at {:#x}", point.registers.ip())
+    format!("an execution point at {:#x}", point.registers.ip())
 }
 
 /// Lets a task execute one instruction on its way to a point, whatever signals others send it.
@@ -48,7 +48,7 @@ impl ReplayedTask {
             SignalPosition::Event => {
                 let ip = tracee.registers()?.rip;
                 if ip != signal.ip {
-                    return Err(Failure::Diverged(what(), format!("at {ip:#x}")));
+                    return Err(Failure::Diverged(what(), format!("the task is at {ip:#x}")));
                 }
                 tracee
             }
@@ -117,7 +117,10 @@ impl ReplayedTask {
         let mut batch = RemoteCalls::default();
         let areas = maps::read(tracee.tgid())?;
         let Some(mut check) = Check::prepare(&tracee, point, &areas, &mut batch) else {
-            return Err(Failure::Diverged(what(), "no such code".to_owned()));
+            return Err(Failure::Diverged(
+                what(),
+                "the code there is not the recorded code".to_owned(),
+            ));
         };
         let mut tracee = self.aside(tracee, batch, &what()).await?;
         // What is about to be moved elsewhere is not to be executed here from its middle.
@@ -165,7 +168,8 @@ impl ReplayedTask {
                 self.session.differs_in_memory.set(Some(number));
                 strangers += 1;
                 if strangers > STRANGERS {
-                    let seen = format!("{STRANGERS} visits with something else in memory");
+                    let seen =
+                        format!("{STRANGERS} visits with the same registers and other memory");
                     return Err(Failure::Diverged(what(), seen));
                 }
             }
@@ -208,7 +212,12 @@ impl ReplayedTask {
             if tracee.registers()?.rip == ip {
                 tracee = one_step(tracee, point).await?;
             }
-            let cannot = |error| Failure::Diverged(at(point), format!("no breakpoint: {error}"));
+            let cannot = |error| {
+                Failure::Diverged(
+                    at(point),
+                    format!("no hardware breakpoint can be set: {error}"),
+                )
+            };
             tracee.set_hardware_breakpoint(Some(ip)).map_err(cannot)?;
             let stop = self.run(tracee).await?;
             let Stop::Signal(stopped) = stop else {
@@ -275,7 +284,7 @@ impl ReplayedTask {
         if now != recorded {
             return Err(Failure::Diverged(
                 format!("memory with the digest {recorded:016x}"),
-                format!("{now:016x}"),
+                format!("memory with the digest {now:016x}"),
             ));
         }
         self.session.digested();

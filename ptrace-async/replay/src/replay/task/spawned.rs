@@ -19,7 +19,7 @@ impl ReplayedTask {
         if self.call.is_none() {
             return Err(Failure::Diverged(
                 "a new task".to_owned(),
-                "no call".to_owned(),
+                "the task is in no call".to_owned(),
             ));
         }
         let kept = libc::CLONE_VM
@@ -59,7 +59,7 @@ impl ReplayedTask {
             Some(error) => Err(Failure::Diverged(
                 "a new task".to_owned(),
                 format!(
-                    "it cannot be made: {}",
+                    "it cannot be created: {}",
                     std::io::Error::from_raw_os_error(error)
                 ),
             )),
