@@ -63,7 +63,7 @@ async fn follow(tracee: Tracee<Started>, deleted: Rc<RefCell<Vec<Deleted>>>) {
             },
             other => other,
         };
-        match stop.go_on() {
+        match stop.resume() {
             Some(next) => running = next,
             None => return,
         }

@@ -62,7 +62,7 @@ async fn follow(tracee: Tracee<Started>, output: Output) {
             Stop::Killed { signal, .. } => print(&format_args!("+++ killed by {signal} +++")),
             _ => {}
         }
-        match stop.go_on() {
+        match stop.resume() {
             Some(next) => running = next,
             None => return,
         }

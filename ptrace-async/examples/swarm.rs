@@ -36,7 +36,7 @@ pub(crate) fn swarm(processes: u32) -> io::Result<(u32, u32)> {
 async fn follow(tracee: Tracee<Started>, (begun, ended): (Rc<Cell<u32>>, Rc<Cell<u32>>)) {
     begun.set(begun.get() + 1);
     let mut running = tracee.resume();
-    while let Some(next) = running.stop().await.go_on() {
+    while let Some(next) = running.stop().await.resume() {
         running = next;
     }
     ended.set(ended.get() + 1);

@@ -56,7 +56,7 @@
 //!                 Err(other) => other,
 //!             };
 //!         }
-//!         match stop.go_on() {
+//!         match stop.resume() {
 //!             Some(next) => running = next,
 //!             None => return,
 //!         }

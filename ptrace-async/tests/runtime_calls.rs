@@ -45,7 +45,7 @@ fn handled(
                         }
                     }
                     *end.borrow_mut() = Some(Seen::of(&stop));
-                    match stop.go_on() {
+                    match stop.resume() {
                         Some(next) => running = next,
                         None => return,
                     }

@@ -63,7 +63,7 @@ fn no_wake_up_of_a_blocking_job_is_lost() {
                         let one = handle.blocking(|| 1).await;
                         sum.set(sum.get() + one);
                     }
-                    match stop.go_on() {
+                    match stop.resume() {
                         Some(next) => running = next,
                         None => return,
                     }
@@ -155,7 +155,7 @@ fn a_running_process_is_attached_to_and_left_with_all_its_threads() {
                     for _ in 0..5 {
                         match running.stop().await {
                             Stop::Prehook(call) => running = call.resume(),
-                            other => running = other.go_on().expect("alive"),
+                            other => running = other.resume().expect("alive"),
                         }
                         tasks.set((tasks.get().0, tasks.get().1 + 1));
                     }
@@ -317,7 +317,7 @@ fn whoever_executes_or_looks_is_allowed_all_that_it_was() {
                             executed.set(executed.get() + 1);
                             tracee.resume()
                         }
-                        stop => match stop.go_on() {
+                        stop => match stop.resume() {
                             Some(running) => running,
                             None => return,
                         },
@@ -409,7 +409,7 @@ fn a_child_of_who_executes_at_once_is_allowed_all_that_its_parent_was() {
                             told.set(Some(status));
                             return;
                         }
-                        stop => match stop.go_on() {
+                        stop => match stop.resume() {
                             Some(running) => running,
                             None => return,
                         },

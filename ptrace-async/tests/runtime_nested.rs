@@ -23,7 +23,7 @@ async fn follow(tracee: Tracee<Started>) {
                 Emulation::NotOurs(call) => Stop::Prehook(call),
             };
         }
-        match stop.go_on() {
+        match stop.resume() {
             Some(next) => running = next,
             None => return,
         }

@@ -92,7 +92,7 @@ async fn kill_in_stop(tracee: Tracee<Started>, choose: fn(&Stop) -> bool, ends: 
         }
         let next = match stop {
             Stop::Prehook(tracee) => Some(tracee.resume_to_exit()),
-            other => other.go_on(),
+            other => other.resume(),
         };
         match next {
             Some(next) => running = next,
@@ -181,7 +181,7 @@ fn an_announced_child_that_is_killed_before_its_first_stop_has_a_function() {
                     if let Stop::Spawned(parent) = &stop {
                         common::kill(parent.child(), "KILL");
                     }
-                    match stop.go_on() {
+                    match stop.resume() {
                         Some(next) => running = next,
                         None => return,
                     }
@@ -426,7 +426,7 @@ fn a_function_that_ends_early_leaves_its_task_as_it_would_be() {
                 loop {
                     match running.stop().await {
                         Stop::Prehook(_) | Stop::Signal(_) => return,
-                        other => match other.go_on() {
+                        other => match other.resume() {
                             Some(next) => running = next,
                             None => return,
                         },
@@ -499,7 +499,7 @@ fn calls_of_a_foreign_kind_stop_and_say_so() {
                         assert_eq!(call.invocation().nr, 20);
                         foreign.set(foreign.get() + 1);
                     }
-                    match stop.go_on() {
+                    match stop.resume() {
                         Some(next) => running = next,
                         None => return,
                     }

@@ -212,7 +212,7 @@ fn trace(argv: &[OsString], in_process: bool) -> io::Result<()> {
                     _ => {}
                 }
             }
-            match stop.go_on() {
+            match stop.resume() {
                 Some(next) => running = next,
                 None => return,
             }

@@ -78,7 +78,7 @@ fn trace(argv: &[OsString]) -> io::Result<u64> {
     let handle = runtime.handle();
     runtime.run(async |tracee: Tracee<Started>| {
         let mut running = tracee.resume();
-        while let Some(next) = running.stop().await.go_on() {
+        while let Some(next) = running.stop().await.resume() {
             running = next;
         }
     })?;

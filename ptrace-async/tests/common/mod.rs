@@ -84,7 +84,7 @@ pub(crate) async fn note(tracee: Tracee<Started>, log: Log) {
         log.borrow_mut().push((tid, Seen::of(&stop)));
         let next = match stop {
             Stop::Prehook(tracee) => Some(tracee.resume_to_exit()),
-            other => other.go_on(),
+            other => other.resume(),
         };
         match next {
             Some(next) => running = next,

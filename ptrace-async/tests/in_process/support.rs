@@ -300,7 +300,7 @@ pub(crate) async fn follow(tracee: Tracee<Started>, how: How, run: Shared) {
             continue;
         }
         let seen = Seen::of(&stop);
-        match stop.go_on() {
+        match stop.resume() {
             Some(next) => running = next,
             None => {
                 run.borrow_mut().ends.push((tid, seen));

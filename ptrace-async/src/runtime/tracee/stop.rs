@@ -67,7 +67,7 @@ impl Stop {
     /// delivered, a group stop lasts. `None` when the task is gone.
     ///
     /// What a tool does with stops that it does not care about.
-    pub fn go_on(self) -> Option<Tracee<Running>> {
+    pub fn resume(self) -> Option<Tracee<Running>> {
         Some(match self {
             Self::Prehook(tracee) => tracee.resume(),
             Self::Posthook(tracee) => tracee.resume(),

@@ -142,7 +142,7 @@ async fn first(tracee: Tracee<Started>) -> Option<Tracee<Parked>> {
         if let Stop::Exec(tracee) = stop {
             return Some(tracee.park());
         }
-        stop = stop.go_on()?.stop().await;
+        stop = stop.resume()?.stop().await;
     }
 }
 
