@@ -63,8 +63,8 @@ pub enum Rule {
     /// It stops when, in one of the alternatives, all tests hold.
     TraceIf(Vec<Vec<Test>>),
     /// It runs if it is made by the code that the runtime maps into tracees,
-    /// which logs it (see [`crate::runtime::Handle::logged`]); or else this.
-    UnlessLogged(Box<Self>),
+    /// which logs it (see [`crate::runtime::Handle::unstopped_calls`]); or else this.
+    UnlessInProcess(Box<Self>),
     /// It runs if its instruction ends in these 4 KiB, which begin at a multiple of
     /// that; or else this.
     UnlessFrom(u64, Box<Self>),
@@ -79,16 +79,16 @@ impl Rule {
             Self::Allow => false,
             Self::Trace => true,
             Self::TraceIf(any) => any.iter().any(|tests| tests.iter().all(|t| t.holds(args))),
-            Self::UnlessLogged(rule) | Self::UnlessStarting(rule) | Self::UnlessFrom(_, rule) => {
-                rule.stops(args)
-            }
+            Self::UnlessInProcess(rule)
+            | Self::UnlessStarting(rule)
+            | Self::UnlessFrom(_, rule) => rule.stops(args),
         }
     }
 
-    fn mentions_logged(&self) -> bool {
+    fn mentions_in_process(&self) -> bool {
         match self {
-            Self::UnlessLogged(_) => true,
-            Self::UnlessStarting(rule) | Self::UnlessFrom(_, rule) => rule.mentions_logged(),
+            Self::UnlessInProcess(_) => true,
+            Self::UnlessStarting(rule) | Self::UnlessFrom(_, rule) => rule.mentions_in_process(),
             _ => false,
         }
     }
@@ -156,7 +156,7 @@ impl Filter {
         };
         emitter.search(&ranges);
         let program = emitter.finish();
-        let logged = ranges.iter().any(|(_, rule)| rule.mentions_logged());
+        let logged = ranges.iter().any(|(_, rule)| rule.mentions_in_process());
         Self {
             program,
             ranges,
@@ -254,7 +254,7 @@ fn leaf(rule: &Rule, token: u64) -> Vec<sock_filter> {
     match rule {
         Rule::Allow => vec![ret(libc::SECCOMP_RET_ALLOW)],
         Rule::Trace => vec![ret(libc::SECCOMP_RET_TRACE)],
-        Rule::UnlessLogged(rule) => {
+        Rule::UnlessInProcess(rule) => {
             let mut code = allow_from(CODE, PASSING as u32);
             code.extend(leaf(rule, token));
             code

@@ -19,7 +19,7 @@ use std::time::Instant;
 
 use ptrace_async::process::watching;
 use ptrace_async::runtime::{
-    Calls, Interception, Options, Program, Runtime, Started, Stop, Tracee,
+    Interception, Options, Program, Runtime, Started, Stop, Tracee, UnstoppedCalls,
 };
 
 const LOOP: &str = "--loop";
@@ -197,7 +197,7 @@ fn trace(argv: &[OsString], in_process: bool) -> io::Result<()> {
         let mut running = tracee.resume();
         loop {
             let mut stop = running.stop().await;
-            if let Calls::Lost = handle.logged(tid) {
+            if let UnstoppedCalls::Lost = handle.unstopped_calls(tid) {
                 eprintln!("lost");
             }
             if in_process {

@@ -17,7 +17,7 @@ use std::path::Path;
 use ptrace_async::event::{IoEvent, Tid};
 use ptrace_async::invocation::Invocation;
 use ptrace_async::memory::Memory;
-use ptrace_async::runtime::{Calls, Logged, Prehook, Stop, Tracee};
+use ptrace_async::runtime::{UnstoppedCalls, UnstoppedCall, Prehook, Stop, Tracee};
 use smallvec::SmallVec;
 
 use crate::engine::session::{Before, Session};
@@ -37,7 +37,7 @@ fn writes(nr: u64) -> bool {
 }
 
 /// What a call has written, as far as it was logged.
-fn written(call: &Logged, ranges: &[(u64, u64)]) -> Vec<u8> {
+fn written(call: &UnstoppedCall, ranges: &[(u64, u64)]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for &(address, len) in ranges {
         let mut range = vec![0; usize::try_from(len).unwrap_or(0).min(MOST_LOGGED)];
@@ -67,10 +67,10 @@ impl Tracer {
     /// Applies what a task has done without stops; if it wrote, what others have as
     /// well, in their order.
     pub(crate) fn catch_up(&self, tid: Tid) {
-        let calls = self.handle.logged(tid);
-        let wrote = |calls: &[Logged]| calls.iter().any(|call| writes(call.invocation().nr));
+        let calls = self.handle.unstopped_calls(tid);
+        let wrote = |calls: &[UnstoppedCall]| calls.iter().any(|call| writes(call.invocation().nr));
         match calls {
-            Calls::Made(calls) if wrote(&calls) => self.apply_all(vec![(tid, Calls::Made(calls))]),
+            UnstoppedCalls::Made(calls) if wrote(&calls) => self.apply_all(vec![(tid, UnstoppedCalls::Made(calls))]),
             calls => self.session.borrow_mut().looked_up(tid, calls),
         }
     }
@@ -81,9 +81,9 @@ impl Tracer {
     }
 
     /// Applies these and those of all others.
-    fn apply_all(&self, mut logs: Vec<(Tid, Calls)>) {
+    fn apply_all(&self, mut logs: Vec<(Tid, UnstoppedCalls)>) {
         let now = self.session.borrow().now();
-        logs.extend(self.handle.logged_everywhere(now));
+        logs.extend(self.handle.all_unstopped_calls(now));
         let mut session = self.session.borrow_mut();
         session.locator.look_again();
         if logs.len() < 2 {
@@ -95,8 +95,8 @@ impl Tracer {
         let mut merged = Vec::new();
         for (tid, calls) in logs {
             match calls {
-                Calls::Made(calls) => merged.extend(calls.into_iter().map(|call| (tid, call))),
-                Calls::Lost => session.looked_up(tid, Calls::Lost),
+                UnstoppedCalls::Made(calls) => merged.extend(calls.into_iter().map(|call| (tid, call))),
+                UnstoppedCalls::Lost => session.looked_up(tid, UnstoppedCalls::Lost),
             }
         }
         // Those of one task have ascending numbers.
@@ -110,9 +110,9 @@ impl Tracer {
 }
 
 impl Session {
-    fn looked_up(&mut self, tid: Tid, calls: Calls) {
+    fn looked_up(&mut self, tid: Tid, calls: UnstoppedCalls) {
         match calls {
-            Calls::Made(calls) => {
+            UnstoppedCalls::Made(calls) => {
                 self.jobs.hold();
                 self.locator.look_again();
                 for call in calls {
@@ -120,7 +120,7 @@ impl Session {
                 }
                 self.jobs.let_go();
             }
-            Calls::Lost => {
+            UnstoppedCalls::Lost => {
                 if let Some(unit) = self.unit_of(tid) {
                     self.doubt(
                         unit,
@@ -134,7 +134,7 @@ impl Session {
 
     /// Whether a call asks, by an absolute path, what its unit knows: then there is
     /// nothing to apply. Most that compilers ask is such a question.
-    fn asks_again(&self, tid: Tid, unit: UnitId, call: &Logged) -> bool {
+    fn asks_again(&self, tid: Tid, unit: UnitId, call: &UnstoppedCall) -> bool {
         let Invocation { nr, args } = call.invocation();
         let kind = match nr.cast_signed() {
             libc::SYS_readlink => Some(Kind::LINK),
@@ -155,7 +155,7 @@ impl Session {
 
     /// Whether a call reads what its unit has opened, or asks for its metadata: the opening
     /// has said all.
-    fn reads_its_own(&self, tid: Tid, unit: UnitId, call: &Logged) -> bool {
+    fn reads_its_own(&self, tid: Tid, unit: UnitId, call: &UnstoppedCall) -> bool {
         let Invocation { nr, args } = call.invocation();
         let reads = match nr.cast_signed() {
             libc::SYS_read | libc::SYS_fstat => true,
@@ -174,7 +174,7 @@ impl Session {
     /// Whether a call opens to read what somebody has read before, or where nothing was to be
     /// found before, and so it was now: then that is noted, as [`Session::apply`] would. Most
     /// that compilers open is so.
-    fn opens_as_before(&mut self, tid: Tid, unit: UnitId, call: &Logged) -> bool {
+    fn opens_as_before(&mut self, tid: Tid, unit: UnitId, call: &UnstoppedCall) -> bool {
         let Invocation { nr, args } = call.invocation();
         let flags = match nr.cast_signed() {
             libc::SYS_openat if args[0] as i32 == libc::AT_FDCWD => args[2],
@@ -210,7 +210,7 @@ impl Session {
         is_known
     }
 
-    fn apply_logged(&mut self, tid: Tid, call: &Logged) {
+    fn apply_logged(&mut self, tid: Tid, call: &UnstoppedCall) {
         let unit = match self.tasks.get(tid) {
             Some(task) if !task.skipped => task.unit,
             _ => return,

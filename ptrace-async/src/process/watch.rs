@@ -424,7 +424,7 @@ pub fn watching() -> Filter {
         if rule == Rule::Allow || !from_code {
             return rule;
         }
-        let rule = Rule::UnlessLogged(Box::new(rule));
+        let rule = Rule::UnlessInProcess(Box::new(rule));
         // What programs do that start in process, before they have the code.
         if nr == libc::SYS_openat || nr == libc::SYS_close {
             Rule::UnlessStarting(Box::new(rule))

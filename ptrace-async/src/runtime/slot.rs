@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use super::in_process::{Calls, Starting};
+use super::in_process::{Starting, UnstoppedCalls};
 use super::new_tasks::Heritage;
 use super::raw::Raw;
 use super::space::Space;
@@ -120,7 +120,7 @@ pub(crate) struct Slot {
     /// Its registers, if they were read in the current stop.
     pub(super) registers: Cell<Option<libc::user_regs_struct>>,
     /// What its address space had logged when an execve ended it.
-    pub(super) leftover: RefCell<Option<Calls>>,
+    pub(super) leftover: RefCell<Option<UnstoppedCalls>>,
     /// It shares its memory with tasks that it does not share all else with.
     pub(super) stranger: Cell<bool>,
     /// Its memory is a copy of its parent's.
@@ -139,9 +139,9 @@ pub(crate) struct Slot {
 
 impl Slot {
     /// What its address space has logged, if that is its own.
-    pub(super) fn logged(&self) -> Calls {
+    pub(super) fn unstopped_calls(&self) -> UnstoppedCalls {
         if self.stranger.get() {
-            return Calls::Made(Vec::new());
+            return UnstoppedCalls::Made(Vec::new());
         }
         self.space.borrow().in_process.logged_by(self.tid.get())
     }
@@ -183,10 +183,10 @@ impl Slot {
         self.wants_exit.set(false);
         self.copied.set(false);
         self.starting.take();
-        let calls = self.logged();
+        let calls = self.unstopped_calls();
         self.leave_space();
         self.space.replace(Rc::default());
-        if calls != Calls::Made(Vec::new()) {
+        if calls != UnstoppedCalls::Made(Vec::new()) {
             *self.leftover.borrow_mut() = Some(calls);
         }
     }

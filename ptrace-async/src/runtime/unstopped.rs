@@ -2,7 +2,7 @@
 
 use std::rc::{Rc, Weak};
 
-use super::in_process::Calls;
+use super::in_process::UnstoppedCalls;
 use super::shared::Handle;
 use super::slot::Slot;
 use super::space::Space;
@@ -15,24 +15,24 @@ const PATIENCE: u32 = 300;
 impl Handle {
     /// What the address space of `tid`, which is stopped or has ended, has
     /// logged since it was asked last.
-    pub fn logged(&self, tid: Tid) -> Calls {
+    pub fn unstopped_calls(&self, tid: Tid) -> UnstoppedCalls {
         let slot = self.shared.slots.borrow().get(&tid).cloned();
         match slot {
             Some(slot) => {
                 if let Some(calls) = slot.leftover.borrow_mut().take() {
                     return calls;
                 }
-                slot.logged()
+                slot.unstopped_calls()
             }
-            None => Calls::Made(Vec::new()),
+            None => UnstoppedCalls::Made(Vec::new()),
         }
     }
 
     /// What all address spaces have logged, with a task of each: every lookup
     /// that had its answer before this was called. One that has just begun may
     /// have its answer too, and be logged later; it then says so by `mark`
-    /// ([`Logged::mark`]).
-    pub fn logged_everywhere(&self, mark: u64) -> Vec<(Tid, Calls)> {
+    /// ([`UnstoppedCall::mark`]).
+    pub fn all_unstopped_calls(&self, mark: u64) -> Vec<(Tid, UnstoppedCalls)> {
         let spaces = self.shared.patched.borrow();
         let mut all = Vec::new();
         for space in spaces.iter().filter_map(Weak::upgrade) {
@@ -52,7 +52,7 @@ impl Handle {
             // Asked before what is logged is taken: what ends in between is.
             let unsettled = mapped.log.is_in_flight();
             let calls = mapped.take();
-            if calls != Calls::Made(Vec::new()) {
+            if calls != UnstoppedCalls::Made(Vec::new()) {
                 mapped.last = self.living(space.as_ref(), mapped.last);
                 all.push((mapped.last, calls));
             }

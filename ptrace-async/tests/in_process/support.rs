@@ -12,8 +12,8 @@ use ptrace_async::invocation::Invocation;
 use ptrace_async::memory::Memory;
 use ptrace_async::process::watching;
 use ptrace_async::runtime::{
-    Calls, Emulation, Handle, Interception, Options, Prehook, Program, Running, Runtime, Started,
-    Stop, Tracee,
+    Emulation, Handle, Interception, Options, Prehook, Program, Running, Runtime, Started, Stop,
+    Tracee, UnstoppedCalls,
 };
 
 pub(crate) const LOOKUPS: [i64; 29] = [
@@ -195,10 +195,10 @@ pub(crate) enum How {
 
 pub(crate) type Shared = Rc<RefCell<Run>>;
 
-pub(crate) fn take(run: &Shared, tid: Tid, calls: Calls) {
+pub(crate) fn take(run: &Shared, tid: Tid, calls: UnstoppedCalls) {
     let mut run = run.borrow_mut();
     match calls {
-        Calls::Made(calls) => {
+        UnstoppedCalls::Made(calls) => {
             run.logged += calls.len();
             for call in calls {
                 let lookup = Lookup::of(call.invocation(), &call);
@@ -208,7 +208,7 @@ pub(crate) fn take(run: &Shared, tid: Tid, calls: Calls) {
                 run.note(tid, lookup);
             }
         }
-        Calls::Lost => run.lost += 1,
+        UnstoppedCalls::Lost => run.lost += 1,
     }
 }
 
@@ -246,7 +246,7 @@ pub(crate) async fn prehook(
 }
 
 pub(crate) fn everywhere(handle: &Handle, run: &Shared) {
-    for (tid, calls) in handle.logged_everywhere(1) {
+    for (tid, calls) in handle.all_unstopped_calls(1) {
         take(run, tid, calls);
     }
 }
@@ -263,7 +263,7 @@ pub(crate) async fn follow(tracee: Tracee<Started>, how: How, run: Shared) {
             Stop::Exec(tracee) => tracee.tid(),
             _ => tid,
         };
-        take(&run, tid, handle.logged(now));
+        take(&run, tid, handle.unstopped_calls(now));
         tid = now;
         run.borrow_mut().stops = handle.stops();
         if let Stop::Exec(tracee) = &stop {
@@ -283,7 +283,7 @@ pub(crate) async fn follow(tracee: Tracee<Started>, how: How, run: Shared) {
                     continue;
                 }
                 Err(instead) => {
-                    take(&run, tid, handle.logged(tid));
+                    take(&run, tid, handle.unstopped_calls(tid));
                     instead
                 }
             };

@@ -44,7 +44,7 @@ impl Eq for Text {}
 
 /// A call that was made without a stop.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Logged {
+pub struct UnstoppedCall {
     pub(super) call: Invocation,
     pub(super) value: i64,
     /// Its path with its NUL; or what was written.
@@ -54,7 +54,7 @@ pub struct Logged {
     pub(super) by_loader: bool,
 }
 
-impl Logged {
+impl UnstoppedCall {
     /// A call that was made, and not logged; `path` has its NUL, or is what was written.
     pub(super) fn new(call: Invocation, value: i64, path: Vec<u8>, stamp: u64) -> Self {
         Self {
@@ -90,7 +90,7 @@ impl Logged {
         Some(self.text.strip_suffix(b"\0").unwrap_or(&self.text))
     }
 
-    /// The mark of the [`Handle::logged_everywhere`](crate::runtime::Handle) before
+    /// The mark of the [`Handle::all_unstopped_calls`](crate::runtime::Handle) before
     /// which the call may have had its answer, if not all of them: it is the
     /// first of its task since then.
     pub fn mark(&self) -> Option<u64> {
@@ -114,7 +114,7 @@ pub(super) fn path_address(call: &Invocation) -> Option<u64> {
     calls::path_argument(call.nr).map(|index| call.args[index])
 }
 
-impl Memory for Logged {
+impl Memory for UnstoppedCall {
     fn read(&self, address: u64, buffer: &mut [u8]) -> usize {
         let pair = self.call.args[3].to_le_bytes();
         let (at, all) = if calls::makes_pair(self.call.nr) {

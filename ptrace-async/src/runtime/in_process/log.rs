@@ -14,7 +14,7 @@ use std::os::unix::fs::FileExt;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::call::{Logged, Text};
+use super::call::{Text, UnstoppedCall};
 use super::code;
 use super::copies::Images;
 use super::files::memory_file;
@@ -239,7 +239,7 @@ impl Log {
 
     /// Takes what is new; `None` if it makes no sense (the tracee has written
     /// over it).
-    pub(crate) fn take(&mut self) -> Option<Vec<Logged>> {
+    pub(crate) fn take(&mut self) -> Option<Vec<UnstoppedCall>> {
         let head = self.header().head.load(Ordering::Acquire);
         if head <= self.consumed {
             return Some(Vec::new());
@@ -275,7 +275,7 @@ impl Log {
             if used > text.len() {
                 return None;
             }
-            calls.push(Logged {
+            calls.push(UnstoppedCall {
                 call: Invocation {
                     nr,
                     args: [word(16), word(24), word(32), word(40), 0, 0],

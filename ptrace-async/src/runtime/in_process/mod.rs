@@ -7,10 +7,10 @@
 //! a program starts with (`image`, `start`), or, in an address space that has
 //! stopped often enough for lookups, each where it stops (`site`): its syscall
 //! instruction becomes a jump to a trampoline. What the log holds is handed out
-//! before anything else is done about a stop of the task ([`Handle::logged`]),
-//! and on request at any time ([`Handle::logged_everywhere`]), so a tool can see
+//! before anything else is done about a stop of the task ([`Handle::unstopped_calls`]),
+//! and on request at any time ([`Handle::all_unstopped_calls`]), so a tool can see
 //! all lookups that came before a change before it lets the change happen. What
-//! different tasks did has an order ([`Logged::stamp`]).
+//! different tasks did has an order ([`UnstoppedCall::stamp`]).
 //!
 //! Nothing depends on it: what is not patched, and what the code does not want
 //! to decide, stops.
@@ -45,11 +45,11 @@ mod retreat;
 pub(crate) mod site;
 mod state;
 
-pub use self::call::Logged;
+pub use self::call::UnstoppedCall;
 #[cfg(test)]
 pub(crate) use self::code::performed_at;
 pub(crate) use self::files::path_of;
 pub(crate) use self::log::{Arena, Log};
 pub(crate) use self::patch::{BEFORE, may_be_patched};
-pub use self::state::Calls;
+pub use self::state::UnstoppedCalls;
 pub(crate) use self::state::{InProcess, Mapped, Starting, disarm};

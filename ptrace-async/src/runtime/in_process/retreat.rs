@@ -8,7 +8,7 @@
 //! it had not logged yet is noted here. The kernel then restarts or ends an
 //! interrupted call there, as `SA_RESTART` says.
 
-use super::call::{Logged, path_address};
+use super::call::{UnstoppedCall, path_address};
 use super::layout::PAGE;
 use super::log::Saved;
 use super::progress::{Progress, progress};
@@ -110,7 +110,7 @@ impl Mapped {
         if calls::writes(saved.nr) {
             let mut bytes = vec![0; usize::try_from(value).unwrap_or(0).min(MOST_WRITTEN)];
             if memory.read(saved.rsi, &mut bytes) == bytes.len() {
-                self.note(Logged::new(call, value, bytes, saved.stamp));
+                self.note(UnstoppedCall::new(call, value, bytes, saved.stamp));
             } else {
                 self.lose();
             }
@@ -122,7 +122,7 @@ impl Mapped {
         match path {
             Ok(mut path) => {
                 path.push(0);
-                self.note(Logged::new(call, value, path, saved.stamp));
+                self.note(UnstoppedCall::new(call, value, path, saved.stamp));
             }
             // Gone since the kernel has read it.
             Err(_) => self.lose(),
@@ -133,7 +133,7 @@ impl Mapped {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Calls;
+    use super::super::UnstoppedCalls;
     use super::super::code;
     use super::super::layout::BASE;
     use super::super::log::{Arena, Log};
@@ -210,8 +210,8 @@ mod tests {
             let free = !mapped.log.is_in_flight();
             assert_eq!(free, after != Progress::Outside, "{after:?}");
             match mapped.take() {
-                Calls::Made(calls) => assert_eq!(calls.len(), noted, "{after:?}"),
-                Calls::Lost => panic!("nothing is lost"),
+                UnstoppedCalls::Made(calls) => assert_eq!(calls.len(), noted, "{after:?}"),
+                UnstoppedCalls::Lost => panic!("nothing is lost"),
             }
         }
         assert!(seen > 0);

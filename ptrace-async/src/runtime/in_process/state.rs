@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 
-use super::call::Logged;
+use super::call::UnstoppedCall;
 use super::code;
 use super::layout::{BASE, LOG, LOGS, PAGE};
 use super::log::{Log, Sharing};
@@ -44,18 +44,18 @@ pub(crate) struct Mapped {
     /// A call was being made when all logs were asked for, with this mark.
     pub(crate) unsettled: Option<u64>,
     /// Calls that are not in the log, and come before what is.
-    pub(crate) noted: Vec<Logged>,
+    pub(crate) noted: Vec<UnstoppedCall>,
     /// The log made no sense, which is still to be told.
     pub(crate) lost: bool,
     /// It is not read any more.
     pub(crate) broken: bool,
 }
 
-/// What [`Handle::logged`] has to say.
+/// What [`Handle::unstopped_calls`] has to say.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Calls {
+pub enum UnstoppedCalls {
     /// These were made, in this order.
-    Made(Vec<Logged>),
+    Made(Vec<UnstoppedCall>),
     /// The tracee has written over the log: what it did is not known.
     Lost,
 }
@@ -79,12 +79,12 @@ impl Mapped {
         sys::peek(child, LOG).is_ok_and(|place| place == self.log.place())
     }
 
-    pub(crate) fn take(&mut self) -> Calls {
+    pub(crate) fn take(&mut self) -> UnstoppedCalls {
         // Asked before: what ends in between is logged.
         let in_flight = self.log.is_in_flight();
         self.collect();
         if std::mem::take(&mut self.lost) {
-            return Calls::Lost;
+            return UnstoppedCalls::Lost;
         }
         let mut calls = std::mem::take(&mut self.noted);
         if let Some(first) = calls.first_mut() {
@@ -93,7 +93,7 @@ impl Mapped {
             // It was given up.
             self.unsettled = None;
         }
-        Calls::Made(calls)
+        UnstoppedCalls::Made(calls)
     }
 
     /// Takes over what is in the log.
@@ -104,7 +104,7 @@ impl Mapped {
         match self.log.take() {
             Some(calls) => {
                 let arena = self.log.arena();
-                for path in calls.iter().filter_map(Logged::loaded) {
+                for path in calls.iter().filter_map(UnstoppedCall::loaded) {
                     arena.images.borrow_mut().consider(arena.file(), path);
                 }
                 self.noted.extend(calls);
@@ -114,7 +114,7 @@ impl Mapped {
     }
 
     /// Notes a call that came after all that is in the log.
-    pub(crate) fn note(&mut self, call: Logged) {
+    pub(crate) fn note(&mut self, call: UnstoppedCall) {
         self.collect();
         self.noted.push(call);
     }
@@ -265,10 +265,10 @@ impl InProcess {
         })
     }
 
-    pub(crate) fn logged_by(&self, tid: Tid) -> Calls {
+    pub(crate) fn logged_by(&self, tid: Tid) -> UnstoppedCalls {
         let mut mapped = self.mapped.borrow_mut();
         let Some(mapped) = &mut *mapped else {
-            return Calls::Made(Vec::new());
+            return UnstoppedCalls::Made(Vec::new());
         };
         mapped.last = tid;
         let calls = mapped.take();

@@ -67,7 +67,7 @@ impl Tracee<Signal> {
 impl Tracee<Prehook> {
     /// Has lookups of this address space performed and logged in it, if this
     /// is one and there are many of them, from the next call of this site on.
-    /// Ask [`Handle::logged`] at every stop from then on.
+    /// Ask [`Handle::unstopped_calls`] at every stop from then on.
     ///
     /// # Errors
     /// The stop that came instead when the task died meanwhile.

@@ -37,7 +37,7 @@ impl Tracee<Exec> {
     /// Has lookups of the program that was just executed performed and logged in
     /// its process, from its first one on, if that is possible: if it is
     /// started by a loader that is known or can be found. Ask
-    /// [`Handle::logged`](crate::runtime::Handle::logged) at every stop from then
+    /// [`Handle::unstopped_calls`](crate::runtime::Handle::unstopped_calls) at every stop from then
     /// on.
     pub fn perform_in_process(&self) {
         // If it is not, all is as it was.
