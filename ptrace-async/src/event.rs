@@ -109,7 +109,7 @@ pub enum TimeChange {
 
 /// A file named by path or by an open description.
 #[derive(Debug, Clone)]
-pub enum Place {
+pub enum FileRef {
     /// By path.
     Path(PathRef),
     /// By descriptor.
@@ -201,19 +201,19 @@ pub enum IoEvent {
     /// File system statistics were asked for.
     StatFs {
         /// The file.
-        place: Place,
+        file: FileRef,
     },
     /// Extended attributes were read; no `name` means they were listed.
     XattrRead {
         /// The file.
-        place: Place,
+        file: FileRef,
         /// The attribute.
         name: Option<Vec<u8>>,
     },
     /// Extended attributes were changed.
     XattrWrite {
         /// The file.
-        place: Place,
+        file: FileRef,
         /// The attribute.
         name: Vec<u8>,
     },
@@ -255,7 +255,7 @@ pub enum IoEvent {
     /// A hard link was made.
     Link {
         /// The old name.
-        from: Place,
+        from: FileRef,
         /// The new name.
         to: PathRef,
     },
@@ -269,26 +269,26 @@ pub enum IoEvent {
     /// A length was set (truncate, ftruncate, fallocate).
     Truncate {
         /// The file.
-        place: Place,
+        file: FileRef,
         /// The length, or for fallocate the end of the range.
         length: u64,
     },
     /// Permission bits were set.
     Chmod {
         /// The file.
-        place: Place,
+        file: FileRef,
         /// The permission bits.
         mode: u32,
     },
     /// Ownership was set.
     Chown {
         /// The file.
-        place: Place,
+        file: FileRef,
     },
     /// Timestamps were set.
     SetTimes {
         /// The file.
-        place: Place,
+        file: FileRef,
         /// The access time.
         accessed: TimeChange,
         /// The modification time.

@@ -15,7 +15,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::ptr;
 
-use ptrace_async::event::{IoEvent, PathRef, Place, Tid};
+use ptrace_async::event::{FileRef, IoEvent, PathRef, Tid};
 use ptrace_async::memory::Memory;
 use ptrace_async::process::{Invocation, Pending, Processes, clone_flags, watch};
 use ptrace_async::syscall::Syscall;
@@ -84,7 +84,7 @@ fn holds(event: &IoEvent) -> bool {
             mode,
             ..
         } if !mode.tmpfile => {
-            let own = |place: &&str| path.path.starts_with(place);
+            let own = |directory: &&str| path.path.starts_with(directory);
             ["/proc", "/dev/fd"].iter().any(own) || exists(path)
         }
 
@@ -95,18 +95,18 @@ fn holds(event: &IoEvent) -> bool {
         IoEvent::Unlink { path } | IoEvent::RemoveDir { path } => !exists(path),
         IoEvent::Rename { from, to, exchange } => exists(to) && exists(from) == *exchange,
         IoEvent::Chmod {
-            place: Place::Path(path),
+            file: FileRef::Path(path),
             ..
         }
         | IoEvent::Chown {
-            place: Place::Path(path),
+            file: FileRef::Path(path),
         }
         | IoEvent::Truncate {
-            place: Place::Path(path),
+            file: FileRef::Path(path),
             ..
         }
         | IoEvent::SetTimes {
-            place: Place::Path(path),
+            file: FileRef::Path(path),
             ..
         } => exists(path),
         _ => true,

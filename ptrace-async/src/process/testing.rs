@@ -11,7 +11,7 @@ use super::model::{Location, Processes, Task};
 use super::nr;
 use super::table::Table;
 use super::watch::watch;
-use crate::event::{FileKind, IoEvent, OpenFile, PathRef, Place, Tid};
+use crate::event::{FileKind, FileRef, IoEvent, OpenFile, PathRef, Tid};
 use crate::invocation::Invocation;
 use crate::memory::Memory;
 
@@ -192,10 +192,10 @@ fn show_file(file: &OpenFile) -> String {
     }
 }
 
-fn show_place(place: &Place) -> String {
-    match place {
-        Place::Path(path) => show_path(path),
-        Place::File(file) => show_file(file),
+fn show_file_ref(file: &FileRef) -> String {
+    match file {
+        FileRef::Path(path) => show_path(path),
+        FileRef::File(file) => show_file(file),
     }
 }
 
@@ -243,12 +243,14 @@ pub(super) fn show(event: &IoEvent) -> String {
         }
         E::ReadLink { path } => format!("readlink {}", show_path(path)),
         E::List { file } => format!("list {}", show_file(file)),
-        E::StatFs { place } => format!("statfs {}", show_place(place)),
-        E::XattrRead { place, name } => {
+        E::StatFs { file } => format!("statfs {}", show_file_ref(file)),
+        E::XattrRead { file, name } => {
             let name = name.as_deref().map_or("*".to_owned(), lossy);
-            format!("xattr {} {name}", show_place(place))
+            format!("xattr {} {name}", show_file_ref(file))
         }
-        E::XattrWrite { place, name } => format!("set xattr {} {}", show_place(place), lossy(name)),
+        E::XattrWrite { file, name } => {
+            format!("set xattr {} {}", show_file_ref(file), lossy(name))
+        }
         E::MakeDir { path, mode } => format!("mkdir {} {mode:o}", show_path(path)),
         E::MakeNode { path, mode, device } => {
             format!("mknod {} {mode:o} {device}", show_path(path))
@@ -259,17 +261,17 @@ pub(super) fn show(event: &IoEvent) -> String {
             let arrow = if *exchange { "<->" } else { "->" };
             format!("rename {} {arrow} {}", show_path(from), show_path(to))
         }
-        E::Link { from, to } => format!("link {} -> {}", show_place(from), show_path(to)),
+        E::Link { from, to } => format!("link {} -> {}", show_file_ref(from), show_path(to)),
         E::Symlink { target, path } => format!("symlink {} -> {}", show_path(path), lossy(target)),
-        E::Truncate { place, length } => format!("truncate {} {length}", show_place(place)),
-        E::Chmod { place, mode } => format!("chmod {} {mode:o}", show_place(place)),
-        E::Chown { place } => format!("chown {}", show_place(place)),
+        E::Truncate { file, length } => format!("truncate {} {length}", show_file_ref(file)),
+        E::Chmod { file, mode } => format!("chmod {} {mode:o}", show_file_ref(file)),
+        E::Chown { file } => format!("chown {}", show_file_ref(file)),
         E::SetTimes {
-            place,
+            file,
             accessed,
             modified,
         } => {
-            format!("times {} {accessed:?} {modified:?}", show_place(place))
+            format!("times {} {accessed:?} {modified:?}", show_file_ref(file))
         }
         E::Write {
             fd,

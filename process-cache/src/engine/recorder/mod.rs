@@ -28,7 +28,9 @@ use crate::policy::is_hash_seed;
 use crate::world::World;
 use crate::world::locate::{is_directory, is_link, is_regular};
 use crate::world::lookup_cache::Kind;
-use ptrace_async::event::{FileKind, Identity, IoEvent, OpenFile, PathRef, Place, Tid, TimeChange};
+use ptrace_async::event::{
+    FileKind, FileRef, Identity, IoEvent, OpenFile, PathRef, Tid, TimeChange,
+};
 use ptrace_async::invocation::Invocation;
 use rustix::io::Errno;
 use std::path::Path;
@@ -185,7 +187,7 @@ impl Session {
             IoEvent::List { file } => self.list(unit, &file),
             // Tools look at the kind of file system to choose their ways.
             IoEvent::StatFs { .. } if self.unit(unit).policy.usage => {}
-            IoEvent::StatFs { place } => match place_path(&place) {
+            IoEvent::StatFs { file } => match ref_path(&file) {
                 Some(path) if classify(path) == Class::Ordinary => {
                     let path = FilePath::from(path);
                     self.ask(unit, Query::StatFs(path.clone()), path);
@@ -197,10 +199,10 @@ impl Session {
                     true,
                 ),
             },
-            IoEvent::XattrRead { place, name } => match place_path(&place) {
+            IoEvent::XattrRead { file, name } => match ref_path(&file) {
                 Some(path) if classify(path) == Class::Ordinary => {
                     let path = FilePath::from(path);
-                    let follow = !matches!(&place, Place::Path(path) if !path.follow);
+                    let follow = !matches!(&file, FileRef::Path(path) if !path.follow);
                     let name = name.unwrap_or_default();
                     self.ask(
                         unit,
@@ -219,8 +221,8 @@ impl Session {
                     true,
                 ),
             },
-            IoEvent::XattrWrite { place, name } => {
-                if let Some(change) = self.meta_change(unit, before, &place) {
+            IoEvent::XattrWrite { file, name } => {
+                if let Some(change) = self.meta_change(unit, before, &file) {
                     change.attributes = true;
                     // An access list without more than the permission bits is
                     // kept as those.
@@ -259,15 +261,15 @@ impl Session {
             }
             IoEvent::Rename { exchange, .. } => self.renamed(unit, before, exchange),
             IoEvent::Link { from, to } => self.linked(unit, before, &from, &to),
-            IoEvent::Truncate { place, length } => self.truncated(unit, before, &place, length),
-            IoEvent::Chmod { place, .. } => {
-                if let Some(change) = self.meta_change(unit, before, &place) {
+            IoEvent::Truncate { file, length } => self.truncated(unit, before, &file, length),
+            IoEvent::Chmod { file, .. } => {
+                if let Some(change) = self.meta_change(unit, before, &file) {
                     change.mode_set = true;
                 }
             }
-            IoEvent::Chown { place } => self.owned(unit, before, &place),
+            IoEvent::Chown { file } => self.owned(unit, before, &file),
             IoEvent::SetTimes {
-                place,
+                file,
                 accessed,
                 modified,
             } => {
@@ -293,7 +295,7 @@ impl Session {
                         true,
                     );
                 }
-                if let Some(change) = self.meta_change(unit, before, &place) {
+                if let Some(change) = self.meta_change(unit, before, &file) {
                     change.time = time;
                     change.dated |= time == TimeState::Present;
                 }
@@ -639,26 +641,26 @@ fn changed(event: &IoEvent) -> ([Option<&Path>; 2], Option<&OpenFile>) {
         | IoEvent::Unlink { path }
         | IoEvent::RemoveDir { path } => (Some(path.path.as_path()), None, None),
         IoEvent::Rename { from, to, .. } => (Some(from.path.as_path()), Some(to), None),
-        IoEvent::Link { from, to } => (place_path(from), Some(to), None),
-        IoEvent::XattrWrite { place, .. }
-        | IoEvent::Chmod { place, .. }
-        | IoEvent::Chown { place }
-        | IoEvent::SetTimes { place, .. } => {
-            let file = match place {
-                Place::File(file) => Some(&**file),
-                Place::Path(_) => None,
+        IoEvent::Link { from, to } => (ref_path(from), Some(to), None),
+        IoEvent::XattrWrite { file, .. }
+        | IoEvent::Chmod { file, .. }
+        | IoEvent::Chown { file }
+        | IoEvent::SetTimes { file, .. } => {
+            let open = match file {
+                FileRef::File(open) => Some(&**open),
+                FileRef::Path(_) => None,
             };
-            (place_path(place), None, file)
+            (ref_path(file), None, open)
         }
         _ => (None, None, None),
     };
     ([one, other.map(|to| to.path.as_path())], file)
 }
 
-/// The path of a place.
-fn place_path(place: &Place) -> Option<&Path> {
-    match place {
-        Place::Path(path) => Some(&path.path),
-        Place::File(file) => file.path.as_deref(),
+/// The path of a file.
+fn ref_path(file: &FileRef) -> Option<&Path> {
+    match file {
+        FileRef::Path(path) => Some(&path.path),
+        FileRef::File(file) => file.path.as_deref(),
     }
 }

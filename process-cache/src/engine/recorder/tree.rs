@@ -1,7 +1,7 @@
 //! Changes of the file tree: names that are made, moved and removed, lengths,
 //! permission bits, owners and times.
 
-use super::{ns, place_path};
+use super::{ns, ref_path};
 use crate::engine::session::Before;
 use crate::engine::session::Session;
 use crate::engine::unit::{Change, Observed, TimeState};
@@ -9,7 +9,7 @@ use crate::model::fact::{Answer, Query, TimeUse};
 use crate::model::path::FilePath;
 use crate::model::unit_id::UnitId;
 use crate::world::locate::{is_directory, is_regular};
-use ptrace_async::event::{PathRef, Place};
+use ptrace_async::event::{FileRef, PathRef};
 use rustix::fs::Stat;
 
 impl Session {
@@ -180,13 +180,13 @@ impl Session {
         }
     }
 
-    pub(super) fn linked(&mut self, unit: UnitId, before: &Before, from: &Place, to: &PathRef) {
+    pub(super) fn linked(&mut self, unit: UnitId, before: &Before, from: &FileRef, to: &PathRef) {
         let Some((target, initial)) = before.last().cloned() else {
             return;
         };
         let source = match from {
-            Place::Path(path) => Some(self.look(unit, &path.path, path.follow).resource),
-            Place::File(file) => file.path.as_deref().map(|path| self.locator.name(path)),
+            FileRef::Path(path) => Some(self.look(unit, &path.path, path.follow).resource),
+            FileRef::File(file) => file.path.as_deref().map(|path| self.locator.name(path)),
         };
         let _ = to;
         self.expect_kind(unit, &target, initial.as_deref());
@@ -215,8 +215,14 @@ impl Session {
         }
     }
 
-    pub(super) fn truncated(&mut self, unit: UnitId, before: &Before, place: &Place, length: u64) {
-        if let Place::File(file) = place
+    pub(super) fn truncated(
+        &mut self,
+        unit: UnitId,
+        before: &Before,
+        target: &FileRef,
+        length: u64,
+    ) {
+        if let FileRef::File(file) = target
             && !self.is_own(unit, file)
         {
             self.doubt(unit, "changes the length of an inherited file", true);
@@ -257,9 +263,9 @@ impl Session {
         &mut self,
         unit: UnitId,
         before: &Before,
-        place: &Place,
+        target: &FileRef,
     ) -> Option<&mut Change> {
-        if let Place::File(file) = place
+        if let FileRef::File(file) = target
             && file.path.is_none()
         {
             // A file without a name (or a pipe): gone with its descriptor.
@@ -277,9 +283,9 @@ impl Session {
         Some(change)
     }
 
-    pub(super) fn owned(&mut self, unit: UnitId, before: &Before, place: &Place) {
+    pub(super) fn owned(&mut self, unit: UnitId, before: &Before, target: &FileRef) {
         let Some((path, initial)) = before.first() else {
-            if place_path(place).is_none() {
+            if ref_path(target).is_none() {
                 return;
             }
             self.doubt(unit, "changes the owner of a file", true);
@@ -292,7 +298,7 @@ impl Session {
         let same = rustix::fs::lstat(path.as_path())
             .is_ok_and(|now| (now.st_uid, now.st_gid) == (uid, gid));
         if same {
-            let _ = self.meta_change(unit, before, place);
+            let _ = self.meta_change(unit, before, target);
         } else {
             let text = format!("changes the owner of {}", path.display());
             self.doubt(unit, text, true);

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use smallvec::SmallVec;
 
 use super::step::{Announce, Create, Step};
-use crate::event::{IoEvent, OpenFile, PathRef, Place, Tid};
+use crate::event::{FileRef, IoEvent, OpenFile, PathRef, Tid};
 use crate::memory::Memory;
 use crate::process::model::{New, Processes};
 use crate::process::paths::{self, Text};
@@ -128,7 +128,7 @@ impl Context<'_> {
 
     /// As [`path`](Self::path), for calls that take `AT_SYMLINK_NOFOLLOW` and
     /// `AT_EMPTY_PATH` in `flags`.
-    pub(super) fn place(&mut self, dirfd: i32, address: u64, flags: i32) -> Option<Place> {
+    pub(super) fn file_ref(&mut self, dirfd: i32, address: u64, flags: i32) -> Option<FileRef> {
         let follow = flags & libc::AT_SYMLINK_NOFOLLOW == 0;
         if flags & libc::AT_EMPTY_PATH != 0 {
             // NULL has meant the empty string since Linux 6.11.
@@ -136,16 +136,16 @@ impl Context<'_> {
                 return self.descriptor(dirfd);
             }
         }
-        self.path(dirfd, address, follow).map(Place::Path)
+        self.path(dirfd, address, follow).map(FileRef::Path)
     }
 
-    /// The place that a descriptor (or `AT_FDCWD`) itself stands for.
-    pub(super) fn descriptor(&mut self, fd: i32) -> Option<Place> {
+    /// The file that a descriptor (or `AT_FDCWD`) itself stands for.
+    pub(super) fn descriptor(&mut self, fd: i32) -> Option<FileRef> {
         if fd == AT_FDCWD {
             let path = self.model.cwd(self.tid)?.to_owned();
-            return Some(Place::Path(PathRef { path, follow: true }));
+            return Some(FileRef::Path(PathRef { path, follow: true }));
         }
-        self.file(fd).map(Place::File)
+        self.file(fd).map(FileRef::File)
     }
 
     /// A call that changes the tree: tells what is about to change, and leaves
@@ -169,20 +169,20 @@ impl Context<'_> {
 /// [`IoEvent::Failed`].
 pub(super) fn changed_paths(event: &IoEvent) -> SmallVec<[PathRef; 2]> {
     let mut paths = SmallVec::new();
-    let mut place = |place: &Place| match place {
-        Place::Path(path) => paths.push(path.clone()),
-        Place::File(file) => {
+    let mut add = |file: &FileRef| match file {
+        FileRef::Path(path) => paths.push(path.clone()),
+        FileRef::File(file) => {
             paths.extend(file.path.clone().map(|path| PathRef { path, follow: true }))
         }
     };
     match event {
-        IoEvent::XattrWrite { place: at, .. }
-        | IoEvent::Truncate { place: at, .. }
-        | IoEvent::Chmod { place: at, .. }
-        | IoEvent::Chown { place: at }
-        | IoEvent::SetTimes { place: at, .. } => place(at),
+        IoEvent::XattrWrite { file: at, .. }
+        | IoEvent::Truncate { file: at, .. }
+        | IoEvent::Chmod { file: at, .. }
+        | IoEvent::Chown { file: at }
+        | IoEvent::SetTimes { file: at, .. } => add(at),
         IoEvent::Link { from, to } => {
-            place(from);
+            add(from);
             paths.push(to.clone());
         }
         IoEvent::Rename { from, to, .. } => {

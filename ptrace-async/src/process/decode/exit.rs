@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use super::context::changed_paths;
 use super::descriptors::{read_from_now_on, set_status};
 use super::step::{Announce, Buffers, Pending, Step, Transfer};
-use crate::event::{FileKind, IoEvent, OpenFile, PathRef, Place, Tid};
+use crate::event::{FileKind, FileRef, IoEvent, OpenFile, PathRef, Tid};
 use crate::memory::Memory;
 use crate::process::model::{New, Processes};
 use crate::process::{nr, proc};
@@ -193,7 +193,7 @@ impl Context<'_> {
             IoEvent::Rename { from, to, exchange } => self.model.renamed(from, to, *exchange),
             // A file made by O_TMPFILE has its first name.
             IoEvent::Link {
-                from: Place::File(file),
+                from: FileRef::File(file),
                 to,
             } if file.path.is_none() => self.model.repath(file.id, &to.path),
             _ => {}

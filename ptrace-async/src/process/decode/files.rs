@@ -2,7 +2,7 @@
 
 use super::context::{AT_FDCWD, Context};
 use super::step::Step;
-use crate::event::{IoEvent, PathRef, Place, TimeChange};
+use crate::event::{FileRef, IoEvent, PathRef, TimeChange};
 
 const RENAME_EXCHANGE: u32 = 2;
 const RENAME_WHITEOUT: u32 = 4;
@@ -10,14 +10,14 @@ const RENAME_WHITEOUT: u32 = 4;
 const XATTR_NAME_MAX: usize = 256;
 
 /// How an extended attribute call names its file.
-type Namer<'a> = fn(&mut Context<'a>) -> Option<Place>;
+type Namer<'a> = fn(&mut Context<'a>) -> Option<FileRef>;
 
 // Looking.
 impl<'a> Context<'a> {
     pub(super) fn stat(&mut self, dirfd: i32, address: u64, flags: i32) -> Option<Step> {
-        let event = match self.place(dirfd, address, flags)? {
-            Place::Path(path) => IoEvent::Stat { path },
-            Place::File(file) => IoEvent::StatFile { file },
+        let event = match self.file_ref(dirfd, address, flags)? {
+            FileRef::Path(path) => IoEvent::Stat { path },
+            FileRef::File(file) => IoEvent::StatFile { file },
         };
         self.push(event);
         None
@@ -37,9 +37,9 @@ impl<'a> Context<'a> {
         flags: i32,
     ) -> Option<Step> {
         let effective = flags & libc::AT_EACCESS != 0;
-        let path = match self.place(dirfd, address, flags)? {
-            Place::Path(path) => path,
-            Place::File(file) => match &file.path {
+        let path = match self.file_ref(dirfd, address, flags)? {
+            FileRef::Path(path) => path,
+            FileRef::File(file) => match &file.path {
                 Some(path) => PathRef {
                     path: path.clone(),
                     follow: true,
@@ -69,9 +69,9 @@ impl<'a> Context<'a> {
         if dirfd != AT_FDCWD {
             flags |= libc::AT_EMPTY_PATH;
         }
-        let path = match self.place(dirfd, address, flags)? {
-            Place::Path(path) => path,
-            Place::File(file) => PathRef {
+        let path = match self.file_ref(dirfd, address, flags)? {
+            FileRef::Path(path) => path,
+            FileRef::File(file) => PathRef {
                 path: file.path.clone()?,
                 follow: false,
             },
@@ -83,40 +83,40 @@ impl<'a> Context<'a> {
     pub(super) fn statfs(&mut self) -> Option<Step> {
         let path = self.path(AT_FDCWD, self.args[0], true)?;
         self.push(IoEvent::StatFs {
-            place: Place::Path(path),
+            file: FileRef::Path(path),
         });
         None
     }
 
     pub(super) fn fstatfs(&mut self) -> Option<Step> {
-        let place = self.by_descriptor()?;
-        self.push(IoEvent::StatFs { place });
+        let file = self.by_descriptor()?;
+        self.push(IoEvent::StatFs { file });
         None
     }
 
-    pub(super) fn by_path(&mut self) -> Option<Place> {
-        self.place(AT_FDCWD, self.args[0], 0)
+    pub(super) fn by_path(&mut self) -> Option<FileRef> {
+        self.file_ref(AT_FDCWD, self.args[0], 0)
     }
 
-    pub(super) fn by_link(&mut self) -> Option<Place> {
-        self.place(AT_FDCWD, self.args[0], libc::AT_SYMLINK_NOFOLLOW)
+    pub(super) fn by_link(&mut self) -> Option<FileRef> {
+        self.file_ref(AT_FDCWD, self.args[0], libc::AT_SYMLINK_NOFOLLOW)
     }
 
-    pub(super) fn by_descriptor(&mut self) -> Option<Place> {
-        self.file(self.int(0)).map(Place::File)
+    pub(super) fn by_descriptor(&mut self) -> Option<FileRef> {
+        self.file(self.int(0)).map(FileRef::File)
     }
 
-    pub(super) fn by_at(&mut self) -> Option<Place> {
-        self.place(self.int(0), self.args[1], self.int(2))
+    pub(super) fn by_at(&mut self) -> Option<FileRef> {
+        self.file_ref(self.int(0), self.args[1], self.int(2))
     }
 
     pub(super) fn xattr_read(&mut self, namer: Namer<'a>, name: Option<usize>) -> Option<Step> {
-        let place = namer(self)?;
+        let file = namer(self)?;
         let name = match name {
             Some(index) => Some(self.attribute(index)?),
             None => None,
         };
-        self.push(IoEvent::XattrRead { place, name });
+        self.push(IoEvent::XattrRead { file, name });
         None
     }
 
@@ -129,9 +129,9 @@ impl<'a> Context<'a> {
 // Changing.
 impl<'a> Context<'a> {
     pub(super) fn xattr_write(&mut self, namer: Namer<'a>, name: usize) -> Option<Step> {
-        let place = namer(self)?;
+        let file = namer(self)?;
         let name = self.attribute(name)?;
-        self.change(IoEvent::XattrWrite { place, name })
+        self.change(IoEvent::XattrWrite { file, name })
     }
 
     pub(super) fn mkdir(&mut self, dirfd: i32, address: u64, mode: u32) -> Option<Step> {
@@ -178,13 +178,13 @@ impl<'a> Context<'a> {
         } else {
             0
         };
-        let mut from = self.place(from.0, from.1, flags & libc::AT_EMPTY_PATH | nofollow)?;
+        let mut from = self.file_ref(from.0, from.1, flags & libc::AT_EMPTY_PATH | nofollow)?;
         let to = self.path(to.0, to.1, false)?;
         // An unnamed file is given a name through its link in /proc.
-        if let Place::Path(path) = &from
+        if let FileRef::Path(path) = &from
             && let Some(file) = self.published(path)
         {
-            from = Place::File(file);
+            from = FileRef::File(file);
         }
         self.about_to_change.push(to.clone());
         Some(Step::Change(IoEvent::Link { from, to }))
@@ -199,14 +199,14 @@ impl<'a> Context<'a> {
     pub(super) fn truncate(&mut self) -> Option<Step> {
         let path = self.path(AT_FDCWD, self.args[0], true)?;
         self.change(IoEvent::Truncate {
-            place: Place::Path(path),
+            file: FileRef::Path(path),
             length: self.args[1],
         })
     }
 
     pub(super) fn ftruncate(&mut self, length: u64) -> Option<Step> {
-        let place = self.by_descriptor()?;
-        self.change(IoEvent::Truncate { place, length })
+        let file = self.by_descriptor()?;
+        self.change(IoEvent::Truncate { file, length })
     }
 
     pub(super) fn chmod(
@@ -216,24 +216,24 @@ impl<'a> Context<'a> {
         mode: u32,
         flags: i32,
     ) -> Option<Step> {
-        let place = self.place(dirfd, address, flags)?;
-        self.change(IoEvent::Chmod { place, mode })
+        let file = self.file_ref(dirfd, address, flags)?;
+        self.change(IoEvent::Chmod { file, mode })
     }
 
     pub(super) fn fchmod(&mut self) -> Option<Step> {
-        let place = self.by_descriptor()?;
+        let file = self.by_descriptor()?;
         let mode = self.uint(1);
-        self.change(IoEvent::Chmod { place, mode })
+        self.change(IoEvent::Chmod { file, mode })
     }
 
     pub(super) fn chown(&mut self, dirfd: i32, address: u64, flags: i32) -> Option<Step> {
-        let place = self.place(dirfd, address, flags)?;
-        self.change(IoEvent::Chown { place })
+        let file = self.file_ref(dirfd, address, flags)?;
+        self.change(IoEvent::Chown { file })
     }
 
     pub(super) fn fchown(&mut self) -> Option<Step> {
-        let place = self.by_descriptor()?;
-        self.change(IoEvent::Chown { place })
+        let file = self.by_descriptor()?;
+        self.change(IoEvent::Chown { file })
     }
 }
 
@@ -249,12 +249,12 @@ impl Context<'_> {
                 [TimeChange::At(accessed, 0), TimeChange::At(modified, 0)]
             }
         };
-        self.set_times(Place::Path(path), times)
+        self.set_times(FileRef::Path(path), times)
     }
 
     /// `struct timeval[2]`: seconds and microseconds.
     pub(super) fn utimes(&mut self, dirfd: i32, path: u64, times: u64) -> Option<Step> {
-        let place = self.times_place(dirfd, path, 0)?;
+        let file = self.times_file(dirfd, path, 0)?;
         let times = match times {
             0 => [TimeChange::Now; 2],
             address => {
@@ -263,12 +263,12 @@ impl Context<'_> {
                     .map(|(seconds, micros)| TimeChange::At(seconds, micros.wrapping_mul(1000)))
             }
         };
-        self.set_times(place, times)
+        self.set_times(file, times)
     }
 
     /// `struct timespec[2]`, with values that mean "now" and "leave".
     pub(super) fn utimensat(&mut self) -> Option<Step> {
-        let place = self.times_place(self.int(0), self.args[1], self.int(3))?;
+        let file = self.times_file(self.int(0), self.args[1], self.int(3))?;
         let change = |seconds: i64, nanos: i64| match nanos {
             libc::UTIME_NOW => TimeChange::Now,
             libc::UTIME_OMIT => TimeChange::Keep,
@@ -281,21 +281,21 @@ impl Context<'_> {
                 [change(a, a_nanos), change(m, m_nanos)]
             }
         };
-        self.set_times(place, times)
+        self.set_times(file, times)
     }
 
     /// These calls take NULL for "the descriptor itself".
-    fn times_place(&mut self, dirfd: i32, path: u64, flags: i32) -> Option<Place> {
+    fn times_file(&mut self, dirfd: i32, path: u64, flags: i32) -> Option<FileRef> {
         if path == 0 {
-            return self.file(dirfd).map(Place::File);
+            return self.file(dirfd).map(FileRef::File);
         }
-        self.place(dirfd, path, flags)
+        self.file_ref(dirfd, path, flags)
     }
 
-    fn set_times(&mut self, place: Place, times: [TimeChange; 2]) -> Option<Step> {
+    fn set_times(&mut self, file: FileRef, times: [TimeChange; 2]) -> Option<Step> {
         let [accessed, modified] = times;
         self.change(IoEvent::SetTimes {
-            place,
+            file,
             accessed,
             modified,
         })

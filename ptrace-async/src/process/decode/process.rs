@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::context::{AT_FDCWD, Context};
 use super::step::Step;
-use crate::event::{Identity, IoEvent, PathRef, Place};
+use crate::event::{FileRef, Identity, IoEvent, PathRef};
 use crate::process::commands::NEW_NAMESPACES;
 use crate::process::nr;
 
@@ -73,9 +73,9 @@ impl Context<'_> {
         (argv, envp): (u64, u64),
         flags: i32,
     ) -> Option<Step> {
-        let path = match self.place(dirfd, address, flags)? {
-            Place::Path(path) => path,
-            Place::File(file) => {
+        let path = match self.file_ref(dirfd, address, flags)? {
+            FileRef::Path(path) => path,
+            FileRef::File(file) => {
                 let path = file.path.clone().unwrap_or_else(|| {
                     self.unsupported("the program that is executed has no path");
                     PathBuf::from(format!("/proc/self/fd/{dirfd}"))
