@@ -4,12 +4,12 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use super::in_process;
-use super::new_tasks::Birth;
+use super::new_tasks::NewTask;
 use super::options::Interception;
 use super::placement;
-use super::raw::{Raw, SpawnKind};
+use super::raw::{RawStop, SpawnKind};
 use super::shared::Shared;
-use super::slot::{At, Nested, Peeked, Slot};
+use super::slot::{Nested, PathPrefix, Slot, StopPoint};
 use crate::event::Tid;
 use crate::filter::ARCH_X86_64;
 use crate::sys::{self, Resume, SyscallInfo, Waited};
@@ -49,29 +49,29 @@ const SETAFFINITY_32: u64 = 241;
 
 impl Shared {
     /// What a wait status means; `None` when it was dealt with here.
-    pub(super) fn interpret(&self, slot: &Rc<Slot>, waited: Waited) -> Option<Raw> {
+    pub(super) fn interpret(&self, slot: &Rc<Slot>, waited: Waited) -> Option<RawStop> {
         let tid = waited.tid;
         let (signal, event) = (waited.status & 0xff, waited.status >> 8);
         slot.stopped.set(true);
         slot.killed.set(false);
-        slot.at.set(At::Elsewhere);
+        slot.stop_point.set(StopPoint::Other);
         self.placement.stopped(tid);
         let raw = match event {
             0 if signal == libc::SIGTRAP | 0x80 => self.syscall_stop(slot, tid, false)?,
             0 if signal == libc::SIGTRAP && self.failed_to_start(slot) => return None,
             0 => {
-                slot.at.set(At::Signal(signal));
-                Raw::Signal(signal)
+                slot.stop_point.set(StopPoint::Signal(signal));
+                RawStop::Signal(signal)
             }
             libc::PTRACE_EVENT_SECCOMP => self.syscall_stop(slot, tid, true)?,
             libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK | libc::PTRACE_EVENT_CLONE => {
                 let Ok(child) = sys::event_message(tid) else {
-                    // Killed in the stop: nobody will ever know (see `births`).
+                    // Killed in the stop: nobody will ever know (see `new_tasks`).
                     slot.stopped.set(false);
                     return None;
                 };
                 let child = child as Tid;
-                Raw::Spawned {
+                RawStop::Spawned {
                     kind: match event {
                         libc::PTRACE_EVENT_FORK => SpawnKind::Fork,
                         libc::PTRACE_EVENT_VFORK => SpawnKind::Vfork,
@@ -87,15 +87,17 @@ impl Shared {
                     return self.exec_from_thread(slot, former);
                 }
                 slot.executed();
-                Raw::Exec { former: tid }
+                RawStop::Exec { former: tid }
             }
-            libc::PTRACE_EVENT_EXIT => Raw::PreExit(sys::event_message(tid).unwrap_or(0) as i32),
-            libc::PTRACE_EVENT_STOP if signal == libc::SIGTRAP => Raw::Interrupted,
+            libc::PTRACE_EVENT_EXIT => {
+                RawStop::PreExit(sys::event_message(tid).unwrap_or(0) as i32)
+            }
+            libc::PTRACE_EVENT_STOP if signal == libc::SIGTRAP => RawStop::Interrupted,
             libc::PTRACE_EVENT_STOP => {
-                slot.at.set(At::GroupStop);
-                Raw::GroupStop(signal)
+                slot.stop_point.set(StopPoint::GroupStop);
+                RawStop::GroupStop(signal)
             }
-            _ => Raw::Interrupted,
+            _ => RawStop::Interrupted,
         };
         Some(raw)
     }
@@ -103,34 +105,37 @@ impl Shared {
     /// A thread other than the leader executed a program: it takes over the
     /// leader's id, and the leader is gone without a report (ptrace(2),
     /// "execve(2) under ptrace").
-    fn exec_from_thread(&self, leader: &Rc<Slot>, former: Tid) -> Option<Raw> {
+    fn exec_from_thread(&self, leader: &Rc<Slot>, former: Tid) -> Option<RawStop> {
         let tid = leader.tid.get();
         self.placement.replaced(former, tid);
         let caller = self.slots.borrow_mut().remove(&former);
         let Some(caller) = caller else {
             leader.executed();
-            return Some(Raw::Exec { former });
+            return Some(RawStop::Exec { former });
         };
         leader.gone.set(true);
         leader.leave_space();
         self.end_nested(leader);
-        leader.mailbox.borrow_mut().push_back(Raw::Superseded);
+        leader.mailbox.borrow_mut().push_back(RawStop::Superseded);
         self.remote.push(leader.key);
         caller.tid.set(tid);
         caller.stopped.set(true);
-        caller.at.set(At::Elsewhere);
+        caller.stop_point.set(StopPoint::Other);
         caller.executed();
         self.slots.borrow_mut().insert(tid, caller.clone());
         if caller.unattended.get() {
             self.resume(&caller, Resume::Continue, 0);
         } else {
-            caller.mailbox.borrow_mut().push_back(Raw::Exec { former });
+            caller
+                .mailbox
+                .borrow_mut()
+                .push_back(RawStop::Exec { former });
             self.remote.push(caller.key);
         }
         None
     }
 
-    fn syscall_stop(&self, slot: &Rc<Slot>, tid: Tid, seccomp: bool) -> Option<Raw> {
+    fn syscall_stop(&self, slot: &Rc<Slot>, tid: Tid, seccomp: bool) -> Option<RawStop> {
         slot.starting.take();
         let filter = self.options.interception.filter();
         match sys::syscall_info(tid) {
@@ -143,11 +148,11 @@ impl Shared {
             }) => {
                 let filtered = matches!(self.options.interception, Interception::Seccomp(_));
                 let nested_wait = nr == libc::SYS_wait4 as u64
-                    && slot.nested.attaches()
+                    && slot.nested.has_attached()
                     && !seccomp
                     && !filter.stops(arch, nr, &args);
                 if nested_wait {
-                    return Some(Raw::Prehook {
+                    return Some(RawStop::Prehook {
                         arch,
                         nr,
                         args,
@@ -180,8 +185,8 @@ impl Shared {
                         placement::Exposure::None => false,
                         placement::Exposure::Certain => true,
                         placement::Exposure::OfPath(path) => {
-                            let start = Peeked::read(tid, path);
-                            slot.peeked.set(start);
+                            let start = PathPrefix::read(tid, path);
+                            slot.path_prefix.set(start);
                             placement::may_show(&start)
                         }
                     };
@@ -198,7 +203,7 @@ impl Shared {
                 }
                 slot.executing
                     .set(executes && arch == ARCH_X86_64 && tid == slot.tgid.get());
-                self.beware(slot, nr, &args);
+                self.withdraw_before_restriction(slot, nr, &args);
                 let chooses = match foreign {
                     true => matches!(nr, SETAFFINITY_32) || nr == X32 | SETAFFINITY,
                     false => nr == SETAFFINITY,
@@ -206,7 +211,7 @@ impl Shared {
                 if chooses {
                     self.placement.disturbed();
                 }
-                Some(Raw::Prehook {
+                Some(RawStop::Prehook {
                     arch,
                     nr,
                     args,
@@ -216,7 +221,7 @@ impl Shared {
             }
             Ok(SyscallInfo::Exit { value }) => {
                 if slot.wants_exit.replace(false) {
-                    Some(Raw::Posthook(value))
+                    Some(RawStop::Posthook(value))
                 } else {
                     self.resume(slot, self.usual_resume(), 0);
                     None
@@ -232,7 +237,7 @@ impl Shared {
 
     /// Withdraws from a task that is about to restrict its own calls, or to
     /// part from its threads.
-    fn beware(&self, slot: &Rc<Slot>, nr: u64, args: &[u64; 6]) {
+    fn withdraw_before_restriction(&self, slot: &Rc<Slot>, nr: u64, args: &[u64; 6]) {
         let parts = nr == libc::SYS_unshare as u64
             || nr == libc::SYS_setns as u64
             || nr == libc::SYS_close_range as u64
@@ -261,28 +266,28 @@ impl Shared {
     }
 
     /// The slot of a task that has just appeared.
-    pub(super) fn new_slot(&self, tid: Tid, birth: Birth) -> Rc<Slot> {
-        let thread = birth.flags & libc::CLONE_THREAD as u64 != 0;
+    pub(super) fn new_slot(&self, tid: Tid, new_task: NewTask) -> Rc<Slot> {
+        let thread = new_task.flags & libc::CLONE_THREAD as u64 != 0;
         let slots = self.slots.borrow();
-        let parent = birth.parent.and_then(|parent| slots.get(&parent));
-        let tgid = birth.tgid.unwrap_or_else(|| match parent {
+        let parent = new_task.parent.and_then(|parent| slots.get(&parent));
+        let tgid = new_task.tgid.unwrap_or_else(|| match parent {
             Some(parent) if thread => parent.tgid.get(),
-            _ if thread => birth.parent.unwrap_or(tid),
+            _ if thread => new_task.parent.unwrap_or(tid),
             _ => tid,
         });
-        let shares = birth.flags & libc::CLONE_VM as u64 != 0;
-        let heritage = birth.heritage.as_ref();
-        let space = match heritage {
-            Some(heritage) if shares => heritage.space.clone(),
-            Some(heritage) => {
-                let space = Rc::new(heritage.space.copy(tid));
+        let shares = new_task.flags & libc::CLONE_VM as u64 != 0;
+        let inherited = new_task.inherited.as_ref();
+        let space = match inherited {
+            Some(inherited) if shares => inherited.space.clone(),
+            Some(inherited) => {
+                let space = Rc::new(inherited.space.copy(tid));
                 if space.in_process.logs() {
                     self.note_patched(&space);
                 }
                 space
             }
             // Nobody saw it being made.
-            None if birth.parent.is_some() && !thread => {
+            None if new_task.parent.is_some() && !thread => {
                 in_process::disarm(tid);
                 Rc::default()
             }
@@ -299,21 +304,23 @@ impl Shared {
             key,
             tid: tid.into(),
             tgid: tgid.into(),
-            parent: birth.parent,
+            parent: new_task.parent,
             mailbox: Default::default(),
             gone: false.into(),
             stopped: true.into(),
-            at: At::Elsewhere.into(),
+            stop_point: StopPoint::Other.into(),
             wants_exit: false.into(),
             executing: false.into(),
             exposed: false.into(),
-            peeked: Peeked::NOTHING.into(),
+            path_prefix: PathPrefix::NOTHING.into(),
             killed: Cell::new(false),
             registers: Cell::new(None),
             leftover: RefCell::default(),
-            stranger: heritage.is_some_and(|heritage| heritage.stranger).into(),
-            copied: (birth.parent.is_some() && !shares).into(),
-            confined: heritage.is_some_and(|heritage| heritage.confined).into(),
+            partial_sharer: inherited
+                .is_some_and(|inherited| inherited.partial_sharer)
+                .into(),
+            copied: (new_task.parent.is_some() && !shares).into(),
+            confined: inherited.is_some_and(|inherited| inherited.confined).into(),
             starting: RefCell::default(),
             unattended: false.into(),
             nested: Nested::default(),

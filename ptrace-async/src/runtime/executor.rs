@@ -24,13 +24,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use super::launch::{self, Launched, Launches, Program};
-use super::new_tasks::{Birth, Births};
+use super::new_tasks::{NewTask, NewTasks};
 use super::options::{Options, trace_options};
 use super::placement::Placement;
-use super::raw::Raw;
+use super::raw::RawStop;
 use super::remote::{Remote, TaskWaker};
 use super::shared::{Function, Handle, Shared};
-use super::slot::{At, Slot};
+use super::slot::{Slot, StopPoint};
 use super::tracee::{Started, Tracee};
 use crate::event::Tid;
 use crate::sys::{self, Resume, Waited};
@@ -58,14 +58,14 @@ impl Runtime {
                 options,
                 slots: RefCell::default(),
                 functions: RefCell::default(),
-                births: Births::default(),
+                new_tasks: NewTasks::default(),
                 next_key: Cell::new(1),
                 launches: Launches::default(),
                 remote: Arc::new(Remote::new()),
                 pool: RefCell::new(None),
                 stops: Cell::new(0),
                 placement,
-                onlookers: RefCell::default(),
+                affinity_observers: RefCell::default(),
                 patched: RefCell::default(),
                 arena: RefCell::default(),
                 copies: RefCell::default(),
@@ -103,7 +103,7 @@ impl Runtime {
 
     pub(super) fn expect(&self, launched: Launched) -> Tid {
         let tid = self.shared.launches.add(launched);
-        self.shared.births.expect(tid, Birth::default());
+        self.shared.new_tasks.expect(tid, NewTask::default());
         tid
     }
 
@@ -114,7 +114,7 @@ impl Runtime {
     /// As `PTRACE_SEIZE` (`EPERM`, `ESRCH`) and reading `/proc/PID/task`.
     pub fn attach(&self, pid: Tid) -> io::Result<()> {
         // Threads made while we look are caught by looking until nothing new
-        // appears; those made by seized threads are traced from birth.
+        // appears; those made by seized threads are traced from their start.
         loop {
             let mut found = false;
             for entry in std::fs::read_dir(format!("/proc/{pid}/task"))? {
@@ -125,19 +125,19 @@ impl Runtime {
                 else {
                     continue;
                 };
-                if self.shared.births.is_expected(tid) {
+                if self.shared.new_tasks.is_expected(tid) {
                     continue;
                 }
                 match sys::seize(tid, trace_options(&self.shared.options)) {
                     Ok(()) => {
                         let flags = if tid == pid { 0 } else { libc::CLONE_THREAD };
-                        let birth = Birth {
+                        let new_task = NewTask {
                             parent: None,
-                            heritage: None,
+                            inherited: None,
                             tgid: Some(pid),
                             flags: flags as u64,
                         };
-                        self.shared.births.expect(tid, birth);
+                        self.shared.new_tasks.expect(tid, new_task);
                         // ESRCH: it is ending, which it will report.
                         let _ = sys::interrupt(tid);
                         found = true;
@@ -195,13 +195,13 @@ impl Runtime {
             if is_enough() {
                 return Ok(true);
             }
-            let mut waited = if self.shared.births.nobody_waits() {
+            let mut waited = if self.shared.new_tasks.nobody_waits() {
                 Ok(None)
             } else {
                 // Announcements that have come already need no questions.
                 let waited = sys::wait(&self.shared.remote.flag, false);
                 if matches!(waited, Ok(None)) {
-                    self.start_lost(&make);
+                    self.start_unannounced(&make);
                 }
                 waited
             };
@@ -217,7 +217,7 @@ impl Runtime {
                 Err(error) if error.raw_os_error() == Some(libc::ECHILD) => {
                     // Nobody is traced any more, whatever was announced.
                     self.shared.slots.borrow_mut().clear();
-                    self.shared.births.forget();
+                    self.shared.new_tasks.forget();
                     if self.shared.functions.borrow().is_empty() {
                         return Ok(false);
                     }
@@ -256,10 +256,10 @@ impl Runtime {
         if slot.gone.get() || !slot.stopped.get() {
             return;
         }
-        let (how, signal) = match slot.at.get() {
-            At::Signal(signal) => (Resume::Continue, signal),
-            At::GroupStop => (Resume::Listen, 0),
-            At::Elsewhere => (Resume::Continue, 0),
+        let (how, signal) = match slot.stop_point.get() {
+            StopPoint::Signal(signal) => (Resume::Continue, signal),
+            StopPoint::GroupStop => (Resume::Listen, 0),
+            StopPoint::Other => (Resume::Continue, 0),
         };
         self.shared.resume(slot, how, signal);
     }
@@ -277,44 +277,44 @@ impl Runtime {
                 slot.leave_space();
                 shared.end_nested(&slot);
                 // It may still be asked what it has done.
-                self.deliver(&slot, Raw::end(waited));
+                self.deliver(&slot, RawStop::end(waited));
                 shared.slots.borrow_mut().remove(&waited.tid);
             }
             Some(slot) if shared.is_nested_stop(&slot, waited) => {}
             Some(slot) => {
                 if let Some(raw) = shared.interpret(&slot, waited) {
                     // Before it goes on, and executes another program, say.
-                    let heritage = match raw {
-                        Raw::Spawned { flags, child, .. } => {
+                    let inherited = match raw {
+                        RawStop::Spawned { flags, child, .. } => {
                             shared.placement.bore(waited.tid, child);
-                            Some(slot.bequeath(flags))
+                            Some(slot.child_inherits(flags))
                         }
                         _ => None,
                     };
                     self.deliver(&slot, raw);
-                    if let Raw::Spawned { child, flags, .. } = raw {
-                        let birth = Birth {
+                    if let RawStop::Spawned { child, flags, .. } = raw {
+                        let new_task = NewTask {
                             parent: Some(waited.tid),
-                            heritage,
+                            inherited,
                             tgid: None,
                             flags,
                         };
-                        if let Some(first) = shared.births.announced(child, &birth) {
-                            self.start(first, birth, make);
+                        if let Some(first) = shared.new_tasks.announced(child, &new_task) {
+                            self.start(first, new_task, make);
                         }
                     }
                 }
             }
             None => {
-                if let Some(birth) = shared.births.reported(waited) {
-                    self.start(waited, birth, make);
+                if let Some(new_task) = shared.new_tasks.reported(waited) {
+                    self.start(waited, new_task, make);
                 }
             }
         }
     }
 
     /// Starts those whose parents cannot announce them any more.
-    fn start_lost(&self, make: &dyn Fn(Tracee<Started>) -> Function) {
+    fn start_unannounced(&self, make: &dyn Fn(Tracee<Started>) -> Function) {
         let running: Vec<(Tid, Tid)> = self
             .shared
             .slots
@@ -323,12 +323,12 @@ impl Runtime {
             .filter(|slot| !slot.stopped.get())
             .map(|slot| (slot.tid.get(), slot.tgid.get()))
             .collect();
-        for (first, birth) in self.shared.births.lost(&running) {
-            self.start(first, birth, make);
+        for (first, new_task) in self.shared.new_tasks.lost(&running) {
+            self.start(first, new_task, make);
         }
     }
 
-    fn deliver(&self, slot: &Rc<Slot>, raw: Raw) {
+    fn deliver(&self, slot: &Rc<Slot>, raw: RawStop) {
         slot.mailbox.borrow_mut().push_back(raw);
         if slot.unattended.get() {
             self.release(slot);
@@ -338,22 +338,22 @@ impl Runtime {
     }
 
     /// Makes the function of a new task, whose first stop (or end) came.
-    fn start(&self, first: Waited, birth: Birth, make: &dyn Fn(Tracee<Started>) -> Function) {
+    fn start(&self, first: Waited, new_task: NewTask, make: &dyn Fn(Tracee<Started>) -> Function) {
         let shared = &self.shared;
-        if let Some(parent) = birth.parent {
+        if let Some(parent) = new_task.parent {
             shared.placement.started(parent, first.tid);
         }
-        let slot = shared.new_slot(first.tid, birth);
+        let slot = shared.new_slot(first.tid, new_task);
         if first.is_end() {
             slot.gone.set(true);
             slot.leave_space();
-            slot.mailbox.borrow_mut().push_back(Raw::end(first));
+            slot.mailbox.borrow_mut().push_back(RawStop::end(first));
         } else {
             shared.slots.borrow_mut().insert(first.tid, slot.clone());
             // The first stop of a seized task is PTRACE_EVENT_STOP; anything
             // else (a signal, an exit) is kept as the stop that follows.
             match shared.interpret(&slot, first) {
-                Some(Raw::Interrupted) => {}
+                Some(RawStop::Interrupted) => {}
                 Some(raw) => slot.mailbox.borrow_mut().push_back(raw),
                 None => {}
             }
@@ -384,11 +384,11 @@ impl Drop for Runtime {
         let functions = std::mem::take(&mut *shared.functions.borrow_mut());
         drop(functions);
         let slots: Vec<Rc<Slot>> = shared.slots.borrow_mut().drain().map(|(_, s)| s).collect();
-        let mut left: Vec<Tid> = shared.births.unseen();
+        let mut left: Vec<Tid> = shared.new_tasks.unseen();
         left.extend(slots.iter().map(|slot| slot.tid.get()));
         if !shared.options.exit_kill {
             for slot in slots.iter().filter(|slot| slot.stopped.get()) {
-                let signal = slot.at.get().signal();
+                let signal = slot.stop_point.get().signal();
                 // ESRCH: it is gone.
                 let _ = sys::resume(slot.tid.get(), Resume::Detach, signal);
             }

@@ -15,12 +15,12 @@ impl Shared {
             return false;
         };
         if waited.status != libc::PTRACE_EVENT_STOP << 8 | libc::SIGTRAP
-            || !slot.nested.wanted.replace(false)
+            || !slot.nested.interrupt_pending.replace(false)
         {
             return false;
         }
         slot.stopped.set(true);
-        slot.nested.standing.set(true);
+        slot.nested.is_stopped_for.set(true);
         self.remote.push(tracer);
         true
     }
@@ -30,7 +30,7 @@ impl Shared {
         if let Some(tracer) = slot.nested.tracer.take() {
             self.remote.push(tracer);
         }
-        if slot.nested.attaches() {
+        if slot.nested.has_attached() {
             let held: Vec<Rc<Slot>> = self
                 .slots
                 .borrow()
@@ -39,15 +39,15 @@ impl Shared {
                 .cloned()
                 .collect();
             for target in held {
-                self.let_go(&target);
+                self.resume_target(&target);
             }
         }
     }
 
-    pub(super) fn let_go(&self, target: &Slot) {
+    pub(super) fn resume_target(&self, target: &Slot) {
         target.nested.tracer.set(None);
-        target.nested.reported.set(false);
-        if target.nested.standing.replace(false) {
+        target.nested.is_stop_reported.set(false);
+        if target.nested.is_stopped_for.replace(false) {
             let how = if target.wants_exit.get() {
                 sys::Resume::ToSyscall
             } else {

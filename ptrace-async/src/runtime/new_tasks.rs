@@ -19,11 +19,11 @@ use crate::sys::Waited;
 
 /// Where a task comes from.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Birth {
+pub(super) struct NewTask {
     /// The task that made it.
     pub(super) parent: Option<Tid>,
     /// What that task was at that moment, if it was seen.
-    pub(super) heritage: Option<Heritage>,
+    pub(super) inherited: Option<InheritedState>,
     /// Its process, where that does not follow from its parent.
     pub(super) tgid: Option<Tid>,
     /// The `CLONE_*` flags that made it.
@@ -32,30 +32,30 @@ pub(super) struct Birth {
 
 /// What a task has from the one that made it.
 #[derive(Debug, Clone)]
-pub(super) struct Heritage {
+pub(super) struct InheritedState {
     /// The memory that it shares, or has a copy of.
     pub(super) space: Rc<Space>,
     /// It shares the memory, and not all else.
-    pub(super) stranger: bool,
+    pub(super) partial_sharer: bool,
     pub(super) confined: bool,
 }
 
 /// Tasks of which only one half was seen.
 #[derive(Debug, Default)]
-pub(super) struct Births {
+pub(super) struct NewTasks {
     /// Announced, not yet seen.
-    expected: RefCell<FxHashMap<Tid, Birth>>,
+    expected: RefCell<FxHashMap<Tid, NewTask>>,
     /// First stop, or end, of tasks that nobody has announced.
     held: RefCell<FxHashMap<Tid, Waited>>,
 }
 
-impl Births {
+impl NewTasks {
     pub(super) fn is_expected(&self, tid: Tid) -> bool {
         self.expected.borrow().contains_key(&tid)
     }
 
-    pub(super) fn expect(&self, tid: Tid, birth: Birth) {
-        self.expected.borrow_mut().insert(tid, birth);
+    pub(super) fn expect(&self, tid: Tid, new_task: NewTask) {
+        self.expected.borrow_mut().insert(tid, new_task);
     }
 
     /// All that are known by name and were not started.
@@ -77,24 +77,24 @@ impl Births {
     }
 
     /// A task was announced; what it has reported already.
-    pub(super) fn announced(&self, tid: Tid, birth: &Birth) -> Option<Waited> {
+    pub(super) fn announced(&self, tid: Tid, new_task: &NewTask) -> Option<Waited> {
         let held = self.held.borrow_mut().remove(&tid);
         // An end that was never announced may be that of a former owner of
         // this id.
         let held = held.filter(|first| !first.is_end() || !exists(tid));
         if held.is_none() {
-            self.expect(tid, birth.clone());
+            self.expect(tid, new_task.clone());
         }
         held
     }
 
     /// A task that is not known reports; how it came to be, if that is known.
-    pub(super) fn reported(&self, waited: Waited) -> Option<Birth> {
-        let birth = self.expected.borrow_mut().remove(&waited.tid);
-        if birth.is_none() {
+    pub(super) fn reported(&self, waited: Waited) -> Option<NewTask> {
+        let new_task = self.expected.borrow_mut().remove(&waited.tid);
+        if new_task.is_none() {
             self.held.borrow_mut().insert(waited.tid, waited);
         }
-        birth
+        new_task
     }
 
     /// Whether nobody is held that still lives.
@@ -104,7 +104,7 @@ impl Births {
 
     /// Takes those whose announcement cannot come any more. `running` are the
     /// tasks that are not in a stop, with their processes.
-    pub(super) fn lost(&self, running: &[(Tid, Tid)]) -> Vec<(Waited, Birth)> {
+    pub(super) fn lost(&self, running: &[(Tid, Tid)]) -> Vec<(Waited, NewTask)> {
         let waiting: Vec<Waited> = {
             let held = self.held.borrow();
             held.values()
@@ -127,13 +127,13 @@ impl Births {
             if !announced_later {
                 self.held.borrow_mut().remove(&first.tid);
                 let thread = tgid != first.tid;
-                let birth = Birth {
+                let new_task = NewTask {
                     parent: Some(if thread { tgid } else { ppid }),
-                    heritage: None,
+                    inherited: None,
                     tgid: Some(tgid),
                     flags: if thread { libc::CLONE_THREAD as u64 } else { 0 },
                 };
-                lost.push((first, birth));
+                lost.push((first, new_task));
             }
         }
         lost

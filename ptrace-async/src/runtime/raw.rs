@@ -16,7 +16,7 @@ pub enum SpawnKind {
 
 /// A stop before it is given to its function.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Raw {
+pub(super) enum RawStop {
     Prehook {
         arch: u32,
         nr: u64,
@@ -42,7 +42,7 @@ pub(super) enum Raw {
     Superseded,
 }
 
-impl Raw {
+impl RawStop {
     /// The end that was waited for.
     pub(super) fn end(waited: Waited) -> Self {
         match waited.code {

@@ -4,7 +4,7 @@ use std::rc::{Rc, Weak};
 
 use super::options::Interception;
 use super::shared::Shared;
-use super::slot::{At, Peeked, Slot};
+use super::slot::{PathPrefix, Slot, StopPoint};
 use crate::sys::{self, Resume};
 
 impl Shared {
@@ -19,8 +19,8 @@ impl Shared {
     /// Resumes a task that is in a stop.
     pub(super) fn resume(&self, slot: &Slot, how: Resume, signal: i32) {
         slot.stopped.set(false);
-        slot.at.set(At::Elsewhere);
-        slot.peeked.set(Peeked::NOTHING);
+        slot.stop_point.set(StopPoint::Other);
+        slot.path_prefix.set(PathPrefix::NOTHING);
         slot.registers.set(None);
         let tid = slot.tid.get();
         if slot.killed.get() && how != Resume::Detach {
@@ -30,7 +30,7 @@ impl Shared {
         }
         let how = match how {
             // Its waits are answered here, whatever the filter names.
-            Resume::Continue if slot.nested.attaches() => Resume::ToSyscall,
+            Resume::Continue if slot.nested.has_attached() => Resume::ToSyscall,
             how => how,
         };
         let resume = || sys::resume(tid, how, signal);
@@ -38,27 +38,29 @@ impl Shared {
         // ESRCH: the task was killed in its stop; its death is reported.
         let _ = if slot.exposed.get() {
             resume()
-        } else if executes && !self.is_somebody_exposed() {
+        } else if executes && !self.may_affinity_be_observed() {
             self.placement.wake_until_stop(tid, resume)
         } else {
-            let hidden = !self.is_somebody_exposed();
+            let hidden = !self.may_affinity_be_observed();
             self.placement
                 .wake(tid, how == Resume::ToSyscall, hidden, resume)
         };
     }
 
     /// Whether a task may be looking at the affinity of others.
-    fn is_somebody_exposed(&self) -> bool {
-        let mut onlookers = self.onlookers.borrow_mut();
+    fn may_affinity_be_observed(&self) -> bool {
+        let mut affinity_observers = self.affinity_observers.borrow_mut();
         let is_there = |slot: &Weak<Slot>| slot.upgrade().is_some_and(|slot| !slot.gone.get());
-        onlookers.retain(is_there);
-        !onlookers.is_empty()
+        affinity_observers.retain(is_there);
+        !affinity_observers.is_empty()
     }
 
     /// A task can look at affinities from now on.
     pub(super) fn expose(&self, slot: &Rc<Slot>) {
         if !slot.exposed.replace(true) {
-            self.onlookers.borrow_mut().push(Rc::downgrade(slot));
+            self.affinity_observers
+                .borrow_mut()
+                .push(Rc::downgrade(slot));
         }
         self.placement.exposed();
     }

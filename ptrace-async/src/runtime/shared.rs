@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 
 use super::in_process::Arena;
 use super::launch::Launches;
-use super::new_tasks::Births;
+use super::new_tasks::NewTasks;
 use super::options::Options;
 use super::placement::{Background, Placement};
 use super::pool::Pool;
@@ -25,14 +25,14 @@ use crate::event::Tid;
 pub(super) type Function = Pin<Box<dyn Future<Output = ()>>>;
 
 /// A function, its task, and what wakes it.
-pub(super) type Followed = (Function, Rc<Slot>, Waker);
+pub(super) type FollowedTask = (Function, Rc<Slot>, Waker);
 
 /// Shared between the runtime and the tracees it handed out.
 pub(crate) struct Shared {
     pub(super) options: Options,
     pub(super) slots: RefCell<FxHashMap<Tid, Rc<Slot>>>,
-    pub(super) functions: RefCell<FxHashMap<u64, Followed>>,
-    pub(super) births: Births,
+    pub(super) functions: RefCell<FxHashMap<u64, FollowedTask>>,
+    pub(super) new_tasks: NewTasks,
     pub(super) next_key: Cell<u64>,
     pub(super) launches: Launches,
     pub(super) remote: Arc<Remote>,
@@ -40,7 +40,7 @@ pub(crate) struct Shared {
     pub(super) stops: Cell<u64>,
     pub(super) placement: Placement,
     /// Who may look at the affinity of others; some have ended.
-    pub(super) onlookers: RefCell<Vec<Weak<Slot>>>,
+    pub(super) affinity_observers: RefCell<Vec<Weak<Slot>>>,
     /// Address spaces that log lookups.
     pub(super) patched: RefCell<Vec<Weak<Space>>>,
     /// Where they do, made when the first needs it.

@@ -5,57 +5,57 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use super::in_process::{Starting, UnstoppedCalls};
-use super::new_tasks::Heritage;
-use super::raw::Raw;
+use super::new_tasks::InheritedState;
+use super::raw::RawStop;
 use super::space::Space;
 use crate::event::Tid;
 use crate::sys;
 
 /// What a task that nobody resumes must be resumed with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum At {
+pub(super) enum StopPoint {
     /// Anywhere.
-    Elsewhere,
+    Other,
     /// Before the delivery of this signal.
     Signal(i32),
     /// In a group stop.
     GroupStop,
 }
 
-impl At {
+impl StopPoint {
     /// The signal that a task resumed from here is to get.
     pub(super) fn signal(self) -> i32 {
         match self {
             Self::Signal(signal) => signal,
-            Self::Elsewhere | Self::GroupStop => 0,
+            Self::Other | Self::GroupStop => 0,
         }
     }
 }
 
 /// The start of a path argument, read once for all who want it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Peeked {
+pub(super) struct PathPrefix {
     address: u64,
     length: usize,
-    bytes: [u8; PEEK],
+    bytes: [u8; PREFIX_LEN],
 }
 
 /// What a first read of a string asks for (see `Memory::read_c_string`).
-const PEEK: usize = 256;
+const PREFIX_LEN: usize = 256;
 
-impl Peeked {
+impl PathPrefix {
     pub(super) const NOTHING: Self = Self {
         address: 0,
         length: 0,
-        bytes: [0; PEEK],
+        bytes: [0; PREFIX_LEN],
     };
 
     /// Reads what is at `address` in the memory of `tid`, which is stopped.
     pub(super) fn read(tid: Tid, address: u64) -> Self {
-        let mut peeked = Self::NOTHING;
-        peeked.address = address;
-        peeked.length = sys::read_memory(tid, address, &mut peeked.bytes);
-        peeked
+        let mut path_prefix = Self::NOTHING;
+        path_prefix.address = address;
+        path_prefix.length = sys::read_memory(tid, address, &mut path_prefix.bytes);
+        path_prefix
     }
 
     pub(super) fn starts_with(&self, prefix: &[u8]) -> bool {
@@ -78,19 +78,19 @@ pub(super) struct Nested {
     /// The function (by key) of the task that attached to this one.
     pub(super) tracer: Cell<Option<u64>>,
     /// That task's interruption is still to come.
-    pub(super) wanted: Cell<bool>,
+    pub(super) interrupt_pending: Cell<bool>,
     /// Standing, because that task wants it so.
-    pub(super) standing: Cell<bool>,
+    pub(super) is_stopped_for: Cell<bool>,
     /// The stop was waited for.
-    pub(super) reported: Cell<bool>,
+    pub(super) is_stop_reported: Cell<bool>,
     /// Has attached to some task.
-    pub(super) attaches: Cell<bool>,
+    pub(super) has_attached: Cell<bool>,
 }
 
 impl Nested {
     /// Whether the task has attached to another.
-    pub(super) fn attaches(&self) -> bool {
-        self.attaches.get()
+    pub(super) fn has_attached(&self) -> bool {
+        self.has_attached.get()
     }
 }
 
@@ -101,12 +101,12 @@ pub(crate) struct Slot {
     pub(super) tid: Cell<Tid>,
     pub(super) tgid: Cell<Tid>,
     pub(super) parent: Option<Tid>,
-    pub(super) mailbox: RefCell<VecDeque<Raw>>,
+    pub(super) mailbox: RefCell<VecDeque<RawStop>>,
     /// Reaped or replaced: no ptrace request makes sense any more.
     pub(super) gone: Cell<bool>,
     /// In a stop that nobody resumed yet.
     pub(super) stopped: Cell<bool>,
-    pub(super) at: Cell<At>,
+    pub(super) stop_point: Cell<StopPoint>,
     /// The function asked for the exit stop of the current syscall.
     pub(super) wants_exit: Cell<bool>,
     /// It is stopped before an execve, which keeps its number.
@@ -114,7 +114,7 @@ pub(crate) struct Slot {
     /// It has asked for its CPU affinity, or may read it: it is never narrowed.
     pub(super) exposed: Cell<bool>,
     /// Memory that was read in the current stop already.
-    pub(super) peeked: Cell<Peeked>,
+    pub(super) path_prefix: Cell<PathPrefix>,
     /// It was found killed in its stop.
     pub(super) killed: Cell<bool>,
     /// Its registers, if they were read in the current stop.
@@ -122,7 +122,7 @@ pub(crate) struct Slot {
     /// What its address space had logged when an execve ended it.
     pub(super) leftover: RefCell<Option<UnstoppedCalls>>,
     /// It shares its memory with tasks that it does not share all else with.
-    pub(super) stranger: Cell<bool>,
+    pub(super) partial_sharer: Cell<bool>,
     /// Its memory is a copy of its parent's.
     pub(super) copied: Cell<bool>,
     /// It has restricted its own system calls, or those it comes from have; or
@@ -140,7 +140,7 @@ pub(crate) struct Slot {
 impl Slot {
     /// What its address space has logged, if that is its own.
     pub(super) fn unstopped_calls(&self) -> UnstoppedCalls {
-        if self.stranger.get() {
+        if self.partial_sharer.get() {
             return UnstoppedCalls::Made(Vec::new());
         }
         self.space.borrow().in_process.logged_by(self.tid.get())
@@ -148,21 +148,21 @@ impl Slot {
 
     /// It has this memory no more.
     pub(super) fn leave_space(&self) {
-        if self.stranger.replace(false) {
+        if self.partial_sharer.replace(false) {
             let former = self.space.replace(Rc::default());
-            former.in_process.stranger_left();
+            former.in_process.partial_sharer_left();
         }
     }
 
     /// What a task has that it has just made with these flags. The two do not
     /// run yet.
-    pub(super) fn bequeath(&self, flags: u64) -> Heritage {
+    pub(super) fn child_inherits(&self, flags: u64) -> InheritedState {
         let has = |flag: i32| flags & flag as u64 != 0;
         let alike = has(libc::CLONE_THREAD) && has(libc::CLONE_FILES) && has(libc::CLONE_FS);
         let space = self.space.borrow().clone();
-        let stranger = has(libc::CLONE_VM) && (!alike || self.stranger.get());
+        let partial_sharer = has(libc::CLONE_VM) && (!alike || self.partial_sharer.get());
         if has(libc::CLONE_VM) {
-            space.in_process.joined(stranger);
+            space.in_process.joined(partial_sharer);
         }
         if !has(libc::CLONE_THREAD) && (has(libc::CLONE_FS) || has(libc::CLONE_FILES)) {
             // What one does to the directory or the descriptors is the other's,
@@ -171,9 +171,9 @@ impl Slot {
             self.confined.set(true);
             space.in_process.withdraw(self.tid.get(), false);
         }
-        Heritage {
+        InheritedState {
             space,
-            stranger,
+            partial_sharer,
             confined: self.confined.get(),
         }
     }

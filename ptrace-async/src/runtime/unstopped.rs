@@ -66,8 +66,9 @@ impl Handle {
     /// `last`, or another task of this space if that one has ended.
     fn living(&self, space: &Space, last: Tid) -> Tid {
         let slots = self.shared.slots.borrow();
-        let is_here =
-            |slot: &&Rc<Slot>| std::ptr::eq(&**slot.space.borrow(), space) && !slot.stranger.get();
+        let is_here = |slot: &&Rc<Slot>| {
+            std::ptr::eq(&**slot.space.borrow(), space) && !slot.partial_sharer.get()
+        };
         if slots.get(&last).as_ref().is_some_and(is_here) {
             return last;
         }

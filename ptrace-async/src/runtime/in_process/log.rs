@@ -35,7 +35,7 @@ pub(crate) enum Sharing {
     /// get one, and stop for it, before that is logged.
     Threads = 1,
     /// Somebody whose calls could not be told from the others': nothing.
-    Strangers = 2,
+    PartialSharers = 2,
 }
 
 /// What the code in the tracee remembers while it holds the lock.
@@ -92,7 +92,7 @@ impl Arena {
             images: RefCell::default(),
         });
         let nobodys = Log::at(&arena, 0);
-        nobodys.set_sharing(Sharing::Strangers);
+        nobodys.set_sharing(Sharing::PartialSharers);
         nobodys.give_away();
         Ok(arena)
     }
@@ -416,7 +416,7 @@ mod tests {
         assert_eq!(places[0], LOGS + LEN as u64);
         let log = logs.pop().expect("one");
         append(&log, 21, 0, b"x");
-        log.set_sharing(Sharing::Strangers);
+        log.set_sharing(Sharing::PartialSharers);
         log.header().lock.store(1, Ordering::Relaxed);
         let place = log.place();
         drop(log);

@@ -27,7 +27,7 @@ pub(crate) struct InProcess {
     /// It has had threads.
     pub(crate) threads: Cell<bool>,
     /// Tasks that share the memory, and not all else.
-    pub(crate) strangers: Cell<u32>,
+    pub(crate) partial_sharers: Cell<u32>,
     pub(crate) mapped: RefCell<Option<Mapped>>,
 }
 
@@ -122,7 +122,7 @@ impl Mapped {
     /// What was done is not known: from now on it stops.
     pub(crate) fn lose(&mut self) {
         self.noted.clear();
-        self.log.set_sharing(Sharing::Strangers);
+        self.log.set_sharing(Sharing::PartialSharers);
         (self.lost, self.broken) = (true, true);
     }
 }
@@ -157,10 +157,10 @@ impl InProcess {
     }
 
     /// A task that shares this memory begins.
-    pub(crate) fn joined(&self, stranger: bool) {
+    pub(crate) fn joined(&self, partial_sharer: bool) {
         let state = self;
-        if stranger {
-            state.strangers.set(state.strangers.get() + 1);
+        if partial_sharer {
+            state.partial_sharers.set(state.partial_sharers.get() + 1);
         } else {
             state.threads.set(true);
         }
@@ -168,18 +168,18 @@ impl InProcess {
     }
 
     /// One that shared the memory, and not all else, has it no more.
-    pub(crate) fn stranger_left(&self) {
-        let strangers = &self.strangers;
-        strangers.set(strangers.get().saturating_sub(1));
+    pub(crate) fn partial_sharer_left(&self) {
+        let partial_sharers = &self.partial_sharers;
+        partial_sharers.set(partial_sharers.get().saturating_sub(1));
         self.tell_sharing();
     }
 
     pub(crate) fn tell_sharing(&self) {
         let state = self;
         if let Some(mapped) = &*state.mapped.borrow() {
-            let nothing = mapped.broken || state.withdrawn.get() || state.strangers.get() > 0;
+            let nothing = mapped.broken || state.withdrawn.get() || state.partial_sharers.get() > 0;
             mapped.log.set_sharing(if nothing {
-                Sharing::Strangers
+                Sharing::PartialSharers
             } else if state.threads.get() {
                 Sharing::Threads
             } else {

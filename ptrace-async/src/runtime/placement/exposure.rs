@@ -1,6 +1,6 @@
 //! Calls by which a task can look at affinities.
 
-use crate::runtime::slot::Peeked;
+use crate::runtime::slot::PathPrefix;
 
 /// Whether a call can show the task its affinity, at once or later.
 pub(crate) enum Exposure {
@@ -26,7 +26,7 @@ pub(crate) fn exposure(nr: u64, args: &[u64; 6]) -> Exposure {
 /// Whether what is at a path, which begins so, may show an affinity: what is in `/proc`,
 /// but for two files that programs read as they start, the list of file systems (the only
 /// name there with this beginning; libselinux reads it) and where their own memory is.
-pub(crate) fn may_show(path: &Peeked) -> bool {
+pub(crate) fn may_show(path: &PathPrefix) -> bool {
     let harmless = path.starts_with(b"/proc/fi") || path.starts_with(b"/proc/self/maps");
     path.starts_with(b"/proc") && !harmless
 }
@@ -38,7 +38,8 @@ mod tests {
     #[test]
     fn what_programs_read_as_they_start_shows_no_affinity() {
         let own = std::process::id().cast_signed();
-        let may_show = |path: &std::ffi::CStr| may_show(&Peeked::read(own, path.as_ptr() as u64));
+        let may_show =
+            |path: &std::ffi::CStr| may_show(&PathPrefix::read(own, path.as_ptr() as u64));
         for shows in [
             c"/proc",
             c"/proc/self/status",

@@ -79,7 +79,7 @@ impl Tracee<Prehook> {
         match i64::try_from(nr) {
             Ok(libc::SYS_ptrace) => {
                 let (request, target) = (args[0] as u32, args[1] as Tid);
-                match self.neighbour(target) {
+                match self.traced_task(target) {
                     Some(target) if request != libc::PTRACE_TRACEME => {
                         let value = self.nested_request(request, &target, args[2], args[3]);
                         Emulation::Answered(self.answer(value))
@@ -87,8 +87,8 @@ impl Tracee<Prehook> {
                     _ => Emulation::NotOurs(self),
                 }
             }
-            Ok(libc::SYS_wait4) if self.slot().nested.attaches() => {
-                let target = self.neighbour(args[0] as Tid);
+            Ok(libc::SYS_wait4) if self.slot().nested.has_attached() => {
+                let target = self.traced_task(args[0] as Tid);
                 let key = self.slot().key;
                 let target = target.filter(|target| target.nested.tracer.get() == Some(key));
                 match target {
@@ -100,7 +100,7 @@ impl Tracee<Prehook> {
         }
     }
 
-    fn neighbour(&self, tid: Tid) -> Option<Rc<Slot>> {
+    fn traced_task(&self, tid: Tid) -> Option<Rc<Slot>> {
         self.shared().slots.borrow().get(&tid).cloned()
     }
 
@@ -118,15 +118,15 @@ impl Tracee<Prehook> {
             if target.nested.tracer.get().is_some() || target.key == self.slot().key {
                 return error(libc::EPERM);
             }
-            self.slot().nested.attaches.set(true);
+            self.slot().nested.has_attached.set(true);
             target.nested.tracer.set(mine);
-            target.nested.wanted.set(true);
+            target.nested.interrupt_pending.set(true);
             return match sys::interrupt(target.tid.get()) {
                 Ok(()) => 0,
                 Err(_) => error(libc::ESRCH),
             };
         }
-        if target.nested.tracer.get() != mine || !target.nested.standing.get() {
+        if target.nested.tracer.get() != mine || !target.nested.is_stopped_for.get() {
             return error(libc::ESRCH);
         }
         let tid = target.tid.get();
@@ -161,12 +161,12 @@ impl Tracee<Prehook> {
             }
             libc::PTRACE_CONT => {
                 // It stays attached, but has nothing more to report.
-                self.shared().let_go(target);
+                self.shared().resume_target(target);
                 target.nested.tracer.set(mine);
                 0
             }
             libc::PTRACE_DETACH => {
-                self.shared().let_go(target);
+                self.shared().resume_target(target);
                 0
             }
             _ => error(libc::EIO),
@@ -177,7 +177,7 @@ impl Tracee<Prehook> {
     async fn nested_wait(self, target: &Rc<Slot>, status: u64, options: i32) -> Emulation {
         let own = self.slot().clone();
         poll_fn(|_| {
-            let over = target.nested.standing.get()
+            let over = target.nested.is_stopped_for.get()
                 || target.gone.get()
                 || options & libc::WNOHANG != 0
                 || own.gone.get()
@@ -188,7 +188,9 @@ impl Tracee<Prehook> {
         let tid = i64::from(target.tid.get());
         let value = if target.gone.get() {
             i64::from(-libc::ECHILD)
-        } else if !target.nested.standing.get() || target.nested.reported.replace(true) {
+        } else if !target.nested.is_stopped_for.get()
+            || target.nested.is_stop_reported.replace(true)
+        {
             0
         } else if status != 0 && self.write(status, &STOPPED.to_ne_bytes()).is_err() {
             i64::from(-libc::EFAULT)

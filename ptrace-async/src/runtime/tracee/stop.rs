@@ -10,7 +10,7 @@ use super::states::{
     Exec, GroupStop, Parked, Posthook, PreExit, Prehook, Running, Signal, Spawned, Started, Tracee,
 };
 use crate::invocation::Invocation;
-use crate::runtime::raw::Raw;
+use crate::runtime::raw::RawStop;
 use crate::runtime::slot::Slot;
 use crate::sys;
 
@@ -93,7 +93,7 @@ impl Tracee<Running> {
         })
         .await;
         match raw {
-            Raw::Prehook {
+            RawStop::Prehook {
                 arch,
                 nr,
                 args,
@@ -105,18 +105,18 @@ impl Tracee<Running> {
                 ip,
                 sp,
             })),
-            Raw::Posthook(value) => Stop::Posthook(self.with(Posthook { value })),
-            Raw::Exec { former } => Stop::Exec(self.with(Exec { former })),
-            Raw::Spawned { kind, child, flags } => {
+            RawStop::Posthook(value) => Stop::Posthook(self.with(Posthook { value })),
+            RawStop::Exec { former } => Stop::Exec(self.with(Exec { former })),
+            RawStop::Spawned { kind, child, flags } => {
                 Stop::Spawned(self.with(Spawned { kind, child, flags }))
             }
-            Raw::PreExit(status) => Stop::PreExit(self.with(PreExit { status })),
-            Raw::Signal(signal) => Stop::Signal(self.with(Signal { signal })),
-            Raw::GroupStop(signal) => Stop::GroupStop(self.with(GroupStop { signal })),
-            Raw::Interrupted => Stop::Interrupted(self.with(Started)),
-            Raw::Exited(status) => Stop::Exited(status),
-            Raw::Killed(signal, core) => Stop::Killed { signal, core },
-            Raw::Superseded => Stop::Superseded,
+            RawStop::PreExit(status) => Stop::PreExit(self.with(PreExit { status })),
+            RawStop::Signal(signal) => Stop::Signal(self.with(Signal { signal })),
+            RawStop::GroupStop(signal) => Stop::GroupStop(self.with(GroupStop { signal })),
+            RawStop::Interrupted => Stop::Interrupted(self.with(Started)),
+            RawStop::Exited(status) => Stop::Exited(status),
+            RawStop::Killed(signal, core) => Stop::Killed { signal, core },
+            RawStop::Superseded => Stop::Superseded,
         }
     }
 

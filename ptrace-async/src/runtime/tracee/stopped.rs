@@ -4,7 +4,7 @@ use std::io;
 
 use super::states::{Parked, Running, Stopped, Tracee};
 use crate::memory::{Fault, Memory};
-use crate::runtime::slot::Peeked;
+use crate::runtime::slot::PathPrefix;
 use crate::sys::{self, Resume};
 
 /// `NT_X86_XSTATE` of linux/elf.h.
@@ -43,7 +43,7 @@ impl<S: Stopped> Tracee<S> {
         self.slot.stopped.set(false);
         self.slot.gone.set(true);
         self.shared.placement.shown(tid);
-        sys::resume(tid, Resume::Detach, self.slot.at.get().signal())
+        sys::resume(tid, Resume::Detach, self.slot.stop_point.get().signal())
     }
 
     /// Whether something has happened to the task in its stop: it is being killed, and
@@ -200,7 +200,7 @@ impl<S: Stopped> Tracee<S> {
     /// # Errors
     /// When the range is not mapped or the task is gone.
     pub fn write(&self, address: u64, bytes: &[u8]) -> io::Result<()> {
-        self.slot.peeked.set(Peeked::NOTHING);
+        self.slot.path_prefix.set(PathPrefix::NOTHING);
         sys::write_memory(self.living()?, address, bytes)
     }
 
@@ -209,7 +209,7 @@ impl<S: Stopped> Tracee<S> {
     /// # Errors
     /// `ESRCH` when it was killed in its stop.
     pub fn write_writable(&self, address: u64, bytes: &[u8]) -> io::Result<usize> {
-        self.slot.peeked.set(Peeked::NOTHING);
+        self.slot.path_prefix.set(PathPrefix::NOTHING);
         Ok(sys::write_writable(self.living()?, address, bytes))
     }
 
@@ -222,7 +222,7 @@ impl<S: Stopped> Tracee<S> {
         &self,
         writes: impl Iterator<Item = (u64, &'a [u8])>,
     ) -> io::Result<()> {
-        self.slot.peeked.set(Peeked::NOTHING);
+        self.slot.path_prefix.set(PathPrefix::NOTHING);
         sys::write_protected(self.living()?, writes)
     }
 }
@@ -230,7 +230,7 @@ impl<S: Stopped> Tracee<S> {
 impl<S: Stopped> Memory for Tracee<S> {
     fn read(&self, address: u64, buffer: &mut [u8]) -> usize {
         let Ok(tid) = self.living() else { return 0 };
-        if self.slot.peeked.get().copy(address, buffer) {
+        if self.slot.path_prefix.get().copy(address, buffer) {
             return buffer.len();
         }
         sys::read_memory(tid, address, buffer)
