@@ -199,7 +199,7 @@ impl Shared {
                 let executes = matches!(nr.cast_signed(), libc::SYS_execve | libc::SYS_execveat);
                 if executes {
                     // Hosts ask what a program begins with.
-                    self.placement.shown(tid);
+                    self.placement.restore_affinity(tid);
                 }
                 slot.executing
                     .set(executes && arch == ARCH_X86_64 && tid == slot.tgid.get());
@@ -209,7 +209,7 @@ impl Shared {
                     false => nr == SETAFFINITY,
                 };
                 if chooses {
-                    self.placement.disturbed();
+                    self.placement.reset();
                 }
                 Some(RawStop::Prehook {
                     arch,

@@ -286,7 +286,7 @@ impl Runtime {
                     // Before it goes on, and executes another program, say.
                     let inherited = match raw {
                         RawStop::Spawned { flags, child, .. } => {
-                            shared.placement.bore(waited.tid, child);
+                            shared.placement.child_created(waited.tid, child);
                             Some(slot.child_inherits(flags))
                         }
                         _ => None,
@@ -379,7 +379,7 @@ impl Drop for Runtime {
     fn drop(&mut self) {
         let shared = &self.shared;
         // What the thread does next is not ours to place.
-        shared.placement.disturbed();
+        shared.placement.reset();
         // Functions hold the tracees, which hold what is shared.
         let functions = std::mem::take(&mut *shared.functions.borrow_mut());
         drop(functions);

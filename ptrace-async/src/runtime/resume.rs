@@ -62,6 +62,6 @@ impl Shared {
                 .borrow_mut()
                 .push(Rc::downgrade(slot));
         }
-        self.placement.exposed();
+        self.placement.restore_all_affinities();
     }
 }

@@ -13,10 +13,10 @@ use crate::event::Tid;
 /// they would often be woken there, and stand in the tracee's way: to a guest a
 /// CPU that its host has put to sleep looks taken.
 #[derive(Clone, Default)]
-pub struct Background(Arc<Mutex<Aside>>);
+pub struct Background(Arc<Mutex<HostThreadList>>);
 
 #[derive(Default)]
-struct Aside {
+struct HostThreadList {
     threads: Vec<Tid>,
     /// What the threads are allowed, if the runtime decides.
     cpus: Option<Cpus>,
@@ -27,14 +27,14 @@ impl Background {
     pub fn enter(&self) -> Working {
         // SAFETY: gettid has no arguments and cannot fail.
         let tid = unsafe { libc::gettid() };
-        let mut aside = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match aside.cpus {
+        let mut list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match list.cpus {
             Some(cpus) => {
                 cpus.apply(tid);
             }
             None => widen_self(),
         }
-        aside.threads.push(tid);
+        list.threads.push(tid);
         Working(self.clone(), tid)
     }
 
@@ -47,8 +47,8 @@ impl Background {
 
     /// How many CPUs they may use now, if the runtime decides.
     pub fn cpus(&self) -> Option<usize> {
-        let aside = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        aside.cpus.map(|cpus| cpus.count().unsigned_abs() as usize)
+        let list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        list.cpus.map(|cpus| cpus.count().unsigned_abs() as usize)
     }
 
     /// Nothing but them is left to do: they may run anywhere.
@@ -59,9 +59,9 @@ impl Background {
     }
 
     pub(super) fn allow(&self, cpus: Cpus) {
-        let mut aside = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        aside.cpus = Some(cpus);
-        for tid in &aside.threads {
+        let mut list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        list.cpus = Some(cpus);
+        for tid in &list.threads {
             cpus.apply(*tid);
         }
     }
@@ -79,7 +79,7 @@ pub struct Working(Background, Tid);
 
 impl Drop for Working {
     fn drop(&mut self) {
-        let mut aside = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
-        aside.threads.retain(|tid| *tid != self.1);
+        let mut list = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
+        list.threads.retain(|tid| *tid != self.1);
     }
 }

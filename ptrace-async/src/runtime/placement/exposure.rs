@@ -37,9 +37,10 @@ mod tests {
 
     #[test]
     fn what_programs_read_as_they_start_shows_no_affinity() {
-        let own = std::process::id().cast_signed();
-        let may_show =
-            |path: &std::ffi::CStr| may_show(&PathPrefix::read(own, path.as_ptr() as u64));
+        let tracer_allowed = std::process::id().cast_signed();
+        let may_show = |path: &std::ffi::CStr| {
+            may_show(&PathPrefix::read(tracer_allowed, path.as_ptr() as u64))
+        };
         for shows in [
             c"/proc",
             c"/proc/self/status",

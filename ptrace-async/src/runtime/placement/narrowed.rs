@@ -39,13 +39,13 @@ const RAREST: u32 = 2;
 struct Task {
     tid: Tid,
     /// What it is allowed.
-    wide: Cpus,
+    allowed: Cpus,
     /// When it was woken; `None` while it is stopped.
     woken: Option<Instant>,
 }
 
 #[derive(Default)]
-struct Held {
+struct Watched {
     tasks: Vec<Task>,
     /// Who was woken to run code of its own, when, and has not stopped since. Who waits
     /// for something else is forgotten.
@@ -58,7 +58,7 @@ struct Held {
     over: bool,
 }
 
-impl Held {
+impl Watched {
     fn position(&self, tid: Tid) -> Option<usize> {
         self.tasks.iter().position(|task| task.tid == tid)
     }
@@ -67,9 +67,9 @@ impl Held {
         Some(self.tasks.swap_remove(self.position(tid)?))
     }
 
-    fn release_all(&mut self) {
+    fn widen_all(&mut self) {
         for task in self.tasks.drain(..) {
-            task.wide.apply(task.tid);
+            task.allowed.apply(task.tid);
         }
     }
 
@@ -84,147 +84,157 @@ impl Held {
 
 /// The tasks that are narrowed to the tracer's CPU, and what they are allowed.
 #[derive(Default)]
-pub(super) struct Holder(Arc<Mutex<Held>>);
+pub(super) struct NarrowedTasks(Arc<Mutex<Watched>>);
 
-impl Holder {
-    fn lock(&self) -> MutexGuard<'_, Held> {
+impl NarrowedTasks {
+    fn lock(&self) -> MutexGuard<'_, Watched> {
         lock(&self.0)
     }
 
     /// Has somebody look from now on; whether that is possible.
     pub(super) fn is_watched(&self) -> bool {
-        let mut held = self.lock();
-        if held.watch.is_none() {
+        let mut watched = self.lock();
+        if watched.watch.is_none() {
             let shared = self.0.clone();
             let watch = thread::Builder::new().name("placement".into());
-            held.watch = watch
+            watched.watch = watch
                 .spawn(move || watch_over(&shared))
                 .ok()
                 .map(|handle| handle.thread().clone());
         }
-        held.watch.is_some()
+        watched.watch.is_some()
     }
 
     /// A task has stopped, and stays where it is; what it is allowed, if it is held.
     pub(super) fn stopped(&self, tid: Tid) -> Option<Cpus> {
-        let mut held = self.lock();
-        held.awake.remove(&tid);
-        let at = held.position(tid)?;
-        held.tasks[at].woken = None;
-        Some(held.tasks[at].wide)
+        let mut watched = self.lock();
+        watched.awake.remove(&tid);
+        let at = watched.position(tid)?;
+        watched.tasks[at].woken = None;
+        Some(watched.tasks[at].allowed)
     }
 
     /// A task is about to be woken, to run code of its own.
     pub(super) fn woken(&self, tid: Tid) {
-        let mut held = self.lock();
-        held.awake.insert(tid, Instant::now());
-        held.call();
+        let mut watched = self.lock();
+        watched.awake.insert(tid, Instant::now());
+        watched.call();
     }
 
     /// Whether tasks are in each other's way, and another than this one is awake.
     pub(super) fn is_contended(&self, tid: Tid) -> bool {
-        let held = self.lock();
-        held.contended.is_some_and(|until| Instant::now() < until)
-            && held.awake.len() > usize::from(held.awake.contains_key(&tid))
+        let watched = self.lock();
+        watched
+            .contended
+            .is_some_and(|until| Instant::now() < until)
+            && watched.awake.len() > usize::from(watched.awake.contains_key(&tid))
     }
 
     /// What a task is allowed, if it is held.
-    pub(super) fn wide(&self, tid: Tid) -> Option<Cpus> {
-        let held = self.lock();
-        held.position(tid).map(|at| held.tasks[at].wide)
+    pub(super) fn allowed(&self, tid: Tid) -> Option<Cpus> {
+        let watched = self.lock();
+        watched.position(tid).map(|at| watched.tasks[at].allowed)
     }
 
     /// Narrows a stopped task that is about to be woken, unless it is held already. If that is
     /// impossible, it wakes as it is.
-    pub(super) fn hold(&self, tid: Tid, wide: Cpus, only: &Cpus) {
-        let mut held = self.lock();
+    pub(super) fn narrow(&self, tid: Tid, allowed: Cpus, only: &Cpus) {
+        let mut watched = self.lock();
         let woken = Some(Instant::now());
-        if let Some(at) = held.position(tid) {
-            held.tasks[at].woken = woken;
-        } else if held.watch.is_some() && only.apply(tid) {
-            held.tasks.push(Task { tid, wide, woken });
+        if let Some(at) = watched.position(tid) {
+            watched.tasks[at].woken = woken;
+        } else if watched.watch.is_some() && only.apply(tid) {
+            watched.tasks.push(Task {
+                tid,
+                allowed,
+                woken,
+            });
         }
-        held.call();
+        watched.call();
     }
 
     /// A stopped task has inherited that its parent was held.
-    pub(super) fn inherited(&self, tid: Tid, wide: Cpus) {
+    pub(super) fn add_narrowed(&self, tid: Tid, allowed: Cpus) {
         let woken = None;
-        self.lock().tasks.push(Task { tid, wide, woken });
+        self.lock().tasks.push(Task {
+            tid,
+            allowed,
+            woken,
+        });
     }
 
     /// Gives a task what it is allowed, if it is held.
-    pub(super) fn release(&self, tid: Tid) {
+    pub(super) fn widen(&self, tid: Tid) {
         if let Some(task) = self.lock().take(tid) {
-            task.wide.apply(tid);
+            task.allowed.apply(tid);
         }
     }
 
     /// As [`Holder::release`], all.
-    pub(super) fn release_all(&self) {
-        self.lock().release_all();
+    pub(super) fn widen_all(&self) {
+        self.lock().widen_all();
     }
 
     /// A thread goes on under the number of its leader, which is gone.
     pub(super) fn replaced(&self, former: Tid, leader: Tid) {
-        let mut held = self.lock();
-        held.awake.remove(&former);
-        held.awake.remove(&leader);
-        held.take(leader);
-        if let Some(task) = held.take(former) {
-            task.wide.apply(leader);
+        let mut watched = self.lock();
+        watched.awake.remove(&former);
+        watched.awake.remove(&leader);
+        watched.take(leader);
+        if let Some(task) = watched.take(former) {
+            task.allowed.apply(leader);
         }
     }
 
     /// A task has ended.
     pub(super) fn ended(&self, tid: Tid) {
-        let mut held = self.lock();
-        held.awake.remove(&tid);
-        held.take(tid);
+        let mut watched = self.lock();
+        watched.awake.remove(&tid);
+        watched.take(tid);
     }
 }
 
-impl Drop for Holder {
+impl Drop for NarrowedTasks {
     fn drop(&mut self) {
-        let mut held = self.lock();
-        held.over = true;
-        if let Some(watch) = &held.watch {
+        let mut watched = self.lock();
+        watched.over = true;
+        if let Some(watch) = &watched.watch {
             watch.unpark();
         }
     }
 }
 
-fn lock(held: &Mutex<Held>) -> MutexGuard<'_, Held> {
-    held.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(watched: &Mutex<Watched>) -> MutexGuard<'_, Watched> {
+    watched.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Looks at the tasks until there is no runtime any more.
-fn watch_over(shared: &Mutex<Held>) {
+fn watch_over(shared: &Mutex<Watched>) {
     // It was started by a tracer that is pinned.
     widen_self();
     let (mut idle, mut found, mut quiet) = (0, 0, 0);
     loop {
-        let held = lock(shared);
-        if held.over {
+        let watched = lock(shared);
+        if watched.over {
             return;
         }
         let now = Instant::now();
-        let mut is_contended = held.contended.is_some_and(|until| now < until);
-        let awake: Vec<(Tid, Instant)> = match held.awake.len() {
+        let mut is_contended = watched.contended.is_some_and(|until| now < until);
+        let awake: Vec<(Tid, Instant)> = match watched.awake.len() {
             0 | 1 => Vec::new(),
-            _ => held
+            _ => watched
                 .awake
                 .iter()
                 .map(|(tid, woken)| (*tid, *woken))
                 .collect(),
         };
-        drop(held);
+        drop(watched);
         let (are_two_running, waiting) = look(&awake);
-        let mut held = lock(shared);
+        let mut watched = lock(shared);
         for (tid, woken) in waiting {
             let is_old = now.saturating_duration_since(woken) >= LONGEST;
-            if is_old && held.awake.get(&tid) == Some(&woken) {
-                held.awake.remove(&tid);
+            if is_old && watched.awake.get(&tid) == Some(&woken) {
+                watched.awake.remove(&tid);
             }
         }
         found = match are_two_running {
@@ -234,27 +244,27 @@ fn watch_over(shared: &Mutex<Held>) {
         quiet = if are_two_running { 0 } else { quiet + 1 };
         if are_two_running && (is_contended || found == OFTEN) {
             is_contended = true;
-            held.contended = Some(now + CONTENDED);
-            held.release_all();
+            watched.contended = Some(now + CONTENDED);
+            watched.widen_all();
         }
-        held.tasks.retain(|task| {
+        watched.tasks.retain(|task| {
             let lasts = |woken| now.saturating_duration_since(woken) < LONGEST;
             let keeps = task.woken.is_none_or(lasts);
             // Under the lock: afterwards its number may be another's.
             if !keeps {
-                task.wide.apply(task.tid);
+                task.allowed.apply(task.tid);
             }
             keeps
         });
-        idle = if held.tasks.is_empty() && held.awake.len() < 2 {
+        idle = if watched.tasks.is_empty() && watched.awake.len() < 2 {
             idle + 1
         } else {
             0
         };
-        held.parked = idle > PATIENCE;
-        let parked = held.parked;
-        let is_slow = is_contended && held.tasks.is_empty();
-        drop(held);
+        watched.parked = idle > PATIENCE;
+        let parked = watched.parked;
+        let is_slow = is_contended && watched.tasks.is_empty();
+        drop(watched);
         if parked {
             thread::park();
             (idle, found, quiet) = (0, 0, 0);

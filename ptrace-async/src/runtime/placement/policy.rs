@@ -4,21 +4,21 @@ use std::cell::RefCell;
 
 use super::background::Background;
 use super::cpus::{Cpus, INITIAL, cpu_of, is_limited_root, own_cpu};
-use super::narrowed::Holder;
+use super::narrowed::NarrowedTasks;
 use crate::event::Tid;
 use crate::filter::{ARCH_X86_64, Filter};
 
-/// The unit of [`Inner::turns`].
-const ALWAYS: u32 = 1 << 16;
+/// The unit of [`Inner::interleaving`].
+const EVERY_STOP: u32 = 1 << 16;
 /// Of how many stops that is the mean, about.
-const MEMORY: u32 = 32;
+const STOPS_AVERAGED: u32 = 32;
 /// Solo begins when fewer stops than these are another task's...
-const PIN_BELOW: u32 = ALWAYS / 4;
+const PIN_BELOW: u32 = EVERY_STOP / 4;
 /// ... and ends when more than these are. Two busy tasks come near a half.
-const FREE_ABOVE: u32 = ALWAYS * 3 / 8;
+const FREE_ABOVE: u32 = EVERY_STOP * 3 / 8;
 /// Where the count begins: a single task is alone from its second stop on. Until
 /// then it sets itself up, and so does the tracer.
-const FIRST: u32 = PIN_BELOW - ALWAYS / 48;
+const INITIAL_INTERLEAVING: u32 = PIN_BELOW - EVERY_STOP / 48;
 
 /// Where the tracer is pinned.
 #[derive(Clone, Copy)]
@@ -31,17 +31,17 @@ struct Inner {
     /// Who stopped last.
     last: Tid,
     /// What that one is allowed, if it may be narrowed.
-    wide: Option<Cpus>,
-    /// How many stops are not of the task that stopped before, of [`ALWAYS`].
-    turns: u32,
+    allowed: Option<Cpus>,
+    /// How many stops are not of the task that stopped before, of [`EVERY_STOP`].
+    interleaving: u32,
     /// What the tracer is allowed; `None`: the policy is off.
-    own: Option<Cpus>,
+    tracer_allowed: Option<Cpus>,
     pin: Option<Pin>,
-    held: Holder,
+    narrowed: NarrowedTasks,
     /// Children that have not stopped yet, and what their parents were allowed.
-    born: Vec<(Tid, Cpus)>,
+    children: Vec<(Tid, Cpus)>,
     /// Whether what was narrowed can be widened whatever it has become.
-    may_hold: bool,
+    can_always_widen: bool,
     /// A host has bound tasks to CPUs: each has one.
     is_bound: bool,
     background: Background,
@@ -49,9 +49,9 @@ struct Inner {
 
 impl Inner {
     fn free(&mut self) {
-        self.wide = None;
-        self.held.release_all();
-        if let (Some(_), Some(own)) = (self.pin.take(), self.own) {
+        self.allowed = None;
+        self.narrowed.widen_all();
+        if let (Some(_), Some(own)) = (self.pin.take(), self.tracer_allowed) {
             own.apply(0);
             self.background.allow(own);
         }
@@ -71,17 +71,17 @@ impl Placement {
             INITIAL.get_or_init(|| cpus);
         }
         // With a single CPU there is nothing to decide.
-        let own = Cpus::of(0).filter(|cpus| hidden && cpus.count() > 1);
+        let tracer_allowed = Cpus::of(0).filter(|cpus| hidden && cpus.count() > 1);
         Self {
             inner: RefCell::new(Inner {
                 last: 0,
-                wide: None,
-                turns: FIRST,
-                own,
+                allowed: None,
+                interleaving: INITIAL_INTERLEAVING,
+                tracer_allowed,
                 pin: None,
-                held: Holder::default(),
-                born: Vec::new(),
-                may_hold: !is_limited_root(),
+                narrowed: NarrowedTasks::default(),
+                children: Vec::new(),
+                can_always_widen: !is_limited_root(),
                 is_bound: false,
                 background: Background::default(),
             }),
@@ -96,22 +96,24 @@ impl Placement {
     /// A stop of `tid` arrived.
     pub(crate) fn stopped(&self, tid: Tid) {
         let mut inner = self.inner.borrow_mut();
-        let Some(own) = inner.own else { return };
-        let kept = inner.held.stopped(tid);
-        inner.turns -= inner.turns / MEMORY;
+        let Some(own) = inner.tracer_allowed else {
+            return;
+        };
+        let kept = inner.narrowed.stopped(tid);
+        inner.interleaving -= inner.interleaving / STOPS_AVERAGED;
         let is_another = inner.last != tid;
         if is_another {
             inner.last = tid;
-            inner.wide = None;
+            inner.allowed = None;
         }
         let is_parallel = match inner.is_bound {
             true => is_another,
-            false => inner.held.is_contended(tid),
+            false => inner.narrowed.is_contended(tid),
         };
         if is_parallel {
-            inner.turns += ALWAYS / MEMORY;
+            inner.interleaving += EVERY_STOP / STOPS_AVERAGED;
         }
-        if inner.pin.is_none() && inner.turns < PIN_BELOW {
+        if inner.pin.is_none() && inner.interleaving < PIN_BELOW {
             // A task with one CPU needs no help with staying there, but the
             // tracer should still come to it.
             // It comes to the tracer if it may, which costs nothing when it wakes;
@@ -125,17 +127,17 @@ impl Placement {
                     cpu,
                     only: Cpus::only(cpu),
                 })
-                .filter(|pin| inner.held.is_watched() && pin.only.apply(0));
+                .filter(|pin| inner.narrowed.is_watched() && pin.only.apply(0));
             if let Some(pin) = inner.pin {
                 inner.background.allow(own.without(pin.cpu));
             }
         }
         let Some(pin) = inner.pin else { return };
-        if inner.turns > FREE_ABOVE {
+        if inner.interleaving > FREE_ABOVE {
             inner.free();
-        } else if inner.wide.is_none() {
+        } else if inner.allowed.is_none() {
             match kept.or_else(|| Cpus::of(tid)) {
-                Some(wide) if wide.contains(pin.cpu) => inner.wide = Some(wide),
+                Some(allowed) if allowed.contains(pin.cpu) => inner.allowed = Some(allowed),
                 // It may not come to us.
                 _ => inner.free(),
             }
@@ -153,33 +155,35 @@ impl Placement {
         resume: impl FnOnce() -> T,
     ) -> T {
         let inner = self.inner.borrow();
-        if inner.own.is_none() {
+        if inner.tracer_allowed.is_none() {
             return resume();
         }
         if !in_call && !inner.is_bound {
-            inner.held.woken(tid);
+            inner.narrowed.woken(tid);
         }
-        let both = match (inner.pin, inner.wide) {
-            (Some(pin), Some(wide)) if inner.last == tid && wide.count() > 1 => Some((pin, wide)),
+        let both = match (inner.pin, inner.allowed) {
+            (Some(pin), Some(allowed)) if inner.last == tid && allowed.count() > 1 => {
+                Some((pin, allowed))
+            }
             _ => None,
         };
-        let Some((pin, wide)) = both else {
-            inner.held.release(tid);
+        let Some((pin, allowed)) = both else {
+            inner.narrowed.widen(tid);
             return resume();
         };
-        if inner.held.is_contended(tid) {
-            inner.held.release_all();
+        if inner.narrowed.is_contended(tid) {
+            inner.narrowed.widen_all();
             return resume();
         }
-        if hidden && inner.may_hold {
-            inner.held.hold(tid, wide, &pin.only);
+        if hidden && inner.can_always_widen {
+            inner.narrowed.narrow(tid, allowed, &pin.only);
             return resume();
         }
-        inner.held.release(tid);
+        inner.narrowed.widen(tid);
         let narrowed = pin.only.apply(tid);
         let result = resume();
         if narrowed {
-            wide.apply(tid);
+            allowed.apply(tid);
         }
         result
     }
@@ -188,71 +192,71 @@ impl Placement {
     /// anything of its own, whoever else is awake.
     pub(crate) fn wake_until_stop<T>(&self, tid: Tid, resume: impl FnOnce() -> T) -> T {
         let inner = self.inner.borrow_mut();
-        if let (Some(pin), Some(wide)) = (inner.pin, inner.wide)
+        if let (Some(pin), Some(allowed)) = (inner.pin, inner.allowed)
             && inner.last == tid
-            && wide.count() > 1
+            && allowed.count() > 1
         {
-            inner.held.hold(tid, wide, &pin.only);
+            inner.narrowed.narrow(tid, allowed, &pin.only);
         }
         resume()
     }
 
     /// A stopped task may be looked at, or resumed by others: it has what it is allowed.
-    pub(crate) fn shown(&self, tid: Tid) {
-        self.inner.borrow().held.release(tid);
+    pub(crate) fn restore_affinity(&self, tid: Tid) {
+        self.inner.borrow().narrowed.widen(tid);
     }
 
     /// A task is going to look at its affinity, or at that of others.
-    pub(crate) fn exposed(&self) {
-        self.inner.borrow().held.release_all();
+    pub(crate) fn restore_all_affinities(&self) {
+        self.inner.borrow().narrowed.widen_all();
     }
 
     /// A thread has executed a program and goes on as its leader, which is gone.
     pub(crate) fn replaced(&self, former: Tid, leader: Tid) {
         let mut inner = self.inner.borrow_mut();
-        inner.held.replaced(former, leader);
-        (inner.last, inner.wide) = (0, None);
+        inner.narrowed.replaced(former, leader);
+        (inner.last, inner.allowed) = (0, None);
     }
 
     /// A task has ended.
     pub(crate) fn ended(&self, tid: Tid) {
         let mut inner = self.inner.borrow_mut();
-        inner.held.ended(tid);
-        inner.born.retain(|(child, _)| *child != tid);
+        inner.narrowed.ended(tid);
+        inner.children.retain(|(child, _)| *child != tid);
     }
 
     /// A task is about to choose an affinity, or nobody is traced any more: what
     /// we know of any is stale, and the tracer is free again.
-    pub(crate) fn disturbed(&self) {
-        self.exposed();
+    pub(crate) fn reset(&self) {
+        self.restore_all_affinities();
         let mut inner = self.inner.borrow_mut();
-        (inner.last, inner.turns) = (0, ALWAYS);
+        (inner.last, inner.interleaving) = (0, EVERY_STOP);
         inner.free();
     }
 
     /// Keeps a stopped task on one CPU from now on; whether that is possible.
     pub(crate) fn bind(&self, tid: Tid, cpu: usize) -> bool {
         let mut inner = self.inner.borrow_mut();
-        inner.held.release(tid);
+        inner.narrowed.widen(tid);
         let only = Cpus::only(cpu);
         if !only.apply(tid) {
             return false;
         }
         inner.is_bound = true;
         if inner.last == tid {
-            inner.wide = Some(only);
+            inner.allowed = Some(only);
         }
         true
     }
 
     /// A task is stopped that has just made this child.
-    pub(crate) fn bore(&self, parent: Tid, child: Tid) {
+    pub(crate) fn child_created(&self, parent: Tid, child: Tid) {
         let mut inner = self.inner.borrow_mut();
-        if inner.own.is_none() {
+        if inner.tracer_allowed.is_none() {
             return;
         }
-        if let Some(wide) = inner.wide.or_else(|| Cpus::of(parent)) {
-            inner.born.push((child, wide));
+        if let Some(allowed) = inner.allowed.or_else(|| Cpus::of(parent)) {
+            inner.children.push((child, allowed));
         }
     }
 
@@ -262,28 +266,28 @@ impl Placement {
     /// ended, or be executing a program.
     pub(crate) fn started(&self, parent: Tid, child: Tid) {
         let mut inner = self.inner.borrow_mut();
-        if inner.own.is_none() {
+        if inner.tracer_allowed.is_none() {
             return;
         }
-        let born = inner.born.iter().position(|(tid, _)| *tid == child);
-        let born = born.map(|at| inner.born.swap_remove(at).1);
+        let children = inner.children.iter().position(|(tid, _)| *tid == child);
+        let children = children.map(|at| inner.children.swap_remove(at).1);
         let Some(its) = Cpus::of(child) else { return };
-        let is_held = inner.pin.is_some_and(|pin| its.equals(&pin.only));
+        let is_narrowed = inner.pin.is_some_and(|pin| its.equals(&pin.only));
         // Who has lost its parent may have got this process for one.
         let is_ours = parent.cast_unsigned() == std::process::id();
-        let theirs = match born {
+        let theirs = match children {
             Some(theirs) => Some(theirs),
-            None if is_ours && is_held => inner.own,
+            None if is_ours && is_narrowed => inner.tracer_allowed,
             None => inner
-                .held
-                .wide(parent)
+                .narrowed
+                .allowed(parent)
                 .or_else(|| Cpus::of(parent))
                 // The parent has ended meanwhile.
-                .or(inner.own.filter(|_| is_held)),
+                .or(inner.tracer_allowed.filter(|_| is_narrowed)),
         };
         match theirs {
             Some(theirs) if its.equals(&theirs) => {}
-            Some(theirs) if is_held => inner.held.inherited(child, theirs),
+            Some(theirs) if is_narrowed => inner.narrowed.add_narrowed(child, theirs),
             Some(theirs) => {
                 theirs.apply(child);
             }

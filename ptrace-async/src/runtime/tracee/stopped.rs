@@ -42,7 +42,7 @@ impl<S: Stopped> Tracee<S> {
         self.slot.unattended.set(true);
         self.slot.stopped.set(false);
         self.slot.gone.set(true);
-        self.shared.placement.shown(tid);
+        self.shared.placement.restore_affinity(tid);
         sys::resume(tid, Resume::Detach, self.slot.stop_point.get().signal())
     }
 
