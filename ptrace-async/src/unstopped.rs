@@ -111,7 +111,7 @@ pub(crate) fn path_argument(nr: u64) -> Option<usize> {
 }
 
 /// Whether a call that was made, and returned this, must not be made again.
-pub(crate) fn stands(nr: u64, value: i64) -> bool {
+pub(crate) fn must_not_repeat(nr: u64, value: i64) -> bool {
     match class(nr).map(|class| class & KIND) {
         Some(WHATEVER | COMMAND | READ | WRITE) => true,
         Some(OPEN) => value >= 0 || value == i64::from(-libc::EINTR),

@@ -253,7 +253,7 @@ impl Shared {
         // The only reference is the slot's own.
         let alone = Rc::strong_count(&space) == 1;
         if confines {
-            space.in_process.withdraw(slot.tid.get(), alone);
+            space.in_process.disable(slot.tid.get(), alone);
             for other in self.slots.borrow().values() {
                 // Its threads may be meant as well.
                 if Rc::ptr_eq(&other.space.borrow(), &space) {
@@ -261,7 +261,7 @@ impl Shared {
                 }
             }
         } else if !alone {
-            space.in_process.withdraw(slot.tid.get(), false);
+            space.in_process.disable(slot.tid.get(), false);
         }
     }
 
@@ -288,7 +288,7 @@ impl Shared {
             }
             // Nobody saw it being made.
             None if new_task.parent.is_some() && !thread => {
-                in_process::disarm(tid);
+                in_process::disable_logging(tid);
                 Rc::default()
             }
             // Threads attached to one by one.
@@ -315,7 +315,7 @@ impl Shared {
             path_prefix: PathPrefix::NOTHING.into(),
             killed: Cell::new(false),
             registers: Cell::new(None),
-            leftover: RefCell::default(),
+            calls_before_exec: RefCell::default(),
             partial_sharer: inherited
                 .is_some_and(|inherited| inherited.partial_sharer)
                 .into(),

@@ -11,7 +11,7 @@ use std::task::Waker;
 
 use rustc_hash::FxHashMap;
 
-use super::in_process::Arena;
+use super::in_process::LogMemory;
 use super::launch::Launches;
 use super::new_tasks::NewTasks;
 use super::options::Options;
@@ -44,20 +44,20 @@ pub(crate) struct Shared {
     /// Address spaces that log lookups.
     pub(super) patched: RefCell<Vec<Weak<Space>>>,
     /// Where they do, made when the first needs it.
-    pub(super) arena: RefCell<Option<Rc<Arena>>>,
+    pub(super) arena: RefCell<Option<Rc<LogMemory>>>,
     /// Where patched copies of libraries are kept.
     pub(super) copies: RefCell<Option<PathBuf>>,
 }
 
 impl Shared {
     /// The memory of all logs.
-    pub(super) fn arena(&self) -> io::Result<Rc<Arena>> {
+    pub(super) fn arena(&self) -> io::Result<Rc<LogMemory>> {
         let mut arena = self.arena.borrow_mut();
         if let Some(arena) = &*arena {
             return Ok(arena.clone());
         }
         let token = self.options.interception.filter().token();
-        let new = Arena::new(token.unwrap_or(0))?;
+        let new = LogMemory::new(token.unwrap_or(0))?;
         new.images.borrow_mut().dir = self.copies.borrow().clone();
         Ok(arena.insert(new).clone())
     }

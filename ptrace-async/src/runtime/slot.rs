@@ -120,7 +120,7 @@ pub(crate) struct Slot {
     /// Its registers, if they were read in the current stop.
     pub(super) registers: Cell<Option<libc::user_regs_struct>>,
     /// What its address space had logged when an execve ended it.
-    pub(super) leftover: RefCell<Option<UnstoppedCalls>>,
+    pub(super) calls_before_exec: RefCell<Option<UnstoppedCalls>>,
     /// It shares its memory with tasks that it does not share all else with.
     pub(super) partial_sharer: Cell<bool>,
     /// Its memory is a copy of its parent's.
@@ -162,14 +162,14 @@ impl Slot {
         let space = self.space.borrow().clone();
         let partial_sharer = has(libc::CLONE_VM) && (!alike || self.partial_sharer.get());
         if has(libc::CLONE_VM) {
-            space.in_process.joined(partial_sharer);
+            space.in_process.task_joined(partial_sharer);
         }
         if !has(libc::CLONE_THREAD) && (has(libc::CLONE_FS) || has(libc::CLONE_FILES)) {
             // What one does to the directory or the descriptors is the other's,
             // too, and two logs do not tell in which order; an execve does not
             // part them.
             self.confined.set(true);
-            space.in_process.withdraw(self.tid.get(), false);
+            space.in_process.disable(self.tid.get(), false);
         }
         InheritedState {
             space,
@@ -187,7 +187,7 @@ impl Slot {
         self.leave_space();
         self.space.replace(Rc::default());
         if calls != UnstoppedCalls::Made(Vec::new()) {
-            *self.leftover.borrow_mut() = Some(calls);
+            *self.calls_before_exec.borrow_mut() = Some(calls);
         }
     }
 }

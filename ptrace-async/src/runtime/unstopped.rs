@@ -19,7 +19,7 @@ impl Handle {
         let slot = self.shared.slots.borrow().get(&tid).cloned();
         match slot {
             Some(slot) => {
-                if let Some(calls) = slot.leftover.borrow_mut().take() {
+                if let Some(calls) = slot.calls_before_exec.borrow_mut().take() {
                     return calls;
                 }
                 slot.unstopped_calls()
@@ -40,7 +40,7 @@ impl Handle {
             let Some(mapped) = &mut *mapped else { continue };
             let mut rounds = 0;
             // What was being made the last time is likely to wait for something.
-            let patience = if mapped.unsettled.is_none() {
+            let patience = if mapped.in_flight_mark.is_none() {
                 PATIENCE
             } else {
                 0
@@ -50,14 +50,14 @@ impl Handle {
                 rounds += 1;
             }
             // Asked before what is logged is taken: what ends in between is.
-            let unsettled = mapped.log.is_in_flight();
+            let in_flight_mark = mapped.log.is_in_flight();
             let calls = mapped.take();
             if calls != UnstoppedCalls::Made(Vec::new()) {
                 mapped.last = self.living(space.as_ref(), mapped.last);
                 all.push((mapped.last, calls));
             }
-            if unsettled && mapped.unsettled.is_none() {
-                mapped.unsettled = Some(mark);
+            if in_flight_mark && mapped.in_flight_mark.is_none() {
+                mapped.in_flight_mark = Some(mark);
             }
         }
         all

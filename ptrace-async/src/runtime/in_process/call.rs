@@ -9,13 +9,13 @@ use crate::unstopped as calls;
 
 /// Bytes of a log as it was taken: all of its calls share them.
 #[derive(Debug, Clone)]
-pub(super) struct Text {
+pub(super) struct SharedBytes {
     pub(super) all: Rc<Vec<u8>>,
     pub(super) from: u32,
     pub(super) len: u32,
 }
 
-impl Deref for Text {
+impl Deref for SharedBytes {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -23,7 +23,7 @@ impl Deref for Text {
     }
 }
 
-impl From<Vec<u8>> for Text {
+impl From<Vec<u8>> for SharedBytes {
     fn from(bytes: Vec<u8>) -> Self {
         let len = bytes.len() as u32;
         Self {
@@ -34,13 +34,13 @@ impl From<Vec<u8>> for Text {
     }
 }
 
-impl PartialEq for Text {
+impl PartialEq for SharedBytes {
     fn eq(&self, other: &Self) -> bool {
         **self == **other
     }
 }
 
-impl Eq for Text {}
+impl Eq for SharedBytes {}
 
 /// A call that was made without a stop.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub struct UnstoppedCall {
     pub(super) call: Invocation,
     pub(super) value: i64,
     /// Its path with its NUL; or what was written.
-    pub(super) text: Text,
+    pub(super) text: SharedBytes,
     pub(super) stamp: u64,
     pub(super) mark: Option<u64>,
     pub(super) by_loader: bool,

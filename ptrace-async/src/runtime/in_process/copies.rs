@@ -43,7 +43,7 @@ use rustc_hash::FxHashSet;
 use super::code;
 use super::files::{can_be_executed, memory_file, path_of};
 use super::layout::{BASE, FILE_LEN, LIBRARIES, LIBRARY_LEN, MAX_LIBRARIES, PAGE};
-use super::patch::{Text, patch};
+use super::patch::{PatchedText, patch};
 use crate::event::Tid;
 use crate::sys;
 use crate::unstopped as calls;
@@ -76,7 +76,7 @@ pub(crate) struct Images {
 /// A loader whose patched text is in the file of the arena.
 #[derive(Debug, Clone)]
 pub(crate) struct Loader {
-    pub(crate) text: Text,
+    pub(crate) text: PatchedText,
     pub(crate) at: u64,
     /// What stands where it is entered, in whole words.
     pub(crate) entered: Vec<u8>,

@@ -14,7 +14,7 @@ use std::os::unix::fs::FileExt;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::call::{Text, UnstoppedCall};
+use super::call::{SharedBytes, UnstoppedCall};
 use super::code;
 use super::copies::Images;
 use super::files::memory_file;
@@ -54,7 +54,7 @@ pub(crate) struct Saved {
 /// child has its own log at once: it needs to be told which one it is, and
 /// nothing else.
 #[derive(Debug)]
-pub(crate) struct Arena {
+pub(crate) struct LogMemory {
     /// The code, a page for each to have its own copy of, the logs, the texts of loaders.
     file: File,
     address: *mut u8,
@@ -64,7 +64,7 @@ pub(crate) struct Arena {
     pub(crate) images: RefCell<Images>,
 }
 
-impl Arena {
+impl LogMemory {
     /// Memory with this number in it.
     pub(crate) fn new(token: u64) -> io::Result<Rc<Self>> {
         let file = memory_file(c"ptrace-async")?;
@@ -93,7 +93,7 @@ impl Arena {
         });
         let nobodys = Log::at(&arena, 0);
         nobodys.set_sharing(Sharing::PartialSharers);
-        nobodys.give_away();
+        nobodys.never_reuse();
         Ok(arena)
     }
 
@@ -103,7 +103,7 @@ impl Arena {
     }
 }
 
-impl Drop for Arena {
+impl Drop for LogMemory {
     fn drop(&mut self) {
         // SAFETY: our own mapping, which nothing refers to any more.
         unsafe { libc::munmap(self.address.cast(), ARENA_LEN) };
@@ -113,7 +113,7 @@ impl Drop for Arena {
 /// Our view of the log of one address space.
 #[derive(Debug)]
 pub(crate) struct Log {
-    arena: Rc<Arena>,
+    arena: Rc<LogMemory>,
     index: usize,
     address: *mut u8,
     /// Entries read so far, in bytes.
@@ -124,12 +124,12 @@ pub(crate) struct Log {
 
 impl Log {
     /// An empty log; `None` if all are in use.
-    pub(crate) fn new(arena: &Rc<Arena>) -> Option<Self> {
+    pub(crate) fn new(arena: &Rc<LogMemory>) -> Option<Self> {
         let index = arena.free.borrow_mut().pop()?;
         Some(Self::at(arena, index))
     }
 
-    fn at(arena: &Rc<Arena>, index: usize) -> Self {
+    fn at(arena: &Rc<LogMemory>, index: usize) -> Self {
         let log = Self {
             arena: arena.clone(),
             index,
@@ -154,12 +154,12 @@ impl Log {
     }
 
     /// Nobody else gets it, ever: a task that is not traced any more has it.
-    pub(crate) fn give_away(&self) {
+    pub(crate) fn never_reuse(&self) {
         self.shared.set(true);
     }
 
     /// The memory of all logs.
-    pub(crate) fn arena(&self) -> &Rc<Arena> {
+    pub(crate) fn arena(&self) -> &Rc<LogMemory> {
         &self.arena
     }
 
@@ -281,7 +281,7 @@ impl Log {
                     args: [word(16), word(24), word(32), word(40), 0, 0],
                 },
                 value,
-                text: Text {
+                text: SharedBytes {
                     all: Rc::clone(&all),
                     from: (at + ENTRY) as u32,
                     len: used as u32,
@@ -334,7 +334,7 @@ mod tests {
     use crate::memory::Memory;
 
     fn log() -> Log {
-        Log::new(&Arena::new(7).expect("memory")).expect("a log")
+        Log::new(&LogMemory::new(7).expect("memory")).expect("a log")
     }
 
     fn append(log: &Log, nr: u32, value: i64, path: &[u8]) {
@@ -406,7 +406,7 @@ mod tests {
 
     #[test]
     fn logs_are_given_out_once_and_come_back_empty() {
-        let arena = Arena::new(7).expect("memory");
+        let arena = LogMemory::new(7).expect("memory");
         let mut logs: Vec<Log> = std::iter::from_fn(|| Log::new(&arena)).collect();
         assert_eq!(logs.len(), LOG_COUNT - 1);
         let mut places: Vec<u64> = logs.iter().map(Log::place).collect();
@@ -425,7 +425,7 @@ mod tests {
         assert!(!log.is_in_flight());
         assert_eq!(log.header().sharing.load(Ordering::Relaxed), 0);
         assert_eq!(log.take(), Some(Vec::new()));
-        log.give_away();
+        log.never_reuse();
         drop(log);
         assert!(Log::new(&arena).is_none());
     }

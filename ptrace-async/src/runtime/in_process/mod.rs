@@ -38,10 +38,10 @@ pub(crate) mod code;
 mod copies;
 mod files;
 pub(crate) mod layout;
+mod leave_code;
 mod log;
 mod patch;
 mod progress;
-mod retreat;
 pub(crate) mod site;
 mod state;
 
@@ -49,7 +49,7 @@ pub use self::call::UnstoppedCall;
 #[cfg(test)]
 pub(crate) use self::code::performed_at;
 pub(crate) use self::files::path_of;
-pub(crate) use self::log::{Arena, Log};
+pub(crate) use self::log::{Log, LogMemory};
 pub(crate) use self::patch::{BEFORE, may_be_patched};
 pub use self::state::UnstoppedCalls;
-pub(crate) use self::state::{InProcess, Mapped, Starting, disarm};
+pub(crate) use self::state::{InProcess, Mapped, Starting, disable_logging};

@@ -30,7 +30,7 @@ use crate::unstopped as calls;
 
 /// The executable part of a file that was patched, and what it is known by.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Text {
+pub(crate) struct PatchedText {
     /// Where it is in the file and in memory, from where the file is loaded;
     /// whole pages.
     pub(crate) offset: u64,
@@ -80,7 +80,7 @@ const LOADS: [i64; 4] = [
 
 /// Patches a shared object; `None` if it is none (programs have no name in them,
 /// unlike libraries and loaders), or leaves no room.
-pub(super) fn patch(file: &mut [u8], is_loader: bool) -> Option<Text> {
+pub(super) fn patch(file: &mut [u8], is_loader: bool) -> Option<PatchedText> {
     let header = FileHeader64::<LittleEndian>::parse(&*file).ok()?;
     let little = header.endian().ok()?;
     if header.e_type(little) != ET_DYN {
@@ -146,7 +146,7 @@ pub(super) fn patch(file: &mut [u8], is_loader: bool) -> Option<Text> {
         len as usize,
         is_loader,
     );
-    Some(Text {
+    Some(PatchedText {
         offset,
         address,
         len: whole,
@@ -180,28 +180,28 @@ fn patch_text(text: &mut [u8], len: usize, is_loader: bool) -> usize {
     } else {
         find_reads(&text[..len])
     };
-    let questions = if is_loader {
-        find_questions(&text[..len])
+    let cpuid_sites = if is_loader {
+        find_cpuid_sites(&text[..len])
     } else {
         Vec::new()
     };
     let mut next = len.next_multiple_of(16);
-    let mut ways = Vec::new();
+    let mut gateways = Vec::new();
     for target in [BASE, code::loader()] {
         // movabs $target, %r11; jmp *%r11
-        let mut way = vec![0x49, 0xbb];
-        way.extend(target.to_le_bytes());
-        way.extend([0x41, 0xff, 0xe3]);
-        if !put(text, next, &way) {
+        let mut gateway = vec![0x49, 0xbb];
+        gateway.extend(target.to_le_bytes());
+        gateway.extend([0x41, 0xff, 0xe3]);
+        if !put(text, next, &gateway) {
             return 0;
         }
-        ways.push(next);
-        next += way.len();
+        gateways.push(next);
+        next += gateway.len();
     }
     let mut count = 0;
     for (call, between, number) in found {
         let loads = LOADS.contains(&i64::from(number));
-        let way = ways[usize::from(is_loader && loads)];
+        let gateway = gateways[usize::from(is_loader && loads)];
         let mut trampoline = vec![MOVE];
         trampoline.extend(number.to_le_bytes());
         trampoline.extend(between);
@@ -209,7 +209,7 @@ fn patch_text(text: &mut [u8], len: usize, is_loader: bool) -> usize {
         trampoline.extend([0x48, 0x8d, 0x0d]);
         trampoline.extend(distance(next + trampoline.len() + 4, call));
         trampoline.push(0xe9);
-        trampoline.extend(distance(next + trampoline.len() + 4, way));
+        trampoline.extend(distance(next + trampoline.len() + 4, gateway));
         if !put(text, next, &trampoline) {
             break;
         }
@@ -221,7 +221,7 @@ fn patch_text(text: &mut [u8], len: usize, is_loader: bool) -> usize {
         let mut trampoline = text[from..from + 2].to_vec();
         // lea call(%rip), %rcx; jmp way; the rest of the site; jmp back
         trampoline.extend([0x48, 0x8d, 0x0d, 5, 0, 0, 0, 0xe9]);
-        trampoline.extend(distance(next + trampoline.len() + 4, ways[0]));
+        trampoline.extend(distance(next + trampoline.len() + 4, gateways[0]));
         trampoline.extend(&text[from + 2..from + READS_LEN]);
         trampoline.push(0xe9);
         trampoline.extend(distance(next + trampoline.len() + 4, from + READS_LEN));
@@ -232,7 +232,7 @@ fn patch_text(text: &mut [u8], len: usize, is_loader: bool) -> usize {
         next += trampoline.len();
         count += 1;
     }
-    for (from, to, answer) in questions {
+    for (from, to, answer) in cpuid_sites {
         // mov to %eax, %ebx, %ecx, %edx
         let mut trampoline = Vec::new();
         for (mov, register) in [MOVE, 0xbb, 0xb9, 0xba].into_iter().zip(answer) {
@@ -292,7 +292,7 @@ const NO_SUBLEAF: [u8; 2] = [0x31, 0xc9];
 /// Where a text asks the processor what it is, where it goes on, and the answer.
 /// These are questions whose answer is the same for as long as the machine runs, or
 /// depends on the core that is asked, which may be another one at any time.
-fn find_questions(text: &[u8]) -> Vec<(usize, usize, [u32; 4])> {
+fn find_cpuid_sites(text: &[u8]) -> Vec<(usize, usize, [u32; 4])> {
     let mut answers: FxHashMap<u32, [u32; 4]> = FxHashMap::default();
     let mut found = Vec::new();
     for at in memchr::memmem::find_iter(text, &CPUID) {
@@ -391,8 +391,8 @@ mod tests {
             assert_eq!(text[to + 5..to + 8], [0x48, 0x8d, 0x0d]);
             let rel = i32::from_le_bytes(text[to + 8..to + 12].try_into().expect("4 bytes"));
             assert_eq!(to as i64 + 12 + i64::from(rel), 105);
-            let way = follow(&text, to + 12);
-            assert_eq!(text[way + 2..way + 10], target.to_le_bytes());
+            let gateway = follow(&text, to + 12);
+            assert_eq!(text[gateway + 2..gateway + 10], target.to_le_bytes());
         }
     }
 
@@ -410,8 +410,8 @@ mod tests {
         let to = follow(&text, 100);
         assert_eq!(text[to..to + 2], READ[..2]);
         assert_eq!(text[to + 2..to + 9], [0x48, 0x8d, 0x0d, 5, 0, 0, 0]);
-        let way = follow(&text, to + 9);
-        assert_eq!(text[way + 2..way + 10], BASE.to_le_bytes());
+        let gateway = follow(&text, to + 9);
+        assert_eq!(text[gateway + 2..gateway + 10], BASE.to_le_bytes());
         assert_eq!(text[to + 14..to + 22], READ[2..10]);
         assert_eq!(follow(&text, to + 22), 110);
         let before = text[to + 1..to + 14].try_into().expect("13 bytes");

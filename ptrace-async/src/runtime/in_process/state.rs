@@ -12,18 +12,18 @@ use crate::sys;
 
 /// Addresses that signal handlers return to that are remembered; a program
 /// that is interrupted more often is left alone.
-const MAX_FRAMES: usize = 64;
+const MAX_HANDLER_RETURNS: usize = 64;
 /// What is known of one address space.
 #[derive(Debug, Default)]
 pub(crate) struct InProcess {
     /// Lookups that stopped.
-    pub(crate) heat: Cell<u32>,
+    pub(crate) lookups_stopped: Cell<u32>,
     /// It cannot be done here, or must not.
-    pub(crate) refused: Cell<bool>,
+    pub(crate) disabled: Cell<bool>,
     /// What was done here is to have no effect any more.
-    pub(crate) withdrawn: Cell<bool>,
+    pub(crate) logging_disabled: Cell<bool>,
     /// Where handlers will return to.
-    pub(crate) frames: RefCell<Vec<u64>>,
+    pub(crate) handler_returns: RefCell<Vec<u64>>,
     /// It has had threads.
     pub(crate) threads: Cell<bool>,
     /// Tasks that share the memory, and not all else.
@@ -42,13 +42,13 @@ pub(crate) struct Mapped {
     /// that of one with the same memory, directory and files.
     pub(crate) last: Tid,
     /// A call was being made when all logs were asked for, with this mark.
-    pub(crate) unsettled: Option<u64>,
+    pub(crate) in_flight_mark: Option<u64>,
     /// Calls that are not in the log, and come before what is.
-    pub(crate) noted: Vec<UnstoppedCall>,
+    pub(crate) unlogged_calls: Vec<UnstoppedCall>,
     /// The log made no sense, which is still to be told.
-    pub(crate) lost: bool,
+    pub(crate) corrupt_unreported: bool,
     /// It is not read any more.
-    pub(crate) broken: bool,
+    pub(crate) corrupt: bool,
 }
 
 /// What [`Handle::unstopped_calls`] has to say.
@@ -67,10 +67,10 @@ impl Mapped {
             trampolines,
             sites: Vec::new(),
             last,
-            unsettled: None,
-            noted: Vec::new(),
-            lost: false,
-            broken: false,
+            in_flight_mark: None,
+            unlogged_calls: Vec::new(),
+            corrupt_unreported: false,
+            corrupt: false,
         }
     }
 
@@ -82,23 +82,23 @@ impl Mapped {
     pub(crate) fn take(&mut self) -> UnstoppedCalls {
         // Asked before: what ends in between is logged.
         let in_flight = self.log.is_in_flight();
-        self.collect();
-        if std::mem::take(&mut self.lost) {
+        self.drain_log();
+        if std::mem::take(&mut self.corrupt_unreported) {
             return UnstoppedCalls::Lost;
         }
-        let mut calls = std::mem::take(&mut self.noted);
+        let mut calls = std::mem::take(&mut self.unlogged_calls);
         if let Some(first) = calls.first_mut() {
-            first.begun_before(self.unsettled.take());
+            first.begun_before(self.in_flight_mark.take());
         } else if !in_flight {
             // It was given up.
-            self.unsettled = None;
+            self.in_flight_mark = None;
         }
         UnstoppedCalls::Made(calls)
     }
 
     /// Takes over what is in the log.
-    pub(crate) fn collect(&mut self) {
-        if self.broken {
+    pub(crate) fn drain_log(&mut self) {
+        if self.corrupt {
             return;
         }
         match self.log.take() {
@@ -107,37 +107,37 @@ impl Mapped {
                 for path in calls.iter().filter_map(UnstoppedCall::loaded) {
                     arena.images.borrow_mut().consider(arena.file(), path);
                 }
-                self.noted.extend(calls);
+                self.unlogged_calls.extend(calls);
             }
-            None => self.lose(),
+            None => self.mark_corrupt(),
         }
     }
 
     /// Notes a call that came after all that is in the log.
-    pub(crate) fn note(&mut self, call: UnstoppedCall) {
-        self.collect();
-        self.noted.push(call);
+    pub(crate) fn add_unlogged(&mut self, call: UnstoppedCall) {
+        self.drain_log();
+        self.unlogged_calls.push(call);
     }
 
     /// What was done is not known: from now on it stops.
-    pub(crate) fn lose(&mut self) {
-        self.noted.clear();
+    pub(crate) fn mark_corrupt(&mut self) {
+        self.unlogged_calls.clear();
         self.log.set_sharing(Sharing::PartialSharers);
-        (self.lost, self.broken) = (true, true);
+        (self.corrupt_unreported, self.corrupt) = (true, true);
     }
 }
 
 impl InProcess {
     /// A signal handler will return to `address`.
-    pub(crate) fn interrupted(&self, address: u64) {
-        let mut frames = self.frames.borrow_mut();
-        if frames.contains(&address) {
+    pub(crate) fn handler_returns_to(&self, address: u64) {
+        let mut handler_returns = self.handler_returns.borrow_mut();
+        if handler_returns.contains(&address) {
             return;
         }
-        if frames.len() < MAX_FRAMES {
-            frames.push(address);
+        if handler_returns.len() < MAX_HANDLER_RETURNS {
+            handler_returns.push(address);
         } else {
-            self.refused.set(true);
+            self.disabled.set(true);
         }
     }
 
@@ -157,27 +157,28 @@ impl InProcess {
     }
 
     /// A task that shares this memory begins.
-    pub(crate) fn joined(&self, partial_sharer: bool) {
+    pub(crate) fn task_joined(&self, partial_sharer: bool) {
         let state = self;
         if partial_sharer {
             state.partial_sharers.set(state.partial_sharers.get() + 1);
         } else {
             state.threads.set(true);
         }
-        self.tell_sharing();
+        self.update_sharing();
     }
 
     /// One that shared the memory, and not all else, has it no more.
     pub(crate) fn partial_sharer_left(&self) {
         let partial_sharers = &self.partial_sharers;
         partial_sharers.set(partial_sharers.get().saturating_sub(1));
-        self.tell_sharing();
+        self.update_sharing();
     }
 
-    pub(crate) fn tell_sharing(&self) {
+    pub(crate) fn update_sharing(&self) {
         let state = self;
         if let Some(mapped) = &*state.mapped.borrow() {
-            let nothing = mapped.broken || state.withdrawn.get() || state.partial_sharers.get() > 0;
+            let nothing =
+                mapped.corrupt || state.logging_disabled.get() || state.partial_sharers.get() > 0;
             mapped.log.set_sharing(if nothing {
                 Sharing::PartialSharers
             } else if state.threads.get() {
@@ -190,10 +191,10 @@ impl InProcess {
 
     /// Leaves it alone from now on. `tid` is stopped, and the only task here
     /// if `alone`: then calls come from where they came from again.
-    pub(crate) fn withdraw(&self, tid: Tid, alone: bool) {
-        self.refused.set(true);
-        self.withdrawn.set(true);
-        self.tell_sharing();
+    pub(crate) fn disable(&self, tid: Tid, alone: bool) {
+        self.disabled.set(true);
+        self.logging_disabled.set(true);
+        self.update_sharing();
         if alone {
             self.restore(tid);
         }
@@ -209,14 +210,16 @@ impl InProcess {
     pub(crate) fn fork(&self, child: Tid) -> Self {
         let state = self;
         let copy = Self::default();
-        copy.refused.set(state.refused.get());
-        copy.frames.borrow_mut().clone_from(&state.frames.borrow());
+        copy.disabled.set(state.disabled.get());
+        copy.handler_returns
+            .borrow_mut()
+            .clone_from(&state.handler_returns.borrow());
         let mapped = state.mapped.borrow();
         let Some(parent) = &*mapped else { return copy };
         // It was forked before its parent came to have all this, or after it
         // was taken from it: then it has nothing, or is to lose it.
         let has_copy = parent.is_copied_to(child);
-        let wanted = has_copy && !state.refused.get() && !parent.broken;
+        let wanted = has_copy && !state.disabled.get() && !parent.corrupt;
         let log = wanted.then(|| Log::new(parent.log.arena())).flatten();
         match log.filter(|log| sys::poke(child, LOG, log.place()).is_ok()) {
             Some(log) => {
@@ -225,7 +228,7 @@ impl InProcess {
                 *copy.mapped.borrow_mut() = Some(own);
             }
             None => {
-                copy.refused.set(true);
+                copy.disabled.set(true);
                 self.restore(child);
                 if has_copy {
                     // An error means that the task is gone.
@@ -237,16 +240,16 @@ impl InProcess {
     }
 
     /// The tracer lets a task go that may go on as it is.
-    pub(crate) fn let_go(&self) {
+    pub(crate) fn detached(&self) {
         if let Some(mapped) = &*self.mapped.borrow() {
-            mapped.log.give_away();
+            mapped.log.never_reuse();
         }
     }
 }
 
 /// Has nothing logged any more in a task that is stopped, and whose copy of
 /// the code nobody here knows.
-pub(crate) fn disarm(task: Tid) {
+pub(crate) fn disable_logging(task: Tid) {
     let mut found = vec![0; code::bytes().len()];
     let read = sys::read_memory(task, BASE, &mut found);
     if read == found.len() && found == code::bytes() {
@@ -257,7 +260,7 @@ pub(crate) fn disarm(task: Tid) {
 
 impl InProcess {
     /// Whether a site is one of our own trampolines.
-    pub(crate) fn has_made(&self, site: &Site) -> bool {
+    pub(crate) fn owns_site(&self, site: &Site) -> bool {
         let mapped = self.mapped.borrow();
         mapped.as_ref().is_some_and(|mapped| {
             let made = mapped.trampolines.map(|from| from..from + PAGE);

@@ -71,7 +71,7 @@ impl Tracee<Signal> {
 
     /// Lets the signal through.
     pub fn deliver(self) -> Tracee<Running> {
-        self.note_frame();
+        self.note_handler_return();
         let (how, signal) = (self.shared.usual_resume(), self.state.signal);
         self.go(how, signal)
     }

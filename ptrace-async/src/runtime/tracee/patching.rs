@@ -41,26 +41,26 @@ fn trampoline_page(site: &Site) -> [u64; 6] {
 impl Tracee<Signal> {
     /// Notes where a handler of the signal that is about to be delivered will
     /// return to, which is not within our code.
-    pub(super) fn note_frame(&self) {
+    pub(super) fn note_handler_return(&self) {
         let space = self.space();
         let state = &space.in_process;
         if !matches!(self.shared().options.interception, Interception::Seccomp(_)) {
             return;
         }
         let mut mapped = state.mapped.borrow_mut();
-        if state.refused.get() && mapped.is_none() {
+        if state.disabled.get() && mapped.is_none() {
             return;
         }
         let Ok(mut regs) = self.registers() else {
             return;
         };
         if let Some(mapped) = &mut *mapped
-            && mapped.retreat(&mut regs, self)
+            && mapped.leave_code(&mut regs, self)
         {
             // An error means that the task is gone.
             let _ = self.set_registers(&regs);
         }
-        space.in_process.interrupted(regs.rip);
+        space.in_process.handler_returns_to(regs.rip);
     }
 }
 
@@ -78,11 +78,13 @@ impl Tracee<Prehook> {
         }
         let space = self.space();
         let state = &space.in_process;
-        if state.refused.get() || self.slot().confined.get() {
+        if state.disabled.get() || self.slot().confined.get() {
             return Ok(self);
         }
-        state.heat.set(state.heat.get().saturating_add(1));
-        if state.heat.get() < WORTHWHILE {
+        state
+            .lookups_stopped
+            .set(state.lookups_stopped.get().saturating_add(1));
+        if state.lookups_stopped.get() < WORTHWHILE {
             return Ok(self);
         }
         let passes = match &self.shared().options.interception {
@@ -90,18 +92,18 @@ impl Tracee<Prehook> {
             Interception::Ptrace(_) => false,
         };
         if !passes {
-            state.refused.set(true);
+            state.disabled.set(true);
             return Ok(self);
         }
         // The one of the slot, and ours.
         if Rc::strong_count(&space) > 2 {
             return Ok(self);
         }
-        let Some(site) = self.site().filter(|site| !space.in_process.has_made(site)) else {
+        let Some(site) = self.site().filter(|site| !space.in_process.owns_site(site)) else {
             return Ok(self);
         };
         if state
-            .frames
+            .handler_returns
             .borrow()
             .iter()
             .any(|frame| site.contains(*frame))
@@ -115,11 +117,11 @@ impl Tracee<Prehook> {
             match mapped {
                 Ok(mapped) => {
                     *space.in_process.mapped.borrow_mut() = Some(mapped);
-                    space.in_process.tell_sharing();
+                    space.in_process.update_sharing();
                     tracee.shared().note_patched(&space);
                 }
                 Err(_) => {
-                    space.in_process.refused.set(true);
+                    space.in_process.disabled.set(true);
                     return Ok(tracee);
                 }
             }
@@ -145,7 +147,7 @@ impl Tracee<Prehook> {
         let (tracee, page) = self.made(libc::SYS_mmap, trampoline_page(site)).await?;
         match (page, &mut *space.in_process.mapped.borrow_mut()) {
             (Ok(page), Some(mapped)) => mapped.trampolines = Some(page),
-            _ => space.in_process.refused.set(true),
+            _ => space.in_process.disabled.set(true),
         }
         Ok(tracee)
     }
@@ -278,7 +280,7 @@ impl Tracee<Prehook> {
         if done.is_err() {
             // Gone, or its memory cannot be written: then as it was.
             let _ = self.write(site.address, &original);
-            space.in_process.refused.set(true);
+            space.in_process.disabled.set(true);
             return;
         }
         mapped.sites.push((site, trampoline));

@@ -51,7 +51,7 @@ impl Tracee<Exec> {
         let token = filter.token()?;
         let space = self.space();
         let state = &space.in_process;
-        if state.refused.get() || self.slot().confined.get() || space.in_process.logs() {
+        if state.disabled.get() || self.slot().confined.get() || space.in_process.logs() {
             return None;
         }
         let tid = self.tid();
@@ -105,7 +105,7 @@ impl Tracee<Exec> {
             original: replaced,
         })));
         *state.mapped.borrow_mut() = Some(Mapped::new(log, None, tid));
-        space.in_process.tell_sharing();
+        space.in_process.update_sharing();
         self.shared().note_patched(&space);
         Some(())
     }
@@ -145,7 +145,7 @@ impl Shared {
         let _ = sys::write_memory(tid, starting.registers.rip, &starting.original);
         let _ = sys::set_registers(tid, &starting.registers);
         let space = slot.space.borrow().clone();
-        space.in_process.refused.set(true);
+        space.in_process.disabled.set(true);
         *space.in_process.mapped.borrow_mut() = None;
         if let Ok(arena) = self.arena() {
             arena.images.borrow_mut().failures += 1;

@@ -38,7 +38,7 @@ impl<S: Stopped> Tracee<S> {
     pub fn detach(self) -> io::Result<()> {
         let tid = self.living()?;
         self.shared.slots.borrow_mut().remove(&tid);
-        self.space().in_process.let_go();
+        self.space().in_process.detached();
         self.slot.unattended.set(true);
         self.slot.stopped.set(false);
         self.slot.gone.set(true);

@@ -27,7 +27,7 @@ const RESTARTS: std::ops::RangeInclusive<i64> = -516..=-512;
 impl Mapped {
     /// Moves a task that is about to handle a signal out of the code; whether
     /// its registers changed.
-    pub(crate) fn retreat(
+    pub(crate) fn leave_code(
         &mut self,
         regs: &mut libc::user_regs_struct,
         memory: &dyn Memory,
@@ -70,9 +70,9 @@ impl Mapped {
                     Progress::Performed => regs.rax,
                     _ => saved.value,
                 };
-                let stands = progress == Progress::Published
-                    || self.stands(&saved, regs.r10, value.cast_signed(), memory);
-                (regs.rip, regs.rax) = if stands {
+                let must_not_repeat = progress == Progress::Published
+                    || self.must_not_repeat(&saved, regs.r10, value.cast_signed(), memory);
+                (regs.rip, regs.rax) = if must_not_repeat {
                     (saved.from + 2, value)
                 } else {
                     (saved.from, saved.nr)
@@ -84,11 +84,17 @@ impl Mapped {
     }
 
     /// Whether a call that was made must not be made again; it is noted.
-    fn stands(&mut self, saved: &Saved, r10: u64, value: i64, memory: &dyn Memory) -> bool {
+    fn must_not_repeat(
+        &mut self,
+        saved: &Saved,
+        r10: u64,
+        value: i64,
+        memory: &dyn Memory,
+    ) -> bool {
         if RESTARTS.contains(&value) {
             return true;
         }
-        if !calls::stands(saved.nr, value) {
+        if !calls::must_not_repeat(saved.nr, value) {
             return false;
         }
         let opens = [libc::SYS_open, libc::SYS_openat].contains(&saved.nr.cast_signed());
@@ -100,7 +106,7 @@ impl Mapped {
         if calls::makes_pair(saved.nr) {
             match memory.read_u64(saved.rdi) {
                 Ok(pair) => fourth = pair,
-                Err(_) => self.lose(),
+                Err(_) => self.mark_corrupt(),
             }
         }
         let call = Invocation {
@@ -110,9 +116,9 @@ impl Mapped {
         if calls::writes(saved.nr) {
             let mut bytes = vec![0; usize::try_from(value).unwrap_or(0).min(MOST_WRITTEN)];
             if memory.read(saved.rsi, &mut bytes) == bytes.len() {
-                self.note(UnstoppedCall::new(call, value, bytes, saved.stamp));
+                self.add_unlogged(UnstoppedCall::new(call, value, bytes, saved.stamp));
             } else {
-                self.lose();
+                self.mark_corrupt();
             }
             return true;
         }
@@ -122,10 +128,10 @@ impl Mapped {
         match path {
             Ok(mut path) => {
                 path.push(0);
-                self.note(UnstoppedCall::new(call, value, path, saved.stamp));
+                self.add_unlogged(UnstoppedCall::new(call, value, path, saved.stamp));
             }
             // Gone since the kernel has read it.
-            Err(_) => self.lose(),
+            Err(_) => self.mark_corrupt(),
         }
         true
     }
@@ -136,7 +142,7 @@ mod tests {
     use super::super::UnstoppedCalls;
     use super::super::code;
     use super::super::layout::BASE;
-    use super::super::log::{Arena, Log};
+    use super::super::log::{Log, LogMemory};
     use super::*;
 
     const TRAMPOLINES: u64 = 0x7000_0000;
@@ -144,7 +150,7 @@ mod tests {
     const PATH: u64 = 0x5000;
 
     fn a_log() -> Log {
-        Log::new(&Arena::new(7).expect("memory")).expect("a log")
+        Log::new(&LogMemory::new(7).expect("memory")).expect("a log")
     }
 
     /// Memory with a path in it.
@@ -170,7 +176,13 @@ mod tests {
     /// Where somebody with this call and result goes on, with what in `rax`,
     /// from each address of the code, and what is noted.
     #[track_caller]
-    fn check(nr: i64, value: i64, after: Progress, address_and_rax: (u64, i64), noted: usize) {
+    fn check(
+        nr: i64,
+        value: i64,
+        after: Progress,
+        address_and_rax: (u64, i64),
+        unlogged_calls: usize,
+    ) {
         let mut seen = 0;
         for rip in BASE..BASE + code::bytes().len() as u64 {
             if progress(rip) != Some(after) {
@@ -201,7 +213,7 @@ mod tests {
                 Progress::Performed => regs.rax = value,
                 _ => {}
             }
-            assert!(mapped.retreat(&mut regs, &Path));
+            assert!(mapped.leave_code(&mut regs, &Path));
             assert_eq!(
                 (regs.rip, regs.rax.cast_signed()),
                 address_and_rax,
@@ -210,7 +222,7 @@ mod tests {
             let free = !mapped.log.is_in_flight();
             assert_eq!(free, after != Progress::Outside, "{after:?}");
             match mapped.take() {
-                UnstoppedCalls::Made(calls) => assert_eq!(calls.len(), noted, "{after:?}"),
+                UnstoppedCalls::Made(calls) => assert_eq!(calls.len(), unlogged_calls, "{after:?}"),
                 UnstoppedCalls::Lost => panic!("nothing is lost"),
             }
         }
@@ -296,7 +308,7 @@ mod tests {
         regs.eflags = CARRY;
         let tried = |at: &u64| progress(*at) == Some(Progress::Tried);
         regs.rip = (BASE..).find(tried).expect("an address");
-        assert!(mapped.retreat(&mut regs, &Path));
+        assert!(mapped.leave_code(&mut regs, &Path));
         assert_eq!(regs.rip, FROM);
         assert!(mapped.log.is_in_flight());
     }
@@ -315,7 +327,7 @@ mod tests {
         ] {
             let mut regs = registers();
             regs.rip = from;
-            assert_eq!(mapped.retreat(&mut regs, &Path), from != to);
+            assert_eq!(mapped.leave_code(&mut regs, &Path), from != to);
             assert_eq!(regs.rip, to);
         }
     }
