@@ -14,7 +14,7 @@ async fn follow(tracee: Tracee<Started>) {
     loop {
         let mut stop = running.stop().await;
         if let Stop::Prehook(mut call) = stop {
-            call.keep_in_sight().expect("alive");
+            call.keep_traced().expect("alive");
             stop = match call.emulate_ptrace().await {
                 Emulation::Answered(next) => {
                     running = next;

@@ -46,7 +46,7 @@ impl Default for Processes {
 }
 
 /// How a new description is made; see [`Processes::create`].
-pub(super) struct New {
+pub(super) struct NewDescription {
     pub(super) kind: FileKind,
     pub(super) path: Option<PathBuf>,
     pub(super) readable: bool,
@@ -56,7 +56,7 @@ pub(super) struct New {
     pub(super) nonblocking: bool,
 }
 
-impl New {
+impl NewDescription {
     /// A description that can be read and written and has no path.
     pub(super) fn anonymous(kind: FileKind, nonblocking: bool) -> Self {
         Self {
@@ -97,7 +97,7 @@ impl Processes {
     /// When `/proc` cannot be read, mostly because the task is gone. The task
     /// is then not known.
     pub fn adopt(&mut self, tid: Tid, tgid: Tid) -> io::Result<()> {
-        self.take_in(tid, tgid, None)
+        self.adopt_comparing_with(tid, tgid, None)
     }
 
     /// As [`adopt`](Self::adopt), asking `same(fd, fd)` whether two descriptors
@@ -111,10 +111,10 @@ impl Processes {
         tgid: Tid,
         same: &mut dyn FnMut(i32, i32) -> bool,
     ) -> io::Result<()> {
-        self.take_in(tid, tgid, Some(same))
+        self.adopt_comparing_with(tid, tgid, Some(same))
     }
 
-    fn take_in(
+    fn adopt_comparing_with(
         &mut self,
         tid: Tid,
         tgid: Tid,
@@ -355,7 +355,13 @@ impl Processes {
     }
 
     /// Makes a description and puts it at `fd`.
-    pub(super) fn create(&mut self, tid: Tid, fd: i32, new: New, cloexec: bool) -> Rc<OpenFile> {
+    pub(super) fn create(
+        &mut self,
+        tid: Tid,
+        fd: i32,
+        new: NewDescription,
+        cloexec: bool,
+    ) -> Rc<OpenFile> {
         let file = Rc::new(OpenFile {
             id: self.fresh_file(),
             kind: new.kind,
@@ -374,7 +380,7 @@ impl Processes {
     }
 
     /// Takes a descriptor from `/proc` that the model did not see come.
-    pub(super) fn look_up(&mut self, tid: Tid, fd: i32) -> Option<Rc<OpenFile>> {
+    pub(super) fn adopt_descriptor(&mut self, tid: Tid, fd: i32) -> Option<Rc<OpenFile>> {
         if fd < 0 {
             return None;
         }

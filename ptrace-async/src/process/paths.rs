@@ -16,12 +16,12 @@ const PATH_MAX: usize = 4096;
 
 /// A string of a tracee.
 #[expect(clippy::large_enum_variant, reason = "short strings stay off the heap")]
-pub(super) enum Text {
+pub(super) enum PathText {
     Short([u8; 256], usize),
     Long(Vec<u8>),
 }
 
-impl Text {
+impl PathText {
     /// Reads the path at `address`.
     ///
     /// # Errors
@@ -40,7 +40,7 @@ impl Text {
     }
 }
 
-impl Deref for Text {
+impl Deref for PathText {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -85,7 +85,7 @@ pub(super) fn names_directory(given: &[u8]) -> bool {
 
 /// Whether the name of a directory stops leading to it when a directory before
 /// a `..` is removed. (A name that only begins with two dots counts too.)
-pub(super) fn climbs(path: &Path) -> bool {
+pub(super) fn has_dot_dot(path: &Path) -> bool {
     memchr::memmem::find(path.as_os_str().as_bytes(), b"/..").is_some()
 }
 

@@ -7,7 +7,7 @@ use crate::event::OpenFile;
 
 /// What a descriptor number stands for.
 #[derive(Debug, Clone)]
-pub(super) struct Slot {
+pub(super) struct TableEntry {
     pub(super) file: Rc<OpenFile>,
     pub(super) cloexec: bool,
 }
@@ -16,17 +16,17 @@ pub(super) struct Slot {
 /// `dup2(fd, 1_000_000)` must stay cheap, and tables are copied at every fork.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Table {
-    slots: BTreeMap<i32, Slot>,
+    slots: BTreeMap<i32, TableEntry>,
 }
 
 impl Table {
-    pub(super) fn get(&self, fd: i32) -> Option<&Slot> {
+    pub(super) fn get(&self, fd: i32) -> Option<&TableEntry> {
         self.slots.get(&fd)
     }
 
     /// Puts a file at `fd`, closing what was there.
     pub(super) fn set(&mut self, fd: i32, file: Rc<OpenFile>, cloexec: bool) {
-        self.slots.insert(fd, Slot { file, cloexec });
+        self.slots.insert(fd, TableEntry { file, cloexec });
     }
 
     pub(super) fn close(&mut self, fd: i32) {
@@ -56,11 +56,11 @@ impl Table {
         self.slots.retain(|_, slot| !slot.cloexec);
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (i32, &Slot)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (i32, &TableEntry)> {
         self.slots.iter().map(|(fd, slot)| (*fd, slot))
     }
 
-    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (i32, &mut Slot)> {
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (i32, &mut TableEntry)> {
         self.slots.iter_mut().map(|(fd, slot)| (*fd, slot))
     }
 }

@@ -218,7 +218,7 @@ pub(crate) async fn prehook(
     run: &Shared,
 ) -> Result<Result<Tracee<Prehook>, Tracee<Running>>, Stop> {
     // An error means that it is gone.
-    let _ = tracee.keep_in_sight();
+    let _ = tracee.keep_traced();
     let tracee = match tracee.emulate_ptrace().await {
         Emulation::Answered(running) => return Ok(Err(running)),
         Emulation::NotOurs(tracee) => tracee,

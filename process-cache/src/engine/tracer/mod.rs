@@ -224,7 +224,7 @@ impl Tracer {
 
     async fn prehook(&self, mut tracee: Tracee<Prehook>, next: &mut Option<Next>) -> Onward {
         // An error means that the tracee is gone, which its next stop says.
-        let _ = tracee.keep_in_sight();
+        let _ = tracee.keep_traced();
         let tracee = match tracee.emulate_ptrace().await {
             ptrace_async::runtime::Emulation::Answered(running) => return Onward::Running(running),
             ptrace_async::runtime::Emulation::NotOurs(tracee) => tracee,

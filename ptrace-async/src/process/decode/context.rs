@@ -9,11 +9,11 @@ use std::rc::Rc;
 
 use smallvec::SmallVec;
 
-use super::step::{Announce, Create, Step};
+use super::step::{Create, ExitStep, Report};
 use crate::event::{FileRef, IoEvent, OpenFile, PathRef, Tid};
 use crate::memory::Memory;
-use crate::process::model::{New, Processes};
-use crate::process::paths::{self, Text};
+use crate::process::model::{NewDescription, Processes};
+use crate::process::paths::{self, PathText};
 use crate::process::{nr, proc};
 
 pub(super) const AT_FDCWD: i32 = libc::AT_FDCWD;
@@ -24,13 +24,13 @@ enum Named {
     /// The empty string, or NULL.
     Empty,
     /// The call will fail whatever the world is like.
-    Hopeless,
+    WillFail,
     /// Relative to a descriptor whose path is not known.
     NoBase,
 }
 
 /// One syscall at its entry.
-pub(super) struct Context<'a> {
+pub(super) struct EntryContext<'a> {
     pub(super) model: &'a mut Processes,
     pub(super) tid: Tid,
     pub(super) nr: u64,
@@ -40,7 +40,7 @@ pub(super) struct Context<'a> {
     pub(super) about_to_change: SmallVec<[PathRef; 2]>,
 }
 
-impl Context<'_> {
+impl EntryContext<'_> {
     /// An argument that is a C `int`.
     pub(super) fn int(&self, index: usize) -> i32 {
         self.args[index] as i32
@@ -57,7 +57,7 @@ impl Context<'_> {
 
     /// Reports a syscall that cannot be followed; there is nothing to do at its
     /// exit.
-    pub(super) fn unsupported(&mut self, reason: &'static str) -> Option<Step> {
+    pub(super) fn unsupported(&mut self, reason: &'static str) -> Option<ExitStep> {
         self.push(IoEvent::Unsupported {
             number: self.nr,
             name: nr::name(self.nr),
@@ -72,12 +72,12 @@ impl Context<'_> {
         if let Some(file) = self.model.file(self.tid, fd) {
             return Some(Rc::clone(file));
         }
-        self.model.look_up(self.tid, fd)
+        self.model.adopt_descriptor(self.tid, fd)
     }
 
     fn named(&mut self, dirfd: i32, address: u64, follow: bool) -> Named {
-        let Ok(text) = Text::read(self.memory, address) else {
-            return Named::Hopeless;
+        let Ok(text) = PathText::read(self.memory, address) else {
+            return Named::WillFail;
         };
         if text.is_empty() {
             return Named::Empty;
@@ -88,10 +88,10 @@ impl Context<'_> {
             self.model.cwd(self.tid)
         } else {
             let Some(mut file) = self.file(dirfd) else {
-                return Named::Hopeless;
+                return Named::WillFail;
             };
-            if file.path.as_deref().is_some_and(paths::climbs) {
-                file = self.climbed(dirfd, file);
+            if file.path.as_deref().is_some_and(paths::has_dot_dot) {
+                file = self.under_kernel_name(dirfd, file);
             }
             return match &file.path {
                 Some(base) => Named::Path(paths::join(base, &text, follow)),
@@ -105,7 +105,7 @@ impl Context<'_> {
     }
 
     /// The same directory under the kernel's name, where that can be had.
-    fn climbed(&mut self, fd: i32, file: Rc<OpenFile>) -> Rc<OpenFile> {
+    fn under_kernel_name(&mut self, fd: i32, file: Rc<OpenFile>) -> Rc<OpenFile> {
         let Some(path) = proc::descriptor_path(self.tid, fd) else {
             return file;
         };
@@ -118,7 +118,7 @@ impl Context<'_> {
     pub(super) fn path(&mut self, dirfd: i32, address: u64, follow: bool) -> Option<PathRef> {
         match self.named(dirfd, address, follow) {
             Named::Path(path) => Some(path),
-            Named::Empty | Named::Hopeless => None,
+            Named::Empty | Named::WillFail => None,
             Named::NoBase => {
                 self.unsupported("a path relative to a descriptor whose own path is not known");
                 None
@@ -150,17 +150,22 @@ impl Context<'_> {
 
     /// A call that changes the tree: tells what is about to change, and leaves
     /// the event for the exit.
-    pub(super) fn change(&mut self, event: IoEvent) -> Option<Step> {
+    pub(super) fn change(&mut self, event: IoEvent) -> Option<ExitStep> {
         self.about_to_change.extend(changed_paths(&event));
-        Some(Step::Change(event))
+        Some(ExitStep::Change(event))
     }
 
     /// Leaves a new descriptor without a path to the exit.
-    pub(super) fn create(&mut self, new: New, cloexec: bool, announce: Announce) -> Option<Step> {
-        Some(Step::Create(Box::new(Create {
+    pub(super) fn create(
+        &mut self,
+        new: NewDescription,
+        cloexec: bool,
+        report: Report,
+    ) -> Option<ExitStep> {
+        Some(ExitStep::Create(Box::new(Create {
             new,
             cloexec,
-            announce,
+            report,
         })))
     }
 }

@@ -2,11 +2,11 @@
 
 use std::rc::Rc;
 
-use super::context::Context;
-use super::step::{Announce, Step};
+use super::context::EntryContext;
+use super::step::{ExitStep, Report};
 use crate::event::{FileKind, Identity, IoEvent, OpenFile};
 use crate::process::commands::{F_GET_RW_HINT, F_SET_FILE_RW_HINT, HARMLESS_FCNTL};
-use crate::process::model::New;
+use crate::process::model::NewDescription;
 use crate::process::watch::reads_unseen;
 
 const CLOSE_RANGE_UNSHARE: u32 = 2;
@@ -24,10 +24,10 @@ pub(super) fn read_from_now_on(fd: i32, file: Rc<OpenFile>) -> Option<IoEvent> {
     })
 }
 
-impl Context<'_> {
+impl EntryContext<'_> {
     /// A descriptor is gone whatever close(2) returns, so its exit is not
     /// needed; and the number cannot be given out again before.
-    pub(super) fn close(&mut self) -> Option<Step> {
+    pub(super) fn close(&mut self) -> Option<ExitStep> {
         let fd = self.int(0);
         if let Some(table) = self.model.table_mut(self.tid) {
             table.close(fd);
@@ -35,7 +35,7 @@ impl Context<'_> {
         None
     }
 
-    pub(super) fn close_range(&mut self) -> Option<Step> {
+    pub(super) fn close_range(&mut self) -> Option<ExitStep> {
         let (first, last, flags) = (self.uint(0), self.uint(1), self.uint(2));
         if first > last || flags & !(CLOSE_RANGE_UNSHARE | CLOSE_RANGE_CLOEXEC) != 0 {
             return None;
@@ -50,12 +50,12 @@ impl Context<'_> {
     }
 
     /// The number of the copy is the result.
-    pub(super) fn duplicate(&mut self, old: i32, cloexec: bool) -> Option<Step> {
+    pub(super) fn duplicate(&mut self, old: i32, cloexec: bool) -> Option<ExitStep> {
         self.file(old)?;
-        Some(Step::Duplicate { old, cloexec })
+        Some(ExitStep::Duplicate { old, cloexec })
     }
 
-    pub(super) fn duplicate_onto(&mut self, flags: i32) -> Option<Step> {
+    pub(super) fn duplicate_onto(&mut self, flags: i32) -> Option<ExitStep> {
         let (old, new) = (self.int(0), self.int(1));
         if old == new {
             // dup2 does nothing, dup3 fails.
@@ -73,7 +73,7 @@ impl Context<'_> {
         self.duplicate(old, cloexec)
     }
 
-    pub(super) fn fcntl(&mut self) -> Option<Step> {
+    pub(super) fn fcntl(&mut self) -> Option<ExitStep> {
         let (fd, command, argument) = (self.int(0), self.int(1), self.int(2));
         match command {
             libc::F_DUPFD => self.duplicate(fd, false),
@@ -95,7 +95,7 @@ impl Context<'_> {
             libc::F_SETPIPE_SZ => {
                 let file = self.file(fd)?;
                 file.creator.is_none().then_some(())?;
-                Some(Step::Report(IoEvent::StateChange {
+                Some(ExitStep::Report(IoEvent::StateChange {
                     what: "size of an inherited pipe",
                 }))
             }
@@ -105,13 +105,13 @@ impl Context<'_> {
                 self.unsupported("leases wait for other processes")
             }
             libc::F_NOTIFY => self.unsupported("directory notifications"),
-            libc::F_SETOWN | 10 | 15 => self.unsupported("signals announce input or output"),
+            libc::F_SETOWN | 10 | 15 => self.unsupported("signals report input or output"),
             _ => self.unsupported("an fcntl command that is not modelled"),
         }
     }
 
     /// `F_SETFL`. What is not refused is done at once.
-    fn status_flags(&mut self, fd: i32, flags: i32) -> Option<Step> {
+    fn status_flags(&mut self, fd: i32, flags: i32) -> Option<ExitStep> {
         // Not all files and file systems take these (fcntl(2)).
         const REFUSED: i32 = libc::O_DIRECT | libc::O_NOATIME | libc::O_ASYNC;
         let file = self.file(fd)?;
@@ -123,7 +123,7 @@ impl Context<'_> {
                 .extend(set_status(&file, Some(append), Some(nonblocking)));
             return None;
         }
-        Some(Step::StatusFlags {
+        Some(ExitStep::StatusFlags {
             file,
             append: Some(append),
             nonblocking: Some(nonblocking),
@@ -131,8 +131,13 @@ impl Context<'_> {
     }
 
     /// `family` is given for socketpair, whose type argument carries the flags.
-    pub(super) fn pair(&mut self, address: u64, flags: i32, family: Option<i32>) -> Option<Step> {
-        Some(Step::Pair {
+    pub(super) fn pair(
+        &mut self,
+        address: u64,
+        flags: i32,
+        family: Option<i32>,
+    ) -> Option<ExitStep> {
+        Some(ExitStep::Pair {
             address,
             flags,
             family,
@@ -141,35 +146,36 @@ impl Context<'_> {
 
     /// The flags of all these calls are `O_CLOEXEC` and `O_NONBLOCK` under
     /// other names.
-    pub(super) fn anonymous(&mut self, name: &'static str, flags: i32) -> Option<Step> {
-        let new = New::anonymous(FileKind::Anon(name), flags & libc::O_NONBLOCK != 0);
-        self.create(new, flags & libc::O_CLOEXEC != 0, Announce::Nothing)
+    pub(super) fn anonymous(&mut self, name: &'static str, flags: i32) -> Option<ExitStep> {
+        let new = NewDescription::anonymous(FileKind::Anon(name), flags & libc::O_NONBLOCK != 0);
+        self.create(new, flags & libc::O_CLOEXEC != 0, Report::Nothing)
     }
 
-    pub(super) fn inotify(&mut self, flags: i32) -> Option<Step> {
-        let mut new = New::anonymous(FileKind::Anon("inotify"), flags & libc::O_NONBLOCK != 0);
+    pub(super) fn inotify(&mut self, flags: i32) -> Option<ExitStep> {
+        let mut new =
+            NewDescription::anonymous(FileKind::Anon("inotify"), flags & libc::O_NONBLOCK != 0);
         new.writable = false;
         let reason = "file notifications depend on what others do";
         let cloexec = flags & libc::O_CLOEXEC != 0;
-        self.create(new, cloexec, Announce::Unsupported(reason))
+        self.create(new, cloexec, Report::Unsupported(reason))
     }
 
-    pub(super) fn memfd(&mut self, cloexec: bool) -> Option<Step> {
-        let new = New::anonymous(FileKind::MemFd, false);
-        self.create(new, cloexec, Announce::Nothing)
+    pub(super) fn memfd(&mut self, cloexec: bool) -> Option<ExitStep> {
+        let new = NewDescription::anonymous(FileKind::MemFd, false);
+        self.create(new, cloexec, Report::Nothing)
     }
 
     /// A pidfd is always close-on-exec. One of a process outside the model looks
     /// at it (whether it exists, and later when it ends).
-    pub(super) fn pidfd_open(&mut self) -> Option<Step> {
+    pub(super) fn pidfd_open(&mut self) -> Option<ExitStep> {
         if self.model.task(self.int(0)).is_none() {
             self.push(IoEvent::Identity {
                 what: Identity::OtherProcess,
             });
         }
         let nonblocking = self.int(1) & libc::O_NONBLOCK != 0;
-        let new = New::anonymous(FileKind::Anon("pidfd"), nonblocking);
-        self.create(new, true, Announce::Nothing)
+        let new = NewDescription::anonymous(FileKind::Anon("pidfd"), nonblocking);
+        self.create(new, true, Report::Nothing)
     }
 }
 

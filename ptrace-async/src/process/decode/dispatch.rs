@@ -2,8 +2,8 @@
 
 use smallvec::SmallVec;
 
-use super::context::{AT_FDCWD, Context};
-use super::step::{Announce, Buffers, Entry, Pending, Step};
+use super::context::{AT_FDCWD, EntryContext};
+use super::step::{Buffers, Entry, ExitStep, Pending, Report};
 use crate::event::{Identity, IoEvent, Tid};
 use crate::invocation::Invocation;
 use crate::memory::Memory;
@@ -20,7 +20,7 @@ pub(super) fn entry(
     out: &mut SmallVec<[IoEvent; 2]>,
 ) -> Entry {
     let known = model.ensure(tid);
-    let mut context = Context {
+    let mut context = EntryContext {
         model,
         tid,
         nr: call.nr,
@@ -40,11 +40,11 @@ pub(super) fn entry(
     }
 }
 
-impl Context<'_> {
+impl EntryContext<'_> {
     /// One arm per syscall; what is not listed is either none of the model's
     /// business (`Watch::Never`) or not modelled.
     #[expect(clippy::too_many_lines, reason = "a table")]
-    fn dispatch(&mut self) -> Option<Step> {
+    fn dispatch(&mut self) -> Option<ExitStep> {
         let a = self.args;
         match self.nr {
             // Opening.
@@ -54,7 +54,7 @@ impl Context<'_> {
             nr::openat2 => self.openat2(),
             nr::open_by_handle_at => {
                 self.unsupported("a file opened by handle has no name to observe");
-                Some(Step::Fetch(Announce::Nothing))
+                Some(ExitStep::Fetch(Report::Nothing))
             }
             nr::open_tree | nr::open_tree_attr => self.open_tree(),
 
@@ -163,16 +163,16 @@ impl Context<'_> {
             nr::memfd_create => self.memfd(self.uint(1) & libc::MFD_CLOEXEC != 0),
             nr::memfd_secret => self.memfd(self.int(0) & libc::O_CLOEXEC != 0),
             nr::pidfd_open => self.pidfd_open(),
-            nr::pidfd_getfd => Some(Step::Fetch(Announce::Received)),
+            nr::pidfd_getfd => Some(ExitStep::Fetch(Report::Received)),
             nr::io_uring_setup => self.fetch("operations through io_uring are not seen"),
             nr::userfaultfd => self.fetch("page faults are answered by the program"),
             nr::perf_event_open => self.fetch("performance counters"),
             nr::fanotify_init => self.fetch("fanotify watches files of other processes"),
             nr::bpf => self.fetch("BPF programs and maps"),
             nr::landlock_create_ruleset if self.uint(2) != 0 => None,
-            nr::landlock_create_ruleset => Some(Step::Fetch(Announce::Nothing)),
+            nr::landlock_create_ruleset => Some(ExitStep::Fetch(Report::Nothing)),
             nr::fsopen | nr::fspick | nr::fsmount => self.fetch("mounts are not modelled"),
-            nr::mq_open => Some(Step::Fetch(Announce::SharedMemory("POSIX message queue"))),
+            nr::mq_open => Some(ExitStep::Fetch(Report::SharedMemory("POSIX message queue"))),
 
             // Sockets.
             nr::socket => self.socket(),
@@ -198,7 +198,7 @@ impl Context<'_> {
     }
 
     /// A syscall that no decoder claims.
-    pub(super) fn unclaimed(&mut self) -> Option<Step> {
+    pub(super) fn not_decoded(&mut self) -> Option<ExitStep> {
         match watch(self.nr) {
             Watch::Never => None,
             _ => self.unsupported("not modelled"),
@@ -206,15 +206,15 @@ impl Context<'_> {
     }
 
     #[expect(clippy::too_many_lines, reason = "a table")]
-    pub(super) fn dispatch_process(&mut self) -> Option<Step> {
+    pub(super) fn dispatch_process(&mut self) -> Option<ExitStep> {
         let a = self.args;
         match self.nr {
             nr::execve => self.exec(AT_FDCWD, a[0], (a[1], a[2]), 0),
             nr::execveat => self.exec(self.int(0), a[1], (a[2], a[3]), self.int(4)),
             nr::clone => self.clone(self.args[0] & 0xffff_ff00, a[2]),
             nr::clone3 => self.clone3(),
-            nr::unshare => Some(Step::Unshare { flags: a[0] }),
-            nr::setns => Some(Step::Relocated {
+            nr::unshare => Some(ExitStep::Unshare { flags: a[0] }),
+            nr::setns => Some(ExitStep::Relocated {
                 what: "namespaces",
                 everyone: false,
             }),
@@ -222,7 +222,7 @@ impl Context<'_> {
             nr::chdir => self.chdir(),
             nr::fchdir => self.fchdir(),
             nr::chroot => self.chroot(),
-            nr::pivot_root => Some(Step::Relocated {
+            nr::pivot_root => Some(ExitStep::Relocated {
                 what: "mounts",
                 everyone: true,
             }),
@@ -354,7 +354,7 @@ impl Context<'_> {
             | nr::get_kernel_syms
             | nr::query_module => self.unsupported("kernels have only the number"),
 
-            _ => self.unclaimed(),
+            _ => self.not_decoded(),
         }
     }
 }

@@ -6,10 +6,10 @@ use smallvec::SmallVec;
 
 use super::context::changed_paths;
 use super::descriptors::{read_from_now_on, set_status};
-use super::step::{Announce, Buffers, Pending, Step, Transfer};
+use super::step::{Buffers, ExitStep, Pending, PendingWrite, Report};
 use crate::event::{FileKind, FileRef, IoEvent, OpenFile, PathRef, Tid};
 use crate::memory::Memory;
-use crate::process::model::{New, Processes};
+use crate::process::model::{NewDescription, Processes};
 use crate::process::{nr, proc};
 
 /// The kernel's `ERESTART*` results: the call was interrupted and comes again.
@@ -23,7 +23,7 @@ const MMSGHDR: u64 = 64;
 const CONTROL_LIMIT: usize = 65_536;
 
 /// One syscall at its exit.
-struct Context<'a> {
+struct ExitContext<'a> {
     model: &'a mut Processes,
     tid: Tid,
     nr: u64,
@@ -43,7 +43,7 @@ pub(super) fn exit(
     if RESTARTS.contains(&result) {
         return;
     }
-    let context = Context {
+    let context = ExitContext {
         model,
         tid,
         nr: pending.nr,
@@ -59,22 +59,22 @@ pub(super) fn exit(
     }
 }
 
-impl Context<'_> {
-    fn failed(self, step: Step, error: i32) {
+impl ExitContext<'_> {
+    fn failed(self, step: ExitStep, error: i32) {
         let event = match step {
-            Step::Open(opening) => IoEvent::Open {
+            ExitStep::Open(opening) => IoEvent::Open {
                 path: opening.path,
                 mode: opening.mode,
                 file: None,
                 error: Some(error),
             },
-            Step::Exec { path } => IoEvent::ExecFailed { path, error },
-            Step::ChangeDir { path: Some(path) } => IoEvent::ChangeDir {
+            ExitStep::Exec { path } => IoEvent::ExecFailed { path, error },
+            ExitStep::ChangeDir { path: Some(path) } => IoEvent::ChangeDir {
                 path,
                 error: Some(error),
             },
-            Step::Change(event) => self.failure(changed_paths(&event), error),
-            Step::Connect { path, .. } => {
+            ExitStep::Change(event) => self.failure(changed_paths(&event), error),
+            ExitStep::Connect { path, .. } => {
                 let mut paths = SmallVec::new();
                 paths.push(path);
                 self.failure(paths, error)
@@ -92,11 +92,11 @@ impl Context<'_> {
         }
     }
 
-    fn succeeded(mut self, step: Step) {
+    fn succeeded(mut self, step: ExitStep) {
         match step {
-            Step::Report(event) => self.out.push(event),
-            Step::Change(event) => self.changed(event),
-            Step::Open(opening) => {
+            ExitStep::Report(event) => self.out.push(event),
+            ExitStep::Change(event) => self.changed(event),
+            ExitStep::Open(opening) => {
                 let new = opening.describe(self.tid, self.result as i32);
                 let file = self.create(new, opening.flags & libc::O_CLOEXEC != 0);
                 self.out.push(IoEvent::Open {
@@ -107,30 +107,30 @@ impl Context<'_> {
                 });
             }
             // `Processes::exec` was told by the exec stop.
-            Step::Exec { .. } => {}
-            Step::Duplicate { old, cloexec } => self.duplicated(old, cloexec),
-            Step::Create(create) => {
+            ExitStep::Exec { .. } => {}
+            ExitStep::Duplicate { old, cloexec } => self.duplicated(old, cloexec),
+            ExitStep::Create(create) => {
                 let file = self.create(create.new, create.cloexec);
-                self.announce(create.announce, Some(file));
+                self.report(create.report, Some(file));
             }
-            Step::Fetch(announce) => {
+            ExitStep::Fetch(report) => {
                 let file = self.fetch();
-                self.announce(announce, Some(file));
+                self.report(report, Some(file));
             }
-            Step::Pair {
+            ExitStep::Pair {
                 address,
                 flags,
                 family,
             } => self.pair(address, flags, family),
-            Step::ClonePidfd { address } => {
+            ExitStep::ClonePidfd { address } => {
                 if let Ok(fd) = self.memory.read_i32(address) {
-                    let new = New::anonymous(FileKind::Anon("pidfd"), false);
+                    let new = NewDescription::anonymous(FileKind::Anon("pidfd"), false);
                     self.model.create(self.tid, fd, new, true);
                 }
             }
-            Step::ChangeDir { path } => self.directory_changed(path),
-            Step::ChangeRoot { path } => self.root_changed(path),
-            Step::Relocated { what, everyone } => {
+            ExitStep::ChangeDir { path } => self.directory_changed(path),
+            ExitStep::ChangeRoot { path } => self.root_changed(path),
+            ExitStep::Relocated { what, everyone } => {
                 if everyone {
                     self.model.refresh_locations();
                 } else {
@@ -139,15 +139,15 @@ impl Context<'_> {
                 }
                 self.out.push(IoEvent::StateChange { what });
             }
-            Step::Unshare { flags } => self.unshared(flags),
-            Step::Write(transfer) => self.written(*transfer),
-            Step::StatusFlags {
+            ExitStep::Unshare { flags } => self.unshared(flags),
+            ExitStep::Write(transfer) => self.written(*transfer),
+            ExitStep::StatusFlags {
                 file,
                 append,
                 nonblocking,
             } => self.out.extend(set_status(&file, append, nonblocking)),
-            Step::Messages { address, many } => self.received(address, many),
-            Step::Connect { path, file } => {
+            ExitStep::Messages { address, many } => self.received(address, many),
+            ExitStep::Connect { path, file } => {
                 self.out.push(IoEvent::Find { path });
                 self.out.push(IoEvent::Network {
                     what: "connect",
@@ -157,7 +157,7 @@ impl Context<'_> {
         }
     }
 
-    fn create(&mut self, new: New, cloexec: bool) -> Rc<OpenFile> {
+    fn create(&mut self, new: NewDescription, cloexec: bool) -> Rc<OpenFile> {
         self.model
             .create(self.tid, self.result as i32, new, cloexec)
     }
@@ -165,22 +165,22 @@ impl Context<'_> {
     /// The descriptor in the result, as `/proc` describes it.
     fn fetch(&mut self) -> Rc<OpenFile> {
         let fd = self.result as i32;
-        if let Some(file) = self.model.look_up(self.tid, fd) {
+        if let Some(file) = self.model.adopt_descriptor(self.tid, fd) {
             return file;
         }
-        let new = New::anonymous(FileKind::Other(nr::name(self.nr).to_owned()), false);
+        let new = NewDescription::anonymous(FileKind::Other(nr::name(self.nr).to_owned()), false);
         self.model.create(self.tid, fd, new, true)
     }
 
-    fn announce(&mut self, announce: Announce, file: Option<Rc<OpenFile>>) {
-        self.out.push(match announce {
-            Announce::Nothing => return,
-            Announce::Network(what) => IoEvent::Network { what, file },
-            Announce::Received => IoEvent::Received {
+    fn report(&mut self, report: Report, file: Option<Rc<OpenFile>>) {
+        self.out.push(match report {
+            Report::Nothing => return,
+            Report::Network(what) => IoEvent::Network { what, file },
+            Report::Received => IoEvent::Received {
                 fd: self.result as i32,
             },
-            Announce::SharedMemory(what) => IoEvent::SharedMemory { what },
-            Announce::Unsupported(reason) => IoEvent::Unsupported {
+            Report::SharedMemory(what) => IoEvent::SharedMemory { what },
+            Report::Unsupported(reason) => IoEvent::Unsupported {
                 number: self.nr,
                 name: nr::name(self.nr),
                 reason,
@@ -226,8 +226,8 @@ impl Context<'_> {
         };
         // SOCK_CLOEXEC and SOCK_NONBLOCK have the same values.
         let cloexec = flags & libc::O_CLOEXEC != 0;
-        let mut read = New::anonymous(kind.clone(), flags & libc::O_NONBLOCK != 0);
-        let mut write = New::anonymous(kind, flags & libc::O_NONBLOCK != 0);
+        let mut read = NewDescription::anonymous(kind.clone(), flags & libc::O_NONBLOCK != 0);
+        let mut write = NewDescription::anonymous(kind, flags & libc::O_NONBLOCK != 0);
         if family.is_none() {
             read.writable = false;
             write.readable = false;
@@ -276,7 +276,7 @@ impl Context<'_> {
         }
     }
 
-    fn written(self, transfer: Transfer) {
+    fn written(self, transfer: PendingWrite) {
         let length = transfer.length.unwrap_or(self.result as u64);
         if length == 0 {
             return;
@@ -357,8 +357,8 @@ impl Context<'_> {
     }
 
     fn arrived(&mut self, fd: i32) {
-        if self.model.look_up(self.tid, fd).is_none() {
-            let new = New::anonymous(FileKind::Other("received".to_owned()), false);
+        if self.model.adopt_descriptor(self.tid, fd).is_none() {
+            let new = NewDescription::anonymous(FileKind::Other("received".to_owned()), false);
             self.model.create(self.tid, fd, new, false);
         }
         self.out.push(IoEvent::Received { fd });

@@ -1,7 +1,7 @@
 //! Calls that look at the file tree or change it.
 
-use super::context::{AT_FDCWD, Context};
-use super::step::Step;
+use super::context::{AT_FDCWD, EntryContext};
+use super::step::ExitStep;
 use crate::event::{FileRef, IoEvent, PathRef, TimeChange};
 
 const RENAME_EXCHANGE: u32 = 2;
@@ -10,11 +10,11 @@ const RENAME_WHITEOUT: u32 = 4;
 const XATTR_NAME_MAX: usize = 256;
 
 /// How an extended attribute call names its file.
-type Namer<'a> = fn(&mut Context<'a>) -> Option<FileRef>;
+type Namer<'a> = fn(&mut EntryContext<'a>) -> Option<FileRef>;
 
 // Looking.
-impl<'a> Context<'a> {
-    pub(super) fn stat(&mut self, dirfd: i32, address: u64, flags: i32) -> Option<Step> {
+impl<'a> EntryContext<'a> {
+    pub(super) fn stat(&mut self, dirfd: i32, address: u64, flags: i32) -> Option<ExitStep> {
         let event = match self.file_ref(dirfd, address, flags)? {
             FileRef::Path(path) => IoEvent::Stat { path },
             FileRef::File(file) => IoEvent::StatFile { file },
@@ -23,7 +23,7 @@ impl<'a> Context<'a> {
         None
     }
 
-    pub(super) fn fstat(&mut self) -> Option<Step> {
+    pub(super) fn fstat(&mut self) -> Option<ExitStep> {
         let file = self.file(self.int(0))?;
         self.push(IoEvent::StatFile { file });
         None
@@ -35,7 +35,7 @@ impl<'a> Context<'a> {
         address: u64,
         mode: i32,
         flags: i32,
-    ) -> Option<Step> {
+    ) -> Option<ExitStep> {
         let effective = flags & libc::AT_EACCESS != 0;
         let path = match self.file_ref(dirfd, address, flags)? {
             FileRef::Path(path) => path,
@@ -60,7 +60,7 @@ impl<'a> Context<'a> {
 
     /// The empty path asks a descriptor that was opened on the link itself; without one it is no
     /// link, whatever the working directory is.
-    pub(super) fn readlink(&mut self, dirfd: i32, address: u64, room: i32) -> Option<Step> {
+    pub(super) fn readlink(&mut self, dirfd: i32, address: u64, room: i32) -> Option<ExitStep> {
         if room <= 0 {
             // It fails before anybody looks.
             return None;
@@ -80,7 +80,7 @@ impl<'a> Context<'a> {
         None
     }
 
-    pub(super) fn statfs(&mut self) -> Option<Step> {
+    pub(super) fn statfs(&mut self) -> Option<ExitStep> {
         let path = self.path(AT_FDCWD, self.args[0], true)?;
         self.push(IoEvent::StatFs {
             file: FileRef::Path(path),
@@ -88,7 +88,7 @@ impl<'a> Context<'a> {
         None
     }
 
-    pub(super) fn fstatfs(&mut self) -> Option<Step> {
+    pub(super) fn fstatfs(&mut self) -> Option<ExitStep> {
         let file = self.by_descriptor()?;
         self.push(IoEvent::StatFs { file });
         None
@@ -110,7 +110,7 @@ impl<'a> Context<'a> {
         self.file_ref(self.int(0), self.args[1], self.int(2))
     }
 
-    pub(super) fn xattr_read(&mut self, namer: Namer<'a>, name: Option<usize>) -> Option<Step> {
+    pub(super) fn xattr_read(&mut self, namer: Namer<'a>, name: Option<usize>) -> Option<ExitStep> {
         let file = namer(self)?;
         let name = match name {
             Some(index) => Some(self.attribute(index)?),
@@ -127,14 +127,14 @@ impl<'a> Context<'a> {
 }
 
 // Changing.
-impl<'a> Context<'a> {
-    pub(super) fn xattr_write(&mut self, namer: Namer<'a>, name: usize) -> Option<Step> {
+impl<'a> EntryContext<'a> {
+    pub(super) fn xattr_write(&mut self, namer: Namer<'a>, name: usize) -> Option<ExitStep> {
         let file = namer(self)?;
         let name = self.attribute(name)?;
         self.change(IoEvent::XattrWrite { file, name })
     }
 
-    pub(super) fn mkdir(&mut self, dirfd: i32, address: u64, mode: u32) -> Option<Step> {
+    pub(super) fn mkdir(&mut self, dirfd: i32, address: u64, mode: u32) -> Option<ExitStep> {
         let path = self.path(dirfd, address, false)?;
         self.change(IoEvent::MakeDir { path, mode })
     }
@@ -145,12 +145,12 @@ impl<'a> Context<'a> {
         address: u64,
         mode: u32,
         device: u64,
-    ) -> Option<Step> {
+    ) -> Option<ExitStep> {
         let path = self.path(dirfd, address, false)?;
         self.change(IoEvent::MakeNode { path, mode, device })
     }
 
-    pub(super) fn unlink(&mut self, dirfd: i32, address: u64, flags: i32) -> Option<Step> {
+    pub(super) fn unlink(&mut self, dirfd: i32, address: u64, flags: i32) -> Option<ExitStep> {
         let path = self.path(dirfd, address, false)?;
         self.change(if flags & libc::AT_REMOVEDIR != 0 {
             IoEvent::RemoveDir { path }
@@ -159,7 +159,12 @@ impl<'a> Context<'a> {
         })
     }
 
-    pub(super) fn rename(&mut self, from: (i32, u64), to: (i32, u64), flags: u32) -> Option<Step> {
+    pub(super) fn rename(
+        &mut self,
+        from: (i32, u64),
+        to: (i32, u64),
+        flags: u32,
+    ) -> Option<ExitStep> {
         let from = self.path(from.0, from.1, false)?;
         let to = self.path(to.0, to.1, false)?;
         if flags & RENAME_WHITEOUT != 0 {
@@ -172,7 +177,12 @@ impl<'a> Context<'a> {
         })
     }
 
-    pub(super) fn link(&mut self, from: (i32, u64), to: (i32, u64), flags: i32) -> Option<Step> {
+    pub(super) fn link(
+        &mut self,
+        from: (i32, u64),
+        to: (i32, u64),
+        flags: i32,
+    ) -> Option<ExitStep> {
         let nofollow = if flags & libc::AT_SYMLINK_FOLLOW == 0 {
             libc::AT_SYMLINK_NOFOLLOW
         } else {
@@ -182,21 +192,21 @@ impl<'a> Context<'a> {
         let to = self.path(to.0, to.1, false)?;
         // An unnamed file is given a name through its link in /proc.
         if let FileRef::Path(path) = &from
-            && let Some(file) = self.published(path)
+            && let Some(file) = self.own_descriptor_file(path)
         {
             from = FileRef::File(file);
         }
         self.about_to_change.push(to.clone());
-        Some(Step::Change(IoEvent::Link { from, to }))
+        Some(ExitStep::Change(IoEvent::Link { from, to }))
     }
 
-    pub(super) fn symlink(&mut self, target: u64, dirfd: i32, address: u64) -> Option<Step> {
+    pub(super) fn symlink(&mut self, target: u64, dirfd: i32, address: u64) -> Option<ExitStep> {
         let path = self.path(dirfd, address, false)?;
         let target = self.memory.read_c_string(target, 4096).ok()?;
         self.change(IoEvent::Symlink { target, path })
     }
 
-    pub(super) fn truncate(&mut self) -> Option<Step> {
+    pub(super) fn truncate(&mut self) -> Option<ExitStep> {
         let path = self.path(AT_FDCWD, self.args[0], true)?;
         self.change(IoEvent::Truncate {
             file: FileRef::Path(path),
@@ -204,7 +214,7 @@ impl<'a> Context<'a> {
         })
     }
 
-    pub(super) fn ftruncate(&mut self, length: u64) -> Option<Step> {
+    pub(super) fn ftruncate(&mut self, length: u64) -> Option<ExitStep> {
         let file = self.by_descriptor()?;
         self.change(IoEvent::Truncate { file, length })
     }
@@ -215,32 +225,32 @@ impl<'a> Context<'a> {
         address: u64,
         mode: u32,
         flags: i32,
-    ) -> Option<Step> {
+    ) -> Option<ExitStep> {
         let file = self.file_ref(dirfd, address, flags)?;
         self.change(IoEvent::Chmod { file, mode })
     }
 
-    pub(super) fn fchmod(&mut self) -> Option<Step> {
+    pub(super) fn fchmod(&mut self) -> Option<ExitStep> {
         let file = self.by_descriptor()?;
         let mode = self.uint(1);
         self.change(IoEvent::Chmod { file, mode })
     }
 
-    pub(super) fn chown(&mut self, dirfd: i32, address: u64, flags: i32) -> Option<Step> {
+    pub(super) fn chown(&mut self, dirfd: i32, address: u64, flags: i32) -> Option<ExitStep> {
         let file = self.file_ref(dirfd, address, flags)?;
         self.change(IoEvent::Chown { file })
     }
 
-    pub(super) fn fchown(&mut self) -> Option<Step> {
+    pub(super) fn fchown(&mut self) -> Option<ExitStep> {
         let file = self.by_descriptor()?;
         self.change(IoEvent::Chown { file })
     }
 }
 
 // Timestamps.
-impl Context<'_> {
+impl EntryContext<'_> {
     /// `struct utimbuf`: two times in seconds.
-    pub(super) fn utime(&mut self) -> Option<Step> {
+    pub(super) fn utime(&mut self) -> Option<ExitStep> {
         let path = self.path(AT_FDCWD, self.args[0], true)?;
         let times = match self.args[1] {
             0 => [TimeChange::Now; 2],
@@ -253,7 +263,7 @@ impl Context<'_> {
     }
 
     /// `struct timeval[2]`: seconds and microseconds.
-    pub(super) fn utimes(&mut self, dirfd: i32, path: u64, times: u64) -> Option<Step> {
+    pub(super) fn utimes(&mut self, dirfd: i32, path: u64, times: u64) -> Option<ExitStep> {
         let file = self.times_file(dirfd, path, 0)?;
         let times = match times {
             0 => [TimeChange::Now; 2],
@@ -267,7 +277,7 @@ impl Context<'_> {
     }
 
     /// `struct timespec[2]`, with values that mean "now" and "leave".
-    pub(super) fn utimensat(&mut self) -> Option<Step> {
+    pub(super) fn utimensat(&mut self) -> Option<ExitStep> {
         let file = self.times_file(self.int(0), self.args[1], self.int(3))?;
         let change = |seconds: i64, nanos: i64| match nanos {
             libc::UTIME_NOW => TimeChange::Now,
@@ -292,7 +302,7 @@ impl Context<'_> {
         self.file_ref(dirfd, path, flags)
     }
 
-    fn set_times(&mut self, file: FileRef, times: [TimeChange; 2]) -> Option<Step> {
+    fn set_times(&mut self, file: FileRef, times: [TimeChange; 2]) -> Option<ExitStep> {
         let [accessed, modified] = times;
         self.change(IoEvent::SetTimes {
             file,

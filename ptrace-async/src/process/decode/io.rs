@@ -3,8 +3,8 @@
 
 use std::rc::Rc;
 
-use super::context::Context;
-use super::step::{Buffers, Step, Transfer};
+use super::context::EntryContext;
+use super::step::{Buffers, ExitStep, PendingWrite};
 use crate::event::{FileKind, IoEvent, OpenFile};
 use crate::process::commands::{
     FICLONE, FICLONERANGE, FIOCLEX, FIONBIO, FIONCLEX, FIONREAD, TCGETS, TCGETS2, TIOCGWINSZ,
@@ -28,12 +28,12 @@ fn is_stream(file: &OpenFile) -> bool {
     }
 }
 
-impl Context<'_> {
-    pub(super) fn read(&mut self, positioned: bool) -> Option<Step> {
+impl EntryContext<'_> {
+    pub(super) fn read(&mut self, positioned: bool) -> Option<ExitStep> {
         self.read_by(self.int(0), positioned)
     }
 
-    fn read_by(&mut self, fd: i32, positioned: bool) -> Option<Step> {
+    fn read_by(&mut self, fd: i32, positioned: bool) -> Option<ExitStep> {
         let file = self.file(fd)?;
         self.push(IoEvent::Read {
             fd,
@@ -43,10 +43,10 @@ impl Context<'_> {
         None
     }
 
-    pub(super) fn write(&mut self, buffers: Buffers, positioned: bool) -> Option<Step> {
+    pub(super) fn write(&mut self, buffers: Buffers, positioned: bool) -> Option<ExitStep> {
         let fd = self.int(0);
         let file = self.file(fd)?;
-        Some(Step::Write(Box::new(Transfer {
+        Some(ExitStep::Write(Box::new(PendingWrite {
             fd,
             file,
             positioned,
@@ -57,7 +57,7 @@ impl Context<'_> {
     }
 
     /// A copy inside the kernel between two (descriptor, has an offset).
-    pub(super) fn transfer(&mut self, from: (i32, bool), to: (i32, bool)) -> Option<Step> {
+    pub(super) fn transfer(&mut self, from: (i32, bool), to: (i32, bool)) -> Option<ExitStep> {
         let source = self.file(from.0)?;
         let target = self.file(to.0)?;
         self.copied(from, source, to, target, None)
@@ -70,13 +70,13 @@ impl Context<'_> {
         to: (i32, bool),
         target: Rc<OpenFile>,
         length: Option<u64>,
-    ) -> Option<Step> {
+    ) -> Option<ExitStep> {
         self.push(IoEvent::Read {
             fd: from.0,
             file: Rc::clone(&source),
             positioned: from.1,
         });
-        Some(Step::Write(Box::new(Transfer {
+        Some(ExitStep::Write(Box::new(PendingWrite {
             fd: to.0,
             file: target,
             positioned: to.1,
@@ -87,7 +87,7 @@ impl Context<'_> {
     }
 
     /// Pages go into a pipe, or bytes come out of one.
-    pub(super) fn vmsplice(&mut self) -> Option<Step> {
+    pub(super) fn vmsplice(&mut self) -> Option<ExitStep> {
         let file = self.file(self.int(0))?;
         if file.writable {
             self.write(Buffers::None, false)
@@ -96,7 +96,7 @@ impl Context<'_> {
         }
     }
 
-    pub(super) fn lseek(&mut self) -> Option<Step> {
+    pub(super) fn lseek(&mut self) -> Option<ExitStep> {
         let fd = self.int(0);
         let file = self.file(fd)?;
         self.push(IoEvent::Seek { fd, file });
@@ -116,7 +116,7 @@ impl Context<'_> {
     }
 
     /// `struct pollfd { int fd; short events, revents; }[]`
-    pub(super) fn poll(&mut self) -> Option<Step> {
+    pub(super) fn poll(&mut self) -> Option<ExitStep> {
         let count = u64::from(self.uint(1)).min(POLL_LIMIT);
         let mut address = self.args[0];
         let mut block = [0; 512];
@@ -141,7 +141,7 @@ impl Context<'_> {
     }
 
     /// A bit per descriptor.
-    pub(super) fn select(&mut self) -> Option<Step> {
+    pub(super) fn select(&mut self) -> Option<ExitStep> {
         let count = u64::from(self.uint(0)).min(POLL_LIMIT);
         // In from the read set, urgent data from the exceptional one.
         for address in [self.args[1], self.args[3]] {
@@ -163,7 +163,7 @@ impl Context<'_> {
     }
 
     /// What is registered for input counts as read; waiting is not watched.
-    pub(super) fn epoll_ctl(&mut self) -> Option<Step> {
+    pub(super) fn epoll_ctl(&mut self) -> Option<ExitStep> {
         if self.int(1) != libc::EPOLL_CTL_DEL {
             let events = self.memory.read_i32(self.args[3]).ok()?;
             if events as u32 & EPOLL_INPUT != 0 {
@@ -173,7 +173,7 @@ impl Context<'_> {
         None
     }
 
-    pub(super) fn mmap(&mut self) -> Option<Step> {
+    pub(super) fn mmap(&mut self) -> Option<ExitStep> {
         let (flags, fd) = (self.int(3), self.int(4));
         if flags & libc::MAP_ANONYMOUS != 0 {
             return None;
@@ -185,16 +185,16 @@ impl Context<'_> {
         let file = shared.then(|| self.file(fd))??;
         // What is only read now can become writable by mprotect(2).
         let writable = file.writable;
-        writable.then_some(Step::Report(IoEvent::MapShared { file }))
+        writable.then_some(ExitStep::Report(IoEvent::MapShared { file }))
     }
 
-    pub(super) fn lock(&mut self) -> Option<Step> {
+    pub(super) fn lock(&mut self) -> Option<ExitStep> {
         let file = self.file(self.int(0))?;
         self.push(IoEvent::Lock { file });
         None
     }
 
-    pub(super) fn ioctl(&mut self) -> Option<Step> {
+    pub(super) fn ioctl(&mut self) -> Option<ExitStep> {
         let (fd, request) = (self.int(0), self.uint(1));
         let file = self.file(fd)?;
         match request {
@@ -206,7 +206,7 @@ impl Context<'_> {
             }
             FIONBIO => {
                 let on = self.memory.read_i32(self.args[2]).ok()? != 0;
-                Some(Step::StatusFlags {
+                Some(ExitStep::StatusFlags {
                     file,
                     append: None,
                     nonblocking: Some(on),

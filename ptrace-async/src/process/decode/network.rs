@@ -1,33 +1,35 @@
 //! Sockets.
 
-use super::context::Context;
-use super::step::{Announce, Step};
+use super::context::EntryContext;
+use super::step::{ExitStep, Report};
 use crate::event::{FileKind, IoEvent, PathRef};
-use crate::process::model::New;
+use crate::process::model::NewDescription;
 use crate::process::{nr, paths};
 
 /// `sockaddr_un`: the family and up to 108 bytes of path.
 const SOCKADDR_UN: usize = 110;
 
-impl Context<'_> {
+impl EntryContext<'_> {
     /// Making a socket touches nothing yet; the event is there for tools that
     /// care about the family.
-    pub(super) fn socket(&mut self) -> Option<Step> {
+    pub(super) fn socket(&mut self) -> Option<ExitStep> {
         let (family, flags) = (self.int(0), self.int(1));
-        let new = New::anonymous(FileKind::Socket(family), flags & libc::SOCK_NONBLOCK != 0);
+        let new =
+            NewDescription::anonymous(FileKind::Socket(family), flags & libc::SOCK_NONBLOCK != 0);
         let cloexec = flags & libc::SOCK_CLOEXEC != 0;
-        self.create(new, cloexec, Announce::Network("socket"))
+        self.create(new, cloexec, Report::Network("socket"))
     }
 
-    pub(super) fn accept(&mut self, flags: i32) -> Option<Step> {
+    pub(super) fn accept(&mut self, flags: i32) -> Option<ExitStep> {
         let listener = self.file(self.int(0))?;
-        let new = New::anonymous(listener.kind.clone(), flags & libc::SOCK_NONBLOCK != 0);
+        let new =
+            NewDescription::anonymous(listener.kind.clone(), flags & libc::SOCK_NONBLOCK != 0);
         let cloexec = flags & libc::SOCK_CLOEXEC != 0;
-        self.create(new, cloexec, Announce::Network("accept"))
+        self.create(new, cloexec, Report::Network("accept"))
     }
 
     /// Any other socket operation, under its own name.
-    pub(super) fn network(&mut self) -> Option<Step> {
+    pub(super) fn network(&mut self) -> Option<ExitStep> {
         let file = self.file(self.int(0))?;
         self.push(IoEvent::Network {
             what: nr::name(self.nr),
@@ -57,15 +59,15 @@ impl Context<'_> {
     }
 
     /// That nobody listens at a path is an observation like any other.
-    pub(super) fn connect(&mut self) -> Option<Step> {
+    pub(super) fn connect(&mut self) -> Option<ExitStep> {
         let Some(path) = self.local_address() else {
             return self.network();
         };
         let file = Some(self.file(self.int(0))?);
-        Some(Step::Connect { path, file })
+        Some(ExitStep::Connect { path, file })
     }
 
-    pub(super) fn bind(&mut self) -> Option<Step> {
+    pub(super) fn bind(&mut self) -> Option<ExitStep> {
         self.network();
         let mut path = self.local_address()?;
         path.follow = false;
@@ -76,9 +78,9 @@ impl Context<'_> {
         })
     }
 
-    pub(super) fn receive_messages(&mut self, many: bool) -> Option<Step> {
+    pub(super) fn receive_messages(&mut self, many: bool) -> Option<ExitStep> {
         self.network();
-        Some(Step::Messages {
+        Some(ExitStep::Messages {
             address: self.args[1],
             many,
         })

@@ -2,8 +2,8 @@
 
 use std::rc::Rc;
 
-use super::context::{AT_FDCWD, Context};
-use super::step::{Announce, Opening, Step, open_mode};
+use super::context::{AT_FDCWD, EntryContext};
+use super::step::{ExitStep, Opening, Report, open_mode};
 use crate::event::{IoEvent, OpenFile, PathRef};
 use crate::process::paths;
 
@@ -11,14 +11,20 @@ use crate::process::paths;
 const RESOLVE_IN_ROOT: u64 = 0x10;
 const OPEN_TREE_CLONE: u32 = 1;
 
-impl Context<'_> {
-    pub(super) fn open(&mut self, dirfd: i32, address: u64, flags: i32, mode: u32) -> Option<Step> {
+impl EntryContext<'_> {
+    pub(super) fn open(
+        &mut self,
+        dirfd: i32,
+        address: u64,
+        flags: i32,
+        mode: u32,
+    ) -> Option<ExitStep> {
         let mode = open_mode(flags, mode);
         let new_only = mode.create.is_some() && mode.exclusive && !mode.tmpfile;
         let follow = flags & libc::O_NOFOLLOW == 0 && !new_only;
         let path = self.path(dirfd, address, follow)?;
         let changes = mode.write || mode.truncate || mode.create.is_some();
-        let origin = self.published(&path);
+        let origin = self.own_descriptor_file(&path);
         if changes && !mode.tmpfile {
             let mut changed = path.clone();
             if let Some(path) = origin.as_ref().and_then(|origin| origin.path.clone()) {
@@ -26,7 +32,7 @@ impl Context<'_> {
             }
             self.about_to_change.push(changed);
         }
-        Some(Step::Open(Box::new(Opening {
+        Some(ExitStep::Open(Box::new(Opening {
             path,
             mode,
             flags,
@@ -34,12 +40,12 @@ impl Context<'_> {
         })))
     }
 
-    pub(super) fn creat(&mut self) -> Option<Step> {
+    pub(super) fn creat(&mut self) -> Option<ExitStep> {
         let flags = libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC;
         self.open(AT_FDCWD, self.args[0], flags, self.uint(1))
     }
 
-    pub(super) fn openat2(&mut self) -> Option<Step> {
+    pub(super) fn openat2(&mut self) -> Option<ExitStep> {
         // struct open_how { u64 flags, mode, resolve; }
         let mut how = [0; 24];
         self.memory.read_exact(self.args[2], &mut how).ok()?;
@@ -50,13 +56,13 @@ impl Context<'_> {
         let (flags, mode, resolve) = (word(0), word(1), word(2));
         if resolve & RESOLVE_IN_ROOT != 0 {
             self.unsupported("the path resolves as if a descriptor were the root");
-            return Some(Step::Fetch(Announce::Nothing));
+            return Some(ExitStep::Fetch(Report::Nothing));
         }
         self.open(self.int(0), self.args[1], flags as i32, mode as u32)
     }
 
     /// Without `OPEN_TREE_CLONE` it is an open with `O_PATH`.
-    pub(super) fn open_tree(&mut self) -> Option<Step> {
+    pub(super) fn open_tree(&mut self) -> Option<ExitStep> {
         let flags = self.uint(2);
         if flags & OPEN_TREE_CLONE != 0 {
             return self.fetch("mounts are not modelled");
@@ -67,24 +73,24 @@ impl Context<'_> {
         }
         if flags as i32 & libc::AT_EMPTY_PATH != 0 {
             // A new description of what the descriptor names already.
-            return Some(Step::Fetch(Announce::Nothing));
+            return Some(ExitStep::Fetch(Report::Nothing));
         }
         self.open(self.int(0), self.args[1], open_flags, 0)
     }
 
     /// The description behind a path that names one of the process's own
     /// descriptors, as `/dev/stdin` and `/proc/self/fd/N` do.
-    pub(super) fn published(&mut self, path: &PathRef) -> Option<Rc<OpenFile>> {
+    pub(super) fn own_descriptor_file(&mut self, path: &PathRef) -> Option<Rc<OpenFile>> {
         let fd = path.follow.then(|| paths::own_descriptor(&path.path))??;
         self.file(fd)
     }
 
     /// A rare descriptor: reported as not modelled, then taken from `/proc`.
-    pub(super) fn fetch(&mut self, reason: &'static str) -> Option<Step> {
-        Some(Step::Fetch(Announce::Unsupported(reason)))
+    pub(super) fn fetch(&mut self, reason: &'static str) -> Option<ExitStep> {
+        Some(ExitStep::Fetch(Report::Unsupported(reason)))
     }
 
-    pub(super) fn list(&mut self) -> Option<Step> {
+    pub(super) fn list(&mut self) -> Option<ExitStep> {
         let file = self.file(self.int(0))?;
         self.push(IoEvent::List { file });
         None

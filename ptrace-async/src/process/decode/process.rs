@@ -3,8 +3,8 @@
 
 use std::path::PathBuf;
 
-use super::context::{AT_FDCWD, Context};
-use super::step::Step;
+use super::context::{AT_FDCWD, EntryContext};
+use super::step::ExitStep;
 use crate::event::{FileRef, Identity, IoEvent, PathRef};
 use crate::process::commands::NEW_NAMESPACES;
 use crate::process::nr;
@@ -13,23 +13,23 @@ const CLONE_UNTRACED: u64 = 0x0080_0000;
 const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
 const CLONE_NEWTIME: u64 = 0x80;
 
-impl Context<'_> {
-    pub(super) fn identity(&mut self, what: Identity) -> Option<Step> {
+impl EntryContext<'_> {
+    pub(super) fn identity(&mut self, what: Identity) -> Option<ExitStep> {
         self.push(IoEvent::Identity { what });
         None
     }
 
-    pub(super) fn shared(&mut self, what: &'static str) -> Option<Step> {
+    pub(super) fn shared(&mut self, what: &'static str) -> Option<ExitStep> {
         self.push(IoEvent::SharedMemory { what });
         None
     }
 
     /// A piece of state that changes if the call succeeds.
-    pub(super) fn state(&mut self, what: &'static str) -> Option<Step> {
-        Some(Step::Report(IoEvent::StateChange { what }))
+    pub(super) fn state(&mut self, what: &'static str) -> Option<ExitStep> {
+        Some(ExitStep::Report(IoEvent::StateChange { what }))
     }
 
-    pub(super) fn clock(&mut self, clock: i32) -> Option<Step> {
+    pub(super) fn clock(&mut self, clock: i32) -> Option<ExitStep> {
         let processor_time =
             clock == libc::CLOCK_PROCESS_CPUTIME_ID || clock == libc::CLOCK_THREAD_CPUTIME_ID;
         if self.nr != nr::clock_gettime || !processor_time {
@@ -38,7 +38,7 @@ impl Context<'_> {
         None
     }
 
-    pub(super) fn random(&mut self) -> Option<Step> {
+    pub(super) fn random(&mut self) -> Option<ExitStep> {
         self.push(IoEvent::Random {
             length: self.args[1],
             flags: self.uint(2),
@@ -46,17 +46,17 @@ impl Context<'_> {
         None
     }
 
-    pub(super) fn limit(&mut self) -> Option<Step> {
+    pub(super) fn limit(&mut self) -> Option<ExitStep> {
         let resource = self.int(0);
-        Some(Step::Report(IoEvent::SetLimit { resource }))
+        Some(ExitStep::Report(IoEvent::SetLimit { resource }))
     }
 
-    pub(super) fn limit_of(&mut self) -> Option<Step> {
+    pub(super) fn limit_of(&mut self) -> Option<ExitStep> {
         let (process, resource) = (self.int(0), self.int(1));
         if process != 0 && !self.is_own_process(process) {
             return self.state("limits of another process");
         }
-        Some(Step::Report(IoEvent::SetLimit { resource }))
+        Some(ExitStep::Report(IoEvent::SetLimit { resource }))
     }
 
     pub(super) fn is_own_process(&self, process: i32) -> bool {
@@ -65,14 +65,14 @@ impl Context<'_> {
 }
 
 // Execution and places.
-impl Context<'_> {
+impl EntryContext<'_> {
     pub(super) fn exec(
         &mut self,
         dirfd: i32,
         address: u64,
         (argv, envp): (u64, u64),
         flags: i32,
-    ) -> Option<Step> {
+    ) -> Option<ExitStep> {
         let path = match self.file_ref(dirfd, address, flags)? {
             FileRef::Path(path) => path,
             FileRef::File(file) => {
@@ -88,12 +88,12 @@ impl Context<'_> {
             argv,
             envp,
         });
-        Some(Step::Exec { path })
+        Some(ExitStep::Exec { path })
     }
 
     /// The task itself is announced by `Processes::spawned`; here is only what
     /// the flags do besides.
-    pub(super) fn clone(&mut self, flags: u64, pidfd: u64) -> Option<Step> {
+    pub(super) fn clone(&mut self, flags: u64, pidfd: u64) -> Option<ExitStep> {
         if flags & CLONE_UNTRACED != 0 {
             self.unsupported("the child asks not to be traced");
         }
@@ -104,11 +104,11 @@ impl Context<'_> {
             self.push(IoEvent::StateChange { what: "namespaces" });
         }
         let pidfd_wanted = flags & libc::CLONE_PIDFD as u64 != 0;
-        pidfd_wanted.then_some(Step::ClonePidfd { address: pidfd })
+        pidfd_wanted.then_some(ExitStep::ClonePidfd { address: pidfd })
     }
 
     /// `struct clone_args { u64 flags, pidfd, child_tid, parent_tid, .. }`
-    pub(super) fn clone3(&mut self) -> Option<Step> {
+    pub(super) fn clone3(&mut self) -> Option<ExitStep> {
         let flags = self.memory.read_u64(self.args[0]).ok()?;
         let pidfd = self.memory.read_u64(self.args[0].wrapping_add(8)).ok()?;
         if flags & CLONE_NEWTIME != 0 {
@@ -124,27 +124,27 @@ impl Context<'_> {
 
     /// The path as it was given is a lookup; where the kernel ends up is known
     /// after it.
-    pub(super) fn chdir(&mut self) -> Option<Step> {
+    pub(super) fn chdir(&mut self) -> Option<ExitStep> {
         let path = self.path(AT_FDCWD, self.args[0], true)?;
         self.push(IoEvent::Find { path: path.clone() });
-        Some(Step::ChangeDir { path: Some(path) })
+        Some(ExitStep::ChangeDir { path: Some(path) })
     }
 
-    pub(super) fn fchdir(&mut self) -> Option<Step> {
+    pub(super) fn fchdir(&mut self) -> Option<ExitStep> {
         let file = self.file(self.int(0))?;
         let path = file.path.clone();
         let path = path.map(|path| PathRef { path, follow: true });
-        Some(Step::ChangeDir { path })
+        Some(ExitStep::ChangeDir { path })
     }
 
-    pub(super) fn chroot(&mut self) -> Option<Step> {
+    pub(super) fn chroot(&mut self) -> Option<ExitStep> {
         let path = self.path(AT_FDCWD, self.args[0], true)?;
         self.push(IoEvent::Find { path: path.clone() });
-        Some(Step::ChangeRoot { path })
+        Some(ExitStep::ChangeRoot { path })
     }
 
     /// Cannot fail.
-    pub(super) fn umask(&mut self) -> Option<Step> {
+    pub(super) fn umask(&mut self) -> Option<ExitStep> {
         let mask = self.uint(0) & 0o777;
         if let Some(location) = self.model.location_mut(self.tid) {
             location.umask = mask;

@@ -1,7 +1,7 @@
 //! Signals, and what a process sets about itself.
 
-use super::context::Context;
-use super::step::Step;
+use super::context::EntryContext;
+use super::step::ExitStep;
 use crate::event::IoEvent;
 use crate::process::commands::PR_SET_VMA;
 use crate::process::proc;
@@ -11,29 +11,29 @@ const PR_CAP_AMBIENT_IS_SET: i32 = 1;
 const SECCOMP_SET_MODE_FILTER: u32 = 1;
 const SECCOMP_FILTER_FLAG_NEW_LISTENER: u32 = 8;
 
-impl Context<'_> {
+impl EntryContext<'_> {
     /// A signal to the process itself stays inside; the attempt is what is
     /// reported, because that a target does not exist is an observation too.
-    pub(super) fn kill(&mut self, target: i32, signal: i32) -> Option<Step> {
+    pub(super) fn kill(&mut self, target: i32, signal: i32) -> Option<ExitStep> {
         if !self.is_own_process(target) {
             self.push(IoEvent::SignalSent { target, signal });
         }
         None
     }
 
-    pub(super) fn tkill(&mut self) -> Option<Step> {
+    pub(super) fn tkill(&mut self) -> Option<ExitStep> {
         let thread = self.int(0);
         let target = self.model.tgid(thread).unwrap_or(thread);
         self.kill(target, self.int(1))
     }
 
-    pub(super) fn pidfd_send_signal(&mut self) -> Option<Step> {
+    pub(super) fn pidfd_send_signal(&mut self) -> Option<ExitStep> {
         let fd = self.int(0);
         let target = proc::pidfd_target(self.tid, fd).unwrap_or(-1);
         self.kill(target, self.int(1))
     }
 
-    pub(super) fn seccomp(&mut self) -> Option<Step> {
+    pub(super) fn seccomp(&mut self) -> Option<ExitStep> {
         if self.uint(0) == SECCOMP_SET_MODE_FILTER {
             if self.uint(1) & SECCOMP_FILTER_FLAG_NEW_LISTENER != 0 {
                 return self.fetch("another process answers syscalls");
@@ -45,7 +45,7 @@ impl Context<'_> {
 
     /// What ends with the process, concerns only how it runs, or merely asks,
     /// is no event.
-    pub(super) fn prctl(&mut self) -> Option<Step> {
+    pub(super) fn prctl(&mut self) -> Option<ExitStep> {
         match self.int(0) {
             libc::PR_SET_NAME | libc::PR_GET_NAME => None,
             option if option as u32 == PR_SET_VMA => None,

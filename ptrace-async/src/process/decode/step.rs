@@ -6,7 +6,7 @@ use std::rc::Rc;
 use smallvec::SmallVec;
 
 use crate::event::{FileKind, IoEvent, OpenFile, OpenMode, PathRef, Tid};
-use crate::process::model::New;
+use crate::process::model::NewDescription;
 use crate::process::{paths, proc};
 
 /// What follows from an entry stop.
@@ -34,7 +34,7 @@ impl Entry {
 #[derive(Debug)]
 pub struct Pending {
     pub(super) nr: u64,
-    pub(super) step: Step,
+    pub(super) step: ExitStep,
 }
 
 impl Pending {
@@ -42,7 +42,7 @@ impl Pending {
     #[must_use]
     pub fn writes_to(&self) -> Option<Rc<OpenFile>> {
         match &self.step {
-            Step::Write(transfer) => Some(Rc::clone(&transfer.file)),
+            ExitStep::Write(transfer) => Some(Rc::clone(&transfer.file)),
             _ => None,
         }
     }
@@ -50,7 +50,7 @@ impl Pending {
 
 /// What remains to be done at the exit.
 #[derive(Debug)]
-pub(super) enum Step {
+pub(super) enum ExitStep {
     /// Push the event if the call succeeded.
     Report(IoEvent),
     /// Push the event if the call succeeded, else say that it failed.
@@ -64,7 +64,7 @@ pub(super) enum Step {
     /// The result is a new descriptor.
     Create(Box<Create>),
     /// The result is a descriptor that only `/proc` can describe.
-    Fetch(Announce),
+    Fetch(Report),
     /// Two descriptors are stored at `address`.
     Pair {
         address: u64,
@@ -83,7 +83,7 @@ pub(super) enum Step {
     /// `unshare` with these flags.
     Unshare { flags: u64 },
     /// Bytes went through a descriptor.
-    Write(Box<Transfer>),
+    Write(Box<PendingWrite>),
     /// `O_APPEND` and `O_NONBLOCK` were set (`None`: left as it is).
     StatusFlags {
         file: Rc<OpenFile>,
@@ -102,9 +102,9 @@ pub(super) enum Step {
 
 /// A descriptor to be made at the exit.
 pub(super) struct Create {
-    pub(super) new: New,
+    pub(super) new: NewDescription,
     pub(super) cloexec: bool,
-    pub(super) announce: Announce,
+    pub(super) report: Report,
 }
 
 impl std::fmt::Debug for Create {
@@ -115,7 +115,7 @@ impl std::fmt::Debug for Create {
 
 /// What to report of a new descriptor.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Announce {
+pub(super) enum Report {
     Nothing,
     Network(&'static str),
     Received,
@@ -125,7 +125,7 @@ pub(super) enum Announce {
 
 /// A write whose length the exit tells.
 #[derive(Debug)]
-pub(super) struct Transfer {
+pub(super) struct PendingWrite {
     pub(super) fd: i32,
     pub(super) file: Rc<OpenFile>,
     pub(super) positioned: bool,
@@ -166,7 +166,7 @@ impl Opening {
     }
 
     /// How to make the description, now that it has the number `fd`.
-    pub(super) fn describe(&self, tid: Tid, fd: i32) -> New {
+    pub(super) fn describe(&self, tid: Tid, fd: i32) -> NewDescription {
         let mode = &self.mode;
         let (kind, mut path) = match &self.origin {
             Some(origin) => (origin.kind.clone(), origin.path.clone()),
@@ -176,10 +176,10 @@ impl Opening {
         };
         // `rm -r` opens `..` from a directory that it then removes.
         let lasting = mode.directory || mode.path_only || mode.write;
-        if lasting && path.as_deref().is_some_and(paths::climbs) {
+        if lasting && path.as_deref().is_some_and(paths::has_dot_dot) {
             path = proc::descriptor_path(tid, fd).or(path);
         }
-        New {
+        NewDescription {
             kind,
             path,
             readable: mode.read,

@@ -50,7 +50,7 @@ impl Tracee<Prehook> {
     ///
     /// # Errors
     /// `ESRCH` when the task was killed in its stop.
-    pub fn keep_in_sight(&mut self) -> io::Result<()> {
+    pub fn keep_traced(&mut self) -> io::Result<()> {
         const UNTRACED: u64 = libc::CLONE_UNTRACED as u64;
         let mut call = self.invocation();
         if call.nr == libc::SYS_clone as u64 && call.args[0] & UNTRACED != 0 {

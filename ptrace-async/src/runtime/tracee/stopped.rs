@@ -48,7 +48,7 @@ impl<S: Stopped> Tracee<S> {
 
     /// Whether something has happened to the task in its stop: it is being killed, and
     /// resuming it leads to the news at once.
-    pub fn has_news(&self) -> bool {
+    pub fn has_pending_stop(&self) -> bool {
         self.slot.gone.get() || !self.slot.mailbox.borrow().is_empty()
     }
 

@@ -42,7 +42,7 @@ pub fn outputs(invocation: &Invocation, memory: &dyn Memory) -> Vec<Output> {
     let Some(spec) = invocation.syscall().spec() else {
         return Vec::new();
     };
-    let mut found = Found {
+    let mut found = OutputWalk {
         pass: Pass {
             invocation,
             result: None,
@@ -75,12 +75,12 @@ pub fn outputs(invocation: &Invocation, memory: &dyn Memory) -> Vec<Output> {
     found.outputs
 }
 
-struct Found<'a> {
+struct OutputWalk<'a> {
     pass: Pass<'a>,
     outputs: Vec<Output>,
 }
 
-impl Found<'_> {
+impl OutputWalk<'_> {
     fn push(&mut self, pointer: Pointer, start: u64, len: u64, is_read: bool) {
         let len = len.min(u64::MAX - start);
         if start != 0 && len != 0 {

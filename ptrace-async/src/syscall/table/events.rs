@@ -2,7 +2,7 @@
 
 use libc::{EAGAIN, ENOSPC};
 
-use super::words::*;
+use super::prelude::*;
 
 const ASYNCHRONOUS: &str = "the kernel writes results while the program runs";
 

@@ -2,7 +2,7 @@
 
 use libc::{EAGAIN, EDQUOT, EFBIG, EIO, ENOSPC, EPIPE};
 
-use super::words::*;
+use super::prelude::*;
 
 pub(super) const CALLS: &[Spec] = &[
     sys!(0 read(fd: Fd, buf: Out(Bytes(Returned(2))), count: Size) -> Count)

@@ -2,7 +2,7 @@
 
 use libc::{EAGAIN, EDQUOT, EEXIST, EIDRM, ENOMEM, ENOSPC, EPERM, ETIMEDOUT};
 
-use super::words::*;
+use super::prelude::*;
 
 pub(super) const CALLS: &[Spec] = &[
     sys!(29 shmget(key: Word, size: Size, shmflg: Flags(flags::IPC_CREATE)) -> Value)

@@ -2,7 +2,7 @@
 
 use libc::{EAGAIN, EIO, ENOMEM};
 
-use super::words::*;
+use super::prelude::*;
 
 pub(super) const CALLS: &[Spec] = &[
     sys!(9 mmap(

@@ -11,11 +11,11 @@ mod ipc;
 mod memory;
 mod network;
 mod paths;
+mod prelude;
 mod process;
 mod signals;
 mod system;
 mod time;
-mod words;
 
 use std::ops::RangeInclusive;
 

@@ -2,7 +2,7 @@
 
 use libc::{EADDRINUSE, EAGAIN, ECONNREFUSED, ECONNRESET, EPIPE, ERANGE, ETIMEDOUT};
 
-use super::words::*;
+use super::prelude::*;
 
 pub(super) const CALLS: &[Spec] = &[
     sys!(41 socket(

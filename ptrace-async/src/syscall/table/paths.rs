@@ -3,7 +3,7 @@
 
 use libc::{EBUSY, EDQUOT, EEXIST, EIO, ENODATA, ENOSPC, ENOTEMPTY, ERANGE, EXDEV};
 
-use super::words::*;
+use super::prelude::*;
 
 pub(super) const CALLS: &[Spec] = &[
     sys!(4 stat(pathname: Path, statbuf: Out(One(Stat))) -> Zero)

@@ -3,7 +3,7 @@
 
 use libc::{EAGAIN, ECHILD, EIO, ENOEXEC, ENOMEM, EPERM, ETXTBSY};
 
-use super::words::*;
+use super::prelude::*;
 
 pub(super) const CALLS: &[Spec] = &[
     sys!(24 sched_yield() -> Zero)

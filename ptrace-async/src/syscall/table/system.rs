@@ -3,7 +3,7 @@
 
 use libc::{EAGAIN, EBUSY, EPERM};
 
-use super::words::*;
+use super::prelude::*;
 
 const CHANGES_KERNEL: &str = "it changes the running kernel";
 

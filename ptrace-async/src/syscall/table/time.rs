@@ -2,7 +2,7 @@
 
 use libc::{EAGAIN, EPERM};
 
-use super::words::*;
+use super::prelude::*;
 
 pub(super) const CALLS: &[Spec] = &[
     sys!(35 nanosleep(

@@ -236,7 +236,7 @@ impl Scheduler {
             if turns.holder == Some(task) {
                 return Poll::Ready(());
             }
-            if tracee.has_news() {
+            if tracee.has_pending_stop() {
                 turns.waiting.retain(|(other, _)| *other != task);
                 return Poll::Ready(());
             }

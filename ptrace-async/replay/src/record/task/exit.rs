@@ -28,7 +28,7 @@ impl RecordedTask {
         self.session.output.release_turn(self.task);
         self.take_turn(&tracee).await;
         self.unsuspend();
-        if tracee.has_news() {
+        if tracee.has_pending_stop() {
             // It is being killed, but what it has printed is printed.
             if let Some((stream, number)) = output {
                 self.log_last_output(stream, number, tracee.value());

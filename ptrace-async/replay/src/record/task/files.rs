@@ -121,7 +121,7 @@ impl RecordedTask {
         let writes = flags & libc::MAP_SHARED != 0 && access & libc::O_ACCMODE == libc::O_RDWR;
         let all = &self.session.live_files;
         loop {
-            if tracee.has_news() {
+            if tracee.has_pending_stop() {
                 return None;
             }
             let scheduler = self.scheduler();
@@ -174,7 +174,7 @@ impl RecordedTask {
         };
         let all = &self.session.live_files;
         let is_live = loop {
-            if tracee.has_news() || all.find(key).is_none() {
+            if tracee.has_pending_stop() || all.find(key).is_none() {
                 break false;
             }
             match all.another(key, &self.scheduler()) {
