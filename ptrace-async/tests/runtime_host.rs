@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use common::{Seen, c, count, record, seccomp};
 use ptrace_async::runtime::{
-    Background, Interception, Options, Program, Runtime, Started, Stop, Tracee,
+    HostThreads, Interception, Options, Program, Runtime, Started, Stop, Tracee,
 };
 
 #[test]
@@ -205,7 +205,7 @@ fn the_affinity_of_the_tracing_thread_is_its_own_again_after_a_run() {
 
 #[test]
 fn two_that_have_work_for_long_do_not_share_a_processor() {
-    if Background::available() < 2 {
+    if HostThreads::available() < 2 {
         eprintln!("skipped: there is one processor");
         return;
     }
@@ -265,7 +265,7 @@ fn a_thread_that_executes_is_allowed_all_that_it_was() {
         }",
         &[],
     );
-    let all = Background::available().to_string();
+    let all = HostThreads::available().to_string();
     const CALLS: &[i64] = &[
         libc::SYS_getppid,
         libc::SYS_sched_getaffinity,

@@ -663,13 +663,13 @@ fn serve(
     }
     os::let_go_of_streams();
     let mut session = Session::new(plan.settings.clone(), store.clone(), world.clone());
-    session.jobs.background = runtime.handle().background();
+    session.jobs.background = runtime.handle().host_threads();
     session.keys = found.keys;
     session.model = found.model;
     session.report = found.report;
     session.remote = found.sharing.clone();
     if let Some(remote) = &found.sharing {
-        remote.enter(runtime.handle().background());
+        remote.enter(runtime.handle().host_threads());
     }
     let report = session.report.clone();
     let session = Rc::new(RefCell::new(session));

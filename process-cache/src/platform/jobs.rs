@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use ptrace_async::runtime::Background;
+use ptrace_async::runtime::HostThreads;
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -26,7 +26,7 @@ pub struct Jobs {
     /// Jobs that wait for [`Jobs::let_go`].
     held: Option<Vec<Job>>,
     /// Where threads enter themselves, once something is traced.
-    pub background: Background,
+    pub background: HostThreads,
     /// How many threads there may be.
     wanted: usize,
 }
@@ -161,8 +161,8 @@ impl Jobs {
             queue: Arc::default(),
             threads: Vec::new(),
             held: None,
-            background: Background::default(),
-            wanted: Background::available().clamp(2, 8),
+            background: HostThreads::default(),
+            wanted: HostThreads::available().clamp(2, 8),
         }
     }
 

@@ -40,7 +40,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use ptrace_async::runtime::Background;
+use ptrace_async::runtime::HostThreads;
 use serde::Serialize;
 
 use self::breaker::{Breaker, Patience};
@@ -78,7 +78,7 @@ pub struct Remote {
     place: Prepared,
     engine: Mutex<Option<Running>>,
     /// Where a thread of ours enters itself; none before anything is traced.
-    background: Mutex<Option<Background>>,
+    background: Mutex<Option<HostThreads>>,
     reading: Mutex<Breaker>,
     /// A result that was found and is not in the store yet.
     found: Mutex<Option<Found>>,
@@ -296,7 +296,7 @@ impl Remote {
     }
 
     /// From now on a thread of its own does the work.
-    pub fn enter(&self, background: Background) {
+    pub fn enter(&self, background: HostThreads) {
         self.suspend();
         *lock(&self.background) = Some(background);
     }

@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use ptrace_async::runtime::Background;
+use ptrace_async::runtime::HostThreads;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
@@ -29,7 +29,7 @@ type Driven = Mutex<Option<Receiver<()>>>;
 
 impl Engine {
     /// Starts one, on a thread which is one of `background`, if there are such.
-    pub(super) fn start(background: Option<Background>) -> io::Result<Self> {
+    pub(super) fn start(background: Option<HostThreads>) -> io::Result<Self> {
         let runtime = Builder::new_current_thread()
             .enable_all()
             .max_blocking_threads(2)
@@ -46,7 +46,7 @@ impl Engine {
         let thread = std::thread::Builder::new()
             .name("remote".to_owned())
             .spawn(move || {
-                let _working = background.as_ref().map(Background::enter);
+                let _working = background.as_ref().map(HostThreads::enter);
                 if let Some(runtime) = runtime {
                     runtime.block_on(async {
                         // Whoever waits for this is not there any more at worst.

@@ -24,10 +24,10 @@ pub(crate) use self::in_process::performed_at;
 pub use self::in_process::{UnstoppedCall, UnstoppedCalls};
 pub use self::launch::{Program, SETUP_FAILED};
 pub use self::options::{Interception, Options};
-pub use self::placement::{Background, Working};
+pub use self::placement::{HostThread, HostThreads};
 pub use self::raw::SpawnKind;
 pub use self::shared::Handle;
 pub use self::tracee::{
     Emulation, Exec, GroupStop, Interrupter, Observer, Parked, Plain, Posthook, PreExit, Prehook,
-    Running, Scratch, Signal, Spawned, Started, State, Stop, Stopped, Tracee,
+    Running, Scratch, Signal, Spawned, Started, Stop, Stopped, Tracee, TraceeState,
 };

@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use super::placement::{Background, widen_self};
+use super::placement::{HostThreads, widen_self};
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -33,7 +33,7 @@ impl Pool {
             jobs,
             queue: Arc::new(Mutex::new(queue)),
             threads: 0,
-            most: Background::available().clamp(2, 8),
+            most: HostThreads::available().clamp(2, 8),
             open: Arc::default(),
         }
     }

@@ -15,7 +15,7 @@ use super::in_process::LogMemory;
 use super::launch::Launches;
 use super::new_tasks::NewTasks;
 use super::options::Options;
-use super::placement::{Background, Placement};
+use super::placement::{HostThreads, Placement};
 use super::pool::Pool;
 use super::remote::Remote;
 use super::slot::Slot;
@@ -97,8 +97,8 @@ impl Handle {
     }
 
     /// Where threads that the host has of its own enter themselves.
-    pub fn background(&self) -> Background {
-        self.shared.placement.background()
+    pub fn host_threads(&self) -> HostThreads {
+        self.shared.placement.host_threads()
     }
 
     /// The number of stops handled so far.

@@ -130,7 +130,7 @@ impl Tracer {
             && let Some(loader) = keyed.images.last().filter(|last| **last != keyed.program)
             && !self.session.borrow().settings.stops_only
         {
-            self.handle.prepare(loader.as_path());
+            self.handle.prepare_copies(loader.as_path());
         }
     }
 

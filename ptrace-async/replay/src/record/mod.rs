@@ -89,10 +89,10 @@ pub fn record(program: &Program, directory: Directory, options: Options) -> io::
         interception: Interception::Seccomp(filter),
         exit_kill: true,
     });
-    let background = runtime.handle().background();
+    let background = runtime.handle().host_threads();
     let writer = Writer::create(&directory, move || std::mem::forget(background.enter()))
         .map_err(io::Error::other)?;
-    let background = runtime.handle().background();
+    let background = runtime.handle().host_threads();
     let ticker = Ticker::start(move || std::mem::forget(background.enter()))?;
     let session = Rc::new(Session::new(directory, writer, ticker, options));
     let handle = runtime.handle();

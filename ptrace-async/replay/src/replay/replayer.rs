@@ -154,7 +154,7 @@ impl Replayer {
             interception: Interception::Seccomp(filter),
             exit_kill: true,
         });
-        let background = runtime.handle().background();
+        let background = runtime.handle().host_threads();
         let reader = Reader::open(&directory)?.ahead(move || {
             std::mem::forget(background.enter());
         })?;

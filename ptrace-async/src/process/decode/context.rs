@@ -2,7 +2,7 @@
 //! share.
 //!
 //! A decoder pushes what is certain before the kernel acts (lookups, reads,
-//! clocks), notes the paths that are about to change, and returns the [`Step`]
+//! clocks), notes the paths that are about to change, and returns the [`ExitStep`]
 //! that remains for the exit, if any.
 
 use std::rc::Rc;

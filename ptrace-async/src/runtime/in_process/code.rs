@@ -14,7 +14,7 @@
 //! systems); opening for reading, except directories; what makes and gives back
 //! descriptors without waiting; questions about the time, chance and the
 //! machine; reads, and writes that are short enough to be logged with their
-//! bytes (see `calls`). What may wait (reads, writes, opening a named pipe) does so
+//! bytes (see `unstopped`). What may wait (reads, writes, opening a named pipe) does so
 //! with the lock held, so the first two are performed for single threads only. A
 //! call is made again only if it failed, which is harmless.
 //!

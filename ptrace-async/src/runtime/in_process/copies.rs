@@ -1,7 +1,7 @@
 //! Programs that make their calls in process from their first instruction on.
 //!
 //! Most processes of a build live a few milliseconds, too shortly for patching
-//! them to be worth it. So what they run is patched beforehand, once (`image`):
+//! them to be worth it. So what they run is patched beforehand, once (`patch`):
 //! the text of the loader, and the C library. When an execve has succeeded, the
 //! task is about to enter the loader. A few instructions are written there,
 //! which map our code and go on in it; that maps the logs and the patched text

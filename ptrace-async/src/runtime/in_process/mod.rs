@@ -4,7 +4,7 @@
 //! A stop costs ten times what a lookup does, and builds make tens of thousands
 //! of them. So code and a log are mapped into tracees (`code`, `log`), and sites
 //! that make lookups jump there: in copies of the loader and the C library that
-//! a program starts with (`image`, `start`), or, in an address space that has
+//! a program starts with (`patch`, `start`), or, in an address space that has
 //! stopped often enough for lookups, each where it stops (`site`): its syscall
 //! instruction becomes a jump to a trampoline. What the log holds is handed out
 //! before anything else is done about a stop of the task ([`Handle::unstopped_calls`]),
@@ -18,11 +18,11 @@
 //! **Why it is safe to patch.** A site is patched while its only task is
 //! stopped right there, and no other task shares its memory; so nobody runs
 //! the bytes that change. A signal handler may return into them: addresses
-//! that handlers will return to are noted ([`Space::interrupted`]), and a site
-//! that holds one is left alone; none is entered from our code (`retreat`). A
+//! that handlers will return to are noted ([`InProcess::handler_returns_to`]), and a site
+//! that holds one is left alone; none is entered from our code (`leave_code`). A
 //! forked child has a copy of the code, and maps all logs: before it runs, its
-//! copy is told of a log of its own ([`Space::fork_in_process`]), or, if there is
-//! none, it gets the original bytes back ([`Space::restore`]); if what is there
+//! copy is told of a log of its own ([`InProcess::fork`]), or, if there is
+//! none, it gets the original bytes back ([`InProcess::restore`]); if what is there
 //! is not our patch any more (the library was unmapped), it is left. An execve
 //! ends it all.
 //!

@@ -11,7 +11,7 @@
 //! turns, and stay there together. Where two tasks have work for long they are in each other's
 //! way: then all have what they are allowed, nobody is narrowed while another is awake, and
 //! after some stops of that the tracer is free again and the scheduler decides. Who finds that
-//! out, and lets go of a task that runs on and on, is in `held`.
+//! out, and lets go of a task that runs on and on, is in `narrowed`.
 //!
 //! A task that asks for its affinity or opens a file of `/proc` is given what it is allowed
 //! before it does, and never narrowed from then on (and the policy is off unless the filter
@@ -43,13 +43,13 @@
 //! Emptying the kernel's list before blocking has nothing to gain: a wait that
 //! finds a stop does not block.
 
-mod background;
 mod cpus;
 mod exposure;
+mod host_threads;
 mod narrowed;
 mod policy;
 
-pub use self::background::{Background, Working};
 pub(crate) use self::cpus::widen_self;
 pub(crate) use self::exposure::{Exposure, exposure, may_show};
+pub use self::host_threads::{HostThread, HostThreads};
 pub(crate) use self::policy::Placement;

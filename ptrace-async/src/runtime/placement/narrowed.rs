@@ -170,7 +170,7 @@ impl NarrowedTasks {
         }
     }
 
-    /// As [`Holder::release`], all.
+    /// As [`NarrowedTasks::widen`], all.
     pub(super) fn widen_all(&self) {
         self.lock().widen_all();
     }

@@ -2,8 +2,8 @@
 
 use std::cell::RefCell;
 
-use super::background::Background;
 use super::cpus::{Cpus, INITIAL, cpu_of, is_limited_root, own_cpu};
+use super::host_threads::HostThreads;
 use super::narrowed::NarrowedTasks;
 use crate::event::Tid;
 use crate::filter::{ARCH_X86_64, Filter};
@@ -44,7 +44,7 @@ struct Inner {
     can_always_widen: bool,
     /// A host has bound tasks to CPUs: each has one.
     is_bound: bool,
-    background: Background,
+    host_threads: HostThreads,
 }
 
 impl Inner {
@@ -53,7 +53,7 @@ impl Inner {
         self.narrowed.widen_all();
         if let (Some(_), Some(own)) = (self.pin.take(), self.tracer_allowed) {
             own.apply(0);
-            self.background.allow(own);
+            self.host_threads.allow(own);
         }
     }
 }
@@ -83,14 +83,14 @@ impl Placement {
                 children: Vec::new(),
                 can_always_widen: !is_limited_root(),
                 is_bound: false,
-                background: Background::default(),
+                host_threads: HostThreads::default(),
             }),
         }
     }
 
     /// The host's own threads.
-    pub(crate) fn background(&self) -> Background {
-        self.inner.borrow().background.clone()
+    pub(crate) fn host_threads(&self) -> HostThreads {
+        self.inner.borrow().host_threads.clone()
     }
 
     /// A stop of `tid` arrived.
@@ -129,7 +129,7 @@ impl Placement {
                 })
                 .filter(|pin| inner.narrowed.is_watched() && pin.only.apply(0));
             if let Some(pin) = inner.pin {
-                inner.background.allow(own.without(pin.cpu));
+                inner.host_threads.allow(own.without(pin.cpu));
             }
         }
         let Some(pin) = inner.pin else { return };

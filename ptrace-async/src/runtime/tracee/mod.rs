@@ -15,7 +15,7 @@ pub use self::nested::Emulation;
 pub use self::scratch::Scratch;
 pub use self::states::{
     Exec, GroupStop, Observer, Parked, Posthook, PreExit, Prehook, Running, Signal, Spawned,
-    Started, State, Stopped, Tracee,
+    Started, Stopped, Tracee, TraceeState,
 };
 pub use self::stop::{Interrupter, Stop};
 pub use self::stopped::Plain;

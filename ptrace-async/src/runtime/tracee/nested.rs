@@ -14,7 +14,7 @@
 //! | anything else | `EIO`, as for a request that the kernel does not know |
 //!
 //! The clone asks not to be traced, which under a filter would be worse than
-//! useless: [`Tracee::keep_in_sight`] takes that wish away.
+//! useless: [`Tracee::keep_traced`] takes that wish away.
 //!
 //! **Invariant:** a target stands only while the task that attached to it is
 //! alive; detaching, or that task's end, lets it go on.

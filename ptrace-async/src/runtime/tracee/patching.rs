@@ -162,7 +162,7 @@ impl Tracee<Prehook> {
             return None;
         }
         let (before, site) = bytes.split_first_chunk::<{ BEFORE }>()?;
-        // In a patched copy it is reached from our code (see `image`).
+        // In a patched copy it is reached from our code (see `patch`).
         let is_patched = may_be_patched(before) && self.space().in_process.logs();
         let site = *site.first_chunk()?;
         Site::recognise(address, site).filter(|_| !is_patched)

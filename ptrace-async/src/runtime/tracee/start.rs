@@ -23,7 +23,7 @@ impl Handle {
     /// Makes what else is made when it is needed, while there is nothing else to
     /// do: copies of this loader and of the C library that lies beside it, for a
     /// program that is going to start with [`Tracee::perform_in_process`].
-    pub fn prepare(&self, loader: &Path) {
+    pub fn prepare_copies(&self, loader: &Path) {
         if let Interception::Seccomp(filter) = &self.shared.options.interception
             && filter.token().is_some()
             && let Ok(arena) = self.shared.arena()

@@ -18,10 +18,10 @@ use crate::runtime::space::Space;
 use crate::sys;
 
 /// A state of a tracee.
-pub trait State: fmt::Debug {}
+pub trait TraceeState: fmt::Debug {}
 
 /// A state in which the task waits for the tracer.
-pub trait Stopped: State {}
+pub trait Stopped: TraceeState {}
 
 /// Not stopped.
 #[derive(Debug)]
@@ -75,13 +75,13 @@ pub struct GroupStop {
 pub struct Parked;
 
 macro_rules! states {
-    ($($name:ident)*) => { $(impl State for $name {} impl Stopped for $name {})* };
+    ($($name:ident)*) => { $(impl TraceeState for $name {} impl Stopped for $name {})* };
 }
-impl State for Running {}
+impl TraceeState for Running {}
 states!(Started Prehook Posthook Exec Spawned PreExit Signal GroupStop Parked);
 
 /// One traced task.
-pub struct Tracee<S: State> {
+pub struct Tracee<S: TraceeState> {
     pub(super) shared: Rc<Shared>,
     pub(super) slot: Rc<Slot>,
     pub(super) state: S,
@@ -89,13 +89,13 @@ pub struct Tracee<S: State> {
     thread: PhantomData<*const ()>,
 }
 
-impl<S: State> fmt::Debug for Tracee<S> {
+impl<S: TraceeState> fmt::Debug for Tracee<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Tracee({}, {:?})", self.tid(), self.state)
     }
 }
 
-impl<S: State> Tracee<S> {
+impl<S: TraceeState> Tracee<S> {
     /// The task's id. It changes when a thread other than the leader executes
     /// a program.
     pub fn tid(&self) -> Tid {
@@ -148,7 +148,7 @@ impl<S: State> Tracee<S> {
         }
     }
 
-    pub(super) fn with<T: State>(self, state: T) -> Tracee<T> {
+    pub(super) fn with<T: TraceeState>(self, state: T) -> Tracee<T> {
         Tracee {
             shared: self.shared,
             slot: self.slot,

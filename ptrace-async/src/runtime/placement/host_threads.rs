@@ -13,7 +13,7 @@ use crate::event::Tid;
 /// they would often be woken there, and stand in the tracee's way: to a guest a
 /// CPU that its host has put to sleep looks taken.
 #[derive(Clone, Default)]
-pub struct Background(Arc<Mutex<HostThreadList>>);
+pub struct HostThreads(Arc<Mutex<HostThreadList>>);
 
 #[derive(Default)]
 struct HostThreadList {
@@ -22,9 +22,9 @@ struct HostThreadList {
     cpus: Option<Cpus>,
 }
 
-impl Background {
+impl HostThreads {
     /// The calling thread is one of them until the guard is dropped.
-    pub fn enter(&self) -> Working {
+    pub fn enter(&self) -> HostThread {
         // SAFETY: gettid has no arguments and cannot fail.
         let tid = unsafe { libc::gettid() };
         let mut list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -35,7 +35,7 @@ impl Background {
             None => widen_self(),
         }
         list.threads.push(tid);
-        Working(self.clone(), tid)
+        HostThread(self.clone(), tid)
     }
 
     /// How many CPUs there are for them and the runtime together: those that the
@@ -67,17 +67,17 @@ impl Background {
     }
 }
 
-impl std::fmt::Debug for Background {
+impl std::fmt::Debug for HostThreads {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Background").finish_non_exhaustive()
+        f.debug_struct("HostThreads").finish_non_exhaustive()
     }
 }
 
-/// That a thread is one of the [`Background`].
+/// That a thread is one of the [`HostThreads`].
 #[derive(Debug)]
-pub struct Working(Background, Tid);
+pub struct HostThread(HostThreads, Tid);
 
-impl Drop for Working {
+impl Drop for HostThread {
     fn drop(&mut self) {
         let mut list = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
         list.threads.retain(|tid| *tid != self.1);
