@@ -17,7 +17,7 @@ use std::path::Path;
 use ptrace_async::event::{IoEvent, Tid};
 use ptrace_async::invocation::Invocation;
 use ptrace_async::memory::Memory;
-use ptrace_async::runtime::{UnstoppedCalls, UnstoppedCall, Prehook, Stop, Tracee};
+use ptrace_async::runtime::{Prehook, Stop, Tracee, UnstoppedCall, UnstoppedCalls};
 use smallvec::SmallVec;
 
 use crate::engine::session::{Before, Session};
@@ -70,7 +70,9 @@ impl Tracer {
         let calls = self.handle.unstopped_calls(tid);
         let wrote = |calls: &[UnstoppedCall]| calls.iter().any(|call| writes(call.invocation().nr));
         match calls {
-            UnstoppedCalls::Made(calls) if wrote(&calls) => self.apply_all(vec![(tid, UnstoppedCalls::Made(calls))]),
+            UnstoppedCalls::Made(calls) if wrote(&calls) => {
+                self.apply_all(vec![(tid, UnstoppedCalls::Made(calls))])
+            }
             calls => self.session.borrow_mut().looked_up(tid, calls),
         }
     }
@@ -95,7 +97,9 @@ impl Tracer {
         let mut merged = Vec::new();
         for (tid, calls) in logs {
             match calls {
-                UnstoppedCalls::Made(calls) => merged.extend(calls.into_iter().map(|call| (tid, call))),
+                UnstoppedCalls::Made(calls) => {
+                    merged.extend(calls.into_iter().map(|call| (tid, call)))
+                }
                 UnstoppedCalls::Lost => session.looked_up(tid, UnstoppedCalls::Lost),
             }
         }
