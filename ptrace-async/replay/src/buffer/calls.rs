@@ -1,22 +1,22 @@
-//! Which calls the stub performs, and what of each.
+//! The calls that the stub performs, and the memory that each of them writes.
 
-/// What a call needs to be performed by the stub.
+/// Conditions under which the stub performs a call.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
-    /// It writes no memory.
+    /// The call writes no memory.
     Nothing,
     /// It writes as many bytes as it returns to where the first register points, at most
     /// what the second says.
     Counted(Register, Register),
     /// It writes as many events as it returns (epoll_wait(2)), at most what the second says.
     Events(Register, Register),
-    /// It writes so many bytes if it returns 0.
+    /// The call writes so many bytes if it returns 0.
     Fixed(Register, i32),
-    /// The same, unless it is told to write nowhere.
+    /// As before, unless the pointer is null.
     Optional(Register, i32),
     /// It writes so many bytes if it returns 0 and is asked about a terminal (`TCGETS`).
     Terminal(Register, i32),
-    /// It writes nothing, and changes what memory there is.
+    /// The call writes nothing, and changes mappings.
     Memory,
 }
 

@@ -1,4 +1,4 @@
-//! The log's entries.
+//! Entries of the log of unstopped calls.
 
 use std::ops::Range;
 
@@ -20,9 +20,9 @@ pub(super) const MADE: i32 = 3;
 pub struct Entry<'a> {
     /// The call's number; nothing where it stopped.
     pub number: Option<u64>,
-    /// What it returned.
+    /// Its result.
     pub result: i64,
-    /// What it wrote.
+    /// The memory that it wrote.
     pub data: &'a [u8],
     /// Its arguments, if a replay has to make it again.
     pub args: Option<[u64; 6]>,

@@ -1,25 +1,24 @@
-//! Syscalls that do not stop: performed and logged by code in the recorded process, and
-//! answered from the log by code at the same place in the replayed one.
+//! The syscall buffer: calls that code in the process performs and logs without a stop.
 //!
-//! Where a program has come by a few times, `mov $number, %eax; syscall` becomes a jump in
-//! place of the `mov`. It leads over a *trampoline* near by (a jump reaches 2 GiB) to the
-//! *stub*, which lies at a fixed address in every process. Recording, the stub performs the
-//! call and appends an *entry* to the process's log: the result, and the memory that it
-//! changed. What it does not want to decide it leaves to the `syscall` that still stands
-//! there, and says so by an entry: whether a call stops is a matter of the log. Replaying,
-//! another stub takes entry after entry.
+//! After a few visits, `mov $number, %eax; syscall` becomes a jump in place of the `mov`. It
+//! leads to a *trampoline* near by (a jump reaches 2 GiB) and from there to the *stub*, at a
+//! fixed address in every process. In a recording the stub performs the call and appends an
+//! *entry* to the log: the result, and the memory that it changed. A call that the stub does
+//! not handle is left to the `syscall`, which still stands there, and an entry says so: the
+//! log decides whether a call stops. In a replay another stub consumes the entries.
 //!
-//! Nothing of the program's is used: no stack, and of the registers those that a syscall
-//! destroys. Flags, RCX and R11 are left the same by both stubs. All tasks that share
-//! memory share the log, since one of them runs at a time; the recorder takes what is in
-//! it at every stop of the one that has the turn, whose it is (others may be killed
-//! meanwhile). While several share it, calls that may wait stop as ever, since who waits must not keep the turn; but not those
-//! on descriptors that are known to be *quick* (files, and whatever does not block), and to
-//! wait for events is tried without waiting first. Whoever has taken the turn often and alone
-//! may wait in the stub all the same: the recorder stops it when somebody else wants the turn.
+//! The stubs use no stack of the program, and only registers that a syscall destroys. Both
+//! leave the same flags, RCX and R11. Tasks that share memory share the log, since one of them
+//! runs at a time. The recorder takes the entries at every stop of the task that has the turn;
+//! they are that task's, since others may be killed meanwhile. While several tasks share the
+//! log, calls that may wait stop, because a waiting task must not keep the turn. Exceptions
+//! are calls on descriptors that are marked as *quick* (files, and descriptors that do not
+//! block), and waits for events, which are tried without waiting first. A task that has taken
+//! the turn often without competition may wait in the stub: the recorder stops it when another
+//! task wants the turn.
 //!
-//! Calls that shape memory are performed as well, and logged with their arguments. A replay
-//! makes them again: its stub does, by entries that say how; those of files stop for it.
+//! Calls that shape memory are performed, too, and logged with their arguments. A replay
+//! repeats them: its stub follows entries that say how. Mappings of files stop for it.
 //!
 //! **Invariant:** the log is not touched from outside while a task is in the stub, if the task
 //! may go on there.
@@ -43,9 +42,9 @@ pub(crate) const DATA: u64 = BASE + PAGE;
 /// The log.
 pub(crate) const LOG: u64 = DATA + PAGE;
 const LOG_LENGTH: u64 = 128 << 10;
-/// All of it.
+/// The length of code, data and log.
 pub(crate) const LENGTH: u64 = 2 * PAGE + LOG_LENGTH;
-/// All of it in a replay, which may have to take several logs at once.
+/// The length in a replay, which may have to take several logs at once.
 pub(crate) const REPLAYED_LENGTH: u64 = 2 * PAGE + 8 * LOG_LENGTH;
 /// Entries begin before this address; behind it is room for one that says "stopped".
 const LIMIT: u64 = LOG + LOG_LENGTH - 64;
@@ -55,7 +54,7 @@ const LIMIT: u64 = LOG + LOG_LENGTH - 64;
 enum Word {
     /// Where the next entry goes, or comes from.
     Cursor = 0,
-    /// What is not performed at the moment: [`WAITS`], [`TRUNCATES`].
+    /// Calls that are disabled at the moment: [`WAITS`], [`TRUNCATES`].
     Closed = 1,
     /// Where the call returns to.
     Return = 3,
@@ -65,7 +64,7 @@ enum Word {
     /// Where the call writes, and how much ([`BY_RESULT`], or if it succeeds).
     Target = 6,
     Size = 7,
-    /// What is in RSI and RDI.
+    /// Saved RSI and RDI.
     Rsi = 8,
     Rdi = 9,
     /// How many bytes of arguments are logged.
@@ -74,7 +73,7 @@ enum Word {
     LibraryStart = 11,
     LibraryEnd = 12,
     LibraryFd = 13,
-    /// What is in other registers.
+    /// Saved other registers.
     Rdx = 14,
     R10 = 15,
     R8 = 16,
@@ -96,13 +95,13 @@ pub(crate) fn closed() -> u64 {
     DATA + 8
 }
 
-/// What is known of descriptors: a byte for each, from here on in the data.
+/// Offset of the descriptor table: a byte of marks for each.
 const TABLE: u64 = 1024;
 /// How many descriptors the table has.
 pub(crate) const DESCRIPTORS: u64 = 1024;
-/// What is written there is nobody's output, and no file that somebody has mapped.
+/// Mark: data written there is neither output of the recorder nor of a live file.
 pub(crate) const HIDDEN: u8 = 1;
-/// Calls on it do not wait, or not for long.
+/// Mark: calls on it do not wait, or not for long.
 pub(crate) const QUICK: u8 = 2;
 
 /// The address of what is known of descriptor 0.

@@ -1,4 +1,4 @@
-//! Places where a program makes a call, and what is put there.
+//! Syscall sites: their code, and the jump that replaces it.
 
 use std::ops::Range;
 
@@ -94,7 +94,7 @@ impl Site {
         }
     }
 
-    /// What is written to the trampoline and to the site.
+    /// The code for the trampoline, and the jump for the site.
     pub(crate) fn patch(self, trampoline: u64) -> (Vec<u8>, Vec<u8>) {
         let mut code = Vec::new();
         if let Self::Numbered { number, .. } = self {

@@ -1,4 +1,4 @@
-//! The code of the two stubs.
+//! The machine code of both stubs, for recording and for replay.
 
 use iced_x86::IcedError;
 use iced_x86::code_asm::{
@@ -10,7 +10,7 @@ use super::calls::{CALLS, EVENT, If, OF_LIBRARY, PLAIN, Register, Shape};
 use super::entry::{ARGUMENTS, ENTRY, MADE, PERFORMED, STOPPED};
 use super::{BASE, DESCRIPTORS, HIDDEN, LIMIT, PAGE, QUICK, TABLE, TRUNCATES, WAITS, Word};
 
-/// What one call may write, in bytes.
+/// Most bytes that one call may write.
 const LARGEST: u32 = 32 << 10;
 /// So many events are taken at once; of more that are ready, the next call tells.
 const EVENTS: i32 = LARGEST as i32 / EVENT;

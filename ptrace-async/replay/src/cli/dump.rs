@@ -69,7 +69,7 @@ pub(super) fn dump(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What `reprise stats` tells.
+/// The counts of `reprise stats`.
 #[derive(Debug, Default, serde::Serialize)]
 struct Stats {
     records: u64,

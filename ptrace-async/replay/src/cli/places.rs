@@ -1,4 +1,4 @@
-//! Where traces are kept, and what recordings learn for each other.
+//! The directory of traces, and the directory of hints that recordings keep for later ones.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Write as _;

@@ -1,4 +1,5 @@
-//! What can be said of a program's instructions where they stand.
+//! Analysis of machine instructions: lengths, jump targets, memory accesses, and room for a
+//! jump.
 
 pub(crate) mod registers;
 

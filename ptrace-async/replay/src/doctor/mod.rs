@@ -1,8 +1,7 @@
-//! What this machine allows, and what that means for recording and replaying on it.
+//! Checks of what this machine allows for recording and replaying.
 //!
-//! Each thing is asked of the kernel by doing it where that does no harm, and not by looking
-//! at versions or at what somebody has configured. At last a program is recorded and
-//! replayed.
+//! Each check performs the operation itself where that does no harm; it does not look at
+//! versions or configuration. The last check records and replays a program.
 
 mod probe;
 
@@ -12,32 +11,32 @@ use std::process::{Command, Stdio};
 
 use serde::Serialize;
 
-/// What is found of one thing.
+/// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// The thing.
+    /// The name of the check.
     pub name: &'static str,
-    /// How it stands.
+    /// The verdict.
     pub state: Status,
-    /// What was found.
+    /// The observation.
     pub found: String,
-    /// What that means.
+    /// The consequence for recording and replaying, and the remedy.
     pub meaning: &'static str,
 }
 
-/// How a thing stands.
+/// The verdict of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
-    /// It is as it should be.
+    /// Nothing to do.
     Fine,
-    /// There is something to know about it.
+    /// A restriction to know about.
     Note,
-    /// It is needed, and is not there.
+    /// Needed and missing.
     Missing,
 }
 
-/// A thing with a meaning for each of its states.
+/// A check with a meaning for each outcome.
 struct Thing {
     name: &'static str,
     fine: &'static str,
@@ -70,7 +69,7 @@ impl Thing {
     }
 }
 
-/// Looks at everything. Takes some milliseconds, and starts processes.
+/// Runs all checks. Takes some milliseconds, and starts processes.
 pub fn examine() -> Vec<Finding> {
     let mut findings = vec![kernel()];
     findings.extend(tracing());
@@ -84,7 +83,7 @@ pub fn examine() -> Vec<Finding> {
     findings
 }
 
-/// Whether programs can be recorded and replayed.
+/// Whether programs can be recorded and replayed here.
 pub fn is_able(findings: &[Finding]) -> bool {
     findings
         .iter()
@@ -277,7 +276,7 @@ fn privileges() -> Finding {
     }
 }
 
-/// Records a program, and replays it.
+/// Records a small program and replays it.
 fn trial() -> Finding {
     let thing = Thing {
         name: "trial",

@@ -1,4 +1,4 @@
-//! Asking the kernel what it allows. Nothing of this changes this process, or anybody else.
+//! Probes of single kernel features. None of them changes this process or another one.
 #![expect(
     unsafe_code,
     reason = "raw system calls; each block argues its own case"
@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 
 use crate::platform::os;
 
-/// What a raw call returned.
+/// Converts the return value of a raw call.
 fn result(value: i64) -> io::Result<i64> {
     if value < 0 {
         Err(io::Error::last_os_error())
@@ -97,7 +97,7 @@ pub(super) fn compare_descriptors() -> io::Result<()> {
     Ok(())
 }
 
-/// What may be done to a child of one's own.
+/// Results of tracing a child of this process.
 #[derive(Debug)]
 pub(super) struct Tracing {
     /// To trace it.

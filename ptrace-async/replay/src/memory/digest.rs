@@ -1,4 +1,4 @@
-//! A digest of all that a process has in memory.
+//! Digests of the memory of a process.
 
 use std::ops::Range;
 
@@ -10,12 +10,12 @@ use super::maps::Area;
 use super::pages::Pages;
 use super::task_position;
 
-/// The mappings that tracers make for themselves lie in this range.
+/// Range of the mappings that tracers make for themselves.
 const OURS: Range<u64> = 0x7ea0_0000_0000..0x7eb0_0000_0000;
 const PAGE: usize = 4096;
-/// So many pages are looked at where a task is stopped (64 MiB).
+/// Most pages that are read where a task is stopped (64 MiB).
 const MOST: usize = 1 << 14;
-/// So much below a stack pointer is taken for unused stack.
+/// Bytes below a stack pointer that count as unused stack.
 const STACK: u64 = 8 << 20;
 
 /// Whether a mapping is a tracer's own.
@@ -86,7 +86,7 @@ fn is_digested(area: &Area) -> bool {
     !area.is_kernels() && !is_ours(area) && readable
 }
 
-/// What lies below the red zone of a stack, as far as it is that stack's.
+/// The unused part of a stack below its red zone.
 fn dead(area: &Area, sp: u64, most: u64) -> Option<Range<u64>> {
     let live = sp.saturating_sub(128);
     let is_here = (area.start..area.end).contains(&live);

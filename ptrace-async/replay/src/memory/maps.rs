@@ -16,7 +16,7 @@ pub struct Area {
     pub prot: u8,
     /// Whether writes are seen by others.
     pub shared: bool,
-    /// Where it begins in its file.
+    /// Its offset in the file, in bytes.
     pub offset: u64,
     /// The file's inode; 0 without a file.
     pub inode: u64,

@@ -1,7 +1,7 @@
-//! Which pages of its own a process has: those that it has written, of memory without a file.
+//! The anonymous pages that a process has written (`/proc/PID/pagemap`).
 //!
-//! Programs reserve memory by the gigabyte, of which next to nothing is there; to read it all
-//! would make pages of zeros.
+//! Programs reserve gigabytes of memory and touch little of it. Reading the whole reservation
+//! would create zero pages.
 
 use std::fs::File;
 use std::io;

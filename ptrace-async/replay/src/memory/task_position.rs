@@ -1,4 +1,4 @@
-//! Where tasks are in their programs that do not run: `/proc/TID/syscall` (proc(5)).
+//! Stack and instruction pointer of a task that does not run: `/proc/TID/syscall` (proc(5)).
 
 use std::path::Path;
 

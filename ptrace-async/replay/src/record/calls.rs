@@ -1,34 +1,34 @@
-//! What is done about a syscall while recording.
+//! The recorder's decision on each syscall: perform, modify, answer or refuse it.
 
 use ptrace_async::memory::Memory;
 use ptrace_async::syscall::{Effects, Invocation, Support, Syscall, effects};
 
-/// What happens to a call.
+/// The treatment of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Plan {
-    /// It is performed.
+    /// Perform it.
     Perform,
-    /// It is performed with other arguments.
+    /// Perform it with other arguments.
     Modify(Invocation),
-    /// It is not performed, and returns this.
+    /// Return this value without performing it.
     Answer(i64),
-    /// The task is told that it runs where it wants to.
+    /// Report success for an affinity, which is kept and not applied.
     SetAffinity,
-    /// The task is told where it thinks that it runs.
+    /// Return the affinity that the task has chosen.
     GetAffinity,
     /// The task is told that its memory can be dumped, or cannot, as it wants. Of memory that
     /// cannot, the kernel shows nothing to a tracer without rights (`ptrace_access_vm` in
     /// kernel/ptrace.c).
     SetDumpable,
-    /// The task is told what it has chosen.
+    /// Return the chosen setting.
     GetDumpable,
-    /// It is not performed and returns this, because it cannot be recorded.
+    /// Return this error without performing it, because it cannot be recorded.
     Refuse(i64, &'static str),
 }
 
 const NO_SUCH_CALL: i64 = -(libc::ENOSYS as i64);
 
-/// What happens to this call.
+/// Decides the treatment of a call.
 pub(super) fn plan(call: &Invocation, memory: &dyn Memory) -> Plan {
     let syscall = call.syscall();
     if let Support::Unsupported(reason) = syscall.support() {
@@ -69,7 +69,7 @@ pub(super) fn plan(call: &Invocation, memory: &dyn Memory) -> Plan {
     }
 }
 
-/// Whether its effects are going to be known.
+/// Decides by whether the effects of the call are modelled.
 fn effect(call: &Invocation, syscall: Syscall, memory: &dyn Memory) -> Plan {
     if syscall
         .spec()

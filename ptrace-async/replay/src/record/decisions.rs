@@ -1,8 +1,8 @@
-//! What is done about each syscall, as it can be known without one: for the documentation.
+//! The recorder's decisions on each syscall, in the form that the documentation shows.
 //!
-//! It is asked of what decides while recording (`calls`, the stub, the replay's list of what
-//! is made again), with each value that the syscall table knows of the arguments that are
-//! symbols, and with one that it does not know.
+//! The decisions come from the code that makes them: `calls`, the stub and the list of calls
+//! that a replay repeats. Each call is asked about with every symbolic value that the syscall
+//! table knows of its arguments, and with one value that the table does not know.
 
 use ptrace_async::memory::Memory;
 use ptrace_async::syscall::model::{Return, Type};
@@ -12,29 +12,29 @@ use super::calls::{self, Plan};
 use crate::buffer;
 use crate::tracee::repeated_calls;
 
-/// What happens to a call while recording.
+/// The treatment of a call while recording.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Recorded {
-    /// It is performed, and its result and memory are logged.
+    /// Performed; its result and memory are logged.
     Performed,
-    /// ... with other arguments.
+    /// Performed with other arguments.
     Modified,
-    /// It is not performed: the recorder answers, with this.
+    /// Not performed: the recorder gives this answer.
     Answered(String),
-    /// It is not performed, because it could not be replayed: error and reason.
+    /// Not performed, because it could not be replayed: error and reason.
     Refused(String, &'static str),
 }
 
-/// What is done about a syscall.
+/// The decision on a syscall.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decision {
-    /// What happens to it as a rule.
+    /// The treatment as a rule.
     pub recorded: Recorded,
-    /// What happens to it instead with these values of its arguments.
+    /// Other treatments, with the argument values that lead to them.
     pub except: Vec<(Recorded, Vec<String>)>,
     /// Whether processes perform and log it by themselves, where its arguments allow.
     pub in_process: bool,
-    /// What a replay does, beyond giving the program what was recorded.
+    /// The action of a replay beyond the recorded result and memory.
     pub replayed: Option<&'static str>,
 }
 
@@ -51,7 +51,7 @@ impl Memory for Zeros {
 /// A value that no argument has a symbol for.
 const OTHER: u64 = 0x7ead_beef;
 
-/// What is done about it.
+/// The decision on a syscall.
 pub fn decision(spec: &Spec) -> Decision {
     let ask = |index: usize, value: u64| {
         let mut args = [0; 6];

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use ptrace_async::event::Tid;
 use ptrace_async::process::read_proc;
 
-/// What tells a file from others, while it is open somewhere: device and inode.
+/// Device and inode: they identify a file while it is open somewhere.
 pub(super) type FileKey = (u64, u64);
 
 /// The key of a file with this metadata, if it is one that has content.
@@ -32,7 +32,7 @@ pub(super) fn flags(tid: Tid, fd: u64) -> Option<i32> {
     i32::from_str_radix(&field(tid, fd, "flags:")?, 8).ok()
 }
 
-/// Where a descriptor is in its file; 0 where that is not known.
+/// The position of a descriptor in its file; 0 if it is unknown.
 pub(super) fn position(tid: Tid, fd: u64) -> u64 {
     let position = field(tid, fd, "pos:").and_then(|position| position.parse().ok());
     position.unwrap_or(0)

@@ -1,26 +1,25 @@
-//! What becomes of the programs when the recording cannot go on: the disk is full, say.
+//! Handling of a recording that cannot be written any more, for example on a full disk.
 //!
-//! Nothing more is recorded from that moment on, whatever would still fit: what is left out
-//! of a recording makes all that comes after it useless. The trace has no mark of its end,
-//! and is replayed up to there. Programs cannot be let alone (their filter needs a tracer),
-//! so those that are to go on stop as before, for nothing.
+//! Nothing is recorded after the first loss, because a gap makes all later records useless.
+//! The trace has no end mark, and a replay goes up to the gap. Programs cannot run untraced,
+//! since their filter needs a tracer: those that go on keep stopping, without being recorded.
 
 use std::cell::RefCell;
 
 use ptrace_async::event::Tid;
 use rustc_hash::FxHashMap;
 
-/// What is to become of the programs.
+/// Treatment of the programs after a loss.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnLoss {
-    /// They go on, and are not recorded any more.
+    /// They go on without being recorded.
     #[default]
     GoOn,
     /// They are killed.
     Stop,
 }
 
-/// The recording as far as it can fail.
+/// The first loss of a recording, and the processes to kill then.
 #[derive(Debug, Default)]
 pub(super) struct Loss {
     on_loss: OnLoss,
@@ -42,7 +41,7 @@ impl Loss {
         self.reason.borrow().is_none()
     }
 
-    /// Why not.
+    /// The reason of the loss, if there is one.
     pub(super) fn reason(&self) -> Option<String> {
         self.reason.borrow().clone()
     }

@@ -1,4 +1,4 @@
-//! Recording: what comes to the tasks of a process tree from outside, as it comes.
+//! The recorder: follows a process tree and writes down its inputs as they come.
 //!
 //! # Layers
 //!
@@ -48,7 +48,7 @@ pub struct Options {
     pub digests: bool,
     /// Whether every call stops, instead of being performed and logged in the process.
     pub stops: bool,
-    /// What becomes of the programs when the recording cannot go on.
+    /// Treatment of the programs when the recording cannot go on.
     pub on_loss: OnLoss,
     /// A seed for turns that are given by chance, one at a time among all tasks.
     pub chaos: Option<u64>,
@@ -57,7 +57,7 @@ pub struct Options {
     pub hints_directory: Option<PathBuf>,
 }
 
-/// What came of a recording.
+/// The result of a recording.
 #[derive(Debug)]
 pub struct Recording {
     /// Whether the program was executed at all.

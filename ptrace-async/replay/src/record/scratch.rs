@@ -1,8 +1,9 @@
-//! Memory for what a call writes while others of its group run.
+//! Scratch memory for calls that write while other tasks of their scheduler run.
 //!
-//! When the kernel writes, no log can tell: they might see it, or give it to a child that
-//! they make. So a call that may wait writes elsewhere, and what it wrote is brought to its
-//! place when its task has the turn again (rr: *scratch buffers*).
+//! No log can tell when the kernel writes: other tasks might see the data early, or pass it to
+//! a child that they create. So a call that may wait writes to scratch memory. The data is
+//! copied to its destination when the task has the turn again (rr calls these scratch
+//! buffers).
 
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
@@ -16,7 +17,7 @@ use ptrace_async::syscall::{Invocation, error_of};
 /// Where it is, in each process that needs it; see `memory` for the range.
 const BASE: u64 = 0x7eaa_0000_0000;
 const LENGTH: u64 = 16 << 20;
-/// What a single call gets, at most.
+/// Most bytes for a single call.
 const MOST: u64 = 1 << 20;
 const ALIGNMENT: u64 = 64;
 
@@ -36,18 +37,18 @@ pub(super) struct Redirected {
     parts: Vec<Part>,
 }
 
-/// One of the places where it does.
+/// One of its output ranges.
 #[derive(Debug)]
 struct Part {
     place: Range<u64>,
-    /// Where it is instead.
+    /// The scratch address.
     elsewhere: u64,
-    /// What was there, if the call reads it. Addresses in it are those of other parts.
+    /// The old content, if the call reads it. Addresses in it point to other parts.
     before: Option<Vec<u8>>,
 }
 
 impl Scratch {
-    /// That of a child, which has none of the calls of its parent.
+    /// The scratch memory of a forked child, in which no call is pending.
     pub(super) fn copy(&self) -> Self {
         Self {
             mapped: self.mapped.clone(),

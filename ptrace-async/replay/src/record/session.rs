@@ -1,4 +1,4 @@
-//! What the tasks of a recording share.
+//! State that all tasks of a recording share.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,14 +37,14 @@ fn processors(mask: &[u8]) -> Vec<u32> {
         .collect()
 }
 
-/// What a task that was made is going to know of itself.
+/// State that a new task inherits from its maker.
 pub(super) struct NewTask {
     pub(super) task: Task,
     pub(super) scheduler: Rc<Scheduler>,
     pub(super) clear_tid: u64,
     pub(super) sites: Rc<Sites>,
     pub(super) space: Rc<AddressSpace>,
-    /// Where the kernel has told the maker of the task, in memory that both have.
+    /// Addresses in shared memory where the kernel has written the id for the maker.
     pub(super) tid_addresses: Vec<u64>,
 }
 
@@ -55,13 +55,13 @@ pub(super) struct Session {
     pub(super) digests: bool,
     pub(super) stdio: Stdio,
     pub(super) ticker: Ticker,
-    /// What performs calls in programs; nothing where every call is to stop.
+    /// The stub that performs unstopped calls; `None` where every call stops.
     stub: Option<Stub>,
     pub(super) known_sites: KnownSites,
     pub(super) random_instructions: RandomInstructions,
     hints: HintStore,
     pub(super) outputs: Cell<u64>,
-    /// Who writes to the recorder's streams: one at a time, so that the order is known.
+    /// The turn to write to the recorder's streams, so that the order of outputs is known.
     pub(super) output: Rc<Scheduler>,
     writer: RefCell<Option<Writer>>,
     files: RefCell<Files>,
@@ -81,7 +81,7 @@ pub(super) struct Session {
     pub(super) first: Cell<Tid>,
     ending: Cell<Option<Ending>>,
     pub(super) loss: Loss,
-    /// What gives turns; then all tasks take turns, of whatever process.
+    /// The random scheduler, if any; then all tasks of all processes take turns.
     pub(super) chaos: Option<Rc<Chaos>>,
 }
 
@@ -218,8 +218,7 @@ impl Session {
         self.stub.as_ref()
     }
 
-    /// The number of a file that is going to be mapped, and is live from now on. Nobody
-    /// changes it meanwhile.
+    /// Makes a file live that is going to be mapped: its number. No call changes it meanwhile.
     pub(super) fn make_live(
         &self,
         task: Task,
@@ -294,7 +293,7 @@ impl Session {
         }
     }
 
-    /// Nobody may have these files mapped any more.
+    /// Ends live files that no process maps any more.
     pub(super) fn release_unmapped(&self, task: Task, keys: Vec<FileKey>) {
         let outside = keys
             .into_iter()
@@ -302,7 +301,7 @@ impl Session {
         outside.for_each(|outside| self.outside(task, &outside));
     }
 
-    /// A memory is not used any more.
+    /// Ends an address space.
     pub(super) fn end_space(&self, task: Task, space: &AddressSpace) {
         let outside = self.live_files.end(space);
         outside
@@ -310,7 +309,7 @@ impl Session {
             .for_each(|outside| self.outside(task, outside));
     }
 
-    /// A file was changed by somebody who is not recorded.
+    /// Records that an unrecorded process has changed a file.
     fn outside(&self, task: Task, outside: &OutsideChange) {
         if outside.may_be_same
             && self
@@ -326,7 +325,7 @@ impl Session {
         self.outside_changes.borrow_mut().insert(name);
     }
 
-    /// Files that somebody who is not recorded has changed while they were mapped.
+    /// Mapped files that unrecorded processes have changed.
     pub(super) fn outside_changes(&self) -> BTreeSet<PathBuf> {
         self.outside_changes.borrow().clone()
     }
@@ -375,7 +374,7 @@ impl Session {
         }
     }
 
-    /// A file was changed while it was mapped, and nobody knows before what, and after what.
+    /// Ends the recording: a live file was changed in an unknown order with other accesses.
     pub(super) fn fail_unordered_change(&self, tid: Tid) {
         let reason = "a call changed it in an unknown order with the accesses of others";
         let error = std::io::Error::other(reason);

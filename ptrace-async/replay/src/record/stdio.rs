@@ -1,4 +1,4 @@
-//! Which writes go where the recorder's own output goes: a replay prints them again.
+//! Writes to the recorder's own output streams, which a replay prints again.
 
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
@@ -17,7 +17,7 @@ pub(super) struct Stdio {
     files: [Option<(u64, u64)>; 2],
 }
 
-/// What is open there.
+/// The open files there.
 fn file(path: &str) -> Option<(u64, u64)> {
     let metadata = std::fs::metadata(path).ok()?;
     // Everybody's /dev/null is the same, and nobody's output.

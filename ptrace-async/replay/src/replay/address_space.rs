@@ -1,8 +1,8 @@
-//! What the tasks of a replay know that share memory.
+//! Facts that the replayed tasks of one address space share.
 
 use std::cell::Cell;
 
-/// What the tasks know that share memory.
+/// Facts that the tasks of an address space share.
 #[derive(Debug, Default)]
 pub(super) struct AddressSpace {
     pub(super) program_break: Cell<u64>,
@@ -13,7 +13,7 @@ pub(super) struct AddressSpace {
 }
 
 impl AddressSpace {
-    /// What a copy of the memory has.
+    /// The facts of a copied address space.
     pub(super) fn copy(&self) -> Self {
         Self {
             program_break: self.program_break.clone(),

@@ -1,9 +1,8 @@
-//! Where a replayed task is, with the functions that it is in.
+//! Stack frames of a replayed task.
 //!
-//! Frames are found by the tables that programs carry for exceptions (`.eh_frame`), and by
-//! frame pointers where there are none; names and lines come from what debug information
-//! and symbols there are. All of it is best effort: what cannot be found is left out, and a
-//! frame that makes no sense ends the list.
+//! Frames come from the tables for exceptions (`.eh_frame`), or from frame pointers where a
+//! file has no tables. Names and lines come from debug information and symbols. All of it is
+//! best effort: unknown parts are left out, and a frame that makes no sense ends the list.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -59,7 +58,7 @@ impl fmt::Display for Frame {
 /// A file that is mapped.
 struct Mapped {
     path: PathBuf,
-    /// What is added to its own addresses.
+    /// The difference of its addresses in memory and in the file.
     bias: u64,
     start: u64,
     end: u64,
@@ -183,7 +182,7 @@ fn load(path: &Path, areas: &[&Area]) -> Option<(Module<Vec<u8>>, Mapped)> {
     Some((module, mapped))
 }
 
-/// What has been added to a file's addresses where this part of it is mapped.
+/// The difference of addresses in memory and in the file, from one mapped part.
 fn bias(file: &object::File<'_>, area: &Area) -> Option<u64> {
     file.segments().find_map(|segment| {
         let (offset, size) = segment.file_range();

@@ -1,4 +1,4 @@
-//! The state of a whole replay, to come back to.
+//! Checkpoints: the state of a whole replay, which it can be restored to.
 
 use std::rc::Rc;
 

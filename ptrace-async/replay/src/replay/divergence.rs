@@ -1,4 +1,5 @@
-//! A program that does something else than was recorded, with what helps to find out why.
+//! Divergences: a program did not do what its recording did, with facts that help to find out
+//! why.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -11,21 +12,21 @@ use crate::trace::{Directory, Reader, Task, line};
 /// How many records of the task are shown that came before.
 const BEFORE: usize = 10;
 
-/// A program did something else than was recorded.
+/// A replayed program did something else than its recording.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{task} diverged at record {record}:\n  recorded {recorded}\n  replayed {replayed}")]
 pub struct Divergence {
-    /// Which task.
+    /// The task.
     pub task: Task,
-    /// At which record of the trace, counted from 0.
+    /// The number of the record, counted from 0.
     pub record: u64,
-    /// What the trace says.
+    /// The recorded behaviour.
     pub recorded: String,
-    /// What came.
+    /// The replayed behaviour.
     pub replayed: String,
     /// The registers of the replayed task, if it is still there.
     pub registers: Option<Registers>,
-    /// What the trace says of registers at that place.
+    /// Registers that the record has, as index and value.
     pub recorded_registers: Vec<(usize, u64)>,
     /// The functions that the replayed task is in, the innermost first.
     pub frames: Vec<Frame>,
@@ -72,7 +73,7 @@ impl Divergence {
         self.before = before.into();
     }
 
-    /// All that is known of it, for people.
+    /// A report with all facts, for people.
     pub fn report(&self) -> impl fmt::Display + '_ {
         Report(self)
     }

@@ -1,4 +1,4 @@
-//! Mappings of a recording, made again at the same addresses.
+//! Mappings of a recording, repeated at the same addresses.
 
 use super::remote_calls::RemoteCalls;
 use crate::trace::event::Mapping;

@@ -1,12 +1,12 @@
-//! Replaying: the same programs on the same inputs, with no effect outside.
+//! The replay: runs the recorded programs on their recorded inputs, without effects outside.
 //!
-//! Each recorded task has one here, whose program runs natively from record to record.
-//! Of its calls none is performed but those that shape its own memory, at the recorded
-//! addresses; results, memory, signals and answers come from the trace. Tasks of one group
-//! take turns as they did; groups run beside each other.
+//! Each recorded task has a replayed one, whose program runs natively from record to record.
+//! Its calls are not performed, except those that shape its own memory, which are repeated at
+//! the recorded addresses. Results, memory, signals and answers come from the trace. Tasks of
+//! one group take turns as recorded; groups run side by side.
 //!
-//! [`replay`] does all of it at once. A [`Replayer`] goes as far as it is told, can be looked
-//! at there, and comes back to a [`Checkpoint`].
+//! [`replay`] replays a whole trace. A [`Replayer`] advances as far as it is told, can be
+//! inspected there, and can be restored to a [`Checkpoint`].
 //!
 //! # Layers
 //!
@@ -40,21 +40,21 @@ pub use self::session::printer::{Output, Printed};
 use crate::trace::event::Ending;
 use crate::trace::{self, Directory, Tail};
 
-/// How to replay.
+/// Options of a replay.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Options {
-    /// What becomes of what the programs printed.
+    /// Treatment of the output of the replayed programs.
     pub output: Output,
 }
 
-/// What came of a replay.
+/// The result of a replay.
 #[derive(Debug)]
 pub struct Outcome {
     /// How the first process ended, if it did.
     pub ending: Option<Ending>,
-    /// Where it went another way.
+    /// The divergence, if there is one.
     pub divergence: Option<Divergence>,
-    /// What is wrong with the trace.
+    /// The error of the trace, if there is one.
     pub error: Option<trace::Error>,
     /// How the trace ends, if it was read to its end.
     pub tail: Option<Tail>,

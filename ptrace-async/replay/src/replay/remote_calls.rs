@@ -1,10 +1,10 @@
-//! The only program that replayed processes really execute: it makes the calls that it
-//! finds in a list, and traps.
+//! Remote calls: syscalls that a helper program makes inside a replayed process.
 //!
-//! It lies at a fixed address in every replayed process, next to the memory of the
-//! recorded program, and needs no stack. Its calls pass the filter; all others stop.
+//! The helper is the only program that replayed processes execute. It makes the calls of a
+//! list, and traps. It lies at a fixed address next to the memory of the recorded program, and
+//! needs no stack. Its calls pass the filter; all others stop.
 //!
-//! **Invariant:** a replayed process has no open descriptor but while the helper runs, so
+//! **Invariant:** a replayed process has no open descriptor except while the helper runs, so
 //! that whatever the helper opens is descriptor 0.
 #![expect(unsafe_code, reason = "reading our own text, where the code lies")]
 
@@ -16,12 +16,12 @@ use ptrace_async::runtime::{Parked, Stop, Stopped, Tracee};
 
 use crate::platform::os;
 
-/// Where it is: its code, then its data. See `memory` for the range.
+/// Address of the helper: its code, then its data. See `memory::digest` for the range.
 pub(super) const CODE: u64 = 0x7ea8_0000_0000;
 const PAGE: u64 = 4096;
 const DATA: u64 = CODE + PAGE;
 const DATA_LENGTH: u64 = 64 << 10;
-/// What is not to be unmapped.
+/// The range that must stay mapped.
 pub(super) const RANGE: std::ops::Range<u64> = CODE..DATA + DATA_LENGTH;
 /// Strings lie in the second half of the data.
 const STRINGS: u64 = DATA + DATA_LENGTH / 2;

@@ -1,4 +1,4 @@
-//! A replay that is made step by step, looked at, and brought back.
+//! A replay in steps: it advances to a record, can be inspected, and can be restored.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -33,16 +33,16 @@ const VISITS: usize = 1000;
 /// How many of those visits may be ones from which a task runs on and on.
 const RUNS_ON: u32 = 10;
 
-/// What has come of other visits like a point.
+/// The result of trying later visits of an execution point.
 enum Tried {
-    /// The replay is behind the record.
+    /// The replay has passed the record.
     Passed,
-    /// It is there as well, and diverged later.
+    /// The replay has passed the record, and diverged later.
     Further(Box<Divergence>),
     InVain,
 }
 
-/// Why a replay could not go on, or not go back.
+/// The reason why a replay could not go on or back.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A program did something else than was recorded. The replay has ended there; it can be
@@ -75,7 +75,7 @@ pub enum Error {
     Gone,
 }
 
-/// Where a task of a replay is.
+/// Position and registers of a replayed task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskStatus {
     /// The task, as the trace calls it.
@@ -185,7 +185,7 @@ impl Replayer {
         Ok(replayer)
     }
 
-    /// Where the trace is.
+    /// The path of the trace.
     pub fn trace(&self) -> &Path {
         self.directory.path()
     }
@@ -435,7 +435,7 @@ impl Replayer {
         Ok(())
     }
 
-    /// What came of it, if it has not ended by an error. What is left of the replay ends.
+    /// The outcome, if the replay has not ended with an error. The remaining processes end.
     pub fn finish(self) -> Outcome {
         let session = &self.session;
         let unprinted = session.printer.borrow_mut().finish();
@@ -452,7 +452,7 @@ impl Replayer {
         }
     }
 
-    /// Ends the present.
+    /// Ends all processes of the present.
     fn end(&mut self) -> Result<(), Error> {
         self.session.records.end();
         self.over = true;
@@ -578,7 +578,7 @@ impl Replayer {
         Ok(described)
     }
 
-    /// Makes shared memory what it was.
+    /// Restores the content of shared memory.
     fn put_shared(&self, shared: &[SharedMemory]) -> Result<(), Error> {
         for part in shared {
             let observer = self.session.observer(part.task).ok_or(Error::Gone)?;
@@ -604,7 +604,7 @@ impl Replayer {
         self.runtime.run_until(&follow, is_at_rest).map(drop)
     }
 
-    /// The same; what has gone wrong is an error, and the end.
+    /// Runs the tasks until they rest. An error ends the replay.
     fn rest(&mut self) -> Result<(), Error> {
         let rested = self.turn().map_err(Error::from);
         rested
@@ -612,7 +612,7 @@ impl Replayer {
             .inspect_err(|_| self.over = true)
     }
 
-    /// What has gone wrong.
+    /// The error of the session, if there is one.
     fn check(&self) -> Result<(), Error> {
         if let Some(error) = self.session.failure() {
             return Err(error.into());

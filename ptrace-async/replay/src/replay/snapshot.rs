@@ -1,18 +1,17 @@
 //! Copies of processes and their tasks, from which checkpoints are made.
 //!
-//! Memory is kept by copies of the processes, made by forks that are injected (Flashback's
-//! shadow processes, Srinivasan et al., 2004; rr's checkpoints): the kernel copies a page when
-//! somebody writes it. A copy never runs; to go on, it is copied once more. Of all that the
-//! kernel knows of a process a replayed one has next to nothing (no descriptors, no handlers,
-//! no timers), so what else there is to be kept are registers, and what the replay itself
-//! knows. So threads are no obstacle: a fork copies one, and the others are made anew and
-//! given their registers.
+//! Memory is kept as copies of processes, made by injected forks (Flashback's shadow
+//! processes, Srinivasan et al., 2004; rr's checkpoints). The kernel copies a page when a
+//! process writes it. A copy never runs: to restore it, it is copied once more. A replayed
+//! process has almost no kernel state (no descriptors, handlers or timers), so the rest of a
+//! checkpoint is registers and the replay's own knowledge. A fork copies one thread; the other
+//! threads are created again and given their registers.
 //!
-//! What a fork shares instead of copying is read and kept here: shared memory without a file,
-//! and our copies of files that change.
+//! Memory that a fork shares instead of copying is read and kept here: shared memory without a
+//! file, and our copies of files that change.
 //!
-//! **Invariant:** of a replay one present runs at a time. Shared memory is shared with the
-//! checkpoints, too, and is made what it was when the replay goes back to one.
+//! **Invariant:** one present of a replay runs at a time. Shared memory is shared with the
+//! checkpoints, too, and gets its old content when the replay is restored.
 
 use std::cell::{Cell, RefCell};
 use std::fs::File;
@@ -33,7 +32,7 @@ use crate::trace::event::{Call, FileNumber};
 
 const PAGE: usize = 4096;
 
-/// What a task is, but for its memory.
+/// The state of a task without its memory.
 #[derive(Clone)]
 pub(super) struct TaskSnapshot {
     pub(super) task: Task,
@@ -49,7 +48,7 @@ pub(super) struct TaskSnapshot {
     pub(super) child: Option<Task>,
 }
 
-/// What a task says of itself.
+/// The description that a task gives of itself.
 pub(super) struct TaskDescription {
     pub(super) kept: TaskSnapshot,
     pub(super) space: Rc<AddressSpace>,
@@ -57,7 +56,7 @@ pub(super) struct TaskDescription {
     pub(super) copy: Option<FrozenCopy>,
 }
 
-/// A memory, and the tasks that share it.
+/// An address space, and the tasks that share it.
 pub(super) struct SpaceSnapshot {
     pub(super) copy: FrozenCopy,
     pub(super) space: AddressSpace,
@@ -88,11 +87,11 @@ pub(super) struct RestoredTask {
     pub(super) fork_advice: Rc<[ForkAdvice]>,
 }
 
-/// What is wanted of a copy.
+/// A request to a frozen copy.
 pub(super) enum CopyRequest {
-    /// A copy of it that is to run.
+    /// Make a copy that runs.
     Restore(Box<RestoredTask>),
-    /// That it ends.
+    /// Ends the copy.
     End,
 }
 
@@ -111,7 +110,7 @@ pub(super) struct ForkAdvice {
 pub(super) struct FrozenProcess {
     request: RefCell<Option<CopyRequest>>,
     waker: RefCell<Option<Waker>>,
-    /// What has to be undone in copies of it.
+    /// Advice that copies of it have to undo.
     pub(super) fork_advice: RefCell<Rc<[ForkAdvice]>>,
     /// Whether it is there.
     pub(super) is_there: Cell<bool>,
@@ -126,7 +125,7 @@ impl FrozenProcess {
         }
     }
 
-    /// What is wanted next.
+    /// Waits for the next request.
     pub(super) async fn next(&self) -> CopyRequest {
         poll_fn(|context| match self.request.borrow_mut().take() {
             Some(request) => Poll::Ready(request),
@@ -152,7 +151,7 @@ pub(super) struct SharedMemory {
     pub(super) task: Task,
     address: u64,
     length: u64,
-    /// What is allowed there.
+    /// The protection (`PROT_*`).
     prot: u8,
     /// Its pages that are not all zeros, by their number.
     pages: FxHashMap<usize, Box<[u8]>>,
@@ -163,7 +162,7 @@ fn is_shared(area: &Area) -> bool {
     area.shared && area.name.starts_with(b"/dev/zero")
 }
 
-/// What is in the memory that tasks share; each memory is asked through one task.
+/// The content of memory that processes share, each read through one task.
 ///
 /// # Errors
 /// When a process is gone.
@@ -206,7 +205,7 @@ pub(super) fn shared(tasks: &[(Task, Rc<Observer>)]) -> io::Result<Vec<SharedMem
     Ok(all)
 }
 
-/// What has to be written to memory that is shared.
+/// Writes to shared memory.
 pub(super) struct SharedWrites {
     pub(super) address: u64,
     pub(super) length: u64,
@@ -215,7 +214,7 @@ pub(super) struct SharedWrites {
 }
 
 impl SharedMemory {
-    /// This, by these writes.
+    /// The writes to this memory.
     pub(super) fn with(&self, writes: Vec<(u64, Vec<u8>)>) -> SharedWrites {
         SharedWrites {
             address: self.address,
@@ -225,7 +224,7 @@ impl SharedMemory {
         }
     }
 
-    /// What has to be written so that it is as it was: addresses and pages.
+    /// The writes that restore the old content: addresses and pages.
     pub(super) fn differing(&self, memory: &dyn Memory) -> Vec<(u64, Vec<u8>)> {
         let zeros = [0; PAGE];
         let mut writes = Vec::new();

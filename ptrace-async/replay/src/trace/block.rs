@@ -91,7 +91,7 @@ impl Head {
     /// Unpacks what belongs to it; the reason when it does not.
     ///
     /// # Errors
-    /// What is wrong, in words.
+    /// A description of the damage.
     pub fn unpack(&self, head: &[u8; HEAD], packed: &[u8]) -> Result<Vec<u8>, String> {
         if check(&head[..24], packed) != self.check {
             return Err("its checksum does not match".to_owned());

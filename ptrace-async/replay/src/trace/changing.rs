@@ -1,9 +1,9 @@
-//! Which of a trace's files change while programs have them mapped.
+//! The list of a trace's files that change while programs have them mapped.
 //!
-//! A replay that maps a file has to know whether it is going to change, which a trace says
-//! only where it does. So a recorder notes it beside the records, in a line for each file
-//! with its number, before the first record that depends on it. Of a line that was cut short
-//! there is no record.
+//! A replay that maps a file has to know in advance whether it changes, but its records say so
+//! only later. So the recorder keeps this list beside the records: a line with the number of
+//! each file, written before the first record that depends on it. A line that was cut short
+//! belongs to no record.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -36,7 +36,7 @@ impl Changing {
     /// Reads the note.
     ///
     /// # Errors
-    /// What is wrong with it, in words.
+    /// A description of the damage.
     pub fn parse(text: &[u8]) -> Result<Self, String> {
         let whole = memchr::memrchr(b'\n', text).map_or(&[][..], |end| &text[..end]);
         let lines = whole.split(|&byte| byte == b'\n');

@@ -1,16 +1,15 @@
-//! What a trace says: one [`Record`] for each thing that came to a task from outside.
+//! The records of a trace: one [`Record`] for each input of a task from outside.
 //!
-//! Between two records of a task its program runs by itself, and does the same in
-//! every run that starts from the same memory and registers. All records of a trace
-//! are in one order, in which the tasks of one *group* (those that share writable
-//! memory) took turns.
+//! Between two records of a task its program runs by itself, and does the same in every run
+//! that starts from the same memory and registers. All records of a trace are in one order, in
+//! which the tasks of one *group* (those that share writable memory) took turns.
 
 use ptrace_async::syscall::Invocation;
 use serde::{Deserialize, Serialize};
 
 pub use crate::code::registers::Registers;
 
-/// A task of a recording, numbered in the order of appearance.
+/// A task (thread) of a recording, numbered in the order of appearance.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, Default,
 )]
@@ -35,15 +34,15 @@ pub struct Group(pub u32);
 /// One thing that happened to a task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record {
-    /// To whom.
+    /// The task that it happened to.
     pub task: Task,
-    /// When, in milliseconds since the recording began.
+    /// Time in milliseconds since the recording began.
     pub time: u64,
-    /// What.
+    /// The event.
     pub event: Event,
 }
 
-/// What happened.
+/// An event of a task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Event {
     /// A program began, by an execve of the task, or as the first of the recording.
@@ -147,10 +146,10 @@ pub struct Return {
     pub more: CallEffect,
 }
 
-/// What a call did beyond a result and memory.
+/// An effect of a call beyond its result and memory.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub enum CallEffect {
-    /// Nothing.
+    /// No further effect.
     #[default]
     Nothing,
     /// Part of what was written went to the recorder's own output.
@@ -164,7 +163,7 @@ pub enum CallEffect {
     },
     /// A file was mapped.
     Mapped {
-        /// Which.
+        /// The file.
         file: FileNumber,
         /// Whether what is written there is seen by all who map it.
         shared: bool,
@@ -173,7 +172,7 @@ pub enum CallEffect {
     State(Box<RegisterState>),
 }
 
-/// All registers.
+/// All registers of a task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RegisterState {
     /// The general ones.
@@ -186,9 +185,9 @@ pub struct RegisterState {
 /// Bytes that appeared in memory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Write {
-    /// Where.
+    /// The first address.
     pub address: u64,
-    /// Which.
+    /// The bytes.
     #[serde(with = "bytes")]
     pub bytes: Vec<u8>,
 }
@@ -211,11 +210,11 @@ pub struct Started {
     pub registers: Registers,
     /// The processor it ran on.
     pub cpu: u32,
-    /// What the kernel wrote into its memory (its id).
+    /// Memory that the kernel wrote at its start (its id).
     pub writes: Vec<Write>,
 }
 
-/// At which point of its program a task was given a signal.
+/// Position in the program where a signal was delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SignalPosition {
     /// Right after its last event.
@@ -249,7 +248,7 @@ pub struct ExecutionPoint {
     pub registers: Registers,
     /// A digest of the others ([`RegisterState::extended`]).
     pub extended: u64,
-    /// What is at the top of the stack, from 128 bytes below the stack pointer on.
+    /// The top of the stack, from 128 bytes below the stack pointer upwards.
     pub stack: Vec<u8>,
     /// Words of memory that the program writes here, and what they are.
     pub words: Vec<(u64, u64)>,
@@ -260,14 +259,14 @@ pub struct ExecutionPoint {
     /// The code there, where the program has made it itself and may do so only on its way
     /// here.
     pub code: Vec<u8>,
-    /// What is in memory, where there was time to look.
+    /// A digest of memory, where there was time to compute it.
     pub contents: Option<Contents>,
 }
 
-/// What a process has in the memory that is its own, in one number.
+/// A digest of the private memory of a process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Contents {
-    /// The number.
+    /// The digest.
     pub digest: u64,
     /// The stack pointers of its threads: what lies below them does not count.
     pub stacks: Vec<u64>,
@@ -276,7 +275,7 @@ pub struct Contents {
 /// An instruction whose result differs from run to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Instruction {
-    /// Which.
+    /// The kind of instruction.
     pub kind: InstructionKind,
     /// Where it is.
     pub ip: u64,
@@ -357,7 +356,7 @@ impl InstructionKind {
 pub struct Exit {
     /// How, where it is known.
     pub ending: Ending,
-    /// What the kernel did to the memory that others share.
+    /// Writes of the kernel to memory that other tasks share.
     pub writes: Vec<Write>,
 }
 
@@ -387,7 +386,7 @@ pub struct Image {
     pub registers: Registers,
     /// Its memory, from the bottom.
     pub mappings: Vec<Mapping>,
-    /// What is not from files: the stack, the tail of the data.
+    /// Content that is not from files: the stack, the end of the data segment.
     pub writes: Vec<Write>,
 }
 
@@ -413,7 +412,7 @@ pub struct File {
     pub number: FileNumber,
     /// Where it was.
     pub path: Vec<u8>,
-    /// What it was.
+    /// Its identity when it was recorded.
     pub identity: Identity,
     /// The digest of its content (BLAKE3), if it was stored with the trace.
     pub stored: Option<[u8; 32]>,
@@ -433,7 +432,7 @@ pub struct FileChanged {
     pub bytes: Vec<u8>,
 }
 
-/// What tells a file from others, and from itself at another time.
+/// Identity of a file and of its version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Identity {
     /// The device.

@@ -1,8 +1,8 @@
 //! Files that programs map.
 //!
-//! What belongs to the system is named by its identity: nobody changes it in place, and
-//! a replay says so if it has been replaced since. Everything else is stored with the
-//! trace, by the digest of its content, as a clone where the file system has such.
+//! A system file is named by its identity: nobody changes it in place, and a replay reports if
+//! it has been replaced. Every other file is stored in the trace under the digest of its
+//! content, as a clone where the file system supports that.
 
 use std::fs;
 use std::io::{self, Seek as _};
@@ -81,7 +81,7 @@ pub struct Files {
 pub struct Numbered {
     /// It.
     pub number: FileNumber,
-    /// What a trace says of it, if it is new.
+    /// The record of the file, if it is new.
     pub new: Option<File>,
 }
 

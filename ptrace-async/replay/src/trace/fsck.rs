@@ -1,5 +1,5 @@
-//! Whether a trace is what a recorder writes: its blocks, the order of its records, its files,
-//! and the note of those that change.
+//! The check of a trace: its blocks, the order of its records, its files, and its list of
+//! changing files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,7 +12,7 @@ use super::{Directory, Error, Reader, Tail};
 /// How many problems are described; more are counted.
 const DESCRIBED: usize = 100;
 
-/// What was found.
+/// The result of a check.
 #[derive(Debug, Default, Serialize)]
 pub struct Report {
     /// Blocks that are as they were written.
@@ -29,7 +29,7 @@ pub struct Report {
     pub stored: u64,
     /// How many of them are taken from this machine, and are what they were.
     pub of_the_system: u64,
-    /// What is wrong.
+    /// The problem, in words.
     pub problems: Vec<Problem>,
     /// How much more is.
     pub more_problems: u64,
@@ -40,7 +40,7 @@ pub struct Report {
 pub struct Problem {
     /// At which record, counted from 0; `None` where that is not the question.
     pub record: Option<u64>,
-    /// What.
+    /// The problem, in words.
     pub what: String,
 }
 
@@ -99,9 +99,9 @@ pub fn check(directory: &Directory) -> Result<Report, Error> {
 /// The files of a trace, as its records say.
 #[derive(Debug, Default)]
 pub struct Files {
-    /// What they are.
+    /// All files, by number.
     pub known: BTreeMap<FileNumber, File>,
-    /// Those that change.
+    /// Files that change.
     pub changed: BTreeSet<FileNumber>,
 }
 
@@ -154,17 +154,17 @@ fn content(file: &File, directory: &Directory) -> Result<bool, String> {
 /// Where a task is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TaskState {
-    /// It has been made.
+    /// Created, and not started.
     Made,
     /// Its program runs.
     Runs,
-    /// It is in a call.
+    /// In a call.
     Calls,
-    /// It has ended.
+    /// Ended.
     Ended,
 }
 
-/// What the records so far allow to come.
+/// State of the check after the records so far.
 #[derive(Debug, Default)]
 struct Order {
     tasks: BTreeMap<Task, TaskState>,
@@ -183,7 +183,7 @@ impl Order {
         alive.map(|(task, _)| *task).collect()
     }
 
-    /// What is wrong with a record after those that came before it.
+    /// Problems of a record after all records before it.
     fn next(&mut self, record: Record) -> Vec<String> {
         let mut wrong = Vec::new();
         let task = record.task;
@@ -233,7 +233,7 @@ impl Order {
         wrong
     }
 
-    /// What a record names must have been there before, or be new.
+    /// Checks that everything a record names was described before, or is new.
     fn names(&mut self, event: Event, wrong: &mut Vec<String>) {
         let mut known = |files: &Files, number: FileNumber| {
             if !files.known.contains_key(&number) {

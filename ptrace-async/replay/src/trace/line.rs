@@ -1,4 +1,4 @@
-//! Records in words.
+//! One-line descriptions of records.
 
 use ptrace_async::syscall::Syscall;
 

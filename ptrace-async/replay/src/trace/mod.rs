@@ -1,4 +1,4 @@
-//! Traces: what a recording leaves, and a replay reads.
+//! Traces: the records and files of a recording.
 //!
 //! A trace is a directory:
 //!
@@ -7,13 +7,13 @@
 //! | `trace.json` | the [`Header`]: format, command, machine |
 //! | `events` | [`Record`]s in blocks ([`block`]) |
 //! | `files/` | contents of mapped files, by digest ([`files`]) |
-//! | `changing` | which of them change while they are mapped ([`changing`]); not always there |
-//! | `packed.json` | which of them were taken from the system later ([`pack`]); not always there |
+//! | `changing` | the list of files that change while they are mapped ([`changing`]); optional |
+//! | `packed.json` | the list of system files that were copied later ([`pack`]); optional |
 //!
-//! Blocks are compressed and checksummed each for itself, and written one after the
-//! other: of a recording that is cut short all is there up to its last whole block.
-//! Whatever is named is there before its name: the directory is a trace once it has a
-//! `trace.json`, and a record names a content only when that has been stored.
+//! Blocks are compressed and checksummed one by one, and written in order: a recording that is
+//! cut short is complete up to its last whole block. Contents are written before their names:
+//! a directory is a trace once it has a `trace.json`, and a record names a content only after
+//! it has been stored.
 
 pub mod block;
 pub mod changing;
@@ -41,47 +41,47 @@ pub use self::writer::Writer;
 /// The format of what is written now.
 pub const FORMAT: u32 = 7;
 
-/// A trace cannot be read, or not written.
+/// A trace cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file cannot be used.
     #[error("{}: {error}", path.display())]
     Io {
-        /// Which.
+        /// The path.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         error: io::Error,
     },
-    /// The directory is none of a trace.
+    /// The directory is not a trace.
     #[error("{} is not a trace: {reason}", path.display())]
     NotATrace {
-        /// Which.
+        /// The path.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         reason: String,
     },
-    /// It was written by another version.
+    /// The trace has the format of another version.
     #[error("{} has trace format {found}, and this reprise reads format {FORMAT}: use the version that recorded it", path.display())]
     Format {
-        /// Which.
+        /// The path.
         path: PathBuf,
-        /// What it has.
+        /// The format of the trace.
         found: u32,
     },
-    /// A file that programs had mapped is not what it was.
+    /// A file that programs had mapped has changed.
     #[error("{}: the file has been changed or replaced since the recording: restore it, or record again (`reprise pack` keeps copies)", path.display())]
     Changed {
-        /// Which.
+        /// The path.
         path: PathBuf,
     },
     /// A block is damaged.
     #[error("{}: the block at byte {offset} is damaged: {reason}", path.display())]
     Damaged {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Where in it.
+        /// The byte where the block begins.
         offset: u64,
-        /// What is wrong.
+        /// A description of the damage.
         reason: String,
     },
 }
@@ -93,23 +93,23 @@ impl Error {
     }
 }
 
-/// Writes a file that is there as a whole, or not at all.
+/// Writes a file atomically: it has the whole content, or does not exist.
 fn replace(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let new = path.with_extension("new");
     std::fs::write(&new, bytes).map_err(Error::io(&new))?;
     std::fs::rename(&new, path).map_err(Error::io(path))
 }
 
-/// What is known of a recording from its start.
+/// Facts about a recording that are known at its start.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
     /// The format ([`FORMAT`]).
     pub format: u32,
     /// The command and its arguments; bytes that are not UTF-8 are replaced.
     pub command: Vec<String>,
-    /// Where it ran.
+    /// The working directory of the command.
     pub directory: String,
-    /// When, in seconds since 1970.
+    /// The start, in seconds since 1970.
     pub started: u64,
     /// The machine that it ran on.
     pub machine: crate::platform::machine::Machine,
@@ -212,7 +212,7 @@ impl Directory {
         Ok((this, header))
     }
 
-    /// Where it is.
+    /// The path of the directory.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -1,8 +1,8 @@
-//! Traces that need nothing of the machine they were made on but its kind of processor.
+//! Packing: makes a trace independent of the system files of its machine.
 //!
-//! A recording names files of the system and does not copy them. Packing copies what they
-//! are now, if that is what they were, and notes their digests beside the records, which
-//! stay as they are. The contents are there before the note is.
+//! A recording names system files and does not copy them. Packing copies them if they are
+//! still what they were, and writes their digests to `packed.json`; the records stay
+//! unchanged. The contents are written before the digests.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -44,7 +44,7 @@ impl Packed {
     /// Reads the note.
     ///
     /// # Errors
-    /// What is wrong with it, in words.
+    /// A description of the damage.
     pub fn parse(text: &[u8]) -> Result<Self, String> {
         let packed: Self = serde_json::from_slice(text).map_err(|error| error.to_string())?;
         if packed.format != FORMAT {
@@ -66,7 +66,7 @@ impl Packed {
     }
 }
 
-/// What came of packing.
+/// The result of packing.
 #[derive(Debug, Default)]
 pub struct Outcome {
     /// How many files were copied.

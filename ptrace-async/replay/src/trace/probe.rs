@@ -1,14 +1,14 @@
-//! Reading what nobody wrote: for fuzz targets, and nobody else.
+//! Entry points for fuzz targets, which read arbitrary bytes.
 //!
-//! None of these may panic, nor use more memory than a few times what it is given to read
-//! and to unpack.
+//! None of them may panic, or use more than a few times the memory that its input and the
+//! declared lengths need.
 
 use std::io::Cursor;
 use std::path::Path;
 
 use super::{Changing, Header, Packed, Reader, block, fsck, line};
 
-/// What a block may say of its length unpacked, here.
+/// The largest unpacked length that is accepted here, in bytes.
 const LARGEST: u32 = 8 << 20;
 
 /// Reads all that `bytes`, as a file of records, has.

@@ -1,4 +1,4 @@
-//! Reading records.
+//! Reading the records of a trace.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _};
@@ -41,7 +41,7 @@ struct Position {
     ended: bool,
 }
 
-/// Who reads the blocks.
+/// The source of blocks: this thread, or one that reads ahead.
 enum Source {
     Here(Blocks),
     /// A thread, which ends when nobody wants them any more.
@@ -55,7 +55,7 @@ struct Blocks {
     position: Position,
 }
 
-/// What comes next.
+/// The next block, or the end.
 enum Step {
     Block {
         bytes: Vec<u8>,

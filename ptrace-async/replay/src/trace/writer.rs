@@ -1,4 +1,4 @@
-//! Writing records: encoded by the recorder, packed and written by another thread.
+//! Writing records: the recorder encodes them, another thread compresses and writes them.
 
 use std::fs::File;
 use std::io::Write as _;

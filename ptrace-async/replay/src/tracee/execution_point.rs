@@ -1,4 +1,4 @@
-//! Places between two syscalls, known by their state.
+//! Execution points: places between two syscalls, identified by registers and memory.
 
 use ptrace_async::memory::Memory;
 use ptrace_async::runtime::{Stopped, Tracee};

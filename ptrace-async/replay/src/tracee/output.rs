@@ -1,11 +1,11 @@
-//! What calls print: read where they return, from the memory of whoever made them.
+//! Bytes that a call printed, read from the memory of its program when it returns.
 
 use ptrace_async::memory::Memory;
 use ptrace_async::runtime::{Stopped, Tracee};
 use ptrace_async::syscall::Invocation;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// What tells an output from others.
+/// A digest of an output.
 pub(crate) fn check(bytes: &[u8]) -> u32 {
     xxh3_64(bytes) as u32
 }

@@ -1,6 +1,6 @@
-//! Calls that a replay makes again, because they shape the task itself.
+//! Calls that a replay repeats, because they shape the task itself.
 
-/// The calls, and what is done. Of all others a replay only has the results.
+/// Repeated calls and the action. For all other calls a replay uses the recorded results.
 const AGAIN: &[(i64, &str)] = &[
     (
         libc::SYS_mmap,
@@ -38,12 +38,12 @@ const MADE: &str = "a task is created";
 const EXECUTED: &str = "the program's memory is built from the trace's files";
 const ENDED: &str = "the task ends";
 
-/// Whether results are not all of it.
+/// Whether a replay repeats the call.
 pub(crate) fn is_made_again(nr: u64) -> bool {
     AGAIN.iter().any(|(known, _)| known.cast_unsigned() == nr)
 }
 
-/// What a replay does about a call, if results are not all of it.
+/// The action of a replay on a call, beyond its result.
 pub(crate) fn made_again(nr: u64) -> Option<&'static str> {
     let mut all = AGAIN.iter().chain(TASKS);
     let (_, what) = all.find(|(known, _)| known.cast_unsigned() == nr)?;

@@ -1,4 +1,4 @@
-//! One instruction at a time.
+//! Single steps.
 
 use iced_x86::{Decoder, DecoderOptions, Mnemonic};
 use ptrace_async::memory::Memory;

@@ -1,4 +1,4 @@
-//! Looking after tasks that run for long: their functions are woken up, every now and then.
+//! A thread that periodically wakes the functions of long-running tasks.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::task::Waker;

@@ -1,5 +1,4 @@
-//! What a recorded and a replayed task have in common: how what comes of the task's own
-//! doing is told, and answered.
+//! Trapped instructions, faults, and the digest of the registers that a call preserves.
 
 use ptrace_async::memory::Memory;
 use ptrace_async::runtime::{Stopped, Tracee};

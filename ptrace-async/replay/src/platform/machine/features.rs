@@ -191,7 +191,7 @@ const EXTENDED_EDX: [&str; 32] = [
     "rdtscp", NONE, "lm", "3dnowext", "3dnow",
 ];
 
-/// What the words are, for bits without a name.
+/// Names of the words, for bits without a name.
 const WORDS: [(&str, &[&str; 32]); 7] = [
     ("1.ecx", &LEAF_1_ECX),
     ("1.edx", &LEAF_1_EDX),

@@ -1,5 +1,6 @@
-//! What programs learn from the processor without a call, and a recording cannot trap:
-//! it is noted, and a replay refuses to begin where it differs.
+//! The processor, as programs see it by instructions that a recording cannot trap.
+//!
+//! A trace contains this description. A replay refuses to start on a processor that differs.
 
 mod features;
 
@@ -10,9 +11,9 @@ use serde::{Deserialize, Serialize};
 /// A processor, as programs see it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
-    /// Its name.
+    /// The model name.
     pub processor: String,
-    /// Who made it.
+    /// The vendor.
     pub vendor: String,
     /// Family, model and stepping (leaf 1, EAX).
     pub signature: u32,
@@ -31,7 +32,7 @@ fn text(registers: &[u32]) -> String {
 }
 
 impl Machine {
-    /// The one this runs on.
+    /// The processor that this process runs on.
     pub fn here() -> Self {
         let zero = __cpuid(0);
         let one = __cpuid(1);
@@ -59,7 +60,7 @@ impl Machine {
         }
     }
 
-    /// Why what was recorded on `recorded` cannot be replayed here.
+    /// The reason why a recording from `recorded` cannot be replayed here.
     pub fn objection(&self, recorded: &Self) -> Option<String> {
         let lacks = features::beyond(&recorded.features, &self.features);
         let has = features::beyond(&self.features, &recorded.features);

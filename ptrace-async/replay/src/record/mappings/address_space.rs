@@ -1,4 +1,4 @@
-//! The memory of a process: the files that are mapped there, and its tasks.
+//! An address space: the files that are mapped there, its tasks, and hints about its code.
 
 use std::cell::{Cell, RefCell};
 use std::fs;
@@ -33,9 +33,9 @@ pub(in crate::record) struct AddressSpace {
     /// Files that it may write through mappings. They stay live as long as it is there: who
     /// maps a file piece by piece does not have it stored again for each.
     written: RefCell<FxHashSet<FileKey>>,
-    /// What its tasks have learnt of places in its code.
+    /// Hints for execution points in its code.
     point_hints: RefCell<PointHints>,
-    /// Its tasks think that it can be dumped.
+    /// The dumpable setting that its tasks see.
     is_dumpable: Cell<bool>,
 }
 
@@ -61,7 +61,7 @@ impl AddressSpace {
         }
     }
 
-    /// That of a child.
+    /// The address space of a forked child.
     pub(in crate::record) fn copy(&self, scheduler: Rc<Scheduler>, sites: Rc<Sites>) -> Self {
         Self {
             scheduler,
@@ -75,29 +75,29 @@ impl AddressSpace {
         }
     }
 
-    /// What is known of places in its code.
+    /// Hints for execution points in its code.
     pub(in crate::record) fn point_hints(&self) -> &RefCell<PointHints> {
         &self.point_hints
     }
 
-    /// Whether its tasks think that it can be dumped.
+    /// The dumpable setting that its tasks see.
     pub(in crate::record) fn is_dumpable(&self) -> bool {
         self.is_dumpable.get()
     }
 
-    /// One of them chooses so.
+    /// Changes the dumpable setting.
     pub(in crate::record) fn set_dumpable(&self, affinities: bool) {
         self.is_dumpable.set(affinities);
     }
 
-    /// A task is there.
+    /// A task enters.
     pub(in crate::record) fn enter(&self, task: Task, process: Tid, tid: Tid) {
         let mut tasks = self.tasks.borrow_mut();
         tasks.retain(|(other, ..)| *other != task);
         tasks.push((task, process, tid));
     }
 
-    /// It is not.
+    /// A task leaves.
     pub(in crate::record) fn leave(&self, task: Task) {
         self.tasks.borrow_mut().retain(|(other, ..)| *other != task);
     }
@@ -117,7 +117,7 @@ impl AddressSpace {
         self.coming.borrow_mut().push(key);
     }
 
-    /// It has, or has failed.
+    /// A call has mapped a file, or has failed.
     pub(in crate::record) fn expected(&self, key: FileKey) {
         let mut coming = self.coming.borrow_mut();
         if let Some(at) = coming.iter().position(|other| *other == key) {
@@ -125,7 +125,7 @@ impl AddressSpace {
         }
     }
 
-    /// A file is mapped there.
+    /// Adds a mapping of a file.
     pub(in crate::record) fn add(&self, start: u64, length: u64, key: FileKey) {
         let end = page_up(start.saturating_add(length));
         self.areas.borrow_mut().push(Area { start, end, key });
@@ -136,7 +136,7 @@ impl AddressSpace {
         self.written.borrow_mut().insert(key);
     }
 
-    /// Nothing is mapped there any more: the files of which there is nothing left.
+    /// Removes a range: the files of which nothing is left.
     pub(in crate::record) fn forget(&self, start: u64, length: u64) -> Vec<FileKey> {
         let end = page_up(start.saturating_add(length));
         let mut areas = self.areas.borrow_mut();

@@ -1,4 +1,4 @@
-//! Live files: those that some process has mapped, and whoever changes them.
+//! Live files: the files that at least one process has mapped, and their changes.
 
 use std::cell::RefCell;
 use std::fs;
@@ -17,11 +17,11 @@ struct Entry {
     /// Its number; and others, of programs that have begun with it since it had changed.
     numbers: Vec<FileNumber>,
     file: fs::File,
-    /// What it was when it was last looked at.
+    /// Its identity at the last check.
     seen: Identity,
-    /// It has changed while it was mapped, or may through a mapping.
+    /// Whether it has changed while mapped, or may change through a mapping.
     changes: bool,
-    /// It may be written through a mapping.
+    /// Whether it may be written through a mapping.
     is_written: bool,
 }
 
@@ -34,11 +34,11 @@ pub(in crate::record) struct LiveFiles {
     changing: RefCell<Vec<(FileKey, Rc<Scheduler>)>>,
 }
 
-/// How a live file is known.
+/// Number and state of a live file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::record) struct LiveFile {
     pub(in crate::record) number: FileNumber,
-    /// It does not have what it had when it got its number, or will not have.
+    /// Whether its content differs, or may come to differ, from the one that has its number.
     pub(in crate::record) changes: bool,
 }
 
@@ -114,7 +114,7 @@ impl LiveFiles {
         self.changing.borrow_mut().push((key, scheduler));
     }
 
-    /// It has.
+    /// A call has changed a file by its name.
     pub(in crate::record) fn end_change(&self, key: FileKey) {
         let mut changing = self.changing.borrow_mut();
         if let Some(at) = changing.iter().position(|(other, _)| *other == key) {
@@ -215,7 +215,7 @@ impl LiveFiles {
     }
 }
 
-/// A live file that is not as those who are recorded left it.
+/// A live file that a process outside the recording has changed.
 #[derive(Debug)]
 pub(in crate::record) struct OutsideChange {
     pub(in crate::record) number: FileNumber,

@@ -1,17 +1,18 @@
-//! Files in the memory of programs, and who changes them.
+//! Mapped files and the calls that change them.
 //!
-//! A mapping shows what its file has *now*; one that is private, where its program has not
-//! written to the page itself. So whoever changes a file changes the memory of all that have
-//! mapped it. As long as somebody has, a file is *live*: it has one number, is kept open, and
-//! each call that changes it is performed while its task has the turn of the one group that
-//! all who have mapped it belong to by then; what has changed is logged right behind it.
+//! A mapping shows the present content of its file, except where a private mapping's page was
+//! written by its program. So a call that changes a file changes the memory of all processes
+//! that map it. A file is *live* while at least one process maps it: it has one number and is
+//! kept open. A call that changes a live file is performed while its task has the turn, and
+//! all processes that map the file belong to that one scheduler. The change is logged right
+//! behind the call.
 //!
-//! Of calls that do not stop, none changes a live file: the stub writes to descriptors only
-//! that are known not to be of one. When a file becomes live, that is forgotten of all
-//! descriptors that it has, while nobody who has one of them runs. It opens files that are
-//! there with O_TRUNC only while nobody has anything mapped, and there is one process.
+//! No unstopped call changes a live file. The stub writes only to descriptors that are marked
+//! as not live. When a file becomes live, the marks of its descriptors are cleared while no
+//! owner of them runs. The stub opens existing files with O_TRUNC only while nothing is mapped
+//! and one process exists.
 //!
-//! Files of the system are none of these: nobody changes them in place.
+//! System files are never live: nobody changes them in place.
 
 pub(super) mod address_space;
 pub(super) mod live_files;

@@ -1,10 +1,9 @@
-//! Turns given by chance, so that what depends on their order is seen sooner.
+//! Random scheduling, to provoke failures that depend on the order of tasks.
 //!
-//! As in rr's chaos mode and in probabilistic concurrency testing: each task has a priority by
-//! chance, the highest that waits gets the turn, and at a few points, again by chance, the
-//! highest becomes the lowest, or all are given anew. So a task may starve for as long as
-//! others have something to do, which is what a busy machine does to it once in a thousand
-//! runs.
+//! The method is that of rr's chaos mode and of probabilistic concurrency testing. Each task
+//! has a random priority, and the waiting task with the highest one gets the turn. At a few
+//! random points the highest priority becomes the lowest, or all are drawn again. A task may
+//! starve while others have work, which a busy machine does to it once in a thousand runs.
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -22,7 +21,7 @@ const LOW: u32 = 1 << 16;
 /// After so many decisions, at most, priorities change.
 const FEW: u32 = 25;
 
-/// What decides.
+/// The state of the random scheduler.
 #[derive(Debug)]
 pub(in crate::record) struct Chaos {
     state: RefCell<Priorities>,

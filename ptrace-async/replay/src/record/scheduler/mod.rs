@@ -1,8 +1,8 @@
-//! Turns: of the tasks that share memory, one runs at a time.
+//! Scheduler turns: of the tasks that share memory, one runs at a time.
 //!
-//! What two threads do to common memory at once no log can tell, so they do not. A
-//! task has the turn while its program runs; it gives it away where it may wait for
-//! another, and takes it again before its program goes on.
+//! No log can tell what two threads do to shared memory at the same time. A task has the turn
+//! while its program runs. It gives the turn away where it may wait for another task, and
+//! takes it again before its program goes on.
 
 pub(super) mod chaos;
 
@@ -24,23 +24,23 @@ use crate::trace::event::Group as GroupNumber;
 pub(super) const SLICE: Duration = Duration::from_millis(5);
 /// How long a task may run before it is looked after.
 pub(super) const LONG: Duration = Duration::from_millis(3);
-/// Who has taken the turn so many times in a row may keep it while it waits.
+/// A task that has taken the turn so many times in a row may keep it while it waits.
 const UNCONTENDED: u32 = 16;
 
-/// Tasks that take turns.
+/// Gives turns to the tasks that share memory.
 #[derive(Debug, Default)]
 pub(super) struct Scheduler {
     number: GroupNumber,
     /// The processor that all its tasks run on.
     cpu: Cell<u32>,
     turns: RefCell<Turns>,
-    /// This group has become part of that one.
+    /// The scheduler that this one was merged into.
     merged: RefCell<Option<Rc<Self>>>,
     /// The one whose task has made the first task of this one.
     parent: Weak<Self>,
     /// Children made by fork are going to share memory with their parents.
     shares: Cell<bool>,
-    /// Who decides who is next, if it is not who has waited for longest.
+    /// The random choice of the next task, instead of the one that has waited longest.
     chaos: Option<Rc<Chaos>>,
 }
 
@@ -51,15 +51,15 @@ struct Turns {
     /// How long the holder's turn may last, if it is not [`SLICE`].
     slice: Option<Duration>,
     waiting: VecDeque<(Task, Waker)>,
-    /// Who has the turn, and is told when somebody else wants it.
+    /// The waker of the task that has the turn, woken when another task wants it.
     watching: Option<Waker>,
     members: usize,
-    /// Who had the turn last, and how often it has taken it since another had it.
+    /// The task that had the turn last, and how often it has taken it in a row.
     last: Option<Task>,
     turns_in_a_row: u32,
 }
 
-/// The group that stands for this one.
+/// The scheduler that this one was merged into, or itself.
 pub(super) fn root(scheduler: &Rc<Scheduler>) -> Rc<Scheduler> {
     let mut scheduler = scheduler.clone();
     loop {
@@ -124,12 +124,12 @@ impl Scheduler {
         self.turns.borrow().holder == Some(task)
     }
 
-    /// It, and those that it comes from.
+    /// This scheduler and those of its ancestors.
     pub(super) fn ancestors(self: &Rc<Self>) -> impl Iterator<Item = Rc<Self>> {
         std::iter::successors(Some(self.clone()), |scheduler| scheduler.parent.upgrade())
     }
 
-    /// What traces call it.
+    /// Its number in traces.
     pub(super) fn number(&self) -> GroupNumber {
         self.number
     }
@@ -138,7 +138,7 @@ impl Scheduler {
         self.turns.borrow_mut().members += 1;
     }
 
-    /// A task is no member any more.
+    /// Removes a task.
     pub(super) fn leave(&self, task: Task) {
         self.release_turn(task);
         let mut turns = self.turns.borrow_mut();
@@ -149,12 +149,12 @@ impl Scheduler {
         }
     }
 
-    /// Whether somebody else might want the turn.
+    /// Whether more than one task takes turns.
     pub(super) fn is_shared(&self) -> bool {
         self.turns.borrow().members > 1
     }
 
-    /// Whoever has the turn wants to be told when somebody else wants it, or might from now on.
+    /// Wakes the task that has the turn when another task wants it, or might from now on.
     pub(super) fn watch(&self, waker: &Waker) {
         let mut turns = self.turns.borrow_mut();
         let old = turns.watching.as_ref();
@@ -169,7 +169,7 @@ impl Scheduler {
         self.chaos.is_none() && turns.turns_in_a_row >= UNCONTENDED && turns.waiting.is_empty()
     }
 
-    /// Whether somebody waits for the turn.
+    /// Whether a task waits for the turn.
     pub(super) fn is_wanted(&self) -> bool {
         !self.turns.borrow().waiting.is_empty()
     }

@@ -1,15 +1,15 @@
-//! From wherever a task was stopped to a place that a replay can find again.
+//! Search for an execution point, starting wherever a task was stopped.
 //!
-//! The task goes on by single steps, until it comes a second time to an instruction that can
-//! carry a check, and then by some rounds more. Where the registers of earlier visits come again,
-//! memory tells those apart: words that differ from all of them, and words that are read, as
-//! what differs between two visits of one round may be the same in all rounds. In a
-//! loop that does nothing but wait nothing differs, and one visit is as good as another.
-//! Where registers do not come again so soon, they tell visits apart. A task that comes
-//! nowhere twice within [`STEPS`] is in no small loop, and its registers will do.
+//! The task single-steps until it reaches an instruction for the second time that can carry a
+//! check, and then for some rounds more. If registers repeat from earlier visits, memory
+//! distinguishes the visits: words that differ from all earlier visits, and words that the
+//! loop reads, since a word may differ between two visits of one round and still be the same
+//! in all rounds. In a pure waiting loop nothing differs, and every visit is equivalent. If
+//! registers do not repeat, they distinguish the visits. A task that reaches no instruction
+//! twice within [`STEPS`] is in no small loop, and its registers suffice.
 //!
-//! A replay stops at each visit of a place that has no room for a check, so the task goes on
-//! for a while to one that has.
+//! A replay stops at each visit of an instruction without room for a check. So the search
+//! continues for a while to find one with room.
 
 mod visits;
 
@@ -50,7 +50,7 @@ const RECENT: usize = 4 * FIRST;
 /// Where the stack pointer is in [`Registers`].
 const SP: usize = 19;
 
-/// What tasks have learnt of places in files: what told their visits apart.
+/// Hints on instructions: the registers and words that distinguished earlier visits.
 #[derive(Debug, Clone, Default)]
 pub(super) struct PointHints {
     places: FxHashMap<u64, PointHint>,
@@ -70,7 +70,7 @@ struct PointHint {
 }
 
 impl PointHints {
-    /// Whether there is time to look closely.
+    /// Whether there is time for a close search.
     fn allow(&self) -> bool {
         self.last
             .is_none_or(|(ended, took)| ended.elapsed() >= took * PART)
@@ -119,20 +119,20 @@ impl PointHints {
     }
 }
 
-/// What a task has done to memory since a search began.
+/// Memory accesses of a task since the search began.
 #[derive(Default)]
 struct Log {
     writes: Writes,
     reads: Reads,
 }
 
-/// What was found.
+/// The result of a search.
 pub(super) enum Outcome {
-    /// The task is at this point.
+    /// The task is at this execution point.
     Point(Tracee<Parked>, Box<ExecutionPoint>),
-    /// The task came to a syscall or to something else that marks its place.
+    /// The task reached a syscall, or another stop that marks its position.
     Stopped(Stop),
-    /// It is about to.
+    /// The task is about to make a syscall.
     AtSyscall(Tracee<Parked>),
 }
 
@@ -401,7 +401,7 @@ impl PointHints {
     }
 }
 
-/// Whether a signal reports a step.
+/// Whether a signal reports a single step.
 fn is_step(tracee: &Tracee<Signal>) -> bool {
     /// `TRAP_BRKPT` (behind a syscall) and `TRAP_TRACE` of sigaction(2).
     const STEPS: std::ops::RangeInclusive<i32> = 1..=2;

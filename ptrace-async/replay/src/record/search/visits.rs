@@ -1,4 +1,4 @@
-//! What tells one visit of a place from another: registers, and words of memory.
+//! Visits of candidate instructions, and the registers and words that distinguish them.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -34,7 +34,8 @@ impl Reads {
         }
     }
 
-    /// Those that may tell a point, with what they are now; first what was read seldom.
+    /// Words that may identify a point, with their present values; rarely read ones come
+    /// first.
     pub(in crate::record) fn words(
         &self,
         may: &dyn Fn(u64) -> bool,
@@ -54,7 +55,7 @@ impl Reads {
     }
 }
 
-/// A task at a place.
+/// One visit of an instruction by the task.
 #[derive(Clone)]
 pub(in crate::record) struct Visit {
     pub(in crate::record) registers: Registers,
@@ -210,7 +211,7 @@ pub(in crate::record) struct ChosenCandidate {
     pub(in crate::record) ip: u64,
     pub(in crate::record) room: usize,
     first: Visit,
-    /// Those after it, at most [`VISITS`].
+    /// Later visits, at most [`VISITS`].
     visits: VecDeque<Visit>,
 }
 

@@ -1,8 +1,8 @@
-//! What a recording learns of the code of the system's files, kept for the next recordings.
+//! Hints about the code of system files, kept for later recordings.
 //!
-//! What is kept is what a recording would find by itself, and later: it speeds up, and decides
-//! nothing. A file is known by its identity, which a replay trusts as well; whatever is not
-//! there, damaged, or of another version is learnt anew.
+//! A recording would find everything in a hint by itself, but later: hints save time and
+//! decide nothing. A file is identified as in a replay. A hint that is missing, damaged or of
+//! another version is computed again.
 
 use std::cell::RefCell;
 use std::fs::{self, DirBuilder};
@@ -23,7 +23,7 @@ pub const VERSION: u32 = 1;
 const MAGIC: &[u8; 4] = b"rpsl";
 const HEAD: usize = MAGIC.len() + size_of::<u64>();
 
-/// What is known of a file.
+/// Hints about one file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct FileHints {
     version: u32,
@@ -43,7 +43,7 @@ struct HintedFile {
     is_saved: bool,
 }
 
-/// What is known of the files of a recording.
+/// The hints of a recording, loaded and to be saved.
 #[derive(Debug)]
 pub(in crate::record) struct HintStore {
     /// Where it is kept, if anywhere.

@@ -1,5 +1,5 @@
-//! Sites that a recording knows by their files: what was worth patching in one process is
-//! patched in the next with the first call that comes from the same piece of code.
+//! Syscall sites by file: a site that was worth patching in one process is patched in the next
+//! one with the first call from the same piece of code.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ const LARGEST: u64 = 1 << 18;
 
 /// A site is known when programs have come by so often, whichever processes that were.
 const OFTEN: u32 = 2;
-/// It cannot be patched.
+/// Visit count of a site that cannot be patched.
 const NEVER: u32 = u32::MAX;
 
 /// A file, and an offset there.
@@ -27,8 +27,8 @@ pub(in crate::record) type SiteOffset = (FileNumber, u64);
 pub(in crate::record) struct KnownSites(RefCell<FxHashMap<FileNumber, BTreeMap<u64, u32>>>);
 
 impl KnownSites {
-    /// Somebody has come by a site. When that makes it known, `is_good` says whether it can
-    /// be patched at all.
+    /// Counts a visit of a site. When that makes it known, `is_good` says whether it can be
+    /// patched at all.
     pub(in crate::record) fn visit(
         &self,
         (file, offset): SiteOffset,
@@ -42,14 +42,14 @@ impl KnownSites {
         }
     }
 
-    /// Whether a site is worth it.
+    /// Whether a site is worth patching.
     pub(in crate::record) fn has(&self, (file, offset): SiteOffset) -> bool {
         let known = self.0.borrow();
         let visits = known.get(&file).and_then(|known| known.get(&offset));
         visits.is_some_and(|visits| (OFTEN..NEVER).contains(visits))
     }
 
-    /// These sites of a file are worth it.
+    /// Adds sites of a file that are worth patching.
     pub(in crate::record) fn add(&self, file: FileNumber, sites: &[u64]) {
         if !sites.is_empty() {
             let mut known = self.0.borrow_mut();
@@ -58,7 +58,7 @@ impl KnownSites {
         }
     }
 
-    /// The sites of a file that are worth it.
+    /// The sites of a file that are worth patching.
     pub(in crate::record) fn of(&self, file: FileNumber) -> Vec<u64> {
         let known = self.0.borrow();
         let known = known.get(&file).into_iter().flatten();
@@ -121,7 +121,7 @@ impl MappedCodes {
         self.all.borrow_mut().push((code, false));
     }
 
-    /// Nothing of it is left in this range.
+    /// Removes the code in a range.
     pub(in crate::record) fn forget(&self, start: u64, end: u64) {
         let mut all = self.all.borrow_mut();
         all.retain(|(code, _)| code.end <= start || end <= code.start);

@@ -1,4 +1,4 @@
-//! Where recorded programs make their syscalls, and which of these places are patched
+//! Syscall sites of recorded programs, and the patches that make their calls unstopped
 //! ([`crate::buffer`]).
 
 pub(super) mod hints;
@@ -30,7 +30,7 @@ use crate::trace::event::{Buffered, FileNumber, Patched, Write};
 const OFTEN: u32 = 3;
 /// How far from a site jumps into it are looked for.
 const NEAR: u64 = 4096;
-/// What the stub is told when no library is being mapped.
+/// The library words of the stub when no library is being mapped.
 const NO_LIBRARY: [u64; 3] = [0, 0, u64::MAX];
 /// A site that cannot be patched.
 const NEVER: u32 = u32::MAX;
@@ -39,13 +39,13 @@ const PAGE: u64 = 4096;
 /// The sites of one address space.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Sites {
-    /// There is a stub, and a log.
+    /// Whether the stub and its log are mapped.
     mapped: Cell<bool>,
     /// How often calls have ended at these addresses.
     visits: RefCell<FxHashMap<u64, u32>>,
     /// Pages of trampolines, and how much of them is used.
     trampolines: RefCell<Vec<(u64, u64)>>,
-    /// What the stub does not perform at the moment.
+    /// Calls that the stub does not perform at the moment.
     disabled: Cell<u64>,
     /// Tasks in this memory may have different descriptors.
     tables: Cell<bool>,
@@ -82,7 +82,7 @@ fn call(number: i64, args: [u64; 6]) -> Invocation {
 }
 
 impl Sites {
-    /// Those of a child, which has all memory but for its own.
+    /// The sites of a forked child, which has the same memory except for its scratch memory.
     pub(super) fn copy(&self) -> Self {
         let copy = Self {
             scratch: Rc::new(self.scratch.copy()),
@@ -111,7 +111,7 @@ impl Sites {
         self.suspended_at.borrow_mut().push(ip);
     }
 
-    /// It runs again.
+    /// A suspended task runs again.
     pub(super) fn remove_suspended(&self, ip: u64) {
         let mut suspended_at = self.suspended_at.borrow_mut();
         if let Some(at) = suspended_at.iter().position(|other| *other == ip) {
@@ -396,7 +396,7 @@ impl Sites {
         Ok(Some((Buffered { log, files }, changes)))
     }
 
-    /// What has been logged, which is taken.
+    /// Takes the bytes that have been logged.
     fn log(
         &self,
         memory: &impl Memory,
@@ -544,7 +544,7 @@ impl Sites {
         }
     }
 
-    /// The same for calls that may wait, of a task that runs; whether it is in one.
+    /// Disables calls that may wait, of a task that runs. Whether the task is in the stub.
     pub(super) fn disable_waiting_calls(&self, tid: Tid) -> bool {
         if !self.mapped.get() {
             return false;
@@ -681,7 +681,7 @@ impl Memory for CachedMemory<'_> {
     }
 }
 
-/// The same writes, those that are near to each other in one.
+/// Joins writes that are near to each other.
 fn joined(memory: &dyn Memory, mut writes: Vec<Write>) -> Vec<Write> {
     writes.sort_unstable_by_key(|write| write.address);
     let mut joined: Vec<Write> = Vec::new();

@@ -1,8 +1,7 @@
-//! `rdrand` and `rdseed`, which nothing traps: found in the code of files, and replaced by an
-//! instruction that no processor has.
+//! `rdrand` and `rdseed` in the code of files, replaced by an instruction that traps.
 //!
-//! Where instructions begin is not written anywhere. What reads as one of these is taken for
-//! it if most ways of reading the code before it come to it.
+//! The processor cannot trap these two. Nothing marks where instructions begin, so bytes that
+//! decode as one of them count if most ways of decoding the code before them arrive there.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -19,11 +18,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::trace::event::{FileNumber, InstructionKind};
 
-/// What follows the prefixes of the instructions, but for the register.
+/// The opcode of both instructions, without prefixes and register.
 const OPCODE: [u8; 2] = [0x0f, 0xc7];
 /// How far before an instruction reading begins, at most.
 const BEFORE: usize = 64;
-/// What is looked through at once; pieces overlap by [`AROUND`].
+/// Bytes that are searched at once; pieces overlap by [`AROUND`].
 const PIECE: usize = 1 << 18;
 const AROUND: usize = BEFORE + 16;
 
@@ -34,7 +33,7 @@ pub(in crate::record) struct RandomInstruction {
     pub(in crate::record) opcode: u64,
 }
 
-/// What was found in the files of a recording.
+/// The instructions that were found in the files of a recording.
 #[derive(Debug, Default)]
 pub(in crate::record) struct RandomInstructions(
     RefCell<FxHashMap<FileNumber, Rc<[RandomInstruction]>>>,
@@ -51,14 +50,14 @@ impl RandomInstructions {
         found.is_some()
     }
 
-    /// This is in a file.
+    /// Adds the instructions of a file.
     pub(in crate::record) fn add(&self, file: FileNumber, found: &[RandomInstruction]) {
         if !found.is_empty() {
             self.0.borrow_mut().insert(file, found.into());
         }
     }
 
-    /// What is in a file.
+    /// The instructions of a file.
     pub(in crate::record) fn of(&self, file: FileNumber) -> Vec<RandomInstruction> {
         let found = self.0.borrow().get(&file).cloned();
         found.map_or_else(Vec::new, |found| found.to_vec())
@@ -91,7 +90,7 @@ impl RandomInstructions {
     }
 }
 
-/// What takes the place of an opcode: `ud2`.
+/// The replacement of an opcode: `ud2`.
 pub(in crate::record) const INSTEAD: [u8; 2] = [0x0f, 0x0b];
 
 fn find(file: &File) -> Option<Vec<RandomInstruction>> {

@@ -1,4 +1,4 @@
-//! What is done where a task comes to a syscall.
+//! Syscall entry of a recorded task.
 
 use std::time::{Duration, Instant};
 
@@ -312,8 +312,8 @@ impl RecordedTask {
         Ok(running)
     }
 
-    /// Which of the recorder's streams a call writes to, or into whose memory
-    /// (`/proc/PID/mem`). `is_live` says whether it is a file that somebody has mapped.
+    /// The recorder's stream that a call writes to, or the process whose memory it writes
+    /// (`/proc/PID/mem`). `is_live` says whether its target is a live file.
     fn written(
         &self,
         tracee: &Tracee<Prehook>,
@@ -360,7 +360,7 @@ impl RecordedTask {
         (stream, memory)
     }
 
-    /// Whether a call writes to one of the recorder's streams what is in no memory.
+    /// Whether a call copies data to one of the recorder's streams without passing memory.
     fn is_unseen_output(&self, tracee: &Tracee<Prehook>, invocation: &Invocation) -> bool {
         let to = match invocation.nr.cast_signed() {
             libc::SYS_sendfile => 0,
@@ -467,7 +467,8 @@ impl RecordedTask {
         self.answer(tracee, value, writes)
     }
 
-    /// The task chooses where it runs: it is told that it does.
+    /// Answers sched_setaffinity(2): the mask is kept, and the task runs where the scheduler
+    /// wants.
     fn answer_setaffinity(&mut self, tracee: Tracee<Prehook>) -> Tracee<Running> {
         let args = tracee.invocation().args;
         let mut mask = vec![0; args[1].min(1024) as usize];
@@ -479,7 +480,7 @@ impl RecordedTask {
         self.answer(tracee, value, Vec::new())
     }
 
-    /// The task asks where it runs.
+    /// Answers sched_getaffinity(2) with the mask that was kept.
     fn answer_getaffinity(&mut self, tracee: Tracee<Prehook>) -> Tracee<Running> {
         let args = tracee.invocation().args;
         let mask = self.session.affinity(whose(&tracee));
@@ -522,7 +523,7 @@ fn is_quick(tid: Tid, fd: u64) -> bool {
     is_file || !blocks()
 }
 
-/// Why memory of this kind cannot be recorded.
+/// The reason why a mapping cannot be recorded, if it cannot.
 fn unmappable(tracee: &Tracee<Prehook>, call: &Invocation) -> Option<&'static str> {
     if call.nr != libc::SYS_mmap as u64 || call.args[3] as i32 & libc::MAP_ANONYMOUS != 0 {
         return None;
@@ -543,7 +544,7 @@ fn whose(tracee: &Tracee<Prehook>) -> Tid {
     }
 }
 
-/// Whose memory a descriptor is, if it is a process's.
+/// The process whose memory a descriptor refers to, if it is a `mem` file.
 fn owner_of_memory(tid: Tid, fd: u64) -> Option<Tid> {
     let path = std::fs::read_link(descriptors::path(tid, fd)).ok()?;
     let mut parts = path.to_str()?.strip_prefix("/proc/")?.split('/');

@@ -1,4 +1,4 @@
-//! What is recorded where a syscall returns.
+//! Syscall exit of a recorded task.
 
 use ptrace_async::event::Tid;
 use ptrace_async::runtime::{Posthook, Running, Tracee};
@@ -158,7 +158,7 @@ impl RecordedTask {
         }));
     }
 
-    /// What a call did beyond a result and memory.
+    /// The effect of a call beyond its result and memory.
     fn more(
         &mut self,
         tracee: &Tracee<Posthook>,
@@ -260,7 +260,7 @@ impl RecordedTask {
         }
     }
 
-    /// A mapping was made, or not.
+    /// Follows a call that maps memory, whether it succeeded or not.
     fn mapped(&self, invocation: &Invocation, value: i64, mapping: Option<Mapping>) -> CallEffect {
         if error_of(value).is_some() {
             if let Some(key) = mapping.and_then(|mapping| mapping.key) {

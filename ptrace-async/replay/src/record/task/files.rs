@@ -18,7 +18,7 @@ use crate::trace::event::{Event, FileChanged, FileNumber, Write};
 use crate::trace::files::is_of_the_system;
 
 const PAGE: u64 = 4096;
-/// What a record has of a file's new content, at most.
+/// Most bytes of new file content in one record.
 const PIECE: u64 = 1 << 20;
 
 /// A file that a call is going to map.
@@ -49,7 +49,7 @@ enum Target {
     Name(u64, u64),
 }
 
-/// What a call changes, if it is one that changes a file: nothing else does but mappings.
+/// The target of a call that changes a file. Only these calls and mappings change files.
 fn target(call: &Invocation, memory: &dyn Memory) -> Option<Target> {
     const HERE: u64 = libc::AT_FDCWD as u64;
     let args = &call.args;
@@ -267,7 +267,8 @@ impl RecordedTask {
         }
     }
 
-    /// What a call has truncated that was not known to before: the name led elsewhere by then.
+    /// Ends the recording if a call has truncated a live file that was not announced: its name
+    /// led elsewhere by then.
     fn check_unannounced_change<S: Stopped>(
         &self,
         tracee: &Tracee<S>,
@@ -296,7 +297,7 @@ impl RecordedTask {
     }
 }
 
-/// What a call has changed of a file.
+/// The parts of a file that a call has changed.
 struct Changed {
     /// All from here on has gone meanwhile.
     cut: Option<u64>,
@@ -304,7 +305,7 @@ struct Changed {
     ranges: Vec<(u64, u64)>,
 }
 
-/// What this one has, after which the file has `size` bytes. Its size may be all.
+/// The changes of this call, after which the file has `size` bytes. Possibly only the size.
 fn changed<S: Stopped>(
     tracee: &Tracee<S>,
     call: &Invocation,

@@ -1,4 +1,4 @@
-//! A program as it begins: what a replay makes of nothing.
+//! Capture of a program right after execve: all that a replay needs to build it.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

@@ -1,4 +1,4 @@
-//! What is done at each stop of a task while recording.
+//! A recorded task: handles each of its stops.
 
 mod entry;
 mod exit;
@@ -38,7 +38,7 @@ use crate::memory::{digest, maps};
 use crate::trace::event::{Ending, Event, SignalPosition, Write};
 use crate::trace::{self, Task};
 
-/// A task as the recorder knows it.
+/// A task while it is recorded.
 struct RecordedTask {
     session: Rc<Session>,
     task: Task,
@@ -52,7 +52,7 @@ struct RecordedTask {
     deferred: VecDeque<libc::siginfo_t>,
     /// Signals that interrupted a call of the stub's: the program is about to make it.
     interrupting: Vec<libc::siginfo_t>,
-    /// Those that have been sent again, to be delivered now.
+    /// Signals that have been sent again, to be delivered now.
     sent_again: Vec<libc::siginfo_t>,
     /// The registers at the last event, if nothing has run since.
     at_event: Option<(SignalPosition, Registers)>,
@@ -62,40 +62,40 @@ struct RecordedTask {
     /// in a loop that a replay has to run through as well, and it is given less time.
     spins: u32,
     clear_tid: u64,
-    /// It may wait in the stub, and keeps the turn until somebody wants it.
+    /// The task may wait in the stub, and keeps the turn until another task wants it.
     keeps_turn: bool,
-    /// It was stopped because somebody does, and it waits.
+    /// The task was stopped while it waits in the stub, because another task wants the turn.
     gives_turn: bool,
-    /// Where the program is while others of its group may run.
+    /// The address where the program is suspended while other tasks may run.
     suspended_at: Option<u64>,
     sites: Rc<Sites>,
     space: Rc<AddressSpace>,
     /// Code that the current call has mapped.
     new_code: Option<MappedCode>,
     ended: Option<Ending>,
-    /// It has the id of the first process.
+    /// The task has the id of the first process.
     leads_first: bool,
 }
 
 /// See [`Recorded::spins`]: a thirty-second part of the time is the least.
 const MOST_SPINS: u32 = 5;
 
-/// A call that has begun.
+/// A syscall between its entry and its exit.
 struct PendingCall {
     invocation: Invocation,
-    /// What the program has in its registers, if that is something else.
+    /// The arguments in the program's registers, if they are others.
     original: Option<Invocation>,
     before: effects::Before,
-    /// It writes elsewhere.
+    /// The scratch memory that it writes to.
     redirected: Option<Redirected>,
     stream: Option<u8>,
-    /// It writes to the memory of its own process.
+    /// Whether it writes to the memory of its own process by `/proc/PID/mem`.
     own_memory: bool,
-    /// It maps a file.
+    /// The file that it maps.
     mapping: Option<Mapping>,
-    /// It changes one.
+    /// The file that it changes.
     change: Option<Change>,
-    /// It has made a task, which is known.
+    /// Whether the task that it has made is known already.
     has_noted_child: bool,
 }
 
@@ -169,11 +169,11 @@ pub(super) async fn follow(tracee: Tracee<Started>, session: Rc<Session>) {
     recorded.session.loss.end(process);
 }
 
-/// What comes after a stop has been dealt with.
+/// The state after a stop has been handled.
 enum Next {
-    /// The task goes on.
+    /// The task runs.
     Running(Tracee<Running>),
-    /// It has stopped again meanwhile.
+    /// The task has stopped again.
     Stop(Stop),
 }
 
@@ -244,7 +244,7 @@ impl RecordedTask {
         scheduler::root(&self.scheduler)
     }
 
-    /// Others of the group may run while the program is here.
+    /// Notes where the program is suspended while other tasks may run.
     fn suspend_at(&mut self, ip: u64) {
         self.unsuspend();
         self.sites.add_suspended(ip);
@@ -360,7 +360,7 @@ impl RecordedTask {
         stop
     }
 
-    /// Whether somebody waits for the task to stop.
+    /// Whether another task waits for this one to stop.
     fn is_wanted(&self) -> bool {
         let less = self.spins.min(MOST_SPINS);
         !self.deferred.is_empty() || self.scheduler().is_overdue(self.task, less)

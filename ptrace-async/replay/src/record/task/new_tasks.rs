@@ -1,4 +1,4 @@
-//! How tasks come to be, execute programs and end.
+//! Start, execve, fork and end of recorded tasks.
 
 use std::ops::ControlFlow;
 use std::rc::Rc;
@@ -114,7 +114,7 @@ impl RecordedTask {
         tracee.resume()
     }
 
-    /// It has made a task.
+    /// Records the creation of a task.
     fn note_child<S: Stopped>(&mut self, tracee: &Tracee<S>, tid: Tid, flags: u64) {
         let scheduler = self.scheduler();
         let shares = flags & libc::CLONE_VM as u64 != 0
@@ -253,7 +253,7 @@ impl RecordedTask {
         tracee.resume()
     }
 
-    /// Its task does not run in its memory any more.
+    /// The task leaves its address space.
     fn end_space(&self) {
         self.space.leave(self.task);
         if Rc::strong_count(&self.space) == 1 {

@@ -1,7 +1,7 @@
-//! Programs that may be executed and not read.
+//! Programs that are executable but not readable.
 //!
-//! The kernel hides the memory of a process that executes one (`would_dump` in fs/exec.c) from
-//! a tracer without rights as well: nothing of it could be recorded.
+//! The kernel hides the memory of a process that executes such a program from an unprivileged
+//! tracer (`would_dump` in fs/exec.c), so nothing of it could be recorded.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};

@@ -1,8 +1,8 @@
 //! Robust futexes: locks whose holder may die.
 //!
-//! At the end of a task the kernel walks a list that the task has kept, and marks the locks
-//! that it still held (`exit_robust_list` in kernel/futex/core.c). The list is walked here
-//! in the same way, right before.
+//! When a task ends, the kernel walks a list that the task keeps, and marks the locks that it
+//! still holds (`exit_robust_list` in kernel/futex/core.c). This module walks the list in the
+//! same way right before, to record the writes.
 
 use ptrace_async::memory::Memory;
 use ptrace_async::runtime::{PreExit, Tracee};
@@ -13,7 +13,7 @@ use crate::trace::event::Write;
 /// As many entries as the kernel looks at.
 const LIMIT: usize = 2048;
 
-/// What the kernel is going to write when a task ends.
+/// Collects the writes of the kernel at the end of a task.
 pub(in crate::record) fn died(tracee: &Tracee<PreExit>, writes: &mut Vec<Write>) {
     let Some(head) = os::robust_list(tracee.tid()) else {
         return;

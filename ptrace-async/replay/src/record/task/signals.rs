@@ -1,4 +1,4 @@
-//! Signals, and instructions that are trapped by one.
+//! Signals, and instructions that a signal traps.
 
 use std::collections::VecDeque;
 

@@ -1,17 +1,17 @@
-//! Reaching a [`Point`]: the program is let run, through a check that it carries itself.
+//! Checks in the replayed program that stop it at an [`ExecutionPoint`].
 //!
-//! The instruction at the point becomes a jump to a piece of code that compares registers
-//! and words of memory with the point's, leaves all of them as they are, and goes on; only
-//! where all are equal it traps, and the rest of the state is compared from here. A visit
-//! costs nanoseconds, which matters where a loop comes by a hundred million times.
+//! The instruction at the point becomes a jump to code that compares registers and words of
+//! memory with those of the point. The code preserves all of them, and traps only where all
+//! are equal; the tracer then compares the rest of the state. A visit costs nanoseconds, which
+//! matters for a loop with a hundred million rounds.
 //!
-//! A jump takes the place of several instructions, into the middle of which the program may
-//! come by ways that nobody sees: a table of jumps, the return from a signal's handler. So
-//! each byte of the jump behind the first is one that traps when it is executed (the distance
-//! is chosen so), and who traps there goes on where those instructions are now.
+//! A jump replaces several instructions, and the program may enter their middle by ways that
+//! nobody sees: a jump table, the return from a signal handler. So each byte of the jump after
+//! the first one traps when it is executed (the distance is chosen that way), and a program
+//! that traps there goes on at the moved instructions.
 //!
-//! Where there is no room for a jump, the point is a trap, and a loop around it goes on
-//! elsewhere, with the check in it. Where that cannot be, each visit costs two stops.
+//! Without room for a jump the point becomes a trap, and a loop around it continues in a copy
+//! that carries the check. Where that is impossible, each visit costs two stops.
 
 use iced_x86::code_asm::{
     CodeAssembler, CodeLabel, al, ax, ecx, qword_ptr, rax, rcx, registers::gpr64,
@@ -56,7 +56,7 @@ pub(in crate::replay) struct Check {
     code: Option<u64>,
     /// Whether the point is a trap, and not a jump to the code.
     is_trap: bool,
-    /// What a loop that runs elsewhere was made from.
+    /// The bytes that a copied loop was made from.
     around: Around,
     /// The addresses behind traps: in the code, and at the point.
     hit: u64,
@@ -212,7 +212,7 @@ fn reachable(areas: &[Area], ip: u64, room: u64) -> Option<u64> {
         .find(|start| is_free(start & !(PAGE - 1)))
 }
 
-/// What `lahf; seto %al` makes of the flags.
+/// The flags in the form of `lahf; seto %al`.
 fn in_ax(flags: u64) -> u16 {
     /// Carry, parity, adjust, zero, sign; bit 1 is always set.
     const LOW: u64 = 0xd5;
@@ -275,7 +275,7 @@ impl Check {
     /// Puts it in place.
     ///
     /// # Errors
-    /// What is wrong, in words.
+    /// A description of the problem.
     pub(in crate::replay) fn insert(
         &mut self,
         tracee: &Tracee<Parked>,
@@ -328,7 +328,7 @@ impl Check {
     /// nothing if it has to make one step without the trap.
     ///
     /// # Errors
-    /// What is wrong, in words.
+    /// A description of the problem.
     pub(in crate::replay) fn pass(
         &mut self,
         tracee: &Tracee<Parked>,
@@ -410,7 +410,7 @@ impl Check {
     /// compared is not in memory: it is not at the point. Whether that is what happened.
     ///
     /// # Errors
-    /// What is wrong, in words.
+    /// A description of the problem.
     pub(in crate::replay) fn lacks(
         &mut self,
         tracee: &Tracee<Parked>,

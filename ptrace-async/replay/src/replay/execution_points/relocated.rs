@@ -1,10 +1,10 @@
-//! A loop that runs elsewhere, where there is room for a check.
+//! Copies of small loops, which have room for a check.
 //!
-//! Code that a program has made may be entered at each of its instructions, and those of a
-//! small loop are often shorter than a jump. So the loop is left as it is, but for a trap at
-//! the point: whoever comes there goes on in a copy of the loop, which carries the check,
-//! and leads back where it leaves the loop. A loop that calls others, or makes syscalls, is
-//! left at each call, so a copy is of use where one round has none.
+//! Code that a program generates may be entered at each of its instructions, and those of a
+//! small loop are often shorter than a jump. So the loop stays as it is, except for a trap at
+//! the point. A task that reaches the trap continues in a copy of the loop, which carries the
+//! check and leads back where the loop is left. A loop with calls or syscalls is left at each
+//! of them, so a copy helps only loops without.
 
 use std::collections::{BTreeMap, BTreeSet};
 

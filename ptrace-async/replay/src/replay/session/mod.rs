@@ -1,4 +1,4 @@
-//! What the tasks of a replay share.
+//! State that all tasks of a replay share.
 
 pub(super) mod printer;
 pub(super) mod record_queue;
@@ -28,14 +28,14 @@ use crate::trace::event::{Ending, ExecutionPoint, FileChanged, FileNumber};
 use crate::trace::{Directory, Error, Task};
 use crate::tracee::ticker::Ticker;
 
-/// What a task that was made is going to know of itself; by default, the first one.
+/// State of a new recorded task; by default, of the first one.
 #[derive(Debug, Default)]
 pub(super) struct SpawnedTask {
     pub(super) task: Task,
     pub(super) space: Rc<AddressSpace>,
 }
 
-/// What a task is that begins.
+/// The kind of a task that appears.
 pub(super) enum NewTask {
     /// One that was recorded.
     Spawned(SpawnedTask),
@@ -50,7 +50,7 @@ struct LiveTask {
     observer: Rc<Observer>,
     /// How many records of it have been replayed.
     events: u64,
-    /// It is about to end.
+    /// Whether it is about to end.
     exits: bool,
 }
 
@@ -71,13 +71,13 @@ pub(super) struct ReplaySession {
     located: RefCell<FxHashMap<FileNumber, PathBuf>>,
     /// Files that change while they are mapped: copies of our own.
     copies: RefCell<FxHashMap<FileNumber, Rc<File>>>,
-    /// What may have to find them as they were.
+    /// Checkpoints' snapshots that may restore the copies.
     kept: RefCell<Vec<Weak<FileSnapshots>>>,
     new_tasks: RefCell<FxHashMap<Tid, NewTask>>,
     live: RefCell<BTreeMap<Task, LiveTask>>,
-    /// What tasks at rest were asked to say.
+    /// Descriptions that tasks at rest were asked for.
     pub(super) described: RefCell<Vec<TaskDescription>>,
-    /// What a task at rest was asked to write.
+    /// Writes that a task at rest was asked for.
     pub(super) shared_writes: RefCell<Option<SharedWrites>>,
     /// The last points that tasks have come to.
     points: RefCell<VecDeque<ReachedPoint>>,
@@ -98,7 +98,7 @@ pub(super) struct ReplaySession {
     expected: Cell<usize>,
     divergence: RefCell<Option<Divergence>>,
     error: RefCell<Option<Error>>,
-    /// What could not be made.
+    /// The first error of a process that could not be made.
     failure: RefCell<Option<std::io::Error>>,
     ending: Cell<Option<Ending>>,
     digests: Cell<u64>,
@@ -118,7 +118,7 @@ pub(super) struct ReachedPoint {
     pub(super) is_verified: bool,
 }
 
-/// What a checkpoint knows of a session.
+/// The part of a session that a checkpoint keeps.
 pub(super) struct SessionState {
     printer: Position,
     pids: FxHashMap<Task, i32>,
@@ -284,7 +284,7 @@ impl ReplaySession {
         points
     }
 
-    /// How many visits like a point were taken for it that are not it.
+    /// The number of visits that were wrongly taken for an execution point.
     pub(super) fn mistaken(&self, number: u64) -> u64 {
         self.mistaken.borrow().get(&number).copied().unwrap_or(0)
     }
@@ -293,7 +293,7 @@ impl ReplaySession {
         self.mistaken.borrow_mut().insert(number, visits);
     }
 
-    /// All of them.
+    /// The sum over all execution points.
     pub(super) fn mistakes(&self) -> u64 {
         self.mistaken.borrow().values().sum()
     }
@@ -307,7 +307,7 @@ impl ReplaySession {
         self.failure.borrow_mut().take()
     }
 
-    /// What a checkpoint has to know.
+    /// The part of the session that a checkpoint keeps.
     pub(super) fn state(&self) -> SessionState {
         SessionState {
             printer: self.printer.borrow().position(),
@@ -332,7 +332,7 @@ impl ReplaySession {
         *self.failure.borrow_mut() = None;
     }
 
-    /// The files that change, as they are.
+    /// A snapshot of the files that change.
     ///
     /// # Errors
     /// When they cannot be read.
@@ -353,7 +353,7 @@ impl ReplaySession {
         Ok(files)
     }
 
-    /// Makes them what they were.
+    /// Restores the content of the copies.
     ///
     /// # Errors
     /// When they cannot be written.
@@ -411,7 +411,7 @@ impl ReplaySession {
         }
     }
 
-    /// What a file was called when it was recorded, if it has been located here.
+    /// The recorded path of a file that has been located here.
     pub(super) fn recorded_path(&self, here: &Path) -> Option<PathBuf> {
         let located = self.located.borrow();
         let is_here = |path: &Path| std::fs::canonicalize(path).is_ok_and(|path| path == here);

@@ -1,16 +1,16 @@
-//! What the recorded programs printed, printed again in the order in which they did.
+//! Output of the recorded programs, printed again in the recorded order.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write as _};
 
-/// What becomes of what the programs printed.
+/// Treatment of the output of the replayed programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Output {
     /// It goes where it went: to this process's standard output and error. What has been
     /// printed once is not printed again when the replay goes back to a checkpoint.
     #[default]
     Print,
-    /// Nothing.
+    /// Discard it.
     Discard,
     /// It is kept until it is asked for ([`Replayer::take_output`](crate::replay::Replayer::take_output)).
     Keep,
@@ -19,9 +19,9 @@ pub enum Output {
 /// Something that a program printed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Printed {
-    /// To standard output (1) or error (2).
+    /// Standard output (1) or standard error (2).
     pub stream: u8,
-    /// What.
+    /// The bytes.
     pub bytes: Vec<u8>,
 }
 

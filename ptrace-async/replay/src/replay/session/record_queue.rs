@@ -1,7 +1,7 @@
-//! Records, handed to the tasks that they happened to, in the order of each group.
+//! The queue of records: hands each record to its task, in the order of each group.
 //!
-//! They can be kept back from a certain one on ([`RecordQueue::limit`]); the tasks then come to rest
-//! where they ask for their next one, and can be given a [`Request`] instead.
+//! Records can be held back from a number on ([`RecordQueue::limit`]). The tasks then rest
+//! where they ask for their next record, and can be given a [`Request`] instead.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -14,25 +14,25 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::trace::event::{Ending, File, FileNumber, Group};
 use crate::trace::{Error, Event, Reader, Record, Task};
 
-/// What a task is to do next.
+/// The next step of a task.
 pub(in crate::replay) enum NextStep {
     /// To come to this record, which is this one of the trace, and which came so long after
     /// the one of the same task before it.
     Record(u64, Event, Duration),
-    /// Something that no record says.
+    /// A request of the replayer.
     Request(Request),
 }
 
-/// What tasks at rest are asked for.
+/// A request to a task at rest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::replay) enum Request {
-    /// To say how they are.
+    /// Describe itself.
     Describe,
-    /// That, and to copy their memory.
+    /// Describe itself, and make a frozen copy of its process.
     Freeze,
-    /// To write to it.
+    /// Write to shared memory.
     WriteShared,
-    /// To go on from the point that they are at to the next visit like it.
+    /// Go on from its execution point to the next visit like it.
     GoOn,
 }
 
@@ -62,7 +62,7 @@ struct Inner {
     waiting: FxHashMap<Task, Waker>,
     /// When the last record of each task came, in milliseconds.
     times: FxHashMap<Task, u64>,
-    /// What has been asked for, and who is about it.
+    /// Requests that wait, and tasks that answer one.
     requests: FxHashMap<Task, Request>,
     answering: FxHashSet<Task>,
     files: FxHashMap<FileNumber, File>,
@@ -70,9 +70,9 @@ struct Inner {
     /// Records from this one on are kept back.
     limit: u64,
     ended: Option<Ending>,
-    /// All has been read.
+    /// Whether the trace has been read to its end.
     empty: bool,
-    /// Nothing more is handed out.
+    /// Whether nothing more is handed out.
     over: bool,
     error: Option<Error>,
 }
@@ -80,7 +80,7 @@ struct Inner {
 #[derive(Default)]
 struct GroupQueue {
     records: VecDeque<(u64, Record)>,
-    /// Whose turn it is.
+    /// The task that has the turn.
     busy: Option<Task>,
     /// The group that this one has become part of.
     moved: Option<Group>,
@@ -292,7 +292,7 @@ impl RecordQueue {
         self.inner.borrow().reader.tail()
     }
 
-    /// What is wrong with the trace.
+    /// The error of the trace, if there is one.
     pub(in crate::replay) fn error(&self) -> Option<Error> {
         self.inner.borrow_mut().error.take()
     }

@@ -1,4 +1,4 @@
-//! Calls of a replayed task that do not stop.
+//! Unstopped calls of a replayed task.
 
 use ptrace_async::memory::Memory;
 use ptrace_async::runtime::{Parked, Stop, Tracee};

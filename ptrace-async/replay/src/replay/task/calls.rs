@@ -1,4 +1,4 @@
-//! What a replayed task is given where it makes a call.
+//! Calls of a replayed task: entry, result, and repeated effects.
 
 use std::os::unix::ffi::OsStrExt;
 
@@ -94,7 +94,7 @@ impl ReplayedTask {
         Ok(tracee)
     }
 
-    /// What a call does to the task itself is done again.
+    /// Repeats the effects of a call on the task itself.
     pub(super) async fn rebuild(
         &mut self,
         tracee: Tracee<Parked>,

@@ -1,4 +1,4 @@
-//! What a task was to do, and what it did, in words.
+//! Descriptions of calls and stops for divergence reports.
 
 use ptrace_async::runtime::Stop;
 use ptrace_async::syscall::Invocation;

@@ -1,4 +1,4 @@
-//! Copies of processes, which do not run: what checkpoints are made of.
+//! Requests to tasks at rest, and frozen copies of processes.
 
 use std::rc::Rc;
 

@@ -1,4 +1,4 @@
-//! A replayed task that executes a program.
+//! Execve of a replayed task: its memory is built from the trace.
 
 use std::os::unix::ffi::OsStrExt;
 use std::rc::Rc;

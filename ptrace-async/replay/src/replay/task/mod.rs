@@ -1,5 +1,4 @@
-//! A replayed task: it runs to where its next record was made, and is given what the
-//! record says.
+//! A replayed task: runs to the place of its next record, and applies the record.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -31,20 +30,21 @@ mod restored;
 mod spawned;
 mod watch;
 
-/// Why a task is not followed any more.
+/// The reason why a task cannot be replayed further.
 enum Failure {
-    /// It has ended, or something has ended it.
+    /// The task has ended, by itself or from outside.
     Gone,
     /// The replay has been ended.
     Stopped,
-    /// It did something else than was recorded.
+    /// The task did something else than was recorded.
     Diverged(String, String),
-    /// It has run for so long, and was recorded to come to its next record within this time.
+    /// The task has used this much processor time, and was recorded to reach its next record
+    /// within that time.
     RunsOn(Duration, Duration),
 }
 
 impl Failure {
-    /// What was recorded, and what came.
+    /// Descriptions of the recorded and of the replayed behaviour.
     fn describe(self) -> (String, String) {
         match self {
             Self::Diverged(recorded, replayed) => (recorded, replayed),
@@ -94,7 +94,7 @@ struct ReplayedTask {
     /// The registers at the entry of the current call.
     entry: Option<libc::user_regs_struct>,
     call: Option<Call>,
-    /// What the last call returned, if nothing has happened since.
+    /// The result of the last call, if nothing has happened since.
     returned: Option<i64>,
     /// Where the entries begin that it was given, if nothing has happened since.
     given: Option<u64>,

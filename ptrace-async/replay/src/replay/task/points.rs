@@ -1,4 +1,4 @@
-//! What happens to a replayed task between calls.
+//! Events of a replayed task between calls: signals, execution points, trapped instructions.
 
 use ptrace_async::memory::Memory;
 use ptrace_async::runtime::{Parked, Stop, Tracee};

@@ -1,4 +1,4 @@
-//! Tasks that go on from a checkpoint.
+//! Tasks that continue from a checkpoint.
 
 use std::rc::Rc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! A replayed task that makes another one.
+//! Creation of a task by a replayed one.
 
 use std::rc::Rc;
 

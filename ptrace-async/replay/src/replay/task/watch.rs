@@ -1,5 +1,5 @@
-//! Tasks that run on: after a place was taken for another a replay may never come to what is
-//! recorded, and a loop that waits has no end.
+//! Detection of tasks that run on: after a wrong visit was taken for an execution point, a
+//! waiting loop may never reach its next record.
 
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,7 @@ pub(in crate::replay) struct RunTimer {
     pub(in crate::replay) recorded: Duration,
     /// When it was last looked at, or began.
     last: Instant,
-    /// What it had used of the processor when it was first looked at.
+    /// The processor time that it had used at the first check.
     before: Option<Duration>,
 }
 
