@@ -61,7 +61,7 @@ enum Word {
     /// The call's number and result.
     Number = 4,
     Result = 5,
-    /// Where the call writes, and how much ([`BY_RESULT`], or if it succeeds).
+    /// Address that the call writes to, and how many bytes (`stub::BY_RESULT`: as many as its result).
     Target = 6,
     Size = 7,
     /// Saved RSI and RDI.

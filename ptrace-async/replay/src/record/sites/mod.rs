@@ -58,7 +58,7 @@ pub(super) struct Sites {
     handlers: Cell<u32>,
     codes: MappedCodes,
     library: Cell<Option<Library>>,
-    /// Where instructions were that give random numbers ([`Unseen`]).
+    /// Where instructions were that give random numbers ([`RandomInstructions`]).
     randoms: RefCell<FxHashSet<u64>>,
     /// Where calls write that may wait.
     pub(super) scratch: Rc<Scratch>,

@@ -77,7 +77,7 @@ struct RecordedTask {
     leads_first: bool,
 }
 
-/// See [`Recorded::spins`]: a thirty-second part of the time is the least.
+/// See [`RecordedTask::spins`]: a thirty-second part of the time is the least.
 const MOST_SPINS: u32 = 5;
 
 /// A syscall between its entry and its exit.
@@ -206,7 +206,7 @@ impl RecordedTask {
         self.take_log(tracee.tid(), tracee, |at, bytes| tracee.write(at, bytes));
     }
 
-    /// As [`Recorded::drain`], of a task that has ended, and only if its memory is that of
+    /// As [`RecordedTask::drain`], of a task that has ended, and only if its memory is that of
     /// others. The last stop of a task that is killed is missed when it comes while the task
     /// is let go on from the stop before.
     fn drain_of_dead(&self) {
