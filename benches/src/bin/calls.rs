@@ -1,4 +1,4 @@
-//! What a system call costs, by who looks: nobody, our code in the process, our
+//! The cost of a system call, by its observer: nobody, our code in the process, our
 //! stops, strace, a preloaded library.
 //!
 //! ```text

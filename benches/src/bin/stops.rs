@@ -1,4 +1,4 @@
-//! What a stop costs: a loop of failing `readlink` calls, plainly and traced,
+//! The cost of a stop: a loop of failing `readlink` calls, plainly and traced,
 //! alone and two at a time.
 //!
 //! ```text

@@ -7,7 +7,7 @@ use std::thread;
 
 use crossbeam_channel::{Receiver, Sender, bounded, select, unbounded};
 
-/// What a shard found: its number, and how many documents.
+/// The result of a shard: its number, and how many documents it found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Answer {
     /// The shard's number.

@@ -31,7 +31,7 @@ impl Address {
         })
     }
 
-    /// What `text` means in a page that is here.
+    /// The address that `text` means in a page at this address.
     pub fn join(&self, text: &str) -> Address {
         if let Some(absolute) = Address::parse(text) {
             return absolute;

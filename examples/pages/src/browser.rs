@@ -21,9 +21,9 @@ pub struct Browser {
 /// A page that was loaded.
 #[derive(Debug)]
 pub struct Loaded {
-    /// What its scripts, and those of its frames, found wrong.
+    /// Errors of its scripts and of its frames' scripts.
     pub verdict: Result<(), String>,
-    /// What is to be seen.
+    /// The painted page.
     pub image: Image,
 }
 

@@ -60,14 +60,14 @@ struct Constellation {
     pages: BTreeMap<PageId, Page>,
     processes: Vec<Child>,
     next: u32,
-    /// What the embedder waits for.
+    /// The event that the embedder waits for.
     load: Option<Load>,
 }
 
 struct Page {
     control: IpcSender<ToPage>,
     within: Option<PageId>,
-    /// What it painted last, and what its script says.
+    /// Its last painting, and the state of its script.
     done: Option<(u32, Result<(), String>)>,
 }
 

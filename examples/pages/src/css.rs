@@ -12,13 +12,13 @@ use crate::html::Element;
 /// A colour: red, green, blue.
 pub type Colour = [u8; 3];
 
-/// What `next` takes, in this order.
+/// The colours that `next` takes, in this order.
 pub const PALETTE: [Colour; 4] = [[200, 0, 0], [0, 160, 0], [0, 0, 220], [220, 180, 0]];
 
-/// What is behind a box.
+/// The background of a box.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Background {
-    /// What was there before.
+    /// The background that was there before.
     #[default]
     None,
     /// This colour.
@@ -52,7 +52,7 @@ pub struct Style {
     pub margin: i32,
     /// A place in the page, which takes the box out of the order of the others.
     pub place: Option<(i32, i32)>,
-    /// What is behind it.
+    /// The background.
     pub background: Background,
     /// Its place among the others.
     pub display: Display,

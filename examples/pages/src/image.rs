@@ -21,7 +21,7 @@ pub struct Rect {
 }
 
 impl Rect {
-    /// What both have in common.
+    /// The part that both cover.
     pub fn intersection(self, other: Rect) -> Rect {
         let (x, y) = (self.x.max(other.x), self.y.max(other.y));
         let right = (self.x + self.width).min(other.x + other.width);

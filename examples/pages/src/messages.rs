@@ -1,4 +1,4 @@
-//! What the threads and processes tell each other.
+//! Messages among threads and processes.
 
 use ipc_channel::ipc::{IpcReceiver, IpcSender};
 use serde::{Deserialize, Serialize};
@@ -55,12 +55,12 @@ pub(crate) enum FromPage {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Fetch {
     pub(crate) address: Address,
-    /// Whose it is, among those of one page.
+    /// Its number among those of one page.
     pub(crate) number: u32,
     pub(crate) reply: IpcSender<Fetched>,
 }
 
-/// What came of it.
+/// The result.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Fetched {
     pub(crate) number: u32,
@@ -93,7 +93,7 @@ pub(crate) struct PaintedBox {
     pub(crate) fill: Fill,
 }
 
-/// What is in a rectangle.
+/// The content of a rectangle.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Fill {
     Plain(Colour),

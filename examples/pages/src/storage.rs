@@ -44,7 +44,7 @@ impl Storage {
     }
 }
 
-/// What is kept by a key.
+/// The value under a key.
 pub(crate) fn get(storage: &IpcSender<Keep>, key: &str) -> Option<i64> {
     let (reply, answer) = ipc::channel().ok()?;
     storage.send(Keep::Get(key.to_owned(), reply)).ok()?;

@@ -23,7 +23,7 @@ use crate::layout::{self, Reflow};
 use crate::messages::{Fetch, Fetched, FromPage, Keep, PageId, Start, ToPage};
 use crate::storage;
 
-/// What a fetch is for.
+/// The purpose of a fetch.
 enum Purpose {
     Image { source: String, is_waited_for: bool },
     Post(String),
@@ -352,7 +352,7 @@ fn save(dir: &Path, word: &str) -> std::io::Result<()> {
     fs::write(dir.join(name), word)
 }
 
-/// What is to be done for a page, in its order: steps, sheets (or their addresses), images
+/// The work for a page, in its order: steps, sheets (or their addresses), images
 /// (and whether they are waited for), frames.
 fn collect(
     root: &Element,
