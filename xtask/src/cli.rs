@@ -9,7 +9,7 @@ use crate::ci;
 use crate::measure::{cost, growth, profile, recordings, workloads};
 use crate::trials::{
     conformance, corpus, differential, fidelity, flaky, kills, pcache_kills, servo, subject,
-    tantivy,
+    survey, tantivy,
 };
 
 /// Development tasks of the workspace.
@@ -34,7 +34,7 @@ enum Task {
 
     /// Check the direction of dependencies between crates and inside them.
     Deps(deps::Args),
-    /// Check pages: size, links, paths, and whether generated ones are fresh; or write these.
+    /// Check the pages (size, links, paths, freshness); --write makes the generated ones.
     Docs(docs::Args),
     /// Count summary lines of documentation that begin with a clause.
     Prose(prose::Args),
@@ -61,6 +61,8 @@ enum Task {
     Servo(servo::Args),
     /// Tame the suite of the small browser engine, and tell what holds.
     Subject(subject::Args),
+    /// Run the workspace's own tests many times, on a busy machine (about ten hours).
+    Survey(survey::Args),
     /// Record and replay a flaky test of a published crate.
     Tantivy(tantivy::Args),
 
@@ -92,6 +94,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "kills",
             "fidelity",
             "conformance",
+            "survey",
             "subject",
             "flaky",
             "tantivy",
@@ -134,6 +137,7 @@ pub fn run() -> anyhow::Result<ExitCode> {
         Task::PcacheKills(args) => pcache_kills::run(&args),
         Task::Servo(args) => servo::run(&args),
         Task::Subject(args) => subject::run(&args),
+        Task::Survey(args) => survey::run(&args),
         Task::Tantivy(args) => tantivy::run(&args),
         Task::Cost(args) => cost::run(&args),
         Task::Growth(args) => growth::run(&args),
@@ -148,14 +152,15 @@ fn command() -> clap::Command {
     let command = Cli::command();
     let groups = groups(&command);
     command
-        .help_template("{about}\n\n{usage-heading} {usage}\n{after-help}\n\nOptions:\n{options}")
+        .help_template("{about}\n\n{usage-heading} {usage}{after-help}\n\nOptions:\n{options}")
         .after_help(groups)
 }
 
 fn groups(command: &clap::Command) -> String {
     let mut help = String::new();
     for (heading, names) in GROUPS {
-        help.push_str(&format!("\n{heading}:\n"));
+        let blank = if help.is_empty() { "" } else { "\n" };
+        help.push_str(&format!("{blank}{heading}:\n"));
         for name in *names {
             let about = command
                 .find_subcommand(name)

@@ -105,19 +105,20 @@ mod tests {
 
     #[test]
     fn only_the_first_line_of_a_documentation_counts() {
-        let text = "\
-//! What this is.
-//! What follows.
-
-/// Whether it holds.
-/// What it holds.
-fn a() {}
-    /// Who's there.
-    b: u8,
-    // What a comment may say.
-";
+        let text = [
+            "//! What this is.",
+            "//! What follows.",
+            "",
+            "/// Whether it holds.",
+            "/// What it holds.",
+            "fn a() {}",
+            "    /// Who's there.",
+            "    b: u8,",
+            "    // What a comment may say.",
+        ]
+        .join("\n");
         assert_eq!(
-            violations(text),
+            violations(&text),
             [(1, "What this is."), (7, "Who's there.")]
         );
     }

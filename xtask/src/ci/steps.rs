@@ -31,7 +31,7 @@ pub(super) enum When {
     Always,
 }
 
-/// What the steps leave for the end of the output.
+/// Notes of the steps for the end of the output.
 #[derive(Debug, Default)]
 pub(super) struct Notes {
     /// Set once tests have run.

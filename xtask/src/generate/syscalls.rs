@@ -29,7 +29,7 @@ pub(super) fn page() -> anyhow::Result<String> {
     page_with(&coverage)
 }
 
-/// What is said of the corpus must be possible.
+/// Checks that the coverage names only syscalls and cases that exist.
 fn check_coverage(coverage: &Coverage) -> anyhow::Result<()> {
     let cases: BTreeSet<String> = corpus::names()?.into_iter().collect();
     for (call, covered) in &coverage.0 {

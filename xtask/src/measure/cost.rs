@@ -1,4 +1,4 @@
-//! What `rr-channel`'s drop-ins cost, beside the raw ones: its own benchmark, and those that
+//! The cost of `rr-channel`'s drop-ins beside the raw ones: its own benchmark, and those that
 //! crossbeam-channel publishes.
 //!
 //! The published benchmarks need an unstable compiler. So their source, taken from where cargo
@@ -20,6 +20,7 @@ use anyhow::{Context, ensure};
 
 use crate::support::cargo;
 use crate::support::median::{interval, median};
+use crate::support::workspace;
 
 /// Options of `cargo xtask cost`.
 #[derive(Debug, clap::Args)]
@@ -61,7 +62,7 @@ debug = 1
 [workspace]
 "#;
 
-/// What stands in for the unstable harness. A number of iterations that depended on time
+/// A replacement for the unstable harness. A number of iterations that depended on time
 /// would not be the same in a replay.
 const HARNESS: &str = r#"
 use std::time::Instant;
@@ -305,29 +306,15 @@ fn build(command: &mut Command, name: &str) -> anyhow::Result<PathBuf> {
 
 /// The scratch package.
 fn lay_out() -> anyhow::Result<PathBuf> {
-    let output = cargo::command()
-        .args(["metadata", "--format-version=1"])
-        .output()
-        .context("starting `cargo metadata`")?;
-    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout)?;
-    let manifest = metadata["packages"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .find(|package| package["name"] == "crossbeam-channel")
-        .and_then(|package| package["manifest_path"].as_str())
-        .context("cargo does not say where it keeps crossbeam-channel")?;
-    let source = Path::new(manifest).with_file_name("benches/crossbeam.rs");
+    let metadata = cargo::metadata(&workspace::root())?;
+    let source = cargo::source_of(&metadata, "crossbeam-channel")?.join("benches/crossbeam.rs");
     let source =
         fs::read_to_string(&source).with_context(|| format!("reading {}", source.display()))?;
-    let root = metadata["workspace_root"].as_str().unwrap_or_default();
-    let target = metadata["target_directory"].as_str().unwrap_or_default();
-    let dir = Path::new(target).join("published-benches");
+    let root = metadata.workspace_root.as_std_path();
+    let dir = metadata.target_directory.as_std_path();
+    let dir = dir.join("published-benches");
     fs::create_dir_all(dir.join("src"))?;
-    let ours = format!(
-        "rr-channel = {{ path = {:?} }}\n",
-        Path::new(root).join("rr-channel")
-    );
+    let ours = format!("rr-channel = {{ path = {:?} }}\n", root.join("rr-channel"));
     let manifest = MANIFEST.replace("[dependencies]\n", &format!("[dependencies]\n{ours}"));
     fs::write(dir.join("Cargo.toml"), manifest)?;
     let (text, names) = stable(&source);

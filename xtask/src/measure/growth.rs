@@ -40,7 +40,7 @@ pub(crate) struct Args {
 /// As many units are measured for each point, at least.
 const ENOUGH: u32 = 6000;
 
-/// What was found for one number of units.
+/// The measurement for one number of units.
 #[derive(Debug, Serialize)]
 struct Point {
     units: u32,
@@ -109,14 +109,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 /// Does something on the CPU that this thread happens to run on.
 fn on_one_cpu<T>(work: impl FnOnce() -> T) -> anyhow::Result<T> {
-    use nix::sched::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
-    let this = nix::unistd::Pid::from_raw(0);
-    let all = sched_getaffinity(this)?;
+    use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
+    let all = sched_getaffinity(None)?;
     let mut one = CpuSet::new();
-    one.set(sched_getcpu()?)?;
-    sched_setaffinity(this, &one)?;
+    one.set(sched_getcpu());
+    sched_setaffinity(None, &one)?;
     let result = work();
-    sched_setaffinity(this, &all)?;
+    sched_setaffinity(None, &all)?;
     Ok(result)
 }
 
@@ -133,7 +132,7 @@ fn peak() -> anyhow::Result<f64> {
     Ok(usage.max_rss() as f64 / 1024.0)
 }
 
-/// What each unit costs against their number.
+/// Draws the cost of each unit against their number.
 fn plot(path: &Path, points: &[Point]) -> Result<(), Box<dyn std::error::Error>> {
     let costs = || {
         points

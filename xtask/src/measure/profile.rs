@@ -28,7 +28,7 @@ pub(crate) struct Args {
     /// Where it is run.
     #[arg(long, value_name = "DIR", default_value = ".")]
     directory: PathBuf,
-    /// What to run; a shell that starts a program a thousand times when absent.
+    /// The command to run; a shell that starts a program a thousand times when absent.
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
 }
@@ -36,10 +36,10 @@ pub(crate) struct Args {
 /// CPU time between two samples (µs).
 const PERIOD: u32 = 250;
 
-/// What is run if nothing else is named.
+/// The command if none is named.
 const STARTS: &str = "i=0; while [ $i -lt 1000 ]; do i=$((i+1)); /bin/true $i -; done";
 
-/// What one of the tracer's threads was doing.
+/// A stack that one of the tracer's threads was seen with.
 #[derive(Debug, PartialEq, Eq)]
 struct Sample {
     process: u32,
@@ -48,7 +48,7 @@ struct Sample {
     frames: Vec<String>,
 }
 
-/// What the tracer's main thread does, and a function that only that leads through. Where
+/// The purposes of the tracer's main thread, each with a function that only that leads through. Where
 /// several fit, the first one counts.
 const PARTS: [(&str, &[&str]); 9] = [
     (
@@ -88,7 +88,7 @@ const PARTS: [(&str, &[&str]); 9] = [
     ("other work at stops", &["run::serve"]),
 ];
 
-/// What is not in any part.
+/// The name for samples in no part.
 const REST: &str = "starting, ending, and what cannot be told";
 
 impl Sample {
@@ -96,7 +96,7 @@ impl Sample {
         self.frames.iter().any(|frame| frame.contains(function))
     }
 
-    /// What it is for: a part, or another thread's name.
+    /// The purpose: a part, or another thread's name.
     fn part(&self) -> &str {
         if !self.thread.starts_with("pcache") {
             return self

@@ -1,9 +1,10 @@
 //! Calling cargo.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, ensure};
+use cargo_metadata::{Metadata, MetadataCommand};
 
 /// The README's command that runs the tests.
 pub(crate) const TESTS: &[&str] = &["test", "--workspace"];
@@ -11,6 +12,34 @@ pub(crate) const TESTS: &[&str] = &["test", "--workspace"];
 /// The cargo that started us, so that a chosen toolchain stays chosen.
 pub(crate) fn command() -> Command {
     Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}
+
+/// The metadata of the project in `dir` and of everything that it depends on, which is
+/// fetched where it is missing.
+///
+/// # Errors
+///
+/// When `cargo metadata` fails.
+pub(crate) fn metadata(dir: &Path) -> anyhow::Result<Metadata> {
+    MetadataCommand::new()
+        .current_dir(dir)
+        .exec()
+        .context("running `cargo metadata`")
+}
+
+/// Where cargo keeps the sources of a package.
+///
+/// # Errors
+///
+/// When the project does not depend on it.
+pub(crate) fn source_of(metadata: &Metadata, package: &str) -> anyhow::Result<PathBuf> {
+    metadata
+        .packages
+        .iter()
+        .find(|found| *found.name == package)
+        .and_then(|found| found.manifest_path.parent())
+        .map(|dir| dir.as_std_path().to_owned())
+        .with_context(|| format!("cargo does not say where it keeps {package}"))
 }
 
 /// The path of a program of this workspace as the tests build it: unoptimized, and together with

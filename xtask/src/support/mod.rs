@@ -1,4 +1,4 @@
-//! What the tasks share: calls of cargo, programs under test, trees of files, statistics.
+//! Shared parts of the tasks: calls of cargo, programs under test, trees of files, statistics.
 
 pub(crate) mod cargo;
 pub(crate) mod load;

@@ -17,7 +17,7 @@ pub(crate) struct Report {
     /// Why the whole command was not stored, if it ran and was not.
     #[serde(skip)]
     pub(crate) not_stored: Option<String>,
-    /// What came of a remote cache, if one was used.
+    /// The summary of a remote cache, if one was used.
     #[serde(skip)]
     pub(crate) remote: Option<serde_json::Value>,
 }

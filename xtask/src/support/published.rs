@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use anyhow::{Context, ensure};
 use serde::Deserialize;
@@ -63,29 +63,14 @@ pub(crate) fn fetch(work: &Path, name: &str, version: &str) -> anyhow::Result<Pa
              [dependencies]\n{name} = \"={version}\"\n\n[workspace]\n"
         ),
     )?;
-    let output = cargo::command()
-        .args(["metadata", "--format-version=1"])
-        .current_dir(&package)
-        .stderr(Stdio::inherit())
-        .output()
-        .context("starting `cargo metadata`")?;
-    ensure!(output.status.success(), "cargo cannot fetch {name}");
-    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout)?;
-    let manifest = metadata["packages"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .find(|package| package["name"] == name)
-        .and_then(|package| package["manifest_path"].as_str())
-        .context("cargo does not say where it keeps the source")?;
-    let published = Path::new(manifest)
-        .parent()
-        .context("a manifest lies in no directory")?;
+    let metadata =
+        cargo::metadata(&package).with_context(|| format!("cargo cannot fetch {name}"))?;
+    let published = cargo::source_of(&metadata, name)?;
     let unfinished = work.join(format!("{name}-{version}.new"));
     crate::support::tree::remove(&unfinished)?;
     let copied = Command::new("cp")
         .arg("-r")
-        .args([published, &unfinished])
+        .args([&published, &unfinished])
         .status()
         .context("starting cp")?;
     ensure!(copied.success(), "cannot copy {}", published.display());
@@ -93,7 +78,7 @@ pub(crate) fn fetch(work: &Path, name: &str, version: &str) -> anyhow::Result<Pa
     Ok(copy)
 }
 
-/// What the last recording is worth in so many replays; where they go another way is shown.
+/// Replays the last recording so many times, and shows where replays go another way.
 ///
 /// # Errors
 /// If there is none, or it cannot be replayed.

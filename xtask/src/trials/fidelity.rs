@@ -29,7 +29,7 @@ pub(crate) struct Args {
     filter: Vec<String>,
 }
 
-/// What came of one program.
+/// The result of one program.
 #[derive(Debug, PartialEq, Eq)]
 struct Row {
     program: String,

@@ -51,7 +51,7 @@ pub(crate) struct Args {
     /// Threads that compute beside the plain runs and the replays.
     #[arg(long, default_value_t = 3)]
     load: usize,
-    /// What records: `rr-channel` or `reprise`.
+    /// The engine that records: `rr-channel` or `reprise`.
     #[arg(long, default_value = "rr-channel")]
     engine: String,
     /// Where the sources are, and what is built.

@@ -9,4 +9,5 @@ pub(crate) mod kills;
 pub(crate) mod pcache_kills;
 pub(crate) mod servo;
 pub(crate) mod subject;
+pub(crate) mod survey;
 pub(crate) mod tantivy;

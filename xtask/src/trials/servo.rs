@@ -18,7 +18,7 @@ use rr_channel_tools::reprise::PatchedProject;
 use crate::support::published::{self, build, fetch};
 use crate::support::totals::Totals;
 
-/// What is left as it is.
+/// The crate that is not replaced.
 const EXCEPT: &str = "parking_lot";
 
 /// Options of `cargo xtask servo`.
@@ -128,7 +128,7 @@ impl Servo<'_> {
         command
     }
 
-    /// What cargo is told of the project.
+    /// The options of cargo for the project.
     fn options(&self) -> Vec<String> {
         let text = |path: &Path| path.to_string_lossy().into_owned();
         let manifest = text(&self.source.join("Cargo.toml"));

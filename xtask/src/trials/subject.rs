@@ -42,7 +42,7 @@ pub(crate) struct Args {
     resume: bool,
 }
 
-/// What is looked at in a summary.
+/// The part of a summary that is looked at.
 #[derive(Debug, Deserialize)]
 struct Summary {
     tests: Vec<Row>,
@@ -89,7 +89,7 @@ impl Row {
         Some(self.replay.as_ref()?.median_seconds / self.beside_seconds?)
     }
 
-    /// What is not as it should be.
+    /// The fault of the test, if it has one.
     fn fault(&self) -> Option<String> {
         let beyond = BEYOND.iter().find(|(test, _)| *test == self.short());
         let problem = self

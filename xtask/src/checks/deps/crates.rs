@@ -28,7 +28,7 @@ const LIBRARIES: &[&str] = &[
     "servo-harness",
 ];
 
-/// Who may know whom. `benches` and `xtask` use everything and nobody uses
+/// The places of all crates. `benches` and `xtask` use everything and nobody uses
 /// them.
 const PLACES: &[Place] = &[
     Place {

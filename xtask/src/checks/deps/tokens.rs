@@ -1,4 +1,4 @@
-//! What a source file says about modules, read from its tokens.
+//! Module declarations, imports and paths of a source file, read from its tokens.
 //!
 //! Tokens and not a syntax tree: so a path inside a macro's arguments counts like any other.
 
@@ -31,7 +31,7 @@ pub(super) struct Child {
     pub(super) name: String,
     /// The value of its `#[path]`.
     pub(super) path: Option<String>,
-    /// What it says, when it is written in this file.
+    /// Its text, when that is written in this file.
     pub(super) inline: Option<Scope>,
 }
 
@@ -125,7 +125,7 @@ fn scan_level(text: TokenStream, level: Level, scope: &mut Scope) {
     }
 }
 
-/// What an attribute means for what follows.
+/// The meaning of an attribute for the text that follows.
 enum Attribute {
     Other,
     /// The next item is for tests only.

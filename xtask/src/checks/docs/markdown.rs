@@ -32,7 +32,7 @@ fn around_code(line: &str) -> Vec<&str> {
     line.split('`').collect()
 }
 
-/// What stands in backticks.
+/// The pieces in backticks.
 pub(super) fn code(page: &str) -> Vec<Found> {
     let mut found = Vec::new();
     for (number, line) in lines(page) {

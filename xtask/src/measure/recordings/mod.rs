@@ -38,10 +38,10 @@ pub(crate) struct Args {
 /// [`MADE`].
 struct Program {
     name: &'static str,
-    /// What has to be there.
+    /// Programs that have to be installed.
     needs: &'static [&'static str],
     command: &'static str,
-    /// What is done before each run, unmeasured.
+    /// The command before each run, which is not measured.
     before: &'static str,
 }
 
@@ -198,7 +198,7 @@ const FILES: &[(&str, &str)] = &[
     ),
 ];
 
-/// What is made for the programs that need it, and how.
+/// Files for the programs that need them, and the commands that make them.
 const MADE: &[(&str, &str)] = &[
     ("blob", "head -c 60000000 /dev/urandom | base64 > blob"),
     ("Sums.class", "javac Sums.java"),

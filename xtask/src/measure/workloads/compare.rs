@@ -52,7 +52,7 @@ impl Bench<'_> {
         Ok(differences)
     }
 
-    /// What the build tool concludes from a tree. To tell it may write there (make remakes
+    /// The build tool's conclusion from a tree. To tell it may write there (make remakes
     /// what a Makefile includes), so both sides are asked equally often.
     fn answer(&self, arena: &Arena, side: Side) -> anyhow::Result<String> {
         arena.live(side, |tree| {
@@ -64,7 +64,7 @@ impl Bench<'_> {
         })
     }
 
-    /// What plain builds do not agree on. Builds until all suspects are among that, or
+    /// The paths on which plain builds do not agree. Builds until all suspects are among that, or
     /// often enough to see the other order of two things.
     fn unstable(&self, arena: &Arena, suspects: &Unstable) -> anyhow::Result<Unstable> {
         let mut found = Unstable::default();

@@ -16,7 +16,7 @@ pub(super) struct Yard {
 }
 
 impl Yard {
-    /// What is installed rather than built: a Python environment.
+    /// An environment that is installed rather than built: Python's.
     pub(super) fn tools(&self) -> PathBuf {
         self.work.join("tools")
     }

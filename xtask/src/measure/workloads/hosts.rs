@@ -161,7 +161,7 @@ impl Server {
         Ok(server)
     }
 
-    /// What `--remote` is to be on a host.
+    /// The value of `--remote` on a host.
     pub(super) fn url(&self, host: Host) -> String {
         format!("grpc://{}:{}", address(host, 1), self.port)
     }

@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use rustix::process::WaitOptions;
 use serde::Serialize;
 
-/// What one run cost, in seconds.
+/// The cost of one run, in seconds.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct Cost {
     /// From start to the end of the command.
@@ -27,6 +27,9 @@ pub(crate) struct Cost {
 
 /// Longest time to wait for what a command left behind.
 const STRAGGLERS: Duration = Duration::from_secs(30);
+
+/// `__WNOTHREAD` of the kernel: no children of other threads.
+const OWN_CHILDREN: WaitOptions = WaitOptions::from_bits_retain(0x2000_0000);
 
 /// Runs `command`, from the first thread; also says whether it succeeded.
 ///
@@ -43,8 +46,8 @@ pub(crate) fn measure(command: &mut Command) -> anyhow::Result<(Cost, bool)> {
         .with_context(|| format!("starting {:?}", command.get_program()))?;
     let wall = start.elapsed();
     while start.elapsed() < wall + STRAGGLERS {
-        match waitpid(None, Some(WaitPidFlag::WNOHANG | WaitPidFlag::__WNOTHREAD)) {
-            Ok(WaitStatus::StillAlive) => std::thread::sleep(Duration::from_millis(1)),
+        match rustix::process::wait(WaitOptions::NOHANG | OWN_CHILDREN) {
+            Ok(None) => std::thread::sleep(Duration::from_millis(1)),
             Ok(_) => {}
             Err(_) => break,
         }

@@ -11,7 +11,7 @@ use super::measure::Cost;
 use super::scenario::{ALL, Scenario};
 use crate::support::median::median;
 
-/// What a measurement ran under.
+/// The tool that a measurement ran under.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Runner {
@@ -28,13 +28,13 @@ pub(super) enum Runner {
 pub(super) struct Measurement {
     /// Name of the workload.
     pub(super) workload: &'static str,
-    /// What changed before the run.
+    /// The change before the run.
     pub(super) scenario: Scenario,
     /// Which repetition.
     pub(super) round: usize,
-    /// What it ran under.
+    /// The tool that it ran under.
     pub(super) runner: Runner,
-    /// What it cost.
+    /// Its times.
     #[serde(flatten)]
     pub(super) cost: Cost,
     /// Exec-units that pcache reported.
@@ -43,7 +43,7 @@ pub(super) struct Measurement {
     pub(super) hits: u64,
     /// Why pcache did not store the command as a whole, if it did not.
     pub(super) not_stored: Option<String>,
-    /// What pcache told of its remote cache.
+    /// The summary of pcache's remote cache.
     pub(super) remote: Option<serde_json::Value>,
 }
 
@@ -52,11 +52,11 @@ pub(super) struct Measurement {
 pub(super) struct Verdict {
     /// Name of the workload.
     pub(super) workload: &'static str,
-    /// What changed before the run.
+    /// The change before the run.
     pub(super) scenario: Scenario,
     /// Which repetition.
     pub(super) round: usize,
-    /// What differs; nothing when all is well.
+    /// The differences; empty when the trees are equal.
     pub(super) differences: Vec<String>,
     /// The files that differ between plain builds too: their contents are not compared.
     pub(super) unstable: Vec<String>,
@@ -74,6 +74,8 @@ struct Machine {
 /// Everything a run of the workloads found.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
+    /// The day, as `2026-01-31` (UTC).
+    date: String,
     machine: Machine,
     rounds: usize,
     pub(super) measurements: Vec<Measurement>,
@@ -99,9 +101,10 @@ impl Report {
                 .unwrap_or_default()
                 .trim()
                 .to_owned(),
-            commit: commit(),
+            commit: output_of("git", &["describe", "--always", "--dirty"]),
         };
         Self {
+            date: output_of("date", &["-u", "+%F"]),
             machine,
             rounds,
             measurements: Vec::new(),
@@ -130,7 +133,8 @@ impl Report {
     /// The tables, as Markdown.
     pub(super) fn markdown(&self) -> String {
         let mut text = format!(
-            "{} x {}, Linux {}, commit {}; medians of {} rounds, wall and CPU seconds plainly, otherwise ratios to the plain run of the same round\n\n",
+            "{}, {} x {}, Linux {}, commit {}; medians of {} rounds, wall and CPU seconds plainly, otherwise ratios to the plain run of the same round\n\n",
+            self.date,
             self.machine.processors,
             self.machine.processor,
             self.machine.kernel,
@@ -271,7 +275,7 @@ impl Report {
         })
     }
 
-    /// What a runner costs, compared with the plain run of the same round.
+    /// The cost of a runner, compared with the plain run of the same round.
     fn ratio(
         &self,
         workload: &str,
@@ -287,7 +291,7 @@ impl Report {
     }
 }
 
-/// What became of the trees of a scenario, in a word or two.
+/// The verdict on the trees of a scenario, in a word or two.
 fn tree<'a>(verdicts: impl Iterator<Item = &'a Verdict>) -> String {
     let (mut different, mut unstable) = (false, 0);
     for verdict in verdicts {
@@ -324,10 +328,9 @@ fn speedup(ratio: Option<f64>) -> String {
     }
 }
 
-fn commit() -> String {
-    let output = Command::new("git")
-        .args(["describe", "--always", "--dirty"])
-        .output();
+/// The output of a program; empty if it cannot be started.
+fn output_of(program: &str, args: &[&str]) -> String {
+    let output = Command::new(program).args(args).output();
     output.map_or_else(
         |_| String::new(),
         |output| String::from_utf8_lossy(&output.stdout).trim().to_owned(),

@@ -1,4 +1,4 @@
-//! What happens to a tree before the next build.
+//! Changes of a tree before the next build.
 
 use std::fs;
 use std::path::Path;

@@ -173,7 +173,7 @@ impl Snapshot {
         }
     }
 
-    /// What is not the same in `other`, but for times.
+    /// The differences from `other`, without times.
     pub(crate) fn parts(&self, other: &Self) -> Unstable {
         let part = |path: &PathBuf| match (self.items.get(path), other.items.get(path)) {
             (Some(ours), Some(theirs)) => {
@@ -239,11 +239,11 @@ pub(crate) enum Aspect {
     Times,
     /// Standard output or error.
     Streams,
-    /// What is left of standard input, and where the streams' offsets are.
+    /// The rest of standard input, and the offsets of the streams.
     Offsets,
     /// Exit status or signal.
     Status,
-    /// What the build tool would do next.
+    /// The next actions of the build tool.
     Conclusion,
     /// Something random came out the same twice.
     Chance,

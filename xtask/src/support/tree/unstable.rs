@@ -1,4 +1,4 @@
-//! What is not the same each time a command runs by itself.
+//! Paths that differ each time a command runs by itself.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 /// How much of a path differs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Part {
-    /// What is in a file, or where a link leads.
+    /// The content of a file, or the target of a link.
     Content,
     /// Whether it is there, what it is, its mode or its links.
     More,

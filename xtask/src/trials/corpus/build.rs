@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 
 use super::case::{Case, Language};
 
-/// What there is on this machine to compile and run cases with.
+/// The programs of this machine that compile and run cases.
 #[derive(Debug)]
 pub(super) struct Tools {
     cc: bool,

@@ -31,7 +31,7 @@ impl std::fmt::Display for Ending {
     }
 }
 
-/// What it is written in.
+/// The language.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Language {
     Assembly,
@@ -52,7 +52,7 @@ pub(super) struct Case {
     /// Calls that the recorder refuses.
     pub(super) refused: Vec<String>,
     pub(super) refused_to_users: Vec<String>,
-    /// What the processor must have.
+    /// Features that the processor must have.
     pub(super) needs: Vec<String>,
 }
 

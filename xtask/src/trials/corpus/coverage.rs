@@ -58,7 +58,7 @@ impl Coverage {
         fs::write(path, text).with_context(|| format!("writing {}", path.display()))
     }
 
-    /// What was written.
+    /// Reads a file that [`Self::write`] wrote.
     ///
     /// # Errors
     /// When it cannot be read.

@@ -13,7 +13,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
 use super::case::{Case, Ending};
 
-/// What comes before a command so that it runs as nobody, without a privilege.
+/// The words before a command so that it runs as nobody, without a privilege.
 const AS_NOBODY: &[&str] = &[
     "setpriv",
     "--reuid=nobody",
@@ -40,7 +40,7 @@ pub(super) struct Stage {
     pub(super) unprivileged: bool,
 }
 
-/// What came of a case.
+/// The result of a case.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// All as it should be.
@@ -271,7 +271,7 @@ fn last_line(run: &Run) -> String {
         .to_owned()
 }
 
-/// What is wrong with the refusals of a recorder that has no rights beyond a user's, or has.
+/// Checks the refusals of a recorder that has no rights beyond a user's, or has.
 fn refusals(case: &Case, is_user: bool, lines: &[String]) -> Option<String> {
     let to_users = case.refused_to_users.iter().filter(|_| is_user);
     let expected: Vec<&String> = case.refused.iter().chain(to_users).collect();

@@ -1,4 +1,4 @@
-//! What one differential test case consists of.
+//! The parts of a differential test case.
 //!
 //! A case is plain data: the tree it starts from and a list of steps. Nothing
 //! in it refers to the generator, so a case that failed can be shrunk, stored
@@ -15,7 +15,7 @@ pub(crate) struct Case {
     pub(crate) kind: String,
     /// The seed it was generated from.
     pub(crate) seed: u64,
-    /// What the case shows, once a person has looked at it.
+    /// A note on the fact that the case shows, once a person has looked at it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) note: String,
     /// Whether edits set the same modification time on both sides, to the
@@ -24,7 +24,7 @@ pub(crate) struct Case {
     pub(crate) pin_times: bool,
     /// The starting tree, parents before children.
     pub(crate) files: Vec<Entry>,
-    /// What happens, in order.
+    /// The steps, in order.
     pub(crate) steps: Vec<Step>,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct Case {
 pub(crate) struct Entry {
     /// Relative to the root of the tree.
     pub(crate) path: String,
-    /// What is there.
+    /// The node at the path.
     pub(crate) node: Node,
     /// Seconds between its modification time and the start of the case; the
     /// present when absent.
@@ -41,7 +41,7 @@ pub(crate) struct Entry {
     pub(crate) age: Option<u64>,
 }
 
-/// What can be at a path.
+/// A node of the tree.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Node {
     /// A regular file, as pieces that shrinking may remove one by one.
@@ -64,7 +64,7 @@ pub(crate) enum Node {
 /// Edits, then a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Step {
-    /// What a person or another program does to the tree before the run.
+    /// Changes by a person or another program before the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) edits: Vec<Edit>,
     /// The command to run plainly and under pcache.

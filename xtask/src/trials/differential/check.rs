@@ -31,7 +31,7 @@ pub(crate) struct Pcache {
     pub(crate) deadline: Duration,
 }
 
-/// What the second side runs under.
+/// The program that the second side runs under.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Subject<'a> {
     /// Under pcache: the test.
@@ -45,7 +45,7 @@ pub(crate) enum Subject<'a> {
 pub(crate) struct Difference {
     /// The step after which it showed, from 0.
     pub(crate) step: usize,
-    /// What kind of thing differs.
+    /// The kind of a difference.
     pub(crate) aspect: Aspect,
     /// The differing things, one line each.
     pub(crate) lines: Vec<String>,

@@ -1,4 +1,4 @@
-//! What the build tool of a tree would do next.
+//! The next actions of the build tool of a tree.
 //!
 //! The times of the files themselves are allowed to differ between the sides;
 //! the conclusions that make and ninja draw from them are not.
@@ -12,7 +12,7 @@ use super::check::search_path;
 use super::execute::start;
 use crate::support::tree::snapshot::{Aspect, excerpts};
 
-/// What each asked tool answered.
+/// The answer of each tool that was asked.
 pub(crate) type Conclusions = Vec<(&'static str, Vec<u8>)>;
 
 /// Asks the tool that builds projects of `kind` what is out of date.

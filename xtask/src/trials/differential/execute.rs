@@ -211,7 +211,7 @@ impl Stdin {
         })
     }
 
-    /// What a later reader of the same description would still get.
+    /// The bytes that a later reader of the same description would still get.
     fn rest(self) -> anyhow::Result<Vec<u8>> {
         let mut rest = Vec::new();
         match self {

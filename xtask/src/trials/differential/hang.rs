@@ -1,4 +1,4 @@
-//! What a run that does not end is waiting for.
+//! The reason why a run does not end: the calls that its tasks wait in.
 
 use std::fs;
 

@@ -252,7 +252,7 @@ fn corpus_directory(args: &Args) -> PathBuf {
     args.corpus.clone().unwrap_or_else(corpus::directory)
 }
 
-/// What a run over many cases found.
+/// The findings of a run over many cases.
 #[derive(Debug, Default)]
 struct Summary {
     cases: u64,

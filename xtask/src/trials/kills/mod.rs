@@ -31,7 +31,7 @@ pub(crate) struct Args {
     /// How many runs are killed.
     #[arg(long, default_value_t = 1000)]
     kills: u32,
-    /// What decides who is killed and when.
+    /// The seed that decides which process is killed and when.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Only these programs; may be given again.
@@ -75,7 +75,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// What went wrong in each kill that failed.
+/// The failures, one for each kill that failed.
 fn kill_all(args: &Args) -> anyhow::Result<Vec<String>> {
     let temporary = tempfile::tempdir().context("making a directory")?;
     let base = temporary.path();

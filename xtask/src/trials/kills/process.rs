@@ -20,7 +20,7 @@ pub(super) struct Tree {
     name: String,
 }
 
-/// What is left of it.
+/// The end of a process tree.
 #[derive(Debug)]
 pub(super) struct Ended {
     pub(super) status: ExitStatus,

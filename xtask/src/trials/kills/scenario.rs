@@ -1,4 +1,4 @@
-//! What is recorded, and killed in the midst of it: programs that read much that no
+//! Programs that are recorded and killed in the midst of it: programs that read much that no
 //! compression makes smaller, so that their traces have many blocks.
 
 use std::fs;

@@ -13,7 +13,7 @@ use super::process::{Ended, Tree, descendants, kill};
 use super::scenario::Scenario;
 use crate::trials::differential::dice::Dice;
 
-/// What `reprise replay` ends with where the recording was cut short.
+/// The exit status of `reprise replay` where the recording was cut short.
 const CUT_SHORT: i32 = 123;
 
 /// Where and how trials are made.
@@ -23,7 +23,7 @@ pub(super) struct Stage {
     pub(super) patience: Duration,
 }
 
-/// Who is killed.
+/// The process that is killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Victim {
     Nobody,
@@ -181,7 +181,7 @@ fn strike(recorder: u32, victim: Victim, dice: &mut Dice, after: Duration) -> bo
     matches!(victim, Victim::Recorder | Victim::Both) && kill(recorder)
 }
 
-/// What no run of ours does.
+/// Fails if the run panicked.
 fn sane(run: &Ended) -> anyhow::Result<()> {
     ensure!(
         !run.stderr.contains("panicked"),

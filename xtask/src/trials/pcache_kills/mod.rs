@@ -35,7 +35,7 @@ pub(crate) struct Args {
     /// Builds by eight pcaches at once.
     #[arg(long, default_value_t = 400)]
     together: u64,
-    /// What chance begins with.
+    /// The seed of chance.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// The pcache to test; built from the workspace when absent.

@@ -33,7 +33,7 @@ cat out/*.sorted | cksum
 wc -l out/all out/*.sorted
 "#;
 
-/// What is at a path.
+/// The node at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Node {
     /// A directory.

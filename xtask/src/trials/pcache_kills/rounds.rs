@@ -18,7 +18,7 @@ use super::{mount, unmount};
 use crate::support::pcache::Report;
 use crate::trials::differential::dice::Dice;
 
-/// What came of rounds.
+/// The result of rounds.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     rounds: u64,
@@ -32,7 +32,7 @@ pub(crate) struct Tally {
     lost: u64,
     /// Temporary files of killed restores that are still there.
     litter: u64,
-    /// What must not happen.
+    /// Events that must not happen.
     pub(crate) wrong: u64,
 }
 
@@ -66,7 +66,7 @@ impl fmt::Display for Tally {
     }
 }
 
-/// What a plain build leaves.
+/// The tree that a plain build leaves.
 struct Expected {
     tree: Tree,
     said: Vec<u8>,
@@ -380,7 +380,7 @@ impl Rounds {
     }
 }
 
-/// Who is killed.
+/// The process that is killed.
 #[derive(Debug, Clone, Copy)]
 enum Whom {
     /// The process that the user started.

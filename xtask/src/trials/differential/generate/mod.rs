@@ -38,7 +38,7 @@ impl Tools {
     }
 }
 
-/// What a generator made, for the edits to choose from.
+/// The files of a generator, for the edits to choose from.
 struct Project {
     kind: &'static str,
     entries: Vec<Entry>,
