@@ -40,7 +40,7 @@ fn a_replay_prints_and_ends_as_the_recording_did() {
 }
 
 #[test]
-fn a_signal_ends_both() {
+fn a_signal_ends_recording_and_replay() {
     let home = tempfile::tempdir().unwrap();
     let recorded = record(home.path(), &["sh", "-c", "kill -TERM $$"]);
     use std::os::unix::process::ExitStatusExt;
@@ -49,7 +49,7 @@ fn a_signal_ends_both() {
 }
 
 #[test]
-fn nothing_is_done_outside() {
+fn a_replay_has_no_effect_outside() {
     let home = tempfile::tempdir().unwrap();
     let file = home.path().join("made");
     let script = format!("echo x >> {}", file.display());
@@ -60,7 +60,7 @@ fn nothing_is_done_outside() {
 }
 
 #[test]
-fn calls_that_do_not_stop_are_replayed_as_well() {
+fn unstopped_calls_are_replayed() {
     let home = tempfile::tempdir().unwrap();
     let copy = [
         "dd",
@@ -81,7 +81,7 @@ fn calls_that_do_not_stop_are_replayed_as_well() {
 }
 
 #[test]
-fn what_recordings_have_learnt_saves_stops_and_damage_to_it_does_not_matter() {
+fn hints_save_stops_and_damaged_hints_are_ignored() {
     let home = tempfile::tempdir().unwrap();
     let cache = home.path().join("cache");
     let script = "for i in 1 2 3; do ls -l /proc/self/fd | wc -l; done";
@@ -111,7 +111,7 @@ fn what_recordings_have_learnt_saves_stops_and_damage_to_it_does_not_matter() {
 }
 
 #[test]
-fn a_recorder_that_is_killed_leaves_what_it_had_written() {
+fn a_killed_recorder_leaves_its_written_records() {
     let home = tempfile::tempdir().unwrap();
     let script = "i=0; while :; do i=$((i+1)); echo $i; done";
     let mut recorder = reprise(home.path())
@@ -145,7 +145,7 @@ fn a_recorder_that_is_killed_leaves_what_it_had_written() {
 }
 
 #[test]
-fn a_replay_that_cannot_print_says_so() {
+fn a_replay_that_cannot_print_reports_it() {
     let home = tempfile::tempdir().unwrap();
     assert!(record(home.path(), &["echo", "text"]).status.success());
     let full = std::fs::File::options().write(true).open("/dev/full");
@@ -163,7 +163,7 @@ fn a_replay_that_cannot_print_says_so() {
 }
 
 #[test]
-fn what_is_not_there_is_said() {
+fn missing_programs_and_traces_are_reported() {
     let home = tempfile::tempdir().unwrap();
     let output = record(home.path(), &["no-such-program-at-all"]);
     assert_eq!(output.status.code(), Some(127));

@@ -51,7 +51,7 @@ fn check_replay(home: &Path, recorded: &Output) -> String {
 }
 
 #[test]
-fn a_command_goes_on_without_its_recording() {
+fn a_command_goes_on_after_its_recording_failed() {
     let home = tempfile::tempdir().unwrap();
     let recorded = record(home.path(), 2500, "go-on", &["sh", "-c", SCRIPT]);
     let message = text(&recorded.stderr);
@@ -63,7 +63,7 @@ fn a_command_goes_on_without_its_recording() {
 }
 
 #[test]
-fn a_command_is_stopped_with_its_recording() {
+fn a_command_is_killed_when_its_recording_fails() {
     let home = tempfile::tempdir().unwrap();
     let recorded = record(home.path(), 2500, "stop", &["sh", "-c", SCRIPT]);
     let message = text(&recorded.stderr);
@@ -92,7 +92,7 @@ fn a_program_that_cannot_be_stored_ends_the_recording() {
 }
 
 #[test]
-fn a_trace_that_cannot_be_begun_is_an_error_and_leaves_nothing() {
+fn a_trace_that_cannot_be_created_is_an_error_and_leaves_nothing() {
     let home = tempfile::tempdir().unwrap();
     let recorded = record(home.path(), 0, "go-on", &["echo", "x"]);
     assert_eq!(recorded.status.code(), Some(125), "{recorded:?}");

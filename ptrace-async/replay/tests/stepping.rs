@@ -220,7 +220,7 @@ const PROCESSES: &[&str] = &[
 ];
 
 #[test]
-fn steps_through_a_program_are_what_the_trace_says() {
+fn steps_through_a_program_match_the_trace() {
     let home = tempfile::tempdir().unwrap();
     let trace = record(home.path(), SHELL);
     let mut replayer = check_steps(&trace);
@@ -230,13 +230,13 @@ fn steps_through_a_program_are_what_the_trace_says() {
 }
 
 #[test]
-fn steps_through_processes_are_what_the_trace_says() {
+fn steps_through_processes_match_the_trace() {
     let home = tempfile::tempdir().unwrap();
     check_steps(&record(home.path(), PROCESSES));
 }
 
 #[test]
-fn steps_through_threads_are_what_the_trace_says() {
+fn steps_through_threads_match_the_trace() {
     let home = tempfile::tempdir().unwrap();
     check_steps(&record_c(home.path(), THREADS));
 }
@@ -260,7 +260,7 @@ fn a_replay_goes_to_a_certain_event_of_a_task() {
 }
 
 #[test]
-fn from_a_checkpoint_a_program_does_the_same_again() {
+fn a_program_repeats_itself_from_a_checkpoint() {
     let home = tempfile::tempdir().unwrap();
     let trace = record(home.path(), SHELL);
     check_checkpoints(&trace, &positions(&trace));
@@ -291,7 +291,7 @@ fn a_checkpoint_can_be_taken_between_any_two_records() {
 }
 
 #[test]
-fn from_a_checkpoint_processes_do_the_same_again() {
+fn processes_repeat_themselves_from_a_checkpoint() {
     let home = tempfile::tempdir().unwrap();
     let trace = record(home.path(), PROCESSES);
     check_checkpoints(&trace, &positions(&trace));
@@ -332,14 +332,14 @@ int main(void)
 "#;
 
 #[test]
-fn from_a_checkpoint_threads_do_the_same_again() {
+fn threads_repeat_themselves_from_a_checkpoint() {
     let home = tempfile::tempdir().unwrap();
     let trace = record_c(home.path(), THREADS);
     check_checkpoints(&trace, &positions(&trace));
 }
 
 #[test]
-fn shared_memory_is_as_it_was_at_a_checkpoint() {
+fn a_checkpoint_restores_shared_memory() {
     let home = tempfile::tempdir().unwrap();
     // Both write all the time; one of the mappings cannot be written when the checkpoint is
     // taken.
@@ -381,7 +381,7 @@ int main(void)
 }
 
 #[test]
-fn memory_that_forks_do_not_copy_is_kept_all_the_same() {
+fn a_checkpoint_keeps_memory_that_forks_do_not_copy() {
     let home = tempfile::tempdir().unwrap();
     let source = r#"
 #include <stdio.h>
@@ -417,7 +417,7 @@ int main(void)
 }
 
 #[test]
-fn a_file_that_changes_is_as_it_was_at_a_checkpoint() {
+fn a_checkpoint_restores_a_file_that_changes() {
     let home = tempfile::tempdir().unwrap();
     let source = |shrinks: bool| {
         let last = if shrinks { "ftruncate(fd, 100);" } else { "" };
@@ -473,7 +473,7 @@ fn children() -> usize {
 }
 
 #[test]
-fn nothing_is_left_of_checkpoints_that_are_given_up() {
+fn dropped_checkpoints_leave_no_process() {
     let home = tempfile::tempdir().unwrap();
     let trace = record(home.path(), SHELL);
     let mut replayer = open(&trace);
@@ -490,7 +490,7 @@ fn nothing_is_left_of_checkpoints_that_are_given_up() {
 }
 
 #[test]
-fn a_replay_that_has_diverged_comes_back() {
+fn a_diverged_replay_can_be_restored() {
     let home = tempfile::tempdir().unwrap();
     let trace = record(home.path(), SHELL);
     // Another recording, of which a call late in it is another one.
@@ -527,7 +527,7 @@ fn a_replay_that_has_diverged_comes_back() {
 const ROUNDS: &str = include_str!("../corpus/signals/loop_in_a_loop.c");
 
 #[test]
-fn a_visit_that_only_looks_like_the_recorded_one_is_put_right() {
+fn a_wrong_visit_of_an_execution_point_is_corrected() {
     let home = tempfile::tempdir().unwrap();
     let trace = record_c(home.path(), ROUNDS);
     change_points(&trace, |point| point.contents = None);
@@ -560,7 +560,7 @@ fn a_visit_that_only_looks_like_the_recorded_one_is_put_right() {
 }
 
 #[test]
-fn what_is_in_memory_tells_visits_apart() {
+fn memory_distinguishes_visits_with_the_same_registers() {
     let home = tempfile::tempdir().unwrap();
     let trace = record_c(home.path(), ROUNDS);
     let replayed = || {
@@ -581,7 +581,7 @@ fn what_is_in_memory_tells_visits_apart() {
 }
 
 #[test]
-fn a_replay_that_never_comes_to_a_point_ends() {
+fn a_replay_that_never_reaches_a_point_ends() {
     let home = tempfile::tempdir().unwrap();
     let trace = record_c(home.path(), ROUNDS);
     // RDX is not used there.
@@ -607,7 +607,7 @@ fn a_checkpoint_of_another_replay_is_refused() {
 }
 
 #[test]
-fn a_record_about_nobody_is_an_error_and_no_wait() {
+fn a_record_of_a_missing_task_is_an_error() {
     let home = tempfile::tempdir().unwrap();
     let trace = record(home.path(), SHELL);
     rewrite(&trace, |at, record| {
@@ -624,7 +624,7 @@ fn a_record_about_nobody_is_an_error_and_no_wait() {
 }
 
 #[test]
-fn the_example_walks_through_a_recording() {
+fn the_example_steps_through_a_recording() {
     let home = tempfile::tempdir().unwrap();
     let trace = record(home.path(), SHELL);
     let (text, printed) = step::walk(trace.clone()).unwrap();

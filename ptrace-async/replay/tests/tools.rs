@@ -61,7 +61,7 @@ fn content(trace: &Path) -> PathBuf {
 }
 
 #[test]
-fn a_sound_trace_is_said_to_be_so() {
+fn fsck_reports_a_sound_trace() {
     let home = tempfile::tempdir().unwrap();
     recorded(home.path());
     let checked = reprise(home.path(), &["fsck", "--json"]);
@@ -96,7 +96,7 @@ fn a_changed_content_is_found() {
 }
 
 #[test]
-fn a_content_that_is_gone_is_found() {
+fn a_missing_content_is_found() {
     let home = tempfile::tempdir().unwrap();
     let (_, trace) = recorded(home.path());
     std::fs::remove_file(content(&trace)).unwrap();
@@ -104,7 +104,7 @@ fn a_content_that_is_gone_is_found() {
 }
 
 #[test]
-fn a_note_of_changes_that_the_records_do_not_go_with_is_found() {
+fn a_list_of_changing_files_that_contradicts_the_records_is_found() {
     let home = tempfile::tempdir().unwrap();
     let (_, trace) = recorded(home.path());
     std::fs::write(trace.join("changing"), "77\n").unwrap();
@@ -134,7 +134,7 @@ fn a_note_of_changes_that_the_records_do_not_go_with_is_found() {
 }
 
 #[test]
-fn records_that_make_no_sense_together_are_found() {
+fn inconsistent_records_are_found() {
     type Choice = fn(&Event) -> bool;
     let left_out: [(Choice, &str); 5] = [
         (
@@ -168,7 +168,7 @@ fn records_that_make_no_sense_together_are_found() {
 }
 
 #[test]
-fn only_so_many_problems_are_described() {
+fn the_number_of_described_problems_is_limited() {
     let home = tempfile::tempdir().unwrap();
     let (_, trace) = recorded(home.path());
     rewrite(&trace, |_, record| match record.event {
@@ -226,7 +226,7 @@ fn a_packed_trace_needs_no_files_of_the_system() {
 }
 
 #[test]
-fn a_packed_content_that_is_not_it_is_found() {
+fn a_packed_content_with_other_bytes_is_found() {
     let home = tempfile::tempdir().unwrap();
     let (_, trace) = recorded(home.path());
     assert!(reprise(home.path(), &["pack"]).status.success());
@@ -239,7 +239,7 @@ fn a_packed_content_that_is_not_it_is_found() {
 }
 
 #[test]
-fn another_processor_is_refused_by_the_names_of_its_features() {
+fn a_replay_on_another_processor_names_the_features_that_differ() {
     let home = tempfile::tempdir().unwrap();
     let (output, trace) = recorded(home.path());
     check_replay(home.path(), &output);
@@ -375,7 +375,7 @@ fn check_report(report: &str) {
 }
 
 #[test]
-fn a_divergence_is_told_with_both_sides_and_the_functions() {
+fn a_divergence_report_has_both_sides_and_the_functions() {
     let report = diverged(PROGRAM, &["-O0"]);
     check_report(&report);
     // The C library's own function comes first.
@@ -386,7 +386,7 @@ fn a_divergence_is_told_with_both_sides_and_the_functions() {
 }
 
 #[test]
-fn functions_are_found_that_are_inlined() {
+fn inlined_functions_are_found() {
     let program = PROGRAM.replace(
         "__attribute__((noinline))",
         "__attribute__((always_inline)) inline",
@@ -403,7 +403,7 @@ fn functions_are_found_without_frame_pointers() {
 }
 
 #[test]
-fn functions_are_found_in_programs_that_are_static() {
+fn functions_are_found_in_static_programs() {
     let library = Command::new("cc").arg("-print-file-name=libc.a").output();
     if !library.unwrap().stdout.contains(&b'/') {
         // The bare name says that there is none.
@@ -416,7 +416,7 @@ fn functions_are_found_in_programs_that_are_static() {
 }
 
 #[test]
-fn functions_are_found_where_calls_do_not_stop() {
+fn functions_are_found_at_an_unstopped_call() {
     // The site of the call is patched by then.
     let program = PROGRAM.replace("i < 3", "i < 300");
     check_report(&diverged(&program, &["-O0"]));
@@ -484,7 +484,7 @@ fn recorded_while(meanwhile: impl FnOnce(&Path)) -> (String, String) {
 const OUTSIDE: &str = "a process that is not recorded";
 
 #[test]
-fn a_file_that_is_changed_from_outside_while_it_is_mapped_is_told() {
+fn a_mapped_file_that_is_changed_from_outside_is_reported() {
     let (said, dumped) = recorded_while(|library| {
         let mut file = std::fs::File::options().append(true).open(library).unwrap();
         file.write_all(b"more").unwrap();
@@ -497,7 +497,7 @@ fn a_file_that_is_changed_from_outside_while_it_is_mapped_is_told() {
 }
 
 #[test]
-fn a_file_that_is_only_touched_while_it_is_mapped_is_not_told() {
+fn a_mapped_file_that_is_only_touched_is_not_reported() {
     let (said, dumped) = recorded_while(|library| {
         let file = std::fs::File::open(library).unwrap();
         file.set_modified(std::time::UNIX_EPOCH).unwrap();

@@ -59,7 +59,7 @@ fn written(records: &[Record], flush_each: usize) -> (tempfile::TempDir, Directo
 }
 
 #[test]
-fn what_is_written_is_read() {
+fn written_records_are_read_back() {
     let records = some(3000);
     let (_home, directory) = written(&records, 700);
     let mut reader = Reader::open(&directory).unwrap();
@@ -69,7 +69,7 @@ fn what_is_written_is_read() {
 }
 
 #[test]
-fn of_a_trace_that_is_cut_all_whole_blocks_are_read() {
+fn all_whole_blocks_of_a_cut_trace_are_read() {
     let records = some(500);
     let (_home, directory) = written(&records, 100);
     let bytes = std::fs::read(directory.events()).unwrap();
@@ -83,7 +83,7 @@ fn of_a_trace_that_is_cut_all_whole_blocks_are_read() {
 }
 
 #[test]
-fn who_reads_ahead_reads_the_same() {
+fn reading_ahead_gives_the_same_records() {
     let (_home, directory) = written(&some(500), 100);
     let bytes = std::fs::read(directory.events()).unwrap();
     for length in (0..=bytes.len()).step_by(89).chain([bytes.len()]) {
@@ -106,7 +106,7 @@ fn who_reads_ahead_reads_the_same() {
 }
 
 #[test]
-fn a_trace_without_its_end_is_told_from_a_whole_one() {
+fn a_trace_without_an_end_mark_is_not_whole() {
     let records = some(100);
     let (_home, directory) = written(&records, 10);
     let bytes = std::fs::read(directory.events()).unwrap();
@@ -127,7 +127,7 @@ fn a_trace_without_its_end_is_told_from_a_whole_one() {
 }
 
 #[test]
-fn a_full_disk_ends_the_records_and_nothing_else() {
+fn a_full_disk_ends_the_records_only() {
     let home = tempfile::tempdir().unwrap();
     let directory = Directory::create(home.path().join("t"), &header()).unwrap();
     std::fs::remove_file(directory.events()).unwrap();
@@ -145,7 +145,7 @@ fn a_full_disk_ends_the_records_and_nothing_else() {
 
 proptest! {
     #[test]
-    fn nonsense_is_an_error_and_no_panic(
+    fn arbitrary_bytes_are_an_error_and_no_panic(
         at in any::<prop::sample::Index>(),
         with in any::<u8>(),
         noise in proptest::collection::vec(any::<u8>(), 0..200),

@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_are_known_by_what_stands_around_them() {
+    fn sites_are_recognized_by_the_code_around_them() {
         let numbered = |length| Site::Numbered {
             at: 998 - length,
             length,
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn another_register_is_no_number() {
+    fn a_mov_to_another_register_is_no_call_number() {
         let code = [1, 0x41, 0xb8, 0, 0, 0, 0, 0x0f, 5, 1, 2, 3, 4, 5, 6];
         assert_eq!(site(code), None);
         let code = [0x48, 0xc7, 0xc0, 0, 0, 0, 0x80, 0x0f, 5, 1, 2, 3, 4, 5, 6];

@@ -597,7 +597,7 @@ mod tests {
     }
 
     #[test]
-    fn the_syscall_of_the_stub_is_where_it_is_said_to_be() {
+    fn the_syscall_of_the_stub_is_at_its_declared_address() {
         let stub = recording().unwrap();
         let at = (stub.after - BASE) as usize;
         assert_eq!(stub.code[at - 2..at], [0x0f, 0x05]);

@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn jumps_are_found_wherever_they_stand() {
+    fn jumps_are_found_at_every_byte() {
         // A jump to 0x1009, a byte of no meaning, a condition back to 0x1000.
         let code = [0xeb, 0x07, 0x06, 0x0f, 0x84, 0xf7, 0xff, 0xff, 0xff];
         let found: Vec<u64> = targets(&code, 0x1000).collect();
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_no_room_where_somebody_jumps_to_or_calls() {
+    fn a_jump_target_or_a_call_leaves_no_room() {
         // add $1, %rax; jmp; and a call.
         let code = [0x48, 0x83, 0xc0, 0x01, 0xeb, 0xf0];
         assert_eq!(room(&code, 0x1000, &|_| false), Some(6));

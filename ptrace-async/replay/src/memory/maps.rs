@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn ours_can_be_read() {
+    fn mappings_of_this_process_are_read() {
         let areas = read(std::process::id() as Tid).unwrap();
         assert!(areas.iter().any(|area| area.name == b"[stack]"));
     }

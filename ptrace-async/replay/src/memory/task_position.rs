@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_task_that_does_not_run_is_somewhere() {
+    fn a_waiting_task_has_a_position() {
         let waits = b"0 0x3 0x7f00 0x20000 0x22 0xffffffff 0x0 0x7ffc10 0x7f20\n";
         let there = TaskPosition {
             sp: 0x7f_fc10,

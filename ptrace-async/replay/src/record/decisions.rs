@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_depends_on_arguments_is_an_exception() {
+    fn a_decision_that_depends_on_arguments_is_an_exception() {
         let prctl = of("prctl");
         assert_eq!(prctl.recorded, Recorded::Performed);
         let refused = prctl

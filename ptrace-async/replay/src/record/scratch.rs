@@ -245,7 +245,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_free_is_used_again() {
+    fn freed_scratch_memory_is_reused() {
         let scratch = Scratch::default();
         let first = scratch.allocate(128).unwrap();
         let second = scratch.allocate(64).unwrap();

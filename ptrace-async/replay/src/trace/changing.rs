@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_noted_is_read() {
+    fn listed_numbers_are_read() {
         let home = tempfile::tempdir().unwrap();
         assert_eq!(Changing::read(home.path()).unwrap(), Changing::default());
         Changing::add(home.path(), FileNumber(7)).unwrap();
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_was_cut_short_is_none() {
+    fn a_line_that_was_cut_short_is_ignored() {
         let read = Changing::parse(b"1\n23").unwrap();
         assert!(read.has(FileNumber(1)) && !read.has(FileNumber(23)) && !read.has(FileNumber(2)));
         assert!(Changing::parse(b"").is_ok());

@@ -220,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn another_name_is_no_other_content() {
+    fn a_file_with_another_name_has_the_same_content() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("library");
         let identity = || Identity::of(&fs::metadata(&path).unwrap());

@@ -225,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_names_are_those_of_the_kernel() {
+    fn feature_names_are_those_of_the_kernel() {
         let text = std::fs::read_to_string("/proc/cpuinfo").unwrap();
         let flags = text.lines().find_map(|line| line.strip_prefix("flags"));
         let flags: Vec<&str> = flags.unwrap().split_whitespace().collect();
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bit_without_a_name_is_told_by_its_place() {
+    fn a_bit_without_a_name_is_named_by_its_position() {
         let names = beyond(&[1 << 16, 0, 0, 0, 0, 0, 0], &[0; 7]);
         assert_eq!(names, ["bit 16 of cpuid 1.ecx"]);
     }

@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_there_until_its_last_piece_is_gone() {
+    fn a_file_is_mapped_until_its_last_piece_is_unmapped() {
         let space = space(&[(0x10, 8, ONE)]);
         assert!(space.forget(0x12 * PAGE, 1).is_empty());
         assert_eq!(pages(&space), [(0x10, 2, ONE), (0x13, 5, ONE)]);
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_about_to_be_mapped_is_somebodys() {
+    fn a_file_that_is_about_to_be_mapped_counts_as_mapped() {
         let space = space(&[]);
         space.expect((1, 1));
         space.expect((1, 1));
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_through_a_mapping_stays() {
+    fn a_file_written_through_a_mapping_stays_live() {
         let space = space(&[(0x10, 1, ONE), (0x11, 1, TWO)]);
         space.note_written(ONE);
         assert_eq!(space.forget(0, 0x100 * PAGE), [TWO]);
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_moved_is_somewhere_else() {
+    fn a_moved_mapping_has_a_new_address() {
         let move_to = |flags: i32, old: u64, new: u64| {
             let space = space(&[(0x10, 2, ONE), (0x40, 1, TWO)]);
             let args = [0x10 * PAGE, old * PAGE, new * PAGE, flags as u64, 0, 0];

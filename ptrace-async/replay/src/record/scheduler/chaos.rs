@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn any_of_those_who_wait_may_be_next() {
+    fn every_waiting_task_may_be_next() {
         let first = |seed| {
             let chaos = Chaos::new(seed);
             chaos.choose((0..3).map(Task)).unwrap()
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_last_for_ever() {
+    fn no_task_stays_last_for_ever() {
         let chaos = Chaos::new(7);
         let mut turns = [0; 3];
         for _ in 0..10_000 {

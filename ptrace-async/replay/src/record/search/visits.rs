@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn words_that_are_again_what_they_were_tell_nothing() {
+    fn words_with_their_old_value_distinguish_nothing() {
         let now = [(0x1000, 7), (0x2000, 2), (0x3000, 1)];
         let read = |address: u64| now.iter().find(|word| word.0 == address).map(|word| word.1);
         let mut writes = Writes::default();
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_written_more_than_is_known_is_nowhere_again() {
+    fn a_visit_does_not_repeat_when_writes_were_forgotten() {
         let mut writes = Writes::default();
         let visit = writes.visit(at(1));
         writes.note(0x1000, 8 * (WRITES as u64 - 1), &|_| Some(0));
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn the_word_that_tells_most_visits_comes_first() {
+    fn the_word_that_distinguishes_most_visits_comes_first() {
         // A loop in a loop: one word changes in each round, the other one comes again.
         let mut writes = Writes::default();
         let mut visits = Vec::new();
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_seldom_comes_first() {
+    fn rarely_read_words_come_first() {
         let mut reads = Reads::default();
         for address in [1, 2, 1, 3, 3, 3, 4] {
             reads.note(address);

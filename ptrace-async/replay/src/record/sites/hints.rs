@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_read_again_and_nothing_else() {
+    fn hints_are_read_back_and_damaged_ones_are_not() {
         let bytes = encode(&hints()).unwrap();
         assert_eq!(decode(&bytes), Some(hints()));
         for at in 0..bytes.len() {
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_recording_has_learnt_the_next_one_knows_while_the_file_is_the_same() {
+    fn hints_serve_the_next_recording_while_the_file_is_the_same() {
         let dir = tempfile::tempdir().unwrap();
         let open = dir.path().join("code");
         let (bytes, found) = executable();
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_others_may_write_to_is_not_used() {
+    fn a_directory_that_other_users_may_write_is_not_used() {
         use std::os::unix::fs::PermissionsExt as _;
         let dir = tempfile::tempdir().unwrap();
         let own = dir.path().join("a/b");
@@ -273,7 +273,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_a_lesson_or_nothing(content in prop::collection::vec(any::<u8>(), 0..100)) {
+        fn any_bytes_decode_to_hints_or_nothing(content in prop::collection::vec(any::<u8>(), 0..100)) {
             let mut bytes = MAGIC.to_vec();
             bytes.extend_from_slice(&xxh3_64(&content).to_le_bytes());
             bytes.extend_from_slice(&content);

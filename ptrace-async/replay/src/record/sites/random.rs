@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_another_instruction_is_none() {
+    fn an_opcode_inside_another_instruction_is_ignored() {
         // mov $0xf0c70f00, %eax
         let (number, at) = code(&[0xb8, 0x00, 0x0f, 0xc7, 0xf0]);
         assert_eq!(is_one(&number, at + 2), None);

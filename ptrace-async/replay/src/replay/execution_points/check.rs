@@ -470,7 +470,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_enters_a_jump_in_its_middle_traps() {
+    fn entering_the_middle_of_a_jump_traps() {
         let ip = 0x5555_5555_4321;
         let taken = Area {
             start: 0x5555_5000_0000,

@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_point_in_the_middle_is_come_to_from_what_is_before_it() {
+    fn a_point_in_the_middle_is_reached_from_the_code_before_it() {
         // 0: inc eax; 2: dec ecx (the point); 4: jne 0; 6: ret
         let code = [0xff, 0xc0, 0xff, 0xc9, 0x75, 0xfa, 0xc3];
         let relocated = relocate(&around(&code), START + 2, CHECK, COPY).unwrap();
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_loop_or_calls_has_no_copy() {
+    fn code_without_a_loop_or_with_a_call_has_no_copy() {
         // inc eax; ret
         assert!(relocate(&around(&[0xff, 0xc0, 0xc3]), START, CHECK, COPY).is_none());
         // call +0; jmp back to it
