@@ -1,4 +1,4 @@
-//! Where the trace cannot be written any more.
+//! Recordings whose trace cannot be written any more.
 //!
 //! The limit of a file's size stands for the size of a disk: to whoever writes it is an
 //! error as well, and everybody may set it.

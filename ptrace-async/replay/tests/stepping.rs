@@ -1,4 +1,4 @@
-//! Replays that are made step by step, and brought back to checkpoints.
+//! Replays in steps, which are restored to checkpoints.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -68,7 +68,7 @@ fn open(trace: &Path) -> Replayer {
     Replayer::open(directory, Options { output }).unwrap()
 }
 
-/// What has been printed, one stream after the other.
+/// The output so far, one stream after the other.
 fn text(printed: Vec<Printed>) -> BTreeMap<u8, String> {
     let mut text: BTreeMap<u8, String> = BTreeMap::new();
     for some in printed {

@@ -1,4 +1,4 @@
-//! What is done with a trace besides replaying it.
+//! The tools for traces: fsck, pack, ls, doctor, and divergence reports.
 
 use std::io::{BufRead, BufReader, Write as _};
 use std::path::{Path, PathBuf};
@@ -310,7 +310,7 @@ fn the_doctor_finds_what_is_missing() {
     assert_eq!(state(&json, "kernel"), "fine");
 }
 
-/// What the replay of a C program says that comes to its last `write` with another length.
+/// The divergence report of a C program that reaches its last `write` with another length.
 fn diverged(source: &str, flags: &[&str]) -> String {
     let home = tempfile::tempdir().unwrap();
     let file = home.path().join("program.c");

@@ -1,4 +1,4 @@
-//! A file of records as a stranger might hand it to us.
+//! A whole file of records with arbitrary bytes.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

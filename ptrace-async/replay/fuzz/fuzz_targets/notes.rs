@@ -1,4 +1,4 @@
-//! The files beside the records: the header, and the note of what was packed.
+//! The files beside the records: the header, and the lists of packed and changing files.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

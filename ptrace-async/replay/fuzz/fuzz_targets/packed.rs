@@ -1,4 +1,4 @@
-//! What stands behind the checksum of a block: unpacked, decoded, checked and shown.
+//! The content of a block behind its checksum: unpacked, decoded, checked and shown.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! What stands behind the compression: decoded, checked and shown.
+//! The records behind the compression: decoded, checked and shown.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -70,7 +70,7 @@ pub(super) enum If {
 
 /// `struct epoll_event`.
 pub(super) const EVENT: i32 = 12;
-/// What may be asked of sockets: not to block, and to send no signal.
+/// Flags of socket calls that the stub accepts: not to block, and to send no signal.
 pub(super) const PLAIN: i32 = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
 const STAT: i32 = 144;
 const TIME: i32 = 16;
@@ -78,7 +78,7 @@ const TIME: i32 = 16;
 pub(super) const TERMINAL: i32 = 36;
 /// `struct sigaction` as the kernel has it.
 const ACTION: i32 = 32;
-/// What loaders map libraries with, once they have a place for them.
+/// Flags with which loaders map the parts of a library.
 pub(super) const OF_LIBRARY: i32 = libc::MAP_DENYWRITE | libc::MAP_FIXED;
 
 /// A call that writes no memory.

@@ -61,7 +61,8 @@ enum Word {
     /// The call's number and result.
     Number = 4,
     Result = 5,
-    /// Address that the call writes to, and how many bytes (`stub::BY_RESULT`: as many as its result).
+    /// Address that the call writes to, and the number of bytes (`stub::BY_RESULT`: its
+    /// result).
     Target = 6,
     Size = 7,
     /// Saved RSI and RDI.

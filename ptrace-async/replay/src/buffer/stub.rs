@@ -14,7 +14,7 @@ use super::{BASE, DESCRIPTORS, HIDDEN, LIMIT, PAGE, QUICK, TABLE, TRUNCATES, WAI
 const LARGEST: u32 = 32 << 10;
 /// So many events are taken at once; of more that are ready, the next call tells.
 const EVENTS: i32 = LARGEST as i32 / EVENT;
-/// Who has room for more is not believed.
+/// A larger array of events is left to a stop.
 const MOST_EVENTS: i32 = 1 << 20;
 /// A call writes as many bytes as it returns.
 const BY_RESULT: i32 = -1;

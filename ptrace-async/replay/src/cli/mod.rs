@@ -57,7 +57,7 @@ struct RecordArgs {
     /// `stops` stops the process at each call.
     #[arg(long, value_name = "HOW", default_value = "auto")]
     interception: Interception,
-    /// What happens to the command when the trace cannot be written any more: `go-on` lets it
+    /// Treatment of the command when the trace cannot be written any more: `go-on` lets it
     /// run on unrecorded, `stop` kills it and every process that it started.
     #[arg(long, value_name = "WHAT", default_value = "go-on")]
     disk_full: DiskFull,

@@ -35,9 +35,9 @@ impl Stdio {
         }
     }
 
-    /// Whether what a call writes to a stream is taken at once, as far as that is known.
+    /// Whether a stream accepts the data of a call at once, as far as that is known.
     pub(super) fn takes(&self, stream: u8, call: &Invocation) -> bool {
-        /// What a pipe that is ready takes (`PIPE_BUF` of pipe(7)).
+        /// Bytes that a ready pipe accepts at once (`PIPE_BUF` of pipe(7)).
         const PIECE: u64 = 4096;
         let (out, error) = (std::io::stdout(), std::io::stderr());
         let own = if stream == 1 {

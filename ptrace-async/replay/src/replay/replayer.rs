@@ -299,8 +299,8 @@ impl Replayer {
         self.session.observer(task)
     }
 
-    /// What a task has mapped, without what the replay itself has there; a file that was stored
-    /// with the trace has its name there.
+    /// The mappings of a task, without those of the replay itself. A file that was stored in
+    /// the trace appears under its name there.
     ///
     /// # Errors
     /// [`Error::Gone`] if the task is not there.

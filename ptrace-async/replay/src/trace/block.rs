@@ -19,8 +19,8 @@ use xxhash_rust::xxh3::Xxh3;
 
 /// The length of a block's head in bytes.
 pub const HEAD: usize = 32;
-/// What no block exceeds unpacked, in bytes: a read of 2 GiB in one call is the
-/// largest that there is, and not larger than that.
+/// Upper bound of a block's unpacked length, in bytes: the largest record is a read of 2 GiB
+/// in one call.
 pub const LARGEST: usize = u32::MAX as usize;
 const MAGIC: &[u8; 4] = b"RPB1";
 /// Fast enough to keep up with a program on the other processor.

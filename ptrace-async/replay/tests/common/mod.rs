@@ -1,4 +1,4 @@
-//! What several tests do with the records of a trace.
+//! Reading and rewriting the records of a trace, for several tests.
 
 use std::path::Path;
 

@@ -76,8 +76,8 @@ impl PointHints {
             .is_none_or(|(ended, took)| ended.elapsed() >= took * PART)
     }
 
-    /// What is in memory where a task is, if there is time to look: about as much as the search
-    /// took, or a small part of the time.
+    /// A digest of the memory of a task, if there is time for it: about as long as the search
+    /// took, or a small part of all time.
     pub(super) fn contents(&mut self, tracee: &Tracee<Parked>) -> Option<Contents> {
         let has_time = |(ended, took): (Instant, Duration)| {
             took <= self.took || ended.elapsed() >= took * SMALL_PART

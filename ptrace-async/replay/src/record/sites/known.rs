@@ -127,8 +127,8 @@ impl MappedCodes {
         all.retain(|(code, _)| code.end <= start || end <= code.start);
     }
 
-    /// What is known of the sites in the code where a call was made, the first time. What nobody
-    /// has executed may be there to be read, by an emulator.
+    /// The known sites of the code that a call came from, at its first call. Code that was
+    /// never executed may be data for an emulator, and stays unpatched.
     pub(in crate::record) fn new_sites(&self, known: &KnownSites, ip: u64) -> Vec<u64> {
         let mut all = self.all.borrow_mut();
         let code = all

@@ -372,9 +372,9 @@ impl RecordedTask {
         stream.is_some()
     }
 
-    /// Who is going to wait for a lock with priority inheritance has the kernel say so in
-    /// its word, at a time that no record tells. So it is said here, while nobody of the
-    /// group runs; the kernel finds it said.
+    /// Sets the waiters bit of a lock with priority inheritance. The kernel would set it for a
+    /// task that is going to wait, at a time that no record tells. So it is set here, while no
+    /// task of the scheduler runs.
     fn announce_waiter(&self, tracee: &Tracee<Prehook>, call: &Invocation) {
         if !calls::locks_with_inheritance(call) {
             return;
@@ -499,8 +499,8 @@ impl RecordedTask {
     }
 }
 
-/// Waits until a task that has been let go sleeps, or has stopped again, which takes some
-/// microseconds; and not for long, whatever it does.
+/// Waits until a resumed task sleeps or has stopped again, which takes some microseconds; at
+/// most 20 ms.
 fn await_sleep(task: Tid) {
     const LONG: Duration = Duration::from_millis(20);
     let begun = Instant::now();

@@ -333,8 +333,8 @@ fn is_discarded_again(space: &AddressSpace, call: &Invocation, value: i64) -> bo
     discards && (length >= MUCH || space.has_files(start, length))
 }
 
-/// What a call wrote that has written so many bytes to the memory of its own process: from
-/// where, and how much.
+/// Address and length of the memory that a call has written in its own process by
+/// `/proc/PID/mem`.
 fn written(tid: Tid, call: &Invocation, written: u64) -> Option<(u64, u64)> {
     let start = match call.nr.cast_signed() {
         libc::SYS_write | libc::SYS_writev => None,

@@ -369,8 +369,8 @@ fn changed<S: Stopped>(
     })
 }
 
-/// What fallocate(2) has changed with these arguments and this result. Where it fails it may
-/// have done a part, but not where the file, its system or the arguments do not allow it.
+/// The changes of fallocate(2) with these arguments and this result. A failed call may have
+/// done a part, unless the file, its system or the arguments forbid it.
 fn allocated(args: &[u64; 6], value: i64) -> Changed {
     let (mode, start) = (args[1] as i32, args[2]);
     let end = start.saturating_add(args[3]);

@@ -189,8 +189,8 @@ fn gives_up(regs: &libc::user_regs_struct) -> bool {
     regs.rax.cast_signed() == -i64::from(libc::EINTR) && calls::gives_up(&call)
 }
 
-/// What `orig_rax` is where a task goes on that is in no call: to the kernel the same as none
-/// (`syscall_get_nr` takes 32 bits of it).
+/// The value of `orig_rax` of a resumed task that is in no call. The kernel takes it for no
+/// call (`syscall_get_nr` takes 32 bits of it).
 const NOT_RUN: u64 = 0x5245_5052_ffff_ffff;
 
 /// Has the registers tell whether the task has run since: whoever comes from a program into

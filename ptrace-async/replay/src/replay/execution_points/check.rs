@@ -63,7 +63,7 @@ pub(in crate::replay) struct Check {
     trapped: u64,
     /// Where RCX and RAX are saved.
     saved: [u64; 2],
-    /// What was displaced: where each instruction was, from the point on, and where it is.
+    /// Old and new address of each displaced instruction, from the point on.
     displaced: Vec<(u64, u64)>,
     /// Words that tell the point from visits that were taken for it, and what they are.
     learnt: Vec<(u64, u64)>,

@@ -179,8 +179,7 @@ mod tests {
         }
     }
 
-    /// What a copy consists of: the addresses and targets of its jumps, or the lengths of
-    /// others.
+    /// The instructions of a copy: addresses and targets of its jumps, or lengths of others.
     fn listed(code: &[u8]) -> Vec<String> {
         let decoder = Decoder::with_ip(64, code, COPY, DecoderOptions::NONE);
         decoder
