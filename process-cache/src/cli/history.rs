@@ -131,7 +131,7 @@ fn find_unit(run: &Run, name: &str) -> anyhow::Result<u32> {
     if let Some((mut number, mut unit)) = last {
         // Parts of another unit are explained by that.
         while let Some(Fate::NotStored { reason }) = &unit.fate
-            && Kind::of_doubt(reason) == Kind::Internal
+            && Kind::of_uncacheable(reason) == Kind::Internal
             && let Some(above) = run.unit(unit.above)
         {
             (number, unit) = (unit.above, above);

@@ -65,7 +65,7 @@ impl Session {
         }
         self.unit(unit).units += outcome.units;
         if let Some(relocation) = &self.settings.relocation {
-            let (path_use, conditions) = relocation.taken_in(outcome);
+            let (path_use, conditions) = relocation.path_requirements(outcome);
             self.unit(unit).depend(path_use, &conditions);
         }
     }
@@ -87,7 +87,7 @@ impl Session {
             self.touch(unit, seq, path, true);
         }
         self.reshape(effect, initial);
-        self.locator.disbelieve(path, initial);
+        self.locator.forget_content(path, initial);
         let initial_content = match (effect, initial) {
             (Effect::Append { .. }, Some(stat)) if is_regular(stat) => {
                 Some(self.content(path, stat))
@@ -114,7 +114,7 @@ impl Session {
             Effect::MakeDir { .. } => self.locator.forget_absent(),
             Effect::HardLink { .. } => {
                 self.locator.forget_missing();
-                self.locator.disbelieve_all();
+                self.locator.forget_contents();
             }
             Effect::Write { .. } | Effect::Append { .. } | Effect::Remove { .. } => {
                 self.locator.forget_missing();
@@ -149,14 +149,14 @@ impl Session {
             }
         };
         if let Query::Content(path) = query
-            && let Some(it) = self.locator.believed(path.as_path().into())
+            && let Some(it) = self.locator.cached_open(path.as_path().into())
         {
-            self.note_believed(unit, it);
+            self.note_cached_open(unit, it);
             return;
         }
         // Who has just found nothing is believed where nothing was before.
         let nothing = *answer == Answer::Error(libc::ENOENT);
-        let vacant = nothing.then(|| self.locator.plainly_vacant(path.as_path().into()));
+        let vacant = nothing.then(|| self.locator.absent_plain(path.as_path().into()));
         let vacant = vacant.flatten();
         if let Some(located) = vacant.filter(|it| !self.shared_files.is_changed(&it.resource)) {
             self.note_missing(unit, query.clone(), located);
@@ -190,7 +190,7 @@ fn establish(
     change: &mut Change,
     seq: u64,
     effect: &Effect,
-    initial_content: Option<Arc<crate::world::pending_digest::Content>>,
+    initial_content: Option<Arc<crate::world::pending_digest::PendingDigest>>,
 ) {
     let time_state = |time: &Time| match time {
         Time::Present => TimeState::Present,

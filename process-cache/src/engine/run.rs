@@ -22,9 +22,9 @@ use crate::engine::report::Report;
 use crate::engine::session::{Session, Settings};
 use crate::engine::tracer::{Notice, Tracer};
 use crate::journal::{Begun, Mode};
-use crate::key::exec_context::Begins;
+use crate::key::exec_context::ExecContext;
 use crate::key::machine;
-use crate::key::{Descriptor, Execution, KeyMaker, Keyed, Limits, Texts, Unkeyed, jobserver};
+use crate::key::{Descriptor, Execution, KeyError, KeyMaker, Keyed, Limits, Texts, jobserver};
 use crate::model::abbreviate;
 use crate::model::fate::{Fate, Line};
 use crate::model::miss::Missed;
@@ -120,7 +120,7 @@ pub fn run(plan: &Plan, mut store: Store) -> anyhow::Error {
         if let Some(remote) = &sharing {
             remote.hold();
         }
-        let begins = Begins::of(keyed);
+        let begins = ExecContext::of(keyed);
         let mut ask = |query: &_| begins.ask(&world, query);
         let elsewhere = (sharing.as_deref(), plan.settings.relocation.as_deref());
         match remote::lookup(elsewhere, &store, keyed, &mut ask) {
@@ -138,7 +138,7 @@ pub fn run(plan: &Plan, mut store: Store) -> anyhow::Error {
             Err(error) => miss = Missed::Unusable(error.to_string()),
         }
     }
-    if let (true, Err(Unkeyed::Privileged(name))) = (plan.no_seccomp, &keyed) {
+    if let (true, Err(KeyError::Privileged(name))) = (plan.no_seccomp, &keyed) {
         let reason = format!("runs {name} untraced (set-uid)");
         report.add(whole(plan, Fate::NotStored { reason }, miss.to_string()));
         tell(plan, &report, None);
@@ -161,7 +161,7 @@ pub fn run(plan: &Plan, mut store: Store) -> anyhow::Error {
 /// What is known of the command before it is traced.
 struct Found {
     keys: Arc<KeyMaker>,
-    keyed: Result<Keyed, Unkeyed>,
+    keyed: Result<Keyed, KeyError>,
     /// Why there is no result.
     miss: Missed,
     machine: crate::model::fact::Digest,

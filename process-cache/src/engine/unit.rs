@@ -35,7 +35,7 @@ use crate::policy::Policy;
 use crate::policy::programs::PathUse;
 use crate::policy::script::{Found, Scripts};
 use crate::relocation::relocatable::Moved;
-use crate::world::pending_digest::Content;
+use crate::world::pending_digest::PendingDigest;
 
 /// The unit that stands for the world outside.
 pub const OUTSIDE: UnitId = UnitId(0);
@@ -58,14 +58,14 @@ pub enum Observed {
     /// Complete.
     Answer(Answer),
     /// The content of a regular file, perhaps still being digested.
-    Content(Arc<Content>),
+    Content(Arc<PendingDigest>),
     /// Metadata, with the content where that counts, and the raw modification
     /// time for ranking.
     Metadata {
         /// What stat said.
         stat: Box<Stat>,
         /// The content, where it stands in for the time.
-        content: Option<Arc<Content>>,
+        content: Option<Arc<PendingDigest>>,
     },
     /// A directory as it was read.
     Listing(Arc<Listing>),
@@ -136,7 +136,7 @@ pub struct Change {
     /// What was there before the first change; `None`: nothing.
     pub initial: Option<Box<Stat>>,
     /// The content before an append, or before writing in place.
-    pub initial_content: Option<Arc<Content>>,
+    pub initial_content: Option<Arc<PendingDigest>>,
     /// The name has a new inode.
     pub fresh: bool,
     /// It has one because its maker would have removed whatever stood there, had
@@ -261,7 +261,7 @@ impl Change {
 
 /// Why a unit cannot be skipped in future.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Doubt {
+pub struct UncacheableReason {
     /// In words.
     pub reason: String,
     /// Whether units above are affected as well.
@@ -315,7 +315,7 @@ pub struct Unit {
     /// Changes by canonical path.
     pub changes: FxHashMap<FilePath, Change>,
     /// What makes it uncacheable.
-    pub doubts: Vec<Doubt>,
+    pub uncacheable_reasons: Vec<UncacheableReason>,
     /// Descriptors it began with.
     pub inherited: Vec<Inherited>,
     /// Who its processes are, as far as that is known.
@@ -388,7 +388,7 @@ impl Unit {
             uses: Parts::default(),
             observations: FxHashMap::default(),
             changes: FxHashMap::default(),
-            doubts: Vec::new(),
+            uncacheable_reasons: Vec::new(),
             inherited: Vec::new(),
             ids: Ids::default(),
             limits: None,
@@ -473,30 +473,30 @@ impl Unit {
 
     /// Notes what was found in its script: another shell draws no numbers itself.
     pub fn found_in_script(&mut self, found: Found) {
-        match found.doubt {
+        match found.uncacheable {
             Some(_) if self.policy.scripts == Scripts::Shell => self.names_chance = true,
-            Some(reason) => self.doubt(reason, true),
+            Some(reason) => self.mark_uncacheable(reason, true),
             None => {}
         }
-        self.policy.plain_directories &= !found.compares_times;
+        self.policy.ignores_directory_times &= !found.compares_times;
         self.policy.inodes |= found.compares_inodes;
-        self.policy.compares_places |= found.compares_places;
+        self.policy.compares_own_inode |= found.compares_own_inode;
     }
 
     /// Notes a doubt (each reason once).
-    pub fn doubt(&mut self, reason: impl Into<String>, leaks: bool) {
-        let doubt = Doubt {
+    pub fn mark_uncacheable(&mut self, reason: impl Into<String>, leaks: bool) {
+        let doubt = UncacheableReason {
             reason: reason.into(),
             leaks,
         };
-        if !self.doubts.contains(&doubt) && self.doubts.len() < 32 {
-            self.doubts.push(doubt);
+        if !self.uncacheable_reasons.contains(&doubt) && self.uncacheable_reasons.len() < 32 {
+            self.uncacheable_reasons.push(doubt);
         }
     }
 
     /// Whether it cannot be cached whatever happens.
     pub fn is_doubtful(&self) -> bool {
-        !self.doubts.is_empty()
+        !self.uncacheable_reasons.is_empty()
     }
 
     /// The change record of a name, begun if need be with what was there.
@@ -512,7 +512,7 @@ impl Unit {
     /// Whether the inode numbers that a unit below with this policy asked for are nothing to
     /// this one.
     pub fn leaves_inodes_out(&self, below: &Policy) -> bool {
-        self.policy.compares_places && below.shows_place
+        self.policy.compares_own_inode && below.shows_own_inode
     }
 
     /// Takes in what a finished unit below observed and changed, and leaves it
@@ -561,8 +561,8 @@ impl Unit {
                 }
             }
         }
-        for doubt in child.doubts.iter().filter(|doubt| doubt.leaks) {
-            self.doubt(doubt.reason.clone(), true);
+        for doubt in child.uncacheable_reasons.iter().filter(|doubt| doubt.leaks) {
+            self.mark_uncacheable(doubt.reason.clone(), true);
         }
         if let Some(times) = child.compared {
             self.compare(times);

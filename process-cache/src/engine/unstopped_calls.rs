@@ -87,7 +87,7 @@ impl Tracer {
         let now = self.session.borrow().now();
         logs.extend(self.handle.all_unstopped_calls(now));
         let mut session = self.session.borrow_mut();
-        session.locator.look_again();
+        session.locator.revalidate_directories();
         if logs.len() < 2 {
             for (tid, calls) in logs {
                 session.looked_up(tid, calls);
@@ -109,7 +109,7 @@ impl Tracer {
         for (tid, call) in merged {
             session.apply_logged(tid, &call);
         }
-        session.jobs.let_go();
+        session.jobs.drop_pending_contents();
     }
 }
 
@@ -118,15 +118,15 @@ impl Session {
         match calls {
             UnstoppedCalls::Made(calls) => {
                 self.jobs.hold();
-                self.locator.look_again();
+                self.locator.revalidate_directories();
                 for call in calls {
                     self.apply_logged(tid, &call);
                 }
-                self.jobs.let_go();
+                self.jobs.drop_pending_contents();
             }
             UnstoppedCalls::Lost => {
                 if let Some(unit) = self.unit_of(tid) {
-                    self.doubt(
+                    self.mark_uncacheable(
                         unit,
                         "overwrote the buffer in which its system calls are logged",
                         true,

@@ -90,18 +90,18 @@ impl Collector {
             entry.program = self.number(path.as_bytes());
         }
         if let Some(keyed) = begun.keyed {
-            let made_of = &keyed.made_of;
+            let key_parts = &keyed.key_parts;
             entry.program = self.number(keyed.program.as_bytes());
-            entry.cwd = self.number(made_of.cwd.as_bytes());
-            entry.environment = self.environment(&made_of.environment);
-            for (path, digest) in keyed.images.iter().zip(&made_of.digests) {
+            entry.cwd = self.number(key_parts.cwd.as_bytes());
+            entry.environment = self.environment(&key_parts.environment);
+            for (path, digest) in keyed.images.iter().zip(&key_parts.digests) {
                 let path = self.number(path.as_bytes());
                 entry.images.push((path, short(digest)));
             }
-            entry.machine = short(&made_of.machine);
-            entry.process = self.number(&made_of.process);
-            entry.limits = self.number(&made_of.limits);
-            for text in &made_of.descriptors {
+            entry.machine = short(&key_parts.machine);
+            entry.process = self.number(&key_parts.process);
+            entry.limits = self.number(&key_parts.limits);
+            for text in &key_parts.descriptors {
                 let number = self.number(text);
                 entry.descriptors.push(number);
             }

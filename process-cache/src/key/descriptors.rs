@@ -47,19 +47,19 @@ pub(super) fn hash_descriptors(
     has_base_dirs: bool,
 ) -> Descriptors {
     let mut words = Vec::with_capacity(execution.descriptors.len());
-    let mut all = All {
+    let mut all = DescriptorSet {
         execution,
-        process: Held::new(execution.tid),
+        process: OpenDescriptors::new(execution.tid),
         last: None,
         inherited: Vec::new(),
         streams,
         has_base_dirs,
-        sizes: Hasher::aside("pcache sizes 1"),
+        sizes: Hasher::separate("pcache sizes 1"),
     };
     let mut input = None;
-    let mut output = Hasher::aside("pcache output 1");
+    let mut output = Hasher::separate("pcache output 1");
     for descriptor in &execution.descriptors {
-        hasher.heard();
+        hasher.transcript();
         let part = all.part(descriptor);
         if part.is_some() {
             hasher.number(descriptor.fd as u64);
@@ -68,13 +68,13 @@ pub(super) fn hash_descriptors(
         match part {
             None => all.hash(hasher, descriptor),
             Some(Part::Input) => {
-                let mut aside = Hasher::aside("pcache input 1");
+                let mut aside = Hasher::separate("pcache input 1");
                 all.hash(&mut aside, descriptor);
                 input = Some(aside.end());
             }
             Some(_) => all.hash_output(&mut output, descriptor),
         }
-        words.push(hasher.heard());
+        words.push(hasher.transcript());
     }
     let has_output = streams != Streams::Observed;
     Descriptors {
@@ -87,13 +87,13 @@ pub(super) fn hash_descriptors(
 }
 
 /// What a descriptor is, and its position if it is a regular file.
-type Found = (Stat, Option<u64>);
+type Probed = (Stat, Option<u64>);
 
-struct All<'e> {
+struct DescriptorSet<'e> {
     execution: &'e Execution,
-    process: Held,
+    process: OpenDescriptors,
     /// The description that was looked at last.
-    last: Option<(OfdId, Option<Found>)>,
+    last: Option<(OfdId, Option<Probed>)>,
     inherited: Vec<Inherited>,
     streams: Streams,
     has_base_dirs: bool,
@@ -101,7 +101,7 @@ struct All<'e> {
     sizes: Hasher<'static>,
 }
 
-impl All<'_> {
+impl DescriptorSet<'_> {
     /// Which part that keys leave out a descriptor is, if it is one.
     fn part(&mut self, descriptor: &Descriptor) -> Option<Part> {
         let is_left_out = match descriptor.fd {
@@ -149,7 +149,7 @@ impl All<'_> {
     }
 
     /// What the kernel says of what may be a file.
-    fn look(&mut self, descriptor: &Descriptor) -> Option<Found> {
+    fn look(&mut self, descriptor: &Descriptor) -> Option<Probed> {
         // What else there is, its kind says.
         if !matches!(descriptor.kind, FileKind::Opened | FileKind::Regular) {
             return None;
@@ -305,11 +305,11 @@ fn same(hasher: &mut Hasher<'_>, fd: i32, first: i32) {
 
 /// The descriptors of a stopped process, as copies that are held for a moment: what
 /// `/proc` says of one takes ten times as long.
-struct Held {
+struct OpenDescriptors {
     process: Option<OwnedFd>,
 }
 
-impl Held {
+impl OpenDescriptors {
     /// Those of a task (0: our own).
     fn new(tid: Tid) -> Self {
         let process = match tid {

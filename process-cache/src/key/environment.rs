@@ -10,7 +10,7 @@ use super::Execution;
 use crate::model::fact::Digest;
 use crate::model::path::FilePath;
 use crate::policy::config::Config;
-use crate::policy::{Policy, ignores_variable, says_how_nested};
+use crate::policy::{Policy, ignores_variable, tells_nesting};
 
 /// Strings in one piece of memory.
 #[derive(Debug, Clone, Default)]
@@ -101,7 +101,9 @@ impl LastVariables {
             };
             execution.envp.iter().filter(counts).map(without_tokens)
         };
-        let nesting = policy.unnested.then(|| nesting(&execution.envp, config));
+        let nesting = policy
+            .ignores_nesting
+            .then(|| nesting(&execution.envp, config));
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(last) = &*last {
             let mut known = last.given.iter();
@@ -126,7 +128,7 @@ fn nesting(envp: &Texts, config: &Config) -> Digest {
     let mut hasher = blake3::Hasher::new_derive_key("pcache nesting 1");
     let counts = |entry: &&[u8]| {
         let name = name(entry);
-        says_how_nested(name) && !config.ignores(name)
+        tells_nesting(name) && !config.ignores(name)
     };
     for entry in envp.iter().filter(counts) {
         super::add(&mut hasher, &without_tokens(entry));

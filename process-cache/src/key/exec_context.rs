@@ -14,13 +14,13 @@ use crate::world::World;
 
 /// An execution that is about to happen.
 #[derive(Debug, Default)]
-pub struct Begins {
+pub struct ExecContext {
     /// The plain files that are open for writing: device and inode.
     outputs: Vec<(u64, u64)>,
     left_out: LeftOut,
 }
 
-impl Begins {
+impl ExecContext {
     /// One that has this key.
     pub fn of(keyed: &Keyed) -> Self {
         let written = keyed.inherited.iter().filter(|it| it.output.is_some());

@@ -109,7 +109,7 @@ pub struct Keyed {
     /// Who executes it.
     pub ids: Ids,
     /// What the key was made of, for explanations.
-    pub made_of: MadeOf,
+    pub key_parts: KeyParts,
     /// The key with the names of roots, if there are any.
     pub moved: Option<WeakKey>,
 }
@@ -117,7 +117,9 @@ pub struct Keyed {
 impl Keyed {
     /// The files that the program is started from, with their contents.
     pub fn read(&self) -> impl Iterator<Item = (&FilePath, Digest)> {
-        self.images.iter().zip(self.made_of.digests.iter().copied())
+        self.images
+            .iter()
+            .zip(self.key_parts.digests.iter().copied())
     }
 }
 
@@ -142,7 +144,7 @@ impl LeftOut {
 
 /// What a key was made of, besides the arguments.
 #[derive(Debug, Clone, Default)]
-pub struct MadeOf {
+pub struct KeyParts {
     /// [`crate::key::machine::digest`].
     pub machine: Digest,
     /// Digests of the images.
@@ -202,7 +204,7 @@ impl Ids {
 
 /// Why a program is run without being looked up.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Unkeyed {
+pub enum KeyError {
     /// The file cannot be read.
     #[error("{0} cannot be read")]
     Unreadable(String),
@@ -225,7 +227,7 @@ struct Hasher<'d> {
     /// The same with the names of roots.
     moved: Option<(blake3::Hasher, &'d BaseDirs)>,
     /// The same in words, separated by spaces, where somebody listens.
-    heard: Option<Vec<u8>>,
+    transcript: Option<Vec<u8>>,
 }
 
 impl<'d> Hasher<'d> {
@@ -240,16 +242,16 @@ impl<'d> Hasher<'d> {
         Self {
             digest: blake3::Hasher::new_derive_key(CONTEXT),
             moved,
-            heard: None,
+            transcript: None,
         }
     }
 
     /// For something that is no part of the key.
-    fn aside(context: &str) -> Self {
+    fn separate(context: &str) -> Self {
         Self {
             digest: blake3::Hasher::new_derive_key(context),
             moved: None,
-            heard: None,
+            transcript: None,
         }
     }
 
@@ -259,17 +261,17 @@ impl<'d> Hasher<'d> {
     }
 
     fn bytes(&mut self, bytes: &[u8]) {
-        self.either(bytes, |_| None);
+        self.mapped(bytes, |_| None);
     }
 
     /// A text that may have paths in it.
     fn text(&mut self, text: &[u8]) {
-        self.either(text, |base_dirs| base_dirs.text(text));
+        self.mapped(text, |base_dirs| base_dirs.text(text));
     }
 
     /// Texts, which `hashed` are with their lengths.
     fn texts(&mut self, texts: &[Vec<u8>], hashed: &[u8]) {
-        if self.moved.is_none() && self.heard.is_none() {
+        if self.moved.is_none() && self.transcript.is_none() {
             self.digest.update(hashed);
         } else {
             texts.iter().for_each(|text| self.text(text));
@@ -278,10 +280,10 @@ impl<'d> Hasher<'d> {
 
     /// A path.
     fn path(&mut self, path: &[u8]) {
-        self.either(path, |base_dirs| base_dirs.place(path));
+        self.mapped(path, |base_dirs| base_dirs.place(path));
     }
 
-    fn either(&mut self, bytes: &[u8], named: impl FnOnce(&BaseDirs) -> Option<Vec<u8>>) {
+    fn mapped(&mut self, bytes: &[u8], named: impl FnOnce(&BaseDirs) -> Option<Vec<u8>>) {
         add(&mut self.digest, bytes);
         if let Some((hasher, base_dirs)) = &mut self.moved {
             match named(base_dirs) {
@@ -289,9 +291,9 @@ impl<'d> Hasher<'d> {
                 None => add(hasher, bytes),
             }
         }
-        if let Some(heard) = &mut self.heard {
-            heard.extend_from_slice(bytes);
-            heard.push(b' ');
+        if let Some(transcript) = &mut self.transcript {
+            transcript.extend_from_slice(bytes);
+            transcript.push(b' ');
         }
     }
 
@@ -306,17 +308,17 @@ impl<'d> Hasher<'d> {
         if let Some((hasher, _)) = &mut self.moved {
             hasher.update(bytes);
         }
-        if let Some(heard) = &mut self.heard {
-            heard.extend_from_slice(shown);
-            heard.push(b' ');
+        if let Some(transcript) = &mut self.transcript {
+            transcript.extend_from_slice(shown);
+            transcript.push(b' ');
         }
     }
 
     /// What was hashed since somebody listens; from now on again.
-    fn heard(&mut self) -> Vec<u8> {
-        let mut heard = self.heard.replace(Vec::new()).unwrap_or_default();
-        heard.truncate(heard.trim_ascii_end().len());
-        heard
+    fn transcript(&mut self) -> Vec<u8> {
+        let mut transcript = self.transcript.replace(Vec::new()).unwrap_or_default();
+        transcript.truncate(transcript.trim_ascii_end().len());
+        transcript
     }
 }
 
@@ -352,7 +354,7 @@ impl KeyMaker {
     ///
     /// # Errors
     /// Why the program must simply be run.
-    pub fn weak_key(&self, execution: &Execution, world: &World) -> Result<Keyed, Unkeyed> {
+    pub fn weak_key(&self, execution: &Execution, world: &World) -> Result<Keyed, KeyError> {
         let mut look = |image: &FilePath| Ok((rustix::fs::stat(image.as_path())?, None));
         self.key_with(execution, world, &mut look, &mut |image, stat| {
             world
@@ -368,7 +370,7 @@ impl KeyMaker {
         execution: &Execution,
         world: &World,
         look: &mut Look<'_>,
-    ) -> Option<Result<Keyed, Unkeyed>> {
+    ) -> Option<Result<Keyed, KeyError>> {
         let mut is_known = true;
         let keyed = self.key_with(execution, world, look, &mut |image, stat| {
             let known = world.known(image, stat);
@@ -385,7 +387,7 @@ impl KeyMaker {
         world: &World,
         look: &mut Look<'_>,
         digest: &mut dyn FnMut(&FilePath, &Stat) -> io::Result<Digest>,
-    ) -> Result<Keyed, Unkeyed> {
+    ) -> Result<Keyed, KeyError> {
         let shown = |path: &FilePath| path.display().to_string();
         let base_dirs = self.base_dirs.as_deref().filter(|_| !execution.strict);
         let mut hasher = Hasher::new(base_dirs);
@@ -395,11 +397,11 @@ impl KeyMaker {
         let mut images = Vec::new();
         let mut program = execution.path.clone();
         let real = loop {
-            let unreadable = |_| Unkeyed::Unreadable(shown(&program));
-            let (stat, real) = look(&program).map_err(|_| Unkeyed::Unreadable(shown(&program)))?;
+            let unreadable = |_| KeyError::Unreadable(shown(&program));
+            let (stat, real) = look(&program).map_err(|_| KeyError::Unreadable(shown(&program)))?;
             may_be_executed(&program, &stat, world)?;
             if stat.st_mode & 0o6000 != 0 {
-                return Err(Unkeyed::Privileged(shown(&program)));
+                return Err(KeyError::Privileged(shown(&program)));
             }
             let content = digest(&program, &stat).map_err(unreadable)?;
             hasher.bytes(&content.0);
@@ -421,7 +423,7 @@ impl KeyMaker {
                 Format::Elf(None) => break real,
                 Format::Elf(Some(interpreter)) => {
                     let (stat, _) =
-                        look(&interpreter).map_err(|_| Unkeyed::Forbidden(shown(&interpreter)))?;
+                        look(&interpreter).map_err(|_| KeyError::Forbidden(shown(&interpreter)))?;
                     may_be_executed(&interpreter, &stat, world)?;
                     let digest = digest(&interpreter, &stat).map_err(unreadable)?;
                     hasher.bytes(&digest.0);
@@ -436,9 +438,11 @@ impl KeyMaker {
                         FilePath::from(execution.cwd.join(interpreter.as_path()))
                     };
                 }
-                Format::Foreign => return Err(Unkeyed::Foreign(shown(&program))),
+                Format::Foreign => return Err(KeyError::Foreign(shown(&program))),
                 // execvp's rule makes a shell script of it, which is another exec.
-                Format::Script(_) | Format::Other => return Err(Unkeyed::Unknown(shown(&program))),
+                Format::Script(_) | Format::Other => {
+                    return Err(KeyError::Unknown(shown(&program)));
+                }
             }
         };
         let real = real.or_else(|| Some(std::fs::canonicalize(program.as_path()).ok()?.into()));
@@ -464,14 +468,14 @@ impl KeyMaker {
         if !planted(Defect::DirectoryKey) {
             hasher.path(execution.cwd.as_os_str().as_bytes());
         }
-        hasher.heard();
+        hasher.transcript();
         let ids = hash_process(&mut hasher, execution.tid);
-        let process = hasher.heard();
+        let process = hasher.transcript();
         match &execution.limits.hashed {
             Hashed::Numbers(numbers) => hasher.numbers(numbers, &execution.limits.shown),
             Hashed::Text(text) => hasher.bytes(text),
         }
-        let limits = hasher.heard();
+        let limits = hasher.transcript();
         let descriptors =
             hash_descriptors(&mut hasher, execution, policy.streams, base_dirs.is_some());
         let key = |hasher: &blake3::Hasher| WeakKey(Digest(*hasher.finalize().as_bytes()));
@@ -489,7 +493,7 @@ impl KeyMaker {
                 Some(descriptors.size),
             ]),
             ids,
-            made_of: MadeOf {
+            key_parts: KeyParts {
                 machine: execution.machine,
                 digests,
                 environment: variables.sorted.clone(),
@@ -504,7 +508,7 @@ impl KeyMaker {
 
 /// Whether an image may be executed, or could be earlier in this run. Who is going to skip the
 /// program asks [`allowed`] again.
-fn may_be_executed(image: &FilePath, stat: &Stat, world: &World) -> Result<(), Unkeyed> {
+fn may_be_executed(image: &FilePath, stat: &Stat, world: &World) -> Result<(), KeyError> {
     if !world.could_be_executed(image, stat) {
         allowed(image)?;
         world.learn_executable(image, stat);
@@ -515,11 +519,11 @@ fn may_be_executed(image: &FilePath, stat: &Stat, world: &World) -> Result<(), U
 /// Whether an image may be executed: what is going to fail must not be skipped.
 ///
 /// # Errors
-/// [`Unkeyed::Forbidden`].
-pub fn allowed(image: &FilePath) -> Result<(), Unkeyed> {
+/// [`KeyError::Forbidden`].
+pub fn allowed(image: &FilePath) -> Result<(), KeyError> {
     let (mode, flags) = (rustix::fs::Access::EXEC_OK, rustix::fs::AtFlags::EACCESS);
     rustix::fs::accessat(rustix::fs::CWD, image.as_path(), mode, flags)
-        .map_err(|_| Unkeyed::Forbidden(image.display().to_string()))
+        .map_err(|_| KeyError::Forbidden(image.display().to_string()))
 }
 
 /// The descriptors of the jobserver that an environment announces. They are both

@@ -112,7 +112,7 @@ pub enum Query {
     /// and permissions.
     Replaced(FilePath),
     /// What the program's key says nothing of, as a digest. Only who is about to execute it can
-    /// be asked ([`Begins`](crate::key::exec_context::Begins)).
+    /// be asked ([`ExecContext`](crate::key::exec_context::ExecContext)).
     LeftOut(Part),
 }
 

@@ -23,7 +23,7 @@ const LATEST: Duration = Duration::from_secs(1);
 pub struct Jobs {
     queue: Arc<Queue>,
     threads: Vec<JoinHandle<()>>,
-    /// Jobs that wait for [`Jobs::let_go`].
+    /// Jobs that wait for [`Jobs::drop_pending_contents`].
     held: Option<Vec<Job>>,
     /// Where threads enter themselves, once something is traced.
     pub background: HostThreads,
@@ -228,7 +228,7 @@ impl Jobs {
         self.queue.more.notify_one();
     }
 
-    /// Holds back what is submitted until [`Jobs::let_go`]: waking a thread for each
+    /// Holds back what is submitted until [`Jobs::drop_pending_contents`]: waking a thread for each
     /// of many short jobs takes longer than they do. Nobody may wait for them
     /// meanwhile.
     pub fn hold(&mut self) {
@@ -236,7 +236,7 @@ impl Jobs {
     }
 
     /// Ends [`Jobs::hold`].
-    pub fn let_go(&mut self) {
+    pub fn drop_pending_contents(&mut self) {
         for job in self.held.take().unwrap_or_default() {
             self.send(job);
         }
@@ -321,7 +321,7 @@ mod tests {
             jobs.submit(move || sender.send(n).unwrap());
         }
         assert_eq!(jobs.queue.lock().outstanding, 3);
-        jobs.let_go();
+        jobs.drop_pending_contents();
         assert_eq!(done.iter().take(3).collect::<Vec<_>>(), [0, 1, 2]);
         drain(&jobs);
     }

@@ -204,12 +204,12 @@ fn cells(program: &Program, policy: &Policy) -> String {
     let clock = match (policy.clock, policy.random) {
         (true, true) => "free",
         (true, false) => "clock free",
-        _ if policy.running_clock && policy.start_clock > 0 => "monotonic, start",
+        _ if policy.running_clock && policy.clock_reads_at_start > 0 => "monotonic, start",
         _ if policy.running_clock => "monotonic",
-        _ if policy.start_clock > 0 => "start",
+        _ if policy.clock_reads_at_start > 0 => "start",
         _ => "counts",
     };
-    let process = match (policy.usage, policy.meters) {
+    let process = match (policy.usage, policy.reads_own_statistics) {
         (_, true) => "files too",
         (true, false) => "free",
         (false, false) => "counts",
@@ -219,14 +219,18 @@ fn cells(program: &Program, policy: &Policy) -> String {
         Streams::Written => "outputs once written",
         Streams::Used => "once used",
     };
-    let nesting = if policy.unnested { "free" } else { "counts" };
+    let nesting = if policy.ignores_nesting {
+        "free"
+    } else {
+        "counts"
+    };
     let notes: Vec<&str> = [
         (
             policy.outputs != Outputs::Observed,
             "an existing plain file at an output path does not count",
         ),
         (
-            policy.plain_directories,
+            policy.ignores_directory_times,
             "times of directories do not count",
         ),
         (

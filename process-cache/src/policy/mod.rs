@@ -19,7 +19,7 @@ pub mod script;
 mod variables;
 
 pub use names::plain_name;
-pub use variables::{ignores_variable, says_how_nested, shows_environment};
+pub use variables::{ignores_variable, shows_environment, tells_nesting};
 
 use arguments::Arguments;
 use names::is_installed;
@@ -44,16 +44,16 @@ pub struct Policy {
     pub usage: bool,
     /// It reads files about how it is doing, and random bytes, for its own use
     /// only: it is no program that shows the contents of any file.
-    pub meters: bool,
+    pub reads_own_statistics: bool,
     /// It asks once for the bounds of its stack, in `/proc/self/maps`, and is
     /// not told to show that file.
     pub stack: bool,
     /// Clock reads that belong to its start-up: the first ones (of the time of
     /// day, for Python).
-    pub start_clock: u32,
+    pub clock_reads_at_start: u32,
     /// How often it asks for the position of its standard input, output and error (of each)
     /// when it starts, to know whether that is the start of a file.
-    pub start_seeks: u8,
+    pub seeks_at_start: u8,
     /// It only waits. It is skipped as a part of others only, or loops that wait for
     /// something would not.
     pub waits: bool,
@@ -67,11 +67,11 @@ pub struct Policy {
     /// It shows or compares inode numbers.
     pub inodes: bool,
     /// Its output is the inode number of the directory it stands in, and no more (`ls -di .`).
-    pub shows_place: bool,
+    pub shows_own_inode: bool,
     /// What such programs below it show, it compares with each other only (`configure`).
-    pub compares_places: bool,
+    pub compares_own_inode: bool,
     /// It looks at directories without comparing their times.
-    pub plain_directories: bool,
+    pub ignores_directory_times: bool,
     /// What it makes of a file it is going to write.
     pub outputs: Outputs,
     /// It gives what it makes the permissions of what it opened.
@@ -86,9 +86,9 @@ pub struct Policy {
     pub streams: Streams,
     /// How makes and shells were called and nested above it is nothing to it (`lto-wrapper` looks
     /// for the jobserver there).
-    pub unnested: bool,
+    pub ignores_nesting: bool,
     /// It gives files the times that it is told, and shows none.
-    pub told_times: bool,
+    pub sets_given_times: bool,
 }
 
 impl Policy {
@@ -99,25 +99,25 @@ impl Policy {
         running_clock: false,
         random: false,
         usage: false,
-        meters: false,
+        reads_own_statistics: false,
         stack: false,
-        start_clock: 0,
-        start_seeks: 0,
+        clock_reads_at_start: 0,
+        seeks_at_start: 0,
         waits: false,
         unknown: None,
         scripts: Scripts::Any,
         from_input: false,
-        plain_directories: false,
+        ignores_directory_times: false,
         inodes: false,
-        shows_place: false,
-        compares_places: false,
+        shows_own_inode: false,
+        compares_own_inode: false,
         outputs: Outputs::Observed,
         permissions: false,
         names: false,
         terminal: false,
         streams: Streams::Observed,
-        unnested: false,
-        told_times: false,
+        ignores_nesting: false,
+        sets_given_times: false,
     };
 
     const fn time(time: TimeUse) -> Self {
@@ -142,7 +142,7 @@ impl Policy {
     const fn quiet(time: TimeUse) -> Self {
         Self {
             streams: Streams::Written,
-            unnested: true,
+            ignores_nesting: true,
             ..Self::tool(time)
         }
     }

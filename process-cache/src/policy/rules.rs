@@ -36,7 +36,7 @@ pub(super) fn quiet(_: &Arguments<'_>) -> Policy {
 /// From one stream to another, however makes and shells are nested.
 pub(super) fn filter(_: &Arguments<'_>) -> Policy {
     Policy {
-        unnested: true,
+        ignores_nesting: true,
         ..Policy::tool(TimeUse::None)
     }
 }
@@ -44,10 +44,10 @@ pub(super) fn filter(_: &Arguments<'_>) -> Policy {
 pub(super) fn gcc(args: &Arguments<'_>) -> Policy {
     Policy {
         outputs: Outputs::Written,
-        meters: true,
+        reads_own_statistics: true,
         random: !args.draw_build_id(),
         // Specs can name environment variables.
-        unnested: !args.has_start(b"-specs") && !args.has_start(b"--specs"),
+        ignores_nesting: !args.has_start(b"-specs") && !args.has_start(b"--specs"),
         ..Policy::compiler(TimeUse::None)
     }
 }
@@ -55,7 +55,7 @@ pub(super) fn gcc(args: &Arguments<'_>) -> Policy {
 pub(super) fn binutils(args: &Arguments<'_>) -> Policy {
     Policy {
         outputs: Outputs::Removed,
-        meters: true,
+        reads_own_statistics: true,
         random: !args.draw_build_id(),
         ..Policy::compiler(TimeUse::None)
     }
@@ -63,22 +63,22 @@ pub(super) fn binutils(args: &Arguments<'_>) -> Policy {
 
 pub(super) fn gold(_: &Arguments<'_>) -> Policy {
     Policy {
-        meters: true,
+        reads_own_statistics: true,
         ..Policy::compiler(TimeUse::None)
     }
 }
 
 pub(super) fn clang(_: &Arguments<'_>) -> Policy {
     Policy {
-        meters: true,
-        unnested: true,
+        reads_own_statistics: true,
+        ignores_nesting: true,
         ..Policy::tool(TimeUse::None)
     }
 }
 
 pub(super) fn link_time(_: &Arguments<'_>) -> Policy {
     Policy {
-        meters: true,
+        reads_own_statistics: true,
         ..Policy::tool(TimeUse::None)
     }
 }
@@ -105,7 +105,7 @@ pub(super) fn object_reader(args: &Arguments<'_>) -> Policy {
 pub(super) fn make(args: &Arguments<'_>) -> Policy {
     let follows_links = args.has_letter(b'L') || args.has_start(b"--check-s");
     Policy {
-        meters: true,
+        reads_own_statistics: true,
         terminal: true,
         ..Policy::tool(exact_if(follows_links, TimeUse::Order))
     }
@@ -114,7 +114,7 @@ pub(super) fn make(args: &Arguments<'_>) -> Policy {
 pub(super) fn sh(_: &Arguments<'_>) -> Policy {
     Policy {
         scripts: Scripts::Shell,
-        plain_directories: true,
+        ignores_directory_times: true,
         ..Policy::time(TimeUse::Order)
     }
 }
@@ -122,9 +122,9 @@ pub(super) fn sh(_: &Arguments<'_>) -> Policy {
 pub(super) fn bash(_: &Arguments<'_>) -> Policy {
     Policy {
         // It notes the time and seeds `$RANDOM`.
-        start_clock: 3,
+        clock_reads_at_start: 3,
         scripts: Scripts::Bash,
-        plain_directories: true,
+        ignores_directory_times: true,
         ..Policy::time(TimeUse::Order)
     }
 }
@@ -132,14 +132,14 @@ pub(super) fn bash(_: &Arguments<'_>) -> Policy {
 pub(super) fn cmake(_: &Arguments<'_>) -> Policy {
     Policy {
         random: false,
-        meters: true,
+        reads_own_statistics: true,
         ..Policy::tool(TimeUse::Order)
     }
 }
 
 pub(super) fn recording_builder(_: &Arguments<'_>) -> Policy {
     Policy {
-        meters: true,
+        reads_own_statistics: true,
         ..Policy::tool(TimeUse::Modified)
     }
 }
@@ -149,7 +149,7 @@ pub(super) fn rustc(_: &Arguments<'_>) -> Policy {
         clock: false,
         running_clock: true,
         random: false,
-        meters: true,
+        reads_own_statistics: true,
         ..Policy::tool(TimeUse::None)
     }
 }
@@ -160,8 +160,8 @@ pub(super) fn python(args: &Arguments<'_>) -> Policy {
     // These versions import it before any script.
     let asks_the_year = matches!(name, b"python3.10" | b"python3.11" | b"python3.12");
     Policy {
-        start_clock: u32::from(asks_the_year),
-        start_seeks: if name.starts_with(b"python3") { 2 } else { 0 },
+        clock_reads_at_start: u32::from(asks_the_year),
+        seeks_at_start: if name.starts_with(b"python3") { 2 } else { 0 },
         running_clock: true,
         scripts: Scripts::Python,
         ..Policy::time(TimeUse::Modified)
@@ -177,14 +177,14 @@ pub(super) fn awk(_: &Arguments<'_>) -> Policy {
 
 pub(super) fn conftest(_: &Arguments<'_>) -> Policy {
     Policy {
-        told_times: true,
+        sets_given_times: true,
         ..Policy::tool(TimeUse::None)
     }
 }
 
 pub(super) fn perl(_: &Arguments<'_>) -> Policy {
     Policy {
-        start_clock: 1,
+        clock_reads_at_start: 1,
         scripts: Scripts::Perl,
         ..Policy::time(TimeUse::Modified)
     }
@@ -206,7 +206,7 @@ pub(super) fn compressor(args: &Arguments<'_>) -> Policy {
 
 pub(super) fn test(args: &Arguments<'_>) -> Policy {
     Policy {
-        plain_directories: !args.argv.iter().any(|arg| compares_times(arg)),
+        ignores_directory_times: !args.argv.iter().any(|arg| compares_times(arg)),
         inodes: args.has(b"-ef"),
         unknown: args.has(b"-N").then_some("asks when files were read"),
         ..Policy::time(TimeUse::Order)
@@ -265,7 +265,7 @@ pub(super) fn sort(args: &Arguments<'_>) -> Policy {
     });
     Policy {
         random: !is_random,
-        unnested: true,
+        ignores_nesting: true,
         ..Policy::tool(TimeUse::None)
     }
 }
@@ -317,8 +317,8 @@ pub(super) fn touch(args: &Arguments<'_>) -> Policy {
         |(at, arg): (usize, &Vec<u8>)| is_dated(arg) || is_value(at) && is_complete_date(arg);
     Policy {
         clock: all.iter().enumerate().any(is_dated),
-        unnested: true,
-        told_times: true,
+        ignores_nesting: true,
+        sets_given_times: true,
         ..Policy::time(modified_if(has_reference))
     }
 }
@@ -336,7 +336,7 @@ pub(super) fn ls(args: &Arguments<'_>) -> Policy {
     Policy {
         unknown: uses_access_time.then_some("asks when files were read"),
         inodes: args.has_letter(b'i'),
-        shows_place: matches!(args.argv, [_, option, path] if option == b"-di" && path == b"."),
+        shows_own_inode: matches!(args.argv, [_, option, path] if option == b"-di" && path == b"."),
         usage: true,
         ..Policy::time(time)
     }

@@ -22,23 +22,23 @@ pub enum Scripts {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Found {
     /// Why results depend on time or chance, if they do.
-    pub doubt: Option<&'static str>,
+    pub uncacheable: Option<&'static str>,
     /// It may compare the times of files: [`compares_times`].
     pub compares_times: bool,
     /// It may ask whether two names are those of one file.
     pub compares_inodes: bool,
     /// It is one of autoconf's, which ask `ls -di .` whether `$PWD` is where they are.
-    pub compares_places: bool,
+    pub compares_own_inode: bool,
 }
 
 impl Found {
     /// What was found in two parts of a script.
     pub fn and(self, other: Self) -> Self {
         Self {
-            doubt: self.doubt.or(other.doubt),
+            uncacheable: self.uncacheable.or(other.uncacheable),
             compares_times: self.compares_times || other.compares_times,
             compares_inodes: self.compares_inodes || other.compares_inodes,
-            compares_places: self.compares_places || other.compares_places,
+            compares_own_inode: self.compares_own_inode || other.compares_own_inode,
         }
     }
 }
@@ -54,10 +54,10 @@ impl Scripts {
     pub fn look(self, path: Option<&std::path::Path>, script: &[u8]) -> Found {
         let of_shell = matches!(self, Self::Bash | Self::Shell);
         Found {
-            doubt: self.doubt(path, script),
+            uncacheable: self.reason(path, script),
             compares_times: of_shell && compares_times(script),
             compares_inodes: of_shell && has_operator(script, b"-ef"),
-            compares_places: of_shell
+            compares_own_inode: of_shell
                 && memchr::memmem::find(script, b"\nac_pwd_ls_di=`cd \"$ac_pwd\" && ls -di .`")
                     .is_some(),
         }
@@ -65,7 +65,7 @@ impl Scripts {
 
     /// Why a script (or an argument that may be one) makes results depend on
     /// time or chance, if it does.
-    fn doubt(self, path: Option<&std::path::Path>, script: &[u8]) -> Option<&'static str> {
+    fn reason(self, path: Option<&std::path::Path>, script: &[u8]) -> Option<&'static str> {
         if script.starts_with(b"\x7fELF") {
             return None;
         }
@@ -387,8 +387,8 @@ mod tests {
 
     #[test]
     fn a_python_script_that_names_time_zones_is_looked_for() {
-        let doubt = |script: &[u8]| Scripts::Python.doubt(None, script);
-        assert!(doubt(b"import time; print(time.tzname)").is_some());
-        assert!(doubt(b"from datetime import timezone; timezone.utc").is_none());
+        let reason = |script: &[u8]| Scripts::Python.reason(None, script);
+        assert!(reason(b"import time; print(time.tzname)").is_some());
+        assert!(reason(b"from datetime import timezone; timezone.utc").is_none());
     }
 }

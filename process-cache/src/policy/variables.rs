@@ -23,7 +23,7 @@ pub(super) const IGNORED: &[&str] = &[
     "MAKE_TERMERR",
 ];
 
-/// Variables that say how makes and shells are called and nested ([`Policy::unnested`]).
+/// Variables that say how makes and shells are called and nested ([`Policy::ignores_nesting`]).
 pub(super) const IGNORED_BY_SOME: &[&str] = &["MAKEFLAGS", "MFLAGS", "MAKELEVEL", "SHLVL"];
 
 /// Whether a variable is not part of a program's key. A program that shows the whole environment
@@ -32,8 +32,8 @@ pub fn ignores_variable(name: &[u8], program: &[u8], policy: &Policy) -> bool {
     if matches!(plain_name(program), b"env" | b"printenv") {
         return false;
     }
-    if says_how_nested(name) {
-        return policy.unnested;
+    if tells_nesting(name) {
+        return policy.ignores_nesting;
     }
     // Ours: where the store is says nothing about the work.
     if name.starts_with(b"PCACHE_") {
@@ -43,7 +43,7 @@ pub fn ignores_variable(name: &[u8], program: &[u8], policy: &Policy) -> bool {
 }
 
 /// Whether a variable says how makes and shells are called or nested.
-pub fn says_how_nested(name: &[u8]) -> bool {
+pub fn tells_nesting(name: &[u8]) -> bool {
     IGNORED_BY_SOME.iter().any(|own| own.as_bytes() == name)
 }
 

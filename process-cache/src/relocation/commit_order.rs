@@ -12,7 +12,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// The turns that are not over.
 #[derive(Debug, Default)]
-pub(super) struct Turns {
+pub(super) struct CommitOrder {
     open: Mutex<Open>,
     changed: Condvar,
 }
@@ -25,20 +25,20 @@ struct Open {
 
 /// A turn; it is over when this is dropped.
 #[derive(Debug)]
-pub struct Turn {
-    turns: Arc<Turns>,
+pub struct CommitTicket {
+    turns: Arc<CommitOrder>,
     number: u64,
 }
 
-impl Turns {
+impl CommitOrder {
     fn lock(&self) -> MutexGuard<'_, Open> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Turn {
+impl CommitTicket {
     /// The next one of these.
-    pub(super) fn take(turns: Arc<Turns>) -> Self {
+    pub(super) fn take(turns: Arc<CommitOrder>) -> Self {
         let number = {
             let mut open = turns.lock();
             let number = open.next;
@@ -59,7 +59,7 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for CommitTicket {
     fn drop(&mut self) {
         self.turns.lock().turns.remove(&self.number);
         self.turns.changed.notify_all();
@@ -73,8 +73,8 @@ mod tests {
 
     #[test]
     fn a_turn_waits_for_those_before_it_and_for_no_other() {
-        let turns = Arc::<Turns>::default();
-        let [first, second, third] = [(); 3].map(|()| Turn::take(turns.clone()));
+        let turns = Arc::<CommitOrder>::default();
+        let [first, second, third] = [(); 3].map(|()| CommitTicket::take(turns.clone()));
         first.wait();
         let (told, is_told) = channel();
         let waiting = std::thread::spawn(move || {

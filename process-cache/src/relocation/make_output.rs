@@ -37,7 +37,7 @@ pub(crate) fn is_make(program: &[u8]) -> bool {
 
 /// Whether these bytes, written in one call of make's in the directory `cwd`, say that it
 /// enters or leaves this directory.
-pub(crate) fn says_where(cwd: &[u8], bytes: &[u8]) -> bool {
+pub(crate) fn names_directory(cwd: &[u8], bytes: &[u8]) -> bool {
     parts(bytes).is_some_and(|(_, directory)| directory == cwd)
 }
 
@@ -109,7 +109,7 @@ impl Relocation {
     }
 
     /// Whether all mentions of a root in what make wrote are options that it was given.
-    pub(crate) fn says_given(&self, given: &[Vec<u8>], bytes: &[u8]) -> bool {
+    pub(crate) fn repeats_arguments(&self, given: &[Vec<u8>], bytes: &[u8]) -> bool {
         if given.is_empty() || bytes.len() > LONGEST || bytes.contains(&0) {
             return false;
         }
@@ -150,19 +150,19 @@ impl Relocation {
     }
 
     /// All else that it says.
-    pub(super) fn said_besides(&self, said: &[u8]) -> Vec<u8> {
+    pub(super) fn without_directories(&self, said: &[u8]) -> Vec<u8> {
         self.with(said, |_| Vec::new())
     }
 
     /// The same with the names of roots; nothing unless that gives the same bytes again
     /// here.
-    pub(super) fn said_named(&self, said: &[u8]) -> Option<Vec<u8>> {
+    pub(super) fn with_names(&self, said: &[u8]) -> Option<Vec<u8>> {
         let named = self.with(said, |root| [MARK, root.name.as_bytes()].concat());
-        (self.said_here(&named)? == said).then_some(named)
+        (self.with_local_directories(&named)? == said).then_some(named)
     }
 
     /// What make would write here; nothing where there is no such root.
-    pub(super) fn said_here(&self, named: &[u8]) -> Option<Vec<u8>> {
+    pub(super) fn with_local_directories(&self, named: &[u8]) -> Option<Vec<u8>> {
         let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_".contains(byte);
         let mut said = Vec::with_capacity(named.len());
         let mut rest = named;
@@ -227,17 +227,17 @@ mod tests {
                 "make: Entering directory '/home/ann/w2'\n",
             ),
         ] {
-            let named = at(HERE).said_named(said.as_bytes()).unwrap();
-            let said = at("/p").said_here(&named).unwrap();
+            let named = at(HERE).with_names(said.as_bytes()).unwrap();
+            let said = at("/p").with_local_directories(&named).unwrap();
             assert_eq!(String::from_utf8(said).unwrap(), there);
         }
         let unknown = b"make: Entering directory '/\0q/src'\n";
-        assert_eq!(at(HERE).said_here(unknown), None);
+        assert_eq!(at(HERE).with_local_directories(unknown), None);
     }
 
     #[test]
     fn a_line_is_about_the_directory_that_make_is_in() {
-        let says = |cwd: &str, line: &str| says_where(cwd.as_bytes(), line.as_bytes());
+        let says = |cwd: &str, line: &str| names_directory(cwd.as_bytes(), line.as_bytes());
         assert!(says(HERE, "make[1]: Entering directory '/home/ann/w'\n"));
         for other in [
             "make[1]: Entering directory '/home/ann/w/src'\n",
@@ -282,7 +282,7 @@ mod tests {
     #[test]
     fn what_was_given_is_said_and_nothing_else_of_the_place() {
         let given = [MAP.as_bytes().to_vec()];
-        let says = |bytes: &str| at(HERE).says_given(&given, bytes.as_bytes());
+        let says = |bytes: &str| at(HERE).repeats_arguments(&given, bytes.as_bytes());
         assert!(says(&format!("cc {MAP} -c a.c\n")));
         assert!(says(&format!("cc CFLAGS='{MAP}' -c a.c\n{MAP}\n")));
         for other in [
@@ -295,7 +295,7 @@ mod tests {
         ] {
             assert!(!says(&other), "{other}");
         }
-        assert!(!at(HERE).says_given(&[], MAP.as_bytes()));
+        assert!(!at(HERE).repeats_arguments(&[], MAP.as_bytes()));
     }
 
     proptest! {
@@ -312,12 +312,12 @@ mod tests {
         ) {
             let said = parts.concat().into_bytes();
             let here = at(HERE);
-            if let Some(named) = here.said_named(&said) {
-                prop_assert_eq!(here.said_here(&named).unwrap(), said.clone());
+            if let Some(named) = here.with_names(&said) {
+                prop_assert_eq!(here.with_local_directories(&named).unwrap(), said.clone());
             }
             let given = here.maps_given([said.as_slice()].into_iter());
-            let _ = here.says_given(&given, &said);
-            let _ = (here.said_here(&said), here.said_besides(&said));
+            let _ = here.repeats_arguments(&given, &said);
+            let _ = (here.with_local_directories(&said), here.without_directories(&said));
         }
     }
 }

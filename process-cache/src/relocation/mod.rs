@@ -30,8 +30,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-pub use self::commit_order::Turn;
-use self::path_occurrences::Mention;
+pub use self::commit_order::CommitTicket;
+use self::path_occurrences::PathOccurrences;
 use crate::key::Keyed;
 use crate::model::fact::{Answer, Digest, Fact, Query};
 use crate::model::miss::Miss;
@@ -46,14 +46,14 @@ use crate::world::World;
 #[derive(Debug)]
 pub struct Relocation {
     base_dirs: Arc<BaseDirs>,
-    mention: Mention,
+    mention: PathOccurrences,
     /// Whether contents mention a root, as far as that is known.
     known: Mutex<FxHashMap<Digest, bool>>,
     /// Those among them that the store need not be told.
     kept: Mutex<FxHashSet<Digest>>,
     /// What programs made of which it is known that they do not depend on the place.
     settled: Mutex<FxHashSet<Digest>>,
-    turns: Arc<commit_order::Turns>,
+    turns: Arc<commit_order::CommitOrder>,
 }
 
 /// What must be so of a root for a result to hold there.
@@ -88,7 +88,7 @@ impl Relocation {
     /// For results below these directories.
     pub fn new(base_dirs: BaseDirs) -> Self {
         Self {
-            mention: Mention::new(base_dirs.all().iter().map(|dir| dir.parts().collect())),
+            mention: PathOccurrences::new(base_dirs.all().iter().map(|dir| dir.parts().collect())),
             base_dirs: Arc::new(base_dirs),
             known: Mutex::default(),
             kept: Mutex::default(),
@@ -102,9 +102,9 @@ impl Relocation {
         &self.base_dirs
     }
 
-    /// The turn of a unit that has ended: see [`Turn`].
-    pub fn turn(&self) -> Turn {
-        Turn::take(self.turns.clone())
+    /// The turn of a unit that has ended: see [`CommitTicket`].
+    pub fn turn(&self) -> CommitTicket {
+        CommitTicket::take(self.turns.clone())
     }
 
     /// Recalls which contents do not mention a root, as earlier runs found.
@@ -238,7 +238,7 @@ impl Relocation {
     }
 
     /// Whether a content mentions a root.
-    fn mentions(&self, digest: &Digest, bytes: &[u8]) -> bool {
+    fn contains_paths(&self, digest: &Digest, bytes: &[u8]) -> bool {
         let lock = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = lock().get(digest) {
             return *known;
@@ -249,7 +249,7 @@ impl Relocation {
     }
 
     /// Whether a file that has this content mentions a root, or has another content.
-    fn file_mentions(&self, path: &Path, digest: &Digest) -> bool {
+    fn file_contains_paths(&self, path: &Path, digest: &Digest) -> bool {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = known.get(digest) {
             return *known;
@@ -257,7 +257,7 @@ impl Relocation {
         drop(known);
         match std::fs::read(path) {
             Ok(bytes) if blake3::hash(&bytes).as_bytes() == &digest.0 => {
-                self.mentions(digest, &bytes)
+                self.contains_paths(digest, &bytes)
             }
             _ => true,
         }
@@ -363,7 +363,7 @@ impl Relocation {
         }
         for chunk in &mut here.stream {
             if let StreamData::Place(said) = &mut chunk.data {
-                let here = self.said_here(said);
+                let here = self.with_local_directories(said);
                 *said = here.ok_or("what make said of its place cannot be said here")?;
             }
         }
@@ -383,7 +383,7 @@ impl Relocation {
                 _ => None,
             });
         for (path, digest) in contents.chain(images) {
-            if self.file_mentions(path, &digest) {
+            if self.file_contains_paths(path, &digest) {
                 return Err(format!("{} mentions a root", path.display()));
             }
         }

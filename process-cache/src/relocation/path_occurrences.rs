@@ -16,11 +16,11 @@ const ESCAPES: [&[u8]; 7] = [b"2F", b"2f", b"x2F", b"x2f", b"u002F", b"u002f", b
 
 /// Finds mentions of some directories.
 #[derive(Debug, Default)]
-pub struct Mention(Vec<One>);
+pub struct PathOccurrences(Vec<Pattern>);
 
-/// One of them.
+/// Pattern of them.
 #[derive(Debug)]
-struct One {
+struct Pattern {
     parts: Vec<Vec<u8>>,
     /// Which of them is looked for first: the longest.
     anchor: usize,
@@ -32,10 +32,10 @@ struct One {
     is_short: bool,
 }
 
-impl Mention {
+impl PathOccurrences {
     /// For directories by their components.
     pub fn new<'p>(directories: impl Iterator<Item = Vec<&'p [u8]>>) -> Self {
-        Self(directories.map(|parts| One::new(&parts)).collect())
+        Self(directories.map(|parts| Pattern::new(&parts)).collect())
     }
 
     /// Whether one of them is mentioned.
@@ -46,9 +46,9 @@ impl Mention {
 
 /// Whether a component is mentioned: within a word, unless it is short.
 pub fn is_part_in(part: &[u8], bytes: &[u8]) -> bool {
-    let one = One::new(&[part]);
+    let one = Pattern::new(&[part]);
     if part.len() >= 3 {
-        let longer = One {
+        let longer = Pattern {
             is_short: false,
             ..one
         };
@@ -57,7 +57,7 @@ pub fn is_part_in(part: &[u8], bytes: &[u8]) -> bool {
     one.is_in(bytes)
 }
 
-impl One {
+impl Pattern {
     fn new(parts: &[&[u8]]) -> Self {
         let anchor = (0..parts.len())
             .max_by_key(|&at| parts[at].len())
@@ -253,7 +253,7 @@ mod tests {
     #[track_caller]
     fn check(directory: &str, bytes: impl AsRef<[u8]>, expected: bool) {
         let parts = directory[1..].split('/').map(str::as_bytes).collect();
-        let mention = Mention::new(std::iter::once(parts));
+        let mention = PathOccurrences::new(std::iter::once(parts));
         let bytes = bytes.as_ref();
         assert_eq!(
             mention.is_in(bytes),

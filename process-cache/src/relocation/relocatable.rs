@@ -22,7 +22,8 @@ use std::path::Path;
 
 use super::path_occurrences::{is_packed, is_part_in};
 use super::{
-    Condition, Relocation, Turn, effect_paths, is_note, leads_out, note, waiting, with_paths,
+    CommitTicket, Condition, Relocation, effect_paths, is_note, leads_out, note, waiting,
+    with_paths,
 };
 use crate::model::fact::{Answer, Digest, Fact, Query};
 use crate::model::outcome::{Effect, Outcome, StreamData};
@@ -73,7 +74,7 @@ impl Relocation {
         moved: &Moved,
         batches: &[Vec<Fact>],
         outcome: &Outcome,
-        turn: &Turn,
+        turn: &CommitTicket,
     ) -> Result<Named, String> {
         let key = moved
             .key
@@ -116,7 +117,7 @@ impl Relocation {
 
     /// Whether it is known of what made this, a part of the unit whose turn it is, that it
     /// does not depend on the place.
-    pub(super) fn is_settled(&self, digest: &Digest, turn: &Turn) -> bool {
+    pub(super) fn is_settled(&self, digest: &Digest, turn: &CommitTicket) -> bool {
         self.lock_settled().contains(digest) || {
             turn.wait();
             self.lock_settled().contains(digest)
@@ -268,7 +269,7 @@ impl Relocation {
         }
         for chunk in &mut outcome.stream {
             if let StreamData::Place(said) = &mut chunk.data
-                && let Some(named) = self.said_named(said)
+                && let Some(named) = self.with_names(said)
             {
                 *said = named;
             }
@@ -283,7 +284,7 @@ impl Relocation {
         store: &Store,
         facts: impl Iterator<Item = &'f Fact>,
         outcome: &Outcome,
-        (path_use, turn): (PathUse, &Turn),
+        (path_use, turn): (PathUse, &CommitTicket),
         conditions: &mut BTreeSet<(usize, Condition)>,
     ) -> Result<Vec<(usize, Vec<u8>)>, String> {
         let mut lists = Vec::new();
@@ -296,8 +297,8 @@ impl Relocation {
         let mut texts: Vec<Vec<u8>> = Vec::new();
         for chunk in &outcome.stream {
             let bytes = match &chunk.data {
-                StreamData::Place(said) if self.said_named(said).is_some() => {
-                    self.said_besides(said)
+                StreamData::Place(said) if self.with_names(said).is_some() => {
+                    self.without_directories(said)
                 }
                 StreamData::Place(said) => said.clone(),
                 StreamData::Inline(bytes) => bytes.clone(),
@@ -338,7 +339,7 @@ impl Relocation {
             let bytes = store
                 .get_bytes(&digest)
                 .map_err(|error| error.to_string())?;
-            if self.mentions(&digest, &bytes) {
+            if self.contains_paths(&digest, &bytes) {
                 let is_compilers = path_use == PathUse::Whole || self.is_settled(&digest, turn);
                 let is_list = effect.path().as_bytes().ends_with(b".d");
                 if is_compilers
@@ -475,7 +476,7 @@ impl Relocation {
 
     /// What a unit that was skipped is to the one above: what must hold for it, and what
     /// is known of its path_use. `None` is a result of this place.
-    pub fn taken_in(&self, outcome: &Outcome) -> (PathUse, Vec<Fact>) {
+    pub fn path_requirements(&self, outcome: &Outcome) -> (PathUse, Vec<Fact>) {
         let Some(conditions) = &outcome.conditions else {
             return (PathUse::Any, Vec::new());
         };

@@ -228,7 +228,7 @@ impl Remote {
         batches: Vec<Vec<Fact>>,
         outcome: &Outcome,
     ) -> Result<(), Stop> {
-        if self.store.is_holding() {
+        if self.store.is_writing_behind() {
             *lock(&self.found) = Some((*key, batches, outcome.clone()));
             return Ok(());
         }

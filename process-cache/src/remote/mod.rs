@@ -194,7 +194,7 @@ impl Remote {
         let trouble = Arc::new(Trouble::default());
         if store.is_read_only() {
             // Nothing is recorded that could be put there.
-            store.hold();
+            store.write_behind();
         }
         let mut reading = Breaker::default();
         let prepared = match &settings.place {
@@ -224,7 +224,7 @@ impl Remote {
         }
     }
 
-    /// Begins to connect, and waits for nothing; nothing is asked yet. Until
+    /// ExecContext to connect, and waits for nothing; nothing is asked yet. Until
     /// [`Remote::suspend`] the process has another thread.
     pub fn begin(&self) {
         if let Prepared::Server(server) = &self.place
@@ -250,7 +250,7 @@ impl Remote {
     /// [`Remote::suspend`], and somebody calls [`Remote::keep`].
     pub fn hold(&self) {
         if self.reads() {
-            self.store.hold();
+            self.store.write_behind();
         }
     }
 
@@ -272,7 +272,7 @@ impl Remote {
         if self.store.is_read_only() {
             return;
         }
-        let kept = self.store.settle();
+        let kept = self.store.write_pending();
         let kept = kept.and_then(|()| self.store.record(&key, batches, &outcome));
         if let Err(error) = kept {
             self.trouble
@@ -291,7 +291,7 @@ impl Remote {
     /// Ends all connections, and forgets what nobody kept: the process is about to fork.
     pub fn suspend(&self) {
         self.disconnect();
-        self.store.let_go();
+        self.store.drop_pending_contents();
         *lock(&self.found) = None;
     }
 

@@ -9,9 +9,9 @@ use tempfile::TempPath;
 
 use super::directories::Directories;
 use super::files::{chmod, open_for_writing, put_over, set_times, temporary};
-use super::prepare::{Stage, Stages};
+use super::prepare::{PreparedStep, PreparedSteps};
 use super::undo::{Before, Undo, removed_dirs};
-use super::unnamed_file::Draft;
+use super::unnamed_file::NewFile;
 use super::{Options, RestoreError, Restored, Result, content_of, is_explicit};
 use crate::model::outcome::{Effect, Time};
 use crate::model::path::FilePath;
@@ -21,7 +21,7 @@ use crate::store::{Store, copy};
 pub(super) fn run(
     store: &Store,
     effects: &[Effect],
-    mut stages: Stages,
+    mut stages: PreparedSteps,
     options: Options<'_>,
 ) -> Result<Restored> {
     let (list, times) = stages.commit();
@@ -60,7 +60,7 @@ impl Commit<'_> {
     fn all(
         &mut self,
         effects: &[Effect],
-        list: Vec<Stage>,
+        list: Vec<PreparedStep>,
         mut options: Options<'_>,
         established: &mut usize,
     ) -> Result<Restored> {
@@ -72,8 +72,8 @@ impl Commit<'_> {
         let mut restored = Restored::default();
         for (effect, stage) in effects.iter().zip(list) {
             let length = content_of(effect).map_or(0, |(_, length)| length);
-            let kept = matches!(stage, Stage::InPlace);
-            self.establish(effect, stage)?;
+            let kept = matches!(stage, PreparedStep::InPlace);
+            self.apply(effect, stage)?;
             *established += 1;
             *(if kept {
                 &mut restored.kept
@@ -100,7 +100,7 @@ impl Commit<'_> {
         Ok(restored)
     }
 
-    fn establish(&mut self, effect: &Effect, stage: Stage) -> Result<()> {
+    fn apply(&mut self, effect: &Effect, stage: PreparedStep) -> Result<()> {
         let path = effect.path();
         let before = self.undo.look(path);
         let content = Content {
@@ -116,12 +116,12 @@ impl Commit<'_> {
                 time,
                 ..
             } => match (&content.stage, *fresh, &before) {
-                (Stage::Draft(_), ..) | (_, true, _) | (_, _, None) => {
+                (PreparedStep::NewFile(_), ..) | (_, true, _) | (_, _, None) => {
                     let mode = mode.unwrap_or(*create_mode);
                     self.create(path, before, |path| create(path, content, mode, *time))
                 }
                 (_, false, Some(before)) => {
-                    if matches!(content.stage, Stage::InPlace) {
+                    if matches!(content.stage, PreparedStep::InPlace) {
                         self.undo.change(path, before, Before::Same);
                     } else {
                         self.undo.overwrite(path, before);
@@ -132,7 +132,7 @@ impl Commit<'_> {
             Effect::Append {
                 create_mode, time, ..
             } => match (&content.stage, &before) {
-                (Stage::Draft(_), _) | (_, None) => self.create(path, before, |path| {
+                (PreparedStep::NewFile(_), _) | (_, None) => self.create(path, before, |path| {
                     create(path, content, *create_mode, *time)
                 }),
                 (_, Some(before)) => {
@@ -213,18 +213,18 @@ impl Commit<'_> {
 struct Content<'a> {
     store: &'a Store,
     effect: &'a Effect,
-    stage: Stage,
+    stage: PreparedStep,
 }
 
 impl Content<'_> {
     fn write(&self, to: &mut File, path: &FilePath) -> Result<()> {
         let written = match &self.stage {
-            Stage::Bytes(bytes) if super::has_holes(self.effect) => {
+            PreparedStep::Bytes(bytes) if super::has_holes(self.effect) => {
                 let mut sparse = copy::Sparse::new(to);
                 sparse.write(bytes).and_then(|()| sparse.finish())
             }
-            Stage::Bytes(bytes) => to.write_all(bytes),
-            Stage::Verified => {
+            PreparedStep::Bytes(bytes) => to.write_all(bytes),
+            PreparedStep::Verified => {
                 let Some((digest, length)) = content_of(self.effect) else {
                     return Ok(());
                 };
@@ -239,7 +239,7 @@ impl Content<'_> {
                     Err(error) => Err(std::io::Error::other(error)),
                 }
             }
-            Stage::Nothing | Stage::InPlace | Stage::Draft(_) => Ok(()),
+            PreparedStep::Nothing | PreparedStep::InPlace | PreparedStep::NewFile(_) => Ok(()),
         };
         written.map_err(RestoreError::io("write", path))
     }
@@ -257,9 +257,9 @@ fn create(
         Time::Present | Time::Kept => Time::Present,
     };
     let draft = match content.stage {
-        Stage::Draft(draft) => draft,
+        PreparedStep::NewFile(draft) => draft,
         _ => {
-            let mut draft = Draft::new(path)?;
+            let mut draft = NewFile::new(path)?;
             if let Some(file) = draft.file() {
                 content.write(file, path)?;
             }
@@ -277,7 +277,7 @@ fn overwrite(
     mode: Option<u32>,
     time: Time,
 ) -> Result<()> {
-    let keeps = matches!(content.stage, Stage::InPlace);
+    let keeps = matches!(content.stage, PreparedStep::InPlace);
     let kept = if time == Time::Kept {
         use std::os::unix::fs::MetadataExt;
         let ns = i128::from(before.mtime()) * 1_000_000_000 + i128::from(before.mtime_nsec());
@@ -325,7 +325,7 @@ fn append(path: &FilePath, content: Content<'_>, time: Time) -> Result<()> {
         .map_err(RestoreError::io("append to", path))?;
     // The kernel copies no ranges into a file that is open for appending.
     match content.stage {
-        Stage::Verified => {
+        PreparedStep::Verified => {
             let bytes = content_of(content.effect)
                 .map(|(digest, _)| content.store.get_bytes(digest))
                 .transpose()

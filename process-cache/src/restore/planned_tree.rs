@@ -36,7 +36,7 @@ enum Writable {
 }
 
 #[derive(Default)]
-pub(super) struct Sketch {
+pub(super) struct PlannedTree {
     /// What effects have changed.
     changed: FxHashMap<PathBuf, Kind>,
     /// Directories that are there: when they can be written into.
@@ -45,7 +45,7 @@ pub(super) struct Sketch {
     written: FxHashSet<(u64, u64)>,
 }
 
-impl Sketch {
+impl PlannedTree {
     /// What will stand at a path, and its metadata if that is what stands there
     /// now.
     fn look(&self, path: &FilePath) -> Result<(Kind, Option<Stat>)> {

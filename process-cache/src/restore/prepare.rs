@@ -5,9 +5,9 @@ use std::io::{self, Write};
 use std::mem::take;
 
 use super::files::{BUDGET, SMALL};
-use super::planned_tree::{Kind, Sketch, Step};
+use super::planned_tree::{Kind, PlannedTree, Step};
 use super::undo::{DirTimes, removed_dirs};
-use super::unnamed_file::Draft;
+use super::unnamed_file::NewFile;
 use super::{RestoreError, Result, content_of};
 use crate::model::fact::Digest;
 use crate::model::outcome::Effect;
@@ -16,13 +16,13 @@ use crate::store::{Shared, Store, StoreError, copy};
 use crate::world::World;
 
 /// How an effect's content waits for its turn.
-pub(super) enum Stage {
+pub(super) enum PreparedStep {
     /// There is none.
     Nothing,
     /// The file has it already.
     InPlace,
     /// In a file on the same file system, which only has to get its name.
-    Draft(Draft),
+    NewFile(NewFile),
     /// In memory.
     Bytes(Shared),
     /// In the store, verified; it is opened again when its turn comes, because
@@ -32,30 +32,34 @@ pub(super) enum Stage {
 
 /// The stages of all effects. Dropped before its end, it leaves directories as
 /// they were.
-pub(super) struct Stages {
-    list: Vec<Stage>,
+pub(super) struct PreparedSteps {
+    list: Vec<PreparedStep>,
     /// Directories that got temporary files.
     touched: DirTimes,
 }
 
-impl Drop for Stages {
+impl Drop for PreparedSteps {
     fn drop(&mut self) {
         self.list.clear();
         self.touched.restore();
     }
 }
 
-impl Stages {
+impl PreparedSteps {
     /// Hands over what is to be committed, with the times of directories before.
-    pub(super) fn commit(&mut self) -> (Vec<Stage>, DirTimes) {
+    pub(super) fn commit(&mut self) -> (Vec<PreparedStep>, DirTimes) {
         (take(&mut self.list), take(&mut self.touched))
     }
 }
 
 /// Verifies everything; see the module above.
-pub(super) fn prepare(store: &Store, effects: &[Effect], world: Option<&World>) -> Result<Stages> {
-    let mut sketch = Sketch::default();
-    let mut stages = Stages {
+pub(super) fn prepare(
+    store: &Store,
+    effects: &[Effect],
+    world: Option<&World>,
+) -> Result<PreparedSteps> {
+    let mut sketch = PlannedTree::default();
+    let mut stages = PreparedSteps {
         list: Vec::with_capacity(effects.len()),
         touched: DirTimes::default(),
     };
@@ -65,12 +69,12 @@ pub(super) fn prepare(store: &Store, effects: &[Effect], world: Option<&World>) 
     for effect in effects {
         let step = sketch.step(effect)?;
         let Some((digest, length)) = content_of(effect) else {
-            stages.list.push(Stage::Nothing);
+            stages.list.push(PreparedStep::Nothing);
             continue;
         };
         let path = effect.path();
         let stage = if is_in_place(effect, &step, world) {
-            Stage::InPlace
+            PreparedStep::InPlace
         } else if is_new(effect, &step)
             && step.parent_ready
             && !path.ancestors().any(|dir| removed.contains(dir))
@@ -79,15 +83,15 @@ pub(super) fn prepare(store: &Store, effects: &[Effect], world: Option<&World>) 
                 stages.touched.remember(dir);
             }
             let holes = super::has_holes(effect);
-            Stage::Draft(stage_file(store, path, (digest, length), holes)?)
+            PreparedStep::NewFile(stage_file(store, path, (digest, length), holes)?)
         } else if length <= SMALL && waiting + length <= BUDGET {
             waiting += length;
-            Stage::Bytes(verified_bytes(store, digest, length)?)
-        } else if let Some(held) = store.held(digest, length) {
-            Stage::Bytes(held)
+            PreparedStep::Bytes(verified_bytes(store, digest, length)?)
+        } else if let Some(held) = store.pending_content(digest, length) {
+            PreparedStep::Bytes(held)
         } else {
             verify(store, digest, length, |_| Ok(())).map_err(|error| error.at(path))?;
-            Stage::Verified
+            PreparedStep::Verified
         };
         stages.list.push(stage);
     }
@@ -167,7 +171,7 @@ fn verify_open(
 }
 
 fn verified_bytes(store: &Store, digest: &Digest, length: u64) -> Result<Shared> {
-    if let Some(held) = store.held(digest, length) {
+    if let Some(held) = store.pending_content(digest, length) {
         return Ok(held);
     }
     let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or_default());
@@ -185,12 +189,12 @@ fn stage_file(
     path: &FilePath,
     (digest, length): (&Digest, u64),
     holes: bool,
-) -> Result<Draft> {
-    let mut draft = Draft::new(path)?;
+) -> Result<NewFile> {
+    let mut draft = NewFile::new(path)?;
     let Some(file) = draft.file() else {
         return Ok(draft);
     };
-    if let Some(held) = store.held(digest, length) {
+    if let Some(held) = store.pending_content(digest, length) {
         let written = if holes {
             let mut to = copy::Sparse::new(file);
             to.write(&held).and_then(|()| to.finish())
@@ -198,7 +202,7 @@ fn stage_file(
             file.write_all(&held)
         };
         written.map_err(RestoreError::io("write", path))?;
-        return Ok(draft.waiting());
+        return Ok(draft.close_until_placed());
     }
     let blob = store
         .open_blob(digest, length)
@@ -214,5 +218,5 @@ fn stage_file(
         verify_open(store, &blob, digest, length, |piece| file.write_all(piece))
     };
     verified.map_err(|error| error.at(path))?;
-    Ok(draft.waiting())
+    Ok(draft.close_until_placed())
 }

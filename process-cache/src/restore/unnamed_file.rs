@@ -23,7 +23,7 @@ const UNNAMED: usize = 64;
 static WAITING: AtomicUsize = AtomicUsize::new(0);
 
 /// A new file that has not got its name yet.
-pub(super) enum Draft {
+pub(super) enum NewFile {
     /// It has none at all.
     Unnamed(Unnamed),
     /// It has a temporary one, in the same directory.
@@ -83,7 +83,7 @@ impl Unnamed {
     }
 }
 
-impl Draft {
+impl NewFile {
     /// A new file that is going to be `path`.
     pub(super) fn new(path: &FilePath) -> Result<Self> {
         let dir = path.parent().unwrap_or(Path::new("/"));
@@ -103,7 +103,7 @@ impl Draft {
     }
 
     /// The same with as few descriptors open as possible.
-    pub(super) fn waiting(self) -> Self {
+    pub(super) fn close_until_placed(self) -> Self {
         match self {
             Self::Named(file) => Self::Closed(file.into_temp_path()),
             other => other,
@@ -123,15 +123,15 @@ impl Draft {
                 Some(temporary) => temporary,
                 None => return Ok(None),
             },
-            Self::Named(file) => dress(file.into_temp_path(), path, mode, time)?,
-            Self::Closed(name) => dress(name, path, mode, time)?,
+            Self::Named(file) => set_attributes(file.into_temp_path(), path, mode, time)?,
+            Self::Closed(name) => set_attributes(name, path, mode, time)?,
         };
         put_over(temporary, path).map_err(RestoreError::io("create", path))
     }
 }
 
 /// Gives a file that has a temporary name its permissions and times.
-fn dress(
+fn set_attributes(
     temporary: tempfile::TempPath,
     path: &FilePath,
     mode: u32,
@@ -165,13 +165,16 @@ mod tests {
         let path = FilePath::from(dir.path().join("f").as_path());
         for text in ["one", "two"] {
             let before = names(dir.path());
-            let mut draft = Draft::new(&path).unwrap();
-            let is_unnamed = matches!(draft, Draft::Unnamed(_));
+            let mut draft = NewFile::new(&path).unwrap();
+            let is_unnamed = matches!(draft, NewFile::Unnamed(_));
             draft.file().unwrap().write_all(text.as_bytes()).unwrap();
             if is_unnamed {
                 assert_eq!(names(dir.path()), before);
             }
-            draft.waiting().place(&path, 0o640, Time::Present).unwrap();
+            draft
+                .close_until_placed()
+                .place(&path, 0o640, Time::Present)
+                .unwrap();
             assert_eq!(fs::read_to_string(&path).unwrap(), text);
             assert_eq!(names(dir.path()), ["f"]);
         }
@@ -181,12 +184,12 @@ mod tests {
     fn many_drafts_need_few_descriptors() {
         let dir = tempfile::tempdir().unwrap();
         let path = |n: usize| FilePath::from(dir.path().join(n.to_string()).as_path());
-        let drafts: Vec<Draft> = (0..2 * UNNAMED)
-            .map(|n| Draft::new(&path(n)).unwrap().waiting())
+        let drafts: Vec<NewFile> = (0..2 * UNNAMED)
+            .map(|n| NewFile::new(&path(n)).unwrap().close_until_placed())
             .collect();
         let unnamed = drafts
             .iter()
-            .filter(|draft| matches!(draft, Draft::Unnamed(_)))
+            .filter(|draft| matches!(draft, NewFile::Unnamed(_)))
             .count();
         assert!(unnamed <= UNNAMED);
         for (n, draft) in drafts.into_iter().enumerate() {

@@ -84,7 +84,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::Missing`], [`StoreError::Damaged`], [`StoreError::Io`].
     pub fn get_bytes(&self, digest: &Digest) -> Result<Vec<u8>> {
-        if let Some(bytes) = self.held.get(digest) {
+        if let Some(bytes) = self.pending.get(digest) {
             return Ok(bytes.to_vec());
         }
         let mut file = self.open_unchecked(digest)?;
@@ -133,7 +133,7 @@ impl Store {
 
     /// The blob's length if it is there; marks it as used.
     pub(crate) fn blob_length(&self, digest: &Digest) -> Option<u64> {
-        match self.held.get(digest) {
+        match self.pending.get(digest) {
             Some(bytes) => Some(bytes.len() as u64),
             None => self.length_in_place(digest),
         }
@@ -155,7 +155,7 @@ impl Store {
     }
 
     fn open_unchecked(&self, digest: &Digest) -> Result<File> {
-        if let Some(bytes) = self.held.get(digest) {
+        if let Some(bytes) = self.pending.get(digest) {
             self.write_blob(digest, &bytes)?;
         }
         let path = self.blob_path(digest);

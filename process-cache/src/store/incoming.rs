@@ -35,7 +35,7 @@ impl Incoming {
     /// to be held, and [`StoreError::Io`].
     pub fn new(store: &Arc<Store>, digest: Digest, length: u64) -> Result<Self> {
         let limit = match store.is_read_only() {
-            true if store.is_holding() => LIMIT as u64,
+            true if store.is_writing_behind() => LIMIT as u64,
             true => return Err(StoreError::ReadOnly),
             false => WHOLE,
         };
@@ -74,7 +74,7 @@ impl Incoming {
         if copy::digest(&bytes) != self.digest {
             return Err(StoreError::Mismatch(self.digest));
         }
-        self.store.take_in(self.digest, bytes)
+        self.store.add_pending(self.digest, bytes)
     }
 
     /// Keeps it.
@@ -88,7 +88,7 @@ impl Incoming {
             return Err(StoreError::Mismatch(self.digest));
         }
         match self.place {
-            Place::Memory(bytes) => self.store.take_in(self.digest, bytes.into()),
+            Place::Memory(bytes) => self.store.add_pending(self.digest, bytes.into()),
             Place::File(file) => self.store.publish_blob(*file, &self.digest, self.length),
         }
     }

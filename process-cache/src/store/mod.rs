@@ -94,7 +94,7 @@ pub struct Store {
     /// Bytes this process added, for the estimate in `usage`.
     written: AtomicU64,
     /// Contents that are to be stored later.
-    held: write_behind::Held,
+    pending: write_behind::WriteBehind,
 }
 
 impl Store {
@@ -177,7 +177,7 @@ impl Store {
             explains: false,
             mode: 0o700,
             written: AtomicU64::new(0),
-            held: write_behind::Held::default(),
+            pending: write_behind::WriteBehind::default(),
         }
     }
 

@@ -19,7 +19,7 @@ const LONGEST: u64 = 8 << 20;
 impl Store {
     /// The contents that are known not to mention the directories of this name.
     pub fn clean_contents(&self, name: &Digest) -> Vec<Digest> {
-        let bytes = fs::read(self.mentions(name)).unwrap_or_default();
+        let bytes = fs::read(self.contains_paths(name)).unwrap_or_default();
         let digests = bytes.strip_prefix(HEADER).unwrap_or_default();
         let (digests, _) = digests.as_chunks::<32>();
         digests.iter().copied().map(Digest).collect()
@@ -37,7 +37,7 @@ impl Store {
             return Err(StoreError::ReadOnly);
         }
         let _lock = self.lock(ROOTS)?;
-        let path = self.mentions(name);
+        let path = self.contains_paths(name);
         let there = fs::metadata(&path).map_or(0, |file| file.len());
         let is_list = there >= HEADER.len() as u64 && there <= LONGEST;
         let mut bytes = Vec::new();
@@ -64,7 +64,7 @@ impl Store {
         written
     }
 
-    fn mentions(&self, name: &Digest) -> PathBuf {
+    fn contains_paths(&self, name: &Digest) -> PathBuf {
         self.root.join(ROOTS).join(name.to_string())
     }
 }
@@ -86,7 +86,7 @@ mod tests {
             .unwrap();
         assert_eq!(store.clean_contents(&name), [7, 8, 9].map(digest));
         assert_eq!(store.clean_contents(&other), []);
-        let path = store.mentions(&name);
+        let path = store.contains_paths(&name);
         let bytes = fs::read(&path).unwrap();
         fs::write(&path, &bytes[..bytes.len() - 5]).unwrap();
         assert_eq!(store.clean_contents(&name), [7, 8].map(digest));

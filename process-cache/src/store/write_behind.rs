@@ -1,4 +1,4 @@
-//! Contents that are used before they are stored.
+//! PendingContents that are used before they are stored.
 //!
 //! A result that arrives from elsewhere is put in place from memory, and its contents are
 //! written into the store afterwards: nobody waits for them twice. What is held
@@ -51,20 +51,20 @@ impl From<Vec<u8>> for Shared {
 
 /// What is held; nothing as long as nobody wants that.
 #[derive(Debug, Default)]
-pub(super) struct Held {
-    contents: Mutex<Option<Contents>>,
+pub(super) struct WriteBehind {
+    contents: Mutex<Option<PendingContents>>,
 }
 
 #[derive(Debug, Default)]
-struct Contents {
+struct PendingContents {
     bytes: FxHashMap<Digest, Shared>,
     size: usize,
     /// Those that are not stored.
     left: Vec<Digest>,
 }
 
-impl Held {
-    fn lock(&self) -> MutexGuard<'_, Option<Contents>> {
+impl WriteBehind {
+    fn lock(&self) -> MutexGuard<'_, Option<PendingContents>> {
         self.contents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -80,7 +80,7 @@ impl Held {
             && making_room
             && contents.size + bytes.len() > LIMIT
         {
-            *contents = Contents::default();
+            *contents = PendingContents::default();
         }
         match held {
             Some(held) if held.size + bytes.len() <= LIMIT => {
@@ -112,45 +112,45 @@ impl Held {
 
 impl Store {
     /// From now on contents that arrive from elsewhere are held.
-    pub fn hold(&self) {
-        self.held.lock().get_or_insert_default();
+    pub fn write_behind(&self) {
+        self.pending.lock().get_or_insert_default();
     }
 
     /// Whether contents that arrive are held.
-    pub fn is_holding(&self) -> bool {
-        self.held.lock().is_some()
+    pub fn is_writing_behind(&self) -> bool {
+        self.pending.lock().is_some()
     }
 
     /// Drops what is held, and holds nothing more, unless the store is only read.
-    pub fn let_go(&self) {
-        *self.held.lock() = self.read_only.then(Contents::default);
+    pub fn drop_pending_contents(&self) {
+        *self.pending.lock() = self.read_only.then(PendingContents::default);
     }
 
     /// Stores what is held, which stays at hand, until something cannot be stored.
     ///
     /// # Errors
     /// As [`Store::put_bytes`].
-    pub fn settle(&self) -> Result<()> {
+    pub fn write_pending(&self) -> Result<()> {
         if self.read_only {
             return Ok(());
         }
-        while let Some((digest, bytes)) = self.held.next() {
+        while let Some((digest, bytes)) = self.pending.next() {
             self.write_blob(&digest, &bytes)
-                .inspect_err(|_| self.held.failed(digest))?;
+                .inspect_err(|_| self.pending.failed(digest))?;
         }
         Ok(())
     }
 
     /// A content of this length that is held.
-    pub(crate) fn held(&self, digest: &Digest, length: u64) -> Option<Shared> {
-        self.held
+    pub(crate) fn pending_content(&self, digest: &Digest, length: u64) -> Option<Shared> {
+        self.pending
             .get(digest)
             .filter(|bytes| bytes.len() as u64 == length)
     }
 
     /// Stores a content that was verified, now or later.
-    pub(super) fn take_in(&self, digest: Digest, bytes: Shared) -> Result<()> {
-        match self.held.take(digest, bytes, self.read_only) {
+    pub(super) fn add_pending(&self, digest: Digest, bytes: Shared) -> Result<()> {
+        match self.pending.take(digest, bytes, self.read_only) {
             None => Ok(()),
             Some(bytes) => self.write_blob(&digest, &bytes),
         }
@@ -181,17 +181,20 @@ mod tests {
     fn what_is_held_is_stored_when_it_settles_and_there_before() {
         let dir = tempfile::tempdir().unwrap();
         let store = Arc::new(Store::open(dir.path().join("store")).unwrap());
-        store.hold();
+        store.write_behind();
         let digest = arrive(&store, b"abc");
         assert!(!is_in_place(&store, &digest));
         assert!(store.contains(&digest));
         assert_eq!(store.get_bytes(&digest).unwrap(), b"abc");
-        assert_eq!(&store.held(&digest, 3).unwrap()[..], b"abc");
-        assert!(store.held(&digest, 4).is_none(), "of another length");
-        store.settle().unwrap();
+        assert_eq!(&store.pending_content(&digest, 3).unwrap()[..], b"abc");
+        assert!(
+            store.pending_content(&digest, 4).is_none(),
+            "of another length"
+        );
+        store.write_pending().unwrap();
         assert!(is_in_place(&store, &digest));
-        store.let_go();
-        assert!(store.held(&digest, 3).is_none());
+        store.drop_pending_contents();
+        assert!(store.pending_content(&digest, 3).is_none());
         assert_eq!(store.get_bytes(&digest).unwrap(), b"abc");
     }
 
@@ -199,7 +202,7 @@ mod tests {
     fn what_is_opened_is_stored() {
         let dir = tempfile::tempdir().unwrap();
         let store = Arc::new(Store::open(dir.path().join("store")).unwrap());
-        store.hold();
+        store.write_behind();
         let digest = arrive(&store, b"abc");
         let mut found = String::new();
         let mut file = store.open_blob(&digest, 3).unwrap();
@@ -211,9 +214,9 @@ mod tests {
     fn what_is_let_go_was_never_there() {
         let dir = tempfile::tempdir().unwrap();
         let store = Arc::new(Store::open(dir.path().join("store")).unwrap());
-        store.hold();
+        store.write_behind();
         let digest = arrive(&store, b"abc");
-        store.let_go();
+        store.drop_pending_contents();
         assert!(!store.contains(&digest));
         let digest = arrive(&store, b"abc");
         assert!(is_in_place(&store, &digest), "nothing is held any more");

@@ -23,7 +23,7 @@ use crate::model::file_key::FileKey;
 use crate::model::path::{Asked, FilePath};
 use crate::model::path_kind::is_plain;
 use crate::platform::clock;
-use crate::world::pending_digest::Content;
+use crate::world::pending_digest::PendingDigest;
 
 /// What a path means at present.
 #[derive(Debug)]
@@ -62,7 +62,7 @@ pub struct Link {
 
 /// Where a link leads that led there before.
 #[derive(Debug)]
-struct Way {
+struct CachedLink {
     /// Device, inode and change time of the link.
     from: (u64, u64, i64, i64),
     /// Device and inode of what it means.
@@ -76,17 +76,17 @@ struct Way {
 pub struct Locator {
     directories: FxHashMap<Vec<u8>, FilePath>,
     missing: FxHashSet<Vec<u8>>,
-    ways: FxHashMap<Vec<u8>, Way>,
+    links: FxHashMap<Vec<u8>, CachedLink>,
     /// By the path as given.
-    places: FxHashMap<FilePath, Place>,
-    /// What lay where a path leads, by canonical path; see [`Locator::believe`].
-    believed: FxHashMap<FilePath, Rc<Believed>>,
+    paths: FxHashMap<FilePath, CachedPath>,
+    /// What lay where a path leads, by canonical path; see [`Locator::remember_content`].
+    cached: FxHashMap<FilePath, Rc<CachedContent>>,
     /// How often all of that may have changed.
     shape: u64,
     /// Directories that something has been opened in.
-    seen: FxHashMap<FilePath, Rc<Directory>>,
-    /// Counts [`Locator::look_again`].
-    round: u64,
+    checked: FxHashMap<FilePath, Rc<Directory>>,
+    /// Counts [`Locator::revalidate_directories`].
+    epoch: u64,
 }
 
 /// Device and inode.
@@ -96,38 +96,38 @@ type Identity = (u64, u64);
 #[derive(Debug)]
 struct Directory {
     path: FilePath,
-    /// What it was when it was looked at last, and in which round.
-    seen: Cell<(u64, Option<Identity>)>,
+    /// What it was when it was looked at last, and in which epoch.
+    checked: Cell<(u64, Option<Identity>)>,
 }
 
 impl Directory {
     /// What it is.
-    fn identity(&self, round: u64) -> Option<Identity> {
-        if self.seen.get().0 != round {
+    fn identity(&self, epoch: u64) -> Option<Identity> {
+        if self.checked.get().0 != epoch {
             let stat = rustix::fs::stat(self.path.as_path()).ok();
             let identity = stat.map(|stat| (stat.st_dev, stat.st_ino));
-            self.seen.set((round, identity));
+            self.checked.set((epoch, identity));
         }
-        self.seen.get().1
+        self.checked.get().1
     }
 }
 
 /// A regular file as it was found.
 #[derive(Debug)]
-struct Believed {
+struct CachedContent {
     inode: Identity,
     /// The directory that it was found in.
     directory: Identity,
-    content: Arc<Content>,
+    content: Arc<PendingDigest>,
     /// [`Locator::shape`] when it was found.
     shape: u64,
-    /// It was believed, and is not any more.
+    /// It was cached, and is not any more.
     former: Cell<bool>,
 }
 
 /// What is thought to be read at a path.
 #[derive(Debug)]
-pub struct Recalled {
+pub struct CachedOpen {
     /// The path that was opened.
     pub given: FilePath,
     /// As [`Located::resource`].
@@ -137,23 +137,23 @@ pub struct Recalled {
     /// Device and inode number of the file.
     pub inode: (u64, u64),
     /// What is in it.
-    pub content: Arc<Content>,
+    pub content: Arc<PendingDigest>,
 }
 
 /// Where a path leads whose last component is no link, or is not followed; see [`Located`].
 #[derive(Debug)]
-struct Place {
+struct CachedPath {
     resource: FilePath,
     indirect: Option<(FilePath, FilePath)>,
     /// Nothing was there, not even a link.
-    vacant: Cell<bool>,
+    absent: Cell<bool>,
     /// See [`is_plain`].
     plain: bool,
-    /// What is believed to be there, and the directory that it was found in.
-    believed: Option<(Rc<Directory>, Rc<Believed>)>,
+    /// What is cached to be there, and the directory that it was found in.
+    cached: Option<(Rc<Directory>, Rc<CachedContent>)>,
 }
 
-impl Place {
+impl CachedPath {
     fn located(&self, given: &FilePath, stat: Result<Stat, Errno>) -> Located {
         Located {
             given: given.clone(),
@@ -165,8 +165,8 @@ impl Place {
     }
 }
 
-/// How many places are remembered.
-const MOST_PLACES: usize = 1 << 16;
+/// How many paths are remembered.
+const MAX_CACHED_PATHS: usize = 1 << 16;
 
 /// Links on the way that are followed (path_resolution(7)).
 pub const MAX_LINKS: u32 = 40;
@@ -196,16 +196,16 @@ impl Locator {
     pub fn forget(&mut self) {
         self.directories.clear();
         self.missing.clear();
-        self.ways.clear();
-        self.places.clear();
-        self.seen.clear();
-        self.disbelieve_all();
+        self.links.clear();
+        self.paths.clear();
+        self.checked.clear();
+        self.forget_contents();
     }
 
     /// A directory has come into being.
     pub fn forget_absent(&mut self) {
         self.forget_missing();
-        self.places.clear();
+        self.paths.clear();
     }
 
     /// A file has come into being, which leads nowhere.
@@ -293,14 +293,14 @@ impl Locator {
     }
 
     /// Looks at a path.
-    pub fn look(&mut self, path: &Path, follow: bool) -> Located {
+    pub fn locate(&mut self, path: &Path, follow: bool) -> Located {
         let follow = follow || path.as_os_str().as_bytes().ends_with(b"/");
         let stat = rustix::fs::lstat(path);
         let leads_on = follow && stat.as_ref().is_ok_and(is_link);
         let nothing = matches!(stat, Err(Errno::NOENT));
-        let known = self.places.get_key_value(Asked::from(path).key());
+        let known = self.paths.get_key_value(Asked::from(path).key());
         if let Some((given, place)) = known.filter(|_| !leads_on) {
-            place.vacant.set(nothing);
+            place.absent.set(nothing);
             return place.located(given, stat);
         }
         let parts = parts(path);
@@ -321,43 +321,43 @@ impl Locator {
             None => (self.name(path), None),
         };
         let given = resource.or_same(path);
-        let place = Place {
+        let place = CachedPath {
             resource,
             indirect,
-            vacant: Cell::new(nothing),
+            absent: Cell::new(nothing),
             plain: is_plain(path),
-            believed: None,
+            cached: None,
         };
         let located = place.located(&given, stat);
         if parts.is_some() {
-            if self.places.len() == MOST_PLACES {
-                self.places.clear();
+            if self.paths.len() == MAX_CACHED_PATHS {
+                self.paths.clear();
             }
-            self.places.insert(given, place);
+            self.paths.insert(given, place);
         }
         located
     }
 
-    /// What is to be seen at a path at which somebody has found nothing, where nothing
+    /// What is to be checked at a path at which somebody has found nothing, where nothing
     /// has been before: no traced process has made a link since.
-    pub fn vacant(&self, path: Asked<'_>) -> Option<Located> {
-        let (given, place) = self.places.get_key_value(path.key())?;
-        let vacant = place.vacant.get();
-        vacant.then(|| place.located(given, Err(Errno::NOENT)))
+    pub fn absent(&self, path: Asked<'_>) -> Option<Located> {
+        let (given, place) = self.paths.get_key_value(path.key())?;
+        let absent = place.absent.get();
+        absent.then(|| place.located(given, Err(Errno::NOENT)))
     }
 
     /// The same, of a plain path.
-    pub fn plainly_vacant(&self, path: Asked<'_>) -> Option<Located> {
-        let is_plain = self.places.get(path.key())?.plain;
-        is_plain.then(|| self.vacant(path)).flatten()
+    pub fn absent_plain(&self, path: Asked<'_>) -> Option<Located> {
+        let is_plain = self.paths.get(path.key())?.plain;
+        is_plain.then(|| self.absent(path)).flatten()
     }
 
     /// Remembers what is in the regular file that was `located`, which has one name. As long as
     /// no traced process changes it, and the path leads to the same directory, whoever opens it
     /// is thought to find the same; if somebody else has changed it, that shows when the file is
-    /// looked at next (see [`Content::refute`]): when somebody is about to change it, or opens
+    /// looked at next (see [`PendingDigest::invalidate`]): when somebody is about to change it, or opens
     /// it otherwise, or when a unit ends that has read it.
-    pub fn believe(&mut self, located: &Located, content: &Arc<Content>) {
+    pub fn remember_content(&mut self, located: &Located, content: &Arc<PendingDigest>) {
         let (Ok(stat), None) = (&located.stat, &located.steps) else {
             return;
         };
@@ -367,45 +367,45 @@ impl Locator {
         let Some(directory) = self.directory_of(&located.given) else {
             return;
         };
-        let Some(identity) = directory.identity(self.round) else {
+        let Some(identity) = directory.identity(self.epoch) else {
             return;
         };
-        let believed = Rc::new(Believed {
+        let cached = Rc::new(CachedContent {
             inode: (stat.st_dev, stat.st_ino),
             directory: identity,
             content: content.clone(),
             shape: self.shape,
             former: Cell::new(false),
         });
-        content.believe();
-        if let Some(place) = self.places.get_mut(&located.given) {
-            place.believed = Some((directory, believed.clone()));
+        content.assume_unchanged();
+        if let Some(place) = self.paths.get_mut(&located.given) {
+            place.cached = Some((directory, cached.clone()));
         }
-        if let Some(former) = self.believed.insert(located.resource.clone(), believed) {
+        if let Some(former) = self.cached.insert(located.resource.clone(), cached) {
             former.former.set(true);
             if former.content.key() != content.key() {
                 // Some may have been thought to read what was not there any more.
-                former.content.refute();
+                former.content.invalidate();
             }
         }
     }
 
     /// What is thought to be at a path that somebody has opened to read it.
-    pub fn believed(&mut self, path: Asked<'_>) -> Option<Recalled> {
-        let known = self.places.get(path.key())?;
-        let current = known.believed.as_ref();
+    pub fn cached_open(&mut self, path: Asked<'_>) -> Option<CachedOpen> {
+        let known = self.paths.get(path.key())?;
+        let current = known.cached.as_ref();
         if current.is_none_or(|(_, it)| it.former.get()) {
-            self.recall(path)?;
+            self.cache_path(path)?;
         }
-        let (given, place) = self.places.get_key_value(path.key())?;
-        let (directory, it) = place.believed.as_ref()?;
+        let (given, place) = self.paths.get_key_value(path.key())?;
+        let (directory, it) = place.cached.as_ref()?;
         let holds = place.plain
             && it.shape == self.shape
             && !it.former.get()
-            && !it.content.is_refuted()
+            && !it.content.is_invalidated()
             && !it.content.has_failed()
-            && directory.identity(self.round) == Some(it.directory);
-        holds.then(|| Recalled {
+            && directory.identity(self.epoch) == Some(it.directory);
+        holds.then(|| CachedOpen {
             given: given.clone(),
             resource: place.resource.clone(),
             indirect: place.indirect.clone(),
@@ -415,54 +415,54 @@ impl Locator {
     }
 
     /// Another path may lead to the same.
-    fn recall(&mut self, path: Asked<'_>) -> Option<()> {
-        let (given, place) = self.places.get_key_value(path.key())?;
-        let believed = self.believed.get(&place.resource)?.clone();
+    fn cache_path(&mut self, path: Asked<'_>) -> Option<()> {
+        let (given, place) = self.paths.get_key_value(path.key())?;
+        let cached = self.cached.get(&place.resource)?.clone();
         let directory = self.directory_of(&given.clone())?;
-        self.places.get_mut(path.key())?.believed = Some((directory, believed));
+        self.paths.get_mut(path.key())?.cached = Some((directory, cached));
         Some(())
     }
 
     /// What is opened from now on, directories are looked at for again: who is not traced may
-    /// have put others in their places.
-    pub fn look_again(&mut self) {
-        self.round += 1;
+    /// have put others in their paths.
+    pub fn revalidate_directories(&mut self) {
+        self.epoch += 1;
     }
 
     /// The directory that a path names something in.
     fn directory_of(&mut self, path: &Path) -> Option<Rc<Directory>> {
         let (path, _) = parts(path)?;
-        if let Some(known) = self.seen.get(Asked::from(path).key()) {
+        if let Some(known) = self.checked.get(Asked::from(path).key()) {
             return Some(known.clone());
         }
         let path = FilePath::from(path);
         let directory = Rc::new(Directory {
             path: path.clone(),
-            // In no round.
-            seen: Cell::new((u64::MAX, None)),
+            // In no epoch.
+            checked: Cell::new((u64::MAX, None)),
         });
-        self.seen.insert(path, directory.clone());
+        self.checked.insert(path, directory.clone());
         Some(directory)
     }
 
     /// A traced process is about to change a name, at which this is `found`. If it is a file
     /// with other names, they change as well.
-    pub fn disbelieve(&mut self, resource: &FilePath, found: Option<&Stat>) {
-        if let Some(it) = self.believed.remove(resource) {
+    pub fn forget_content(&mut self, resource: &FilePath, found: Option<&Stat>) {
+        if let Some(it) = self.cached.remove(resource) {
             it.former.set(true);
             match found.and_then(FileKey::of).as_ref() == it.content.key() {
                 // It is what it was until now, for those that have ended.
                 true => it.content.confirm(clock::running()),
-                false => it.content.refute(),
+                false => it.content.invalidate(),
             }
         }
         if found.is_some_and(|stat| stat.st_nlink > 1 && !is_directory(stat)) {
-            self.disbelieve_all();
+            self.forget_contents();
         }
     }
 
     /// A file that was read may have changed by another name.
-    pub fn disbelieve_all(&mut self) {
+    pub fn forget_contents(&mut self) {
         self.shape += 1;
     }
 
@@ -482,20 +482,20 @@ impl Locator {
         );
         let to = stat.as_ref().ok().map(|stat| (stat.st_dev, stat.st_ino));
         let bytes = path.as_os_str().as_bytes();
-        let known = self.ways.get(bytes);
+        let known = self.links.get(bytes);
         let known = known.filter(|way| way.from == from && Some(way.to) == to);
         let (resource, steps) = match known {
             Some(way) => (way.resource.clone(), way.steps.clone()),
             None => {
                 let (resource, steps) = (self.target(path), self.steps(path));
                 if let Some(to) = to {
-                    let way = Way {
+                    let way = CachedLink {
                         from,
                         to,
                         resource: resource.clone(),
                         steps: steps.clone(),
                     };
-                    self.ways.insert(bytes.to_vec(), way);
+                    self.links.insert(bytes.to_vec(), way);
                 }
                 (resource, steps)
             }
@@ -591,7 +591,7 @@ mod tests {
         std::fs::create_dir(base.join("real")).expect("mkdir");
         std::os::unix::fs::symlink("real", base.join("alias")).expect("symlink");
         let mut locator = Locator::default();
-        let found = locator.look(&base.join("alias/file"), true);
+        let found = locator.locate(&base.join("alias/file"), true);
         assert_eq!(found.resource, FilePath::from(base.join("real/file")));
         assert_eq!(found.stat.err(), Some(Errno::NOENT));
         let (given, canonical) = found.indirect.expect("an indirection");
@@ -665,10 +665,10 @@ mod tests {
         let base = dir.path().canonicalize().expect("its path");
         std::os::unix::fs::symlink("later", base.join("link")).expect("symlink");
         let mut locator = Locator::default();
-        let found = locator.look(&base.join("link"), true);
+        let found = locator.locate(&base.join("link"), true);
         assert_eq!(found.resource, FilePath::from(base.join("later")));
         assert_eq!(found.stat.err(), Some(Errno::NOENT));
-        let found = locator.look(&base.join("link"), false);
+        let found = locator.locate(&base.join("link"), false);
         assert_eq!(found.resource, FilePath::from(base.join("link")));
         assert!(found.stat.is_ok_and(|stat| is_link(&stat)));
     }
@@ -688,7 +688,7 @@ mod tests {
         let mut check = |target: &str| {
             // The second time it is known.
             for _ in 0..2 {
-                let found = locator.look(&base.join("link"), true);
+                let found = locator.locate(&base.join("link"), true);
                 assert_eq!(found.resource, FilePath::from(base.join(target)));
                 let steps = found.steps.expect("the way");
                 let links: Vec<_> = steps.iter().filter_map(|step| step.link.as_ref()).collect();
@@ -713,28 +713,28 @@ mod tests {
         let base = dir.path().canonicalize().expect("its path");
         let path = base.join("file");
         let mut locator = Locator::default();
-        assert!(locator.vacant(Asked::from(path.as_path())).is_none());
-        let found = locator.look(&path, true);
+        assert!(locator.absent(Asked::from(path.as_path())).is_none());
+        let found = locator.locate(&path, true);
         assert_eq!(found.stat.err(), Some(Errno::NOENT));
-        let vacant = locator
-            .vacant(Asked::from(path.as_path()))
+        let absent = locator
+            .absent(Asked::from(path.as_path()))
             .expect("nothing was there");
         assert_eq!(
-            (vacant.given, vacant.resource),
+            (absent.given, absent.resource),
             (found.given, found.resource)
         );
         std::fs::write(&path, "").expect("a file");
-        assert!(locator.look(&path, true).stat.is_ok());
-        assert!(locator.vacant(Asked::from(path.as_path())).is_none());
+        assert!(locator.locate(&path, true).stat.is_ok());
+        assert!(locator.absent(Asked::from(path.as_path())).is_none());
         std::fs::remove_file(&path).expect("unlink");
-        assert!(locator.look(&path, true).stat.is_err());
-        assert!(locator.vacant(Asked::from(path.as_path())).is_some());
+        assert!(locator.locate(&path, true).stat.is_err());
+        assert!(locator.absent(Asked::from(path.as_path())).is_some());
         // A link leads elsewhere, and so does one that somebody else made.
         std::os::unix::fs::symlink("there", &path).expect("symlink");
-        let found = locator.look(&path, true);
+        let found = locator.locate(&path, true);
         assert_eq!(found.resource, FilePath::from(base.join("there")));
         locator.forget();
-        assert!(locator.vacant(Asked::from(path.as_path())).is_none());
+        assert!(locator.absent(Asked::from(path.as_path())).is_none());
     }
 
     #[test]
@@ -745,7 +745,7 @@ mod tests {
             ("/usr//x", "/usr/x"),
             ("/usr/x", "/usr/x"),
         ] {
-            let found = locator.look(Path::new(given), true);
+            let found = locator.locate(Path::new(given), true);
             assert_eq!(found.resource, FilePath::from(resource), "{given}");
         }
     }

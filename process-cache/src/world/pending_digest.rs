@@ -1,7 +1,7 @@
 //! Digests in the making.
 //!
 //! A file that a program opens is part of its precondition, and digesting it
-//! must not make the program wait. A [`Content`] stands for the digest; a
+//! must not make the program wait. A [`PendingDigest`] stands for the digest; a
 //! worker computes it, and whoever needs it (the end of the unit, or a writer
 //! that is about to destroy it) waits.
 
@@ -20,27 +20,27 @@ use crate::world::World;
 
 /// The content of one file at one time.
 #[derive(Debug)]
-pub struct Content {
+pub struct PendingDigest {
     path: FilePath,
     key: Option<FileKey>,
-    state: Mutex<State>,
+    state: Mutex<Progress>,
     done: Condvar,
-    /// See [`Content::refute`].
-    refuted: AtomicBool,
-    /// See [`Content::believe`].
-    believed: AtomicBool,
+    /// See [`PendingDigest::invalidate`].
+    invalidated: AtomicBool,
+    /// See [`PendingDigest::assume_unchanged`].
+    assumed_unchanged: AtomicBool,
     /// When it was last seen that the file is still in that state ([`clock::running`]).
     confirmed: AtomicU64,
 }
 
 #[derive(Debug)]
-struct State {
+struct Progress {
     result: Option<Result<Digest, String>>,
     /// Whether somebody waits for it.
     awaited: bool,
 }
 
-impl Content {
+impl PendingDigest {
     /// Whether both stand for the same state of the same file.
     pub fn is_same_as(&self, other: &Self) -> bool {
         std::ptr::eq(self, other)
@@ -54,28 +54,28 @@ impl Content {
     }
 
     /// The file was found in another state, so who was thought to read this may have read that.
-    pub fn refute(&self) {
-        self.refuted.store(true, Ordering::Relaxed);
+    pub fn invalidate(&self) {
+        self.invalidated.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it was [refuted](Self::refute).
-    pub fn is_refuted(&self) -> bool {
-        self.refuted.load(Ordering::Relaxed)
+    /// Whether it was [invalidated](Self::invalidate).
+    pub fn is_invalidated(&self) -> bool {
+        self.invalidated.load(Ordering::Relaxed)
     }
 
     /// No traced process has changed the file, nor does without looking at it before.
-    pub fn believe(&self) {
-        self.believed.store(true, Ordering::Relaxed);
+    pub fn assume_unchanged(&self) {
+        self.assumed_unchanged.store(true, Ordering::Relaxed);
     }
 
-    /// Whether [`Content::believe`] was said of it.
-    pub fn is_believed(&self) -> bool {
-        self.believed.load(Ordering::Relaxed)
+    /// Whether [`PendingDigest::assume_unchanged`] was said of it.
+    pub fn is_assumed_unchanged(&self) -> bool {
+        self.assumed_unchanged.load(Ordering::Relaxed)
     }
 
     /// Whether the file, to which `path` leads, was in this state after `since`
     /// ([`clock::running`]).
-    pub fn held(&self, path: &FilePath, since: u64) -> bool {
+    pub fn was_unchanged_since(&self, path: &FilePath, since: u64) -> bool {
         if self.confirmed.load(Ordering::Relaxed) >= since {
             return true;
         }
@@ -103,7 +103,7 @@ impl Content {
         self.peek().is_none()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, Progress> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -158,33 +158,33 @@ impl Content {
 
 /// All contents of a session, by the file's state.
 #[derive(Debug, Default)]
-pub struct Contents {
-    by_key: FxHashMap<FileKey, Arc<Content>>,
+pub struct PendingDigests {
+    by_key: FxHashMap<FileKey, Arc<PendingDigest>>,
 }
 
-impl Contents {
+impl PendingDigests {
     /// The content of the regular file at `path`, which `stat` describes. When
     /// the second value is true its digest is not known and nobody computes it
-    /// yet: the caller must have [`Content::compute`] run.
-    pub fn get(&mut self, world: &World, path: &Path, stat: &Stat) -> (Arc<Content>, bool) {
+    /// yet: the caller must have [`PendingDigest::compute`] run.
+    pub fn get(&mut self, world: &World, path: &Path, stat: &Stat) -> (Arc<PendingDigest>, bool) {
         let key = FileKey::of(stat);
         let known = key.as_ref().and_then(|key| self.by_key.get(key));
         // The file is in that state now, whatever it was in for a while.
-        if let Some(known) = known.filter(|known| !known.is_refuted()) {
+        if let Some(known) = known.filter(|known| !known.is_invalidated()) {
             return (known.clone(), false);
         }
         let digest = world.known(path, stat);
         let pending = digest.is_none();
-        let content = Arc::new(Content {
+        let content = Arc::new(PendingDigest {
             path: FilePath::from(path),
             key,
-            state: Mutex::new(State {
+            state: Mutex::new(Progress {
                 result: digest.map(Ok),
                 awaited: false,
             }),
             done: Condvar::new(),
-            refuted: AtomicBool::new(false),
-            believed: AtomicBool::new(false),
+            invalidated: AtomicBool::new(false),
+            assumed_unchanged: AtomicBool::new(false),
             confirmed: AtomicU64::new(0),
         });
         if let Some(key) = key {
@@ -202,7 +202,7 @@ impl Contents {
     }
 
     /// A digest of this file state that is still being computed.
-    pub fn pending(&self, stat: &Stat) -> Option<Arc<Content>> {
+    pub fn pending(&self, stat: &Stat) -> Option<Arc<PendingDigest>> {
         let content = self.by_key.get(&FileKey::of(stat)?)?;
         content.is_pending().then(|| content.clone())
     }

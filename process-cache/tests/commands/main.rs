@@ -8,7 +8,6 @@
 mod assumed;
 mod command_line;
 mod descriptors;
-mod doubts;
 mod effects;
 mod foreign;
 mod hits;
@@ -25,5 +24,6 @@ mod support;
 mod terminals;
 mod time;
 mod tools;
+mod uncacheable;
 mod verify;
 mod why;

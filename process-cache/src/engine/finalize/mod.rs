@@ -26,11 +26,11 @@ use crate::platform::proc_files::{open_flags, position};
 use crate::policy::Streams;
 use crate::policy::config::Config;
 use crate::relocation::relocatable::Moved;
-use crate::relocation::{Relocation, Turn};
+use crate::relocation::{CommitTicket, Relocation};
 use crate::remote::Remote;
 use crate::store::Store;
 use crate::world::World;
-use crate::world::pending_digest::Content;
+use crate::world::pending_digest::PendingDigest;
 use ptrace_async::event::Tid;
 use rustc_hash::FxHashMap;
 use std::collections::HashSet;
@@ -132,13 +132,13 @@ impl Session {
         unit.ended = (unit.alive == 1).then_some(now);
         forget_outputs(unit);
         if unit.alive > 1 {
-            unit.doubt("leaves processes running", false);
+            unit.mark_uncacheable("leaves processes running", false);
         }
         if let Some(disturbance) = self.disturbed(id) {
-            self.doubt(id, disturbance.reason, !disturbance.traced);
+            self.mark_uncacheable(id, disturbance.reason, !disturbance.traced);
         }
         if self.may_be_handed_chance(id) {
-            self.doubt(
+            self.mark_uncacheable(
                 id,
                 "may pass a script that uses $RANDOM through a pipe",
                 true,
@@ -146,7 +146,7 @@ impl Session {
         }
         let result = self.conclusion(id, ending, min_us);
         if let Err(reason) = &result {
-            self.unit(id).doubt(reason.clone(), false);
+            self.unit(id).mark_uncacheable(reason.clone(), false);
         }
         self.give_to_parent(id);
         self.unit(id).open_elsewhere = smallvec::SmallVec::new();
@@ -168,11 +168,11 @@ impl Session {
                 .map(|(p, _)| p.clone())
                 .collect();
             let reason = "makes a random name";
-            unit.doubt(reason, made.is_empty());
+            unit.mark_uncacheable(reason, made.is_empty());
             unit.names.extend(made);
         }
         let unit = &self.units[id.0 as usize];
-        if let Some(doubt) = unit.doubts.first() {
+        if let Some(doubt) = unit.uncacheable_reasons.first() {
             return Err(doubt.reason.clone());
         }
         let Some(key) = unit.key else {
@@ -423,7 +423,7 @@ pub struct Captured {
     assumes: bool,
     /// What it read that no traced process had changed: whether somebody else has is to be
     /// seen, for many units at once.
-    pub read: Vec<(FilePath, Arc<Content>)>,
+    pub read: Vec<(FilePath, Arc<PendingDigest>)>,
 }
 
 /// Establishes whether the world still says what was observed (apart from what
@@ -461,7 +461,7 @@ pub fn captured(
             return Err(reason);
         }
         if let (Query::Content(path), Observed::Content(content)) = (query, observed) {
-            match content.is_believed() && !changed.contains(path) {
+            match content.is_assumed_unchanged() && !changed.contains(path) {
                 true => read.push((path.clone(), content.clone())),
                 false => unchanged(path, content, finished.ended, &changed)?,
             }
@@ -508,7 +508,7 @@ pub fn record(
     finished: &Finished,
     captured: Captured,
     remote: Option<&Remote>,
-    relocation: Option<&(Turn, Arc<Relocation>)>,
+    relocation: Option<&(CommitTicket, Arc<Relocation>)>,
 ) -> Result<Recorded, String> {
     let Captured {
         outcome,
@@ -587,17 +587,20 @@ fn check_names(store: &Store, finished: &Finished, effects: &[Effect]) -> Result
 /// reliable about what the program read, which `ended` then.
 fn unchanged(
     path: &FilePath,
-    content: &Content,
+    content: &PendingDigest,
     ended: u64,
     changed: &HashSet<&FilePath>,
 ) -> Result<(), String> {
-    if !content.is_refuted() {
-        if changed.contains(path) || content.held(path, ended) || is_own(path, changed) {
+    if !content.is_invalidated() {
+        if changed.contains(path)
+            || content.was_unchanged_since(path, ended)
+            || is_own(path, changed)
+        {
             return Ok(());
         }
-        if content.is_believed() {
+        if content.is_assumed_unchanged() {
             // Others may have been thought to read the same.
-            content.refute();
+            content.invalidate();
         }
     }
     let path = path.display();

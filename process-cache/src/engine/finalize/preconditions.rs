@@ -402,7 +402,7 @@ pub(super) fn answer(query: &Query, observed: &Observed) -> Answer {
 mod tests {
     use super::*;
     use crate::model::unit_id::UnitId;
-    use crate::world::pending_digest::Contents;
+    use crate::world::pending_digest::PendingDigests;
 
     fn regular(path: &str) -> Box<Stat> {
         let mut stat = rustix::fs::stat("/").expect("the root exists");
@@ -478,7 +478,7 @@ mod tests {
         let table = crate::store::DigestTable::in_memory();
         let world = World::new(table);
         let stat = regular("/w/log");
-        let (content, _) = Contents::default().get(&world, &path, &stat);
+        let (content, _) = PendingDigests::default().get(&world, &path, &stat);
         content.compute(&world);
         let change = unit.change(1, &path, Some(stat));
         change.content = Some(1);

@@ -57,7 +57,10 @@ impl Session {
         &mut self,
         unit: UnitId,
         paths: &[PathRef],
-    ) -> (Before, Vec<Arc<crate::world::pending_digest::Content>>) {
+    ) -> (
+        Before,
+        Vec<Arc<crate::world::pending_digest::PendingDigest>>,
+    ) {
         let mut before = Before::new();
         let mut wait = Vec::new();
         for path in paths {
@@ -71,7 +74,7 @@ impl Session {
                 // What lies below may be found there no more.
                 self.jobs.hurry();
             }
-            self.locator.disbelieve(&located.resource, found);
+            self.locator.forget_content(&located.resource, found);
             if let Ok(stat) = &located.stat
                 && stat.st_nlink > 1
                 && !is_directory(stat)
@@ -104,7 +107,7 @@ impl Session {
         };
         let (umask, began) = (self.model.umask(tid), self.lookups.began(tid));
         self.call.begin(tid, umask, began);
-        self.doubt_changes(unit, before, &event);
+        self.mark_foreign_changes(unit, before, &event);
         match event {
             IoEvent::Open {
                 path,
@@ -193,7 +196,7 @@ impl Session {
                     self.ask(unit, Query::StatFs(path.clone()), path);
                 }
                 Some(_) => {}
-                None => self.doubt(
+                None => self.mark_uncacheable(
                     unit,
                     "asks for the file system of a file without a name",
                     true,
@@ -215,7 +218,7 @@ impl Session {
                     );
                 }
                 Some(_) => {}
-                None => self.doubt(
+                None => self.mark_uncacheable(
                     unit,
                     "reads extended attributes of a file without a name",
                     true,
@@ -245,7 +248,7 @@ impl Session {
                     self.expect_kind(unit, path, initial.as_deref());
                     self.remade(unit, path, initial.clone(), TimeState::Present);
                 }
-                _ => self.doubt(unit, "creates a device, FIFO or socket", true),
+                _ => self.mark_uncacheable(unit, "creates a device, FIFO or socket", true),
             },
             IoEvent::Unlink { .. } | IoEvent::RemoveDir { .. } => {
                 if let Some((path, initial)) = before.first() {
@@ -288,9 +291,9 @@ impl Session {
                 let of_unit = self.unit(unit);
                 if matches!(time, TimeState::Set(..))
                     && matches!(of_unit.policy.time, TimeUse::None | TimeUse::Order)
-                    && !of_unit.policy.told_times
+                    && !of_unit.policy.sets_given_times
                 {
-                    of_unit.doubt(
+                    of_unit.mark_uncacheable(
                         "sets a file time that is not the present and not in its arguments",
                         true,
                     );
@@ -336,7 +339,7 @@ impl Session {
                         .and_then(|fd| of_unit.seeks.get_mut(fd));
                     let starting = seeks.is_some_and(|seeks| {
                         *seeks = seeks.saturating_add(1);
-                        *seeks <= of_unit.policy.start_seeks
+                        *seeks <= of_unit.policy.seeks_at_start
                     });
                     if file.readable {
                         self.use_part(unit, &file, Part::Input);
@@ -356,7 +359,11 @@ impl Session {
                     self.shared_files.map((stat.st_dev, stat.st_ino), unit);
                 }
                 if !self.is_own(unit, &file) {
-                    self.doubt(unit, "maps an inherited file into writable memory", true);
+                    self.mark_uncacheable(
+                        unit,
+                        "maps an inherited file into writable memory",
+                        true,
+                    );
                 }
             }
             IoEvent::Ioctl { file, request } => self.control(unit, &file, request),
@@ -401,7 +408,9 @@ impl Session {
                     }
                 }
             }
-            IoEvent::ChangeRoot { .. } => self.doubt(unit, "changes its root directory", true),
+            IoEvent::ChangeRoot { .. } => {
+                self.mark_uncacheable(unit, "changes its root directory", true)
+            }
             IoEvent::Spawn { .. } | IoEvent::ExecAttempt { .. } => {}
             IoEvent::ExecFailed { path, .. } => {
                 if classify(&path.path) == Class::Ordinary {
@@ -425,7 +434,7 @@ impl Session {
                 let waiting = policy.running_clock
                     && matches!(clock, libc::CLOCK_MONOTONIC | libc::CLOCK_MONOTONIC_COARSE);
                 self.unit(unit).clock_reads += u32::from(!waiting);
-                let starting = self.unit(unit).clock_reads <= policy.start_clock;
+                let starting = self.unit(unit).clock_reads <= policy.clock_reads_at_start;
                 if !policy.clock && !waiting && !starting && !planted(Defect::ClockDoubt) {
                     let which = match clock {
                         libc::CLOCK_MONOTONIC
@@ -434,14 +443,14 @@ impl Session {
                         | libc::CLOCK_BOOTTIME => "the monotonic clock",
                         _ => "the time of day",
                     };
-                    self.doubt(unit, format!("reads {which}"), true);
+                    self.mark_uncacheable(unit, format!("reads {which}"), true);
                 }
             }
             IoEvent::Random { length, flags } => {
                 let earlier = self.unit(unit).random_requests;
                 self.unit(unit).random_requests += 1;
                 if !is_hash_seed(length, flags, earlier) && !self.unit(unit).policy.random {
-                    self.doubt(unit, "asks for random bytes", true);
+                    self.mark_uncacheable(unit, "asks for random bytes", true);
                 }
             }
             IoEvent::Identity { what } => match what {
@@ -457,14 +466,16 @@ impl Session {
                 Identity::Sysinfo => {}
                 Identity::Cpu | Identity::Usage | Identity::Scheduling => {
                     if !self.unit(unit).policy.usage {
-                        self.doubt(
+                        self.mark_uncacheable(
                             unit,
                             "asks for its CPU number, its CPU time or its scheduling",
                             true,
                         );
                     }
                 }
-                Identity::OtherProcess => self.doubt(unit, "asks about another process", true),
+                Identity::OtherProcess => {
+                    self.mark_uncacheable(unit, "asks about another process", true)
+                }
             },
             IoEvent::SetLimit { .. } => self.has_set_limits(tid),
             IoEvent::StateChange { what } => {
@@ -501,20 +512,20 @@ impl Session {
                 if receives && local && file.as_ref().is_some_and(|f| self.is_own(unit, f)) {
                     return;
                 }
-                self.doubt(unit, format!("uses the network ({what})"), true);
+                self.mark_uncacheable(unit, format!("uses the network ({what})"), true);
             }
             IoEvent::Channel { read, write } => {
                 self.descriptions.set_owner(read.id, unit);
                 self.descriptions.set_owner(write.id, unit);
             }
             IoEvent::Received { .. } => {
-                self.doubt(unit, "receives a descriptor from another process", true);
+                self.mark_uncacheable(unit, "receives a descriptor from another process", true);
             }
             IoEvent::SharedMemory { what } => {
-                self.doubt(unit, format!("uses shared memory ({what})"), true);
+                self.mark_uncacheable(unit, format!("uses shared memory ({what})"), true);
             }
             IoEvent::Unsupported { name, reason, .. } => {
-                self.doubt_all(unit, &format!("calls {name}: {reason}"));
+                self.mark_uncacheable_upwards(unit, &format!("calls {name}: {reason}"));
             }
             IoEvent::Failed { call, paths, error } => self.failed(unit, call, &paths, error),
         }
@@ -522,7 +533,7 @@ impl Session {
 
     /// Doubts a unit that changes what is no ordinary file, or what somebody else has opened by
     /// its descriptor: which one that is, is in no key.
-    fn doubt_changes(&mut self, unit: UnitId, before: &Before, event: &IoEvent) {
+    fn mark_foreign_changes(&mut self, unit: UnitId, before: &Before, event: &IoEvent) {
         let (places, file) = changed(event);
         let sets_times = matches!(event, IoEvent::SetTimes { .. });
         for path in places.into_iter().flatten() {
@@ -534,16 +545,16 @@ impl Session {
             };
             if !is_known && !self.changes_own(unit, path, event) {
                 let reason = format!("changes what {} is, or leads to", path.display());
-                self.doubt(unit, reason, true);
+                self.mark_uncacheable(unit, reason, true);
             }
         }
         let leads_on = |(path, _): &(FilePath, _)| classify(path) == Class::Volatile;
         if let Some((path, _)) = before.iter().find(|it| leads_on(it)) {
             let reason = format!("changes what {} leads to", path.display());
-            self.doubt(unit, reason, true);
+            self.mark_uncacheable(unit, reason, true);
         }
         if let Some(file) = file.filter(|file| !self.is_own(unit, file)) {
-            self.doubt_outside(
+            self.mark_uncacheable_outside(
                 unit,
                 file,
                 "changes an inherited file through its descriptor",
@@ -602,7 +613,7 @@ impl Session {
             _ => {}
         }
         if !OWN.contains(&what) {
-            self.doubt(unit, format!("changes {what}"), true);
+            self.mark_uncacheable(unit, format!("changes {what}"), true);
         }
     }
 
@@ -626,7 +637,7 @@ impl Session {
                 break;
             }
             self.unit(id)
-                .doubt("sends a signal to another process", false);
+                .mark_uncacheable("sends a signal to another process", false);
             at = self.unit(id).parent;
         }
     }

@@ -26,7 +26,7 @@ impl Session {
             Some(then) => {
                 if self.changed_since(then, &resource, &observed) {
                     let reason = format!("{} changed while it was looked at", resource.display());
-                    self.doubt(unit, reason, true);
+                    self.mark_uncacheable(unit, reason, true);
                 }
                 then
             }
@@ -117,7 +117,7 @@ impl Session {
     pub(super) fn ask(&mut self, unit: UnitId, query: Query, resource: FilePath) {
         let answer = self.world.ask(&query);
         if let Answer::Unknown(reason) = answer {
-            self.doubt(unit, reason, true);
+            self.mark_uncacheable(unit, reason, true);
             return;
         }
         if self.call.returned().is_some() {
@@ -139,15 +139,15 @@ impl Session {
         };
         if !same {
             let reason = format!("{} changed while it was looked at", path.display());
-            self.doubt(unit, reason, true);
+            self.mark_uncacheable(unit, reason, true);
         }
     }
 
     /// Looks at a path; links on the way are noted.
     pub fn look(&mut self, unit: UnitId, path: &Path, follow: bool) -> Located {
         let nothing = self.told_missing() == Some(libc::ENOENT);
-        let vacant = nothing.then(|| self.locator.vacant(path.into())).flatten();
-        let located = vacant.unwrap_or_else(|| self.locator.look(path, follow));
+        let vacant = nothing.then(|| self.locator.absent(path.into())).flatten();
+        let located = vacant.unwrap_or_else(|| self.locator.locate(path, follow));
         self.note_way(unit, &located);
         located
     }
@@ -233,7 +233,7 @@ impl Session {
         located: &Located,
         mut time: TimeUse,
     ) {
-        let plain = self.unit(unit).policy.plain_directories
+        let plain = self.unit(unit).policy.ignores_directory_times
             && located.stat.as_ref().is_ok_and(is_directory);
         if is_for_devices(path) || time == TimeUse::Order && plain {
             time = TimeUse::None;
@@ -323,7 +323,7 @@ impl Session {
     /// (`__DATE__` and `__TIMESTAMP__` of compilers, `make -p`).
     pub(super) fn shows_time(&mut self, unit: UnitId, path: &Path) -> bool {
         let policy = self.unit(unit).policy;
-        is_zone(path) && policy.clock && policy.time < TimeUse::Modified && !policy.told_times
+        is_zone(path) && policy.clock && policy.time < TimeUse::Modified && !policy.sets_given_times
     }
 
     pub(super) fn read_link(&mut self, unit: UnitId, path: &Path) {
@@ -339,7 +339,7 @@ impl Session {
             Class::Random | Class::Usage | Class::Volatile => {
                 let names_terminal = self.unit(unit).policy.terminal && is_standard_stream(path);
                 if !names_terminal {
-                    self.doubt(unit, format!("reads the link {}", path.display()), true);
+                    self.mark_uncacheable(unit, format!("reads the link {}", path.display()), true);
                 }
                 return;
             }
@@ -367,14 +367,14 @@ impl Session {
             return;
         }
         let Some(path) = &file.path else {
-            self.doubt(unit, "lists a directory without a name", true);
+            self.mark_uncacheable(unit, "lists a directory without a name", true);
             return;
         };
         match classify(path) {
             Class::Ordinary => {}
             Class::Determined if path.as_os_str() != "/proc" => return,
             _ => {
-                self.doubt(unit, format!("lists {}", path.display()), true);
+                self.mark_uncacheable(unit, format!("lists {}", path.display()), true);
                 return;
             }
         }
@@ -469,7 +469,7 @@ impl Session {
             }
             _ => {
                 let error = std::io::Error::from_raw_os_error(error);
-                self.doubt(unit, format!("{call} fails: {error}"), true);
+                self.mark_uncacheable(unit, format!("{call} fails: {error}"), true);
             }
         }
     }

@@ -13,9 +13,9 @@ use crate::platform::defect::{Defect, planted};
 use crate::platform::proc_files::GROUP;
 use crate::policy::Policy;
 use crate::policy::script::Scripts;
-use crate::world::locate::{Located, Recalled, is_directory, is_regular};
+use crate::world::locate::{CachedOpen, Located, is_directory, is_regular};
 use crate::world::lookup_cache::Kind;
-use crate::world::pending_digest::Content;
+use crate::world::pending_digest::PendingDigest;
 use ptrace_async::event::{FileKind, OpenFile, OpenMode, PathRef};
 use rustix::fs::Stat;
 
@@ -38,7 +38,7 @@ impl Session {
             self.descriptions.set_owner(file.id, unit);
         }
         if self.shows_time(unit, &path.path) {
-            self.doubt(unit, "reads the time zone, to print a local time", true);
+            self.mark_uncacheable(unit, "reads the time zone, to print a local time", true);
         }
         // A jobserver's descriptor, opened anew to be non-blocking.
         if let Some(file) = file
@@ -61,13 +61,13 @@ impl Session {
                 let seed = self.unit(unit).policy.scripts == Scripts::Perl
                     && !self.unit(unit).knows_itself;
                 let policy = self.unit(unit).policy;
-                let own_use = policy.random && policy.meters;
+                let own_use = policy.random && policy.reads_own_statistics;
                 if error.is_none() && !seed && !own_use {
-                    self.doubt(unit, format!("reads {}", path.path.display()), true);
+                    self.mark_uncacheable(unit, format!("reads {}", path.path.display()), true);
                 }
                 return;
             }
-            Class::Usage if self.unit(unit).policy.meters => return,
+            Class::Usage if self.unit(unit).policy.reads_own_statistics => return,
             Class::Usage
                 if self.unit(unit).policy.stack
                     && path.path.as_os_str() == "/proc/self/maps"
@@ -83,9 +83,10 @@ impl Session {
                     && of_unit.policy.scripts == Scripts::Bash
                     && !std::mem::replace(&mut of_unit.knows_terminal, true);
                 // Compilers ask it how wide they may write.
-                let matters = is_terminal && !of_unit.policy.meters || self.is_of_other(path);
+                let matters =
+                    is_terminal && !of_unit.policy.reads_own_statistics || self.is_of_other(path);
                 if !starting && (error.is_none() || matters) {
-                    self.doubt(unit, format!("opens {}", path.display()), true);
+                    self.mark_uncacheable(unit, format!("opens {}", path.display()), true);
                 }
                 return;
             }
@@ -108,13 +109,13 @@ impl Session {
             return;
         }
         let located = match mode.write {
-            true => self.locator.look(&path.path, path.follow),
+            true => self.locator.locate(&path.path, path.follow),
             false => self.look(unit, &path.path, path.follow),
         };
         let inode = located.stat.as_ref().ok();
         let inode = inode.map(|stat| (stat.st_dev, stat.st_ino));
         if self.is_inherited_output(unit, inode, &located.resource) {
-            self.doubt(
+            self.mark_uncacheable(
                 unit,
                 "opens by name the file that its output is redirected to",
                 true,
@@ -137,18 +138,18 @@ impl Session {
         if !content_only {
             return false;
         }
-        let Some(it) = self.locator.believed(path) else {
+        let Some(it) = self.locator.cached_open(path) else {
             return false;
         };
         if self.is_inherited_output(unit, Some(it.inode), &it.resource) {
             return false;
         }
-        self.note_believed(unit, it);
+        self.note_cached_open(unit, it);
         true
     }
 
     /// A unit depends on what is thought to be in a file.
-    pub(crate) fn note_believed(&mut self, unit: UnitId, it: Recalled) {
+    pub(crate) fn note_cached_open(&mut self, unit: UnitId, it: CachedOpen) {
         self.note_indirect(unit, it.indirect);
         let (query, observed) = (Query::Content(it.given), Observed::Content(it.content));
         self.note(unit, query, observed, it.resource);
@@ -163,7 +164,7 @@ impl Session {
 
     /// Whether somebody has found nothing to open where nothing was before: then that is noted.
     pub fn missing_as_before(&mut self, unit: UnitId, path: Asked<'_>) -> bool {
-        let Some(located) = self.locator.plainly_vacant(path) else {
+        let Some(located) = self.locator.absent_plain(path) else {
             return false;
         };
         self.note_missing(unit, Query::Content(located.given.clone()), located);
@@ -194,10 +195,10 @@ impl Session {
         given: &FilePath,
         located: &Located,
         stat: &Stat,
-    ) -> Arc<Content> {
+    ) -> Arc<PendingDigest> {
         let content = self.content(given, stat);
         if !self.shared_files.is_changed(&located.resource) && self.lookups.is_quiet() {
-            self.locator.believe(located, &content);
+            self.locator.remember_content(located, &content);
         }
         content
     }
@@ -213,7 +214,7 @@ impl Session {
         let given = located.given.clone();
         let Ok(stat) = located.stat else {
             // It was there a moment ago.
-            self.doubt(
+            self.mark_uncacheable(
                 unit,
                 format!("{} vanished while it was opened", given.display()),
                 true,
@@ -233,7 +234,7 @@ impl Session {
         } else if is_directory(&stat) {
             Observed::Answer(Answer::Directory)
         } else {
-            self.doubt(
+            self.mark_uncacheable(
                 unit,
                 format!("opens {}, which is no plain file", given.display()),
                 true,
@@ -309,16 +310,16 @@ impl Session {
         if !is_regular(stat) {
             if path.path.starts_with("/dev") {
                 // A device that takes bytes and keeps nothing.
-                self.doubt(unit, format!("writes to {}", path.path.display()), true);
+                self.mark_uncacheable(unit, format!("writes to {}", path.path.display()), true);
             } else {
                 let text = format!("writes to {}, which is no plain file", path.path.display());
-                self.doubt(unit, text, true);
+                self.mark_uncacheable(unit, text, true);
             }
             return;
         }
         if stat.st_nlink > 1 && self.unit(unit).made_before(&resource, u64::MAX).is_none() {
             let text = format!("writes to {}, which has several names", path.path.display());
-            self.doubt(unit, text, true);
+            self.mark_uncacheable(unit, text, true);
         }
         let known = self
             .unit(unit)
@@ -469,7 +470,7 @@ impl Session {
                     self.parent_access(unit, &given);
                 }
             }
-            _ => self.doubt(unit, format!("fails to open {}", given.display()), true),
+            _ => self.mark_uncacheable(unit, format!("fails to open {}", given.display()), true),
         }
     }
 }

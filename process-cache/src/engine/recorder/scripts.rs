@@ -62,7 +62,7 @@ impl Session {
     /// A unit has read what nobody has looked through: its program, if that is there.
     pub(super) fn program_unseen(&mut self, unit: UnitId) {
         if self.unit(unit).policy.from_input {
-            self.doubt(unit, "reads its program from its standard input", true);
+            self.mark_uncacheable(unit, "reads its program from its standard input", true);
         }
     }
 
@@ -84,7 +84,7 @@ impl Session {
 
     /// Bytes that are not known have gone into a description.
     pub(super) fn wrote_unseen(&mut self, unit: UnitId, file: &OpenFile, reason: &str) {
-        self.doubt_outside(unit, file, reason);
+        self.mark_uncacheable_outside(unit, file, reason);
         if let Some(owner) = self.descriptions.owner(file.id) {
             self.unit(owner).names_chance = true;
         }

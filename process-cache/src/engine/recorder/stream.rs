@@ -85,7 +85,7 @@ impl Session {
         self.use_part(unit, file, Part::Output);
         if fd == 0 {
             // Which of several things it is is not in the key.
-            self.doubt_outside(unit, file, "writes to its standard input");
+            self.mark_uncacheable_outside(unit, file, "writes to its standard input");
         }
         let seq = self.tick();
         self.touch_inherited(unit, seq, file);
@@ -101,7 +101,11 @@ impl Session {
         match &file.kind {
             FileKind::CharDevice(_) => return,
             FileKind::Anon(what) => {
-                self.doubt_outside(unit, file, &format!("writes to an inherited {what}"));
+                self.mark_uncacheable_outside(
+                    unit,
+                    file,
+                    &format!("writes to an inherited {what}"),
+                );
                 return;
             }
             _ => {}
@@ -114,7 +118,7 @@ impl Session {
             return;
         }
         if positioned {
-            self.doubt_outside(
+            self.mark_uncacheable_outside(
                 unit,
                 file,
                 "writes at an offset of its own in an inherited file",
@@ -210,7 +214,7 @@ impl Session {
         if policy.streams != Streams::Used {
             self.use_part_of(tid, unit, Part::Input);
         }
-        if !policy.unnested {
+        if !policy.ignores_nesting {
             self.use_anywhere(unit, Part::Nesting);
         }
     }
@@ -243,7 +247,7 @@ impl Session {
         self.use_anywhere(unit, Part::Output);
         let Some(fd) = descriptor(path) else {
             if self.is_of_other(path) {
-                self.doubt(unit, "asks about another process", true);
+                self.mark_uncacheable(unit, "asks about another process", true);
             }
             return;
         };
@@ -259,7 +263,7 @@ impl Session {
             self.stat_inherited(unit, &file);
         } else {
             let reason = format!("looks at {}, which is a file", path.display());
-            self.doubt(unit, reason, true);
+            self.mark_uncacheable(unit, reason, true);
         }
     }
 
@@ -277,7 +281,7 @@ impl Session {
     pub fn could_not_write(&mut self, unit: UnitId, file: &OpenFile, error: i64) {
         self.use_part(unit, file, Part::Output);
         if error == -i64::from(libc::EPIPE) {
-            self.doubt_outside(unit, file, UNHEARD);
+            self.mark_uncacheable_outside(unit, file, UNHEARD);
         }
     }
 
@@ -288,9 +292,9 @@ impl Session {
             return false;
         }
         let cwd = self.model.cwd(tid).map(|cwd| cwd.as_os_str().as_bytes());
-        cwd.is_some_and(|cwd| make_output::says_where(cwd, bytes))
+        cwd.is_some_and(|cwd| make_output::names_directory(cwd, bytes))
             || (self.settings.relocation.as_ref())
-                .is_some_and(|relocation| relocation.says_given(&unit.moved.maps, bytes))
+                .is_some_and(|relocation| relocation.repeats_arguments(&unit.moved.maps, bytes))
     }
 
     /// The last `length` bytes that an in-kernel copy put into a regular file.
@@ -318,13 +322,17 @@ impl Session {
         match &file.kind {
             FileKind::Opened | FileKind::Regular | FileKind::Directory => {
                 let Some(path) = file.path.clone() else {
-                    self.doubt_outside(unit, file, "reads an inherited file without a name");
+                    self.mark_uncacheable_outside(
+                        unit,
+                        file,
+                        "reads an inherited file without a name",
+                    );
                     return;
                 };
                 if classify(&path) != Class::Ordinary {
                     // What is known of a process is not known of who opened its file.
                     if classify(&path) != Class::Determined || path.starts_with("/proc") {
-                        self.doubt_outside(unit, file, "reads an inherited device");
+                        self.mark_uncacheable_outside(unit, file, "reads an inherited device");
                     }
                     return;
                 }
@@ -344,7 +352,7 @@ impl Session {
                     }
                     _ => {
                         self.program_unseen(unit);
-                        self.doubt_outside(
+                        self.mark_uncacheable_outside(
                             unit,
                             file,
                             "reads an inherited file that was renamed or removed",
@@ -355,20 +363,24 @@ impl Session {
             FileKind::CharDevice(number) => {
                 // /dev/null (1:3) and /dev/zero (1:5) always say the same.
                 if !matches!(number, 0x103 | 0x105) {
-                    self.doubt_outside(unit, file, "reads an inherited device");
+                    self.mark_uncacheable_outside(unit, file, "reads an inherited device");
                 }
             }
             FileKind::Pipe { .. } => {
-                self.doubt_outside(
+                self.mark_uncacheable_outside(
                     unit,
                     file,
                     "reads from a pipe that other processes write to",
                 );
             }
-            FileKind::Terminal => self.doubt_outside(unit, file, "reads from the terminal"),
-            FileKind::Socket(_) => self.doubt_outside(unit, file, "reads from an inherited socket"),
+            FileKind::Terminal => {
+                self.mark_uncacheable_outside(unit, file, "reads from the terminal")
+            }
+            FileKind::Socket(_) => {
+                self.mark_uncacheable_outside(unit, file, "reads from an inherited socket")
+            }
             FileKind::MemFd | FileKind::Anon(_) | FileKind::Other(_) => {
-                self.doubt_outside(unit, file, "reads from an inherited descriptor");
+                self.mark_uncacheable_outside(unit, file, "reads from an inherited descriptor");
             }
         }
     }
@@ -391,7 +403,7 @@ impl Session {
             }
             TIOCGPGRP if !matches!(file.kind, FileKind::Terminal) => {}
             FIONREAD if self.is_own(unit, file) => {}
-            _ => self.doubt(
+            _ => self.mark_uncacheable(
                 unit,
                 format!("controls a device (ioctl {request:#x})"),
                 true,

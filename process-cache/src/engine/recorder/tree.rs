@@ -48,7 +48,7 @@ impl Session {
             return;
         };
         if exchange {
-            self.doubt(unit, "exchanges two files", true);
+            self.mark_uncacheable(unit, "exchanges two files", true);
             return;
         }
         if from == to {
@@ -81,7 +81,7 @@ impl Session {
             None => {
                 self.carried(unit, from, to, stat);
                 if stat.st_nlink > 1 {
-                    self.doubt(
+                    self.mark_uncacheable(
                         unit,
                         format!("moves {}, which has several names", from.display()),
                         true,
@@ -115,7 +115,7 @@ impl Session {
         target: Option<Box<Stat>>,
     ) {
         if !made.is_some_and(Change::was_absent) {
-            self.doubt(
+            self.mark_uncacheable(
                 unit,
                 format!("moves the directory {}", from.display()),
                 true,
@@ -225,7 +225,7 @@ impl Session {
         if let FileRef::File(file) = target
             && !self.is_own(unit, file)
         {
-            self.doubt(unit, "changes the length of an inherited file", true);
+            self.mark_uncacheable(unit, "changes the length of an inherited file", true);
             return;
         }
         let Some((path, initial)) = before.first().cloned() else {
@@ -243,7 +243,7 @@ impl Session {
                 self.note(unit, Query::Content(path.clone()), content, path.clone());
             }
             if stat.st_nlink > 1 {
-                self.doubt(
+                self.mark_uncacheable(
                     unit,
                     format!("cuts {}, which has several names", path.display()),
                     true,
@@ -258,7 +258,7 @@ impl Session {
         change.time = TimeState::Present;
     }
 
-    /// Begins or continues a change of metadata.
+    /// ExecContext or continues a change of metadata.
     pub(super) fn meta_change(
         &mut self,
         unit: UnitId,
@@ -288,7 +288,7 @@ impl Session {
             if ref_path(target).is_none() {
                 return;
             }
-            self.doubt(unit, "changes the owner of a file", true);
+            self.mark_uncacheable(unit, "changes the owner of a file", true);
             return;
         };
         let (uid, gid) = match initial.as_deref() {
@@ -301,7 +301,7 @@ impl Session {
             let _ = self.meta_change(unit, before, target);
         } else {
             let text = format!("changes the owner of {}", path.display());
-            self.doubt(unit, text, true);
+            self.mark_uncacheable(unit, text, true);
         }
     }
 }

@@ -29,7 +29,7 @@ use crate::store::Store;
 use crate::world::World;
 use crate::world::locate::Locator;
 use crate::world::lookup_cache::Lookups;
-use crate::world::pending_digest::{Content, Contents};
+use crate::world::pending_digest::{PendingDigest, PendingDigests};
 
 use self::current_call::CurrentCall;
 use self::descriptions::Descriptions;
@@ -65,7 +65,7 @@ pub struct Session {
     /// Lookups that need not be repeated.
     pub(super) lookups: Lookups,
     /// Digests in the making.
-    pub(super) contents: Contents,
+    pub(super) contents: PendingDigests,
     /// What was found in scripts of this path and content.
     pub(super) scripts: FxHashMap<(FilePath, Digest, Scripts), Found>,
     /// Makes keys.
@@ -113,7 +113,7 @@ impl Session {
             call: CurrentCall::default(),
             locator: Locator::default(),
             lookups: Lookups::default(),
-            contents: Contents::default(),
+            contents: PendingDigests::default(),
             one_personality: true,
             scripts: FxHashMap::default(),
             world,
@@ -191,7 +191,7 @@ impl Session {
         if let Some(limits) = unit.limits.take()
             && !limits.hold(process)
         {
-            self.doubt(id, OTHERS, true);
+            self.mark_uncacheable(id, OTHERS, true);
             return Err(OTHERS.to_owned());
         }
         Ok(())
@@ -284,28 +284,34 @@ impl Session {
 
     /// A doubt about a unit; with `leaks`, about all above it too (once they
     /// take the unit in).
-    pub fn doubt(&mut self, unit: UnitId, reason: impl Into<String>, leaks: bool) {
-        self.unit(unit).doubt(reason, leaks);
+    pub fn mark_uncacheable(&mut self, unit: UnitId, reason: impl Into<String>, leaks: bool) {
+        self.unit(unit).mark_uncacheable(reason, leaks);
     }
 
     /// A doubt about a unit and all above it, which have it at once: what it brings about
     /// later is a reason as well, and not the first one.
-    pub fn doubt_all(&mut self, unit: UnitId, reason: &str) {
-        self.doubt_below(unit, None, reason, true);
+    pub fn mark_uncacheable_upwards(&mut self, unit: UnitId, reason: &str) {
+        self.mark_uncacheable_below(unit, None, reason, true);
     }
 
     /// A doubt about a unit and those above it up to the one that made
     /// `file`, for which the matter is internal.
-    pub fn doubt_outside(&mut self, unit: UnitId, file: &OpenFile, reason: &str) {
+    pub fn mark_uncacheable_outside(&mut self, unit: UnitId, file: &OpenFile, reason: &str) {
         let owner = self.descriptions.owner(file.id);
-        self.doubt_below(unit, owner, reason, false);
+        self.mark_uncacheable_below(unit, owner, reason, false);
     }
 
     /// A doubt about a unit and those above it, below `end`.
-    fn doubt_below(&mut self, unit: UnitId, end: Option<UnitId>, reason: &str, leaks: bool) {
+    fn mark_uncacheable_below(
+        &mut self,
+        unit: UnitId,
+        end: Option<UnitId>,
+        reason: &str,
+        leaks: bool,
+    ) {
         let mut at = Some(unit);
         while let Some(id) = at.filter(|_| at != end) {
-            self.unit(id).doubt(reason, leaks);
+            self.unit(id).mark_uncacheable(reason, leaks);
             at = self.unit(id).parent;
         }
     }
@@ -316,7 +322,7 @@ impl Session {
     }
 
     /// The content of a regular file, being digested from now on if need be.
-    pub fn content(&mut self, path: &Path, stat: &Stat) -> Arc<Content> {
+    pub fn content(&mut self, path: &Path, stat: &Stat) -> Arc<PendingDigest> {
         let (content, fresh) = self.contents.get(&self.world, path, stat);
         if fresh && stat.st_size <= AT_ONCE {
             // Takes no longer than to wake a thread.
@@ -376,7 +382,7 @@ impl Session {
     pub fn relink(&mut self, path: &Path) {
         if let Ok(stat) = rustix::fs::lstat(path) {
             self.shared_files.relink(&stat);
-            self.locator.disbelieve_all();
+            self.locator.forget_contents();
         }
     }
 

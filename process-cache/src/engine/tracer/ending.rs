@@ -53,7 +53,7 @@ impl Tracer {
             let units = std::mem::take(&mut entry.units);
             session.tasks.remove_process(process);
             if unclear && let Some(id) = units.last() {
-                session.doubt(
+                session.mark_uncacheable(
                     *id,
                     "ended with several exit statuses at once (one for each thread)",
                     true,
@@ -186,7 +186,11 @@ impl Tracer {
             match session.tasks.get(tid) {
                 Some(task) if !task.left => {
                     let unit = task.unit;
-                    session.doubt(unit, "was killed by SIGKILL, or with its parent", true);
+                    session.mark_uncacheable(
+                        unit,
+                        "was killed by SIGKILL, or with its parent",
+                        true,
+                    );
                     true
                 }
                 _ => false,

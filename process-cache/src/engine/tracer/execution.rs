@@ -11,8 +11,8 @@ use super::{Notice, Tracer};
 use crate::engine::unit::Unit;
 use crate::engine::unit::{INTERNAL, OUTSIDE};
 use crate::journal::Begun;
-use crate::key::exec_context::Begins;
-use crate::key::{Descriptor, Execution, Keyed, Known, Texts, Unkeyed, allowed, jobserver};
+use crate::key::exec_context::ExecContext;
+use crate::key::{Descriptor, Execution, KeyError, Keyed, Known, Texts, allowed, jobserver};
 use crate::model::miss::Missed;
 use crate::model::path::FilePath;
 use crate::model::path_kind::{Class, classify};
@@ -28,7 +28,7 @@ use crate::world::locate::{Located, is_regular};
 
 /// A unit that begins when an execve succeeds.
 pub(super) struct Next {
-    keyed: Result<Keyed, Unkeyed>,
+    keyed: Result<Keyed, KeyError>,
     /// Where the limits in the key are known from.
     limits: Option<Known>,
     argv: Vec<Vec<u8>>,
@@ -62,7 +62,7 @@ impl Tracer {
         if classify(&path) != Class::Ordinary {
             return Attempt::Run(tracee, None);
         }
-        let program = self.session.borrow_mut().locator.look(&path, true);
+        let program = self.session.borrow_mut().locator.locate(&path, true);
         match program.stat {
             Ok(_) => {}
             Err(error @ (Errno::NOENT | Errno::NOTDIR)) => {
@@ -80,7 +80,7 @@ impl Tracer {
             };
             if shows_environment(path.as_bytes(), &argv) {
                 // Its own key has all variables, those of the units above do not.
-                session.doubt(
+                session.mark_uncacheable(
                     unit,
                     "prints its whole environment, with variables of the session",
                     true,
@@ -179,7 +179,7 @@ impl Tracer {
             if let Some(known) = known {
                 return known.stat.map(|stat| (stat, real(known)));
             }
-            let located = self.session.borrow_mut().locator.look(image, true);
+            let located = self.session.borrow_mut().locator.locate(image, true);
             let looked = located.stat.map(|stat| (stat, real(&located)));
             seen.push(located);
             looked
@@ -208,7 +208,7 @@ impl Tracer {
                     let keyed = keyed.unwrap_or_else(|| keys.weak_key(&execution, &world));
                     let found = match &keyed {
                         Ok(keyed) if lookup => {
-                            let begins = Begins::of(keyed);
+                            let begins = ExecContext::of(keyed);
                             let mut ask = |query: &_| begins.ask(&world, query);
                             let elsewhere = (remote.as_deref(), relocation.as_deref());
                             Some(remote::lookup(elsewhere, &results, keyed, &mut ask))
@@ -266,11 +266,13 @@ impl Tracer {
             None => Missed::NotLookedUp,
         };
         self.warn_of_lost_rights(tid, &keyed);
-        if let Err(Unkeyed::Privileged(name)) = &keyed
+        if let Err(KeyError::Privileged(name)) = &keyed
             && !self.filtered
         {
             let reason = format!("runs {name} untraced (set-uid)");
-            self.session.borrow_mut().doubt(unit, reason, true);
+            self.session
+                .borrow_mut()
+                .mark_uncacheable(unit, reason, true);
             let _ = tracee.detach();
             return Attempt::Detached;
         }
@@ -289,8 +291,8 @@ impl Tracer {
 
     /// Who may install a filter only by giving up new privileges runs set-uid
     /// programs as if they were none.
-    fn warn_of_lost_rights(&self, tid: Tid, keyed: &Result<Keyed, Unkeyed>) {
-        let Err(Unkeyed::Privileged(name)) = keyed else {
+    fn warn_of_lost_rights(&self, tid: Tid, keyed: &Result<Keyed, KeyError>) {
+        let Err(KeyError::Privileged(name)) = keyed else {
             return;
         };
         let status = std::fs::read_to_string(format!("/proc/{tid}/status")).unwrap_or_default();
@@ -306,7 +308,7 @@ impl Tracer {
     fn note_images(
         &self,
         unit: UnitId,
-        keyed: &Result<Keyed, Unkeyed>,
+        keyed: &Result<Keyed, KeyError>,
         path: &FilePath,
         mut seen: Vec<Located>,
     ) -> FilePath {
@@ -320,7 +322,7 @@ impl Tracer {
             let known = seen.iter().position(|known| known.given == image);
             let located = match known {
                 Some(index) => seen.swap_remove(index),
-                None => session.locator.look(&image, true),
+                None => session.locator.locate(&image, true),
             };
             session.note_way(unit, &located);
             // The key was made of those that may be executed.
@@ -396,17 +398,17 @@ impl Tracer {
                         unit.left_out = keyed.left_out;
                         // A bash takes functions from its environment.
                         let scripts = unit.policy.scripts;
-                        let environment = &keyed.made_of.environment;
+                        let environment = &keyed.key_parts.environment;
                         let environment = environment.iter().filter(|_| scripts == Scripts::Bash);
                         let given = unit.argv.iter().skip(1).chain(environment);
                         let found = given.map(|text| scripts.look(None, text));
                         let found = found.fold(Found::default(), Found::and);
                         unit.found_in_script(found);
                         if unit.policy.waits {
-                            unit.doubt("only waits", false);
+                            unit.mark_uncacheable("only waits", false);
                         }
                         if let Some(reason) = unit.policy.unknown {
-                            unit.doubt(reason, true);
+                            unit.mark_uncacheable(reason, true);
                         }
                         // dd tells its speed on descriptor 2, if anybody listens.
                         let unheard = session.model.file(now, 2).is_none_or(|file| {
@@ -422,10 +424,13 @@ impl Tracer {
                         if !session.settings.strict
                             && session.settings.config.runs_always(&keyed.program)
                         {
-                            unit.doubt("is listed under `uncacheable` in the configuration", true);
+                            unit.mark_uncacheable(
+                                "is listed under `uncacheable` in the configuration",
+                                true,
+                            );
                         }
                         if let Some(relocation) = &session.settings.relocation {
-                            let environment = &keyed.made_of.environment;
+                            let environment = &keyed.key_parts.environment;
                             let read = keyed.read();
                             unit.moved = Moved {
                                 key: keyed.moved,
@@ -463,21 +468,23 @@ impl Tracer {
                     }
                     Err(reason) => {
                         unit.program = next.path;
-                        unit.doubt(reason.to_string(), true);
+                        unit.mark_uncacheable(reason.to_string(), true);
                     }
                 }
                 if next.temporary {
-                    unit.doubt(INTERNAL, false);
+                    unit.mark_uncacheable(INTERNAL, false);
                 }
                 if !session.one_personality {
-                    unit.doubt("may run under another personality (setarch)", true);
+                    unit.mark_uncacheable("may run under another personality (setarch)", true);
                 }
             }
-            None => unit.doubt("was executed with arguments that could not be read", true),
+            None => {
+                unit.mark_uncacheable("was executed with arguments that could not be read", true)
+            }
         }
         session.use_for(now, above, &unit.policy);
         if session.is_unseen(now) {
-            unit.doubt(
+            unit.mark_uncacheable(
                 "was started by a program that makes 32-bit system calls",
                 true,
             );
@@ -492,7 +499,7 @@ impl Tracer {
                 FileKind::Pipe { .. } | FileKind::Terminal | FileKind::Socket(_)
                     if reads_unseen(fd) =>
                 {
-                    unit.doubt(
+                    unit.mark_uncacheable(
                         format!("inherits a pipe or terminal as descriptor {fd}"),
                         false,
                     );

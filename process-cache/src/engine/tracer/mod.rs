@@ -21,7 +21,7 @@ use self::execution::{Attempt, Next};
 use crate::engine::session::{Before, Session, Task};
 use crate::engine::unit::Unit;
 use crate::engine::unit::{OUTSIDE, UNHEARD};
-use crate::key::{Keyed, Unkeyed};
+use crate::key::{KeyError, Keyed};
 use crate::model::fact::Digest;
 use crate::model::miss::Missed;
 use crate::model::outcome::Ending;
@@ -55,7 +55,7 @@ pub struct Tracer {
     pub machine: Digest,
     /// The key of the command itself, computed before tracing began, and why
     /// it was not found.
-    pub root: Rc<(Result<Keyed, Unkeyed>, Missed)>,
+    pub root: Rc<(Result<Keyed, KeyError>, Missed)>,
     /// Units that take less are not stored.
     pub min_us: u64,
     /// Told about the command.
@@ -247,7 +247,7 @@ impl Tracer {
             }
             let (unit, process) = (task.unit, task.process);
             if tracee.is_foreign() {
-                session.doubt(unit, "makes 32-bit system calls", true);
+                session.mark_uncacheable(unit, "makes 32-bit system calls", true);
                 if let Some(entry) = session.tasks.process_mut(process) {
                     entry.unseen = true;
                 }
@@ -257,7 +257,7 @@ impl Tracer {
                 return Onward::Running(tracee.resume());
             }
             session.may_set_limits(tid, &call);
-            session.locator.look_again();
+            session.locator.revalidate_directories();
             session.model.entry(tid, &call, &tracee, &mut events)
         };
         let mut wait = Vec::new();
@@ -367,7 +367,7 @@ impl Tracer {
         {
             let mut events: SmallVec<[IoEvent; 2]> = SmallVec::new();
             let written = pending.writes_to();
-            session.locator.look_again();
+            session.locator.revalidate_directories();
             session
                 .model
                 .exit(tid, pending, tracee.value(), &tracee, &mut events);
@@ -409,8 +409,8 @@ impl Tracer {
                     .ok()
                     .and_then(|regs| session.model.file(tid, regs.rdi as i32).cloned());
                 match file {
-                    Some(file) => session.doubt_outside(unit, &file, UNHEARD),
-                    None => session.doubt(unit, "received SIGPIPE", true),
+                    Some(file) => session.mark_uncacheable_outside(unit, &file, UNHEARD),
+                    None => session.mark_uncacheable(unit, "received SIGPIPE", true),
                 }
             }
             _ if !from_process && info.si_code > 0 && info.si_code != libc::SI_KERNEL => {}
@@ -430,7 +430,7 @@ impl Tracer {
                         if other.is_some_and(|other| session.is_within(other, id)) {
                             break;
                         }
-                        session.unit(id).doubt(
+                        session.unit(id).mark_uncacheable(
                             format!("received signal {signal} from another process"),
                             false,
                         );
@@ -438,7 +438,7 @@ impl Tracer {
                     }
                 }
             }
-            _ => session.doubt(
+            _ => session.mark_uncacheable(
                 unit,
                 format!("received signal {signal} from a timer or the terminal"),
                 true,

@@ -70,7 +70,7 @@ impl Tracer {
                 })
                 .collect();
             // What it depends on is what was there before it did anything.
-            session.locator.look_again();
+            session.locator.revalidate_directories();
             let policy = keyed.map_or(Policy::STRICT, |keyed| keyed.policy);
             session.use_for(tid, unit, &policy);
             let without_inodes = session.unit(unit).leaves_inodes_out(&policy);
@@ -195,7 +195,7 @@ impl Tracer {
             if let Some(task) = session.tasks.get_mut(tid) {
                 task.skipped = false;
             }
-            session.doubt(unit, "its stand-in could not be executed", true);
+            session.mark_uncacheable(unit, "its stand-in could not be executed", true);
         }
         Applied::Skipped(stop)
     }

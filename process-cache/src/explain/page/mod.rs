@@ -45,7 +45,7 @@ fn wholes(run: &Run) -> Vec<bool> {
 
 /// Whether a unit is looked up with the one above only.
 fn is_part(unit: &Entry) -> bool {
-    matches!(&unit.fate, Some(Fate::NotStored { reason }) if Kind::of_doubt(reason) == Kind::Internal)
+    matches!(&unit.fate, Some(Fate::NotStored { reason }) if Kind::of_uncacheable(reason) == Kind::Internal)
 }
 
 /// How a unit is coloured.
@@ -62,7 +62,7 @@ impl Look {
         match &unit.fate {
             Some(Fate::Hit { .. }) => Self::Hit,
             Some(Fate::Stored) => Self::Miss,
-            Some(Fate::NotStored { reason }) => match Kind::of_doubt(reason) {
+            Some(Fate::NotStored { reason }) => match Kind::of_uncacheable(reason) {
                 Kind::Short | Kind::Internal => Self::Short,
                 _ => Self::Never,
             },

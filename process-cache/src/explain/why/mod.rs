@@ -157,7 +157,7 @@ impl<'a> Explainer<'a> {
             }
         }
         if let Some(Fate::NotStored { reason }) = &unit.fate {
-            let kind = Kind::of_doubt(reason);
+            let kind = Kind::of_uncacheable(reason);
             let known = |other: &Reason| other.kind == kind && other.subject == *reason;
             if !explanation.reasons.iter().any(known) {
                 explanation.reasons.push(Reason::new(kind, reason));
@@ -196,7 +196,9 @@ impl<'a> Explainer<'a> {
         let places = self.by_key.get(&unit.key?)?;
         let last = places.iter().rev().find(|other| **other < place).copied()?;
         match &self.at(last)?.1.fate {
-            Some(Fate::NotStored { reason }) if Kind::of_doubt(reason) == Kind::Uncacheable => {
+            Some(Fate::NotStored { reason })
+                if Kind::of_uncacheable(reason) == Kind::Uncacheable =>
+            {
                 Some((last, reason))
             }
             _ => None,
@@ -290,7 +292,7 @@ impl<'a> Explainer<'a> {
 
 /// That a unit was not stored when it ran last.
 fn unstored(unit: &Entry, reason: &str) -> Reason {
-    let kind = Kind::of_doubt(reason);
+    let kind = Kind::of_uncacheable(reason);
     if kind == Kind::Uncacheable && matches!(unit.fate, Some(Fate::Stored)) {
         let what = format!("not cached when it ran last: {reason}");
         return Reason::new(Kind::Lost, what);

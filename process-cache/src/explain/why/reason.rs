@@ -60,7 +60,7 @@ pub enum Kind {
 
 impl Kind {
     /// The kind of a reason not to store a unit.
-    pub fn of_doubt(reason: &str) -> Self {
+    pub fn of_uncacheable(reason: &str) -> Self {
         if reason == crate::engine::unit::TOO_SHORT {
             Self::Short
         } else if reason == crate::engine::unit::INTERNAL {

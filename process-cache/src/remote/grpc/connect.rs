@@ -45,7 +45,7 @@ pub struct Prepared {
 type Begun = Arc<Mutex<Option<std::net::TcpStream>>>;
 
 impl Prepared {
-    /// Begins to connect, and waits for nothing: who asks is going to find the connection
+    /// ExecContext to connect, and waits for nothing: who asks is going to find the connection
     /// made.
     pub(in crate::remote) fn begin(&self) {
         *lock(&self.begun) = self.addresses.first().and_then(|address| begin(*address));
