@@ -36,7 +36,7 @@ struct Finding {
     what: &'static str,
     state: State,
     found: String,
-    /// What that means, where it is not good.
+    /// The consequence, where it is not good.
     meaning: String,
 }
 

@@ -333,7 +333,7 @@ pub(super) fn why(args: &WhyArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What a person reads first.
+/// The overview, which a person reads first.
 fn overview_text(run: &Run, found: &Overview) -> String {
     /// So many units are named for each reason.
     const NAMED: usize = 3;
@@ -795,7 +795,7 @@ fn fact_words(fact: &crate::model::fact::Fact) -> (&'static str, String, String)
     (question, path.display().to_string(), answer)
 }
 
-/// What an effect does, and more about it.
+/// An effect's kind, and details about it.
 fn effect_words(effect: &Effect) -> (&'static str, String) {
     match effect {
         Effect::Write { length, .. } => ("write", format!("{length} bytes")),

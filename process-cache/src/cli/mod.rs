@@ -22,7 +22,7 @@ use crate::relocation::Relocation;
 use crate::remote::settings::RemoteArgs;
 use crate::store::Store;
 
-/// What to do where ptrace is forbidden.
+/// Advice where ptrace is forbidden.
 const ADVICE: &str = "  \
   In a container, allow it with --cap-add=SYS_PTRACE or a seccomp profile that permits ptrace;
   check that /proc/sys/kernel/yama/ptrace_scope is below 3;
@@ -328,7 +328,7 @@ fn command(args: RunArgs, verify: bool) -> anyhow::Result<()> {
     anyhow::bail!("{error}\n{ADVICE}")
 }
 
-/// What files may grow to at least, for the store and the memory shared with tracees (bytes).
+/// Least file size limit, in bytes, for the store and for memory shared with tracees.
 const SMALLEST_FILE: u64 = 64 << 20;
 
 /// How large files may become, if that is limited (bytes).

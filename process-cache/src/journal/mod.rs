@@ -1,4 +1,4 @@
-//! What happened in past runs, for explaining misses and for reports.
+//! Past runs, for explaining misses and for reports.
 //!
 //! A run writes one [`Run`] at its end: its units in the order in which they began,
 //! what their weak keys were made of, why each was not skipped, what became of it
@@ -87,7 +87,7 @@ pub struct Entry {
     pub wall_us: u64,
     /// Why it was not skipped.
     pub miss: Missed,
-    /// What became of it; nothing if the command ended before it did.
+    /// Its result; `None` if the command ended before.
     pub fate: Option<Fate>,
     /// The number of its result in the store, if it was stored.
     pub serial: u64,
@@ -156,8 +156,7 @@ impl Run {
         depth
     }
 
-    /// What units were skipped for, in µs: what they took when they ran, less what
-    /// skipping them took.
+    /// Time saved by skipping, in µs: the recorded times less the time that skipping took.
     pub fn saved_us(&self) -> i64 {
         let saved = |unit: &Entry| match unit.fate {
             Some(Fate::Hit {

@@ -1,11 +1,11 @@
-//! What is not written down: values that may be secret.
+//! Keeps values that may be secret out of the journal.
 //!
 //! A variable is secret by its name (`GITHUB_TOKEN`), an option likewise
 //! (`--password=x`), and any text with a password in a URL or with the beginning of
 //! a well-known kind of token. Such a text is stored as its name, a NUL byte, which
 //! no argument or variable has, and four bytes of a digest.
 
-/// What a name of something secret contains.
+/// Parts of names of secrets.
 const NAMES: &[&str] = &[
     "TOKEN",
     "SECRET",

@@ -1,4 +1,4 @@
-//! What a program inherits as descriptors.
+//! The descriptors that a program inherits, as part of its key.
 //!
 //! Of some programs ([`Streams`]) the key says only that there is something to write to as
 //! standard output and error, not what, and that there is a standard input. What is left out is
@@ -25,7 +25,7 @@ use crate::model::path::FilePath;
 use crate::platform::proc_files::position;
 use crate::policy::Streams;
 
-/// What was hashed.
+/// The hashed descriptors.
 pub(super) struct Descriptors {
     /// One entry for each description.
     pub inherited: Vec<Inherited>,
@@ -86,7 +86,7 @@ pub(super) fn hash_descriptors(
     }
 }
 
-/// What a descriptor is, and its position if it is a regular file.
+/// Metadata of an open file, and its offset if it is a regular file.
 type Probed = (Stat, Option<u64>);
 
 struct DescriptorSet<'e> {
@@ -148,7 +148,7 @@ impl DescriptorSet<'_> {
         }
     }
 
-    /// What the kernel says of what may be a file.
+    /// Asks the kernel for metadata and offset of a descriptor that may be a file.
     fn look(&mut self, descriptor: &Descriptor) -> Option<Probed> {
         // What else there is, its kind says.
         if !matches!(descriptor.kind, FileKind::Opened | FileKind::Regular) {
@@ -339,8 +339,8 @@ impl OpenDescriptors {
         Some((size.ws_row, size.ws_col))
     }
 
-    /// What a descriptor is, and its position if it is a regular file. `place` is its
-    /// name in `/proc`, for where there is no other way.
+    /// Metadata of an open file, and its offset if it is a regular file. `place` is its name in
+    /// `/proc`, for where there is no other way.
     fn look(&self, fd: i32, place: &str) -> Option<(Stat, Option<u64>)> {
         let Some(copy) = self.copy(fd) else {
             return rustix::fs::stat(place).ok().map(|stat| (stat, None));

@@ -1,4 +1,4 @@
-//! What is asked about a program that is about to begin.
+//! Queries about an execve that is about to happen.
 //!
 //! A program that reads the file its output goes to sees what it has written
 //! (`cat` refuses, `sort` does not): a result with the same contents in other

@@ -25,12 +25,12 @@ pub struct Limits {
     pub(super) shown: Vec<u8>,
 }
 
-/// What of limits is hashed.
+/// The hashed form of limits.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Hashed {
     /// Numbers of eight bytes, the least significant first.
     Numbers(Vec<u8>),
-    /// What the kernel tells anybody.
+    /// The kernel's text.
     Text(Vec<u8>),
 }
 
@@ -58,7 +58,7 @@ impl Limits {
     }
 }
 
-/// What is known of the limits of a process, and of those that it has made since it set any.
+/// Cached limits of a process, and of those that it has made since it set any.
 #[derive(Debug, Clone, Default)]
 pub struct Known(Rc<State>);
 

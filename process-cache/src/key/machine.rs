@@ -1,4 +1,4 @@
-//! What is the same for all units of a run: the machine and the user.
+//! Properties that all units of a run share: the machine and the user.
 
 use ptrace_async::process::read_proc;
 

@@ -57,7 +57,7 @@ pub struct Descriptor {
     pub fd: i32,
     /// Which description.
     pub file: OfdId,
-    /// What it is.
+    /// Its kind.
     pub kind: FileKind,
     /// The path it was opened by.
     pub path: Option<PathBuf>,
@@ -67,7 +67,7 @@ pub struct Descriptor {
     pub jobserver: bool,
 }
 
-/// What an execve is about to do.
+/// An execve that is about to happen.
 #[derive(Debug, Clone)]
 pub struct Execution {
     /// The task (0: ourselves).
@@ -104,11 +104,11 @@ pub struct Keyed {
     pub program: FilePath,
     /// Its policy.
     pub policy: Policy,
-    /// What the key says nothing of.
+    /// The parts that the key leaves out.
     pub left_out: LeftOut,
-    /// Who executes it.
+    /// User and group of the process.
     pub ids: Ids,
-    /// What the key was made of, for explanations.
+    /// The inputs of the key, for explanations.
     pub key_parts: KeyParts,
     /// The key with the names of roots, if there are any.
     pub moved: Option<WeakKey>,
@@ -142,7 +142,7 @@ impl LeftOut {
     }
 }
 
-/// What a key was made of, besides the arguments.
+/// The inputs of a key, besides the arguments.
 #[derive(Debug, Clone, Default)]
 pub struct KeyParts {
     /// [`crate::key::machine::digest`].
@@ -186,7 +186,7 @@ impl Ids {
         present.is_some_and(|id| call.args[..3].iter().all(|arg| is_kept(*arg as u32, id)))
     }
 
-    /// What lines of `/proc/PID/status` say.
+    /// Reads the ids from the lines of `/proc/PID/status`.
     fn read(status: &[u8]) -> Self {
         let only = |wanted: &[u8]| {
             let (_, line) = lines(status).find(|(name, _)| *name == wanted)?;
@@ -314,7 +314,7 @@ impl<'d> Hasher<'d> {
         }
     }
 
-    /// What was hashed since somebody listens; from now on again.
+    /// Takes the transcript of what was hashed so far, and starts a new one.
     fn transcript(&mut self) -> Vec<u8> {
         let mut transcript = self.transcript.replace(Vec::new()).unwrap_or_default();
         transcript.truncate(transcript.trim_ascii_end().len());
@@ -552,7 +552,7 @@ pub fn jobserver(envp: &Texts, pipe_of: impl Fn(i32) -> Option<u64>) -> Vec<i32>
         .collect()
 }
 
-/// What `/proc` says of the status of a process (0: our own).
+/// Reads `/proc/PID/status` (0: our own).
 fn status(tid: Tid) -> Vec<u8> {
     let status = match tid {
         0 => read_record("/proc/self/status"),

@@ -46,8 +46,8 @@ pub enum TimeUse {
 /// One question about the world.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Query {
-    /// What opening the path (following links) would yield: the content of a
-    /// regular file, or what else is there.
+    /// The result of opening the path (links are followed): the content of a regular file, or the
+    /// kind of anything else.
     Content(FilePath),
     /// Metadata as stat (or lstat, when `follow` is false) tells it.
     Stat {
@@ -75,10 +75,10 @@ pub enum Query {
     List(FilePath),
     /// The canonical form of a directory that was reached through links or `..`.
     RealPath(FilePath),
-    /// What stands at a place that the program wrote without looking: nothing,
-    /// a plain writable file with one link, or something else.
+    /// The target of a write without a look: nothing, a plain writable file with one link, or
+    /// something else.
     Target(FilePath),
-    /// What kind of thing is there, if anything.
+    /// The kind of file at a path, if there is one.
     Kind {
         /// Which file.
         path: FilePath,
@@ -111,8 +111,8 @@ pub enum Query {
     /// writes, unless that is empty (GNU as and ld): an empty file keeps its inode
     /// and permissions.
     Replaced(FilePath),
-    /// What the program's key says nothing of, as a digest. Only who is about to execute it can
-    /// be asked ([`ExecContext`](crate::key::exec_context::ExecContext)).
+    /// A part that the program's key leaves out, as a digest. Only the context of its execve can
+    /// answer ([`ExecContext`](crate::key::exec_context::ExecContext)).
     LeftOut(Part),
 }
 
@@ -120,9 +120,9 @@ pub enum Query {
 /// their runs ([`Streams`](crate::policy::Streams)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Part {
-    /// What the standard input is.
+    /// The kind of standard input.
     Input,
-    /// What the standard output and error are.
+    /// The kinds of standard output and standard error.
     Output,
     /// The variables that say how makes and shells are nested above the program.
     Nesting,
@@ -221,8 +221,8 @@ impl Answer {
     }
 }
 
-/// What the world said. Answers are compared for equality, and digested into
-/// the edges of the decision tree.
+/// The answer to a query. Answers are compared for equality, and digested into the edges of the
+/// decision tree.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Answer {
     /// The question failed with this errno (`ENOENT`: absent).
@@ -280,8 +280,8 @@ pub struct Metadata {
 /// A question with the answer it had.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Fact {
-    /// What was asked.
+    /// The query.
     pub query: Query,
-    /// What the world said.
+    /// Its answer.
     pub answer: Answer,
 }

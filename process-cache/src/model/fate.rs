@@ -1,8 +1,8 @@
-//! What became of the units of a run.
+//! The results of the units of a run: skipped, stored or not cached.
 
 use serde::{Deserialize, Serialize};
 
-/// What became of a unit.
+/// The result of a unit in this run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Fate {
     /// Skipped.
@@ -57,7 +57,7 @@ pub struct Line {
     pub command: String,
     /// Why it was not skipped (empty for a hit).
     pub miss: String,
-    /// What became of it.
+    /// Its result.
     #[serde(flatten, with = "TaggedFate")]
     pub fate: Fate,
     /// Wall time of this run, µs.

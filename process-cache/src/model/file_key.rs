@@ -7,7 +7,7 @@ pub const SETTLE: i64 = 100_000_000;
 /// The same for file systems that keep whole seconds.
 const SETTLE_SECONDS: i64 = 2_000_000_000;
 
-/// What tells one state of a file from another.
+/// Identifies one state of a file: device, inode, size and times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FileKey {
     /// `st_dev`.

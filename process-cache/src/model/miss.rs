@@ -14,7 +14,7 @@ pub enum Miss {
     NoEntry,
     /// A fact differs from the recorded result that came closest.
     Changed {
-        /// What was asked.
+        /// The query.
         query: Query,
         /// The answer that the recorded result needs.
         recorded: Answer,
@@ -53,7 +53,7 @@ pub enum Missed {
     New,
     /// A fact differs from a recorded result.
     Changed {
-        /// What was asked.
+        /// The query.
         query: Query,
         /// The answer that the recorded result needs.
         recorded: Answer,

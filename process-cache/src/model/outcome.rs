@@ -1,4 +1,4 @@
-//! What an exec-unit leaves behind: the postconditions a hit establishes.
+//! The outcome of an exec-unit: the postconditions that a hit establishes.
 
 use crate::model::path::FilePath;
 use crate::platform::bounded::MANY;
@@ -12,7 +12,7 @@ use crate::model::fact::{Digest, Fact};
 pub struct Outcome {
     /// How the unit's main process ended.
     pub ending: Ending,
-    /// What went into inherited descriptors, in order.
+    /// Bytes written to inherited descriptors, in order.
     #[serde(deserialize_with = "crate::platform::bounded::list::<_, _, MANY>")]
     pub stream: Vec<StreamChunk>,
     /// Final positions of inherited regular-file descriptors that the unit
@@ -36,8 +36,8 @@ pub struct Outcome {
     /// lookup, not stored twice.)
     #[serde(skip)]
     pub facts: Vec<Fact>,
-    /// What else had to hold, of a result that may come from another place; nothing for
-    /// one that was recorded here.
+    /// Further conditions of a result that may come from another directory; `None` for one that was
+    /// recorded here.
     #[serde(skip)]
     pub conditions: Option<Vec<Fact>>,
     /// Wall time of this very run, whatever was skipped in it, in µs.
@@ -89,7 +89,7 @@ pub enum StreamData {
     Place(Vec<u8>),
 }
 
-/// What happens to a file's modification time on a hit.
+/// The modification time that a hit gives a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Time {
     /// It was made by writing: it becomes the present, in production order.
@@ -110,7 +110,7 @@ pub enum Effect {
     Write {
         /// Which file.
         path: FilePath,
-        /// What it holds.
+        /// Digest of its content.
         content: Digest,
         /// Its length in bytes.
         length: u64,
@@ -130,7 +130,7 @@ pub enum Effect {
     Append {
         /// Which file.
         path: FilePath,
-        /// What is appended.
+        /// Digest of the appended bytes.
         data: Digest,
         /// The number of bytes appended.
         length: u64,
@@ -152,7 +152,7 @@ pub enum Effect {
     Symlink {
         /// Where the link is.
         path: FilePath,
-        /// What it holds, as it was written.
+        /// The target, as it was written.
         target: FilePath,
     },
     /// A hard link to a file that the unit did not write or wrote before.

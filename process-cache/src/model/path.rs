@@ -103,7 +103,7 @@ impl<'b> From<&'b Path> for Asked<'b> {
     }
 }
 
-/// What is equal to a [`FilePath`] if its bytes are.
+/// A key that equals a [`FilePath`] if its bytes do.
 pub trait Key {
     /// The bytes and their hash.
     fn parts(&self) -> (&[u8], u64);

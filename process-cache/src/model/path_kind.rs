@@ -3,7 +3,7 @@
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// What a path is to a cache.
+/// The meaning of a path to a cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
     /// A file like any other (also `/proc` and `/sys` files that say the same

@@ -2,7 +2,7 @@
 
 use crate::model::fact::Digest;
 
-/// What identifies a unit before it has looked at anything: the digest of its
-/// program, arguments, environment and so on.
+/// Identifies a unit before it has observed anything: the digest of its program, arguments,
+/// environment and so on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct WeakKey(pub Digest);

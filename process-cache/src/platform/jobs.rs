@@ -56,7 +56,7 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// What is to be done next, and until when to wait for more if that is nothing.
+    /// The next jobs, or the time until which to wait for more.
     fn next(&mut self) -> Result<Vec<Job>, Option<Instant>> {
         let is_due = self.due.is_some_and(|due| Instant::now() >= due);
         if is_due || self.late.len() >= TOGETHER {

@@ -23,7 +23,7 @@ pub fn position(tid: Tid, fd: i32) -> Option<u64> {
     fdinfo(tid, fd, "pos:")?.parse().ok()
 }
 
-/// What `/proc/TID/fdinfo` says of a descriptor.
+/// Reads one field of `/proc/TID/fdinfo` for a descriptor.
 fn fdinfo(tid: Tid, fd: i32, name: &str) -> Option<String> {
     let info = std::fs::read_to_string(format!("/proc/{tid}/fdinfo/{fd}")).ok()?;
     let value = info.lines().find_map(|line| line.strip_prefix(name))?;

@@ -193,7 +193,7 @@ fn rows() -> Vec<(String, String)> {
         .collect()
 }
 
-/// What a row says of a program, beside its name.
+/// The cells of a program's row, beside its name.
 fn cells(program: &Program, policy: &Policy) -> String {
     let times = match policy.time {
         TimeUse::None => "none",

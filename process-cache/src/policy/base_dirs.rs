@@ -9,13 +9,13 @@ use std::path::PathBuf;
 
 use crate::model::path::FilePath;
 
-/// What the name of a root begins with in a path.
+/// Prefix of a base directory's name in a path.
 pub(crate) const MARK: &[u8] = b"/\0";
 
 /// A directory whose place does not count.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BaseDir {
-    /// What it is called wherever it is.
+    /// Its name, which is the same in every checkout.
     pub name: String,
     /// Where it is: absolute, without links, dots or a slash at its end.
     pub(crate) path: Vec<u8>,
@@ -60,7 +60,7 @@ pub enum BaseDirError {
     Absent {
         /// Which directory.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         error: std::io::Error,
     },
     /// It holds everything.
@@ -121,7 +121,7 @@ impl BaseDirs {
         &self.dirs
     }
 
-    /// What they are called.
+    /// Their names.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.dirs.iter().map(|root| root.name.as_str())
     }

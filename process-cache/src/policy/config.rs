@@ -40,7 +40,7 @@ max_size = "10G"
 max_age_days = 60
 "#;
 
-/// What the file says.
+/// The contents of the configuration file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {

@@ -1,4 +1,4 @@
-//! What is known about programs: how they use time, chance and file times.
+//! Assumptions about programs: how they use time, chance and file times.
 //!
 //! By default a program may depend on everything that it could observe. The table in
 //! [`programs`] lists programs of which more is known, so that compilers are not held to file
@@ -26,7 +26,7 @@ use names::is_installed;
 use programs::{Location, program};
 use script::{Scripts, from_input};
 
-/// What a program may do and still be skipped.
+/// The assumptions under which a program can be skipped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Policy {
     /// How it depends on timestamps and inode numbers of files.
@@ -57,7 +57,7 @@ pub struct Policy {
     /// It only waits. It is skipped as a part of others only, or loops that wait for
     /// something would not.
     pub waits: bool,
-    /// What it does cannot be noted: it is never stored, for this reason.
+    /// The reason why it is never cached, where its behaviour cannot be recorded.
     pub unknown: Option<&'static str>,
     /// Its scripts are looked through for uses of time and chance that its
     /// system calls do not tell from its own.
@@ -68,16 +68,15 @@ pub struct Policy {
     pub inodes: bool,
     /// Its output is the inode number of the directory it stands in, and no more (`ls -di .`).
     pub shows_own_inode: bool,
-    /// What such programs below it show, it compares with each other only (`configure`).
+    /// It compares the output of such programs below it with each other only (`configure`).
     pub compares_own_inode: bool,
     /// It looks at directories without comparing their times.
     pub ignores_directory_times: bool,
-    /// What it makes of a file it is going to write.
+    /// How existing files at its output paths influence it.
     pub outputs: Outputs,
     /// It gives what it makes the permissions of what it opened.
     pub permissions: bool,
-    /// What it makes is a random name (mktemp): the name may be used, but not
-    /// be left anywhere.
+    /// It prints a random name (mktemp), which may be used, but not be left anywhere.
     pub names: bool,
     /// It asks for the name of its terminal, to tell programs that it starts, whose keys
     /// leave that out (`MAKE_TERMOUT`).
@@ -175,7 +174,7 @@ pub fn policy(executable: &[u8], argv: &[Vec<u8>], strict: bool) -> Policy {
     }
 }
 
-/// What a program makes of what stands where it is going to write.
+/// How an existing file at an output path influences a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outputs {
     /// It may depend on it.

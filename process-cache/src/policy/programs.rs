@@ -22,7 +22,7 @@ pub enum Location {
     Installed,
 }
 
-/// What a program may do with a path that it is given.
+/// The use that a program may make of a path that it is given.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PathUse {
     /// It leaves the path as it is, or does not show it (compilers, `cp`).
@@ -56,13 +56,13 @@ pub struct Program {
     pub location: Location,
     /// The policy that follows from their arguments.
     pub policy: fn(&Arguments<'_>) -> Policy,
-    /// What they may do with paths.
+    /// Their use of paths.
     pub paths: PathRule,
     /// Whether they ask for the bounds of their stack when they start, in `/proc/self/maps`, as
     /// GNU tools do that can overflow it.
     pub asks_stack_bounds: bool,
-    /// What the page of assumptions says beyond what follows from the policy: options that make
-    /// less of it true, and why the assumption holds.
+    /// Text for the page of assumptions beyond what follows from the policy: options that make less
+    /// of it true, and why the assumption holds.
     pub note: &'static str,
 }
 

@@ -18,7 +18,7 @@ pub enum Scripts {
     Perl,
 }
 
-/// What was found in a script.
+/// Properties found in a script.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Found {
     /// Why results depend on time or chance, if they do.
@@ -32,7 +32,7 @@ pub struct Found {
 }
 
 impl Found {
-    /// What was found in two parts of a script.
+    /// Combines the properties of two parts of a script.
     pub fn and(self, other: Self) -> Self {
         Self {
             uncacheable: self.uncacheable.or(other.uncacheable),
@@ -50,7 +50,7 @@ impl Scripts {
         matches!(self, Self::Bash | Self::Shell)
     }
 
-    /// What there is to know of a script.
+    /// Searches a script for uses of time and chance.
     pub fn look(self, path: Option<&std::path::Path>, script: &[u8]) -> Found {
         let of_shell = matches!(self, Self::Bash | Self::Shell);
         Found {

@@ -1,4 +1,4 @@
-//! Who records before whom.
+//! The order in which units record their results.
 //!
 //! What is known of a unit tells something about the one that it is part of, and several
 //! threads record. So each has its turn from the moment when its unit ended, and whoever

@@ -14,12 +14,11 @@ use crate::store::Store;
 
 /// How long gcc's lines are, in bytes.
 const WIDTH: usize = 72;
-/// What wraps them.
+/// Separator of wrapped lines.
 const WRAP: &[u8] = b" \\\n ";
 /// Longer ones are not kept, in bytes.
 const LONGEST: usize = 4 << 20;
-/// What the name of a root begins with in the path of an effect whose content is a
-/// template.
+/// Prefix of a base directory's name in the path of an effect whose content is a template.
 const PLUS: &[u8] = b"/\0+";
 
 impl Relocation {

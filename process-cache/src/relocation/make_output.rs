@@ -1,4 +1,4 @@
-//! What make says that names the place in a known way.
+//! Messages of make that name a directory in a known form.
 //!
 //! Of two kinds of output it is known what make would write at another place, so that a
 //! result that may move has the root's name there:
@@ -19,7 +19,7 @@ use super::Relocation;
 use crate::policy::base_dirs::{BaseDir, MARK};
 use crate::policy::plain_name;
 
-/// What ends a line about a directory.
+/// End of a line about a directory.
 const END: &[u8] = b"'\n";
 /// Options that replace a directory by something else: `OPTION=OLD=NEW`.
 const MAPS: [&[u8]; 3] = [
@@ -136,7 +136,7 @@ impl Relocation {
         place.into_iter().collect()
     }
 
-    /// What make said, with something else in the place of each root that it names.
+    /// The message with each base directory replaced.
     fn with(&self, said: &[u8], instead: impl Fn(&BaseDir) -> Vec<u8>) -> Vec<u8> {
         let mut changed = Vec::with_capacity(said.len());
         let mut copied = 0;
@@ -161,7 +161,7 @@ impl Relocation {
         (self.with_local_directories(&named)? == said).then_some(named)
     }
 
-    /// What make would write here; nothing where there is no such root.
+    /// The message that make would write here; `None` where there is no such base directory.
     pub(super) fn with_local_directories(&self, named: &[u8]) -> Option<Vec<u8>> {
         let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_".contains(byte);
         let mut said = Vec::with_capacity(named.len());

@@ -51,12 +51,12 @@ pub struct Relocation {
     known: Mutex<FxHashMap<Digest, bool>>,
     /// Those among them that the store need not be told.
     kept: Mutex<FxHashSet<Digest>>,
-    /// What programs made of which it is known that they do not depend on the place.
+    /// Digests of outputs that are known not to depend on the directory.
     settled: Mutex<FxHashSet<Digest>>,
     turns: Arc<commit_order::CommitOrder>,
 }
 
-/// What must be so of a root for a result to hold there.
+/// A condition on a base directory for a result to hold there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Condition {
     /// The number of its components.
@@ -199,7 +199,7 @@ impl Relocation {
         Some((condition, root))
     }
 
-    /// What a root says to a condition here.
+    /// The answer of a base directory to a condition.
     fn holds(&self, condition: Condition, root: &BaseDir) -> Answer {
         let part = |part: Option<&[u8]>| {
             part.map_or(Answer::Error(libc::ENOENT), |part| {
@@ -391,7 +391,7 @@ impl Relocation {
     }
 }
 
-/// What is said of a result, as a question that no file answers.
+/// A note about a result, as a query that no file answers.
 fn note(what: &str) -> Query {
     let mut path = MARK.to_vec();
     path.push(0);

@@ -6,7 +6,7 @@ use crate::policy::base_dirs::BaseDirs;
 use crate::policy::plain_name;
 use crate::policy::programs::{self, PathRule, PathUse};
 
-/// What a program may do with paths, by its name, arguments and environment.
+/// The use that a program makes of paths, by its name, arguments and environment.
 pub fn path_use(
     program: &[u8],
     argv: &[Vec<u8>],

@@ -38,7 +38,7 @@ const LONGEST: u64 = 512 << 20;
 /// So many results of one key wait for a second witness, at most.
 const WAITING: usize = 16;
 
-/// What is known of a unit besides its result.
+/// Properties of a unit beside its result that decide whether it can move.
 #[derive(Debug, Clone, Default)]
 pub struct Moved {
     /// Its key with the names of roots.
@@ -47,7 +47,7 @@ pub struct Moved {
     pub images: Vec<(FilePath, Digest)>,
     /// The worst path_use of its programs.
     pub path_use: PathUse,
-    /// What must hold for those below it that were skipped.
+    /// Conditions of the skipped units below it.
     pub conditions: Vec<Fact>,
     /// The options that replace a root, as it was given them, if it is make.
     pub maps: Vec<Vec<u8>>,
@@ -56,9 +56,9 @@ pub struct Moved {
 /// A result with the names of roots.
 #[derive(Debug, Clone)]
 pub struct Named {
-    /// What it depends on.
+    /// The facts that it depends on.
     pub facts: Vec<Vec<Fact>>,
-    /// What it leaves.
+    /// Its outcome.
     pub outcome: Outcome,
 }
 
@@ -163,7 +163,8 @@ impl Relocation {
             .collect()
     }
 
-    /// What must hold because of paths outside of roots, and answers that lead there.
+    /// Conditions that follow from paths outside of base directories, and from answers that lead
+    /// there.
     fn outside<'f>(
         &self,
         facts: impl Iterator<Item = &'f Fact>,
@@ -447,7 +448,7 @@ impl Relocation {
         Err("nobody knows whether it is the same elsewhere until it has run elsewhere".to_owned())
     }
 
-    /// What two places have in common: perhaps the result depends on that.
+    /// Facts on which two directories agree, as the result may depend on them.
     fn agreed(&self, there: &[Fact]) -> Result<Vec<Fact>, String> {
         let mut agreed = Vec::new();
         for root in self.base_dirs.all() {
@@ -474,8 +475,8 @@ impl Relocation {
         Ok(agreed)
     }
 
-    /// What a unit that was skipped is to the one above: what must hold for it, and what
-    /// is known of its path_use. `None` is a result of this place.
+    /// Conditions and use of paths that a skipped unit adds to its parent. `None` is a result of
+    /// this directory.
     pub fn path_requirements(&self, outcome: &Outcome) -> (PathUse, Vec<Fact>) {
         let Some(conditions) = &outcome.conditions else {
             return (PathUse::Any, Vec::new());

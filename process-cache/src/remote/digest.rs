@@ -13,7 +13,7 @@ use crate::model::fact::Digest;
 pub enum Function {
     /// As we do.
     Blake3,
-    /// What every server knows.
+    /// SHA-256, which every server knows.
     Sha256,
 }
 
@@ -35,7 +35,7 @@ impl Function {
     }
 }
 
-/// What a server calls a content.
+/// The digest by which a server names a content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Wire {
     /// Its digest by the function that was agreed on.

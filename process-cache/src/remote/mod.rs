@@ -107,7 +107,7 @@ struct Running {
     backends: [SharedBackend; 2],
 }
 
-/// What became of lookups.
+/// Counts of lookups by result.
 #[derive(Debug, Default)]
 struct Counts {
     hits: AtomicU64,
@@ -116,7 +116,7 @@ struct Counts {
     bytes: AtomicU64,
 }
 
-/// What went wrong, of each kind the first.
+/// The first error of each kind.
 #[derive(Debug, Default)]
 struct Trouble {
     said: Mutex<Vec<String>>,
@@ -134,7 +134,7 @@ impl Trouble {
     }
 }
 
-/// What is told of a remote cache at the end.
+/// The report about a remote cache at the end of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Summary {
     /// Units that were skipped with a result from there.
@@ -151,7 +151,7 @@ pub struct Summary {
     pub not_stored: u64,
     /// Bytes of contents that were sent there.
     pub sent_bytes: u64,
-    /// What went wrong.
+    /// Errors, one line each.
     pub trouble: Vec<String>,
 }
 
@@ -311,7 +311,7 @@ impl Remote {
         }
     }
 
-    /// What is to be told of it.
+    /// Summary of its use in this run.
     pub fn summary(&self) -> Summary {
         let (stored, not_stored, sent_bytes) = self.uploads.counts();
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -344,7 +344,7 @@ impl Remote {
         lines
     }
 
-    /// What serves requests, started if need be.
+    /// The runtime that serves requests, started if need be.
     fn running(&self) -> Result<Running, Failure> {
         let mut engine = lock(&self.engine);
         if let Some(running) = &*engine {

@@ -48,8 +48,7 @@ impl From<StoreError> for Failure {
 /// The results of remote caches.
 pub type Result<T, E = Failure> = std::result::Result<T, E>;
 
-/// What stands under a key: a blob, and the contents that must not get lost before
-/// it.
+/// The entry under a key: a blob, and the contents that must not get lost before it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     /// The blob.
@@ -66,7 +65,7 @@ pub struct Entry {
 /// A content that is wanted, and where it goes.
 #[derive(Debug)]
 pub struct Want {
-    /// What the remote calls it.
+    /// Its digest at the remote cache.
     pub wire: Wire,
     /// Where it goes.
     pub into: Incoming,
@@ -75,7 +74,7 @@ pub struct Want {
 /// A content that is offered.
 #[derive(Debug)]
 pub struct Offer {
-    /// What the remote calls it.
+    /// Its digest at the remote cache.
     pub wire: Wire,
     /// Where it is.
     pub source: Source,

@@ -24,7 +24,7 @@ pub(super) struct Engine {
     driven: Driven,
 }
 
-/// What tells that a thread has begun, until it was told.
+/// Receives a message once the thread has begun; `None` after that.
 type Driven = Mutex<Option<Receiver<()>>>;
 
 impl Engine {

@@ -47,7 +47,7 @@ pub(super) struct Uploads {
     turns: [Turn<()>; TURNS],
     /// Contents that are known to be there.
     present: Mutex<FxHashSet<Wire>>,
-    /// What contents are called there, where that takes reading them.
+    /// Digests of contents at the remote cache, where computing them takes reading.
     names: Mutex<FxHashMap<Digest, Wire>>,
     open: AtomicU64,
     /// Something got done: a request was answered, or a result has come to its end.
@@ -246,7 +246,7 @@ impl Uploads {
         bundle::encode(key, result, &plain).map_err(local)
     }
 
-    /// What all contents of an outcome are called there.
+    /// Computes the digests at the remote cache of all contents of an outcome.
     fn name(&self, outcome: Outcome, function: Function) -> Result<Stored> {
         let mut listed = FxHashSet::default();
         let mut named = Vec::new();
@@ -370,7 +370,7 @@ impl Uploads {
     }
 }
 
-/// What tells early that it is this result; `None` where it is not worth it.
+/// A hint that lets a lookup recognize this result early; `None` where it is not worth it.
 fn hint(
     key: &WeakKey,
     (set, answers): (&PathSet, &[Answer]),

@@ -14,12 +14,12 @@ use super::{RestoreError, Result};
 use crate::model::outcome::Time;
 use crate::model::path::FilePath;
 
-/// What the owner needs to put something into a directory.
+/// Permissions that the owner needs to create a name in a directory.
 const OPEN: u32 = 0o700;
 /// Handed down by the kernel to directories that are made.
 const SET_GID: u32 = libc::S_ISGID;
 
-/// What directories get when all is in place.
+/// Modes and times that directories get after all files are in place.
 #[derive(Default)]
 pub(super) struct Directories {
     modes: BTreeMap<FilePath, u32>,

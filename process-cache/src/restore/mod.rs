@@ -52,13 +52,13 @@ pub enum RestoreError {
     Obstacle {
         /// Where.
         path: PathBuf,
-        /// What is wrong there.
+        /// The obstacle that was found.
         found: &'static str,
     },
     /// A system call failed.
     #[error("cannot {what} {}: {source}", path.display())]
     Io {
-        /// What was attempted.
+        /// The operation that failed, as a verb.
         what: &'static str,
         /// On which file.
         path: PathBuf,
@@ -102,7 +102,7 @@ impl RestoreError {
 
 type Result<T, E = RestoreError> = std::result::Result<T, E>;
 
-/// What was established.
+/// The result of applying effects.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Restored {
     /// Bytes of content written.

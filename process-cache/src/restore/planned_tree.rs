@@ -13,7 +13,7 @@ use super::{RestoreError, Result};
 use crate::model::outcome::Effect;
 use crate::model::path::FilePath;
 
-/// What stands at a name.
+/// The kind of file at a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Absent,
@@ -37,7 +37,7 @@ enum Writable {
 
 #[derive(Default)]
 pub(super) struct PlannedTree {
-    /// What effects have changed.
+    /// Names that the planned effects have changed.
     changed: FxHashMap<PathBuf, Kind>,
     /// Directories that are there: when they can be written into.
     writable: FxHashMap<PathBuf, Writable>,
@@ -46,8 +46,7 @@ pub(super) struct PlannedTree {
 }
 
 impl PlannedTree {
-    /// What will stand at a path, and its metadata if that is what stands there
-    /// now.
+    /// The kind of file that will be at a path, and its metadata if it is there now.
     fn look(&self, path: &FilePath) -> Result<(Kind, Option<Stat>)> {
         if let Some(&kind) = self.changed.get(path.as_path()) {
             return Ok((kind, None));
@@ -265,7 +264,7 @@ impl PlannedTree {
     }
 }
 
-/// What an effect meets.
+/// The state that an effect meets.
 pub(super) struct Step {
     pub(super) before: Kind,
     /// Of the file that is there, if no effect has changed it.

@@ -21,7 +21,7 @@ use super::{RestoreError, Result};
 use crate::model::outcome::{Effect, Time};
 use crate::model::path::FilePath;
 
-/// What undoes the effects so far.
+/// Undoes the effects so far.
 pub(super) struct Undo<'a> {
     steps: Vec<Step>,
     times: DirTimes,
@@ -36,7 +36,7 @@ pub(super) struct Undo<'a> {
 enum Step {
     /// Nothing was there.
     Made(FilePath),
-    /// What was there has this name meanwhile.
+    /// The former file has this name meanwhile.
     Aside(FilePath, TempPath),
     /// A directory was there.
     Removed(FilePath, Metadata),
@@ -67,7 +67,7 @@ impl<'a> Undo<'a> {
         }
     }
 
-    /// What is at a path whose turn has come.
+    /// Looks at a path that is about to change.
     pub(super) fn look(&mut self, path: &FilePath) -> Option<Metadata> {
         if let Some(parent) = path.parent() {
             self.times.remember(parent);

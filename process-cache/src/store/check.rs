@@ -16,7 +16,7 @@ use super::{Store, codec};
 use crate::model::fact::Digest;
 use crate::model::weak_key::WeakKey;
 
-/// What a check found.
+/// The findings of a check.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Findings {
     /// Contents that have their digest.
@@ -31,7 +31,7 @@ pub struct Findings {
     pub runs: u64,
     /// Places where a writer was interrupted.
     pub interrupted: u64,
-    /// What is damaged.
+    /// Damaged files.
     pub damaged: Vec<Damage>,
 }
 

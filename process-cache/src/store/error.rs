@@ -1,4 +1,4 @@
-//! What can go wrong with a store.
+//! Errors of a store.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ pub enum StoreError {
     /// A system call failed.
     #[error("cannot {what} {}: {source}", path.display())]
     Io {
-        /// What was attempted.
+        /// The operation that failed, as a verb.
         what: &'static str,
         /// On which file.
         path: PathBuf,
@@ -40,7 +40,7 @@ pub enum StoreError {
     /// The blob's bytes do not have its digest; it has been removed.
     #[error("blob {0} was damaged and has been removed")]
     Damaged(Digest),
-    /// What came from elsewhere is not what was announced.
+    /// A content from elsewhere differs from its announced digest.
     #[error("the data received for blob {0} has another digest")]
     Mismatch(Digest),
     /// The facts contain two answers to one question, so they can never hold.

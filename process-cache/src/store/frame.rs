@@ -28,7 +28,7 @@ pub(crate) enum DecodeError {
 
 use DecodeError::Damaged;
 
-/// What frames hold.
+/// The kind of contents in frames.
 pub(crate) struct Kind {
     pub(crate) magic: [u8; MAGIC],
     pub(crate) version: u8,

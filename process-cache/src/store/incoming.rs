@@ -118,7 +118,7 @@ mod tests {
     use super::*;
     use crate::store::copy;
 
-    /// What becomes of `bytes` that were announced as `announced`.
+    /// Stores `bytes` under the announced digest of `announced`.
     fn arrive(announced: &[u8], bytes: &[u8]) -> Result<(), String> {
         let dir = tempfile::tempdir().unwrap();
         let store = Arc::new(Store::open(dir.path().join("store")).unwrap());

@@ -24,7 +24,7 @@ const WEEK: u64 = 7 * 24 * 60 * 60;
 /// by a process that was killed.
 const ABANDONED: u64 = 60 * 60;
 
-/// What a store holds.
+/// The size of a store's contents.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Weak keys with at least one result.
@@ -35,12 +35,12 @@ pub struct Stats {
     pub bytes: u64,
 }
 
-/// What a collection removed.
+/// The result of a garbage collection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct GcReport {
-    /// What was removed.
+    /// The removed contents.
     pub removed: Stats,
-    /// What is left.
+    /// The remaining contents.
     pub kept: Stats,
 }
 
@@ -89,7 +89,7 @@ impl Store {
         Ok(report)
     }
 
-    /// What [`Store::gc`] would remove.
+    /// Tells the result of [`Store::gc`] without removing anything.
     ///
     /// # Errors
     /// [`StoreError::Io`].

@@ -60,7 +60,7 @@ pub use maintenance::{GcReport, Stats};
 pub use table_file::check_table;
 pub use write_behind::Shared;
 
-/// What `format` says in a store that this version reads and writes.
+/// Content of the file `format` in a store that this version reads and writes.
 const FORMAT: &str = "format 1";
 /// The names and versions of the formats in a store.
 pub(crate) fn formats() -> [(&'static str, u32); 5] {

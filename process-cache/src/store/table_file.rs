@@ -163,7 +163,7 @@ type Page = Box<[u8]>;
 #[derive(Debug)]
 pub(super) struct Reader {
     file: File,
-    /// What has been read; the inner `None` is a page that is damaged.
+    /// Pages that were read; the inner `None` is a damaged page.
     pages: Box<[OnceLock<Option<Page>>]>,
 }
 

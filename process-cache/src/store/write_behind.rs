@@ -49,7 +49,7 @@ impl From<Vec<u8>> for Shared {
     }
 }
 
-/// What is held; nothing as long as nobody wants that.
+/// Contents that wait to be written; `None` while write-behind is off.
 #[derive(Debug, Default)]
 pub(super) struct WriteBehind {
     contents: Mutex<Option<PendingContents>>,

@@ -27,11 +27,11 @@ const MAX_PSEUDO: u64 = 4 << 20;
 /// How often a file that changes while it is hashed is tried again.
 const ATTEMPTS: usize = 3;
 
-/// What a caller wants to know.
+/// The properties of a content that a caller needs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Need {
     Digest,
-    /// What the scanner says, too.
+    /// The scanner's flags as well.
     Flags,
 }
 

@@ -1,4 +1,4 @@
-//! What can be expected of files, by file system.
+//! Properties of files that depend on their file system.
 
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use crate::model::path::FilePath;
 
-/// What kind of executable a file is.
+/// The executable format of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Format {
     /// A 64-bit x86 ELF file, with its interpreter if it is dynamic.

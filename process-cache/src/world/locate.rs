@@ -25,14 +25,14 @@ use crate::model::path_kind::is_plain;
 use crate::platform::clock;
 use crate::world::pending_digest::PendingDigest;
 
-/// What a path means at present.
+/// The file that a path names at present.
 #[derive(Debug)]
 pub struct Located {
     /// The path that was looked at.
     pub given: FilePath,
     /// The canonical path; of what is missing, as far as it can be told.
     pub resource: FilePath,
-    /// What stat (or lstat) says of it.
+    /// The result of stat or lstat.
     pub stat: Result<Stat, Errno>,
     /// The directory part as given, where it is not canonical, and what it is.
     pub indirect: Option<(FilePath, FilePath)>,
@@ -56,7 +56,7 @@ pub struct Link {
     pub path: FilePath,
     /// The same with a canonical directory.
     pub resource: FilePath,
-    /// What it holds.
+    /// The target as it was read.
     pub target: FilePath,
 }
 
@@ -79,7 +79,7 @@ pub struct Locator {
     links: FxHashMap<Vec<u8>, CachedLink>,
     /// By the path as given.
     paths: FxHashMap<FilePath, CachedPath>,
-    /// What lay where a path leads, by canonical path; see [`Locator::remember_content`].
+    /// Contents of regular files, by canonical path; see [`Locator::remember_content`].
     cached: FxHashMap<FilePath, Rc<CachedContent>>,
     /// How often all of that may have changed.
     shape: u64,
@@ -96,12 +96,12 @@ type Identity = (u64, u64);
 #[derive(Debug)]
 struct Directory {
     path: FilePath,
-    /// What it was when it was looked at last, and in which epoch.
+    /// Its identity at the last check, and the epoch of that check.
     checked: Cell<(u64, Option<Identity>)>,
 }
 
 impl Directory {
-    /// What it is.
+    /// Its identity.
     fn identity(&self, epoch: u64) -> Option<Identity> {
         if self.checked.get().0 != epoch {
             let stat = rustix::fs::stat(self.path.as_path()).ok();
@@ -125,7 +125,7 @@ struct CachedContent {
     former: Cell<bool>,
 }
 
-/// What is thought to be read at a path.
+/// A regular file that is read at a path, as far as the cache knows.
 #[derive(Debug)]
 pub struct CachedOpen {
     /// The path that was opened.
@@ -136,7 +136,7 @@ pub struct CachedOpen {
     pub indirect: Option<(FilePath, FilePath)>,
     /// Device and inode number of the file.
     pub inode: (u64, u64),
-    /// What is in it.
+    /// Its content.
     pub content: Arc<PendingDigest>,
 }
 
@@ -149,7 +149,7 @@ struct CachedPath {
     absent: Cell<bool>,
     /// See [`is_plain`].
     plain: bool,
-    /// What is cached to be there, and the directory that it was found in.
+    /// The cached content there, and the directory that it was found in.
     cached: Option<(Rc<Directory>, Rc<CachedContent>)>,
 }
 
@@ -338,8 +338,8 @@ impl Locator {
         located
     }
 
-    /// What is to be checked at a path at which somebody has found nothing, where nothing
-    /// has been before: no traced process has made a link since.
+    /// The cached absence of a path: a lookup has found nothing there, and no traced process has
+    /// made a name since.
     pub fn absent(&self, path: Asked<'_>) -> Option<Located> {
         let (given, place) = self.paths.get_key_value(path.key())?;
         let absent = place.absent.get();
@@ -390,7 +390,7 @@ impl Locator {
         }
     }
 
-    /// What is thought to be at a path that somebody has opened to read it.
+    /// The cached content for a path that is opened for reading.
     pub fn cached_open(&mut self, path: Asked<'_>) -> Option<CachedOpen> {
         let known = self.paths.get(path.key())?;
         let current = known.cached.as_ref();
@@ -423,8 +423,8 @@ impl Locator {
         Some(())
     }
 
-    /// What is opened from now on, directories are looked at for again: who is not traced may
-    /// have put others in their paths.
+    /// Has directories checked again before the next open: an untraced process may have replaced
+    /// them.
     pub fn revalidate_directories(&mut self) {
         self.epoch += 1;
     }

@@ -22,7 +22,7 @@ use crate::model::unit_id::UnitId;
 pub struct Kind(u64);
 
 impl Kind {
-    /// What a link holds, or that it is none.
+    /// The target of a link, or that it is no link.
     pub const LINK: Self = Self(1);
 
     /// That nothing is there for stat (`follow`) or lstat.
@@ -35,7 +35,7 @@ impl Kind {
         Self(8 << u8::from(follow))
     }
 
-    /// What access(2) says; `None` for a mode that does not exist.
+    /// The answer of access(2); `None` for a mode that does not exist.
     pub fn access(mode: i32, effective: bool, follow: bool) -> Option<Self> {
         let mode = u32::try_from(mode).ok().filter(|mode| *mode < 8)?;
         let bit = 8 + mode + 8 * u32::from(effective) + 16 * u32::from(follow);

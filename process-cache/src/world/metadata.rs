@@ -12,8 +12,8 @@ use crate::model::fact::{Answer, Digest, Metadata, TimeUse};
 use crate::model::path::FilePath;
 use crate::world::locate;
 
-/// What a reader with this use of times may depend on. For a device, the size
-/// is its number, which stat tells as well.
+/// The metadata that a reader with this use of times may depend on. For a device, the size is its
+/// number, which stat tells as well.
 pub(super) fn of(stat: &Stat, time: TimeUse) -> Metadata {
     let kind = FileType::from_raw_mode(stat.st_mode);
     let directory = kind == FileType::Directory;

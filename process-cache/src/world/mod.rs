@@ -47,7 +47,7 @@ pub struct World {
     table: DigestTable,
     scanner: Option<Scanner>,
     devices: Devices,
-    /// What kind of executable contents are.
+    /// Executable formats, by content.
     formats: Mutex<FxHashMap<Digest, Format>>,
     /// Files that could be executed by these paths.
     executables: Mutex<FxHashMap<FilePath, (FileKey, [u32; 3])>>,
@@ -79,7 +79,7 @@ impl World {
         &self.table
     }
 
-    /// What kind of executable a content is, if [`World::learn_format`] was told.
+    /// The executable format of a content, if [`World::learn_format`] was told.
     pub fn format(&self, content: &Digest) -> Option<Format> {
         let formats = self.formats.lock().unwrap_or_else(PoisonError::into_inner);
         formats.get(content).cloned()
@@ -136,9 +136,8 @@ impl World {
         answer.unwrap_or_else(|error| Answer::Error(error.raw_os_error()))
     }
 
-    /// What [`Query::List`] would answer if a unit had not added `own_added` to
-    /// the directory nor removed `own_removed` (names with their `d_type`) from
-    /// it.
+    /// The answer to [`Query::List`] as if a unit had not added `own_added` to the directory nor
+    /// removed `own_removed` (names with their `d_type`) from it.
     pub fn list_answer(
         &self,
         path: &Path,
@@ -157,34 +156,34 @@ impl World {
         Ok(listing::read(path)?.into_iter().collect())
     }
 
-    /// What [`Query::List`] answers for a directory with these names.
+    /// The answer to [`Query::List`] for a directory with these names.
     pub fn listing_answer(names: &BTreeMap<Vec<u8>, u8>) -> Answer {
         listing::summary(names.iter().map(|(name, kind)| (name.as_slice(), *kind)))
     }
 
-    /// What [`Query::Stat`] answers for a file with this metadata (without the
-    /// content that [`TimeUse::Order`] adds).
+    /// The answer to [`Query::Stat`] for a file with this metadata (without the content that
+    /// [`TimeUse::Order`] adds).
     pub fn metadata(stat: &Stat, time: TimeUse) -> Metadata {
         metadata::of(stat, time)
     }
 
-    /// What [`Query::Kind`] answers for a file with this metadata.
+    /// The answer to [`Query::Kind`] for a file with this metadata.
     pub fn kind_of(stat: &Stat) -> Answer {
         kind_of(stat)
     }
 
-    /// What [`Query::Inode`] answers for a file with this metadata.
+    /// The answer to [`Query::Inode`] for a file with this metadata.
     pub fn inode_of(stat: &Stat) -> Answer {
         inode_of(stat)
     }
 
-    /// What [`Query::Permissions`] answers for a file with this metadata.
+    /// The answer to [`Query::Permissions`] for a file with this metadata.
     pub fn permissions_of(stat: &Stat) -> Answer {
         permissions_of(stat)
     }
 
-    /// What [`Query::Order`] answers for these modification times (ns since
-    /// the epoch, or errno) of its paths.
+    /// The answer to [`Query::Order`] for these modification times (ns since the epoch, or errno)
+    /// of its paths.
     pub fn order_answer(times: &[Result<i128, i32>]) -> Answer {
         metadata::ranking(times)
     }
@@ -462,7 +461,7 @@ fn rights_of(stat: &Stat) -> Metadata {
     }
 }
 
-/// What stands where a program wrote that removes what is not empty.
+/// The target of a write by a program that removes a file that is not empty.
 fn replaced(path: &FilePath) -> Result<Answer, Errno> {
     let answer = target(path)?;
     let is_empty = || {
@@ -479,7 +478,7 @@ fn replaced(path: &FilePath) -> Result<Answer, Errno> {
     })
 }
 
-/// What stands where a program wrote without looking.
+/// The target of a write without a look.
 fn target(path: &FilePath) -> Result<Answer, Errno> {
     if let Some(reason) = private(path) {
         return Ok(reason);

@@ -1,4 +1,4 @@
-//! What would make a unit cacheable, as far as something general can be said.
+//! Advice that would make a unit cacheable, as far as something general can be said.
 
 /// Advice for a reason not to store a unit.
 pub fn of(reason: &str) -> Option<&'static str> {

@@ -1,5 +1,5 @@
-//! What was there before a run: the units of the last one in its directory, and for those
-//! that it skipped the ones whose results they are.
+//! The state before a run: the units of the last run in its directory, and for skipped ones the
+//! units whose results they are.
 //!
 //! A unit is compared with what it was then, and not with runs in between that did
 //! something else: what changed before the last run is no news.

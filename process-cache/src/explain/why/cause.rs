@@ -1,4 +1,4 @@
-//! Who changed something.
+//! The causes of changes.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
@@ -11,7 +11,7 @@ use super::{Explainer, Place};
 use crate::journal::History;
 use crate::model::fate::Fate;
 
-/// Who changed something, as far as that is known.
+/// The cause of a change, as far as it is known.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "by")]
 pub enum Cause {
@@ -62,8 +62,7 @@ impl Index {
 }
 
 impl Explainer<'_> {
-    /// Who changed what a reason of the unit at `place` is about, since the run
-    /// with the number `since`.
+    /// Finds the cause of a reason of the unit at `place`, since the run with the number `since`.
     pub(super) fn find_cause(&self, reason: &mut Reason, place: Place, since: usize, depth: u32) {
         // What the unit made itself, and found there, is from an earlier run.
         let is_product = reason.own_product && reason.kind == Kind::Appeared;

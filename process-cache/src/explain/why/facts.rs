@@ -40,7 +40,7 @@ pub fn against(results: &[Recorded], serial: u64, last: Option<u64>) -> Option<(
     })
 }
 
-/// What differs between the facts of two results, one reason for each path.
+/// The differences between the facts of two results, one reason for each path.
 ///
 /// Only questions that both asked count: what only one of them asked is a
 /// consequence of what differed before.

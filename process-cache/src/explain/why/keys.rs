@@ -96,7 +96,7 @@ fn likeness(ours: &FxHashMap<Vec<u8>, usize>, theirs: &[Vec<u8>]) -> (usize, usi
     (common, (200 * common).checked_div(all).unwrap_or(0))
 }
 
-/// What differs between what two keys were made of.
+/// The differences between the inputs of two keys.
 pub fn differences(old: (&Run, &Entry), new: (&Run, &Entry)) -> Vec<Reason> {
     let mut reasons = Vec::new();
     arguments(&old.0.argv(old.1), &new.0.argv(new.1), &mut reasons);
@@ -382,7 +382,7 @@ fn manner(words: &str) -> String {
     set.join(" and ")
 }
 
-/// What a descriptor is, of the words that a key was made of.
+/// The kind of a descriptor, from its description in a key.
 fn thing(words: &str) -> String {
     let (kind, rest) = words.split_once(' ').unwrap_or((words, ""));
     match (kind, rest.parse::<u64>().ok()) {
@@ -421,7 +421,7 @@ fn within(words: &Option<String>) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// What is said of a descriptor that was one thing and is another.
+    /// Describes how a descriptor changed.
     fn said(old: &str, new: &str) -> Vec<String> {
         let mut reasons = Vec::new();
         let list = |text: &str| vec![text.to_owned()];

@@ -15,8 +15,7 @@ pub struct Group {
     pub reason: Reason,
     /// The units' numbers: those that start no other unit of the group first.
     pub units: Vec<u32>,
-    /// What these took, in µs: a unit counts only if none below it ran for a
-    /// reason.
+    /// Time of these units, in µs: a unit counts only if none below it ran for a reason.
     pub wall_us: u64,
 }
 
@@ -36,7 +35,7 @@ pub struct Overview {
 }
 
 impl Overview {
-    /// What of it is about one thing: a file, a program or a variable.
+    /// The part that is about one thing: a file, a program or a variable.
     pub fn about(self, name: &str) -> Option<Self> {
         let end = format!("/{}", name.trim_start_matches("./"));
         let is_it = |group: &Group| {

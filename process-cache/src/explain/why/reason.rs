@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::Cause;
 
-/// What kind of thing differed.
+/// The kind of thing that differed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -74,21 +74,21 @@ impl Kind {
 /// One thing that differed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Reason {
-    /// What kind of thing.
+    /// Its kind.
     pub kind: Kind,
     /// Which one: a path, the name of a variable, an argument, or all in words.
     pub subject: String,
-    /// What it was, where that can be told.
+    /// The old value, where it can be told.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub old: Option<String>,
-    /// What it is now.
+    /// The new value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub new: Option<String>,
     /// The unit makes this itself: that it was there already tells more about the
     /// earlier run than about what changed.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub own_product: bool,
-    /// Who changed it.
+    /// The cause of the change.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cause: Option<Cause>,
 }

@@ -32,7 +32,7 @@ const MAX_NAME: usize = 255;
 const MAX_TIME: u64 = 365 * 24 * 3600 * 1_000_000;
 const MAX_UNITS: u32 = 1 << 20;
 
-/// What is wrong with a result.
+/// The reason why a result is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// A path that is none of ours to touch.

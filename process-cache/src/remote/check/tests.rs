@@ -430,8 +430,7 @@ fn without_a_place_to_write_nothing_is_written() {
 }
 
 proptest! {
-    /// Whatever a link says: what is let pass leads inside, by the kernel's own
-    /// judgement.
+    /// A link that passes leads inside, by the kernel's own judgement.
     #[test]
     fn a_link_that_is_taken_does_not_lead_out(
         parts in prop::collection::vec(

@@ -1,4 +1,4 @@
-//! What a remote cache holds for a unit, as bytes.
+//! The encoded entries of a unit in a remote cache.
 //!
 //! *Path sets* are lists of questions without answers, the newest first, under the
 //! weak key. The answers to all questions of one set give the strong key, under
@@ -62,7 +62,7 @@ pub enum FormError {
     Damaged(String),
 }
 
-/// What to look at: sorted, without doubles.
+/// Paths to look at, sorted and without duplicates.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathSet(
     #[serde(deserialize_with = "crate::platform::bounded::list::<_, _, MAX_ITEMS>")] pub Vec<Query>,
@@ -91,16 +91,16 @@ impl PathSet {
 /// Which result it is, probably.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hint {
-    /// What the near questions lead to ([`Key::of_near`]).
+    /// The key that the answers to the near queries lead to ([`Key::of_near`]).
     pub near: Key,
     /// Where the result is.
     pub result: Key,
-    /// What it needs.
+    /// The contents that it needs.
     #[serde(deserialize_with = "crate::platform::bounded::list::<_, _, MAX_HINTED>")]
     pub contents: Vec<Content>,
 }
 
-/// What stands under a weak key.
+/// The entry under a weak key.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sets {
     /// The path sets, the newest first.
@@ -144,7 +144,7 @@ fn is_askable(query: &Query) -> bool {
 /// A result as it travels.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Stored {
-    /// What the unit leaves behind.
+    /// The outcome of the unit.
     pub outcome: Outcome,
     /// All contents that the outcome names.
     #[serde(deserialize_with = "crate::platform::bounded::list::<_, _, MAX_ITEMS>")]
@@ -163,7 +163,7 @@ pub struct Content {
 }
 
 impl Content {
-    /// What the server calls it.
+    /// Its digest at the server.
     pub fn wire(&self) -> Wire {
         Wire {
             hash: self.hash,
@@ -172,7 +172,7 @@ impl Content {
     }
 }
 
-/// What an entry of a remote cache is found by.
+/// The key of an entry in a remote cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Key(pub [u8; 32]);
 
@@ -188,8 +188,8 @@ impl Key {
         Self::of_answers("reprise pcache result", key, set, answers)
     }
 
-    /// What these answers to a path set's near questions lead to ([`Hint`]); `None` if
-    /// one of them is not known.
+    /// The key for these answers to a path set's near queries ([`Hint`]); `None` if one of them is
+    /// not known.
     pub fn of_near(key: &WeakKey, near: &[&Query], answers: &[Answer]) -> Option<Self> {
         Self::of_answers("reprise pcache near questions", key, near, answers)
     }

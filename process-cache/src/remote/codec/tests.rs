@@ -1,4 +1,4 @@
-//! What is packed comes back, and nothing else does.
+//! Encoded values decode to themselves, and no other bytes decode.
 
 use proptest::prelude::*;
 

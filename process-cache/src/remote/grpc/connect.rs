@@ -57,7 +57,7 @@ impl Prepared {
     }
 }
 
-/// What fails here fails again where it is told.
+/// Starts connecting early. An error occurs again where it is reported.
 fn begin(address: SocketAddr) -> Option<std::net::TcpStream> {
     let family = match address {
         SocketAddr::V4(_) => rustix::net::AddressFamily::INET,
@@ -173,7 +173,7 @@ fn tls(settings: &Settings) -> Result<ClientTlsConfig> {
     Ok(tls)
 }
 
-/// What goes along with each request: headers and a token from files, and who we are.
+/// Headers of each request: headers and a token from files, and our name.
 fn headers(settings: &Settings, uri: &str) -> Result<MetadataMap> {
     let mut map = MetadataMap::new();
     let details = re::RequestMetadata {

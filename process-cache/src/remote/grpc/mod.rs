@@ -54,7 +54,7 @@ pub struct Client {
     server: Arc<OnceCell<Server>>,
 }
 
-/// What a server can do.
+/// The capabilities of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Server {
     /// How it digests.
@@ -72,7 +72,7 @@ pub struct Server {
 }
 
 impl Client {
-    /// What the server can do; asked once.
+    /// The server's capabilities; asked once.
     async fn server(&self) -> Result<Server> {
         self.server
             .get_or_try_init(|| self.capabilities())
@@ -321,7 +321,7 @@ fn action(key: Key, function: Function) -> re::Digest {
     digest(function.of(&action.encode_to_vec()))
 }
 
-/// What an action's result says as an entry.
+/// Reads an action's result as an entry.
 fn entry(result: re::ActionResult, function: Function) -> Result<Entry> {
     let wrong = || Failure::Wrong("an entry is not one of pcache's".to_owned());
     let contents = result.output_files.iter();

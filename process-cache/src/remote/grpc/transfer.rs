@@ -23,7 +23,7 @@ const WORTH: u64 = 1024;
 const LEVEL: i32 = 1;
 /// How many messages and streams are on their way at once.
 const AT_ONCE: usize = 4;
-/// What a message needs for each content besides its bytes.
+/// Bytes of a message for each content besides its own.
 const OVERHEAD: u64 = 160;
 
 impl Client {
@@ -266,8 +266,8 @@ impl Client {
         Ok(())
     }
 
-    /// What a content is called in the byte-stream service; for a writer with a name
-    /// for the attempt.
+    /// The resource name of a content in the byte-stream service; a writer's has the name of its
+    /// attempt.
     fn resource(
         &self,
         server: Server,

@@ -37,7 +37,7 @@ const GLANCE: u64 = 64 << 10;
 /// How many trees there are in a file at most.
 const MAX_FRAMES: usize = 8;
 
-/// What a lookup found.
+/// The result of a lookup.
 #[derive(Debug)]
 pub enum Lookup {
     /// A result whose facts all hold (they are in [`Outcome::facts`], in the
@@ -52,9 +52,9 @@ pub enum Lookup {
 pub struct Recorded {
     /// Names it among those of its key; later ones are larger.
     pub serial: u64,
-    /// What it depends on, in the order of observation.
+    /// The facts that it depends on, in the order of observation.
     pub facts: Vec<Fact>,
-    /// What it leaves behind, if all of that is in the store.
+    /// Its outcome, if all of its contents are in the store.
     pub outcome: Option<Outcome>,
 }
 

@@ -84,7 +84,7 @@ pub(crate) enum OutcomeRef {
     Stored(Digest),
 }
 
-/// What a lookup reads of a tree.
+/// The nodes of a tree, as a lookup reads them.
 pub(crate) trait Source {
     /// The nodes.
     fn nodes(&self) -> &[Node];
@@ -316,7 +316,7 @@ fn matching(
     alive.first().map(|&(edge, _)| edge).ok_or(None)
 }
 
-/// What a lookup knows of a query's answer.
+/// A lookup's knowledge of the answer to a query.
 #[derive(Debug, Clone)]
 enum Known {
     Nothing,

@@ -19,7 +19,7 @@ fn answer(n: u8) -> Answer {
     }
 }
 
-/// What kind of thing is there.
+/// An answer that tells a kind.
 fn kind(n: u8) -> Answer {
     match answer(n) {
         absent @ Answer::Error(_) => absent,
@@ -46,7 +46,7 @@ fn insert(tree: &mut Tree, batches: &[Vec<Small>], name: u8, today: u32) {
     tree.insert(batches, OutcomeRef::Inline(vec![name]), None, today);
 }
 
-/// What a lookup in a world finds: the result's name and its facts.
+/// Looks up in a world: returns the result's name and its facts.
 fn find(tree: &Tree, world: &[u8]) -> Result<(u8, Vec<Fact>), Option<Box<NearMiss>>> {
     let mut asked = Vec::new();
     let mut ask = |asking: &Query| {
