@@ -25,7 +25,7 @@ use crate::engine::chaos;
 use crate::engine::context;
 use crate::engine::payload;
 use crate::engine::replay::Native;
-use crate::platform::spin_lock::{Held, Latch};
+use crate::platform::spin_lock::{SpinGuard, SpinLock};
 use crate::recorder::places;
 use crate::recorder::tag::{Stamped, Tag};
 
@@ -46,7 +46,7 @@ pub(super) struct Shared {
 /// On cache lines of its own: senders write here, and receivers read what is beside.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Slots(Latch<u64>);
+struct Slots(SpinLock<u64>);
 
 impl Shared {
     fn new<T>(capacity: Option<usize>, rings: Option<raw::Receiver<()>>) -> Arc<Self> {
@@ -65,7 +65,7 @@ impl Shared {
     }
 
     /// Holds off other sends while one is attempted; `None` where order is no issue.
-    pub(super) fn order(&self) -> Option<Held<'_, u64>> {
+    pub(super) fn order(&self) -> Option<SpinGuard<'_, u64>> {
         self.slots.as_ref().map(|slots| slots.0.take())
     }
 

@@ -247,7 +247,7 @@ pub(crate) fn shakes() -> bool {
     SHAKES.load(Ordering::Relaxed)
 }
 
-/// Perhaps delays the calling thread of a replay, which may hold a latch, and looks to others
+/// Perhaps delays the calling thread of a replay, which may hold a lock, and looks to others
 /// like one that computes.
 #[inline(always)]
 pub(crate) fn shake() {

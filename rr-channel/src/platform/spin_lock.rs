@@ -7,7 +7,7 @@
 //! channels where a message is being written; then it lets others run, and at last sleeps
 //! for a moment each time, so that it gives way to a holder of lower priority as well.
 //!
-//! **Safety** rests on: the value is reached through [`Held`] only, which exists while
+//! **Safety** rests on: the value is reached through [`SpinGuard`] only, which exists while
 //! `taken` is set by its maker, and clears it when it goes.
 
 use std::cell::UnsafeCell;
@@ -21,26 +21,26 @@ use std::time::Duration;
 
 /// A value for one thread at a time.
 #[derive(Debug, Default)]
-pub(crate) struct Latch<T> {
+pub(crate) struct SpinLock<T> {
     taken: AtomicBool,
     value: UnsafeCell<T>,
 }
 
 // SAFETY: the value is lent to one thread at a time, and what one did happens before the
 // next one takes it.
-unsafe impl<T: Send> Sync for Latch<T> {}
+unsafe impl<T: Send> Sync for SpinLock<T> {}
 
-/// Lends a [`Latch`]'s value, until it is dropped.
+/// Lends a [`SpinLock`]'s value, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Held<'a, T> {
-    latch: &'a Latch<T>,
-    /// May be shared if a `&mut T` may: the latch may be shared more often.
+pub(crate) struct SpinGuard<'a, T> {
+    lock: &'a SpinLock<T>,
+    /// May be shared if a `&mut T` may: the lock may be shared more often.
     lent: PhantomData<&'a mut T>,
 }
 
-impl<T> Latch<T> {
+impl<T> SpinLock<T> {
     pub(crate) const fn new(value: T) -> Self {
-        Latch {
+        SpinLock {
             taken: AtomicBool::new(false),
             value: UnsafeCell::new(value),
         }
@@ -48,12 +48,12 @@ impl<T> Latch<T> {
 
     /// Takes the value.
     #[inline(always)]
-    pub(crate) fn take(&self) -> Held<'_, T> {
+    pub(crate) fn take(&self) -> SpinGuard<'_, T> {
         if self.taken.swap(true, Acquire) {
             self.take_later();
         }
-        Held {
-            latch: self,
+        SpinGuard {
+            lock: self,
             lent: PhantomData,
         }
     }
@@ -72,29 +72,29 @@ impl<T> Latch<T> {
     }
 }
 
-impl<T> Deref for Held<'_, T> {
+impl<T> Deref for SpinGuard<'_, T> {
     type Target = T;
 
     #[inline(always)]
     fn deref(&self) -> &T {
         // SAFETY: nobody else reaches the value while this exists, and it is borrowed
         // only through this.
-        unsafe { &*self.latch.value.get() }
+        unsafe { &*self.lock.value.get() }
     }
 }
 
-impl<T> DerefMut for Held<'_, T> {
+impl<T> DerefMut for SpinGuard<'_, T> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: as above, and this is borrowed exclusively.
-        unsafe { &mut *self.latch.value.get() }
+        unsafe { &mut *self.lock.value.get() }
     }
 }
 
-impl<T> Drop for Held<'_, T> {
+impl<T> Drop for SpinGuard<'_, T> {
     #[inline(always)]
     fn drop(&mut self) {
-        self.latch.taken.store(false, Release);
+        self.lock.taken.store(false, Release);
     }
 }
 
@@ -105,33 +105,33 @@ mod tests {
     #[test]
     fn nothing_that_one_does_is_lost_on_another() {
         let count = if cfg!(miri) { 20 } else { 20_000 };
-        let latch = Latch::new((0, vec![0]));
+        let lock = SpinLock::new((0, vec![0]));
         thread::scope(|scope| {
             for _ in 0..3 {
                 scope.spawn(|| {
                     for _ in 0..count {
-                        let mut held = latch.take();
-                        held.0 += 1;
-                        let last = held.0;
-                        held.1.push(last);
+                        let mut guard = lock.take();
+                        guard.0 += 1;
+                        let last = guard.0;
+                        guard.1.push(last);
                     }
                 });
             }
         });
-        let held = latch.take();
-        assert_eq!(held.0, 3 * count);
-        assert!(held.1.iter().copied().eq(0..=3 * count));
+        let guard = lock.take();
+        assert_eq!(guard.0, 3 * count);
+        assert!(guard.1.iter().copied().eq(0..=3 * count));
     }
 
     #[test]
     fn a_panic_gives_the_value_back() {
-        let latch = Latch::new(1);
+        let lock = SpinLock::new(1);
         let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            let mut held = latch.take();
-            *held = 2;
+            let mut guard = lock.take();
+            *guard = 2;
             panic!("on purpose");
         }));
         assert!(panicked.is_err());
-        assert_eq!(*latch.take(), 2);
+        assert_eq!(*lock.take(), 2);
     }
 }

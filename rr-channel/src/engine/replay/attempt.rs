@@ -308,13 +308,13 @@ mod tests {
     use super::super::operation::Messages;
     use super::super::stash::Stash;
     use super::*;
-    use crate::platform::spin_lock::Latch;
+    use crate::platform::spin_lock::SpinLock;
     use rr_channel_log::identity::ChannelId;
 
     /// A channel with one message in it.
     struct Queue {
         flow: Flow,
-        stash: Latch<Stash<()>>,
+        stash: SpinLock<Stash<()>>,
     }
 
     const MESSAGE: Tag = Tag::new(ThreadId(1), 0);
@@ -325,7 +325,7 @@ mod tests {
             lanes.put(MESSAGE, ()).unwrap();
             Queue {
                 flow: Flow::new(None),
-                stash: Latch::new(Stash::new(lanes)),
+                stash: SpinLock::new(Stash::new(lanes)),
             }
         }
 

@@ -20,7 +20,7 @@ use super::stash::Stash;
 use super::{Arm, ChanKey, Got, Native, Pick, engine, follow};
 use crate::engine::context;
 use crate::platform::backoff::soon;
-use crate::platform::spin_lock::{Held, Latch};
+use crate::platform::spin_lock::{SpinGuard, SpinLock};
 use crate::recorder::tag::Tag;
 
 /// One channel of a replay, shared by its handles.
@@ -51,7 +51,7 @@ enum Content<T> {
 struct Queue<T> {
     flow: Arc<Flow>,
     lanes: Arc<Lanes<T>>,
-    stash: Padded<Latch<Stash<T>>>,
+    stash: Padded<SpinLock<Stash<T>>>,
 }
 
 /// On cache lines of its own: receivers write here, and senders read what is beside.
@@ -78,7 +78,7 @@ pub(crate) enum NotSent {
 
 impl<T> Queue<T> {
     #[inline(always)]
-    fn stash(&self) -> Held<'_, Stash<T>> {
+    fn stash(&self) -> SpinGuard<'_, Stash<T>> {
         self.stash.0.take()
     }
 }
@@ -152,7 +152,7 @@ impl<T> Chan<T> {
             let lanes = Arc::new(Lanes::new());
             Content::Queue(Queue {
                 flow: Arc::clone(&flow),
-                stash: Padded(Latch::new(Stash::new(Arc::clone(&lanes)))),
+                stash: Padded(SpinLock::new(Stash::new(Arc::clone(&lanes)))),
                 lanes,
             })
         };

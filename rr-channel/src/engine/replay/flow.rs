@@ -271,7 +271,7 @@ mod tests {
     use super::super::lanes::Lanes;
     use super::super::stash::Stash;
     use super::*;
-    use crate::platform::spin_lock::Latch;
+    use crate::platform::spin_lock::SpinLock;
     use rr_channel_log::identity::ThreadId;
     use std::sync::{Arc, Condvar, Mutex};
     use std::thread;
@@ -322,7 +322,7 @@ mod tests {
     /// A channel between two threads, and a world for the two.
     struct Pair {
         flow: Flow,
-        stash: Latch<Stash<u64>>,
+        stash: SpinLock<Stash<u64>>,
         world: Mutex<[Option<Awaited>; 2]>,
         told: Condvar,
     }
@@ -369,7 +369,7 @@ mod tests {
             let lanes = &Arc::new(Lanes::new());
             let pair = &Pair {
                 flow: Flow::new(Some(capacity)),
-                stash: Latch::new(Stash::new(Arc::clone(lanes))),
+                stash: SpinLock::new(Stash::new(Arc::clone(lanes))),
                 world: Mutex::default(),
                 told: Condvar::new(),
             };

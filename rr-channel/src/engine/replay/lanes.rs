@@ -4,7 +4,7 @@
 //! some sender, is mostly the first one there; and threads that send at the same time meet
 //! nowhere but at the count of arrivals. Who receives takes all that there is at once.
 //!
-//! **Arrivals.** Within a lane messages are numbered in their order, under the lane's latch. A
+//! **Arrivals.** Within a lane messages are numbered in their order, under the lane's lock. A
 //! message that was sent after another one had been sent has a greater number, wherever
 //! the two are. Whoever looks for the oldest one looks into all lanes twice: what was sent before
 //! something that it saw the first time it sees the second time at the latest. If it sees nothing
@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, fence};
 
 use rr_channel_log::identity::ThreadId;
 
-use crate::platform::spin_lock::Latch;
+use crate::platform::spin_lock::SpinLock;
 use crate::recorder::tag::Tag;
 
 /// How many senders have a lane of their own.
@@ -42,7 +42,7 @@ pub(super) struct Lanes<T> {
 /// On cache lines of its own.
 #[derive(Debug)]
 #[repr(align(128))]
-struct Lane<T>(Latch<Inbox<T>>);
+struct Lane<T>(SpinLock<Inbox<T>>);
 
 #[derive(Debug)]
 struct Inbox<T> {
@@ -77,7 +77,7 @@ impl<T> Lanes<T> {
     #[cold]
     fn make(place: &OnceLock<Option<Box<Lane<T>>>>) -> Option<&Lane<T>> {
         let lane = place.get_or_init(|| {
-            Some(Box::new(Lane(Latch::new(Inbox {
+            Some(Box::new(Lane(SpinLock::new(Inbox {
                 messages: VecDeque::new(),
                 is_closed: false,
             }))))

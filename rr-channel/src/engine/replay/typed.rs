@@ -19,7 +19,7 @@ use rr_channel_log::Op;
 use super::chan::{self, Disconnected, NotSent};
 use super::words::Words;
 use super::{Arm, Native, Pick};
-use crate::platform::spin_lock::Latch;
+use crate::platform::spin_lock::SpinLock;
 use crate::recorder::tag::Tag;
 
 /// One channel of a replay, shared by its handles.
@@ -27,7 +27,7 @@ use crate::recorder::tag::Tag;
 pub(crate) struct Chan<T> {
     untyped: Untyped,
     /// It has messages, each of which one thread has at a time.
-    messages: PhantomData<Latch<T>>,
+    messages: PhantomData<SpinLock<T>>,
 }
 
 /// The same of any type.
