@@ -25,7 +25,7 @@ const PATIENCE: u32 = 64;
 static BUSY: AtomicU32 = AtomicU32::new(0);
 
 /// Tries again and again, for a little while.
-pub(crate) fn soon<R>(mut attempt: impl FnMut() -> Option<R>) -> Option<R> {
+pub(crate) fn retry_before_sleep<R>(mut attempt: impl FnMut() -> Option<R>) -> Option<R> {
     for step in 0..=6 {
         (0..1 << step).for_each(|_| hint::spin_loop());
         if let Some(found) = attempt() {

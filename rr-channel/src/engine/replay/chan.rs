@@ -19,7 +19,7 @@ use super::operation::{Change, Messages};
 use super::stash::Stash;
 use super::{Arm, ChanKey, Got, Native, Pick, engine, follow};
 use crate::engine::context;
-use crate::platform::backoff::soon;
+use crate::platform::backoff::retry_before_sleep;
 use crate::platform::spin_lock::{SpinGuard, SpinLock};
 use crate::recorder::tag::Tag;
 
@@ -377,7 +377,7 @@ impl<T> Chan<T> {
         if let Content::Queue(queue) = &self.content
             && let Some(tag) = follow::message(op, self.id)
         {
-            if let Some(message) = soon(|| self.take(queue, tag)) {
+            if let Some(message) = retry_before_sleep(|| self.take(queue, tag)) {
                 follow::advance();
                 return Some(Ok(message));
             }

@@ -54,7 +54,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, Once, OnceLock, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
-use crate::platform::backoff::soon;
+use crate::platform::backoff::retry_before_sleep;
 #[cfg(feature = "ipc_channel")]
 pub(crate) use arrivals::Expected;
 #[cfg(not(debug_assertions))]
@@ -428,7 +428,11 @@ impl Engine {
                 Want::Any => arms.iter().all(|arm| arm.messages.is_some()),
                 Want::Nothing => false,
             };
-            if wait && alone { soon(attempt) } else { None }
+            if wait && alone {
+                retry_before_sleep(attempt)
+            } else {
+                None
+            }
         })?;
         let arm = &arms[pick.position];
         let is_awaited = match change {

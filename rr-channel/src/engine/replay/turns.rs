@@ -26,7 +26,7 @@ use crate::engine::context;
 use crate::engine::fork;
 use crate::engine::order::{Order, Word};
 use crate::engine::signal::Signal;
-use crate::platform::backoff::soon;
+use crate::platform::backoff::retry_before_sleep;
 use crate::platform::lock::lock;
 use crate::recorder::names::Who;
 
@@ -123,7 +123,7 @@ impl Engine {
         reach: impl Fn() -> Reach,
     ) -> bool {
         let there = || Some(reach()).filter(|reach| *reach != Reach::Later);
-        let reached = event.and_then(|_| there().or_else(|| soon(there)));
+        let reached = event.and_then(|_| there().or_else(|| retry_before_sleep(there)));
         let reached = reached.or_else(|| {
             let mut world = self.lock();
             loop {
