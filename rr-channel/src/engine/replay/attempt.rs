@@ -303,10 +303,10 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
     use std::thread;
 
+    use super::super::early_messages::EarlyMessages;
     use super::super::flow::{Awaited, Flow};
     use super::super::lanes::Lanes;
     use super::super::operation::Messages;
-    use super::super::stash::Stash;
     use super::*;
     use crate::platform::spin_lock::SpinLock;
     use rr_channel_log::identity::ChannelId;
@@ -314,7 +314,7 @@ mod tests {
     /// A channel with one message in it.
     struct Queue {
         flow: Flow,
-        stash: SpinLock<Stash<()>>,
+        early_messages: SpinLock<EarlyMessages<()>>,
     }
 
     const MESSAGE: Tag = Tag::new(ThreadId(1), 0);
@@ -325,7 +325,7 @@ mod tests {
             lanes.put(MESSAGE, ()).unwrap();
             Queue {
                 flow: Flow::new(None),
-                stash: SpinLock::new(Stash::new(lanes)),
+                early_messages: SpinLock::new(EarlyMessages::new(lanes)),
             }
         }
 
@@ -347,14 +347,14 @@ mod tests {
 
     impl Messages for Queue {
         fn set_aside(&self, tag: Option<Tag>) -> Option<Tag> {
-            let mut stash = self.stash.take();
-            stash.take(tag?)?;
+            let mut early_messages = self.early_messages.take();
+            early_messages.take(tag?)?;
             self.flow.count_out();
             tag
         }
 
         fn len(&self) -> usize {
-            self.stash.take().len()
+            self.early_messages.take().len()
         }
     }
 

@@ -3,7 +3,7 @@
 //! A send whose turn it is puts its message into the channel, a receive takes the one
 //! that its log names, and neither looks further where nobody waits: what they have in
 //! common with other threads is the sender's [lane](super::lanes), and for receivers the lock
-//! of the [stash](super::stash).
+//! of the [early messages](super::early_messages).
 
 use std::mem::ManuallyDrop;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -13,10 +13,10 @@ use rr_channel_log::identity::ChannelId;
 use rr_channel_log::{Event, Op, Outcome};
 use rustc_hash::FxHashMap;
 
+use super::early_messages::EarlyMessages;
 use super::flow::Flow;
 use super::lanes::Lanes;
 use super::operation::{Change, Messages};
-use super::stash::Stash;
 use super::{Arm, ChanKey, Got, Native, Pick, engine, follow};
 use crate::engine::context;
 use crate::platform::backoff::retry_before_sleep;
@@ -51,7 +51,7 @@ enum Content<T> {
 struct Queue<T> {
     flow: Arc<Flow>,
     lanes: Arc<Lanes<T>>,
-    stash: Padded<SpinLock<Stash<T>>>,
+    early_messages: Padded<SpinLock<EarlyMessages<T>>>,
 }
 
 /// On cache lines of its own: receivers write here, and senders read what is beside.
@@ -78,25 +78,25 @@ pub(crate) enum NotSent {
 
 impl<T> Queue<T> {
     #[inline(always)]
-    fn stash(&self) -> SpinGuard<'_, Stash<T>> {
-        self.stash.0.take()
+    fn early_messages(&self) -> SpinGuard<'_, EarlyMessages<T>> {
+        self.early_messages.0.take()
     }
 }
 
 impl<T> Messages for Queue<T> {
     fn set_aside(&self, tag: Option<Tag>) -> Option<Tag> {
-        let mut stash = self.stash();
+        let mut early_messages = self.early_messages();
         let (tag, value) = match tag {
-            Some(tag) => (tag, stash.take(tag)?),
-            None => stash.take_oldest()?,
+            Some(tag) => (tag, early_messages.take(tag)?),
+            None => early_messages.take_oldest()?,
         };
         self.flow.count_out();
-        stash.set_aside(tag, value);
+        early_messages.set_aside(tag, value);
         Some(tag)
     }
 
     fn len(&self) -> usize {
-        self.stash().len()
+        self.early_messages().len()
     }
 }
 
@@ -152,7 +152,7 @@ impl<T> Chan<T> {
             let lanes = Arc::new(Lanes::new());
             Content::Queue(Queue {
                 flow: Arc::clone(&flow),
-                stash: Padded(SpinLock::new(Stash::new(Arc::clone(&lanes)))),
+                early_messages: Padded(SpinLock::new(EarlyMessages::new(Arc::clone(&lanes)))),
                 lanes,
             })
         };
@@ -200,7 +200,7 @@ impl<T> Chan<T> {
             return;
         }
         let discarded = match &self.content {
-            Content::Queue(queue) if !sends => queue.stash().close(),
+            Content::Queue(queue) if !sends => queue.early_messages().close(),
             _ => Vec::new(),
         };
         engine().changed(self.key, Change::Abandoned);
@@ -391,10 +391,10 @@ impl<T> Chan<T> {
     /// Takes the message `tag`, if it is there.
     #[inline(always)]
     fn take(&self, queue: &Queue<T>, tag: Tag) -> Option<T> {
-        let mut stash = queue.stash();
-        let message = stash.take(tag)?;
+        let mut early_messages = queue.early_messages();
+        let message = early_messages.take(tag)?;
         self.flow.count_out();
-        drop(stash);
+        drop(early_messages);
         if self.flow.awaits_room() {
             engine().changed(self.key, Change::Left);
         }
@@ -404,7 +404,7 @@ impl<T> Chan<T> {
     fn receive(&self, pick: Pick) -> Result<T, Disconnected> {
         match (pick.got, &self.content) {
             (Got::Message(tag), Content::Queue(queue)) => {
-                queue.stash().take_aside(tag).ok_or(Disconnected)
+                queue.early_messages().take_aside(tag).ok_or(Disconnected)
             }
             (Got::Message(tag), Content::Meeting(meeting)) => Ok(meeting.take(tag)),
             (Got::Tick(when), Content::Timer(make)) => Ok(make(when)),

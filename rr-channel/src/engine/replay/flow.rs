@@ -8,7 +8,7 @@
 //! takes the world's lock.
 //!
 //! Between the two lies a fence on both sides, or a lock: whoever puts a message into a
-//! [lane](super::lanes), or takes one from the [stash](super::stash), looks here after it has
+//! [lane](super::lanes), or takes one from the [early messages](super::early_messages), looks here after it has
 //! held that, and whoever waits for it holds it when it looks a last time. The one that comes
 //! second sees what the first one did.
 
@@ -210,7 +210,7 @@ impl Flow {
         self.entry.arrivals.load(Relaxed)
     }
 
-    /// A message was taken out; the caller has held the stash, or the world, since. (If
+    /// A message was taken out; the caller has held the early_messages, or the world, since. (If
     /// it had not, a sender might look for room in between, find none, and wait where
     /// nobody expects it.)
     #[inline]
@@ -253,7 +253,7 @@ impl Flow {
     }
 
     /// Whether somebody waits for the message to be taken out that the caller has taken from
-    /// the stash.
+    /// the early_messages.
     #[inline]
     pub(super) fn awaits_room(&self) -> bool {
         self.awaits_count()
@@ -268,8 +268,8 @@ impl Flow {
 
 #[cfg(test)]
 mod tests {
+    use super::super::early_messages::EarlyMessages;
     use super::super::lanes::Lanes;
-    use super::super::stash::Stash;
     use super::*;
     use crate::platform::spin_lock::SpinLock;
     use rr_channel_log::identity::ThreadId;
@@ -322,7 +322,7 @@ mod tests {
     /// A channel between two threads, and a world for the two.
     struct Pair {
         flow: Flow,
-        stash: SpinLock<Stash<u64>>,
+        early_messages: SpinLock<EarlyMessages<u64>>,
         world: Mutex<[Option<Awaited>; 2]>,
         told: Condvar,
     }
@@ -369,7 +369,7 @@ mod tests {
             let lanes = &Arc::new(Lanes::new());
             let pair = &Pair {
                 flow: Flow::new(Some(capacity)),
-                stash: SpinLock::new(Stash::new(Arc::clone(lanes))),
+                early_messages: SpinLock::new(EarlyMessages::new(Arc::clone(lanes))),
                 world: Mutex::default(),
                 told: Condvar::new(),
             };
@@ -378,7 +378,7 @@ mod tests {
                 scope.spawn(move || {
                     for number in 0..count {
                         pair.wait(SENDER, Awaited::slot(number), || {
-                            pair.stash.take().len();
+                            pair.early_messages.take().len();
                             flow.enter(Some(number))
                         });
                         lanes.put(tag(number), number).unwrap();
@@ -389,8 +389,8 @@ mod tests {
                 });
                 for number in 0..count {
                     let value = pair.wait(RECEIVER, Awaited::message(tag(number)), || {
-                        let mut stash = pair.stash.take();
-                        let value = stash.take(tag(number))?;
+                        let mut early_messages = pair.early_messages.take();
+                        let value = early_messages.take(tag(number))?;
                         flow.count_out();
                         Some(value)
                     });

@@ -8,7 +8,7 @@
 //! the recorded order ([`turns`]).
 //!
 //! A thread that can go on asks nobody: it walks its own log ([`follow`]), messages go
-//! from sender to receiver in whatever order ([`chan`], [`lanes`], [`stash`]), and what threads
+//! from sender to receiver in whatever order ([`chan`], [`lanes`], [`early_messages`]), and what threads
 //! must know of each other's progress is counted at the channel ([`flow`]) or at the
 //! lock. Only who has to wait registers where all waits are known ([`world`]), and only
 //! who finds somebody waiting for what it did goes there to tell.
@@ -25,6 +25,7 @@ mod attempt;
 mod chan;
 mod cursor;
 mod draws;
+mod early_messages;
 mod flow;
 mod follow;
 mod jobs;
@@ -41,7 +42,6 @@ mod recall;
 mod report;
 mod report_file;
 mod stall;
-mod stash;
 mod turns;
 #[cfg(debug_assertions)]
 mod typed;

@@ -18,7 +18,7 @@ const BURST: usize = 1 << 10;
 
 /// The receiving end of a channel, and what was taken from it too early.
 #[derive(Debug)]
-pub(super) struct Stash<T> {
+pub(super) struct EarlyMessages<T> {
     lanes: Arc<Lanes<T>>,
     /// What was taken out of each lane, and not looked at.
     taken: [VecDeque<Deposit<T>>; LANES],
@@ -29,9 +29,9 @@ pub(super) struct Stash<T> {
     aside: Vec<(Tag, T)>,
 }
 
-impl<T> Stash<T> {
+impl<T> EarlyMessages<T> {
     pub(super) fn new(lanes: Arc<Lanes<T>>) -> Self {
-        Stash {
+        EarlyMessages {
             lanes,
             taken: [const { VecDeque::new() }; LANES],
             early: FxHashMap::default(),
@@ -192,23 +192,24 @@ mod tests {
         Tag::new(ThreadId(sender), number)
     }
 
-    fn stash(messages: &[(u32, u64)]) -> (Arc<Lanes<String>>, Stash<String>) {
+    fn early_messages(messages: &[(u32, u64)]) -> (Arc<Lanes<String>>, EarlyMessages<String>) {
         let lanes = Arc::new(Lanes::new());
         for (sender, number) in messages {
             let value = format!("{sender}.{number}");
             lanes.put(tag(*sender, *number), value).unwrap();
         }
-        (Arc::clone(&lanes), Stash::new(lanes))
+        (Arc::clone(&lanes), EarlyMessages::new(lanes))
     }
 
     #[test]
     fn a_message_is_found_wherever_it_is() {
         // In lanes of their own, and in one.
         for other in [2, 1 + LANES as u32] {
-            let (_lanes, mut stash) = stash(&[(1, 0), (other, 0), (1, 1), (other, 1)]);
+            let (_lanes, mut early_messages) =
+                early_messages(&[(1, 0), (other, 0), (1, 1), (other, 1)]);
             let mut take = |sender, number| {
-                let found = stash.take(tag(sender, number));
-                (found, stash.len())
+                let found = early_messages.take(tag(sender, number));
+                (found, early_messages.len())
             };
             assert_eq!(take(1, 1), (Some("1.1".to_owned()), 3));
             assert_eq!(take(1, 1), (None, 3));
@@ -220,9 +221,9 @@ mod tests {
 
     #[test]
     fn the_oldest_is_the_one_that_arrived_first() {
-        let (_lanes, mut stash) = stash(&[(2, 5), (1, 0), (2, 6), (3, 0)]);
-        assert!(stash.take(tag(2, 6)).is_some());
-        let rest = std::iter::from_fn(|| stash.take_oldest());
+        let (_lanes, mut early_messages) = early_messages(&[(2, 5), (1, 0), (2, 6), (3, 0)]);
+        assert!(early_messages.take(tag(2, 6)).is_some());
+        let rest = std::iter::from_fn(|| early_messages.take_oldest());
         let rest: Vec<_> = rest.map(|(_, value)| value).collect();
         assert_eq!(rest, ["2.5", "1.0", "3.0"]);
     }
@@ -232,8 +233,9 @@ mod tests {
         let count = if cfg!(miri) { 20 } else { 20_000 };
         let lanes = LANES as u32;
         // All lanes are there, so it takes some time to look into them.
-        let (way, mut stash) = stash(&Vec::from_iter((0..lanes).map(|lane| (lane, 0))));
-        while stash.take_oldest().is_some() {}
+        let (way, mut early_messages) =
+            early_messages(&Vec::from_iter((0..lanes).map(|lane| (lane, 0))));
+        while early_messages.take_oldest().is_some() {}
         let received = AtomicU64::new(0);
         thread::scope(|scope| {
             scope.spawn(|| {
@@ -251,7 +253,7 @@ mod tests {
             });
             let mut order = Vec::new();
             while order.len() < count as usize {
-                if let Some((tag, _)) = stash.take_oldest() {
+                if let Some((tag, _)) = early_messages.take_oldest() {
                     order.push(tag.number());
                     received.store(order.len() as u64, Relaxed);
                 }
@@ -267,16 +269,17 @@ mod tests {
     #[test]
     fn a_burst_leaves_no_room_behind() {
         let count = 10 * BURST as u64;
-        let takes: [fn(&mut Stash<String>, u64) -> bool; 2] = [
-            |stash, number| stash.take(tag(1, number)).is_some(),
-            |stash, _| stash.take_oldest().is_some(),
+        let takes: [fn(&mut EarlyMessages<String>, u64) -> bool; 2] = [
+            |early_messages, number| early_messages.take(tag(1, number)).is_some(),
+            |early_messages, _| early_messages.take_oldest().is_some(),
         ];
         for take in takes {
-            let (_, mut stash) = stash(&Vec::from_iter((0..count).map(|number| (1, number))));
-            assert!((0..count).all(|number| take(&mut stash, number)));
+            let (_, mut early_messages) =
+                early_messages(&Vec::from_iter((0..count).map(|number| (1, number))));
+            assert!((0..count).all(|number| take(&mut early_messages, number)));
             let mut of_lane = VecDeque::new();
-            stash.lanes.take_all(1, &mut of_lane);
-            for queue in [&stash.taken[1], &of_lane] {
+            early_messages.lanes.take_all(1, &mut of_lane);
+            for queue in [&early_messages.taken[1], &of_lane] {
                 assert!(queue.is_empty() && queue.capacity() <= BURST);
             }
         }
@@ -284,12 +287,12 @@ mod tests {
 
     #[test]
     fn a_closed_stash_gives_all_and_refuses_more() {
-        let (lanes, mut stash) = stash(&[(2, 5), (1, 0), (3, 0), (2, 6), (2, 7)]);
-        assert!(stash.take(tag(1, 0)).is_some());
-        assert!(stash.take(tag(2, 6)).is_some());
-        assert_eq!(stash.close(), ["2.5", "3.0", "2.7"]);
+        let (lanes, mut early_messages) = early_messages(&[(2, 5), (1, 0), (3, 0), (2, 6), (2, 7)]);
+        assert!(early_messages.take(tag(1, 0)).is_some());
+        assert!(early_messages.take(tag(2, 6)).is_some());
+        assert_eq!(early_messages.close(), ["2.5", "3.0", "2.7"]);
         assert!(lanes.put(tag(1, 1), String::new()).is_err());
-        assert!(stash.take(tag(1, 1)).is_none());
-        assert_eq!(stash.len(), 0);
+        assert!(early_messages.take(tag(1, 1)).is_none());
+        assert_eq!(early_messages.len(), 0);
     }
 }
