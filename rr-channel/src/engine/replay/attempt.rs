@@ -305,8 +305,8 @@ mod tests {
 
     use super::super::early_messages::EarlyMessages;
     use super::super::flow::{Awaited, Flow};
-    use super::super::lanes::Lanes;
     use super::super::operation::Messages;
+    use super::super::sender_queues::SenderQueues;
     use super::*;
     use crate::platform::spin_lock::SpinLock;
     use rr_channel_log::identity::ChannelId;
@@ -321,11 +321,11 @@ mod tests {
 
     impl Queue {
         fn new() -> Queue {
-            let lanes = Arc::new(Lanes::new());
-            lanes.put(MESSAGE, ()).unwrap();
+            let queues = Arc::new(SenderQueues::new());
+            queues.put(MESSAGE, ()).unwrap();
             Queue {
                 flow: Flow::new(None),
-                early_messages: SpinLock::new(EarlyMessages::new(lanes)),
+                early_messages: SpinLock::new(EarlyMessages::new(queues)),
             }
         }
 

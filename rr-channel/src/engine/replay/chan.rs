@@ -2,7 +2,7 @@
 //!
 //! A send whose turn it is puts its message into the channel, a receive takes the one
 //! that its log names, and neither looks further where nobody waits: what they have in
-//! common with other threads is the sender's [lane](super::lanes), and for receivers the lock
+//! common with other threads is the sender's [queue](super::sender_queues), and for receivers the lock
 //! of the [early messages](super::early_messages).
 
 use std::mem::ManuallyDrop;
@@ -15,8 +15,8 @@ use rustc_hash::FxHashMap;
 
 use super::early_messages::EarlyMessages;
 use super::flow::Flow;
-use super::lanes::Lanes;
 use super::operation::{Change, Messages};
+use super::sender_queues::SenderQueues;
 use super::{Arm, ChanKey, Got, Native, Pick, engine, follow};
 use crate::engine::context;
 use crate::platform::backoff::retry_before_sleep;
@@ -50,7 +50,7 @@ enum Content<T> {
 #[derive(Debug)]
 struct Queue<T> {
     flow: Arc<Flow>,
-    lanes: Arc<Lanes<T>>,
+    queues: Arc<SenderQueues<T>>,
     early_messages: Padded<SpinLock<EarlyMessages<T>>>,
 }
 
@@ -149,11 +149,11 @@ impl<T> Chan<T> {
                 made: Condvar::new(),
             })
         } else {
-            let lanes = Arc::new(Lanes::new());
+            let queues = Arc::new(SenderQueues::new());
             Content::Queue(Queue {
                 flow: Arc::clone(&flow),
-                early_messages: Padded(SpinLock::new(EarlyMessages::new(Arc::clone(&lanes)))),
-                lanes,
+                early_messages: Padded(SpinLock::new(EarlyMessages::new(Arc::clone(&queues)))),
+                queues,
             })
         };
         Chan::open(flow, None, capacity, content)
@@ -307,7 +307,7 @@ impl<T> Chan<T> {
     /// Puts a message where its place is; gives it back if nobody is left to receive it.
     #[inline]
     fn put(&self, queue: &Queue<T>, tag: Tag, message: T) -> Result<(), T> {
-        queue.lanes.put(tag, message)?;
+        queue.queues.put(tag, message)?;
         if self.flow.awaits_message(tag) {
             engine().changed(self.key, Change::Arrived(tag));
         }

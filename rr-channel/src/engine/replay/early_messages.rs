@@ -1,7 +1,7 @@
 //! The messages in a replayed channel.
 //!
-//! Senders leave them in the channel's [lanes](super::lanes) and never look here. Who receives
-//! takes from the lane of the sender that its log names until the message comes by; what comes
+//! Senders leave them in the channel's [queues](super::sender_queues) and never look here. Who receives
+//! takes from the queue of the sender that its log names until the message comes by; what comes
 //! too early is kept here, by sender, in the order of arrival.
 
 use std::collections::VecDeque;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use rr_channel_log::identity::ThreadId;
 use rustc_hash::FxHashMap;
 
-use super::lanes::{Deposit, LANES, Lanes, lane_of};
+use super::sender_queues::{Deposit, QUEUES, SenderQueues, queue_of};
 use crate::recorder::tag::Tag;
 
 /// So much room is kept when it is not needed any more, in messages.
@@ -19,9 +19,9 @@ const BURST: usize = 1 << 10;
 /// The receiving end of a channel, and what was taken from it too early.
 #[derive(Debug)]
 pub(super) struct EarlyMessages<T> {
-    lanes: Arc<Lanes<T>>,
-    /// What was taken out of each lane, and not looked at.
-    taken: [VecDeque<Deposit<T>>; LANES],
+    queues: Arc<SenderQueues<T>>,
+    /// What was taken out of each queue, and not looked at.
+    taken: [VecDeque<Deposit<T>>; QUEUES],
     early: FxHashMap<ThreadId, VecDeque<Deposit<T>>>,
     /// How many are early.
     len: usize,
@@ -30,10 +30,10 @@ pub(super) struct EarlyMessages<T> {
 }
 
 impl<T> EarlyMessages<T> {
-    pub(super) fn new(lanes: Arc<Lanes<T>>) -> Self {
+    pub(super) fn new(queues: Arc<SenderQueues<T>>) -> Self {
         EarlyMessages {
-            lanes,
-            taken: [const { VecDeque::new() }; LANES],
+            queues,
+            taken: [const { VecDeque::new() }; QUEUES],
             early: FxHashMap::default(),
             len: 0,
             aside: Vec::new(),
@@ -44,7 +44,7 @@ impl<T> EarlyMessages<T> {
     #[inline(always)]
     pub(super) fn take(&mut self, tag: Tag) -> Option<T> {
         if self.len == 0 {
-            let message = self.next(lane_of(tag.sender()))?;
+            let message = self.next(queue_of(tag.sender()))?;
             if message.tag == tag {
                 return Some(message.value);
             }
@@ -59,7 +59,7 @@ impl<T> EarlyMessages<T> {
             return Some(message);
         }
         loop {
-            let message = self.next(lane_of(tag.sender()))?;
+            let message = self.next(queue_of(tag.sender()))?;
             if message.tag == tag {
                 return Some(message.value);
             }
@@ -71,8 +71,8 @@ impl<T> EarlyMessages<T> {
     pub(super) fn take_oldest(&mut self) -> Option<(Tag, T)> {
         self.take_all();
         if self.len == 0 && self.taken.iter().all(VecDeque::is_empty) {
-            // When the first lane was looked into, there was nothing in any. What is seen from
-            // here on may have come behind something in a lane that was looked into before.
+            // When the first queue was looked into, there was nothing in any. What is seen from
+            // here on may have come behind something in a queue that was looked into before.
             return None;
         }
         // See there: what was sent before any of these.
@@ -104,7 +104,7 @@ impl<T> EarlyMessages<T> {
     /// The number of messages.
     pub(super) fn len(&self) -> usize {
         let taken = self.taken.iter().map(VecDeque::len).sum::<usize>();
-        self.len + taken + self.lanes.len()
+        self.len + taken + self.queues.len()
     }
 
     /// Puts a message that was taken aside, for the thread that selected it.
@@ -121,7 +121,7 @@ impl<T> EarlyMessages<T> {
     /// Nobody receives any more, and sends are refused from now on: hands out all messages,
     /// oldest first, to be dropped where no lock is held.
     pub(super) fn close(&mut self) -> Vec<T> {
-        self.lanes.close();
+        self.queues.close();
         self.take_all();
         let early = std::mem::take(&mut self.early).into_values().flatten();
         let taken = self.taken.iter_mut().flat_map(std::mem::take);
@@ -135,12 +135,12 @@ impl<T> EarlyMessages<T> {
             .collect()
     }
 
-    /// The next message of `lane`.
+    /// The next message of `queue`.
     #[inline(always)]
-    fn next(&mut self, lane: usize) -> Option<Deposit<T>> {
-        let taken = &mut self.taken[lane];
+    fn next(&mut self, queue: usize) -> Option<Deposit<T>> {
+        let taken = &mut self.taken[queue];
         if taken.is_empty() {
-            self.lanes.take_all(lane, taken);
+            self.queues.take_all(queue, taken);
         }
         let next = taken.pop_front();
         if taken.is_empty() && taken.capacity() > BURST {
@@ -149,10 +149,10 @@ impl<T> EarlyMessages<T> {
         next
     }
 
-    /// Takes all messages out of all lanes.
+    /// Takes all messages out of all queues.
     fn take_all(&mut self) {
-        for (lane, taken) in self.taken.iter_mut().enumerate() {
-            self.lanes.append(lane, taken);
+        for (queue, taken) in self.taken.iter_mut().enumerate() {
+            self.queues.append(queue, taken);
         }
     }
 
@@ -192,20 +192,22 @@ mod tests {
         Tag::new(ThreadId(sender), number)
     }
 
-    fn early_messages(messages: &[(u32, u64)]) -> (Arc<Lanes<String>>, EarlyMessages<String>) {
-        let lanes = Arc::new(Lanes::new());
+    fn early_messages(
+        messages: &[(u32, u64)],
+    ) -> (Arc<SenderQueues<String>>, EarlyMessages<String>) {
+        let queues = Arc::new(SenderQueues::new());
         for (sender, number) in messages {
             let value = format!("{sender}.{number}");
-            lanes.put(tag(*sender, *number), value).unwrap();
+            queues.put(tag(*sender, *number), value).unwrap();
         }
-        (Arc::clone(&lanes), EarlyMessages::new(lanes))
+        (Arc::clone(&queues), EarlyMessages::new(queues))
     }
 
     #[test]
     fn a_message_is_found_wherever_it_is() {
-        // In lanes of their own, and in one.
-        for other in [2, 1 + LANES as u32] {
-            let (_lanes, mut early_messages) =
+        // In queues of their own, and in one.
+        for other in [2, 1 + QUEUES as u32] {
+            let (_queues, mut early_messages) =
                 early_messages(&[(1, 0), (other, 0), (1, 1), (other, 1)]);
             let mut take = |sender, number| {
                 let found = early_messages.take(tag(sender, number));
@@ -221,7 +223,7 @@ mod tests {
 
     #[test]
     fn the_oldest_is_the_one_that_arrived_first() {
-        let (_lanes, mut early_messages) = early_messages(&[(2, 5), (1, 0), (2, 6), (3, 0)]);
+        let (_queues, mut early_messages) = early_messages(&[(2, 5), (1, 0), (2, 6), (3, 0)]);
         assert!(early_messages.take(tag(2, 6)).is_some());
         let rest = std::iter::from_fn(|| early_messages.take_oldest());
         let rest: Vec<_> = rest.map(|(_, value)| value).collect();
@@ -231,17 +233,17 @@ mod tests {
     #[test]
     fn nothing_overtakes_what_was_sent_before_it() {
         let count = if cfg!(miri) { 20 } else { 20_000 };
-        let lanes = LANES as u32;
-        // All lanes are there, so it takes some time to look into them.
+        let queues = QUEUES as u32;
+        // All queues are there, so it takes some time to look into them.
         let (way, mut early_messages) =
-            early_messages(&Vec::from_iter((0..lanes).map(|lane| (lane, 0))));
+            early_messages(&Vec::from_iter((0..queues).map(|queue| (queue, 0))));
         while early_messages.take_oldest().is_some() {}
         let received = AtomicU64::new(0);
         thread::scope(|scope| {
             scope.spawn(|| {
                 for number in (0..count).step_by(2) {
                     // Looked into first, and last.
-                    for sender in [0, lanes - 1] {
+                    for sender in [0, queues - 1] {
                         let number = number + u64::from(sender != 0);
                         way.put(tag(sender, number), String::new()).unwrap();
                     }
@@ -277,9 +279,9 @@ mod tests {
             let (_, mut early_messages) =
                 early_messages(&Vec::from_iter((0..count).map(|number| (1, number))));
             assert!((0..count).all(|number| take(&mut early_messages, number)));
-            let mut of_lane = VecDeque::new();
-            early_messages.lanes.take_all(1, &mut of_lane);
-            for queue in [&early_messages.taken[1], &of_lane] {
+            let mut of_queue = VecDeque::new();
+            early_messages.queues.take_all(1, &mut of_queue);
+            for queue in [&early_messages.taken[1], &of_queue] {
                 assert!(queue.is_empty() && queue.capacity() <= BURST);
             }
         }
@@ -287,11 +289,12 @@ mod tests {
 
     #[test]
     fn a_closed_stash_gives_all_and_refuses_more() {
-        let (lanes, mut early_messages) = early_messages(&[(2, 5), (1, 0), (3, 0), (2, 6), (2, 7)]);
+        let (queues, mut early_messages) =
+            early_messages(&[(2, 5), (1, 0), (3, 0), (2, 6), (2, 7)]);
         assert!(early_messages.take(tag(1, 0)).is_some());
         assert!(early_messages.take(tag(2, 6)).is_some());
         assert_eq!(early_messages.close(), ["2.5", "3.0", "2.7"]);
-        assert!(lanes.put(tag(1, 1), String::new()).is_err());
+        assert!(queues.put(tag(1, 1), String::new()).is_err());
         assert!(early_messages.take(tag(1, 1)).is_none());
         assert_eq!(early_messages.len(), 0);
     }

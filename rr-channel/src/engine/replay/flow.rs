@@ -8,7 +8,7 @@
 //! takes the world's lock.
 //!
 //! Between the two lies a fence on both sides, or a lock: whoever puts a message into a
-//! [lane](super::lanes), or takes one from the [early messages](super::early_messages), looks here after it has
+//! [queue](super::sender_queues), or takes one from the [early messages](super::early_messages), looks here after it has
 //! held that, and whoever waits for it holds it when it looks a last time. The one that comes
 //! second sees what the first one did.
 
@@ -237,7 +237,7 @@ impl Flow {
     /// Whether somebody waits for the message that was just put into the channel, or for
     /// the place behind it.
     ///
-    /// No fence: for the one, the sender has held its [lane](super::lanes) since, for the other
+    /// No fence: for the one, the sender has held its [queue](super::sender_queues) since, for the other
     /// it took its place by a sequentially consistent exchange.
     #[inline]
     pub(super) fn awaits_message(&self, tag: Tag) -> bool {
@@ -269,7 +269,7 @@ impl Flow {
 #[cfg(test)]
 mod tests {
     use super::super::early_messages::EarlyMessages;
-    use super::super::lanes::Lanes;
+    use super::super::sender_queues::SenderQueues;
     use super::*;
     use crate::platform::spin_lock::SpinLock;
     use rr_channel_log::identity::ThreadId;
@@ -366,10 +366,10 @@ mod tests {
         let count = if cfg!(miri) { 6 } else { 2000 };
         let tag = |number| Tag::new(ThreadId(1), number);
         for capacity in [1, 2] {
-            let lanes = &Arc::new(Lanes::new());
+            let queues = &Arc::new(SenderQueues::new());
             let pair = &Pair {
                 flow: Flow::new(Some(capacity)),
-                early_messages: SpinLock::new(EarlyMessages::new(Arc::clone(lanes))),
+                early_messages: SpinLock::new(EarlyMessages::new(Arc::clone(queues))),
                 world: Mutex::default(),
                 told: Condvar::new(),
             };
@@ -381,7 +381,7 @@ mod tests {
                             pair.early_messages.take().len();
                             flow.enter(Some(number))
                         });
-                        lanes.put(tag(number), number).unwrap();
+                        queues.put(tag(number), number).unwrap();
                         if flow.awaits_message(tag(number)) {
                             pair.tell();
                         }

@@ -8,7 +8,7 @@
 //! the recorded order ([`turns`]).
 //!
 //! A thread that can go on asks nobody: it walks its own log ([`follow`]), messages go
-//! from sender to receiver in whatever order ([`chan`], [`lanes`], [`early_messages`]), and what threads
+//! from sender to receiver in whatever order ([`chan`], [`sender_queues`], [`early_messages`]), and what threads
 //! must know of each other's progress is counted at the channel ([`flow`]) or at the
 //! lock. Only who has to wait registers where all waits are known ([`world`]), and only
 //! who finds somebody waiting for what it did goes there to tell.
@@ -29,7 +29,6 @@ mod early_messages;
 mod flow;
 mod follow;
 mod jobs;
-mod lanes;
 mod listen;
 mod locked;
 mod operation;
@@ -41,6 +40,7 @@ mod queue;
 mod recall;
 mod report;
 mod report_file;
+mod sender_queues;
 mod stall;
 mod turns;
 #[cfg(debug_assertions)]

@@ -4,9 +4,9 @@
 //! some sender, is mostly the first one there; and threads that send at the same time meet
 //! nowhere but at the count of arrivals. Who receives takes all that there is at once.
 //!
-//! **Arrivals.** Within a lane messages are numbered in their order, under the lane's lock. A
+//! **Arrivals.** Within a queue messages are numbered in their order, under the queue's lock. A
 //! message that was sent after another one had been sent has a greater number, wherever
-//! the two are. Whoever looks for the oldest one looks into all lanes twice: what was sent before
+//! the two are. Whoever looks for the oldest one looks into all queues twice: what was sent before
 //! something that it saw the first time it sees the second time at the latest. If it sees nothing
 //! the first time, there is nothing for it: of what comes by the second time, nothing is known.
 
@@ -20,8 +20,8 @@ use rr_channel_log::identity::ThreadId;
 use crate::platform::spin_lock::SpinLock;
 use crate::recorder::tag::Tag;
 
-/// How many senders have a lane of their own.
-pub(super) const LANES: usize = 8;
+/// How many senders have a queue of their own.
+pub(super) const QUEUES: usize = 8;
 /// A message on its way through a replayed channel.
 #[derive(Debug)]
 pub(super) struct Deposit<T> {
@@ -33,16 +33,16 @@ pub(super) struct Deposit<T> {
 
 /// All ways into a channel.
 #[derive(Debug)]
-pub(super) struct Lanes<T> {
+pub(super) struct SenderQueues<T> {
     arrivals: AtomicU64,
     /// Made for the first message; none if the channel was closed before that.
-    lanes: [OnceLock<Option<Box<Lane<T>>>>; LANES],
+    queues: [OnceLock<Option<Box<SenderQueue<T>>>>; QUEUES],
 }
 
 /// On cache lines of its own.
 #[derive(Debug)]
 #[repr(align(128))]
-struct Lane<T>(SpinLock<Inbox<T>>);
+struct SenderQueue<T>(SpinLock<Inbox<T>>);
 
 #[derive(Debug)]
 struct Inbox<T> {
@@ -50,56 +50,56 @@ struct Inbox<T> {
     is_closed: bool,
 }
 
-/// Which lane `sender` has.
+/// Which queue `sender` has.
 #[inline(always)]
-pub(super) const fn lane_of(sender: ThreadId) -> usize {
-    sender.0 as usize % LANES
+pub(super) const fn queue_of(sender: ThreadId) -> usize {
+    sender.0 as usize % QUEUES
 }
 
-impl<T> Lanes<T> {
+impl<T> SenderQueues<T> {
     pub(super) const fn new() -> Self {
-        Lanes {
+        SenderQueues {
             arrivals: AtomicU64::new(0),
-            lanes: [const { OnceLock::new() }; LANES],
+            queues: [const { OnceLock::new() }; QUEUES],
         }
     }
 
-    /// A lane to send into, unless it was closed before there was one.
+    /// A queue to send into, unless it was closed before there was one.
     #[inline]
-    fn lane(&self, lane: usize) -> Option<&Lane<T>> {
-        let place = &self.lanes[lane];
+    fn queue(&self, queue: usize) -> Option<&SenderQueue<T>> {
+        let place = &self.queues[queue];
         match place.get() {
-            Some(lane) => lane.as_deref(),
+            Some(queue) => queue.as_deref(),
             None => Self::make(place),
         }
     }
 
     #[cold]
-    fn make(place: &OnceLock<Option<Box<Lane<T>>>>) -> Option<&Lane<T>> {
-        let lane = place.get_or_init(|| {
-            Some(Box::new(Lane(SpinLock::new(Inbox {
+    fn make(place: &OnceLock<Option<Box<SenderQueue<T>>>>) -> Option<&SenderQueue<T>> {
+        let queue = place.get_or_init(|| {
+            Some(Box::new(SenderQueue(SpinLock::new(Inbox {
                 messages: VecDeque::new(),
                 is_closed: false,
             }))))
         });
-        // Whoever saw no lane has said before what it waits for, and then put a fence, too.
+        // Whoever saw no queue has said before what it waits for, and then put a fence, too.
         fence(SeqCst);
-        lane.as_deref()
+        queue.as_deref()
     }
 
-    /// A lane that something may have been sent into.
+    /// A queue that something may have been sent into.
     #[inline]
-    fn used(&self, lane: usize) -> Option<&Lane<T>> {
-        self.lanes[lane].get()?.as_deref()
+    fn used(&self, queue: usize) -> Option<&SenderQueue<T>> {
+        self.queues[queue].get()?.as_deref()
     }
 
-    /// Leaves a message; gives it back if the lanes are closed.
+    /// Leaves a message; gives it back if the queues are closed.
     #[inline]
     pub(super) fn put(&self, tag: Tag, value: T) -> Result<(), T> {
-        let Some(lane) = self.lane(lane_of(tag.sender())) else {
+        let Some(queue) = self.queue(queue_of(tag.sender())) else {
             return Err(value);
         };
-        let mut inbox = lane.0.take();
+        let mut inbox = queue.0.take();
         if inbox.is_closed {
             return Err(value);
         }
@@ -112,34 +112,34 @@ impl<T> Lanes<T> {
         Ok(())
     }
 
-    /// Moves all that is in `lane` into `empty`, which is; its room is for what comes next.
+    /// Moves all that is in `queue` into `empty`, which is; its room is for what comes next.
     #[inline]
-    pub(super) fn take_all(&self, lane: usize, empty: &mut VecDeque<Deposit<T>>) {
-        if let Some(lane) = self.used(lane) {
-            std::mem::swap(empty, &mut lane.0.take().messages);
+    pub(super) fn take_all(&self, queue: usize, empty: &mut VecDeque<Deposit<T>>) {
+        if let Some(queue) = self.used(queue) {
+            std::mem::swap(empty, &mut queue.0.take().messages);
         }
     }
 
-    /// Moves all that is in `lane` behind what is in `messages`.
-    pub(super) fn append(&self, lane: usize, messages: &mut VecDeque<Deposit<T>>) {
+    /// Moves all that is in `queue` behind what is in `messages`.
+    pub(super) fn append(&self, queue: usize, messages: &mut VecDeque<Deposit<T>>) {
         if messages.is_empty() {
-            self.take_all(lane, messages);
-        } else if let Some(lane) = self.used(lane) {
-            messages.append(&mut lane.0.take().messages);
+            self.take_all(queue, messages);
+        } else if let Some(queue) = self.used(queue) {
+            messages.append(&mut queue.0.take().messages);
         }
     }
 
     /// How many messages are there.
     pub(super) fn len(&self) -> usize {
-        let lanes = (0..LANES).filter_map(|lane| self.used(lane));
-        lanes.map(|lane| lane.0.take().messages.len()).sum()
+        let queues = (0..QUEUES).filter_map(|queue| self.used(queue));
+        queues.map(|queue| queue.0.take().messages.len()).sum()
     }
 
     /// Takes no more.
     pub(super) fn close(&self) {
-        for place in &self.lanes {
-            if let Some(lane) = place.get_or_init(|| None) {
-                lane.0.take().is_closed = true;
+        for place in &self.queues {
+            if let Some(queue) = place.get_or_init(|| None) {
+                queue.0.take().is_closed = true;
             }
         }
     }
@@ -157,24 +157,24 @@ mod tests {
     #[test]
     fn each_sender_is_first_in_first_out_and_nothing_is_lost() {
         let count = if cfg!(miri) { 20 } else { 10_000 };
-        let lanes = Lanes::new();
-        // The last one shares the first one's lane.
-        let senders = [1, 2, 1 + LANES as u32];
+        let queues = SenderQueues::new();
+        // The last one shares the first one's queue.
+        let senders = [1, 2, 1 + QUEUES as u32];
         thread::scope(|scope| {
-            let lanes = &lanes;
+            let queues = &queues;
             for sender in senders {
                 scope.spawn(move || {
                     for number in 0..count {
-                        lanes.put(tag(sender, number), number).unwrap();
+                        queues.put(tag(sender, number), number).unwrap();
                     }
                 });
             }
-            let mut next = [0; 2 + LANES];
-            let mut last = [None; LANES];
+            let mut next = [0; 2 + QUEUES];
+            let mut last = [None; QUEUES];
             let mut taken = VecDeque::new();
             while next.iter().sum::<u64>() < 3 * count {
-                for (lane, last) in last.iter_mut().enumerate() {
-                    lanes.take_all(lane, &mut taken);
+                for (queue, last) in last.iter_mut().enumerate() {
+                    queues.take_all(queue, &mut taken);
                     for message in taken.drain(..) {
                         let sender = message.tag.sender();
                         assert_eq!(message.value, next[sender.0 as usize]);
@@ -185,16 +185,16 @@ mod tests {
                 thread::yield_now();
             }
         });
-        assert_eq!(lanes.len(), 0);
+        assert_eq!(queues.len(), 0);
     }
 
     #[test]
     fn a_closed_one_refuses_everybody() {
-        let lanes = Lanes::new();
-        lanes.put(tag(1, 0), "kept").unwrap();
-        lanes.close();
-        assert_eq!(lanes.put(tag(1, 1), "late"), Err("late"));
-        assert_eq!(lanes.put(tag(2, 0), "new"), Err("new"));
-        assert_eq!(lanes.len(), 1);
+        let queues = SenderQueues::new();
+        queues.put(tag(1, 0), "kept").unwrap();
+        queues.close();
+        assert_eq!(queues.put(tag(1, 1), "late"), Err("late"));
+        assert_eq!(queues.put(tag(2, 0), "new"), Err("new"));
+        assert_eq!(queues.len(), 1);
     }
 }
