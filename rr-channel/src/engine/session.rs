@@ -446,7 +446,7 @@ fn load(home: &mut Home) -> Result<Engine, StartError> {
     let mut engine = Engine::new(names, logs, draws, patience(), again);
     #[cfg(feature = "ipc_channel")]
     if !recording.processes().is_empty() || !home.path.numbers().is_empty() {
-        engine.owes(replay::Owed::of(home));
+        engine.waits_for(replay::Unsent::of(home));
     }
     Ok(engine)
 }

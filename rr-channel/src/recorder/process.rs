@@ -78,9 +78,9 @@ pub(crate) const REPORT: &str = "RR_CHANNEL_REPORT";
 pub(crate) const PROCESS: &str = "RR_CHANNEL_PROCESS";
 /// What the processes of a replay owe each other: whoever started one has
 /// read that.
-const OWED: &str = "RR_CHANNEL_OWED";
+const UNSENT: &str = "RR_CHANNEL_OWED";
 /// No execve(2) fails for a variable of this length; who is not told reads it himself.
-const MOST_OWED: usize = 8192;
+const MOST_UNSENT: usize = 8192;
 
 /// This process's place in a recording.
 #[derive(Debug, Clone)]
@@ -97,7 +97,7 @@ pub(crate) struct Home {
     /// The log's directory as the environment has it.
     pub(crate) given: Option<OsString>,
     /// What the processes of a replay owe each other, if that is known.
-    pub(crate) owed: Option<String>,
+    pub(crate) unsent: Option<String>,
 }
 
 impl Home {
@@ -117,7 +117,7 @@ impl Home {
             again: place(NEW_LOG).map(|path| absolute(Path::new(&path))),
             report: place(REPORT).map(|path| absolute(Path::new(&path))),
             given,
-            owed: is_told.then(|| env::var(OWED).ok()).flatten(),
+            unsent: is_told.then(|| env::var(UNSENT).ok()).flatten(),
         })
     }
 
@@ -135,7 +135,7 @@ impl Home {
                 report.into()
             }),
             given: self.given.clone(),
-            owed: self.owed.clone(),
+            unsent: self.unsent.clone(),
         }
     }
 
@@ -154,9 +154,9 @@ impl Home {
         let place = |name, path: &Option<PathBuf>| Some(variable(name, path.as_ref()?.as_os_str()));
         set.extend(place(NEW_LOG, &self.again));
         set.extend(place(REPORT, &self.report));
-        let owed = self.owed.as_deref();
-        let owed = owed.filter(|owed| owed.len() <= MOST_OWED);
-        set.extend(owed.map(|owed| variable(OWED, OsStr::new(owed))));
+        let unsent = self.unsent.as_deref();
+        let unsent = unsent.filter(|unsent| unsent.len() <= MOST_UNSENT);
+        set.extend(unsent.map(|unsent| variable(UNSENT, OsStr::new(unsent))));
         Variables {
             number: self.path.numbers().last().copied().unwrap_or(0),
             set: set.into_iter().flatten().collect(),
@@ -276,7 +276,7 @@ mod tests {
             again: Some("/again".into()),
             report: Some("/report".into()),
             given: Some("logs".into()),
-            owed: Some("0.2.1 3 7".into()),
+            unsent: Some("0.2.1 3 7".into()),
         }
     }
 
@@ -301,7 +301,7 @@ mod tests {
             ]
         );
         let home = Home {
-            owed: Some("x".repeat(MOST_OWED + 1)),
+            unsent: Some("x".repeat(MOST_UNSENT + 1)),
             ..home()
         };
         let all = told(&home, Tie::Below).join(" ");

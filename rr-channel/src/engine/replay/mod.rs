@@ -32,8 +32,6 @@ mod jobs;
 mod listen;
 mod locked;
 mod operation;
-#[cfg(feature = "ipc_channel")]
-mod owed;
 mod plan;
 mod progress;
 mod queue;
@@ -45,6 +43,8 @@ mod stall;
 mod turns;
 #[cfg(debug_assertions)]
 mod typed;
+#[cfg(feature = "ipc_channel")]
+mod unsent;
 mod watched;
 #[cfg(debug_assertions)]
 mod words;
@@ -72,8 +72,6 @@ pub(crate) use listen::Wake;
 use locked::Locked;
 pub(crate) use operation::{Arm, Got, Native, Pick};
 use operation::{Change, Need, Plan, Want};
-#[cfg(feature = "ipc_channel")]
-pub(crate) use owed::Owed;
 use progress::Patience;
 pub use report::{Attempt, Cause, Desync, Progress, Report};
 pub(crate) use report_file::ReportFile;
@@ -85,6 +83,8 @@ use rustc_hash::FxHashSet;
 pub(crate) use turns::{Once as OnceTurn, Turn, Woken};
 #[cfg(debug_assertions)]
 pub(crate) use typed::Chan;
+#[cfg(feature = "ipc_channel")]
+pub(crate) use unsent::Unsent;
 pub(crate) use world::ChanKey;
 use world::{Wait, Watched, World};
 #[cfg(feature = "ipc_channel")]
@@ -110,7 +110,7 @@ pub(crate) struct Engine {
     elsewhere: FxHashSet<ThreadId>,
     /// What this process has sent to others before it exits.
     #[cfg(feature = "ipc_channel")]
-    owed: Owed,
+    unsent: Unsent,
     /// Those of which this run has seen something.
     #[cfg(feature = "ipc_channel")]
     met: Mutex<FxHashSet<ThreadId>>,
@@ -181,7 +181,7 @@ impl Engine {
             #[cfg(feature = "ipc_channel")]
             met: Mutex::default(),
             #[cfg(feature = "ipc_channel")]
-            owed: Owed::default(),
+            unsent: Unsent::default(),
             names: Mutex::new(names),
             world: Mutex::new(World::new(recorded)),
             signals: Mutex::default(),
@@ -234,16 +234,16 @@ impl Engine {
 
     /// This is what the process owes to others; it exits when they have it.
     #[cfg(feature = "ipc_channel")]
-    pub(crate) fn owes(&mut self, owed: Owed) {
+    pub(crate) fn waits_for(&mut self, unsent: Unsent) {
         static AT_EXIT: Once = Once::new();
-        AT_EXIT.call_once(|| sys::at_exit(owed::settle));
-        self.owed = owed;
+        AT_EXIT.call_once(|| sys::at_exit(unsent::wait_at_exit));
+        self.unsent = unsent;
     }
 
     /// The message `tag` was sent, perhaps to another process.
     #[cfg(feature = "ipc_channel")]
     pub(crate) fn has_sent(&self, tag: Tag) {
-        self.owed.sent(tag);
+        self.unsent.sent(tag);
     }
 
     /// Calls `f`, which makes a copy of this process, while nobody is in the middle of

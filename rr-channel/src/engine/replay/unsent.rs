@@ -31,7 +31,7 @@ const MOST: usize = 32;
 const LOOKS: usize = 1000;
 
 #[derive(Debug, Default)]
-pub(crate) struct Owed {
+pub(crate) struct Unsent {
     is_left: AtomicBool,
     /// For each thread, the number of the last message that somebody received.
     left: Mutex<FxHashMap<ThreadId, u64>>,
@@ -40,17 +40,17 @@ pub(crate) struct Owed {
 /// For each process, by thread, the number of the last message that somebody received.
 type All = FxHashMap<(ProcessPath, ThreadId), u64>;
 
-impl Owed {
+impl Unsent {
     /// What the process at `home` owes to the others of its recording. From here on `home` says
     /// what they all do.
     pub(crate) fn of(home: &mut Home) -> Self {
         let path = home.path.clone();
-        let all = home.owed.get_or_insert_with(|| {
+        let all = home.unsent.get_or_insert_with(|| {
             let depth = path.numbers().len();
             in_words(home.dir.ancestors().nth(depth).map(all).unwrap_or_default())
         });
         let left: FxHashMap<_, _> = read(all, &path).collect();
-        Owed {
+        Unsent {
             is_left: AtomicBool::new(!left.is_empty()),
             left: Mutex::new(left),
         }
@@ -132,13 +132,13 @@ fn read<'a>(all: &'a str, path: &'a ProcessPath) -> impl Iterator<Item = (Thread
 }
 
 /// Waits until this process has sent what it owes.
-pub(crate) extern "C" fn settle() {
+pub(crate) extern "C" fn wait_at_exit() {
     if sys::is_forked() {
         return;
     }
     if let Some(engine) = CURRENT.get() {
         for _ in 0..LOOKS {
-            if !engine.owed.is_left.load(Relaxed) {
+            if !engine.unsent.is_left.load(Relaxed) {
                 return;
             }
             thread::sleep(Duration::from_millis(1));
