@@ -12,7 +12,7 @@ use rr_channel_log::Op;
 
 use super::iter::{Iter, TryIter};
 use super::record::{self, NotSent};
-use super::way::{Block, Try, Until, Way};
+use super::waiting::{Block, Try, Until, Waiting};
 use crate::engine::replay::{self, Chan, Native};
 use crate::engine::session::{Session, session};
 
@@ -222,17 +222,17 @@ impl<T> Sender<T> {
     }
 
     #[track_caller]
-    fn send_as(&self, op: Op, msg: T, way: impl Way) -> Result<(), NotSent<T>> {
+    fn send_as(&self, op: Op, msg: T, waiting: impl Waiting) -> Result<(), NotSent<T>> {
         match &self.0 {
-            S::Recorded(recorded) => recorded.send(op, msg, way),
+            S::Recorded(recorded) => recorded.send(op, msg, waiting),
             S::Replayed(chan) => {
-                let sent = chan.send(op, msg, way.native());
+                let sent = chan.send(op, msg, waiting.native());
                 sent.map_err(|(why, msg)| match why {
                     replay::NotSent::NoRoom => NotSent::NoRoom(msg),
                     replay::NotSent::Refused => NotSent::Refused(msg),
                 })
             }
-            S::Raw(raw) => way.send(raw, msg),
+            S::Raw(raw) => waiting.send(raw, msg),
         }
     }
 
@@ -353,16 +353,16 @@ impl<T> Receiver<T> {
 
     #[inline]
     #[track_caller]
-    fn recv_as(&self, op: Op, way: impl Way) -> Result<T, TryRecvError> {
+    fn recv_as(&self, op: Op, waiting: impl Waiting) -> Result<T, TryRecvError> {
         match &self.0 {
-            R::Recorded(recorded) => recorded.recv(op, way),
-            R::Timer(timer) => timer.recv(op, way.native()),
-            R::Replayed(chan) => match chan.recv(op, way.native()) {
+            R::Recorded(recorded) => recorded.recv(op, waiting),
+            R::Timer(timer) => timer.recv(op, waiting.native()),
+            R::Replayed(chan) => match chan.recv(op, waiting.native()) {
                 Some(Ok(msg)) => Ok(msg),
                 Some(Err(replay::Disconnected)) => Err(TryRecvError::Disconnected),
                 None => Err(TryRecvError::Empty),
             },
-            R::Raw(raw) => way.recv(raw).map_err(|(error, _)| error),
+            R::Raw(raw) => waiting.recv(raw).map_err(|(error, _)| error),
         }
     }
 

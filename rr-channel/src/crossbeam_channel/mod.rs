@@ -21,7 +21,7 @@ mod iter;
 mod record;
 mod select;
 mod select_macro;
-mod way;
+mod waiting;
 
 pub use ::crossbeam_channel::{
     ReadyTimeoutError, RecvError, RecvTimeoutError, SelectTimeoutError, SendError,

@@ -19,7 +19,7 @@ use rr_channel_log::identity::ChannelId;
 use rr_channel_log::{Event, Op, Outcome};
 
 use super::gather::Gathering;
-use super::way::{Block, NoMessage, Try, Until, Way};
+use super::waiting::{Block, NoMessage, Try, Until, Waiting};
 
 use crate::engine::chaos;
 use crate::engine::context;
@@ -115,7 +115,7 @@ pub(super) struct Sender<T> {
 }
 
 /// Sends in the channel's order; the message's place in it. A pointer, so that programs without
-/// such channels do not have that made for their messages (see [`Way`]).
+/// such channels do not have that made for their messages (see [`Waiting`]).
 type InOrder<T> = fn(&Sender<T>, Stamped<T>, Native) -> Result<u64, NotSent<Stamped<T>>>;
 
 /// The receiving half of a recorded channel.
@@ -235,7 +235,7 @@ impl<T> Sender<T> {
     }
 
     #[track_caller]
-    pub(super) fn send(&self, op: Op, value: T, way: impl Way) -> Result<(), NotSent<T>> {
+    pub(super) fn send(&self, op: Op, value: T, waiting: impl Waiting) -> Result<(), NotSent<T>> {
         chaos::point();
         let tag = context::next_tag();
         if !self.shared.is_plain {
@@ -244,8 +244,8 @@ impl<T> Sender<T> {
         }
         let stamped = Stamped { tag, value };
         let sent = match self.in_order {
-            Some(in_order) => in_order(self, stamped, way.native()).map(Some),
-            None => way
+            Some(in_order) => in_order(self, stamped, waiting.native()).map(Some),
+            None => waiting
                 .send(&self.raw, stamped)
                 .map(|()| (self.raw.capacity() == Some(0)).then_some(0)),
         };
@@ -356,14 +356,14 @@ pub(super) fn next(slot: &mut u64) -> u64 {
 impl<T> Receiver<T> {
     #[inline(always)]
     #[track_caller]
-    pub(super) fn recv(&self, op: Op, way: impl Way) -> Result<T, TryRecvError> {
+    pub(super) fn recv(&self, op: Op, waiting: impl Waiting) -> Result<T, TryRecvError> {
         if !self.shared.is_plain {
-            self.listen(way.native());
+            self.listen(waiting.native());
         }
-        if matches!(way.native(), Native::Block) {
+        if matches!(waiting.native(), Native::Block) {
             self.gathering.pause(|| self.raw.len());
         }
-        match way.recv(&self.raw) {
+        match waiting.recv(&self.raw) {
             Ok(Stamped { tag, value }) => {
                 self.shared.log_message(op, tag);
                 Ok(value)

@@ -12,7 +12,7 @@ use rr_channel_log::{Event, Op, Outcome};
 
 use super::channel::{Receiver, ReceiverKind, Sender, SenderKind};
 use super::record::{self, Shared};
-use super::way::{Until, Way as _};
+use super::waiting::{Until, Waiting as _};
 use crate::engine::chaos;
 use crate::engine::context;
 use crate::engine::payload;

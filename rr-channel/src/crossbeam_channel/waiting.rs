@@ -21,7 +21,7 @@ const TIMEOUT: NoMessage = (TryRecvError::Empty, Outcome::Timeout);
 const DISCONNECTED: NoMessage = (TryRecvError::Disconnected, Outcome::Disconnected);
 
 /// How long an operation waits.
-pub(super) trait Way: Copy {
+pub(super) trait Waiting: Copy {
     /// The same, as a value.
     fn native(self) -> Native;
 
@@ -51,7 +51,7 @@ impl Until {
     }
 }
 
-impl Way for Block {
+impl Waiting for Block {
     fn native(self) -> Native {
         Native::Block
     }
@@ -68,7 +68,7 @@ impl Way for Block {
     }
 }
 
-impl Way for Try {
+impl Waiting for Try {
     fn native(self) -> Native {
         Native::Try
     }
@@ -90,7 +90,7 @@ impl Way for Try {
     }
 }
 
-impl Way for Until {
+impl Waiting for Until {
     fn native(self) -> Native {
         self.0.map_or(Native::Block, Native::Until)
     }
