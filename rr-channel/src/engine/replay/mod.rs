@@ -26,6 +26,8 @@ mod chan;
 mod cursor;
 mod draws;
 mod early_messages;
+#[cfg(debug_assertions)]
+mod erased;
 mod flow;
 mod follow;
 mod jobs;
@@ -46,8 +48,6 @@ mod typed;
 #[cfg(feature = "ipc_channel")]
 mod unsent;
 mod watched;
-#[cfg(debug_assertions)]
-mod words;
 mod world;
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use rr_channel_log::Op;
 
 use super::chan::{self, Disconnected, NotSent};
-use super::words::Words;
+use super::erased::Words;
 use super::{Arm, Native, Pick};
 use crate::platform::spin_lock::SpinLock;
 use crate::recorder::tag::Tag;
