@@ -9,8 +9,8 @@ use std::time::Instant;
 use rr_channel_log::identity::ChannelId;
 use rr_channel_log::{Event, Op};
 
+use super::lock_order::Next;
 use super::report::Cause;
-use super::turns::Next;
 use super::{Engine, follow};
 use crate::engine::context;
 use crate::recorder::tag::Tag;

@@ -5,7 +5,7 @@
 //! it is due; messages that arrive early stay where they are, in the channel. Only
 //! "nothing there" is returned at once, and a timeout at its deadline; and readiness,
 //! which reserves nothing, also after others have used it up. Locks are acquired in
-//! the recorded order ([`turns`]).
+//! the recorded order ([`lock_order`]).
 //!
 //! A thread that can go on asks nobody: it walks its own log ([`follow`]), messages go
 //! from sender to receiver in whatever order ([`chan`], [`sender_queues`], [`early_messages`]), and what threads
@@ -32,6 +32,7 @@ mod flow;
 mod follow;
 mod jobs;
 mod listen;
+mod lock_order;
 mod locked;
 mod operation;
 mod plan;
@@ -42,7 +43,6 @@ mod report;
 mod report_file;
 mod sender_queues;
 mod stall;
-mod turns;
 #[cfg(debug_assertions)]
 mod typed;
 #[cfg(feature = "ipc_channel")]
@@ -69,6 +69,7 @@ pub(crate) use follow::{
 };
 pub(crate) use jobs::{Asks, NextJob, job_event, took};
 pub(crate) use listen::Wake;
+pub(crate) use lock_order::{Once as OnceTurn, Turn, Woken};
 use locked::Locked;
 pub(crate) use operation::{Arm, Got, Native, Pick};
 use operation::{Change, Need, Plan, Want};
@@ -80,7 +81,6 @@ use rr_channel_log::{Event, Op, Outcome, ThreadLog};
 use rustc_hash::FxHashMap;
 #[cfg(feature = "ipc_channel")]
 use rustc_hash::FxHashSet;
-pub(crate) use turns::{Once as OnceTurn, Turn, Woken};
 #[cfg(debug_assertions)]
 pub(crate) use typed::Chan;
 #[cfg(feature = "ipc_channel")]

@@ -5,8 +5,8 @@ use rr_channel_log::{Event, Op, Outcome};
 
 use super::Engine;
 use super::follow;
+use super::lock_order::Next;
 use super::report::{Attempt, Cause};
-use super::turns::Next;
 use crate::engine::context;
 use crate::engine::executor;
 use crate::engine::fixed::Fixed;
