@@ -7,7 +7,7 @@ use super::follow;
 use super::listen::Wake;
 use super::lock_order::{Next, Reach};
 use super::report::{Attempt, Cause};
-use super::watched;
+use super::waiter_counts;
 use super::world::{Source, Watch};
 use crate::engine::context;
 use crate::recorder::tag::Tag;
@@ -116,7 +116,7 @@ impl Engine {
 
     /// A job came to the pool at `pool`.
     pub(crate) fn job_came(&self, pool: usize) {
-        if watched::is_watched(pool) {
+        if waiter_counts::is_watched(pool) {
             let mut world = self.lock();
             world.step();
             world.touch(Watch::Object(pool), 0);

@@ -21,7 +21,7 @@ use super::follow::{self, Next as Planned};
 use super::operation::{Native, Want};
 use super::report::{Attempt, Cause};
 use super::world::{Wait, Watch};
-use super::{Engine, is_fast, watched};
+use super::{Engine, is_fast, waiter_counts};
 use crate::engine::context;
 use crate::engine::fork;
 use crate::engine::order::{Order, Word};
@@ -215,7 +215,7 @@ impl Engine {
         if follow::is_recorded() {
             record(op, order, before);
         }
-        if watched::is_watched(order.address()) {
+        if waiter_counts::is_watched(order.address()) {
             self.tell_of(order);
         }
     }

@@ -47,7 +47,7 @@ mod stall;
 mod typed;
 #[cfg(feature = "ipc_channel")]
 mod unsent;
-mod watched;
+mod waiter_counts;
 mod world;
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

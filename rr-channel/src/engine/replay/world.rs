@@ -26,7 +26,7 @@ use super::listen::Wake;
 use super::operation::{Arm, Change, Need, Pick, Want};
 use super::queue::{Chan, Timer};
 use super::report::{Cause, Desync};
-use super::watched;
+use super::waiter_counts;
 use crate::recorder::tag::Tag;
 
 /// A channel's place in the world.
@@ -380,7 +380,7 @@ impl World {
         self.waiting += 1;
         if let Some((watch, from)) = wait.watch {
             self.watchers.entry(watch).or_default().push((id, from));
-            watched::begin(watch);
+            waiter_counts::begin(watch);
         }
         let mut met = Vec::new();
         for arm in wait.watched() {
@@ -483,7 +483,7 @@ impl World {
         if let Some((watch, _)) = wait.watch
             && let Some(watchers) = self.watchers.get_mut(&watch)
         {
-            watched::end(watch);
+            waiter_counts::end(watch);
             watchers.retain(|(watcher, _)| *watcher != id);
             if watchers.is_empty() {
                 self.watchers.remove(&watch);
