@@ -121,10 +121,11 @@
 //! | 1 | `platform`, `log` | system calls, locks, a value of the process; what recordings are read with |
 //! | 2 | `recorder` | processes, names of threads, tags of messages, the files of a recording |
 //! | 3 | `engine` | the session: record, replay or nothing, and each thread in it |
-//! | 4 | `acquire`, `crossbeam_channel`, `thread`, `value` | drop-ins for channels and threads; values that are recorded |
+//! | 4 | `crossbeam_channel`, `thread`, `value` | drop-ins for channels and threads; values that are recorded |
 //! | 5 | `mpsc` | drop-in for `std::sync::mpsc` |
 //! | 6 | `sync` | drop-ins for the locks of `std` |
-//! | 7 | `ipc_channel`, `parking_lot`, `parking_lot_13` | drop-ins for channels between processes and other locks |
+//! | 7 | `ipc_channel`, `raw_locks` | drop-in for channels between processes; what the locks of parking_lot have in common |
+//! | 8 | `parking_lot`, `parking_lot_13` | drop-ins for the locks of parking_lot |
 
 // Otherwise a replay would take threads for each other, and nobody would know why.
 #[cfg(all(
@@ -149,10 +150,10 @@ pub mod parking_lot_13;
 pub mod sync;
 pub mod thread;
 
-#[cfg(any(feature = "parking_lot", feature = "parking_lot_13"))]
-mod acquire;
 mod engine;
 mod platform;
+#[cfg(any(feature = "parking_lot", feature = "parking_lot_13"))]
+mod raw_locks;
 mod recorder;
 #[cfg(feature = "value")]
 mod value;

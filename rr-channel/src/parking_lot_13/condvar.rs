@@ -14,12 +14,12 @@ use lock_api_5::{RawCondvar as _, RawCondvarTimed as _, RawMutex as _};
 use rr_channel_log::{Op, Outcome};
 
 use super::RawMutex;
-use super::mutex::Guard;
-use crate::acquire::{Count, acquire, log};
+use super::mutex::Acquired;
 use crate::engine::chaos;
 use crate::engine::replay::{Native, Woken};
 use crate::engine::session::{Session, session};
 use crate::engine::signal::{LastSignal, Signal};
+use crate::raw_locks::{Count, acquire, log};
 
 /// A raw condition variable, of which [`Condvar`](super::Condvar) is made.
 pub struct RawCondvar {
@@ -58,10 +58,10 @@ impl RawCondvar {
         &self,
         op: Op,
         mutex: &RawMutex,
-        guard: &mut Guard,
+        guard: &mut Acquired,
         deadline: Option<Instant>,
     ) -> bool {
-        let sleep = |guard: &mut Guard| match deadline {
+        let sleep = |guard: &mut Acquired| match deadline {
             // SAFETY: the caller's promise; upstream's mutex is held whenever ours is, and is
             // so again afterwards.
             None => unsafe {
@@ -118,7 +118,7 @@ unsafe impl lock_api::RawCondvar for RawCondvar {
     type RawMutex = RawMutex;
 
     #[track_caller]
-    unsafe fn wait(&self, mutex: &RawMutex, guard: &mut Guard) {
+    unsafe fn wait(&self, mutex: &RawMutex, guard: &mut Acquired) {
         // SAFETY: the caller holds the mutex.
         unsafe { self.wait_as(Op::Wait, mutex, guard, None) };
     }
@@ -141,13 +141,13 @@ unsafe impl lock_api::RawCondvarTimed for RawCondvar {
     }
 
     #[track_caller]
-    unsafe fn wait_until(&self, mutex: &RawMutex, guard: &mut Guard, timeout: &Instant) -> bool {
+    unsafe fn wait_until(&self, mutex: &RawMutex, guard: &mut Acquired, timeout: &Instant) -> bool {
         // SAFETY: the caller holds the mutex.
         unsafe { self.wait_as(Op::WaitTimeout, mutex, guard, Some(*timeout)) }
     }
 
     #[track_caller]
-    unsafe fn wait_for(&self, mutex: &RawMutex, guard: &mut Guard, timeout: &Duration) -> bool {
+    unsafe fn wait_for(&self, mutex: &RawMutex, guard: &mut Acquired, timeout: &Duration) -> bool {
         let deadline = Self::checked_duration_to_instant(timeout);
         // SAFETY: the caller holds the mutex.
         unsafe { self.wait_as(Op::WaitTimeout, mutex, guard, deadline) }

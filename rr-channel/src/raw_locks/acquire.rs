@@ -1,7 +1,7 @@
 //! Acquiring a raw lock of parking_lot's in each mode.
 
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rr_channel_log::{Event, Op, Outcome};
 
@@ -131,4 +131,9 @@ pub(crate) fn log(op: Op, outcome: Outcome) {
         channel: None,
         outcome,
     });
+}
+
+/// When so much time has passed; `None` if that cannot be represented.
+pub(crate) fn after(timeout: Duration) -> Option<Instant> {
+    Instant::now().checked_add(timeout)
 }
