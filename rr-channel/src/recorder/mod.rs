@@ -4,8 +4,8 @@
 pub(crate) mod names;
 pub(crate) mod places;
 pub(crate) mod process;
-mod recorder;
+mod recording;
 pub(crate) mod start_error;
 pub(crate) mod tag;
 
-pub(crate) use recorder::Recorder;
+pub(crate) use recording::Recorder;

@@ -21,6 +21,12 @@ pub struct Ahead {
     left: Cell<u64>,
 }
 
+impl Default for Ahead {
+    fn default() -> Self {
+        Ahead::new()
+    }
+}
+
 impl Ahead {
     /// No events.
     pub const fn new() -> Ahead {

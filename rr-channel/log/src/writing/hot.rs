@@ -33,6 +33,12 @@ pub struct Hot {
     place: Cell<*const AtomicU64>,
 }
 
+impl Default for Hot {
+    fn default() -> Self {
+        Hot::new()
+    }
+}
+
 impl Hot {
     /// No expectations.
     pub const fn new() -> Hot {
