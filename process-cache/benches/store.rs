@@ -1,4 +1,4 @@
-//! What a lookup, a start and a restoration cost.
+//! The cost of a lookup, a start and a restoration.
 #![allow(missing_docs, reason = "criterion's macro makes a public function")]
 
 use std::fs;

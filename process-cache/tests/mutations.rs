@@ -1,5 +1,5 @@
-//! What is parsed is changed in all kinds of ways: parsing ends, and with an error if
-//! anything.
+//! Changes the bytes that parsers read in all kinds of ways. Parsing ends, with an error or a
+//! value.
 //!
 //! The same entry points as those of the targets in `fuzz/`, with changes of what a real
 //! run has stored, always the same ones: so it runs everywhere. It goes on for as many
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use process_cache::{journal, remote, store};
 
-/// What takes bytes from a file or from the network.
+/// A parser of bytes from a file or from the network.
 type Target = (&'static str, fn(&[u8]));
 
 const TARGETS: [Target; 5] = [
@@ -100,7 +100,7 @@ fn unpacked(bytes: &[u8]) -> Vec<Vec<u8>> {
     std::iter::once(bytes.to_vec()).chain(inside).collect()
 }
 
-/// What each target is to begin with.
+/// Valid input for each target.
 fn seeds() -> BTreeMap<&'static str, Vec<Vec<u8>>> {
     let dir = tempfile::tempdir().expect("a directory");
     work(dir.path());

@@ -157,7 +157,7 @@ fn writers_that_are_killed_leave_a_usable_store() {
     assert_eq!(fs::read_dir(dir.path().join("tmp")).unwrap().count(), 0);
 }
 
-/// What a writer reported is there, and nothing that is found is wrong.
+/// Checks that all blobs that a writer reported are there, and that none that is found is wrong.
 fn check(dir: &Path, known: &[u32]) {
     let store = Store::open(dir).unwrap();
     for &n in known {

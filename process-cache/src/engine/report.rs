@@ -1,4 +1,4 @@
-//! What is told about a run.
+//! The report about a run.
 
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,7 +16,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// What is written down of the run.
+    /// The journal of the run.
     pub fn journal(&self) -> MutexGuard<'_, Collector> {
         self.journal.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -125,7 +125,7 @@ impl Report {
         })
     }
 
-    /// What `pcache verify` shows.
+    /// The output of `pcache verify`.
     pub fn verified(&self) -> String {
         let lines = self.lines();
         let compared = lines.iter().filter(|line| line.differences.is_some());
@@ -145,7 +145,7 @@ impl Report {
         out
     }
 
-    /// What `--explain` shows.
+    /// The output of `--explain`.
     pub fn explain(&self) -> String {
         let mut out = String::new();
         for line in self.lines() {

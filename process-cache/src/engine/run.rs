@@ -64,7 +64,7 @@ pub struct Plan {
     pub remote: Option<remote::settings::Settings>,
 }
 
-/// What the tracer tells the front.
+/// A message from the tracer to the front process.
 #[derive(Debug, Serialize, Deserialize)]
 enum Message {
     Started(Tid),
@@ -158,7 +158,7 @@ pub fn run(plan: &Plan, mut store: Store) -> anyhow::Error {
     trace(plan, program, store, world, found)
 }
 
-/// What is known of the command before it is traced.
+/// Facts about the command before it is traced.
 struct Found {
     keys: Arc<KeyMaker>,
     keyed: Result<Keyed, KeyError>,
@@ -171,7 +171,7 @@ struct Found {
     sharing: Option<Arc<Remote>>,
 }
 
-/// What is reported of a command that is not traced.
+/// The report line of a command that is not traced.
 fn whole(plan: &Plan, fate: Fate, miss: String) -> Line {
     let argv: Vec<Vec<u8>> = plan
         .argv
@@ -378,7 +378,7 @@ fn tell(plan: &Plan, report: &Report, text: Option<&str>) {
     let _ = io::stderr().write_all(out.as_bytes());
 }
 
-/// What is said at the end, and the report file written.
+/// The final message; also writes the report file.
 fn told(plan: &Plan, report: &Report) -> String {
     let mut out = String::new();
     if plan.explain {
@@ -434,8 +434,7 @@ fn end(ending: Ending) -> ! {
     }
 }
 
-/// What the command's execve is going to be.
-/// `model` takes in this process.
+/// The command's execve, before it happens. `model` takes in this process.
 fn execution(
     program: &Program,
     machine: crate::model::fact::Digest,

@@ -117,7 +117,7 @@ fn code() -> &'static [u8] {
 const WRITE: u64 = 1;
 const KILL: u64 = u64::MAX;
 
-/// What a stand-in does, in order.
+/// The actions of a stand-in, in order.
 #[derive(Debug, Default)]
 pub struct Script {
     operations: Vec<[u64; 4]>,

@@ -62,7 +62,7 @@ pub enum Observed {
     /// Metadata, with the content where that counts, and the raw modification
     /// time for ranking.
     Metadata {
-        /// What stat said.
+        /// The result of stat.
         stat: Box<Stat>,
         /// The content, where it stands in for the time.
         content: Option<Arc<PendingDigest>>,
@@ -98,7 +98,7 @@ impl Observed {
 pub struct Observation {
     /// When.
     pub seq: u64,
-    /// What.
+    /// The observation or bytes.
     pub observed: Observed,
     /// The canonical path of what was looked at.
     pub resource: FilePath,
@@ -110,7 +110,7 @@ pub struct Observation {
     pub later: Option<Box<(u64, Observed)>>,
 }
 
-/// What a file's timestamps are after the unit.
+/// The state of a file's timestamps after the unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TimeState {
     /// Not touched.
@@ -133,7 +133,7 @@ pub struct Change {
     pub meta: Option<u64>,
     /// Last change.
     pub last: u64,
-    /// What was there before the first change; `None`: nothing.
+    /// Metadata before the first change; `None` if nothing was there.
     pub initial: Option<Box<Stat>>,
     /// The content before an append, or before writing in place.
     pub initial_content: Option<Arc<PendingDigest>>,
@@ -144,7 +144,7 @@ pub struct Change {
     pub would_remove: bool,
     /// Only appended to, from this length on.
     pub appended_from: Option<u64>,
-    /// What happened to its times.
+    /// The change of its times.
     pub time: TimeState,
     /// It was given the present time, beyond what writing does.
     pub dated: bool,
@@ -275,7 +275,7 @@ pub struct Written {
     pub seq: u64,
     /// Where to.
     pub file: OfdId,
-    /// What.
+    /// The observation or bytes.
     pub bytes: Arc<[u8]>,
     /// It is what make says of the place ([`crate::model::outcome::StreamData::Place`]).
     pub of_place: bool,
@@ -304,25 +304,25 @@ pub struct Unit {
     pub argv: Vec<Vec<u8>>,
     /// The executable.
     pub program: FilePath,
-    /// What is known about the program.
+    /// The assumptions about the program.
     pub policy: Policy,
-    /// What its key says nothing of.
+    /// The parts that its key leaves out.
     pub left_out: LeftOut,
-    /// What of that it depends on.
+    /// Parts outside of its key that it depends on.
     pub uses: Parts,
     /// Observations by query.
     pub observations: FxHashMap<Query, Observation>,
     /// Changes by canonical path.
     pub changes: FxHashMap<FilePath, Change>,
-    /// What makes it uncacheable.
+    /// The reasons why it is uncacheable.
     pub uncacheable_reasons: Vec<UncacheableReason>,
     /// Descriptors it began with.
     pub inherited: Vec<Inherited>,
-    /// Who its processes are, as far as that is known.
+    /// User and group of its processes, as far as known.
     pub ids: Ids,
     /// Where the limits in its key are known from, if they had been asked for earlier.
     pub limits: Option<Known>,
-    /// What went into them.
+    /// Bytes written to them.
     pub written: Vec<Written>,
     /// Inherited regular files that were read: descriptions.
     pub consumed: Vec<OfdId>,
@@ -359,7 +359,7 @@ pub struct Unit {
     pub miss: Missed,
     /// Its number in the journal.
     pub record: u32,
-    /// What is known about other places.
+    /// Properties that decide whether its result can move to another directory.
     pub moved: Moved,
     /// The sequence number at its end; none while processes of it are left.
     pub ended: Option<u64>,

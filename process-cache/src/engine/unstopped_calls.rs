@@ -36,7 +36,7 @@ fn writes(nr: u64) -> bool {
     nr.cast_signed() == libc::SYS_write
 }
 
-/// What a call has written, as far as it was logged.
+/// The bytes that a call wrote, as far as they were logged.
 fn written(call: &UnstoppedCall, ranges: &[(u64, u64)]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for &(address, len) in ranges {

@@ -1,5 +1,4 @@
-//! What is assumed of programs holds of them, and with their other options no more is assumed than
-//! holds then.
+//! Assumptions about programs hold, and with other options no more is assumed than holds then.
 
 use crate::support::{
     Sandbox, check_hit, check_miss, check_runs_again, check_runs_again_in, check_still_hit,

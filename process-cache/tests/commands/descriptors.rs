@@ -3,8 +3,7 @@
 
 use crate::support::{PCACHE, Sandbox, program};
 
-/// What a program says of a file that it inherits is said again only while the
-/// file has the same content.
+/// Checks that output about an inherited file is repeated only while the file has the same content.
 #[track_caller]
 fn check_inherited(command: &str) {
     let sandbox = Sandbox::new("echo one > f");

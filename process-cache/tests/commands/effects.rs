@@ -1,4 +1,4 @@
-//! What a hit leaves in the file tree.
+//! Effects of a hit on the file tree.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;

@@ -1,4 +1,4 @@
-//! What is skipped, and that nobody can tell.
+//! Hits, and that they cannot be told from runs.
 
 use std::fs::File;
 use std::process::Stdio;
@@ -23,8 +23,8 @@ fn a_leaf_is_skipped_inside_a_tree_that_runs() {
     assert_eq!(run.unit("sort b").result, "stored");
 }
 
-/// Whoever is skipped with all below it saves what that took when it ran last, not what the
-/// run took in which most of it was skipped.
+/// A skipped tree saves the time of its last full run, not the time of a run in which most of it
+/// was skipped.
 #[test]
 fn what_a_hit_saves_is_what_its_parts_took() {
     let sandbox =

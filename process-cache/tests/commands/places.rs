@@ -14,7 +14,7 @@ struct Places {
     is_remote: bool,
 }
 
-/// What one command left in one of them.
+/// The result of one command in one of them.
 struct Left {
     out: String,
     files: Vec<(PathBuf, Vec<u8>)>,

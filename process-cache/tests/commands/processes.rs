@@ -80,7 +80,7 @@ fn a_recursive_parallel_make_is_skipped() {
     );
 }
 
-/// What pcache itself ignores is nothing that the command is started with.
+/// Signals that pcache ignores are not ignored in the command.
 #[test]
 fn a_command_is_skipped_where_another_one_starts_it() {
     let sandbox = Sandbox::new("");

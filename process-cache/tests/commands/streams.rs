@@ -1,4 +1,4 @@
-//! What is written to inherited descriptors, and where it ends.
+//! Writes to inherited descriptors, and where they end.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek};
@@ -432,7 +432,7 @@ fn how_makes_and_shells_are_nested_is_nothing_to_a_compiler() {
     }
 }
 
-/// Who has a question asks nobody but a terminal.
+/// A program with a question asks only a terminal.
 #[test]
 fn whether_there_is_somebody_to_ask_counts_for_who_may_ask() {
     let sandbox = Sandbox::new("echo 1 > a; echo 2 > b; chmod 400 b");

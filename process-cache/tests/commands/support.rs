@@ -34,18 +34,18 @@ pub(crate) struct Sandbox {
     pub(crate) options: Vec<String>,
     /// Variables set in addition to the usual few.
     pub(crate) variables: Vec<(String, String)>,
-    /// What a command finds on its standard input; `/dev/null` without.
+    /// The command's standard input; `/dev/null` without.
     pub(crate) input: Option<Vec<u8>>,
 }
 
-/// What a run left.
+/// The result of a run.
 #[derive(Debug)]
 pub(crate) struct Run {
     pub(crate) status: ExitStatus,
     pub(crate) out: String,
     pub(crate) err: String,
     pub(crate) tree: BTreeMap<PathBuf, Entry>,
-    /// What `--json` told; empty for plain runs.
+    /// Units of the `--json` report; empty for plain runs.
     pub(crate) units: Vec<Unit>,
 }
 
@@ -440,7 +440,7 @@ pub(crate) fn units(report: &Path) -> Vec<Unit> {
         .collect()
 }
 
-/// What is below a directory, itself included.
+/// All files below a directory, itself included.
 fn tree(dir: &Path, begun: SystemTime) -> BTreeMap<PathBuf, Entry> {
     let mut found = BTreeMap::new();
     walk(dir, &mut |path, metadata| {

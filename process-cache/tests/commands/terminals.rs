@@ -16,14 +16,14 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
 use crate::support::{PCACHE, Sandbox};
 
-/// What ends a test that would wait forever for something that is broken.
+/// Time after which a test that waits for something broken fails.
 const TOO_LONG: Duration = Duration::from_secs(60);
 
 /// A terminal, seen from the side of the person in front of it.
 struct Terminal {
     side: File,
     shell: Child,
-    /// What was on the screen before what is awaited next.
+    /// The screen's text up to the next awaited text.
     shown: String,
     /// How much of it has been awaited.
     seen: usize,
@@ -109,7 +109,7 @@ impl Terminal {
     }
 }
 
-/// What is typed when something is on the screen.
+/// A text on the screen, and the text that is typed then.
 type Answer<'a> = (&'a str, &'a str);
 
 /// Runs a script on a terminal of its own. What is typed is not shown: it would
@@ -128,13 +128,13 @@ fn under_pcache(sandbox: &Sandbox) -> String {
     format!("{PCACHE} -q --min-time 0 --json {} --", report.display())
 }
 
-/// What the last run reported.
+/// The report of the last run.
 fn report(sandbox: &Sandbox) -> serde_json::Value {
     let report = std::fs::read(sandbox.report()).expect("a report");
     serde_json::from_slice(&report).expect("JSON")
 }
 
-/// What a script shows on a terminal of so many columns is the same without and with `pcache`,
+/// Checks that a script shows the same on a terminal of this width with and without `pcache`,
 /// whatever ran before.
 #[track_caller]
 fn as_plainly(sandbox: &Sandbox, columns: u32, script: &str) {
@@ -429,7 +429,7 @@ fn compilers_of_a_parallel_make_are_skipped_on_a_terminal() {
     }
 }
 
-/// Who asks how large the terminal is sees what it is now; who does not is skipped.
+/// A program that asks for the terminal's size sees its present size; others are skipped.
 #[test]
 fn the_size_of_a_terminal_counts_for_who_asks() {
     let sandbox = Sandbox::new(

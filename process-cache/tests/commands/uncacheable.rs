@@ -1,4 +1,4 @@
-//! What makes a command uncacheable, and that it behaves as without `pcache`.
+//! Reasons that make a command uncacheable, and that it behaves as without `pcache`.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::support::{PCACHE, Sandbox};
 
-/// What `pcache` prints with these arguments.
+/// The output of `pcache` with these arguments.
 fn told(sandbox: &Sandbox, arguments: &[&str]) -> String {
     let mut command = Command::new(PCACHE);
     let output = sandbox
@@ -142,8 +142,8 @@ fn an_option_is_compared_with_the_last_run() {
     assert!(!screen.contains("new argument"), "{screen}");
 }
 
-/// What is linked changed because a compiler ran, whose reason counts; not because the
-/// assembler in it did.
+/// The linked program changed because a compiler ran: that reason counts, and not the assembler in
+/// it.
 #[test]
 fn who_depends_on_part_of_a_unit_depends_on_the_unit() {
     let sandbox = Sandbox::new("echo 'int main(void) { return 0; }' > a.c; touch a.h");
@@ -161,7 +161,7 @@ fn who_depends_on_part_of_a_unit_depends_on_the_unit() {
     assert!(linked.contains("which ran because a.h changed"), "{linked}");
 }
 
-/// What was stored before that is older than the last run, and no news.
+/// An older stored result is no news.
 #[test]
 fn what_was_not_stored_last_time_ran_for_that_reason() {
     let sandbox = Sandbox::new("echo 1 > in; echo 'cat in; sleep 0.01' > script");
@@ -293,7 +293,7 @@ printf '#include "v.h"\n' > a.c
     );
 }
 
-/// What is gone is not explained by who made it, and why.
+/// A missing file is not explained by the unit that once made it.
 #[test]
 fn who_made_what_is_gone_is_no_cause() {
     let sandbox = Sandbox::new(
@@ -381,8 +381,8 @@ fn another_checkout_is_told_as_that() {
     }
 }
 
-/// What was taken for a skipped unit is what the next one is compared with, and not whatever
-/// ran last.
+/// The result used for a skipped unit is the one that the next is compared with, and not the last
+/// that ran.
 #[test]
 fn the_result_that_was_taken_is_compared_with() {
     let sandbox = Sandbox::new(

@@ -1,4 +1,4 @@
-//! What a tree of units made of each name that it changed.
+//! Captures the effects of a tree of units on each name that it changed.
 
 use crate::engine::unit::{Change, TimeState};
 use crate::model::outcome::{Effect, Time};

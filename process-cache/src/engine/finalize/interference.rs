@@ -1,4 +1,4 @@
-//! What others do to a unit's inputs while it runs.
+//! Detects interference: changes by others to a unit's inputs while it runs.
 //!
 //! An observation may be applied some time after the call that made it: where calls
 //! are logged without stops, the program has read the file by then. What is found is

@@ -51,11 +51,11 @@ const INLINE: usize = 4096;
 pub struct Finished {
     /// Where it goes.
     pub key: WeakKey,
-    /// What it observed that it had not made, in order.
+    /// Its observations of things that it had not made, in order.
     pub facts: Vec<(Query, Observed)>,
-    /// What it changed.
+    /// Its changes.
     pub changes: Vec<(FilePath, Change)>,
-    /// What it wrote into inherited descriptors.
+    /// The bytes that it wrote to inherited descriptors.
     pub stream: Vec<Piece>,
     /// Positions of inherited files it read from.
     pub positions: Vec<(i32, u64)>,
@@ -71,9 +71,9 @@ pub struct Finished {
     pub units: u32,
     /// Nothing is assumed, whatever is configured.
     pub strict: bool,
-    /// What the user has configured.
+    /// The user's configuration.
     pub config: Arc<Config>,
-    /// What is known about other places.
+    /// Properties that decide whether its result can move to another directory.
     pub moved: Moved,
     /// It is compared with what is stored.
     pub verified: bool,
@@ -228,7 +228,7 @@ impl Session {
         })
     }
 
-    /// What went into inherited descriptors, in order.
+    /// The bytes written to inherited descriptors, in order.
     fn stream(&self, unit: &Unit) -> Result<Vec<Piece>, String> {
         let mut written: Vec<_> = unit.written.iter().collect();
         if planted(Defect::StreamOrder) {
@@ -415,14 +415,14 @@ fn placeholder(id: UnitId, parent: UnitId) -> Unit {
 /// A unit whose contents are in the store, but not yet its result.
 #[derive(Debug)]
 pub struct Captured {
-    /// What it changed; its stream.
+    /// Its effects and its stream.
     outcome: Outcome,
-    /// What it depends on.
+    /// The facts that it depends on.
     batches: Vec<Vec<Fact>>,
     /// Something of that is taken for constant.
     assumes: bool,
-    /// What it read that no traced process had changed: whether somebody else has is to be
-    /// seen, for many units at once.
+    /// Files that it read and no traced process changed. Changes by untraced processes are looked
+    /// for later, for many units at once.
     pub read: Vec<(FilePath, Arc<PendingDigest>)>,
 }
 

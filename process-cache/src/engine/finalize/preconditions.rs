@@ -1,4 +1,4 @@
-//! What must have been true before a tree of units.
+//! Computes the preconditions of a tree of units.
 
 use crate::engine::unit::{Change, Listing, Observation, Observed, TimeState, Unit};
 use crate::model::fact::{Answer, Query, TimeUse};
@@ -31,7 +31,7 @@ impl<'c> Shape<'c> {
         Self { by_directory }
     }
 
-    /// What a directory listed at `seq` looked like before the tree began.
+    /// The listing of a directory at `seq`, as it was before the tree began.
     pub(super) fn without(&self, directory: &FilePath, names: &Listing, seq: u64) -> Listing {
         let mut names = names.clone();
         let changes = self.by_directory.get(directory.as_bytes());
@@ -64,8 +64,7 @@ fn directory_type(stat: &Stat) -> u8 {
     }
 }
 
-/// What must have been true before the tree for its observations to come out
-/// as they did.
+/// The preconditions of the tree: facts from which its observations follow.
 ///
 /// # Errors
 /// Why that cannot be said.

@@ -4,14 +4,14 @@ use std::path::{Path, PathBuf};
 
 use ptrace_async::event::Tid;
 
-/// What is known of the call that is being applied.
+/// The call that is being applied.
 #[derive(Debug)]
 pub(crate) struct CurrentCall {
     task: Tid,
     umask: u32,
     /// When the change that it makes began.
     began: Option<u64>,
-    /// What it returned, if it is a lookup that was logged without a stop.
+    /// Its result, if it is a lookup that was logged without a stop.
     returned: Option<i64>,
     /// The sequence number of the lookup, if it may be older than the last changes.
     looking_back: Option<u64>,
@@ -58,7 +58,7 @@ impl CurrentCall {
         self.began = Some(began);
     }
 
-    /// What the call returned, if it is a lookup that was logged without a stop.
+    /// The call's result, if it is a lookup that was logged without a stop.
     pub(crate) fn returned(&self) -> Option<i64> {
         self.returned
     }

@@ -13,7 +13,7 @@ use crate::policy::script::SEAM;
 /// The end of a line that goes on.
 pub(crate) type Tail = SmallVec<[u8; 2 * SEAM]>;
 
-/// What is known of open file descriptions.
+/// Properties of open file descriptions.
 #[derive(Debug, Default)]
 pub(crate) struct Descriptions {
     /// Which unit made them; those that are older than the session are absent.
@@ -111,7 +111,7 @@ impl Owners {
         self.0[at] = Some(unit);
     }
 
-    /// Who made it, if that is known.
+    /// The unit that made it, if that is known.
     fn get(&self, OfdId(file): OfdId) -> Option<UnitId> {
         let at = usize::try_from(file).ok()?;
         self.0.get(at).copied().flatten()

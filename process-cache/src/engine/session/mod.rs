@@ -42,7 +42,7 @@ use self::tasks::Tasks;
 /// Up to this size the digest of a file is made where it is asked for (bytes).
 const AT_ONCE: i64 = 16 << 10;
 
-/// What was there before a call that is about to change it.
+/// The files before a call that is about to change them.
 pub type Before = SmallVec<[(FilePath, Option<Box<Stat>>); 2]>;
 
 /// The state of a run.
@@ -66,7 +66,7 @@ pub struct Session {
     pub(super) lookups: Lookups,
     /// Digests in the making.
     pub(super) contents: PendingDigests,
-    /// What was found in scripts of this path and content.
+    /// Properties of scripts by path and content.
     pub(super) scripts: FxHashMap<(FilePath, Digest, Scripts), Found>,
     /// Makes keys.
     pub(super) keys: Arc<KeyMaker>,
@@ -78,7 +78,7 @@ pub struct Session {
     pub(super) remote: Option<Arc<Remote>>,
     /// Work in the background.
     pub(super) jobs: Jobs,
-    /// What is told at the end.
+    /// The report at the end.
     pub(super) report: Report,
     /// The uid and gid files are made with.
     pub(super) ids: (u32, u32),

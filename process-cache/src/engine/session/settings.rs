@@ -19,14 +19,14 @@ pub struct Settings {
     pub read_only: bool,
     /// Every lookup stops: none is performed and logged in the tracee.
     pub stops_only: bool,
-    /// What the user has configured.
+    /// The user's configuration.
     pub config: Arc<Config>,
     /// Finds and stores results for other places, where there are base directories.
     pub relocation: Option<Arc<Relocation>>,
 }
 
 impl Settings {
-    /// What makes keys with these settings.
+    /// The maker of keys with these settings.
     pub fn key_maker(&self) -> Arc<KeyMaker> {
         let base_dirs = self.relocation.as_ref().map(|it| it.base_dirs().clone());
         Arc::new(KeyMaker::new(self.config.clone(), base_dirs))

@@ -92,8 +92,8 @@ impl SharedFiles {
     }
 }
 
-/// What stands for the names in a directory among what is changed: a key of its own, so that
-/// a listing conflicts with changes of names and a file with changes of content.
+/// A key for the names in a directory among the changed files. A listing conflicts with changes of
+/// names, and a file with changes of content.
 pub(crate) fn names_in(directory: &Path) -> FilePath {
     use std::os::unix::ffi::OsStrExt;
     let key = [directory.as_os_str().as_bytes(), b"/."].concat();

@@ -289,8 +289,8 @@ impl Tracer {
         Attempt::Run(tracee, Some(Box::new(next)))
     }
 
-    /// Who may install a filter only by giving up new privileges runs set-uid
-    /// programs as if they were none.
+    /// Warns about a set-uid program that loses its rights: an unprivileged process can install a
+    /// filter only with no_new_privs.
     fn warn_of_lost_rights(&self, tid: Tid, keyed: &Result<Keyed, KeyError>) {
         let Err(KeyError::Privileged(name)) = keyed else {
             return;

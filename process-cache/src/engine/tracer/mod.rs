@@ -26,7 +26,7 @@ use crate::model::fact::Digest;
 use crate::model::miss::Missed;
 use crate::model::outcome::Ending;
 
-/// What is told to whoever waits for the command.
+/// A message to the process that waits for the command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Notice {
     /// The command's first process has this id.
@@ -44,7 +44,7 @@ pub enum Notice {
     Warning(String),
 }
 
-/// What all tasks share.
+/// State that all tasks share.
 #[derive(Clone)]
 pub struct Tracer {
     /// The session.

@@ -22,7 +22,7 @@ use crate::policy::Policy;
 use crate::restore;
 use crate::store::stream::stream;
 
-/// What became of an attempt to skip.
+/// The result of an attempt to skip.
 pub(super) enum Applied {
     /// The stand-in was executed: the stop that followed.
     Skipped(Stop),
@@ -30,9 +30,9 @@ pub(super) enum Applied {
     Refused(Tracee<Prehook>, String),
 }
 
-/// What is put in the place of a program.
+/// The replacement of a skipped program.
 pub(super) struct Skipped<'a> {
-    /// What it left behind.
+    /// Its recorded outcome.
     pub outcome: Outcome,
     /// Its arguments.
     pub argv: &'a [Vec<u8>],

@@ -14,8 +14,8 @@ use crate::support::{Run, Sandbox};
 
 const COMMAND: &str = "sort f > g; cat g";
 
-/// What a result says is changed by `harm`; elsewhere it is refused for a reason in
-/// which `why` is, and the command does what it does plainly.
+/// Changes a result by `harm`. It is refused elsewhere for a reason that contains `why`, and the
+/// command behaves as plainly.
 #[track_caller]
 fn check_refused(why: &str, harm: impl Fn(&Sandbox, &mut Stored)) {
     let (plain, run) = elsewhere(harm);

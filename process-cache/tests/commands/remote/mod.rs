@@ -41,7 +41,7 @@ impl Sandbox {
         fs::remove_dir_all(self.store()).expect("a store");
     }
 
-    /// What the last run told of its remote cache.
+    /// The last run's report about its remote cache.
     fn told(&self) -> Value {
         let text = fs::read(self.report()).expect("a report");
         let report: Value = serde_json::from_slice(&text).expect("JSON");

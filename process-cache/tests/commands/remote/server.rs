@@ -16,7 +16,7 @@ use tokio_stream::StreamExt;
 use tonic::transport::{Identity, Server, ServerTlsConfig};
 use tonic::{Code, Request, Response, Status, Streaming};
 
-/// What goes wrong.
+/// An injected fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// Nothing.
@@ -142,7 +142,7 @@ impl FakeServer {
         }
     }
 
-    /// What `--remote` is told.
+    /// The value of `--remote`.
     pub(crate) fn url(&self) -> String {
         format!("grpc://{}", self.address)
     }
