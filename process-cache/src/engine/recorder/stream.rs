@@ -26,6 +26,47 @@ use std::path::Path;
 const MOST_AT_ONCE: u64 = 0x7fff_f000;
 
 impl Session {
+    /// A position was asked for or set.
+    pub(super) fn sought(&mut self, unit: UnitId, fd: i32, file: &OpenFile) {
+        // A position counted from the end tells the length.
+        self.stat_inherited(unit, file);
+        // Others have no position; who closes its standard input asks all the same.
+        let has_position = !matches!(
+            file.kind,
+            FileKind::Pipe { .. } | FileKind::Terminal | FileKind::Socket(_)
+        );
+        if has_position && !self.is_own(unit, file) {
+            let of_unit = self.unit(unit);
+            let seeks = usize::try_from(fd)
+                .ok()
+                .and_then(|fd| of_unit.seeks.get_mut(fd));
+            let starting = seeks.is_some_and(|seeks| {
+                *seeks = seeks.saturating_add(1);
+                *seeks <= of_unit.policy.seeks_at_start
+            });
+            if file.readable {
+                self.use_part(unit, file, Part::Input);
+            }
+            if file.writable {
+                self.use_part(unit, file, Part::Output);
+                if !starting {
+                    self.unit(unit).sought.push(file.id);
+                }
+            }
+        }
+    }
+
+    /// A file that can be written was mapped shared.
+    pub(super) fn mapped(&mut self, unit: UnitId, file: &OpenFile) {
+        let stat = file.path.as_deref().map(rustix::fs::stat);
+        if let Some(Ok(stat)) = stat {
+            self.shared_files.map((stat.st_dev, stat.st_ino), unit);
+        }
+        if !self.is_own(unit, file) {
+            self.mark_uncacheable(unit, "maps an inherited file into writable memory", true);
+        }
+    }
+
     /// Deals with a write into what the unit opened itself: only that it wrote
     /// matters, so nobody waits for how many bytes it were. Returns what is
     /// still to be done at the exit.

@@ -8,11 +8,85 @@ use crate::engine::unit::{Change, Observed, TimeState};
 use crate::model::fact::{Answer, Query, TimeUse};
 use crate::model::path::FilePath;
 use crate::model::unit_id::UnitId;
-use crate::world::locate::{is_directory, is_regular};
-use ptrace_async::event::{FileRef, PathRef};
+use crate::world::locate::{is_directory, is_link, is_regular};
+use ptrace_async::event::{FileRef, PathRef, TimeChange};
 use rustix::fs::Stat;
 
 impl Session {
+    /// An extended attribute was set or removed.
+    pub(super) fn set_attribute(
+        &mut self,
+        unit: UnitId,
+        before: &Before,
+        file: &FileRef,
+        name: &[u8],
+    ) {
+        if let Some(change) = self.meta_change(unit, before, file) {
+            change.attributes = true;
+            // An access list without more than the permission bits is
+            // kept as those.
+            change.mode_set |= name.starts_with(b"system.posix_acl");
+        }
+    }
+
+    /// A directory, a link or a plain file was made.
+    pub(super) fn made_name(&mut self, unit: UnitId, before: &Before) {
+        if let Some((path, initial)) = before.first() {
+            self.expect_kind(unit, path, initial.as_deref());
+            self.remade(unit, path, initial.clone(), TimeState::Present);
+        }
+    }
+
+    /// A name was removed.
+    pub(super) fn removed_name(&mut self, unit: UnitId, before: &Before) {
+        if let Some((path, initial)) = before.first() {
+            let shape = initial
+                .as_deref()
+                .is_some_and(|s| is_link(s) || is_directory(s));
+            if shape {
+                self.locator.forget();
+            }
+            self.expect_kind(unit, path, initial.as_deref());
+            self.remade(unit, path, initial.clone(), TimeState::Present);
+        }
+    }
+
+    /// Times of a file were set.
+    pub(super) fn set_times(
+        &mut self,
+        unit: UnitId,
+        before: &Before,
+        file: &FileRef,
+        (accessed, modified): (TimeChange, TimeChange),
+    ) {
+        let time = match modified {
+            TimeChange::Keep => return,
+            TimeChange::Now => TimeState::Present,
+            TimeChange::At(s, n) => {
+                let accessed = match accessed {
+                    TimeChange::At(s, n) => Some(ns(s, n)),
+                    _ => None,
+                };
+                TimeState::Set(accessed, Some(ns(s, n)))
+            }
+        };
+        // Where from, if times are no inputs?
+        let of_unit = self.unit(unit);
+        if matches!(time, TimeState::Set(..))
+            && matches!(of_unit.policy.time, TimeUse::None | TimeUse::Order)
+            && !of_unit.policy.sets_given_times
+        {
+            of_unit.mark_uncacheable(
+                "sets a file time that is not the present and not in its arguments",
+                true,
+            );
+        }
+        if let Some(change) = self.meta_change(unit, before, file) {
+            change.time = time;
+            change.dated |= time == TimeState::Present;
+        }
+    }
+
     /// A name was made anew, replaced or removed.
     pub(super) fn remade(
         &mut self,

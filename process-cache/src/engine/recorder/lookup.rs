@@ -1,0 +1,187 @@
+//! Lookups by path: metadata, permissions, attributes, directories and programs.
+
+use std::path::Path;
+
+use ptrace_async::event::{FileRef, PathRef, Tid};
+
+use super::{errno, ref_path};
+use crate::engine::session::Session;
+use crate::engine::unit::Observed;
+use crate::model::fact::{Answer, Query, TimeUse};
+use crate::model::path::FilePath;
+use crate::model::path_kind::{Class, classify};
+use crate::model::unit_id::UnitId;
+use crate::world::World;
+use crate::world::lookup_cache::Kind;
+
+impl Session {
+    /// A task opens a path. Of a directory whose metadata it asked for just before, it did not
+    /// want to know the time.
+    pub(super) fn looked_before(&mut self, tid: Tid, unit: UnitId, path: &Path, directory: bool) {
+        if let Some(since) = self.call.take_looked_at(tid, path)
+            && directory
+        {
+            self.unit(unit).forget_time(path, since);
+        }
+    }
+
+    /// Metadata was asked for by path.
+    pub(super) fn asked_metadata(&mut self, tid: Tid, unit: UnitId, path: PathRef) {
+        let kind = Kind::no_metadata(path.follow);
+        if (self.lookups).knows(unit, &path.path, kind, self.call.returned()) {
+            return;
+        }
+        // A shell makes sure of its working directory when it starts.
+        let own = self.unit(unit).policy.time == TimeUse::Order
+            && self.model.cwd(tid).is_some_and(|cwd| *cwd == path.path);
+        if own {
+            self.stat_as(unit, &path.path, path.follow, TimeUse::None);
+        } else {
+            let before = self.now();
+            self.stat(unit, &path.path, path.follow);
+            self.call.set_looked_at(tid, path.path, before);
+        }
+    }
+
+    /// Permission was asked for.
+    pub(super) fn asked_access(
+        &mut self,
+        unit: UnitId,
+        path: &PathRef,
+        mode: i32,
+        effective: bool,
+    ) {
+        let kind = Kind::access(mode, effective, path.follow);
+        if kind.is_some_and(|kind| {
+            self.lookups
+                .knows(unit, &path.path, kind, self.call.returned())
+        }) {
+            return;
+        }
+        if classify(&path.path) == Class::Ordinary {
+            let located = self.look(unit, &path.path, path.follow);
+            let given = located.given.clone();
+            if let Some(kind) = kind
+                && (self.told_missing().is_none() || located.stat.is_err())
+            {
+                self.lookups.learn(unit, &given, kind, self.call.returned());
+            }
+            self.ask_name(
+                unit,
+                Query::Access {
+                    path: given,
+                    mode,
+                    effective,
+                    follow: path.follow,
+                },
+                located.resource,
+            );
+        } else {
+            self.looked_past(unit, &path.path);
+        }
+    }
+
+    /// File system statistics were asked for.
+    pub(super) fn asked_file_system(&mut self, unit: UnitId, file: &FileRef) {
+        match ref_path(file) {
+            Some(path) if classify(path) == Class::Ordinary => {
+                let path = FilePath::from(path);
+                self.ask(unit, Query::StatFs(path.clone()), path);
+            }
+            Some(_) => {}
+            None => self.mark_uncacheable(
+                unit,
+                "asks for the file system of a file without a name",
+                true,
+            ),
+        }
+    }
+
+    /// An extended attribute was read, or all were listed.
+    pub(super) fn read_attribute(&mut self, unit: UnitId, file: &FileRef, name: Option<Vec<u8>>) {
+        match ref_path(file) {
+            Some(path) if classify(path) == Class::Ordinary => {
+                let path = FilePath::from(path);
+                let follow = !matches!(file, FileRef::Path(path) if !path.follow);
+                let name = name.unwrap_or_default();
+                self.ask(
+                    unit,
+                    Query::Xattr {
+                        path: path.clone(),
+                        follow,
+                        name,
+                    },
+                    path,
+                );
+            }
+            Some(_) => {}
+            None => self.mark_uncacheable(
+                unit,
+                "reads extended attributes of a file without a name",
+                true,
+            ),
+        }
+    }
+
+    /// The working directory changed, or could not be changed.
+    pub(super) fn changed_directory(&mut self, unit: UnitId, path: &PathRef, error: Option<i32>) {
+        if classify(&path.path) == Class::Ordinary {
+            let located = self.look(unit, &path.path, true);
+            let given = FilePath::from(path.path.as_path());
+            let observed = match (&located.stat, error) {
+                (Ok(stat), _) => World::kind_of(stat),
+                (Err(error), _) => errno(*error),
+            };
+            if error.is_some_and(|e| e == libc::EACCES) {
+                let query = Query::Access {
+                    path: given,
+                    mode: libc::X_OK,
+                    effective: true,
+                    follow: true,
+                };
+                self.ask(unit, query, located.resource);
+            } else {
+                // Were it a link, the working directory would be another.
+                let is_link = given != located.resource;
+                let query = Query::Kind {
+                    path: given.clone(),
+                    follow: is_link || error.is_some(),
+                };
+                self.note(
+                    unit,
+                    query,
+                    Observed::Answer(observed),
+                    located.resource.clone(),
+                );
+                if is_link && error.is_none() {
+                    let answer = Answer::Path(located.resource.clone());
+                    self.note(
+                        unit,
+                        Query::RealPath(given.clone()),
+                        Observed::Answer(answer),
+                        given,
+                    );
+                }
+            }
+        }
+    }
+
+    /// An execve failed.
+    pub(super) fn failed_to_execute(&mut self, unit: UnitId, path: PathRef) {
+        if classify(&path.path) == Class::Ordinary {
+            let located = self.look(unit, &path.path, true);
+            let given = FilePath::from(path.path);
+            self.ask(
+                unit,
+                Query::Kind {
+                    path: given.clone(),
+                    follow: true,
+                },
+                located.resource.clone(),
+            );
+            if located.stat.is_ok() {
+                self.executable(unit, &given, &located, false);
+            }
+        }
+    }
+}

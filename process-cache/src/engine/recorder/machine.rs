@@ -1,0 +1,156 @@
+//! What a unit asks of the machine and of other processes, and how it changes them: clocks,
+//! random bytes, sockets, process state and signals.
+
+use ptrace_async::event::{FileKind, Identity, OpenFile};
+use ptrace_async::invocation::Invocation;
+
+use crate::engine::session::Session;
+use crate::key::Ids;
+use crate::model::fact::Query;
+use crate::model::path::FilePath;
+use crate::model::unit_id::UnitId;
+use crate::platform::defect::{Defect, planted};
+use crate::platform::proc_files::NAMES;
+use crate::policy::is_hash_seed;
+
+impl Session {
+    /// A clock was read.
+    pub(super) fn read_clock(&mut self, unit: UnitId, clock: i32) {
+        let policy = self.unit(unit).policy;
+        let waiting = policy.running_clock
+            && matches!(clock, libc::CLOCK_MONOTONIC | libc::CLOCK_MONOTONIC_COARSE);
+        self.unit(unit).clock_reads += u32::from(!waiting);
+        let starting = self.unit(unit).clock_reads <= policy.clock_reads_at_start;
+        if !policy.clock && !waiting && !starting && !planted(Defect::ClockDoubt) {
+            let which = match clock {
+                libc::CLOCK_MONOTONIC
+                | libc::CLOCK_MONOTONIC_RAW
+                | libc::CLOCK_MONOTONIC_COARSE
+                | libc::CLOCK_BOOTTIME => "the monotonic clock",
+                _ => "the time of day",
+            };
+            self.mark_uncacheable(unit, format!("reads {which}"), true);
+        }
+    }
+
+    /// Random bytes were asked for.
+    pub(super) fn asked_random(&mut self, unit: UnitId, length: u64, flags: u32) {
+        let earlier = self.unit(unit).random_requests;
+        self.unit(unit).random_requests += 1;
+        if !is_hash_seed(length, flags, earlier) && !self.unit(unit).policy.random {
+            self.mark_uncacheable(unit, "asks for random bytes", true);
+        }
+    }
+
+    /// A property of the machine or of the process was asked for.
+    pub(super) fn asked_identity(&mut self, unit: UnitId, what: Identity) {
+        match what {
+            Identity::Uname => {
+                for file in NAMES.map(FilePath::from) {
+                    self.ask(unit, Query::Content(file.clone()), file);
+                }
+            }
+            // In the weak key.
+            Identity::Affinity => {}
+            // Programs ask for the size of memory; uptime and load are in
+            // the same answer.
+            Identity::Sysinfo => {}
+            Identity::Cpu | Identity::Usage | Identity::Scheduling => {
+                if !self.unit(unit).policy.usage {
+                    self.mark_uncacheable(
+                        unit,
+                        "asks for its CPU number, its CPU time or its scheduling",
+                        true,
+                    );
+                }
+            }
+            Identity::OtherProcess => {
+                self.mark_uncacheable(unit, "asks about another process", true)
+            }
+        }
+    }
+
+    /// A call for sockets was made.
+    pub(super) fn used_network(&mut self, unit: UnitId, what: &str, file: Option<&OpenFile>) {
+        // What is no socket says so, and what it is is known.
+        let asks = matches!(what, "getpeername" | "getsockname" | "getsockopt");
+        if asks && file.is_some_and(|f| !matches!(f.kind, FileKind::Socket(_))) {
+            return;
+        }
+        // Making a local socket reaches nobody yet.
+        let local = file
+            .is_some_and(|f| matches!(f.kind, FileKind::Socket(libc::AF_UNIX | libc::AF_NETLINK)));
+        if let (true, Some(file)) = (what == "socket", file) {
+            self.descriptions.set_owner(file.id, unit);
+            if local {
+                return;
+            }
+        }
+        // What comes in through a socket that the tree made itself, and
+        // neither bound nor connected, comes from the other end of its
+        // pair.
+        let receives = matches!(what, "recvfrom" | "recvmsg" | "shutdown");
+        if receives && local && file.is_some_and(|f| self.is_own(unit, f)) {
+            return;
+        }
+        self.mark_uncacheable(unit, format!("uses the network ({what})"), true);
+    }
+
+    /// Whether a call changes nobody's credentials, as shells make sure that they
+    /// have no more than their own.
+    pub fn keeps_ids(&self, unit: UnitId, call: &Invocation) -> bool {
+        self.one_namespace && self.units[unit.0 as usize].ids.keep(call)
+    }
+
+    pub(super) fn state_changed(&mut self, unit: UnitId, what: &'static str) {
+        // State of the process itself ends with it; children are keyed by what
+        // they inherit of it.
+        const OWN: [&str; 8] = [
+            // Compared at the end.
+            "status flags of an inherited description",
+            "session",
+            "process group",
+            "scheduling policy",
+            "priority",
+            "input and output priority",
+            "processor affinity",
+            "parent death signal",
+        ];
+        match what {
+            "credentials" => self.unit(unit).ids = Ids::default(),
+            // `/proc` shows the ids of other processes as they are here.
+            "namespaces" => self.one_namespace = false,
+            // It is handed down, and the keys have that of the machine.
+            "personality" => self.one_personality = false,
+            _ => {}
+        }
+        if !OWN.contains(&what) {
+            self.mark_uncacheable(unit, format!("changes {what}"), true);
+        }
+    }
+
+    pub(super) fn signalled(&mut self, unit: UnitId, target: i32) {
+        let inside = target > 0
+            && self
+                .tasks
+                .get(target)
+                .map(|task| task.unit)
+                .is_some_and(|other| self.is_within(other, unit));
+        if inside {
+            return;
+        }
+        // For a unit above that holds both, the signal is internal.
+        let other = (target > 0)
+            .then(|| self.tasks.get(target).map(|task| task.unit))
+            .flatten();
+        let mut at = Some(unit);
+        while let Some(id) = at {
+            if other.is_some_and(|other| self.is_within(other, id)) {
+                break;
+            }
+            self.unit(id)
+                .mark_uncacheable("sends a signal to another process", false);
+            at = self.unit(id).parent;
+        }
+    }
+}
