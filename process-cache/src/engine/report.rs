@@ -1,10 +1,11 @@
 //! The report about a run.
 
 use std::fmt::Write as _;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::journal::Collector;
 use crate::model::fate::{Fate, Line, Summary};
+use crate::platform::lock::lock;
 use crate::remote::Remote;
 
 /// All that is told.
@@ -18,7 +19,7 @@ pub struct Report {
 impl Report {
     /// The journal of the run.
     pub fn journal(&self) -> MutexGuard<'_, Collector> {
-        self.journal.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.journal)
     }
 
     /// A report that also tells of a remote cache.
@@ -38,19 +39,12 @@ impl Report {
     pub fn add(&self, line: Line) {
         self.journal()
             .end(line.record, line.wall_us, line.fate.clone(), line.serial);
-        self.lines
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(line);
+        lock(&self.lines).push(line);
     }
 
     /// The lines so far, by unit.
     pub fn lines(&self) -> Vec<Line> {
-        let mut lines = self
-            .lines
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+        let mut lines = lock(&self.lines).clone();
         lines.sort_by_key(|line| line.unit);
         lines
     }
@@ -58,12 +52,7 @@ impl Report {
     /// The sums.
     pub fn summary(&self) -> Summary {
         let mut sum = Summary::default();
-        for line in self
-            .lines
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .iter()
-        {
+        for line in lock(&self.lines).iter() {
             sum.units += 1;
             match &line.fate {
                 Fate::Hit {
@@ -118,7 +107,7 @@ impl Report {
     /// Why the command as a whole was not stored. (That single units below a
     /// stored one were not is nobody's concern.)
     fn why_not_the_whole(&self) -> Option<String> {
-        let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let lines = lock(&self.lines);
         lines.iter().find_map(|line| match &line.fate {
             Fate::NotStored { reason } if line.unit == 1 => Some(reason.clone()),
             _ => None,

@@ -18,7 +18,8 @@ use rustix::fs::{FileType, Mode, OFlags, Stat};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 use rustix::time::Timespec;
 
-use super::{Descriptor, Execution, Hasher};
+use super::hasher::Hasher;
+use super::{Descriptor, Execution};
 use crate::model::fact::{Digest, Part};
 use crate::model::inherited::Inherited;
 use crate::model::path::FilePath;

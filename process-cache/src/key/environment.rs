@@ -4,11 +4,12 @@
 //! the last ones are kept as they are hashed.
 
 use std::borrow::Cow;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use super::Execution;
 use crate::model::fact::Digest;
 use crate::model::path::FilePath;
+use crate::platform::lock::lock;
 use crate::policy::config::Config;
 use crate::policy::{Policy, ignores_variable, tells_nesting};
 
@@ -56,7 +57,7 @@ pub(super) struct Variables {
     /// In the order in which they were given.
     given: Vec<Vec<u8>>,
     pub(super) sorted: Arc<[Vec<u8>]>,
-    /// As [`super::add`] hashes the sorted ones.
+    /// As [`super::hasher::add`] hashes the sorted ones.
     pub(super) hashed: Vec<u8>,
     /// The digest of those that say how makes and shells are nested, if they do not count.
     pub(super) nesting: Option<Digest>,
@@ -104,7 +105,7 @@ impl LastVariables {
         let nesting = policy
             .ignores_nesting
             .then(|| nesting(&execution.envp, config));
-        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = lock(&self.0);
         if let Some(last) = &*last {
             let mut known = last.given.iter();
             let is_next = |entry: Cow<'_, [u8]>| known.next().is_some_and(|known| *known == *entry);
@@ -131,7 +132,7 @@ fn nesting(envp: &Texts, config: &Config) -> Digest {
         tells_nesting(name) && !config.ignores(name)
     };
     for entry in envp.iter().filter(counts) {
-        super::add(&mut hasher, &without_tokens(entry));
+        super::hasher::add(&mut hasher, &without_tokens(entry));
     }
     Digest(*hasher.finalize().as_bytes())
 }

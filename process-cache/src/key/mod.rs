@@ -9,6 +9,7 @@
 mod descriptors;
 mod environment;
 pub mod exec_context;
+mod hasher;
 mod limits;
 pub mod machine;
 
@@ -40,6 +41,7 @@ use self::descriptors::hash_descriptors;
 pub use self::descriptors::status_flags;
 use self::environment::LastVariables;
 pub use self::environment::Texts;
+use self::hasher::Hasher;
 use self::limits::Hashed;
 pub use self::limits::{Known, Limits};
 
@@ -222,111 +224,6 @@ pub enum KeyError {
     Unknown(String),
 }
 
-struct Hasher<'d> {
-    digest: blake3::Hasher,
-    /// The same with the names of roots.
-    moved: Option<(blake3::Hasher, &'d BaseDirs)>,
-    /// The same in words, separated by spaces, where somebody listens.
-    transcript: Option<Vec<u8>>,
-}
-
-impl<'d> Hasher<'d> {
-    fn new(base_dirs: Option<&'d BaseDirs>) -> Self {
-        let moved = base_dirs.map(|base_dirs| {
-            let mut hasher = blake3::Hasher::new_derive_key(MOVED_CONTEXT);
-            base_dirs
-                .names()
-                .for_each(|name| add(&mut hasher, name.as_bytes()));
-            (hasher, base_dirs)
-        });
-        Self {
-            digest: blake3::Hasher::new_derive_key(CONTEXT),
-            moved,
-            transcript: None,
-        }
-    }
-
-    /// For something that is no part of the key.
-    fn separate(context: &str) -> Self {
-        Self {
-            digest: blake3::Hasher::new_derive_key(context),
-            moved: None,
-            transcript: None,
-        }
-    }
-
-    /// The digest of all that was hashed.
-    fn end(&self) -> Digest {
-        Digest(*self.digest.finalize().as_bytes())
-    }
-
-    fn bytes(&mut self, bytes: &[u8]) {
-        self.mapped(bytes, |_| None);
-    }
-
-    /// A text that may have paths in it.
-    fn text(&mut self, text: &[u8]) {
-        self.mapped(text, |base_dirs| base_dirs.text(text));
-    }
-
-    /// Texts, which `hashed` are with their lengths.
-    fn texts(&mut self, texts: &[Vec<u8>], hashed: &[u8]) {
-        if self.moved.is_none() && self.transcript.is_none() {
-            self.digest.update(hashed);
-        } else {
-            texts.iter().for_each(|text| self.text(text));
-        }
-    }
-
-    /// A path.
-    fn path(&mut self, path: &[u8]) {
-        self.mapped(path, |base_dirs| base_dirs.place(path));
-    }
-
-    fn mapped(&mut self, bytes: &[u8], named: impl FnOnce(&BaseDirs) -> Option<Vec<u8>>) {
-        add(&mut self.digest, bytes);
-        if let Some((hasher, base_dirs)) = &mut self.moved {
-            match named(base_dirs) {
-                Some(named) => add(hasher, &named),
-                None => add(hasher, bytes),
-            }
-        }
-        if let Some(transcript) = &mut self.transcript {
-            transcript.extend_from_slice(bytes);
-            transcript.push(b' ');
-        }
-    }
-
-    fn number(&mut self, number: u64) {
-        let mut shown = itoa::Buffer::new();
-        self.numbers(&number.to_le_bytes(), shown.format(number).as_bytes());
-    }
-
-    /// Numbers, as [`Hasher::number`] hashes each; `shown` are the same in words.
-    fn numbers(&mut self, bytes: &[u8], shown: &[u8]) {
-        self.digest.update(bytes);
-        if let Some((hasher, _)) = &mut self.moved {
-            hasher.update(bytes);
-        }
-        if let Some(transcript) = &mut self.transcript {
-            transcript.extend_from_slice(shown);
-            transcript.push(b' ');
-        }
-    }
-
-    /// Takes the transcript of what was hashed so far, and starts a new one.
-    fn transcript(&mut self) -> Vec<u8> {
-        let mut transcript = self.transcript.replace(Vec::new()).unwrap_or_default();
-        transcript.truncate(transcript.trim_ascii_end().len());
-        transcript
-    }
-}
-
-fn add(hasher: &mut blake3::Hasher, bytes: &[u8]) {
-    hasher.update(&(bytes.len() as u64).to_le_bytes());
-    hasher.update(bytes);
-}
-
 /// Looks at a file, through links, and tells where its path leads, if that is known.
 pub type Look<'l> = dyn FnMut(&FilePath) -> rustix::io::Result<(Stat, Option<FilePath>)> + 'l;
 
@@ -363,8 +260,8 @@ impl KeyMaker {
         })
     }
 
-    /// Computes the key if that takes no reading of whole files; see [`KeyMaker::weak_key`]. `look` tells what
-    /// stat(2) says of a file.
+    /// Computes the key if that takes no reading of whole files; see
+    /// [`KeyMaker::weak_key`]. `look` tells what stat(2) says of a file.
     pub fn key_at_once(
         &self,
         execution: &Execution,
@@ -388,64 +285,16 @@ impl KeyMaker {
         look: &mut Look<'_>,
         digest: &mut dyn FnMut(&FilePath, &Stat) -> io::Result<Digest>,
     ) -> Result<Keyed, KeyError> {
-        let shown = |path: &FilePath| path.display().to_string();
         let base_dirs = self.base_dirs.as_deref().filter(|_| !execution.strict);
         let mut hasher = Hasher::new(base_dirs);
-        let mut digests = Vec::new();
         hasher.bytes(&execution.machine.0);
-
-        let mut images = Vec::new();
-        let mut program = execution.path.clone();
-        let real = loop {
-            let unreadable = |_| KeyError::Unreadable(shown(&program));
-            let (stat, real) = look(&program).map_err(|_| KeyError::Unreadable(shown(&program)))?;
-            may_be_executed(&program, &stat, world)?;
-            if stat.st_mode & 0o6000 != 0 {
-                return Err(KeyError::Privileged(shown(&program)));
-            }
-            let content = digest(&program, &stat).map_err(unreadable)?;
-            hasher.bytes(&content.0);
-            digests.push(content);
-            images.push(program.clone());
-            let format = match world.format(&content) {
-                Some(known) => known,
-                None => {
-                    let found = format(&program).map_err(unreadable)?;
-                    // If it is that content still.
-                    let now = rustix::fs::stat(program.as_path()).ok();
-                    if now.is_some_and(|now| FileKey::of(&now) == FileKey::of(&stat)) {
-                        world.learn_format(content, &found);
-                    }
-                    found
-                }
-            };
-            match format {
-                Format::Elf(None) => break real,
-                Format::Elf(Some(interpreter)) => {
-                    let (stat, _) =
-                        look(&interpreter).map_err(|_| KeyError::Forbidden(shown(&interpreter)))?;
-                    may_be_executed(&interpreter, &stat, world)?;
-                    let digest = digest(&interpreter, &stat).map_err(unreadable)?;
-                    hasher.bytes(&digest.0);
-                    digests.push(digest);
-                    images.push(interpreter);
-                    break real;
-                }
-                Format::Script(interpreter) if images.len() < 5 => {
-                    program = if interpreter.is_absolute() {
-                        interpreter
-                    } else {
-                        FilePath::from(execution.cwd.join(interpreter.as_path()))
-                    };
-                }
-                Format::Foreign => return Err(KeyError::Foreign(shown(&program))),
-                // execvp's rule makes a shell script of it, which is another exec.
-                Format::Script(_) | Format::Other => {
-                    return Err(KeyError::Unknown(shown(&program)));
-                }
-            }
-        };
-        let real = real.or_else(|| Some(std::fs::canonicalize(program.as_path()).ok()?.into()));
+        let Images {
+            files: images,
+            digests,
+            program,
+            real,
+        } = Images::find(execution, world, look, digest)?;
+        digests.iter().for_each(|content| hasher.bytes(&content.0));
         let mut policy = match &real {
             Some(real) => policy(real.as_bytes(), &execution.argv, execution.strict),
             None => Policy::STRICT,
@@ -504,6 +353,92 @@ impl KeyMaker {
             },
         })
     }
+}
+
+/// The files that the kernel reads to start a program.
+struct Images {
+    /// The program, its interpreter, and so on.
+    files: Vec<FilePath>,
+    /// Their contents.
+    digests: Vec<Digest>,
+    /// The last interpreter.
+    program: FilePath,
+    /// Where its path leads.
+    real: Option<FilePath>,
+}
+
+impl Images {
+    fn find(
+        execution: &Execution,
+        world: &World,
+        look: &mut Look<'_>,
+        digest: &mut dyn FnMut(&FilePath, &Stat) -> io::Result<Digest>,
+    ) -> Result<Self, KeyError> {
+        let shown = |path: &FilePath| path.display().to_string();
+        let mut digests = Vec::new();
+        let mut images = Vec::new();
+        let mut program = execution.path.clone();
+        let real = loop {
+            let unreadable = |_| KeyError::Unreadable(shown(&program));
+            let (stat, real) = look(&program).map_err(|_| KeyError::Unreadable(shown(&program)))?;
+            may_be_executed(&program, &stat, world)?;
+            if stat.st_mode & 0o6000 != 0 {
+                return Err(KeyError::Privileged(shown(&program)));
+            }
+            let content = digest(&program, &stat).map_err(unreadable)?;
+            digests.push(content);
+            images.push(program.clone());
+            match format_of(&program, &content, &stat, world).map_err(unreadable)? {
+                Format::Elf(None) => break real,
+                Format::Elf(Some(interpreter)) => {
+                    let (stat, _) =
+                        look(&interpreter).map_err(|_| KeyError::Forbidden(shown(&interpreter)))?;
+                    may_be_executed(&interpreter, &stat, world)?;
+                    let digest = digest(&interpreter, &stat).map_err(unreadable)?;
+                    digests.push(digest);
+                    images.push(interpreter);
+                    break real;
+                }
+                Format::Script(interpreter) if images.len() < 5 => {
+                    program = if interpreter.is_absolute() {
+                        interpreter
+                    } else {
+                        FilePath::from(execution.cwd.join(interpreter.as_path()))
+                    };
+                }
+                Format::Foreign => return Err(KeyError::Foreign(shown(&program))),
+                // execvp's rule makes a shell script of it, which is another exec.
+                Format::Script(_) | Format::Other => {
+                    return Err(KeyError::Unknown(shown(&program)));
+                }
+            }
+        };
+        let real = real.or_else(|| Some(std::fs::canonicalize(program.as_path()).ok()?.into()));
+        Ok(Self {
+            files: images,
+            digests,
+            program,
+            real,
+        })
+    }
+}
+
+/// The format of an executable with this content, remembered if it has that content still.
+fn format_of(
+    program: &FilePath,
+    content: &Digest,
+    stat: &Stat,
+    world: &World,
+) -> io::Result<Format> {
+    if let Some(known) = world.format(content) {
+        return Ok(known);
+    }
+    let found = format(program)?;
+    let now = rustix::fs::stat(program.as_path()).ok();
+    if now.is_some_and(|now| FileKey::of(&now) == FileKey::of(stat)) {
+        world.learn_format(*content, &found);
+    }
+    Ok(found)
 }
 
 /// Whether an image may be executed, or could be earlier in this run. Who is going to skip the

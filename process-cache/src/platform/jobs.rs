@@ -1,5 +1,6 @@
 //! Work in the background that somebody waits for at the end.
 
+use crate::platform::lock::{lock, wait};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -79,7 +80,7 @@ impl Waiting {
 
 impl Queue {
     fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.waiting)
     }
 
     /// Does jobs until nothing will be submitted any more.
@@ -94,8 +95,7 @@ impl Queue {
                 }
                 Err(_) if waiting.closed => return,
                 Err(None) => {
-                    let woken = self.more.wait(waiting);
-                    waiting = woken.unwrap_or_else(PoisonError::into_inner);
+                    waiting = wait(&self.more, waiting);
                 }
                 Err(Some(due)) => {
                     let left = due.saturating_duration_since(Instant::now());
@@ -264,8 +264,7 @@ impl Jobs {
                     }
                     // What others do may submit more, which they do then.
                     Err(_) => {
-                        let woken = queue.drained.wait(waiting);
-                        waiting = woken.unwrap_or_else(PoisonError::into_inner);
+                        waiting = wait(&queue.drained, waiting);
                     }
                 }
             }

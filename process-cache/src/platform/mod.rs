@@ -4,5 +4,6 @@ pub mod bounded;
 pub mod clock;
 pub mod defect;
 pub mod jobs;
+pub mod lock;
 pub mod os;
 pub mod proc_files;

@@ -7,8 +7,9 @@
 //! **Invariant:** turns are taken in the order in which the work on them begins, so that
 //! nobody waits for work that waits for a thread.
 
+use crate::platform::lock::{lock, wait};
 use std::collections::BTreeSet;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 /// The turns that are not over.
 #[derive(Debug, Default)]
@@ -32,7 +33,7 @@ pub struct CommitTicket {
 
 impl CommitOrder {
     fn lock(&self) -> MutexGuard<'_, Open> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.open)
     }
 }
 
@@ -54,7 +55,7 @@ impl CommitTicket {
         let mut open = self.turns.lock();
         while open.turns.first().is_some_and(|first| *first < self.number) {
             let changed = &self.turns.changed;
-            open = changed.wait(open).unwrap_or_else(PoisonError::into_inner);
+            open = wait(changed, open);
         }
     }
 }

@@ -26,7 +26,7 @@ pub mod relocatable;
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -38,6 +38,7 @@ use crate::model::miss::Miss;
 use crate::model::outcome::{Effect, Outcome, StreamData};
 use crate::model::path::FilePath;
 use crate::model::weak_key::WeakKey;
+use crate::platform::lock::lock;
 use crate::policy::base_dirs::{BaseDir, BaseDirs, MARK};
 use crate::store::{Lookup, Store, StoreError};
 use crate::world::World;
@@ -110,16 +111,16 @@ impl Relocation {
     /// Recalls which contents do not mention a root, as earlier runs found.
     pub fn recall(&self, store: &Store) {
         let clean = store.clean_contents(&self.signature());
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = lock(&self.kept);
+        let mut known = lock(&self.known);
         known.extend(clean.iter().map(|digest| (*digest, false)));
         kept.extend(clean);
     }
 
     /// Tells the store which contents do not mention a root.
     pub fn keep(&self, store: &Store) {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = lock(&self.kept);
+        let known = lock(&self.known);
         let clean = known.iter().filter(|(_, mentions)| !**mentions);
         let fresh: Vec<Digest> = clean
             .map(|(digest, _)| *digest)
@@ -239,18 +240,17 @@ impl Relocation {
 
     /// Whether a content mentions a root.
     fn contains_paths(&self, digest: &Digest, bytes: &[u8]) -> bool {
-        let lock = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = lock().get(digest) {
+        if let Some(known) = lock(&self.known).get(digest) {
             return *known;
         }
         let found = self.mention.is_in(bytes);
-        lock().insert(*digest, found);
+        lock(&self.known).insert(*digest, found);
         found
     }
 
     /// Whether a file that has this content mentions a root, or has another content.
     fn file_contains_paths(&self, path: &Path, digest: &Digest) -> bool {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = lock(&self.known);
         if let Some(known) = known.get(digest) {
             return *known;
         }

@@ -29,6 +29,7 @@ use crate::model::fact::{Answer, Digest, Fact, Query};
 use crate::model::outcome::{Effect, Outcome, StreamData};
 use crate::model::path::FilePath;
 use crate::model::weak_key::WeakKey;
+use crate::platform::lock::lock;
 use crate::policy::base_dirs::BaseDir;
 use crate::policy::programs::PathUse;
 use crate::store::Store;
@@ -125,9 +126,7 @@ impl Relocation {
     }
 
     pub(super) fn lock_settled(&self) -> std::sync::MutexGuard<'_, rustc_hash::FxHashSet<Digest>> {
-        self.settled
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
+        lock(&self.settled)
     }
 
     /// Facts without those of realpath(3) about the directories above a root: that none of

@@ -11,11 +11,12 @@ use super::bundle::Bundle;
 use super::codec::{self, Content, Hint, Key, PathSet, Sets, Stored};
 use super::digest::Wire;
 use super::protocol::{Entry, Failure, Result, SharedBackend, Want};
-use super::{Remote, Running, lock};
+use super::{Remote, Running};
 use crate::key::Keyed;
 use crate::model::fact::{Answer, Fact, Query};
 use crate::model::outcome::Outcome;
 use crate::model::weak_key::WeakKey;
+use crate::platform::lock::lock;
 use crate::relocation::Relocation;
 use crate::store::{Incoming, Shared, Store};
 

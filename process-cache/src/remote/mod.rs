@@ -37,7 +37,7 @@ pub mod settings;
 mod upload;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use ptrace_async::runtime::HostThreads;
@@ -55,6 +55,7 @@ use crate::model::fact::{Answer, Fact, Query};
 use crate::model::miss::Miss;
 use crate::model::outcome::Outcome;
 use crate::model::weak_key::WeakKey;
+use crate::platform::lock::lock;
 use crate::relocation::Relocation;
 use crate::store::{Lookup, Store};
 
@@ -383,8 +384,4 @@ impl Remote {
             self.trouble.note(failure.to_string());
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -4,9 +4,10 @@
 //! asked does something else. A process that is about to fork may have no other threads:
 //! the engine ends before.
 
+use crate::platform::lock::lock;
 use std::io;
 use std::sync::mpsc::{Receiver, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ptrace_async::runtime::HostThreads;
@@ -68,11 +69,7 @@ impl Engine {
 
     /// Waits for an answer.
     pub(super) fn block_on<F: Future>(&self, future: F) -> Option<F::Output> {
-        let driven = self
-            .driven
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        let driven = lock(&self.driven).take();
         if let Some(driven) = driven {
             // If it does not tell, it has panicked, and whoever asks drives the runtime.
             let _ = driven.recv();

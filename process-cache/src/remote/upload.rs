@@ -20,10 +20,11 @@ use super::codec::{
 };
 use super::digest::{Function, Wire};
 use super::protocol::{Entry, Failure, Offer, Result, SharedBackend, Source};
-use super::{Remote, Trouble, bundle, lock};
+use super::{Remote, Trouble, bundle};
 use crate::model::fact::{Answer, Digest, Fact, Query};
 use crate::model::outcome::Outcome;
 use crate::model::weak_key::WeakKey;
+use crate::platform::lock::lock;
 use crate::store::{Store, hash_file};
 
 /// How many results are on their way at once.

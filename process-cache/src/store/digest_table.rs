@@ -13,7 +13,7 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -21,6 +21,7 @@ use super::table_file::{Reader, Record, write};
 use super::{DAY, now};
 use crate::model::fact::Digest;
 use crate::model::file_key::FileKey;
+use crate::platform::lock::lock;
 
 /// A record's use mark is renewed when it is older than this (in days).
 const RENEW: u32 = 7;
@@ -168,12 +169,6 @@ impl DigestTable {
     fn shard(&self, id: (u64, u64)) -> MutexGuard<'_, FxHashMap<(u64, u64), Fresh>> {
         lock(&self.fresh[super::table_file::mix(id.0, id.1) as usize % SHARDS])
     }
-}
-
-/// A map is whole between any two statements, so a panic elsewhere is no reason
-/// to refuse it.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn today() -> u32 {

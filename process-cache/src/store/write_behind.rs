@@ -6,12 +6,13 @@
 //! contents are held until there is no room for more.
 
 use std::ops::{Deref, Range};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use rustc_hash::FxHashMap;
 
 use super::{Result, Store};
 use crate::model::fact::Digest;
+use crate::platform::lock::lock;
 
 /// As much is held, in bytes; what comes then is stored at once.
 pub(super) const LIMIT: usize = 64 << 20;
@@ -65,7 +66,7 @@ struct PendingContents {
 
 impl WriteBehind {
     fn lock(&self) -> MutexGuard<'_, Option<PendingContents>> {
-        self.contents.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.contents)
     }
 
     pub(super) fn get(&self, digest: &Digest) -> Option<Shared> {

@@ -1,12 +1,13 @@
 //! Properties of files that depend on their file system.
 
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use rustc_hash::FxHashMap;
 use rustix::fs::{Stat, StatFs};
 
 use super::World;
+use crate::platform::lock::lock;
 
 /// For each file system by its device number, whether its files are made up when
 /// they are read.
@@ -31,11 +32,7 @@ impl World {
         if rustix::fs::major(stat.st_dev) != 0 {
             return false;
         }
-        let mut known = self
-            .devices
-            .0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut known = lock(&self.devices.0);
         if let Some(volatile) = known.get(&stat.st_dev) {
             return *volatile;
         }

@@ -23,7 +23,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use rustc_hash::FxHashMap;
 use rustix::fs::{Access, AtFlags, CWD, FileType, Stat};
@@ -32,6 +32,7 @@ use rustix::io::Errno;
 use crate::model::fact::{Answer, Digest, Metadata, Query, TimeUse};
 use crate::model::file_key::FileKey;
 use crate::model::path::FilePath;
+use crate::platform::lock::lock;
 use crate::platform::proc_files::GROUP;
 use crate::store::{DigestTable, Trust};
 use executable::Format;
@@ -81,20 +82,19 @@ impl World {
 
     /// The executable format of a content, if [`World::learn_format`] was told.
     pub fn format(&self, content: &Digest) -> Option<Format> {
-        let formats = self.formats.lock().unwrap_or_else(PoisonError::into_inner);
+        let formats = lock(&self.formats);
         formats.get(content).cloned()
     }
 
     /// Remembers what kind of executable a content is.
     pub fn learn_format(&self, content: Digest, format: &Format) {
-        let mut formats = self.formats.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut formats = lock(&self.formats);
         formats.insert(content, format.clone());
     }
 
     /// Whether a file with this metadata could be executed by this path earlier.
     pub fn could_be_executed(&self, path: &FilePath, stat: &Stat) -> bool {
-        let known = self.executables.lock();
-        let known = known.unwrap_or_else(PoisonError::into_inner);
+        let known = lock(&self.executables);
         known
             .get(path)
             .is_some_and(|known| state_of(stat).as_ref() == Some(known))
@@ -103,8 +103,7 @@ impl World {
     /// Remembers that it may be executed.
     pub fn learn_executable(&self, path: &FilePath, stat: &Stat) {
         if let Some(state) = state_of(stat) {
-            let known = self.executables.lock();
-            let mut known = known.unwrap_or_else(PoisonError::into_inner);
+            let mut known = lock(&self.executables);
             known.insert(path.clone(), state);
         }
     }

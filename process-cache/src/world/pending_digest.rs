@@ -7,7 +7,7 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use rustc_hash::FxHashMap;
 use rustix::fs::Stat;
@@ -16,6 +16,7 @@ use crate::model::fact::{Answer, Digest};
 use crate::model::file_key::FileKey;
 use crate::model::path::FilePath;
 use crate::platform::clock;
+use crate::platform::lock::{lock, wait};
 use crate::world::World;
 
 /// The content of one file at one time.
@@ -104,7 +105,7 @@ impl PendingDigest {
     }
 
     fn state(&self) -> MutexGuard<'_, Progress> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     fn peek(&self) -> Option<Result<Digest, String>> {
@@ -140,10 +141,7 @@ impl PendingDigest {
                 return result.clone();
             }
             state.awaited = true;
-            state = self
-                .done
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner);
+            state = wait(&self.done, state);
         }
     }
 

@@ -16,7 +16,7 @@ use tonic::metadata::{AsciiMetadataKey, AsciiMetadataValue, BinaryMetadataValue,
 use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
 
 use super::{Client, Server, credentials};
-use crate::remote::lock;
+use crate::platform::lock::lock;
 use crate::remote::protocol::{Failure, Result, Retries};
 use crate::remote::settings::{Address, Settings};
 
